@@ -1,0 +1,2 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Packets: the messages of [`super`] as bytes and back, bounded in every field.

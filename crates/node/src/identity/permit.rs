@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The proof that a call was authorized. The layers below the RPCs take a [`Permit`] by value; nothing outside
+//! `identity` can make one, so a call that forgets authorization does not compile.
+
+use model::name::{ObjectPath, Tenant};
+
+/// One authorized call: who, what, on whose objects. Not `Clone`: one decision, one call.
+#[derive(Debug)]
+pub struct Permit {
+    pub(in crate::identity) actor: String,
+    pub(in crate::identity) action: &'static str,
+    pub(in crate::identity) tenant: Tenant,
+    pub(in crate::identity) path: Option<ObjectPath>,
+    pub(in crate::identity) every_tenant: bool,
+}
+
+impl Permit {
+    /// The caller's SPIFFE ID.
+    pub fn actor(&self) -> &str {
+        &self.actor
+    }
+
+    /// `subsystem.Method`.
+    pub fn action(&self) -> &'static str {
+        self.action
+    }
+
+    /// Whose objects the call is about.
+    pub fn tenant(&self) -> &Tenant {
+        &self.tenant
+    }
+
+    /// The object that was named, where one was.
+    pub fn path(&self) -> Option<&ObjectPath> {
+        self.path.as_ref()
+    }
+
+    /// The caller may see the objects of every tenant (administrators listing `*`).
+    pub fn every_tenant(&self) -> bool {
+        self.every_tenant
+    }
+}
