@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The daemon's configuration: built-in defaults < file < kernel command line < flags.
+//!
+//! Each layer is checked against the whole schema on its own, so that an error names the layer it is in: file,
+//! line and key, or the word on the command line. Then the layers are laid over each other leaf by leaf, and
+//! each leaf remembers where its value is from. Init and the daemon both load it; nothing writes it.
+
+mod layer;
+mod schema;
+mod value;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+pub(crate) use self::schema::{Config, Then, is_reloadable};
+
+use self::layer::Layer;
+
+/// Where the file is unless `--config` says otherwise.
+pub(crate) const DEFAULT_FILE: &str = "/etc/aurae/config.toml";
+
+/// Where a value is from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Origin {
+    Default,
+    File { path: PathBuf, line: usize },
+    KernelCommandLine,
+    Flag,
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Origin::Default => f.write_str("default"),
+            Origin::File { path, line } => write!(f, "{}:{line}", path.display()),
+            Origin::KernelCommandLine => f.write_str("kernel command line"),
+            Origin::Flag => f.write_str("flag"),
+        }
+    }
+}
+
+/// Why there is no configuration.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConfigError {
+    #[error("{path}: {source}", path = path.display())]
+    Read {
+        path: PathBuf,
+        source: std::io::Error,
+    },
+    #[error("{path}:{line}: {key}{problem}", path = path.display())]
+    File {
+        path: PathBuf,
+        line: usize,
+        key: String,
+        problem: String,
+    },
+    #[error("{origin}: {assignment}: {problem}")]
+    Assignment {
+        origin: Origin,
+        assignment: String,
+        problem: String,
+    },
+    #[error("the configuration contradicts itself: {0}")]
+    Combined(String),
+}
+
+/// What the configuration is made from.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sources {
+    /// `--config`: must exist. Otherwise [`DEFAULT_FILE`], which need not.
+    pub(crate) file: Option<PathBuf>,
+    /// `--set KEY=VALUE` and the flags that stand for one.
+    pub(crate) flags: Vec<String>,
+    /// The kernel's command line, as `/proc/cmdline` has it.
+    pub(crate) kernel_command_line: String,
+}
+
+/// The effective configuration and where each leaf is from.
+#[derive(Clone, Debug)]
+pub(crate) struct Loaded {
+    pub(crate) config: Config,
+    leaves: BTreeMap<String, (toml::Value, Origin)>,
+}
+
+impl Sources {
+    /// Reads and merges all layers.
+    pub(crate) fn load(&self) -> Result<Loaded, ConfigError> {
+        let mut leaves = BTreeMap::new();
+        let defaults = toml::Table::try_from(Config::default())
+            .map_err(|e| ConfigError::Combined(e.to_string()))?;
+        Layer::of_table(&defaults, Origin::Default).lay_over(&mut leaves);
+        if let Some(layer) = self.file_layer()? {
+            layer.lay_over(&mut leaves);
+        }
+        for (words, origin) in [
+            (
+                layer::kernel_assignments(&self.kernel_command_line),
+                Origin::KernelCommandLine,
+            ),
+            (self.flags.clone(), Origin::Flag),
+        ] {
+            for word in words {
+                Layer::of_assignment(&word, &origin)?.lay_over(&mut leaves);
+            }
+        }
+        let config = layer::table_of(&leaves)
+            .try_into()
+            .map_err(|e: toml::de::Error| ConfigError::Combined(e.message().to_owned()))?;
+        Ok(Loaded { config, leaves })
+    }
+
+    fn file_layer(&self) -> Result<Option<Layer>, ConfigError> {
+        let path = self.file.as_deref().unwrap_or(Path::new(DEFAULT_FILE));
+        match std::fs::read_to_string(path) {
+            Ok(text) => Layer::of_file(path, &text).map(Some),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound && self.file.is_none() => Ok(None),
+            Err(source) => Err(ConfigError::Read {
+                path: path.to_owned(),
+                source,
+            }),
+        }
+    }
+}
+
+impl Loaded {
+    /// Every leaf: key, value as TOML writes it, origin; ordered by key.
+    pub(crate) fn entries(&self) -> impl Iterator<Item = (&str, String, &Origin)> {
+        self.leaves
+            .iter()
+            .map(|(key, (value, origin))| (key.as_str(), value.to_string(), origin))
+    }
+
+    /// The keys whose values differ, split into those that take effect at once and those that don't.
+    pub(crate) fn changes(&self, new: &Loaded) -> (Vec<String>, Vec<String>) {
+        let keys: std::collections::BTreeSet<_> =
+            self.leaves.keys().chain(new.leaves.keys()).collect();
+        let value = |of: &Loaded, key: &str| of.leaves.get(key).map(|(value, _)| value.clone());
+        keys.into_iter()
+            .filter(|key| value(self, key) != value(new, key))
+            .cloned()
+            .partition(|key| is_reloadable(key))
+    }
+}
+
+#[cfg(test)]
+mod tests;

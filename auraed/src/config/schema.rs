@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What can be configured, with the built-in defaults. The reference in `docs/guide/configuration.md` is
+//! generated from `auraed config`, so a field's documentation belongs there and its default belongs here.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::value::{ByteSize, Span};
+
+/// The whole configuration; each field is a table of the file.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Config {
+    pub(crate) node: Node,
+    pub(crate) paths: Paths,
+    pub(crate) api: Api,
+    pub(crate) limits: Limits,
+    pub(crate) logs: Logs,
+    pub(crate) identity: Identity,
+    pub(crate) runtime: Runtime,
+    pub(crate) shutdown: Shutdown,
+    pub(crate) boot: Boot,
+}
+
+/// Who the node is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Node {
+    /// A DNS label. Empty: the host name's first label.
+    pub(crate) name: String,
+    /// Of the SPIFFE IDs. Fixed at the first start.
+    pub(crate) trust_domain: String,
+    /// `trace`, `debug`, `info`, `warn`, `error`, or tracing's directives.
+    pub(crate) log_level: String,
+}
+
+/// Where things are.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Paths {
+    pub(crate) state: PathBuf,
+    pub(crate) run: PathBuf,
+    /// A cgroup below the mount point of cgroup2. Empty: `aurae` as PID 1, the service's own otherwise.
+    pub(crate) cgroup: String,
+}
+
+/// The API's doors.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Api {
+    /// The Unix socket. Empty: `aurae.sock` in the run directory.
+    pub(crate) socket: PathBuf,
+    /// TCP addresses, e.g. `[::]:7443`. None unless configured.
+    pub(crate) listen: Vec<std::net::SocketAddr>,
+    /// Of unary calls without a deadline of their own.
+    pub(crate) deadline: Span,
+    pub(crate) handshake_timeout: Span,
+}
+
+/// What there may be at most.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Limits {
+    pub(crate) cells: u32,
+    pub(crate) executables: u32,
+    pub(crate) connections: u32,
+    pub(crate) connections_per_tenant: u32,
+    pub(crate) message: ByteSize,
+}
+
+/// How much output is kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Logs {
+    /// Per executable.
+    pub(crate) max_size: ByteSize,
+    /// Per executable.
+    pub(crate) max_age: Span,
+    /// Of all executables together.
+    pub(crate) node_max_size: ByteSize,
+}
+
+/// How long certificates live.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Identity {
+    pub(crate) node_lifetime: Span,
+    pub(crate) user_lifetime: Span,
+    pub(crate) administrator_lifetime: Span,
+}
+
+/// How workloads are kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Runtime {
+    /// The first user id that cells get on the node.
+    pub(crate) first_id: u32,
+    /// How many ids cells share out.
+    pub(crate) id_count: u32,
+    /// Records of what has ended are removed after this.
+    pub(crate) finished_max_age: Span,
+    /// Per tenant; the oldest go first.
+    pub(crate) finished_max_count: u32,
+}
+
+/// How the node goes down.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Shutdown {
+    /// For everything together, from the request to the power going off.
+    pub(crate) bound: Span,
+}
+
+/// What the node does by itself once it serves.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Boot {
+    /// A program that runs once the API answers, in a cell `boot` that shares all of the node's namespaces.
+    /// Words are split at white space; none: nothing.
+    pub(crate) run: String,
+    /// A device that becomes the program's terminal, e.g. `/dev/console`. Empty: its output is logged.
+    pub(crate) terminal: PathBuf,
+    /// What follows the program's end: `nothing`, `power-off` or `reboot`.
+    pub(crate) then: Then,
+}
+
+/// What follows [`Boot::run`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Then {
+    #[default]
+    Nothing,
+    PowerOff,
+    Reboot,
+}
+
+const fn seconds(count: u64) -> Span {
+    Span(Duration::from_secs(count))
+}
+
+const DAY: u64 = 24 * 60 * 60;
+
+impl Default for Node {
+    fn default() -> Self {
+        Self {
+            name: String::new(),
+            trust_domain: "aurae.internal".to_owned(),
+            log_level: "info".to_owned(),
+        }
+    }
+}
+
+impl Default for Paths {
+    fn default() -> Self {
+        Self {
+            state: "/var/lib/aurae".into(),
+            run: "/run/aurae".into(),
+            cgroup: String::new(),
+        }
+    }
+}
+
+impl Default for Api {
+    fn default() -> Self {
+        Self {
+            socket: PathBuf::new(),
+            listen: Vec::new(),
+            deadline: seconds(30),
+            handshake_timeout: seconds(5),
+        }
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            cells: 4096,
+            executables: 8192,
+            connections: 256,
+            connections_per_tenant: 64,
+            message: ByteSize(4 << 20),
+        }
+    }
+}
+
+impl Default for Logs {
+    fn default() -> Self {
+        Self {
+            max_size: ByteSize(1 << 30),
+            max_age: seconds(30 * DAY),
+            node_max_size: ByteSize(16 << 30),
+        }
+    }
+}
+
+impl Default for Identity {
+    fn default() -> Self {
+        Self {
+            node_lifetime: seconds(DAY),
+            user_lifetime: seconds(DAY),
+            administrator_lifetime: seconds(365 * DAY),
+        }
+    }
+}
+
+impl Default for Runtime {
+    fn default() -> Self {
+        Self {
+            first_id: 0x0008_0000,
+            id_count: 0x6ff8_0000,
+            finished_max_age: seconds(7 * DAY),
+            finished_max_count: 10_000,
+        }
+    }
+}
+
+impl Default for Shutdown {
+    fn default() -> Self {
+        Self { bound: seconds(90) }
+    }
+}
+
+/// Whether a key takes effect by `Reload`; the others need the daemon to start again.
+pub(crate) fn is_reloadable(key: &str) -> bool {
+    ["api.deadline", "node.log_level"].contains(&key)
+        || ["logs.", "identity.", "limits.", "runtime.finished_"]
+            .iter()
+            .any(|p| key.starts_with(p))
+}
