@@ -108,7 +108,7 @@ impl Common {
                 .flat_map(|v| [flag.to_owned(), v.to_string_lossy().into_owned()])
                 .collect()
         };
-        let sets = self
+        let sets: Vec<String> = self
             .assignments
             .iter()
             .flat_map(|a| ["--set".to_owned(), a.clone()])

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-pub(crate) use self::schema::{Config, Then, is_reloadable};
+pub(crate) use self::schema::{Config, is_reloadable};
 
 use self::layer::Layer;
 
