@@ -1,2 +1,74 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The wire: generated stubs, conversion to and from `model`, status details.
+//! The wire: generated stubs, conversion to and from `model`, status details. Everything that crosses a socket
+//! has its shape here; nothing below this crate knows protobuf. The daemon's `rpc/` and every client use it.
+
+use std::sync::LazyLock;
+
+use prost_reflect::{DescriptorError, DescriptorPool};
+
+#[allow(
+    missing_docs,
+    unreachable_pub,
+    clippy::all,
+    clippy::too_many_lines,
+    reason = "generated from the .proto files, whose comments become the documentation"
+)]
+mod generated {
+    pub mod runtime {
+        pub mod v0 {
+            tonic::include_proto!("aurae.runtime.v0");
+        }
+    }
+    pub mod observe {
+        pub mod v0 {
+            tonic::include_proto!("aurae.observe.v0");
+        }
+    }
+    pub mod identity {
+        pub mod v0 {
+            tonic::include_proto!("aurae.identity.v0");
+        }
+    }
+    pub mod node {
+        pub mod v0 {
+            tonic::include_proto!("aurae.node.v0");
+        }
+    }
+}
+
+pub use generated::{identity, node, observe, runtime};
+
+/// The descriptors of all services and messages, as an encoded `google.protobuf.FileDescriptorSet`.
+pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/aurae.bin"));
+
+static POOL: LazyLock<Result<DescriptorPool, DescriptorError>> =
+    LazyLock::new(|| DescriptorPool::decode(FILE_DESCRIPTOR_SET));
+
+/// The same for reflection. It is decoded at the first call (about a millisecond), not before.
+///
+/// # Errors
+/// Only when the built-in descriptors are broken, which a test of this crate excludes.
+pub fn descriptor_pool() -> Result<&'static DescriptorPool, &'static DescriptorError> {
+    POOL.as_ref()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_built_in_descriptors_name_every_service() {
+        let pool = descriptor_pool().expect("decodes");
+        let mut names: Vec<_> = pool.services().map(|s| s.full_name().to_owned()).collect();
+        names.sort();
+        assert_eq!(
+            names,
+            [
+                "aurae.identity.v0.Identity",
+                "aurae.node.v0.Node",
+                "aurae.observe.v0.Observe",
+                "aurae.runtime.v0.Runtime",
+            ]
+        );
+    }
+}
