@@ -6,6 +6,7 @@
 
 mod args;
 mod config;
+mod host;
 
 use std::process::ExitCode;
 

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Facts of the machine, read from the files where the kernel states them. What changes is read when asked for;
+//! nothing is cached. Called by the node service and at start.
+
+use std::time::{Duration, SystemTime};
+
+/// The kernel's release, e.g. `6.1.0-18-cloud-amd64`.
+pub(crate) fn kernel_release() -> String {
+    line("/proc/sys/kernel/osrelease")
+}
+
+/// `/etc/machine-id`: 32 hexadecimal digits, or nothing before init has written it.
+pub(crate) fn machine_id() -> String {
+    line("/etc/machine-id")
+}
+
+/// Changes with every boot.
+pub(crate) fn boot_id() -> String {
+    line("/proc/sys/kernel/random/boot_id")
+}
+
+/// The first label of the host name, lower-case, as far as it is a DNS label; `node` otherwise.
+pub(crate) fn default_name() -> String {
+    name_of_host(&line("/proc/sys/kernel/hostname"))
+}
+
+fn name_of_host(host: &str) -> String {
+    let label = host
+        .split('.')
+        .next()
+        .unwrap_or_default()
+        .to_ascii_lowercase();
+    let fits = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'-';
+    let is_label = (1..=63).contains(&label.len())
+        && label.bytes().all(fits)
+        && !label.starts_with('-')
+        && !label.ends_with('-');
+    if is_label { label } else { "node".to_owned() }
+}
+
+/// When the kernel started, by its own account (whole seconds).
+pub(crate) fn booted() -> Option<SystemTime> {
+    let stat = std::fs::read_to_string("/proc/stat").ok()?;
+    let seconds = field(&stat, "btime")?;
+    Some(SystemTime::UNIX_EPOCH + Duration::from_secs(seconds))
+}
+
+/// Total and available memory, in bytes.
+pub(crate) fn memory() -> Option<(u64, u64)> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let kib = |name| field(&text, name).map(|kib| kib * 1024);
+    Some((kib("MemTotal:")?, kib("MemAvailable:")?))
+}
+
+/// CPUs that this process may use.
+pub(crate) fn cpus() -> u32 {
+    std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX))
+}
+
+fn field(text: &str, name: &str) -> Option<u64> {
+    let line = text
+        .lines()
+        .find(|line| line.split_whitespace().next() == Some(name))?;
+    line.split_whitespace().nth(1)?.parse().ok()
+}
+
+fn line(path: &str) -> String {
+    std::fs::read_to_string(path)
+        .map(|text| text.trim().to_owned())
+        .unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_node_is_named_after_its_host_where_that_is_a_label() {
+        for (host, name) in [
+            ("alice", "alice"),
+            ("Alice.example.org", "alice"),
+            ("", "node"),
+            ("(none)", "node"),
+            ("-x", "node"),
+        ] {
+            assert_eq!(name_of_host(host), name);
+        }
+    }
+
+    #[test]
+    fn the_kernel_tells_its_facts() {
+        assert!(!kernel_release().is_empty());
+        assert_eq!(boot_id().len(), 36);
+        assert!(booted().unwrap() < SystemTime::now());
+        let (total, available) = memory().unwrap();
+        assert!(0 < available && available <= total);
+    }
+
+    #[test]
+    fn a_field_is_found_by_its_whole_name() {
+        assert_eq!(
+            field("MemTotalX: 1 kB\nMemTotal: 2 kB\n", "MemTotal:"),
+            Some(2)
+        );
+        assert_eq!(field("MemTotal:\n", "MemTotal:"), None);
+    }
+}
