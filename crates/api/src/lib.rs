@@ -10,6 +10,7 @@ use prost_reflect::{DescriptorError, DescriptorPool};
     missing_docs,
     unreachable_pub,
     clippy::all,
+    clippy::allow_attributes_without_reason,
     clippy::too_many_lines,
     reason = "generated from the .proto files, whose comments become the documentation"
 )]
