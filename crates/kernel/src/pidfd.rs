@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Process descriptors: a process that cannot turn into another.
+//!
+//! A pidfd polls readable when its process has ended. Waiting for the status is [`crate::wait`]'s.
+
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+use rustix::process::PidfdFlags;
+
+use crate::error::check;
+use crate::signal::Signal;
+use crate::{Context, Error, Result};
+
+/// A descriptor of the process `pid`. Race-free only for a child that was not reaped yet.
+pub fn open(pid: i32) -> Result<OwnedFd> {
+    let pid =
+        rustix::process::Pid::from_raw(pid).ok_or_else(|| Error::invalid("pidfd_open", "pid 0"))?;
+    rustix::process::pidfd_open(pid, PidfdFlags::empty()).call("pidfd_open")
+}
+
+/// Sends a signal; `ESRCH` when the process has been reaped.
+pub fn send_signal(pidfd: impl AsFd, signal: Signal) -> Result<()> {
+    send(pidfd, signal.number())
+}
+
+/// Whether the process still exists (also as a zombie).
+pub fn exists(pidfd: impl AsFd) -> Result<bool> {
+    match send(pidfd, 0) {
+        Ok(()) => Ok(true),
+        Err(e) if e.is(libc::ESRCH) => Ok(false),
+        Err(e) if e.is(libc::EPERM) => Ok(true),
+        Err(e) => Err(e),
+    }
+}
+
+fn send(pidfd: impl AsFd, number: i32) -> Result<()> {
+    let info = std::ptr::null::<libc::siginfo_t>();
+    let fd = pidfd.as_fd().as_raw_fd();
+    // SAFETY: plain integers and a null siginfo, which the kernel then fills itself.
+    let result = unsafe { libc::syscall(libc::SYS_pidfd_send_signal, fd, number, info, 0) };
+    check("pidfd_send_signal", result).map(|_| ())
+}
+
+/// Whether the process has ended (it may be unreaped yet). Does not wait.
+pub fn has_ended(pidfd: impl AsFd) -> Result<bool> {
+    let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
+    let ready = rustix::event::poll(&mut fds, Some(&Timespec::default())).call("poll")?;
+    Ok(ready > 0)
+}
+
+/// The pid of the descriptor's process in the reader's pid namespace, from `/proc/self/fdinfo`.
+///
+/// `ESRCH` when it was reaped; `ENOENT` when it is in no namespace that the reader's `/proc` shows.
+pub fn pid_of(pidfd: impl AsFd) -> Result<i32> {
+    let fd = pidfd.as_fd().as_raw_fd();
+    let path = format!("/proc/self/fdinfo/{fd}");
+    let info = std::fs::read_to_string(&path)
+        .map_err(|e| Error::from_io("read", &e).about(path.clone()))?;
+    match parse_pid(&info) {
+        Some(pid) if pid > 0 => Ok(pid),
+        Some(0) => Err(Error::new("fdinfo", Errno::NOENT).about("not in this pid namespace")),
+        Some(_) => Err(Error::new("fdinfo", Errno::SRCH).about("the process was reaped")),
+        None => Err(Error::invalid("fdinfo", "not a pidfd")),
+    }
+}
+
+/// The `Pid:` line: positive, 0 (not in the namespace) or -1 (reaped).
+fn parse_pid(info: &str) -> Option<i32> {
+    info.lines()
+        .find_map(|line| line.strip_prefix("Pid:"))?
+        .trim()
+        .parse()
+        .ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wait::{self, ExitStatus, Reap, Target};
+
+    #[test]
+    #[expect(clippy::zombie_processes, reason = "waited for by the code under test")]
+    fn a_child_can_be_signalled_seen_ended_and_reaped() {
+        let child = std::process::Command::new("sleep")
+            .arg("100")
+            .spawn()
+            .unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let pidfd = open(pid).unwrap();
+        assert_eq!(pid_of(&pidfd).unwrap(), pid);
+        assert!(!has_ended(&pidfd).unwrap());
+        assert!(
+            wait::try_wait(Target::PidFd(pidfd.as_fd()), Reap::Yes)
+                .unwrap()
+                .is_none()
+        );
+        send_signal(&pidfd, Signal::TERM).unwrap();
+        let seen = wait::wait(Target::PidFd(pidfd.as_fd()), Reap::No).unwrap();
+        assert_eq!(
+            seen.status,
+            ExitStatus::Signal {
+                signal: 15,
+                core: false
+            }
+        );
+        assert!(has_ended(&pidfd).unwrap());
+        assert!(exists(&pidfd).unwrap(), "a zombie is still there");
+        let reaped = wait::wait(Target::PidFd(pidfd.as_fd()), Reap::Yes).unwrap();
+        assert_eq!((reaped.pid, reaped.status), (pid, seen.status));
+        assert!(!exists(&pidfd).unwrap());
+        assert_eq!(pid_of(&pidfd).unwrap_err().errno(), libc::ESRCH);
+    }
+
+    #[test]
+    fn fdinfo_is_read_whatever_surrounds_the_line() {
+        assert_eq!(
+            parse_pid("pos:\t0\nflags:\t02\nPid:\t42\nNSpid:\t42\t1\n"),
+            Some(42)
+        );
+        assert_eq!(parse_pid("Pid:\t-1\n"), Some(-1));
+        assert_eq!(parse_pid("pos:\t0\n"), None);
+    }
+}

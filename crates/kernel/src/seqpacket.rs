@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `SOCK_SEQPACKET` sockets of the Unix domain: whole packets, with descriptors beside them.
+//!
+//! A packet comes whole or the receive fails: one that was cut, in its bytes or in its descriptors, is an
+//! error of its own ([`ReceiveError`]), and every descriptor that came with it is closed. Everything is
+//! close-on-exec. It knows no message format.
+
+use std::io::{IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use rustix::io::{Errno, retry_on_intr};
+use rustix::net::{
+    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
+    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+    sockopt,
+};
+
+use crate::{Context, Error, Result};
+
+/// The most descriptors of one packet that this module sends or takes (`SCM_MAX_FD` is 253).
+pub const MAX_FDS: usize = 64;
+
+const CONTROL_SPACE: usize = rustix::cmsg_space!(ScmRights(MAX_FDS), ScmCredentials(1));
+const SEND_SPACE: usize = rustix::cmsg_space!(ScmRights(MAX_FDS));
+
+/// Who is at the other end, as the kernel knows it, in the reader's namespaces.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Credentials {
+    /// Process id.
+    pub pid: i32,
+    /// Effective user id.
+    pub uid: u32,
+    /// Effective group id.
+    pub gid: u32,
+}
+
+impl Credentials {
+    fn from_ucred(cred: rustix::net::UCred) -> Self {
+        Credentials {
+            pid: cred.pid.as_raw_nonzero().get(),
+            uid: cred.uid.as_raw(),
+            gid: cred.gid.as_raw(),
+        }
+    }
+}
+
+/// One packet.
+#[derive(Debug)]
+pub struct Packet {
+    /// How many bytes of the caller's buffer it fills; at least 1.
+    pub length: usize,
+    /// The descriptors that came with it, close-on-exec; at most [`MAX_FDS`].
+    pub fds: Vec<OwnedFd>,
+    /// The sender's, where [`pass_credentials`] was set on this socket.
+    pub credentials: Option<Credentials>,
+}
+
+/// Why no packet was received.
+#[derive(Debug, thiserror::Error)]
+pub enum ReceiveError {
+    /// The call failed; `EAGAIN` on a non-blocking socket with nothing to read.
+    #[error(transparent)]
+    Os(#[from] Error),
+    /// The packet was longer than the buffer. It is gone, and its descriptors are closed.
+    #[error("the packet was longer than the buffer of {buffer} bytes")]
+    DataTruncated {
+        /// The buffer's size.
+        buffer: usize,
+    },
+    /// More descriptors than [`MAX_FDS`], or than this process may open. All of them are closed.
+    #[error("the packet had more descriptors than this process takes ({MAX_FDS}) or may open")]
+    DescriptorsTruncated,
+}
+
+impl ReceiveError {
+    /// Whether there was nothing to read on a non-blocking socket.
+    pub fn is_would_block(&self) -> bool {
+        matches!(self, ReceiveError::Os(e) if e.is_would_block())
+    }
+}
+
+impl From<ReceiveError> for Error {
+    fn from(error: ReceiveError) -> Self {
+        match error {
+            ReceiveError::Os(error) => error,
+            ReceiveError::DataTruncated { .. } => {
+                Error::new("recvmsg", Errno::MSGSIZE).about("packet longer than the buffer")
+            }
+            ReceiveError::DescriptorsTruncated => {
+                Error::new("recvmsg", Errno::TOOMANYREFS).about("too many descriptors")
+            }
+        }
+    }
+}
+
+/// Whether operations on a new socket wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Mode {
+    /// They wait.
+    Blocking,
+    /// They answer `EAGAIN`.
+    Nonblocking,
+}
+
+impl Mode {
+    fn flags(self) -> SocketFlags {
+        match self {
+            Mode::Blocking => SocketFlags::CLOEXEC,
+            Mode::Nonblocking => SocketFlags::CLOEXEC | SocketFlags::NONBLOCK,
+        }
+    }
+}
+
+/// A connected pair.
+pub fn pair(mode: Mode) -> Result<(OwnedFd, OwnedFd)> {
+    rustix::net::socketpair(
+        AddressFamily::UNIX,
+        SocketType::SEQPACKET,
+        mode.flags(),
+        None,
+    )
+    .call("socketpair")
+}
+
+fn socket(mode: Mode) -> Result<OwnedFd> {
+    let kind = SocketType::SEQPACKET;
+    rustix::net::socket_with(AddressFamily::UNIX, kind, mode.flags(), None).call("socket")
+}
+
+/// A socket that listens at `path` (at most 107 bytes). Whatever is at the path already is `EADDRINUSE`;
+/// who may connect is the business of the folder's and the file's mode.
+pub fn listen(path: &Path, backlog: i32, mode: Mode) -> Result<OwnedFd> {
+    let address = SocketAddrUnix::new(path).call_on("bind", path)?;
+    let socket = socket(mode)?;
+    rustix::net::bind(&socket, &address).call_on("bind", path)?;
+    rustix::net::listen(&socket, backlog).call_on("listen", path)?;
+    Ok(socket)
+}
+
+/// The next connection of a listening socket; `EAGAIN` where it is non-blocking and there is none.
+pub fn accept(listener: impl AsFd, mode: Mode) -> Result<OwnedFd> {
+    retry_on_intr(|| rustix::net::accept_with(listener.as_fd(), mode.flags())).call("accept4")
+}
+
+/// Connects to the socket at `path`. Never waits for the peer to accept; a full backlog is `EAGAIN` where
+/// non-blocking.
+pub fn connect(path: &Path, mode: Mode) -> Result<OwnedFd> {
+    let address = SocketAddrUnix::new(path).call_on("connect", path)?;
+    let socket = socket(mode)?;
+    retry_on_intr(|| rustix::net::connect(&socket, &address)).call_on("connect", path)?;
+    Ok(socket)
+}
+
+/// Sends one packet. Never raises `SIGPIPE`. An empty packet is refused: its receiver would take it for the
+/// end of the connection.
+pub fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
+    if bytes.is_empty() {
+        return Err(Error::invalid("sendmsg", "an empty packet"));
+    }
+    if fds.len() > MAX_FDS {
+        return Err(Error::new("sendmsg", Errno::TOOMANYREFS).about("more than 64 descriptors"));
+    }
+    let mut space = [MaybeUninit::uninit(); SEND_SPACE];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !fds.is_empty() && !control.push(SendAncillaryMessage::ScmRights(fds)) {
+        return Err(Error::new("sendmsg", Errno::TOOMANYREFS).about("control buffer"));
+    }
+    let sent = retry_on_intr(|| {
+        let flags = SendFlags::NOSIGNAL;
+        rustix::net::sendmsg(socket.as_fd(), &[IoSlice::new(bytes)], &mut control, flags)
+    })
+    .call("sendmsg")?;
+    if sent == bytes.len() {
+        Ok(())
+    } else {
+        Err(Error::new("sendmsg", Errno::MSGSIZE).about("the packet was cut"))
+    }
+}
+
+/// Receives one packet into `buffer`; `None` is the end of the connection.
+pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> Result<Option<Packet>, ReceiveError> {
+    let mut space = [MaybeUninit::uninit(); CONTROL_SPACE];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let size = buffer.len();
+    let message = retry_on_intr(|| {
+        let flags = RecvFlags::CMSG_CLOEXEC;
+        let mut slices = [IoSliceMut::new(buffer)];
+        rustix::net::recvmsg(socket.as_fd(), &mut slices, &mut control, flags)
+    })
+    .call("recvmsg")?;
+    let mut packet = Packet {
+        length: message.bytes,
+        fds: Vec::new(),
+        credentials: None,
+    };
+    for part in control.drain() {
+        match part {
+            RecvAncillaryMessage::ScmRights(fds) => packet.fds.extend(fds),
+            RecvAncillaryMessage::ScmCredentials(cred) => {
+                packet.credentials = Some(Credentials::from_ucred(cred));
+            }
+            _ => {}
+        }
+    }
+    // Returning drops the packet, and with it every descriptor that did arrive.
+    if message.flags.contains(ReturnFlags::CTRUNC) || packet.fds.len() > MAX_FDS {
+        return Err(ReceiveError::DescriptorsTruncated);
+    }
+    if message.flags.contains(ReturnFlags::TRUNC) {
+        return Err(ReceiveError::DataTruncated { buffer: size });
+    }
+    Ok((packet.length > 0).then_some(packet))
+}
+
+/// Who made the connection (`SO_PEERCRED`): the process that called `connect`, `listen` or `socketpair`.
+pub fn peer_credentials(socket: impl AsFd) -> Result<Credentials> {
+    sockopt::socket_peercred(socket)
+        .map(Credentials::from_ucred)
+        .call("getsockopt(SO_PEERCRED)")
+}
+
+/// Has the kernel add the sender's credentials to every packet received here from now on.
+pub fn pass_credentials(socket: impl AsFd) -> Result<()> {
+    sockopt::set_socket_passcred(socket, true).call("setsockopt(SO_PASSCRED)")
+}
+
+/// Makes room for packets of `bytes` bytes to be sent from here, and returns the buffer's size in bytes as
+/// the kernel counts it (overhead included).
+///
+/// With `CAP_NET_ADMIN` any size will do; without, `net.core.wmem_max` is the bound, and passing it is
+/// `ENOBUFS` here instead of `EMSGSIZE` at some later send.
+pub fn reserve_send_buffer(socket: impl AsFd, bytes: usize) -> Result<usize> {
+    let socket = socket.as_fd();
+    // The kernel doubles what it is told; a packet may take what remains of the double after 32 bytes.
+    if sockopt::set_socket_send_buffer_size_force(socket, bytes).is_err() {
+        sockopt::set_socket_send_buffer_size(socket, bytes).call("setsockopt(SO_SNDBUF)")?;
+    }
+    let size = sockopt::socket_send_buffer_size(socket).call("getsockopt(SO_SNDBUF)")?;
+    if size < bytes.saturating_add(32) {
+        return Err(Error::new("setsockopt(SO_SNDBUF)", Errno::NOBUFS)
+            .about("packets of this size need a larger net.core.wmem_max or CAP_NET_ADMIN"));
+    }
+    Ok(size)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::io::{Read, Seek, Write};
+
+    #[test]
+    fn a_packet_carries_bytes_and_descriptors() {
+        let (a, b) = pair(Mode::Blocking).unwrap();
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(b"inside").unwrap();
+        send(&a, b"hello", &[file.as_fd()]).unwrap();
+        let mut buffer = [0; 64];
+        let packet = receive(&b, &mut buffer).unwrap().unwrap();
+        assert_eq!(&buffer[..packet.length], b"hello");
+        let mut text = String::new();
+        let mut received = File::from(packet.fds.into_iter().next().unwrap());
+        received.rewind().unwrap();
+        received.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "inside");
+        assert!(
+            rustix::io::fcntl_getfd(&received)
+                .unwrap()
+                .contains(rustix::io::FdFlags::CLOEXEC)
+        );
+    }
+
+    #[test]
+    fn packets_as_large_as_the_protocol_allows_pass_with_the_default_bounds() {
+        let (a, b) = pair(Mode::Nonblocking).unwrap();
+        reserve_send_buffer(&a, 160 * 1024).unwrap();
+        let bytes = vec![7; 160 * 1024];
+        send(&a, &bytes, &[]).unwrap();
+        let mut buffer = vec![0; 160 * 1024];
+        let packet = receive(&b, &mut buffer).unwrap().unwrap();
+        assert_eq!(packet.length, bytes.len());
+        assert_eq!(buffer, bytes);
+    }
+
+    #[test]
+    fn a_cut_packet_is_an_error_and_leaks_no_descriptor() {
+        // Other tests open and close descriptors meanwhile: only /dev/zero's count, seen by its device.
+        let zeros = || {
+            let links = std::fs::read_dir("/proc/self/fd").unwrap();
+            let links = links.filter_map(|e| std::fs::read_link(e.ok()?.path()).ok());
+            links.filter(|l| l == Path::new("/dev/zero")).count()
+        };
+        let (a, b) = pair(Mode::Blocking).unwrap();
+        let zero = File::open("/dev/zero").unwrap();
+        let before = zeros();
+        send(&a, b"too long for four", &[zero.as_fd(); 5]).unwrap();
+        let mut buffer = [0; 4];
+        let error = receive(&b, &mut buffer).unwrap_err();
+        assert!(
+            matches!(error, ReceiveError::DataTruncated { buffer: 4 }),
+            "{error}"
+        );
+        assert_eq!(zeros(), before);
+    }
+
+    #[test]
+    fn the_most_descriptors_pass_and_one_more_is_refused() {
+        let (a, b) = pair(Mode::Blocking).unwrap();
+        let null = File::open("/dev/null").unwrap();
+        send(&a, b"x", &[null.as_fd(); MAX_FDS]).unwrap();
+        assert_eq!(
+            receive(&b, &mut [0; 8]).unwrap().unwrap().fds.len(),
+            MAX_FDS
+        );
+        let error = send(&a, b"x", &[null.as_fd(); MAX_FDS + 1]).unwrap_err();
+        assert_eq!(error.errno(), libc::ETOOMANYREFS);
+    }
+
+    #[test]
+    fn more_descriptors_than_we_take_are_closed() {
+        let (a, b) = pair(Mode::Blocking).unwrap();
+        let null = File::open("/dev/null").unwrap();
+        let many = [null.as_fd(); 200];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(200))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        assert!(control.push(SendAncillaryMessage::ScmRights(&many)));
+        let bytes = [IoSlice::new(b"x")];
+        rustix::net::sendmsg(&a, &bytes, &mut control, SendFlags::empty()).unwrap();
+        let error = receive(&b, &mut [0; 8]).unwrap_err();
+        assert!(
+            matches!(error, ReceiveError::DescriptorsTruncated),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn the_end_and_nothing_yet_are_told_apart() {
+        let (a, b) = pair(Mode::Nonblocking).unwrap();
+        assert!(receive(&b, &mut [0; 8]).unwrap_err().is_would_block());
+        drop(a);
+        assert!(receive(&b, &mut [0; 8]).unwrap().is_none());
+        assert_eq!(send(&b, b"x", &[]).unwrap_err().errno(), libc::EPIPE);
+    }
+
+    #[test]
+    fn a_path_can_be_listened_at_and_the_peer_is_known() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("s.sock");
+        let listener = listen(&path, 8, Mode::Nonblocking).unwrap();
+        assert!(
+            accept(&listener, Mode::Blocking)
+                .unwrap_err()
+                .is_would_block()
+        );
+        let client = connect(&path, Mode::Blocking).unwrap();
+        let server = accept(&listener, Mode::Blocking).unwrap();
+        pass_credentials(&server).unwrap();
+        send(&client, b"who", &[]).unwrap();
+        let packet = receive(&server, &mut [0; 8]).unwrap().unwrap();
+        let me = std::process::id();
+        assert_eq!(packet.credentials.unwrap().pid, i32::try_from(me).unwrap());
+        assert_eq!(
+            peer_credentials(&server).unwrap(),
+            packet.credentials.unwrap()
+        );
+        let error = listen(&path, 8, Mode::Blocking).unwrap_err();
+        assert_eq!(error.errno(), libc::EADDRINUSE);
+        assert!(error.to_string().contains("s.sock"), "{error}");
+    }
+}
