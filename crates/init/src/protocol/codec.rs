@@ -1,2 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Packets: the messages of [`super`] as bytes and back, bounded in every field.
+//!
+//! Little-endian, no padding, no self-description: both ends are of one [`super::VERSION`] or part at once.
+//! Decoding never panics, never allocates more than the packet's own length justifies, and refuses what is too
+//! long, unknown, cut short or followed by something. It does no input or output: the inits read packets with
+//! `crate::packet`, the daemon with its own asynchronous sockets.
+//!
+//! [`field`] has the codecs of single fields, [`messages`] says in which order they stand in a packet.
+
+pub(crate) mod field;
+mod messages;
+
+pub use messages::{StartHead, start_head};
+
+/// A packet that is not a message, or a message that is no packet. Each names the field.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CodecError {
+    /// The packet ends inside this field.
+    #[error("the packet ends inside `{0}`")]
+    Truncated(&'static str),
+    /// The field is longer than its limit.
+    #[error("`{field}` is {length} long; the limit is {limit}")]
+    TooLong {
+        /// Which field.
+        field: &'static str,
+        /// Its length, in bytes or items.
+        length: usize,
+        /// The most that is allowed, in the same unit.
+        limit: usize,
+    },
+    /// The field has a value that means nothing in this version.
+    #[error("`{field}` has the unknown value {value}")]
+    Unknown {
+        /// Which field.
+        field: &'static str,
+        /// What it holds.
+        value: u32,
+    },
+    /// The text is not UTF-8.
+    #[error("`{0}` is not UTF-8")]
+    NotUtf8(&'static str),
+    /// The message is complete, the packet is not.
+    #[error("{0} bytes follow the message")]
+    Trailing(usize),
+    /// No memory for this field.
+    #[error("no memory for `{0}`")]
+    NoMemory(&'static str),
+}
+
+/// A message that goes in a packet of its own.
+pub trait Packet: Sized {
+    /// Replaces what is in `out` by the packet. On an error `out` holds nothing of use.
+    ///
+    /// # Errors
+    /// A field that is over its limit, or the whole over [`super::MAX_PACKET`].
+    fn encode(&self, out: &mut Vec<u8>) -> Result<(), CodecError>;
+
+    /// Reads the one message that the packet is.
+    ///
+    /// # Errors
+    /// See [`CodecError`]; the packet must hold this message and nothing else.
+    fn decode(packet: &[u8]) -> Result<Self, CodecError>;
+}
+
+#[cfg(test)]
+mod tests;

@@ -29,8 +29,8 @@ pub const MAX_RECORD: usize = 64 * 1024;
 pub const MAX_FDS: usize = 64;
 /// The most workloads of one cell, running or not yet acknowledged.
 pub const MAX_WORKLOADS: usize = 4096;
-/// The most cells of one node, running or not yet acknowledged.
-pub const MAX_CELLS: usize = 8192;
+/// The most cells of one node, running or not yet acknowledged; [`Welcome`] holds them all.
+pub const MAX_CELLS: usize = 7680;
 
 /// One run of an object: 128 random bits, written as 32 lower-case hexadecimal digits elsewhere.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -40,15 +40,38 @@ pub struct Uid(pub [u8; 16]);
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NodeRequest {
     /// First. `build` is for people, in a refusal.
-    Hello { version: u16, build: String },
+    Hello {
+        /// The daemon's [`VERSION`].
+        version: u16,
+        /// The daemon's own version.
+        build: String,
+    },
     /// Make a cell. Descriptors: see [`CellLaunch`].
-    CreateCell { request: u64, launch: CellLaunch },
+    CreateCell {
+        /// Comes back with the answer.
+        request: u64,
+        /// What to make.
+        launch: CellLaunch,
+    },
     /// The exit of this cell's init is stored; forget it.
-    AckCell { uid: Uid },
+    AckCell {
+        /// Which cell.
+        uid: Uid,
+    },
     /// Stop everything, then the machine (or, as a service, end).
-    Shutdown { mode: PowerMode, bound_ms: u32 },
+    Shutdown {
+        /// What follows.
+        mode: PowerMode,
+        /// The longest that it may take, in milliseconds; 0: node-init's own bound.
+        bound_ms: u32,
+    },
     /// The newest entry of the audit, so that a cut tail shows.
-    AuditHead { sequence: u64, hash: [u8; 32] },
+    AuditHead {
+        /// Its number.
+        sequence: u64,
+        /// Its SHA-256.
+        hash: [u8; 32],
+    },
     /// The daemon is ready to serve (for back-off, and `sd_notify` where init is a service).
     Ready,
 }
@@ -59,21 +82,48 @@ pub enum NodeEvent {
     /// The answer to `Hello`. Sent only when no cell is being made any more.
     Welcome(Welcome),
     /// Another version. The connection ends.
-    Refused { version: u16, reason: String },
-    /// The cell's init runs. Descriptor: its pidfd.
-    CellCreated { request: u64, pid: i32 },
+    Refused {
+        /// The init's [`VERSION`].
+        version: u16,
+        /// For people.
+        reason: String,
+    },
+    /// The cell's init runs and listens. Descriptor: its pidfd.
+    CellCreated {
+        /// Of `CreateCell`.
+        request: u64,
+        /// The cell-init's, in node-init's pid namespace.
+        pid: i32,
+    },
     /// The cell could not be made; nothing of it is left.
-    CellFailed { request: u64, failure: Failure },
+    CellFailed {
+        /// Of `CreateCell`.
+        request: u64,
+        /// Why.
+        failure: Failure,
+    },
     /// A cell's init has ended; kept and repeated to each new daemon until `AckCell`.
-    CellExited { uid: Uid, exit: ExitRecord },
+    CellExited {
+        /// Which cell.
+        uid: Uid,
+        /// How its init ended.
+        exit: ExitRecord,
+    },
     /// The machine goes down: no new work; output is still to be stored. Everything ends within the bound.
-    ShuttingDown { mode: PowerMode, bound_ms: u32 },
+    ShuttingDown {
+        /// What follows.
+        mode: PowerMode,
+        /// From now, in milliseconds.
+        bound_ms: u32,
+    },
 }
 
 /// What node-init knows when a daemon comes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Welcome {
+    /// The init's [`VERSION`].
     pub version: u16,
+    /// What kind of init it is.
     pub role: Role,
     /// How many daemons were started since init's own start, this one included.
     pub daemon_starts: u64,
@@ -101,8 +151,11 @@ pub enum Role {
 /// How the machine goes down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PowerMode {
+    /// Off.
     PowerOff,
+    /// From the start.
     Reboot,
+    /// Stopped, powered.
     Halt,
     /// As a service: stop everything and exit.
     Exit,
@@ -111,8 +164,11 @@ pub enum PowerMode {
 /// A step that failed: which, the errno, and what it was about (a path, a field).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
+    /// Which step.
     pub step: Step,
+    /// As in `libc`; 0 where no call failed.
     pub errno: i32,
+    /// What it was about, at most 1,024 bytes.
     pub detail: String,
 }
 
@@ -120,26 +176,47 @@ pub struct Failure {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Step {
+    /// The request is malformed, or its descriptors are not what it says.
     Protocol = 1,
+    /// Too many of something.
     Limit = 2,
+    /// The template mount namespace isn't there.
     Template = 3,
+    /// Making the process.
     Clone = 4,
+    /// Writing its user or group map.
     IdMap = 5,
+    /// Becoming the cell's root, or the executable's user.
     Identity = 6,
+    /// Mounting what every cell has.
     Mount = 7,
+    /// Attaching a grant or a volume.
     Grant = 8,
+    /// Setting the host name.
     Hostname = 9,
+    /// Bringing the loopback up.
     Network = 10,
+    /// Going into the cgroup.
     Cgroup = 11,
+    /// Setting up the standard streams.
     Stdio = 12,
+    /// Resolving a user or a group.
     User = 13,
+    /// Going to the working directory.
     Directory = 14,
+    /// Setting a resource limit.
     Rlimit = 15,
+    /// Setting nice or `oom_score_adj`.
     Priority = 16,
+    /// Setting the processors.
     Affinity = 17,
+    /// Setting capabilities or `no_new_privs`.
     Capabilities = 18,
+    /// Installing the filter.
     Seccomp = 19,
+    /// Executing the program.
     Exec = 20,
+    /// Entering a namespace of the enclosing cell.
     Namespace = 21,
 }
 
@@ -148,13 +225,21 @@ pub enum Step {
 pub struct Namespaces(pub u8);
 
 impl Namespaces {
+    /// User and group ids, capabilities.
     pub const USER: u8 = 1;
+    /// The tree of files.
     pub const MOUNT: u8 = 2;
+    /// Process ids.
     pub const PID: u8 = 4;
+    /// Interfaces, addresses, ports.
     pub const NET: u8 = 8;
+    /// System V IPC, POSIX queues.
     pub const IPC: u8 = 16;
+    /// The host name.
     pub const UTS: u8 = 32;
+    /// The root of the cgroup tree.
     pub const CGROUP: u8 = 64;
+    /// All seven.
     pub const ALL: Namespaces = Namespaces(127);
 
     /// Whether the set has this one.
@@ -166,9 +251,11 @@ impl Namespaces {
 /// One extent of a user or group id map.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct IdMap {
+    /// The first id in the cell.
     pub inside: u32,
     /// In the *node's* ids, also for nested cells.
     pub outside: u32,
+    /// How many.
     pub count: u32,
 }
 
@@ -179,84 +266,116 @@ pub struct IdMap {
 /// 4. one detached mount (`open_tree`, already idmapped and with its flags) per grant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CellLaunch {
+    /// The cell's run.
     pub uid: Uid,
     /// New ones; the others are shared with the parent.
     pub unshare: Namespaces,
     /// The enclosing cell is another cell, not the node.
     pub parent: bool,
+    /// Of users; empty where the user namespace is shared. Inside id 0 must be mapped.
     pub uid_map: Vec<IdMap>,
+    /// Of groups; as `uid_map`.
     pub gid_map: Vec<IdMap>,
+    /// Empty: unchanged. Only with a UTS namespace of its own.
     pub hostname: String,
+    /// Only with a mount namespace of its own; a descriptor each.
     pub grants: Vec<GrantMount>,
+    /// Only with a mount namespace of its own.
     pub volumes: Vec<Volume>,
-    /// Paths of the node hidden under an empty tmpfs, beside those always hidden.
+    /// The cell's opaque record, returned to each new daemon.
     pub record: Vec<u8>,
 }
 
 /// Where one granted mount goes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GrantMount {
+    /// An absolute path in the cell. It is made where it isn't there and lies under a folder that every cell
+    /// has of its own (/tmp, /run, /var/tmp) or that is hidden (/home, /root, /var/log, ...).
     pub target: Vec<u8>,
+    /// Whether the mount is a folder, or a file.
     pub directory: bool,
 }
 
 /// A tmpfs of the cell.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Volume {
+    /// As [`GrantMount::target`]; a folder.
     pub target: Vec<u8>,
+    /// The most it holds, in bytes; 0: half of the machine's memory.
     pub size_bytes: u64,
+    /// Permissions of its root, as in `chmod`.
     pub mode: u32,
 }
 
 /// Daemon → cell-init.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CellRequest {
+    /// First.
     Hello {
+        /// The daemon's [`VERSION`].
         version: u16,
     },
     /// Replace the cell's own record.
     PutCellRecord {
+        /// Comes back with the answer.
         request: u64,
+        /// At most [`MAX_RECORD`] bytes.
         record: Vec<u8>,
     },
     /// Replace a workload's record (a stop was asked for, labels changed).
     PutRecord {
+        /// Comes back with the answer.
         request: u64,
+        /// Which workload.
         uid: Uid,
+        /// At most [`MAX_RECORD`] bytes.
         record: Vec<u8>,
     },
     /// Start an executable. Descriptors: see [`Launch`].
     Start {
+        /// Comes back with the answer.
         request: u64,
+        /// What to start.
         launch: Launch,
     },
     /// Signal the main process. Race-free: cell-init is its parent.
     Signal {
+        /// Comes back with the answer.
         request: u64,
+        /// Which workload.
         uid: Uid,
+        /// 1 to 64.
         signal: u8,
     },
     /// Close the kept write end of standard input.
     CloseStdin {
+        /// Comes back with the answer.
         request: u64,
+        /// Which workload.
         uid: Uid,
     },
     /// The exit and all output of this workload are stored; forget it and close its pipes.
     Ack {
+        /// Which workload.
         uid: Uid,
     },
     /// Attach a grant to the running cell. Descriptor: the detached mount.
     Mount {
+        /// Comes back with the answer.
         request: u64,
+        /// Where to.
         grant: GrantMount,
     },
     /// Detach it.
     Unmount {
+        /// Comes back with the answer.
         request: u64,
+        /// As it was attached.
         target: Vec<u8>,
     },
     /// End: nothing runs here any more. Refused (EBUSY) while something does.
     Exit {
+        /// Comes back with the answer.
         request: u64,
     },
 }
@@ -266,13 +385,20 @@ pub enum CellRequest {
 pub enum CellEvent {
     /// The answer to `Hello`: the cell's uid and record; `workloads` packets of `Workload` follow.
     Welcome {
+        /// The init's [`VERSION`].
         version: u16,
+        /// The cell's run.
         uid: Uid,
+        /// At most [`MAX_RECORD`] bytes.
         record: Vec<u8>,
+        /// How many `Workload` follow.
         workloads: u32,
     },
+    /// Another version, or a request before `Hello`. The connection ends.
     Refused {
+        /// The init's [`VERSION`].
         version: u16,
+        /// For people.
         reason: String,
     },
     /// One per workload, running or ended and not acknowledged. Descriptors: the pidfd if it runs, then the
@@ -280,21 +406,28 @@ pub enum CellEvent {
     Workload(WorkloadState),
     /// The program was executed. Descriptor: its pidfd.
     Started {
+        /// Comes back with the answer.
         request: u64,
+        /// In the cell-init's pid namespace.
         pid: i32,
     },
     /// It was not; nothing of it is left.
     Failed {
+        /// Comes back with the answer.
         request: u64,
+        /// Why.
         failure: Failure,
     },
     /// A request without an answer of its own was carried out.
     Done {
+        /// Comes back with the answer.
         request: u64,
     },
     /// A workload's main process has ended; kept until `Ack`.
     Exited {
+        /// Which workload.
         uid: Uid,
+        /// How.
         exit: ExitRecord,
     },
 }
@@ -302,14 +435,19 @@ pub enum CellEvent {
 /// What a cell-init knows of one workload.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WorkloadState {
+    /// Its run.
     pub uid: Uid,
     /// In the pid namespace of the receiver of the descriptor's fdinfo; as seen by the cell-init here.
     pub pid: i32,
+    /// What its streams are.
     pub stdio: Stdio,
+    /// The write end of standard input is kept, and among the descriptors.
     pub has_stdin: bool,
+    /// The last `PutRecord`, or what it was started with.
     pub record: Vec<u8>,
     /// `CLOCK_REALTIME`, nanoseconds.
     pub started_ns: u64,
+    /// Not there while the main process runs.
     pub exit: Option<ExitRecord>,
 }
 
@@ -325,15 +463,25 @@ pub enum Stdio {
 /// How a process ended. Times are `CLOCK_REALTIME` nanoseconds, durations nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExitRecord {
+    /// Its status.
     pub how: ExitHow,
+    /// When it was cloned.
     pub started_ns: u64,
+    /// When it was reaped.
     pub finished_ns: u64,
+    /// CPU time in user mode, of it and its waited-for children.
     pub user_ns: u64,
+    /// CPU time in the kernel.
     pub system_ns: u64,
+    /// The largest resident set.
     pub max_rss_bytes: u64,
+    /// Page faults without I/O.
     pub minor_faults: u64,
+    /// Page faults with I/O.
     pub major_faults: u64,
+    /// Times it gave up the CPU.
     pub voluntary_switches: u64,
+    /// Times it was taken off the CPU.
     pub involuntary_switches: u64,
     /// `memory.events` `oom_kill` of the leaf when the main process ended; absent without the controller.
     pub oom_kills: Option<u64>,
@@ -342,9 +490,13 @@ pub struct ExitRecord {
 /// The status of [`ExitRecord`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ExitHow {
+    /// It exited with this code.
     Code(u8),
+    /// A signal ended it.
     Signal {
+        /// 1 to 64.
         signal: u8,
+        /// Whether a core was dumped.
         core: bool,
     },
     /// Reaped by somebody else.
@@ -354,7 +506,9 @@ pub enum ExitHow {
 /// A user or group as asked for; resolved by the cell-init in the cell's own files.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Principal {
+    /// By number, in the cell's user namespace.
     Id(u32),
+    /// By name, looked up in the cell's own /etc/passwd or /etc/group.
     Name(String),
 }
 
@@ -365,33 +519,48 @@ pub enum Principal {
 /// 3. with `keep_stdin`: stdin's write end, to keep.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Launch {
+    /// Its run.
     pub uid: Uid,
+    /// The program and its arguments, without NUL. A program without a slash is looked for in PATH of `env`.
     pub argv: Vec<Vec<u8>>,
     /// `NAME=value`; complete, nothing is added but HOME, USER, LOGNAME, SHELL where absent.
     pub env: Vec<Vec<u8>>,
+    /// An absolute path; empty: the user's home, or / where that isn't there.
     pub cwd: Vec<u8>,
+    /// Nobody given: the cell's root.
     pub user: Option<Principal>,
+    /// Nobody given: the user's own.
     pub group: Option<Principal>,
+    /// Supplementary; exactly these and none of /etc/group.
     pub groups: Vec<Principal>,
+    /// As in `umask`.
     pub umask: u32,
     /// `RLIMIT_*` number, soft, hard (`u64::MAX`: unlimited).
     pub rlimits: Vec<(u8, u64, u64)>,
+    /// -20 to 19.
     pub nice: i8,
+    /// -1000 to 1000; not given: 0.
     pub oom_score_adj: Option<i16>,
     /// One bit per CPU; empty: unchanged.
     pub affinity: Vec<u8>,
-    /// Bit masks of capability numbers.
+    /// Bit mask of capability numbers: the bounding set, and what a root user holds.
     pub bounding: u64,
+    /// Kept across the exec for a user that isn't root.
     pub ambient: u64,
+    /// `PR_SET_NO_NEW_PRIVS`.
     pub no_new_privileges: bool,
     /// A compiled filter: `struct sock_filter[]` as bytes. Empty: none.
     pub seccomp: Vec<u8>,
     /// `SECCOMP_FILTER_FLAG_LOG`.
     pub seccomp_log: bool,
+    /// What its streams are.
     pub stdio: Stdio,
+    /// The write end of standard input comes along, to be kept until `CloseStdin`.
     pub keep_stdin: bool,
-    /// For shutdown without a daemon.
+    /// The signal of a stop, for a shutdown without a daemon.
     pub stop_signal: u8,
+    /// From the stop signal to `SIGKILL`, in milliseconds.
     pub grace_ms: u32,
+    /// Its opaque record.
     pub record: Vec<u8>,
 }

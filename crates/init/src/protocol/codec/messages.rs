@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The layout of every message: which field stands where, and how long it may be.
+//!
+//! A table, not logic. Adding a field here changes [`super::super::VERSION`].
+
+use super::field::{Bytes, Field, List, Maybe, Outcome, Plain, Reader, Text, Writer};
+use super::{CodecError, Packet};
+use crate::protocol::{
+    CellEvent, CellLaunch, CellRequest, ExitHow, ExitRecord, Failure, GrantMount, IdMap, Launch,
+    MAX_CELLS, MAX_PACKET, MAX_RECORD, Namespaces, NodeEvent, NodeRequest, PowerMode, Principal,
+    Role, Stdio, Step, Uid, Volume, Welcome, WorkloadState,
+};
+
+/// A sentence for people.
+const SENTENCE: usize = 1024;
+/// A host name (`HOST_NAME_MAX`) or the name of a user.
+const NAME: usize = 64;
+/// A path (`PATH_MAX`).
+const PATH: usize = 4096;
+/// Extents of an id map (the kernel's limit).
+const EXTENTS: usize = 340;
+/// Grants or volumes of one cell. Grants are bounded by the descriptors of a packet as well.
+const MOUNTS: usize = 60;
+/// Supplementary groups.
+const GROUPS: usize = 1024;
+/// A compiled seccomp filter: `BPF_MAXINSNS` (4,096) of 8 bytes.
+const FILTER: usize = 32 * 1024;
+/// A bit per processor.
+const PROCESSORS: usize = 1024;
+
+macro_rules! layout {
+    ($type:ident { $($field:ident: $codec:expr),* $(,)? }) => {
+        impl Field<$type> for Plain {
+            fn put(
+                &self,
+                value: &$type,
+                _: &'static str,
+                to: &mut Writer<'_>,
+            ) -> Result<(), CodecError> {
+                $($codec.put(&value.$field, stringify!($field), to)?;)*
+                Ok(())
+            }
+            fn get(&self, _: &'static str, from: &mut Reader<'_>) -> Result<$type, CodecError> {
+                Ok($type { $($field: $codec.get(stringify!($field), from)?),* })
+            }
+        }
+    };
+}
+
+macro_rules! choice {
+    ($type:ident {
+        $($tag:literal $variant:ident
+            $({ $($field:ident: $codec:expr),* $(,)? })?
+            $(($inner:ident: $inner_codec:expr))?),* $(,)?
+    }) => {
+        impl Field<$type> for Plain {
+            fn put(
+                &self,
+                value: &$type,
+                _: &'static str,
+                to: &mut Writer<'_>,
+            ) -> Result<(), CodecError> {
+                match value {
+                    $($type::$variant $({ $($field),* })? $(($inner))? => {
+                        to.put(&[$tag], stringify!($type))?;
+                        $($($codec.put($field, stringify!($field), to)?;)*)?
+                        $($inner_codec.put($inner, stringify!($inner), to)?;)?
+                    })*
+                }
+                Ok(())
+            }
+            fn get(&self, _: &'static str, from: &mut Reader<'_>) -> Result<$type, CodecError> {
+                let tag: u8 = Plain.get(stringify!($type), from)?;
+                match tag {
+                    $($tag => Ok($type::$variant
+                        $({ $($field: $codec.get(stringify!($field), from)?),* })?
+                        $(($inner_codec.get(stringify!($inner), from)?))?),)*
+                    _ => Err(CodecError::Unknown {
+                        field: stringify!($type),
+                        value: tag.into(),
+                    }),
+                }
+            }
+        }
+    };
+}
+
+macro_rules! packets {
+    ($($type:ident),*) => {$(
+        impl Packet for $type {
+            fn encode(&self, out: &mut Vec<u8>) -> Result<(), CodecError> {
+                Plain.put(self, stringify!($type), &mut Writer::new(out))
+            }
+            fn decode(packet: &[u8]) -> Result<Self, CodecError> {
+                let mut from = Reader::new(packet);
+                let message = Plain.get(stringify!($type), &mut from)?;
+                from.finish()?;
+                Ok(message)
+            }
+        }
+    )*};
+}
+
+packets!(NodeRequest, NodeEvent, CellRequest, CellEvent);
+
+choice!(NodeRequest {
+    1 Hello { version: Plain, build: Text(SENTENCE) },
+    2 CreateCell { request: Plain, launch: Plain },
+    3 AckCell { uid: Plain },
+    4 Shutdown { mode: Plain, bound_ms: Plain },
+    5 AuditHead { sequence: Plain, hash: Plain },
+    6 Ready,
+});
+
+choice!(NodeEvent {
+    1 Welcome(welcome: Plain),
+    2 Refused { version: Plain, reason: Text(SENTENCE) },
+    3 CellCreated { request: Plain, pid: Plain },
+    4 CellFailed { request: Plain, failure: Plain },
+    5 CellExited { uid: Plain, exit: Plain },
+    6 ShuttingDown { mode: Plain, bound_ms: Plain },
+});
+
+choice!(CellRequest {
+    // The first, because `start_head` knows it.
+    1 Start { request: Plain, launch: Plain },
+    2 Hello { version: Plain },
+    3 PutCellRecord { request: Plain, record: Bytes(MAX_RECORD) },
+    4 PutRecord { request: Plain, uid: Plain, record: Bytes(MAX_RECORD) },
+    5 Signal { request: Plain, uid: Plain, signal: Plain },
+    6 CloseStdin { request: Plain, uid: Plain },
+    7 Ack { uid: Plain },
+    8 Mount { request: Plain, grant: Plain },
+    9 Unmount { request: Plain, target: Bytes(PATH) },
+    10 Exit { request: Plain },
+});
+
+choice!(CellEvent {
+    1 Welcome { version: Plain, uid: Plain, record: Bytes(MAX_RECORD), workloads: Plain },
+    2 Refused { version: Plain, reason: Text(SENTENCE) },
+    3 Workload(state: Plain),
+    4 Started { request: Plain, pid: Plain },
+    5 Failed { request: Plain, failure: Plain },
+    6 Done { request: Plain },
+    7 Exited { uid: Plain, exit: Plain },
+});
+
+layout!(Welcome {
+    version: Plain,
+    role: Plain,
+    daemon_starts: Plain,
+    started_ns: Plain,
+    audit_head: Maybe(Plain),
+    cells: List(MAX_CELLS, Plain),
+    isolation: Outcome(Plain),
+});
+
+layout!(CellLaunch {
+    uid: Plain,
+    unshare: Plain,
+    parent: Plain,
+    uid_map: List(EXTENTS, Plain),
+    gid_map: List(EXTENTS, Plain),
+    hostname: Text(NAME),
+    grants: List(MOUNTS, Plain),
+    volumes: List(MOUNTS, Plain),
+    record: Bytes(MAX_RECORD),
+});
+
+layout!(Launch {
+    // What the cell-init itself reads; see `StartHead`.
+    uid: Plain,
+    stdio: Plain,
+    keep_stdin: Plain,
+    stop_signal: Plain,
+    grace_ms: Plain,
+    record: Bytes(MAX_RECORD),
+    // What its child reads.
+    argv: List(MAX_PACKET, Bytes(MAX_PACKET)),
+    env: List(MAX_PACKET, Bytes(MAX_PACKET)),
+    cwd: Bytes(PATH),
+    user: Maybe(Plain),
+    group: Maybe(Plain),
+    groups: List(GROUPS, Plain),
+    umask: Plain,
+    rlimits: List(64, Plain),
+    nice: Plain,
+    oom_score_adj: Maybe(Plain),
+    affinity: Bytes(PROCESSORS),
+    bounding: Plain,
+    ambient: Plain,
+    no_new_privileges: Plain,
+    seccomp: Bytes(FILTER),
+    seccomp_log: Plain,
+});
+
+/// The part of [`CellRequest::Start`] that the cell-init itself needs; the rest is read by its child, in a
+/// copy of the packet, so that an idle cell-init holds no memory for what others ran.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct StartHead {
+    /// The number of the request.
+    pub request: u64,
+    /// As in [`Launch`].
+    pub uid: Uid,
+    /// As in [`Launch`].
+    pub stdio: Stdio,
+    /// As in [`Launch`].
+    pub keep_stdin: bool,
+    /// As in [`Launch`].
+    pub stop_signal: u8,
+    /// As in [`Launch`], in milliseconds.
+    pub grace_ms: u32,
+    /// As in [`Launch`].
+    pub record: Vec<u8>,
+}
+
+layout!(StartHead {
+    request: Plain,
+    uid: Plain,
+    stdio: Plain,
+    keep_stdin: Plain,
+    stop_signal: Plain,
+    grace_ms: Plain,
+    record: Bytes(MAX_RECORD),
+});
+
+/// The head of a [`CellRequest::Start`]; nothing if the packet is another message. What follows the head
+/// is not looked at.
+///
+/// # Errors
+/// As [`Packet::decode`], for the head alone.
+pub fn start_head(packet: &[u8]) -> Result<Option<StartHead>, CodecError> {
+    match packet.split_first() {
+        Some((1, rest)) => Plain.get("StartHead", &mut Reader::new(rest)).map(Some),
+        _ => Ok(None),
+    }
+}
+
+layout!(WorkloadState {
+    uid: Plain,
+    pid: Plain,
+    stdio: Plain,
+    has_stdin: Plain,
+    record: Bytes(MAX_RECORD),
+    started_ns: Plain,
+    exit: Maybe(Plain),
+});
+
+layout!(ExitRecord {
+    how: Plain,
+    started_ns: Plain,
+    finished_ns: Plain,
+    user_ns: Plain,
+    system_ns: Plain,
+    max_rss_bytes: Plain,
+    minor_faults: Plain,
+    major_faults: Plain,
+    voluntary_switches: Plain,
+    involuntary_switches: Plain,
+    oom_kills: Maybe(Plain),
+});
+
+layout!(Failure {
+    step: Plain,
+    errno: Plain,
+    detail: Text(SENTENCE)
+});
+layout!(IdMap {
+    inside: Plain,
+    outside: Plain,
+    count: Plain
+});
+layout!(GrantMount {
+    target: Bytes(PATH),
+    directory: Plain
+});
+layout!(Volume {
+    target: Bytes(PATH),
+    size_bytes: Plain,
+    mode: Plain
+});
+
+choice!(ExitHow { 1 Code(code: Plain), 2 Signal { signal: Plain, core: Plain }, 3 Unknown });
+choice!(Principal { 1 Id(id: Plain), 2 Name(name: Text(NAME)) });
+choice!(Stdio { 1 Pipes, 2 Terminal });
+choice!(Role { 1 Machine, 2 Container, 3 Service });
+choice!(PowerMode { 1 PowerOff, 2 Reboot, 3 Halt, 4 Exit });
+choice!(Step {
+    1 Protocol, 2 Limit, 3 Template, 4 Clone, 5 IdMap, 6 Identity, 7 Mount, 8 Grant, 9 Hostname,
+    10 Network, 11 Cgroup, 12 Stdio, 13 User, 14 Directory, 15 Rlimit, 16 Priority, 17 Affinity,
+    18 Capabilities, 19 Seccomp, 20 Exec, 21 Namespace,
+});
+
+impl Field<Namespaces> for Plain {
+    fn put(
+        &self,
+        value: &Namespaces,
+        name: &'static str,
+        to: &mut Writer<'_>,
+    ) -> Result<(), CodecError> {
+        Plain.put(&value.0, name, to)
+    }
+    fn get(&self, name: &'static str, from: &mut Reader<'_>) -> Result<Namespaces, CodecError> {
+        let bits: u8 = Plain.get(name, from)?;
+        match bits & !Namespaces::ALL.0 {
+            0 => Ok(Namespaces(bits)),
+            unknown => Err(CodecError::Unknown {
+                field: name,
+                value: unknown.into(),
+            }),
+        }
+    }
+}

@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Round trips of every message, and what no packet may do to the decoder.
+
+use super::{CodecError, Packet, start_head};
+use crate::protocol::*;
+use proptest::prelude::*;
+
+fn uid() -> impl Strategy<Value = Uid> {
+    any::<[u8; 16]>().prop_map(Uid)
+}
+
+fn blob(most: usize) -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(any::<u8>(), 0..most)
+}
+
+fn text() -> impl Strategy<Value = String> {
+    "\\PC{0,16}"
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        Just(Step::Protocol),
+        Just(Step::Exec),
+        Just(Step::Namespace),
+        Just(Step::Grant)
+    ]
+}
+
+fn failure() -> impl Strategy<Value = Failure> {
+    (step(), any::<i32>(), text()).prop_map(|(step, errno, detail)| Failure {
+        step,
+        errno,
+        detail,
+    })
+}
+
+fn how() -> impl Strategy<Value = ExitHow> {
+    prop_oneof![
+        any::<u8>().prop_map(ExitHow::Code),
+        (any::<u8>(), any::<bool>()).prop_map(|(signal, core)| ExitHow::Signal { signal, core }),
+        Just(ExitHow::Unknown),
+    ]
+}
+
+fn exit() -> impl Strategy<Value = ExitRecord> {
+    (how(), any::<[u64; 9]>(), any::<Option<u64>>()).prop_map(|(how, n, oom_kills)| ExitRecord {
+        how,
+        started_ns: n[0],
+        finished_ns: n[1],
+        user_ns: n[2],
+        system_ns: n[3],
+        max_rss_bytes: n[4],
+        minor_faults: n[5],
+        major_faults: n[6],
+        voluntary_switches: n[7],
+        involuntary_switches: n[8],
+        oom_kills,
+    })
+}
+
+fn mode() -> impl Strategy<Value = PowerMode> {
+    prop_oneof![
+        Just(PowerMode::PowerOff),
+        Just(PowerMode::Reboot),
+        Just(PowerMode::Halt),
+        Just(PowerMode::Exit)
+    ]
+}
+
+fn maps() -> impl Strategy<Value = Vec<IdMap>> {
+    prop::collection::vec(
+        any::<[u32; 3]>().prop_map(|[inside, outside, count]| IdMap {
+            inside,
+            outside,
+            count,
+        }),
+        0..4,
+    )
+}
+
+fn grant() -> impl Strategy<Value = GrantMount> {
+    (blob(40), any::<bool>()).prop_map(|(target, directory)| GrantMount { target, directory })
+}
+
+fn volume() -> impl Strategy<Value = Volume> {
+    (blob(40), any::<u64>(), any::<u32>()).prop_map(|(target, size_bytes, mode)| Volume {
+        target,
+        size_bytes,
+        mode,
+    })
+}
+
+fn cell_launch() -> impl Strategy<Value = CellLaunch> {
+    let mounts = (
+        prop::collection::vec(grant(), 0..3),
+        prop::collection::vec(volume(), 0..3),
+    );
+    (
+        uid(),
+        0u8..128,
+        any::<bool>(),
+        maps(),
+        maps(),
+        "[a-z]{0,60}",
+        mounts,
+        blob(300),
+    )
+        .prop_map(
+            |(uid, unshare, parent, uid_map, gid_map, hostname, (grants, volumes), record)| {
+                CellLaunch {
+                    uid,
+                    unshare: Namespaces(unshare),
+                    parent,
+                    uid_map,
+                    gid_map,
+                    hostname,
+                    grants,
+                    volumes,
+                    record,
+                }
+            },
+        )
+}
+
+fn principal() -> impl Strategy<Value = Principal> {
+    prop_oneof![
+        any::<u32>().prop_map(Principal::Id),
+        "[a-z]{1,20}".prop_map(Principal::Name)
+    ]
+}
+
+fn stdio() -> impl Strategy<Value = Stdio> {
+    prop_oneof![Just(Stdio::Pipes), Just(Stdio::Terminal)]
+}
+
+fn launch() -> impl Strategy<Value = Launch> {
+    let words = || prop::collection::vec(blob(20), 0..5);
+    let who = (
+        prop::option::of(principal()),
+        prop::option::of(principal()),
+        prop::collection::vec(principal(), 0..3),
+    );
+    let limits = (
+        any::<u32>(),
+        any::<Vec<(u8, u64, u64)>>().prop_map(|mut list| {
+            list.truncate(16);
+            list
+        }),
+        any::<i8>(),
+        any::<Option<i16>>(),
+        blob(16),
+    );
+    let rights = (any::<[u64; 2]>(), any::<[bool; 3]>(), blob(64));
+    let end = (stdio(), any::<u8>(), any::<u32>(), blob(200));
+    (uid(), words(), words(), blob(30), who, limits, rights, end).prop_map(
+        |(uid, argv, env, cwd, who, limits, rights, end)| Launch {
+            uid,
+            argv,
+            env,
+            cwd,
+            user: who.0,
+            group: who.1,
+            groups: who.2,
+            umask: limits.0,
+            rlimits: limits.1,
+            nice: limits.2,
+            oom_score_adj: limits.3,
+            affinity: limits.4,
+            bounding: rights.0[0],
+            ambient: rights.0[1],
+            no_new_privileges: rights.1[0],
+            seccomp: rights.2,
+            seccomp_log: rights.1[1],
+            keep_stdin: rights.1[2],
+            stdio: end.0,
+            stop_signal: end.1,
+            grace_ms: end.2,
+            record: end.3,
+        },
+    )
+}
+
+fn node_request() -> impl Strategy<Value = NodeRequest> {
+    prop_oneof![
+        (any::<u16>(), text()).prop_map(|(version, build)| NodeRequest::Hello { version, build }),
+        (any::<u64>(), cell_launch())
+            .prop_map(|(request, launch)| NodeRequest::CreateCell { request, launch }),
+        uid().prop_map(|uid| NodeRequest::AckCell { uid }),
+        (mode(), any::<u32>())
+            .prop_map(|(mode, bound_ms)| NodeRequest::Shutdown { mode, bound_ms }),
+        any::<(u64, [u8; 32])>()
+            .prop_map(|(sequence, hash)| NodeRequest::AuditHead { sequence, hash }),
+        Just(NodeRequest::Ready),
+    ]
+}
+
+fn welcome() -> impl Strategy<Value = Welcome> {
+    let role = prop_oneof![
+        Just(Role::Machine),
+        Just(Role::Container),
+        Just(Role::Service)
+    ];
+    let isolation = prop_oneof![Just(Ok(())), failure().prop_map(Err)];
+    let cells = prop::collection::vec((uid(), any::<i32>()), 0..4);
+    (
+        any::<u16>(),
+        role,
+        any::<[u64; 2]>(),
+        any::<Option<(u64, [u8; 32])>>(),
+        cells,
+        isolation,
+    )
+        .prop_map(
+            |(version, role, numbers, audit_head, cells, isolation)| Welcome {
+                version,
+                role,
+                daemon_starts: numbers[0],
+                started_ns: numbers[1],
+                audit_head,
+                cells,
+                isolation,
+            },
+        )
+}
+
+fn node_event() -> impl Strategy<Value = NodeEvent> {
+    prop_oneof![
+        welcome().prop_map(NodeEvent::Welcome),
+        (any::<u16>(), text()).prop_map(|(version, reason)| NodeEvent::Refused { version, reason }),
+        any::<(u64, i32)>().prop_map(|(request, pid)| NodeEvent::CellCreated { request, pid }),
+        (any::<u64>(), failure())
+            .prop_map(|(request, failure)| NodeEvent::CellFailed { request, failure }),
+        (uid(), exit()).prop_map(|(uid, exit)| NodeEvent::CellExited { uid, exit }),
+        (mode(), any::<u32>())
+            .prop_map(|(mode, bound_ms)| NodeEvent::ShuttingDown { mode, bound_ms }),
+    ]
+}
+
+fn cell_request() -> impl Strategy<Value = CellRequest> {
+    let request = any::<u64>;
+    prop_oneof![
+        any::<u16>().prop_map(|version| CellRequest::Hello { version }),
+        (request(), blob(99))
+            .prop_map(|(request, record)| CellRequest::PutCellRecord { request, record }),
+        (request(), uid(), blob(99)).prop_map(|(request, uid, record)| CellRequest::PutRecord {
+            request,
+            uid,
+            record
+        }),
+        (request(), launch()).prop_map(|(request, launch)| CellRequest::Start { request, launch }),
+        (request(), uid(), any::<u8>()).prop_map(|(request, uid, signal)| CellRequest::Signal {
+            request,
+            uid,
+            signal
+        }),
+        (request(), uid()).prop_map(|(request, uid)| CellRequest::CloseStdin { request, uid }),
+        uid().prop_map(|uid| CellRequest::Ack { uid }),
+        (request(), grant()).prop_map(|(request, grant)| CellRequest::Mount { request, grant }),
+        (request(), blob(99))
+            .prop_map(|(request, target)| CellRequest::Unmount { request, target }),
+        request().prop_map(|request| CellRequest::Exit { request }),
+    ]
+}
+
+fn workload() -> impl Strategy<Value = WorkloadState> {
+    let flags = (stdio(), any::<bool>());
+    (
+        uid(),
+        any::<i32>(),
+        flags,
+        blob(99),
+        any::<u64>(),
+        prop::option::of(exit()),
+    )
+        .prop_map(
+            |(uid, pid, (stdio, has_stdin), record, started_ns, exit)| WorkloadState {
+                uid,
+                pid,
+                stdio,
+                has_stdin,
+                record,
+                started_ns,
+                exit,
+            },
+        )
+}
+
+fn cell_event() -> impl Strategy<Value = CellEvent> {
+    prop_oneof![
+        (any::<u16>(), uid(), blob(99), any::<u32>()).prop_map(
+            |(version, uid, record, workloads)| CellEvent::Welcome {
+                version,
+                uid,
+                record,
+                workloads
+            }
+        ),
+        (any::<u16>(), text()).prop_map(|(version, reason)| CellEvent::Refused { version, reason }),
+        workload().prop_map(CellEvent::Workload),
+        any::<(u64, i32)>().prop_map(|(request, pid)| CellEvent::Started { request, pid }),
+        (any::<u64>(), failure())
+            .prop_map(|(request, failure)| CellEvent::Failed { request, failure }),
+        any::<u64>().prop_map(|request| CellEvent::Done { request }),
+        (uid(), exit()).prop_map(|(uid, exit)| CellEvent::Exited { uid, exit }),
+    ]
+}
+
+fn round_trip<P: Packet + PartialEq + std::fmt::Debug>(message: &P) {
+    let mut packet = vec![7; 3];
+    message.encode(&mut packet).unwrap();
+    assert_eq!(&P::decode(&packet).unwrap(), message);
+    for cut in 0..packet.len() {
+        P::decode(&packet[..cut]).expect_err("a packet that is cut short");
+    }
+    packet.push(0);
+    assert_eq!(P::decode(&packet), Err(CodecError::Trailing(1)));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn node_requests_come_back_as_they_went(message in node_request()) {
+        round_trip(&message);
+    }
+
+    #[test]
+    fn node_events_come_back_as_they_went(message in node_event()) {
+        round_trip(&message);
+    }
+
+    #[test]
+    fn cell_requests_come_back_as_they_went(message in cell_request()) {
+        round_trip(&message);
+    }
+
+    #[test]
+    fn cell_events_come_back_as_they_went(message in cell_event()) {
+        round_trip(&message);
+    }
+
+    #[test]
+    fn arbitrary_bytes_never_panic(packet in blob(600)) {
+        let _ = NodeRequest::decode(&packet);
+        let _ = NodeEvent::decode(&packet);
+        let _ = CellRequest::decode(&packet);
+        let _ = CellEvent::decode(&packet);
+        let _ = start_head(&packet);
+    }
+
+    #[test]
+    fn a_changed_byte_never_panics(message in cell_request(), at in any::<usize>(), to in any::<u8>()) {
+        let mut packet = Vec::new();
+        message.encode(&mut packet).unwrap();
+        let at = at % packet.len();
+        packet[at] = to;
+        let _ = CellRequest::decode(&packet);
+    }
+
+    #[test]
+    fn the_head_of_a_start_is_its_beginning(launch in launch(), request in any::<u64>()) {
+        let mut packet = Vec::new();
+        CellRequest::Start { request, launch: launch.clone() }.encode(&mut packet).unwrap();
+        let head = start_head(&packet).unwrap().expect("a start");
+        assert_eq!((head.request, head.uid, head.stdio), (request, launch.uid, launch.stdio));
+        assert_eq!((head.keep_stdin, head.stop_signal), (launch.keep_stdin, launch.stop_signal));
+        assert_eq!((head.grace_ms, head.record), (launch.grace_ms, launch.record));
+    }
+}
+
+#[test]
+fn a_record_over_the_limit_is_refused_by_name() {
+    let mut packet = Vec::new();
+    let record = vec![0; MAX_RECORD + 1];
+    let error = CellRequest::PutCellRecord { request: 1, record }
+        .encode(&mut packet)
+        .unwrap_err();
+    let limit = MAX_RECORD;
+    assert_eq!(
+        error,
+        CodecError::TooLong {
+            field: "record",
+            length: MAX_RECORD + 1,
+            limit
+        }
+    );
+}
+
+#[test]
+fn a_list_that_claims_more_than_the_packet_brings_is_truncated() {
+    let mut packet = vec![2];
+    packet.extend_from_slice(&9u64.to_le_bytes());
+    packet.extend_from_slice(&[0; 16 + 1 + 1]);
+    packet.extend_from_slice(&340u32.to_le_bytes());
+    assert_eq!(
+        NodeRequest::decode(&packet),
+        Err(CodecError::Truncated("uid_map"))
+    );
+}
+
+#[test]
+fn a_welcome_with_every_cell_fits_a_packet() {
+    let welcome = Welcome {
+        version: VERSION,
+        role: Role::Machine,
+        daemon_starts: 1,
+        started_ns: 1,
+        audit_head: Some((1, [0; 32])),
+        cells: vec![(Uid([1; 16]), 1); MAX_CELLS],
+        isolation: Ok(()),
+    };
+    let mut packet = Vec::new();
+    NodeEvent::Welcome(welcome).encode(&mut packet).unwrap();
+    assert!(packet.len() <= MAX_PACKET);
+}
+
+#[test]
+fn an_unknown_message_is_named_with_its_number() {
+    let error = NodeRequest::decode(&[200]).unwrap_err();
+    assert_eq!(error.to_string(), "`NodeRequest` has the unknown value 200");
+}
