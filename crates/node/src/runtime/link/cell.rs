@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The conversation with a cell-init, over `cells/UID.sock`, and its greeting. The peer counts as hostile.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use init::protocol::{
+    CellEvent, CellRequest, MAX_WORKLOADS, Stdio, Uid, VERSION, WorkloadState, codec,
+};
+use kernel::seqpacket::{self, Mode};
+use tokio::time::timeout;
+
+use super::{Conversation, GREETING, Link, LinkError, Received, fds};
+
+/// Marks the conversation.
+pub(crate) struct ToCell;
+
+impl Conversation for ToCell {
+    type Request = CellRequest;
+    type Event = CellEvent;
+
+    fn encode(request: &CellRequest) -> Result<Vec<u8>, LinkError> {
+        codec::encode_cell_request(request).map_err(|e| LinkError::Malformed(e.to_string()))
+    }
+
+    fn decode(bytes: &[u8]) -> Result<CellEvent, LinkError> {
+        codec::decode_cell_event(bytes).map_err(|e| LinkError::Malformed(e.to_string()))
+    }
+}
+
+/// The daemon's end of it.
+pub(crate) type CellLink = Link<ToCell>;
+
+/// What a cell-init knows: its record and its workloads.
+#[derive(Debug)]
+pub(crate) struct Greeting {
+    /// The cell's own record, as it was last put.
+    pub(crate) record: Vec<u8>,
+    /// Running ones, and ended ones that were not acknowledged.
+    pub(crate) workloads: Vec<Kept>,
+}
+
+/// A workload that a cell-init keeps, with its descriptors checked.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    /// What the cell-init says of it.
+    pub(crate) state: WorkloadState,
+    /// In the daemon's pid namespace; 0 when it has ended.
+    pub(crate) pid: i32,
+    /// Its output.
+    pub(crate) outputs: Outputs,
+    /// The write end of its standard input.
+    pub(crate) stdin: Option<OwnedFd>,
+}
+
+/// Where a workload's output comes out.
+#[derive(Debug)]
+pub(crate) enum Outputs {
+    /// The read ends of its pipes.
+    Pipes {
+        /// Of standard output.
+        stdout: OwnedFd,
+        /// Of standard error.
+        stderr: OwnedFd,
+    },
+    /// The master of its terminal, which is its input, too.
+    Terminal(OwnedFd),
+}
+
+/// Connects to the cell-init that listens at `path` and greets it as the one of `uid`.
+pub(crate) async fn connect(path: &Path, uid: Uid) -> Result<(CellLink, Greeting), LinkError> {
+    let socket = seqpacket::connect(path, Mode::Nonblocking)?;
+    let mut link = CellLink::new(socket)?;
+    link.send(&CellRequest::Hello { version: VERSION }, Vec::new())?;
+    let greeting = timeout(GREETING, greet(&mut link, uid))
+        .await
+        .map_err(|_| LinkError::Silent(GREETING))??;
+    Ok((link, greeting))
+}
+
+async fn greet(link: &mut CellLink, expected: Uid) -> Result<Greeting, LinkError> {
+    let (record, count) = match link.next().await?.event {
+        CellEvent::Welcome { version: VERSION, uid, record, workloads } if uid == expected => {
+            (record, workloads)
+        }
+        CellEvent::Welcome { version, uid, .. } => {
+            return Err(LinkError::Malformed(format!(
+                "a welcome of version {version} from another cell, {uid:?}"
+            )));
+        }
+        CellEvent::Refused { version, reason } => {
+            return Err(LinkError::Refused { version, reason });
+        }
+        other => return Err(out_of_place(&other)),
+    };
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    if count > MAX_WORKLOADS {
+        return Err(LinkError::Malformed(format!("{count} workloads announced")));
+    }
+    let mut workloads = Vec::with_capacity(count);
+    while workloads.len() < count {
+        workloads.push(kept(link.next().await?)?);
+    }
+    Ok(Greeting { record, workloads })
+}
+
+fn kept(received: Received<CellEvent>) -> Result<Kept, LinkError> {
+    let CellEvent::Workload(state) = received.event else {
+        return Err(out_of_place(&received.event));
+    };
+    let mut given = received.fds.into_iter();
+    let pid = match state.exit {
+        Some(_) => 0,
+        None => fds::pidfd(given.next())?.1,
+    };
+    let outputs = match state.stdio {
+        Stdio::Pipes => Outputs::Pipes {
+            stdout: fds::pipe(given.next(), "standard output's pipe")?,
+            stderr: fds::pipe(given.next(), "standard error's pipe")?,
+        },
+        Stdio::Terminal => Outputs::Terminal(fds::terminal(given.next())?),
+    };
+    let stdin = match state.has_stdin {
+        true => Some(fds::pipe(given.next(), "standard input's pipe")?),
+        false => None,
+    };
+    if given.next().is_some() {
+        return Err(LinkError::Malformed("more descriptors than announced".into()));
+    }
+    Ok(Kept { state, pid, outputs, stdin })
+}
+
+fn out_of_place(event: &CellEvent) -> LinkError {
+    let what = match event {
+        CellEvent::Welcome { .. } => "Welcome",
+        CellEvent::Refused { .. } => "Refused",
+        CellEvent::Workload(_) => "Workload",
+        CellEvent::Started { .. } => "Started",
+        CellEvent::Failed { .. } => "Failed",
+        CellEvent::Done { .. } => "Done",
+        CellEvent::Exited { .. } => "Exited",
+    };
+    LinkError::Malformed(format!("{what} is out of place"))
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The daemon's end of a conversation with an init: packets out, packets in, nothing decided.
+//!
+//! A [`Link`] belongs to one task. It never spawns, never blocks and holds no more than [`MAX_OUTBOX`] packets
+//! that the peer has not read. What a packet means is its owner's business; what a packet may be is
+//! `init::protocol`'s. The peer of a cell's link counts as hostile: whatever is malformed, too long, or has a
+//! wrong number or type of descriptors ends the link with an error, never the daemon.
+//!
+//! `cell` and `node` are the two conversations, each with its greeting.
+
+pub(crate) mod cell;
+pub(crate) mod fds;
+pub(crate) mod node;
+
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+
+use init::protocol::{MAX_PACKET, VERSION};
+use kernel::seqpacket;
+use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
+
+/// The most packets that wait for a peer that doesn't read.
+pub(crate) const MAX_OUTBOX: usize = 256;
+/// How long an init may take over a greeting.
+pub(crate) const GREETING: std::time::Duration = std::time::Duration::from_secs(20);
+
+thread_local! {
+    // One per worker instead of one per link: a thousand links would otherwise hold 160 MB.
+    static BUFFER: RefCell<Vec<u8>> = RefCell::new(vec![0; MAX_PACKET]);
+}
+
+/// Why a conversation ended.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LinkError {
+    /// A system call failed.
+    #[error(transparent)]
+    Os(#[from] kernel::Error),
+    /// The peer is gone.
+    #[error("the init closed the connection")]
+    Closed,
+    /// A packet that isn't one.
+    #[error("the init sent a packet that is not of the protocol: {0}")]
+    Malformed(String),
+    /// The init is of another build.
+    #[error("the init speaks version {version} of the protocol, this daemon {VERSION}: {reason}")]
+    Refused {
+        /// The init's.
+        version: u16,
+        /// In its words.
+        reason: String,
+    },
+    /// It doesn't read what it is sent.
+    #[error("the init has not read {MAX_OUTBOX} packets")]
+    Stuck,
+    /// It did not answer.
+    #[error("the init did not answer within {0:?}")]
+    Silent(std::time::Duration),
+}
+
+impl From<io::Error> for LinkError {
+    fn from(error: io::Error) -> Self {
+        Self::Os(kernel::Error::from_io("epoll", &error))
+    }
+}
+
+/// One of the two conversations: how its messages become packets.
+pub(crate) trait Conversation {
+    /// What the daemon says.
+    type Request;
+    /// What the init says.
+    type Event;
+    /// To bytes.
+    fn encode(request: &Self::Request) -> Result<Vec<u8>, LinkError>;
+    /// From bytes, with suspicion.
+    fn decode(bytes: &[u8]) -> Result<Self::Event, LinkError>;
+}
+
+/// A message with the descriptors that came beside it, not yet checked.
+#[derive(Debug)]
+pub(crate) struct Received<E> {
+    /// The message.
+    pub(crate) event: E,
+    /// In the order of the packet.
+    pub(crate) fds: Vec<OwnedFd>,
+}
+
+/// A connection and what has not been sent on it yet.
+pub(crate) struct Link<C: Conversation> {
+    io: AsyncFd<Socket>,
+    outbox: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
+    conversation: std::marker::PhantomData<fn() -> C>,
+}
+
+/// An owned descriptor that tokio can register.
+struct Socket(OwnedFd);
+
+impl AsRawFd for Socket {
+    fn as_raw_fd(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+}
+
+impl<C: Conversation> Link<C> {
+    /// Takes over a connected, non-blocking socket.
+    pub(crate) fn new(socket: OwnedFd) -> Result<Self, LinkError> {
+        seqpacket::reserve_send_buffer(&socket, MAX_PACKET)?;
+        Ok(Self {
+            io: AsyncFd::new(Socket(socket))?,
+            outbox: VecDeque::new(),
+            conversation: std::marker::PhantomData,
+        })
+    }
+
+    /// Sends, or keeps the packet until the peer reads. The order is kept.
+    pub(crate) fn send(&mut self, request: &C::Request, fds: Vec<OwnedFd>) -> Result<(), LinkError> {
+        let bytes = C::encode(request)?;
+        if self.outbox.len() >= MAX_OUTBOX {
+            return Err(LinkError::Stuck);
+        }
+        self.outbox.push_back((bytes, fds));
+        self.flush().map(|_| ())
+    }
+
+    /// The next message. Cancel-safe; sends what is waiting meanwhile.
+    pub(crate) async fn next(&mut self) -> Result<Received<C::Event>, LinkError> {
+        loop {
+            let mut guard = if self.outbox.is_empty() {
+                self.io.readable().await?
+            } else {
+                self.io.ready(tokio::io::Interest::READABLE | tokio::io::Interest::WRITABLE).await?
+            };
+            let received = Self::receive(&mut guard);
+            if guard.ready().is_writable() && !self.outbox.is_empty() {
+                let emptied = flush(&guard.get_inner().0, &mut self.outbox)?;
+                if !emptied {
+                    guard.clear_ready_matching(tokio::io::Ready::WRITABLE);
+                }
+            }
+            if let Some(received) = received? {
+                return Ok(received);
+            }
+        }
+    }
+
+    fn receive(
+        guard: &mut AsyncFdReadyGuard<'_, Socket>,
+    ) -> Result<Option<Received<C::Event>>, LinkError> {
+        if !guard.ready().is_readable() && !guard.ready().is_read_closed() {
+            return Ok(None);
+        }
+        BUFFER.with_borrow_mut(|buffer| match seqpacket::receive(&guard.get_inner().0, buffer) {
+            Ok(Some(packet)) => {
+                let bytes = buffer.get(..packet.length).unwrap_or_default();
+                Ok(Some(Received { event: C::decode(bytes)?, fds: packet.fds }))
+            }
+            Ok(None) => Err(LinkError::Closed),
+            Err(error) if error.is_would_block() => {
+                guard.clear_ready_matching(tokio::io::Ready::READABLE);
+                Ok(None)
+            }
+            Err(error) => Err(closed_or(error.into())),
+        })
+    }
+
+    fn flush(&mut self) -> Result<bool, LinkError> {
+        flush(&self.io.get_ref().0, &mut self.outbox)
+    }
+}
+
+/// Sends until the peer's buffer is full. Whether all is sent.
+fn flush(
+    socket: &OwnedFd,
+    outbox: &mut VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
+) -> Result<bool, LinkError> {
+    while let Some((bytes, fds)) = outbox.front() {
+        let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+        match seqpacket::send(socket, bytes, &fds) {
+            Ok(()) => drop(outbox.pop_front()),
+            Err(error) if error.is_would_block() => return Ok(false),
+            Err(error) => return Err(closed_or(error)),
+        }
+    }
+    Ok(true)
+}
+
+/// `EPIPE` and `ECONNRESET` are ways to say that the peer is gone.
+fn closed_or(error: kernel::Error) -> LinkError {
+    const EPIPE: i32 = 32;
+    const ECONNRESET: i32 = 104;
+    if error.is(EPIPE) || error.is(ECONNRESET) { LinkError::Closed } else { LinkError::Os(error) }
+}
