@@ -28,7 +28,10 @@ impl IdRange {
     /// What is left for nested cells; empty where the range has no more than the cell's own.
     fn nested(self) -> Option<IdRange> {
         let count = self.count.checked_sub(OWN).filter(|c| *c > 0)?;
-        Some(IdRange { first: self.first.checked_add(OWN)?, count })
+        Some(IdRange {
+            first: self.first.checked_add(OWN)?,
+            count,
+        })
     }
 }
 
@@ -42,13 +45,19 @@ pub(crate) struct IdPool {
 impl IdPool {
     /// All of `whole`.
     pub(crate) fn new(whole: IdRange) -> Self {
-        Self { whole: Some(whole), taken: BTreeMap::new() }
+        Self {
+            whole: Some(whole),
+            taken: BTreeMap::new(),
+        }
     }
 
     /// What a cell with this range can give to the cells in it. Without a range (it shares its parent's user
     /// namespace) nothing.
     pub(crate) fn within(range: Option<IdRange>) -> Self {
-        Self { whole: range.and_then(IdRange::nested), taken: BTreeMap::new() }
+        Self {
+            whole: range.and_then(IdRange::nested),
+            taken: BTreeMap::new(),
+        }
     }
 
     /// The lowest free range of `count` ids.
@@ -64,7 +73,10 @@ impl IdPool {
         if count == 0 || first + u64::from(count) > whole.end() {
             return None;
         }
-        let range = IdRange { first: u32::try_from(first).ok()?, count };
+        let range = IdRange {
+            first: u32::try_from(first).ok()?,
+            count,
+        };
         self.taken.insert(range.first, range);
         Some(range)
     }
@@ -87,7 +99,11 @@ impl IdPool {
         let inside = self
             .whole
             .is_some_and(|w| w.first <= range.first && range.end() <= w.end());
-        let before = self.taken.range(..=range.first).next_back().map(|(_, r)| *r);
+        let before = self
+            .taken
+            .range(..=range.first)
+            .next_back()
+            .map(|(_, r)| *r);
         let after = self.taken.range(range.first..).next().map(|(_, r)| *r);
         let free = before.is_none_or(|b| b.end() <= u64::from(range.first))
             && after.is_none_or(|a| range.end() <= u64::from(a.first));
@@ -111,20 +127,41 @@ mod tests {
 
     #[test]
     fn a_cell_with_its_own_ids_alone_has_none_for_others() {
-        let mut pool = IdPool::within(Some(IdRange { first: 100_000, count: OWN }));
+        let mut pool = IdPool::within(Some(IdRange {
+            first: 100_000,
+            count: OWN,
+        }));
         assert_eq!(pool.largest(), 0);
         assert_eq!(pool.allocate(1), None);
-        let mut pool = IdPool::within(Some(IdRange { first: 100_000, count: OWN + 10 }));
+        let mut pool = IdPool::within(Some(IdRange {
+            first: 100_000,
+            count: OWN + 10,
+        }));
         assert_eq!(pool.largest(), 10);
-        assert_eq!(pool.allocate(10), Some(IdRange { first: 165_536, count: 10 }));
+        assert_eq!(
+            pool.allocate(10),
+            Some(IdRange {
+                first: 165_536,
+                count: 10
+            })
+        );
         assert_eq!(IdPool::within(None).allocate(1), None);
     }
 
     #[test]
     fn the_last_ids_of_all_can_be_given_out() {
-        let mut pool = IdPool::new(IdRange { first: u32::MAX - 10, count: 10 });
+        let mut pool = IdPool::new(IdRange {
+            first: u32::MAX - 10,
+            count: 10,
+        });
         assert_eq!(pool.allocate(11), None);
-        assert_eq!(pool.allocate(10), Some(IdRange { first: u32::MAX - 10, count: 10 }));
+        assert_eq!(
+            pool.allocate(10),
+            Some(IdRange {
+                first: u32::MAX - 10,
+                count: 10
+            })
+        );
     }
 
     proptest! {

@@ -1,2 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Stateless, direct interaction with what runs: cells and executables, their lifecycles, adoption.
+//! The runtime subsystem: cells and executables.
+
+pub(crate) mod ids;
+pub(crate) mod link;

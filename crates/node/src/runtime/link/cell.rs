@@ -4,9 +4,7 @@
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use init::protocol::{
-    CellEvent, CellRequest, MAX_WORKLOADS, Stdio, Uid, VERSION, WorkloadState, codec,
-};
+use init::protocol::{CellEvent, CellRequest, MAX_WORKLOADS, Stdio, Uid, VERSION, WorkloadState};
 use kernel::seqpacket::{self, Mode};
 use tokio::time::timeout;
 
@@ -18,14 +16,6 @@ pub(crate) struct ToCell;
 impl Conversation for ToCell {
     type Request = CellRequest;
     type Event = CellEvent;
-
-    fn encode(request: &CellRequest) -> Result<Vec<u8>, LinkError> {
-        codec::encode_cell_request(request).map_err(|e| LinkError::Malformed(e.to_string()))
-    }
-
-    fn decode(bytes: &[u8]) -> Result<CellEvent, LinkError> {
-        codec::decode_cell_event(bytes).map_err(|e| LinkError::Malformed(e.to_string()))
-    }
 }
 
 /// The daemon's end of it.
@@ -80,9 +70,12 @@ pub(crate) async fn connect(path: &Path, uid: Uid) -> Result<(CellLink, Greeting
 
 async fn greet(link: &mut CellLink, expected: Uid) -> Result<Greeting, LinkError> {
     let (record, count) = match link.next().await?.event {
-        CellEvent::Welcome { version: VERSION, uid, record, workloads } if uid == expected => {
-            (record, workloads)
-        }
+        CellEvent::Welcome {
+            version: VERSION,
+            uid,
+            record,
+            workloads,
+        } if uid == expected => (record, workloads),
         CellEvent::Welcome { version, uid, .. } => {
             return Err(LinkError::Malformed(format!(
                 "a welcome of version {version} from another cell, {uid:?}"
@@ -125,9 +118,16 @@ fn kept(received: Received<CellEvent>) -> Result<Kept, LinkError> {
         false => None,
     };
     if given.next().is_some() {
-        return Err(LinkError::Malformed("more descriptors than announced".into()));
+        return Err(LinkError::Malformed(
+            "more descriptors than announced".into(),
+        ));
     }
-    Ok(Kept { state, pid, outputs, stdin })
+    Ok(Kept {
+        state,
+        pid,
+        outputs,
+        stdin,
+    })
 }
 
 fn out_of_place(event: &CellEvent) -> LinkError {

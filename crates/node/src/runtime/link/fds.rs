@@ -72,7 +72,11 @@ mod tests {
 
     #[test]
     fn only_the_masters_device_is_a_terminal() {
-        let master = File::options().read(true).write(true).open("/dev/ptmx").unwrap();
+        let master = File::options()
+            .read(true)
+            .write(true)
+            .open("/dev/ptmx")
+            .unwrap();
         assert!(terminal(Some(master.into())).is_ok());
         let null = File::open("/dev/null").unwrap();
         assert!(terminal(Some(null.into())).is_err());

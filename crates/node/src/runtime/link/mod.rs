@@ -17,6 +17,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
+use init::protocol::codec::{CodecError, Packet};
 use init::protocol::{MAX_PACKET, VERSION};
 use kernel::seqpacket;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
@@ -43,6 +44,9 @@ pub(crate) enum LinkError {
     /// A packet that isn't one.
     #[error("the init sent a packet that is not of the protocol: {0}")]
     Malformed(String),
+    /// A request that no packet holds; the link goes on.
+    #[error("the request does not fit into a packet")]
+    TooLarge(#[source] CodecError),
     /// The init is of another build.
     #[error("the init speaks version {version} of the protocol, this daemon {VERSION}: {reason}")]
     Refused {
@@ -59,22 +63,24 @@ pub(crate) enum LinkError {
     Silent(std::time::Duration),
 }
 
+impl From<CodecError> for LinkError {
+    fn from(error: CodecError) -> Self {
+        Self::Malformed(error.to_string())
+    }
+}
+
 impl From<io::Error> for LinkError {
     fn from(error: io::Error) -> Self {
         Self::Os(kernel::Error::from_io("epoll", &error))
     }
 }
 
-/// One of the two conversations: how its messages become packets.
+/// One of the two conversations.
 pub(crate) trait Conversation {
     /// What the daemon says.
-    type Request;
+    type Request: Packet;
     /// What the init says.
-    type Event;
-    /// To bytes.
-    fn encode(request: &Self::Request) -> Result<Vec<u8>, LinkError>;
-    /// From bytes, with suspicion.
-    fn decode(bytes: &[u8]) -> Result<Self::Event, LinkError>;
+    type Event: Packet;
 }
 
 /// A message with the descriptors that came beside it, not yet checked.
@@ -114,8 +120,13 @@ impl<C: Conversation> Link<C> {
     }
 
     /// Sends, or keeps the packet until the peer reads. The order is kept.
-    pub(crate) fn send(&mut self, request: &C::Request, fds: Vec<OwnedFd>) -> Result<(), LinkError> {
-        let bytes = C::encode(request)?;
+    pub(crate) fn send(
+        &mut self,
+        request: &C::Request,
+        fds: Vec<OwnedFd>,
+    ) -> Result<(), LinkError> {
+        let mut bytes = Vec::new();
+        request.encode(&mut bytes).map_err(LinkError::TooLarge)?;
         if self.outbox.len() >= MAX_OUTBOX {
             return Err(LinkError::Stuck);
         }
@@ -129,7 +140,9 @@ impl<C: Conversation> Link<C> {
             let mut guard = if self.outbox.is_empty() {
                 self.io.readable().await?
             } else {
-                self.io.ready(tokio::io::Interest::READABLE | tokio::io::Interest::WRITABLE).await?
+                self.io
+                    .ready(tokio::io::Interest::READABLE | tokio::io::Interest::WRITABLE)
+                    .await?
             };
             let received = Self::receive(&mut guard);
             if guard.ready().is_writable() && !self.outbox.is_empty() {
@@ -150,18 +163,23 @@ impl<C: Conversation> Link<C> {
         if !guard.ready().is_readable() && !guard.ready().is_read_closed() {
             return Ok(None);
         }
-        BUFFER.with_borrow_mut(|buffer| match seqpacket::receive(&guard.get_inner().0, buffer) {
-            Ok(Some(packet)) => {
-                let bytes = buffer.get(..packet.length).unwrap_or_default();
-                Ok(Some(Received { event: C::decode(bytes)?, fds: packet.fds }))
-            }
-            Ok(None) => Err(LinkError::Closed),
-            Err(error) if error.is_would_block() => {
-                guard.clear_ready_matching(tokio::io::Ready::READABLE);
-                Ok(None)
-            }
-            Err(error) => Err(closed_or(error.into())),
-        })
+        BUFFER.with_borrow_mut(
+            |buffer| match seqpacket::receive(&guard.get_inner().0, buffer) {
+                Ok(Some(packet)) => {
+                    let bytes = buffer.get(..packet.length).unwrap_or_default();
+                    Ok(Some(Received {
+                        event: C::Event::decode(bytes)?,
+                        fds: packet.fds,
+                    }))
+                }
+                Ok(None) => Err(LinkError::Closed),
+                Err(error) if error.is_would_block() => {
+                    guard.clear_ready_matching(tokio::io::Ready::READABLE);
+                    Ok(None)
+                }
+                Err(error) => Err(closed_or(error.into())),
+            },
+        )
     }
 
     fn flush(&mut self) -> Result<bool, LinkError> {
@@ -189,5 +207,9 @@ fn flush(
 fn closed_or(error: kernel::Error) -> LinkError {
     const EPIPE: i32 = 32;
     const ECONNRESET: i32 = 104;
-    if error.is(EPIPE) || error.is(ECONNRESET) { LinkError::Closed } else { LinkError::Os(error) }
+    if error.is(EPIPE) || error.is(ECONNRESET) {
+        LinkError::Closed
+    } else {
+        LinkError::Os(error)
+    }
 }

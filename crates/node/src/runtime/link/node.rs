@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use init::protocol::{
     CellLaunch, ExitRecord, Failure, MAX_CELLS, NodeEvent, NodeRequest, PowerMode, Uid, VERSION,
-    Welcome, codec,
+    Welcome,
 };
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
@@ -28,14 +28,6 @@ pub(crate) struct ToNode;
 impl Conversation for ToNode {
     type Request = NodeRequest;
     type Event = NodeEvent;
-
-    fn encode(request: &NodeRequest) -> Result<Vec<u8>, LinkError> {
-        codec::encode_node_request(request).map_err(|e| LinkError::Malformed(e.to_string()))
-    }
-
-    fn decode(bytes: &[u8]) -> Result<NodeEvent, LinkError> {
-        codec::decode_node_event(bytes).map_err(|e| LinkError::Malformed(e.to_string()))
-    }
 }
 
 /// The handle of the connection to node-init.
@@ -76,7 +68,11 @@ pub(crate) enum CreateError {
 
 #[derive(Debug)]
 enum Command {
-    Create(Box<CellLaunch>, Vec<OwnedFd>, oneshot::Sender<Result<Created, CreateError>>),
+    Create(
+        Box<CellLaunch>,
+        Vec<OwnedFd>,
+        oneshot::Sender<Result<Created, CreateError>>,
+    ),
     /// Tell when this cell's init has ended.
     Exit(Uid, oneshot::Sender<ExitRecord>),
     Plain(NodeRequest),
@@ -96,7 +92,13 @@ impl NodeInit {
         rustix::io::ioctl_fionbio(&socket, true)
             .map_err(|e| LinkError::Os(kernel::Error::new("ioctl(FIONBIO)", e)))?;
         let mut link = Link::<ToNode>::new(socket)?;
-        link.send(&NodeRequest::Hello { version: VERSION, build: build.to_owned() }, Vec::new())?;
+        link.send(
+            &NodeRequest::Hello {
+                version: VERSION,
+                build: build.to_owned(),
+            },
+            Vec::new(),
+        )?;
         let first = timeout(GREETING, link.next())
             .await
             .map_err(|_| LinkError::Silent(GREETING))??;
@@ -146,7 +148,10 @@ impl NodeInit {
     ) -> Result<Created, CreateError> {
         let (reply, answer) = oneshot::channel();
         let command = Command::Create(Box::new(launch), fds, reply);
-        self.commands.send(command).await.map_err(|_| CreateError::Gone)?;
+        self.commands
+            .send(command)
+            .await
+            .map_err(|_| CreateError::Gone)?;
         answer.await.unwrap_or(Err(CreateError::Gone))
     }
 
@@ -215,7 +220,13 @@ impl Keeper {
                 let request = self.next_request;
                 self.next_request += 1;
                 self.creating.insert(request, reply);
-                self.link.send(&NodeRequest::CreateCell { request, launch: *launch }, fds)
+                self.link.send(
+                    &NodeRequest::CreateCell {
+                        request,
+                        launch: *launch,
+                    },
+                    fds,
+                )
             }
             Command::Exit(uid, reply) => {
                 match self.ended.remove(&uid) {
@@ -250,7 +261,8 @@ impl Keeper {
                 None => return Err(LinkError::Malformed("too many cells have ended".into())),
             },
             NodeEvent::ShuttingDown { mode, bound_ms } => {
-                self.publish.send_replace(InitState::ShuttingDown(mode, bound_ms));
+                self.publish
+                    .send_replace(InitState::ShuttingDown(mode, bound_ms));
             }
             other @ (NodeEvent::Welcome(_) | NodeEvent::Refused { .. }) => {
                 return Err(LinkError::Malformed(format!("{other:?} is out of place")));
