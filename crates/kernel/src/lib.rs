@@ -15,11 +15,14 @@
     reason = "system calls that rustix does not wrap, or wraps as unsafe"
 )]
 
+pub mod cgroup;
 pub mod clone;
 mod error;
 pub mod exec;
+pub mod mount;
 pub mod namespace;
 pub mod pidfd;
+pub mod poll;
 pub mod process;
 pub mod seqpacket;
 pub mod signal;

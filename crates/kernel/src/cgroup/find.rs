@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where cgroup2 is, and which group a process is in.
+
+use std::path::{Path, PathBuf};
+
+use rustix::io::Errno;
+
+use crate::mount::info::{self, MountInfo};
+use crate::{Context, Error, Result};
+
+/// Where cgroup2 is mounted (`/sys/fs/cgroup`, or `/sys/fs/cgroup/unified` on a hybrid system), and which
+/// group is its root. `ENOENT` where it isn't mounted.
+fn mount() -> Result<MountInfo> {
+    pick(info::read()?).ok_or_else(|| {
+        Error::new("find cgroup2", Errno::NOENT)
+            .about("no cgroup2 in /proc/self/mountinfo: mount -t cgroup2 none /sys/fs/cgroup")
+    })
+}
+
+/// The one to use: the first that isn't hidden by a later mount on the same place.
+fn pick(mounts: Vec<MountInfo>) -> Option<MountInfo> {
+    let last = |m: &MountInfo| {
+        mounts
+            .iter()
+            .rev()
+            .find(|o| o.target == m.target)
+            .map(|o| o.id)
+    };
+    let visible: Vec<u32> = mounts
+        .iter()
+        .filter(|m| last(m) == Some(m.id))
+        .map(|m| m.id)
+        .collect();
+    let mut all = mounts.into_iter();
+    all.find(|m| m.fs_type == "cgroup2" && visible.contains(&m.id))
+}
+
+/// Where cgroup2 is mounted. `ENOENT` where it isn't.
+pub fn mount_point() -> Result<PathBuf> {
+    mount().map(|m| m.target)
+}
+
+/// The folder of the group that the caller is in.
+pub fn own_path() -> Result<PathBuf> {
+    path_of("/proc/self/cgroup")
+}
+
+/// The folder of the group that a process is in.
+pub fn path_of_process(pid: i32) -> Result<PathBuf> {
+    path_of(&format!("/proc/{pid}/cgroup"))
+}
+
+fn path_of(file: &str) -> Result<PathBuf> {
+    let text = std::fs::read_to_string(file).call_on("read", Path::new(file))?;
+    let group = unified(&text).ok_or_else(|| {
+        Error::new("find cgroup", Errno::NOENT).about(format!("no line 0:: in {file}"))
+    })?;
+    let mount = mount()?;
+    below(&mount, group).ok_or_else(|| {
+        let root = mount.root.display();
+        Error::new("find cgroup", Errno::XDEV).about(format!(
+            "group {group} is not below the mounted root {root}"
+        ))
+    })
+}
+
+/// The path in the unified hierarchy's line, `0::/PATH`.
+fn unified(text: &str) -> Option<&str> {
+    text.lines().find_map(|line| line.strip_prefix("0::"))
+}
+
+fn below(mount: &MountInfo, group: &str) -> Option<PathBuf> {
+    let relative = Path::new(group).strip_prefix(&mount.root).ok()?;
+    if relative
+        .components()
+        .any(|c| c == std::path::Component::ParentDir)
+    {
+        return None;
+    }
+    Some(if relative == Path::new("") {
+        mount.target.clone()
+    } else {
+        mount.target.join(relative)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn table(text: &str) -> Vec<MountInfo> {
+        info::parse(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_hybrid_system_s_own_place_is_found() {
+        let mounts = table(
+            "1 0 0:1 / / rw - ext4 /dev/vda rw\n\
+             2 1 0:2 / /sys/fs/cgroup rw - tmpfs tmpfs rw\n\
+             3 2 0:3 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
+             4 2 0:4 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n",
+        );
+        let mount = pick(mounts).unwrap();
+        assert_eq!(mount.target, Path::new("/sys/fs/cgroup/unified"));
+        assert_eq!(
+            below(&mount, "/").unwrap(),
+            Path::new("/sys/fs/cgroup/unified")
+        );
+        assert_eq!(
+            below(&mount, "/a/b").unwrap(),
+            Path::new("/sys/fs/cgroup/unified/a/b")
+        );
+    }
+
+    #[test]
+    fn a_mount_covered_by_another_is_passed_over() {
+        let mounts = table(
+            "1 0 0:4 / /cg rw - cgroup2 none rw\n\
+             2 1 0:5 / /cg rw - tmpfs none rw\n\
+             3 0 0:4 / /other rw - cgroup2 none rw\n",
+        );
+        assert_eq!(pick(mounts).unwrap().target, Path::new("/other"));
+        assert!(pick(table("1 0 0:1 / / rw - ext4 /dev/vda rw\n")).is_none());
+    }
+
+    #[test]
+    fn a_bound_subtree_is_the_root_of_what_is_seen() {
+        let mount = pick(table(
+            "4 2 0:4 /kube/pod /sys/fs/cgroup rw - cgroup2 none rw\n",
+        ))
+        .unwrap();
+        assert_eq!(
+            below(&mount, "/kube/pod/x").unwrap(),
+            Path::new("/sys/fs/cgroup/x")
+        );
+        assert_eq!(below(&mount, "/elsewhere"), None);
+        assert_eq!(below(&mount, "/kube/pod/../x"), None);
+    }
+
+    #[test]
+    fn the_unified_line_is_found_among_the_old_ones() {
+        assert_eq!(unified("12:pids:/a\n0::/b\n"), Some("/b"));
+        assert_eq!(unified("12:pids:/a\n"), None);
+    }
+}

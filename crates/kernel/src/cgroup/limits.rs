@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a group may use: turned into files and values, and written.
+
+use super::Cgroup;
+use crate::Result;
+
+/// A bound that can be lifted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Bound {
+    /// None (`max`).
+    Max,
+    /// This much.
+    At(u64),
+}
+
+impl std::fmt::Display for Bound {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Bound::Max => f.write_str("max"),
+            Bound::At(value) => write!(f, "{value}"),
+        }
+    }
+}
+
+/// `cpu.max`: this much CPU time per period, both in microseconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CpuMax {
+    /// At least 1,000.
+    pub quota_us: Bound,
+    /// 1,000 to 1,000,000; a long one stalls what has used up its quota for that long.
+    pub period_us: u64,
+}
+
+/// `io.max` of one block device; `None` leaves a bound as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct IoMax {
+    /// Device numbers of the whole disk.
+    pub device: (u32, u32),
+    /// Bytes read per second.
+    pub read_bytes: Option<Bound>,
+    /// Bytes written per second.
+    pub write_bytes: Option<Bound>,
+    /// Reads per second.
+    pub read_ops: Option<Bound>,
+    /// Writes per second.
+    pub write_ops: Option<Bound>,
+}
+
+/// Limits of one group; `None` leaves a limit as it is. Memory in bytes.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Limits {
+    /// `cpu.max`.
+    pub cpu_max: Option<CpuMax>,
+    /// `cpu.weight`, 1 to 10,000.
+    pub cpu_weight: Option<u64>,
+    /// `cpuset.cpus`, a list as `0-3,8`; empty: the parent's.
+    pub cpuset_cpus: Option<String>,
+    /// `cpuset.mems`.
+    pub cpuset_mems: Option<String>,
+    /// `memory.min`: never reclaimed.
+    pub memory_min: Option<Bound>,
+    /// `memory.low`: reclaimed last.
+    pub memory_low: Option<Bound>,
+    /// `memory.high`: throttled and reclaimed beyond.
+    pub memory_high: Option<Bound>,
+    /// `memory.max`: the OOM killer beyond.
+    pub memory_max: Option<Bound>,
+    /// `memory.swap.max`.
+    pub memory_swap_max: Option<Bound>,
+    /// `memory.oom.group`: the OOM killer ends the whole group.
+    pub memory_oom_group: Option<bool>,
+    /// `pids.max`: processes and threads.
+    pub pids_max: Option<Bound>,
+    /// `io.weight`, 1 to 10,000 (needs an I/O scheduler or cost model that has weights).
+    pub io_weight: Option<u64>,
+    /// `io.max`, a line per device.
+    pub io_max: Vec<IoMax>,
+    /// `hugetlb.SIZE.max`: the size as the kernel writes it (`2MB`, `1GB`), and bytes.
+    pub hugetlb_max: Vec<(String, Bound)>,
+}
+
+impl Limits {
+    /// The files to write and what, in an order that works: a soft bound before the hard one it is under.
+    pub fn settings(&self) -> Vec<(String, String)> {
+        let mut out = Vec::new();
+        let mut put = |file: &str, value: Option<String>| {
+            if let Some(value) = value {
+                out.push((file.to_owned(), value));
+            }
+        };
+        put(
+            "cpu.max",
+            self.cpu_max
+                .map(|c| format!("{} {}", c.quota_us, c.period_us)),
+        );
+        put("cpu.weight", self.cpu_weight.map(|w| w.to_string()));
+        put("cpuset.cpus", self.cpuset_cpus.clone());
+        put("cpuset.mems", self.cpuset_mems.clone());
+        put("memory.min", self.memory_min.map(|b| b.to_string()));
+        put("memory.low", self.memory_low.map(|b| b.to_string()));
+        put("memory.high", self.memory_high.map(|b| b.to_string()));
+        put("memory.max", self.memory_max.map(|b| b.to_string()));
+        put(
+            "memory.swap.max",
+            self.memory_swap_max.map(|b| b.to_string()),
+        );
+        put(
+            "memory.oom.group",
+            self.memory_oom_group.map(|on| u8::from(on).to_string()),
+        );
+        put("pids.max", self.pids_max.map(|b| b.to_string()));
+        put("io.weight", self.io_weight.map(|w| format!("default {w}")));
+        for device in &self.io_max {
+            put("io.max", device.line());
+        }
+        for (size, bound) in &self.hugetlb_max {
+            put(&format!("hugetlb.{size}.max"), Some(bound.to_string()));
+        }
+        out
+    }
+
+    /// The controllers these limits need, each once.
+    pub fn controllers(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        for (file, _) in self.settings() {
+            let name = file.split('.').next().unwrap_or_default().to_owned();
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+        names
+    }
+}
+
+impl IoMax {
+    fn line(&self) -> Option<String> {
+        let bounds = [
+            ("rbps", self.read_bytes),
+            ("wbps", self.write_bytes),
+            ("riops", self.read_ops),
+            ("wiops", self.write_ops),
+        ];
+        let set: Vec<_> = bounds
+            .iter()
+            .filter_map(|(key, b)| b.map(|b| format!("{key}={b}")))
+            .collect();
+        let (major, minor) = self.device;
+        (!set.is_empty()).then(|| format!("{major}:{minor} {}", set.join(" ")))
+    }
+}
+
+impl Cgroup {
+    /// Writes the limits, in order. The first that fails is the error, which names file and value; those
+    /// before it stay. `EOPNOTSUPP` names a controller that the group hasn't got.
+    pub fn set_limits(&self, limits: &Limits) -> Result<()> {
+        for (file, value) in limits.settings() {
+            self.write(&file, &value)?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_asked_for_is_nothing_written() {
+        assert!(Limits::default().settings().is_empty());
+        assert!(Limits::default().controllers().is_empty());
+    }
+
+    #[test]
+    fn limits_are_written_as_the_kernel_reads_them() {
+        let limits = Limits {
+            cpu_max: Some(CpuMax {
+                quota_us: Bound::At(50_000),
+                period_us: 100_000,
+            }),
+            memory_max: Some(Bound::At(1 << 20)),
+            memory_high: Some(Bound::Max),
+            memory_oom_group: Some(true),
+            io_max: vec![
+                IoMax {
+                    device: (8, 0),
+                    write_bytes: Some(Bound::At(9)),
+                    ..IoMax::default()
+                },
+                IoMax {
+                    device: (8, 16),
+                    ..IoMax::default()
+                },
+            ],
+            hugetlb_max: vec![("2MB".into(), Bound::At(0))],
+            ..Limits::default()
+        };
+        let settings = limits.settings();
+        let text: Vec<_> = settings.iter().map(|(f, v)| format!("{f}={v}")).collect();
+        assert_eq!(
+            text,
+            [
+                "cpu.max=50000 100000",
+                "memory.high=max",
+                "memory.max=1048576",
+                "memory.oom.group=1",
+                "io.max=8:0 wbps=9",
+                "hugetlb.2MB.max=0",
+            ]
+        );
+        assert_eq!(limits.controllers(), ["cpu", "memory", "io", "hugetlb"]);
+    }
+}

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Control groups, version 2.
+//!
+//! A [`Cgroup`] is a descriptor of a group's directory; names are resolved below it and nothing else, so a
+//! group that was removed and made again is another one, and no symbolic link leads away.
+//!
+//! * [`find`]: where cgroup2 is mounted and which group the caller is in. Never a fixed path.
+//! * this file: making, removing, controllers, freezing, killing, waiting until empty.
+//! * [`limits`]: what a group may use. * [`usage`]: what it has used.
+//!
+//! It moves no process between groups: that is slow, and everything is cloned into its group
+//! ([`crate::clone::Options::cgroup`]). [`Cgroup::enter`] is for a daemon that moves *itself* at start.
+//!
+//! Waiting is on `cgroup.events`, which the kernel wakes when it changes. Version 1 is not supported; nor
+//! are threaded groups.
+
+pub mod find;
+pub mod limits;
+mod parse;
+pub mod usage;
+
+use std::ffi::OsString;
+use std::io::Read;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStringExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rustix::fs::{AtFlags, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::poll::{self, Deadline, Interest};
+use crate::{Context, Error, Result};
+
+pub use limits::{Bound, CpuMax, IoMax, Limits};
+pub use usage::{CpuStat, IoStat, MemoryEvents, MemoryUsage, PidsUsage};
+
+/// The largest file of a group that is read, in bytes. `cgroup.procs` of 32,768 processes has 256 KiB.
+const MAX_FILE: u64 = 4 * 1024 * 1024;
+
+/// One control group.
+#[derive(Debug)]
+pub struct Cgroup {
+    directory: OwnedFd,
+    path: PathBuf,
+}
+
+/// What `cgroup.events` says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Events {
+    /// A process lives in the group or below.
+    pub populated: bool,
+    /// Every process of the group and below is stopped by the freezer.
+    pub frozen: bool,
+}
+
+impl Cgroup {
+    /// The group of this directory, for instance one below [`find::mount_point`].
+    pub fn open(path: &Path) -> Result<Cgroup> {
+        let directory =
+            rustix::fs::open(path, DIRECTORY, Mode::empty()).call_on("open cgroup", path)?;
+        Ok(Cgroup {
+            directory,
+            path: path.to_owned(),
+        })
+    }
+
+    /// The group of a directory's descriptor, for instance a received one. `path` is for messages alone.
+    pub fn from_fd(directory: OwnedFd, path: impl Into<PathBuf>) -> Cgroup {
+        Cgroup {
+            directory,
+            path: path.into(),
+        }
+    }
+
+    /// The group that the caller is in.
+    pub fn own() -> Result<Cgroup> {
+        Cgroup::open(&find::own_path()?)
+    }
+
+    /// Where it was when it was opened; may be empty.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A second handle of the same group.
+    pub fn try_clone(&self) -> Result<Cgroup> {
+        let directory = rustix::io::fcntl_dupfd_cloexec(&self.directory, 3).call("fcntl")?;
+        Ok(Cgroup {
+            directory,
+            path: self.path.clone(),
+        })
+    }
+
+    /// The descriptor itself.
+    pub fn into_fd(self) -> OwnedFd {
+        self.directory
+    }
+
+    /// Opens a group directly below. `EINVAL` for what is not a single name.
+    pub fn child(&self, name: &str) -> Result<Cgroup> {
+        let path = self.child_path(name)?;
+        let directory = rustix::fs::openat(&self.directory, name, DIRECTORY, Mode::empty())
+            .call_on("open cgroup", &path)?;
+        Ok(Cgroup { directory, path })
+    }
+
+    /// Makes a group directly below. `EEXIST` where there is one; `EAGAIN` past `cgroup.max.descendants`
+    /// or `cgroup.max.depth`.
+    pub fn create(&self, name: &str) -> Result<Cgroup> {
+        let path = self.child_path(name)?;
+        rustix::fs::mkdirat(&self.directory, name, Mode::from(0o755))
+            .call_on("mkdir cgroup", &path)?;
+        self.child(name)
+    }
+
+    /// Makes a group directly below, or opens the one that is there.
+    pub fn ensure(&self, name: &str) -> Result<Cgroup> {
+        match self.create(name) {
+            Err(e) if e.is(libc::EEXIST) => self.child(name),
+            other => other,
+        }
+    }
+
+    /// The names of the groups directly below.
+    pub fn children(&self) -> Result<Vec<OsString>> {
+        let mut names = Vec::new();
+        for entry in rustix::fs::Dir::read_from(&self.directory).call_on("readdir", &self.path)? {
+            let entry = entry.call_on("readdir", &self.path)?;
+            let name = entry.file_name().to_bytes();
+            if entry.file_type().is_dir() && name != b"." && name != b".." {
+                names.push(OsString::from_vec(name.to_vec()));
+            }
+        }
+        Ok(names)
+    }
+
+    /// Removes a group directly below and everything below that. Waits until each is empty; kills nothing.
+    /// One that isn't there is removed already. `ETIMEDOUT` past the bound.
+    pub fn remove(&self, name: &str, within: Duration) -> Result<()> {
+        self.remove_by(name, Deadline::after(within))
+    }
+
+    fn remove_by(&self, name: &str, deadline: Deadline) -> Result<()> {
+        let child = match self.child(name) {
+            Err(e) if e.is_not_found() => return Ok(()),
+            other => other?,
+        };
+        for below in child.children()? {
+            let below = below.into_string().map_err(|_| {
+                Error::invalid("remove cgroup", "a name that is no UTF-8").on(&child.path)
+            })?;
+            child.remove_by(&below, deadline)?;
+        }
+        child.wait_events(deadline, |events| !events.populated)?;
+        loop {
+            match rustix::fs::unlinkat(&self.directory, name, AtFlags::REMOVEDIR) {
+                Ok(()) | Err(Errno::NOENT) => return Ok(()),
+                // The last process has left but is still being taken apart; the kernel sends no event
+                // for that end, so the events file only paces the question.
+                Err(Errno::BUSY) if !deadline.passed() => {
+                    let file = child.open_file("cgroup.events", OFlags::RDONLY)?;
+                    child.events_of(&file)?;
+                    let pace = Deadline::after(Duration::from_millis(5));
+                    poll::wait(&file, Interest::Priority, pace)?;
+                }
+                Err(errno) => return Err(Error::new("rmdir cgroup", errno).on(&child.path)),
+            }
+        }
+    }
+
+    /// The controllers that the group can use or hand on (`cgroup.controllers`).
+    pub fn controllers(&self) -> Result<Vec<String>> {
+        Ok(parse::words(&self.read("cgroup.controllers")?))
+    }
+
+    /// The controllers handed on to the groups below (`cgroup.subtree_control`).
+    pub fn enabled(&self) -> Result<Vec<String>> {
+        Ok(parse::words(&self.read("cgroup.subtree_control")?))
+    }
+
+    /// Hands controllers on to the groups below. `EOPNOTSUPP` names the first that the group hasn't got
+    /// itself; `EBUSY` says that processes are in the group (the root excepted).
+    pub fn enable<S: AsRef<str>>(&self, controllers: &[S]) -> Result<()> {
+        let available = self.controllers()?;
+        for wanted in controllers {
+            if !available.iter().any(|c| c == wanted.as_ref()) {
+                return Err(self.missing_controller(wanted.as_ref(), "cgroup.subtree_control"));
+            }
+        }
+        let value: Vec<_> = controllers
+            .iter()
+            .map(|c| format!("+{}", c.as_ref()))
+            .collect();
+        if value.is_empty() {
+            return Ok(());
+        }
+        self.write("cgroup.subtree_control", &value.join(" "))
+    }
+
+    fn missing_controller(&self, controller: &str, file: &str) -> Error {
+        let path = self.path.display();
+        Error::new("cgroup", Errno::OPNOTSUPP).about(format!(
+            "{file} needs the {controller} controller, which {path} does not have: \
+             mount it as cgroup2 and enable it in every group above"
+        ))
+    }
+
+    /// Writes one of the group's files, in one write as the kernel wants it.
+    pub fn write(&self, file: &str, value: &str) -> Result<()> {
+        let open = self.open_file(file, OFlags::WRONLY)?;
+        let written = rustix::io::retry_on_intr(|| rustix::io::write(&open, value.as_bytes()));
+        match written {
+            Ok(_) => Ok(()),
+            Err(errno) => {
+                let path = self.path.join(file);
+                Err(Error::new("write cgroup", errno)
+                    .about(format!("{value:?} to {}", path.display())))
+            }
+        }
+    }
+
+    /// Reads one of the group's files.
+    pub fn read(&self, file: &str) -> Result<String> {
+        let open = self.open_file(file, OFlags::RDONLY)?;
+        let mut text = String::new();
+        std::fs::File::from(open)
+            .take(MAX_FILE)
+            .read_to_string(&mut text)
+            .call_on("read cgroup", &self.path.join(file))?;
+        Ok(text)
+    }
+
+    /// Opens one of the group's files: `cgroup.events` to poll for `POLLPRI`, `memory.events` likewise.
+    pub fn open_events(&self, file: &str) -> Result<OwnedFd> {
+        self.open_file(file, OFlags::RDONLY)
+    }
+
+    fn open_file(&self, file: &str, mode: OFlags) -> Result<OwnedFd> {
+        check_name(file)?;
+        let flags = mode | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        match rustix::fs::openat(&self.directory, file, flags, Mode::empty()) {
+            Ok(fd) => Ok(fd),
+            // The group itself may be gone: then its files are, and that isn't a missing controller.
+            Err(Errno::NOENT) => Err(self.explain_missing(file)),
+            Err(errno) => Err(Error::new("open cgroup", errno).on(&self.path.join(file))),
+        }
+    }
+
+    fn explain_missing(&self, file: &str) -> Error {
+        let plain = Error::new("open cgroup", Errno::NOENT).on(&self.path.join(file));
+        let controller = file.split('.').next().unwrap_or(file);
+        if controller == "cgroup" {
+            return plain;
+        }
+        match self.controllers() {
+            Ok(available) if available.iter().any(|c| c == controller) => plain,
+            Ok(_) => self.missing_controller(controller, file),
+            Err(_) => plain,
+        }
+    }
+
+    /// The pids of the processes directly in the group, as the caller's pid namespace has them.
+    pub fn processes(&self) -> Result<Vec<i32>> {
+        Ok(parse::numbers(&self.read("cgroup.procs")?))
+    }
+
+    /// Moves the calling process, all its threads, here.
+    pub fn enter(&self) -> Result<()> {
+        self.write("cgroup.procs", "0")
+    }
+
+    /// What `cgroup.events` says now.
+    pub fn events(&self) -> Result<Events> {
+        Ok(parse::events(&self.read("cgroup.events")?))
+    }
+
+    /// Waits until no process lives in the group or below. `ETIMEDOUT` past the bound.
+    pub fn wait_empty(&self, within: Duration) -> Result<()> {
+        self.wait_events(Deadline::after(within), |events| !events.populated)
+    }
+
+    /// Stops every process of the group and below, and waits until they are. `ETIMEDOUT` past the bound;
+    /// they then stop as soon as they can, unless thawed.
+    pub fn freeze(&self, within: Duration) -> Result<()> {
+        self.write("cgroup.freeze", "1")?;
+        self.wait_events(Deadline::after(within), |events| {
+            events.frozen || !events.populated
+        })
+    }
+
+    /// Lets them go on. A group whose parent is frozen stays frozen: `ETIMEDOUT`.
+    pub fn thaw(&self, within: Duration) -> Result<()> {
+        self.write("cgroup.freeze", "0")?;
+        self.wait_events(Deadline::after(within), |events| !events.frozen)
+    }
+
+    fn wait_events(&self, deadline: Deadline, done: impl Fn(Events) -> bool) -> Result<()> {
+        let file = self.open_file("cgroup.events", OFlags::RDONLY)?;
+        loop {
+            // Read before polling: a change since this read wakes the poll.
+            match self.events_of(&file) {
+                Ok(events) if done(events) => return Ok(()),
+                Ok(_) => {}
+                // Removed meanwhile: nothing lives there.
+                Err(e) if e.is(libc::ENODEV) && done(Events::default()) => return Ok(()),
+                Err(e) => return Err(e),
+            }
+            if !poll::wait(&file, Interest::Priority, deadline)? {
+                return Err(Error::new("wait for cgroup.events", Errno::TIMEDOUT).on(&self.path));
+            }
+        }
+    }
+
+    fn events_of(&self, file: &OwnedFd) -> Result<Events> {
+        let mut buffer = [0; 256];
+        let length =
+            rustix::io::pread(file, &mut buffer, 0).call_on("read cgroup.events", &self.path)?;
+        let text = buffer.get(..length).unwrap_or_default();
+        Ok(parse::events(&String::from_utf8_lossy(text)))
+    }
+
+    /// Kills every process of the group and below, frozen ones too, and returns at once.
+    ///
+    /// Before Linux 5.14 there is no `cgroup.kill`: then every process found is killed, until none is. Give
+    /// that a bound with [`Cgroup::kill_and_wait`].
+    pub fn kill(&self) -> Result<()> {
+        match self.write("cgroup.kill", "1") {
+            Err(e) if e.is_not_found() => self.kill_each(),
+            other => other,
+        }
+    }
+
+    /// [`Cgroup::kill`], again until nothing lives there. `ETIMEDOUT` past the bound (a process in
+    /// uninterruptible sleep).
+    pub fn kill_and_wait(&self, within: Duration) -> Result<()> {
+        let deadline = Deadline::after(within);
+        loop {
+            self.kill()?;
+            // A process cloned from outside into the group just after the kill needs another.
+            let slice = Duration::from_millis(250).min(deadline.remaining().unwrap_or_default());
+            match self.wait_empty(slice) {
+                Err(e) if e.is(libc::ETIMEDOUT) && !deadline.passed() => {}
+                other => return other,
+            }
+        }
+    }
+
+    fn kill_each(&self) -> Result<()> {
+        for name in self.children()? {
+            let Some(name) = name.to_str() else { continue };
+            match self.child(name) {
+                Ok(child) => child.kill_each()?,
+                Err(e) if e.is_not_found() => {}
+                Err(e) => return Err(e),
+            }
+        }
+        for pid in self.processes()? {
+            if let Some(pid) = rustix::process::Pid::from_raw(pid) {
+                match rustix::process::kill_process(pid, rustix::process::Signal::KILL) {
+                    Ok(()) | Err(Errno::SRCH) => {}
+                    Err(errno) => return Err(Error::new("kill", errno).on(&self.path)),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn child_path(&self, name: &str) -> Result<PathBuf> {
+        check_name(name)?;
+        Ok(self.path.join(name))
+    }
+}
+
+const DIRECTORY: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::CLOEXEC)
+    .union(OFlags::NOFOLLOW);
+
+/// A single name: nothing that leads elsewhere.
+fn check_name(name: &str) -> Result<()> {
+    if name.is_empty() || name == "." || name == ".." || name.contains(['/', '\n', '\0']) {
+        return Err(Error::invalid("cgroup", "").about(format!("not a single name: {name:?}")));
+    }
+    Ok(())
+}
+
+impl AsFd for Cgroup {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.directory.as_fd()
+    }
+}

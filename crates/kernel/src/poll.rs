@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Waiting on one descriptor, with a bound. For many, see [`crate::epoll`].
+
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::io::Errno;
+
+use crate::{Error, Result};
+
+/// What to wait for; an error or the end of the other side counts as ready too.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Interest {
+    /// Something to read.
+    Readable,
+    /// Room to write.
+    Writable,
+    /// Something exceptional (`POLLPRI`): a changed `cgroup.events` or mount table.
+    Priority,
+}
+
+/// A moment after which waiting ends.
+#[derive(Clone, Copy, Debug)]
+pub struct Deadline(Option<Instant>);
+
+impl Deadline {
+    /// Never.
+    pub const NEVER: Deadline = Deadline(None);
+
+    /// This long from now; a time beyond what can be counted is never.
+    pub fn after(duration: Duration) -> Deadline {
+        Deadline(Instant::now().checked_add(duration))
+    }
+
+    /// What remains; `None` is for ever.
+    pub fn remaining(self) -> Option<Duration> {
+        self.0
+            .map(|at| at.saturating_duration_since(Instant::now()))
+    }
+
+    /// Whether it has passed.
+    pub fn passed(self) -> bool {
+        self.remaining() == Some(Duration::ZERO)
+    }
+}
+
+/// Waits until the descriptor is ready (`true`) or the deadline has passed (`false`); goes on after signals.
+pub fn wait(fd: impl AsFd, interest: Interest, deadline: Deadline) -> Result<bool> {
+    let flags = match interest {
+        Interest::Readable => PollFlags::IN,
+        Interest::Writable => PollFlags::OUT,
+        Interest::Priority => PollFlags::PRI,
+    };
+    loop {
+        let left = deadline.remaining().map(|d| Timespec {
+            tv_sec: i64::try_from(d.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: d.subsec_nanos().into(),
+        });
+        match rustix::event::poll(&mut [PollFd::new(&fd, flags)], left.as_ref()) {
+            Ok(0) if deadline.passed() => return Ok(false),
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => return Ok(true),
+            Err(errno) => return Err(Error::new("poll", errno)),
+        }
+    }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Groups, without controllers: the host may have none. Limits are the VM's stories.
+
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use kernel::cgroup::{Bound, Cgroup, Limits};
+use kernel::clone::{Cloned, Options, clone};
+use kernel::process;
+use kernel::wait::{ExitStatus, Reap, Target, wait};
+
+use crate::Story;
+
+pub(crate) const STORIES: &[Story] = &[
+    ("a_group_is_made_lived_in_and_removed", a_group_s_life),
+    ("a_frozen_group_can_be_killed", a_frozen_group_can_be_killed),
+    ("removal_waits_for_the_last_process", removal_waits),
+    (
+        "a_limit_without_its_controller_says_so",
+        a_missing_controller_is_named,
+    ),
+    ("names_do_not_lead_out_of_a_group", names_stay_inside),
+];
+
+const SOON: Duration = Duration::from_secs(5);
+
+/// A group of the test's own, below the caller's; removed by the test.
+fn scratch(name: &str) -> (Cgroup, String) {
+    let own = Cgroup::own().unwrap();
+    let name = format!("kernel-test-{name}-{}", process::id());
+    own.create(&name).unwrap();
+    (own, name)
+}
+
+fn sleeper(group: &Cgroup) -> (i32, std::os::fd::OwnedFd) {
+    let options = Options {
+        cgroup: Some(group.as_fd()),
+        ..Options::default()
+    };
+    match clone(options).unwrap() {
+        Cloned::Child => loop {
+            std::thread::park();
+        },
+        Cloned::Parent(pid, pidfd) => (pid, pidfd),
+    }
+}
+
+fn a_group_s_life() {
+    let (own, name) = scratch("life");
+    let group = own.child(&name).unwrap();
+    assert!(!group.events().unwrap().populated);
+    assert_eq!(own.create(&name).unwrap_err().errno(), libc::EEXIST);
+    let leaf = group.create("leaf").unwrap();
+    let (pid, pidfd) = sleeper(&leaf);
+    assert_eq!(leaf.processes().unwrap(), [pid]);
+    assert!(group.events().unwrap().populated);
+    assert_eq!(group.children().unwrap(), ["leaf"]);
+    assert!(leaf.cpu_stat().is_ok());
+    leaf.kill_and_wait(SOON).unwrap();
+    let exit = wait(Target::PidFd(pidfd.as_fd()), Reap::Yes).unwrap();
+    assert_eq!(
+        exit.status,
+        ExitStatus::Signal {
+            signal: 9,
+            core: false
+        }
+    );
+    own.remove(&name, SOON).unwrap();
+    own.remove(&name, SOON).unwrap();
+    assert!(own.child(&name).unwrap_err().is_not_found());
+}
+
+fn a_frozen_group_can_be_killed() {
+    let (own, name) = scratch("frozen");
+    let group = own.child(&name).unwrap();
+    let (_, pidfd) = sleeper(&group);
+    group.freeze(SOON).unwrap();
+    assert!(group.events().unwrap().frozen);
+    group.thaw(SOON).unwrap();
+    assert!(!group.events().unwrap().frozen);
+    group.freeze(SOON).unwrap();
+    group.kill_and_wait(SOON).unwrap();
+    wait(Target::PidFd(pidfd.as_fd()), Reap::Yes).unwrap();
+    own.remove(&name, SOON).unwrap();
+}
+
+fn removal_waits() {
+    let (own, name) = scratch("waits");
+    let group = own.child(&name).unwrap();
+    let (_, pidfd) = sleeper(&group);
+    let error = own.remove(&name, Duration::from_millis(50)).unwrap_err();
+    assert_eq!(error.errno(), libc::ETIMEDOUT);
+    kernel::pidfd::send_signal(&pidfd, kernel::signal::Signal::KILL).unwrap();
+    own.remove(&name, SOON).unwrap();
+    wait(Target::PidFd(pidfd.as_fd()), Reap::Yes).unwrap();
+}
+
+fn a_missing_controller_is_named() {
+    let (own, name) = scratch("limits");
+    let group = own.child(&name).unwrap();
+    if !group.controllers().unwrap().iter().any(|c| c == "memory") {
+        let limits = Limits {
+            memory_max: Some(Bound::At(1 << 30)),
+            ..Limits::default()
+        };
+        let error = group.set_limits(&limits).unwrap_err();
+        assert_eq!(error.errno(), libc::EOPNOTSUPP);
+        assert!(
+            error.to_string().contains("needs the memory controller"),
+            "{error}"
+        );
+        assert!(group.memory_usage().unwrap().is_none());
+        let error = group.enable(&["memory"]).unwrap_err();
+        assert!(error.to_string().contains("memory"), "{error}");
+    }
+    own.remove(&name, SOON).unwrap();
+}
+
+fn names_stay_inside() {
+    let own = Cgroup::own().unwrap();
+    for name in ["", ".", "..", "a/b", "../x"] {
+        assert_eq!(own.child(name).unwrap_err().errno(), libc::EINVAL, "{name}");
+        assert_eq!(
+            own.create(name).unwrap_err().errno(),
+            libc::EINVAL,
+            "{name}"
+        );
+        assert_eq!(own.read(name).unwrap_err().errno(), libc::EINVAL, "{name}");
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories on the running kernel, as root: clones, namespaces, mounts, groups.
+//!
+//! No default harness, because that one has threads and `clone` refuses them. Each story runs in a process
+//! of its own (a clone of this one), so it may leave its namespaces, credentials and root behind.
+//! `cargo test -p kernel --test host -- WORD` runs those whose name contains WORD.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::expect_used,
+    reason = "tests"
+)]
+
+mod cgroups;
+mod clones;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use kernel::clone::{Cloned, Options, clone};
+use kernel::wait::{Exit, ExitStatus, Reap, Target, wait};
+
+type Story = (&'static str, fn());
+
+/// Runs `body` in a clone and waits for its end. A panic there is exit code 101.
+fn in_clone(options: Options<'_>, body: impl FnOnce()) -> Exit {
+    match clone(options).unwrap() {
+        Cloned::Child => kernel::process::exit(run(body)),
+        Cloned::Parent(pid, _pidfd) => wait(Target::Pid(pid), Reap::Yes).unwrap(),
+    }
+}
+
+fn run(body: impl FnOnce()) -> i32 {
+    if catch_unwind(AssertUnwindSafe(body)).is_ok() {
+        0
+    } else {
+        101
+    }
+}
+
+/// Like `in_clone`, and the child must have ended well.
+fn ok_in_clone(options: Options<'_>, body: impl FnOnce()) {
+    assert_eq!(in_clone(options, body).status, ExitStatus::Code(0));
+}
+
+fn main() {
+    if kernel::process::effective_uid() != 0 {
+        println!("host stories IGNORED: they need root");
+        return;
+    }
+    let words: Vec<String> = std::env::args()
+        .skip(1)
+        .filter(|a| !a.starts_with('-'))
+        .collect();
+    let wanted = |name: &str| words.is_empty() || words.iter().any(|w| name.contains(w.as_str()));
+    let groups: &[&[Story]] = &[clones::STORIES, cgroups::STORIES];
+    let mut failed = 0;
+    for (name, story) in groups
+        .iter()
+        .flat_map(|g| g.iter())
+        .filter(|(name, _)| wanted(name))
+    {
+        let exit = in_clone(Options::default(), story);
+        let well = exit.status == ExitStatus::Code(0);
+        println!(
+            "host story {name} ... {}",
+            if well { "ok" } else { "FAILED" }
+        );
+        failed += i32::from(!well);
+    }
+    std::process::exit(failed.min(1));
+}
