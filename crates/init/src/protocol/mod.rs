@@ -237,7 +237,7 @@ impl Namespaces {
     pub const IPC: u8 = 16;
     /// The host name.
     pub const UTS: u8 = 32;
-    /// The root of the cgroup tree.
+    /// The root of the cgroup tree: each executable's is its own leaf. A nested cell always has it.
     pub const CGROUP: u8 = 64;
     /// All seven.
     pub const ALL: Namespaces = Namespaces(127);
@@ -260,7 +260,8 @@ pub struct IdMap {
 }
 
 /// A new cell. Descriptors that go with it, in this order:
-/// 1. the `_init` leaf cgroup (directory),
+/// 1. the `_init` leaf cgroup (directory); the spawner gives the `cgroup.procs` of the group above it to the
+///    cell's root, who clones into leaves there,
 /// 2. the listening control socket,
 /// 3. where `parent` is set, the pidfd of the enclosing cell's init,
 /// 4. one detached mount (`open_tree`, already idmapped and with its flags) per grant.
@@ -513,7 +514,8 @@ pub enum Principal {
 }
 
 /// A new executable. Descriptors that go with it, in this order:
-/// 1. its leaf cgroup (directory),
+/// 1. its leaf cgroup (directory). Its `cgroup.procs` and that of the cell's group above it must belong to the
+///    node's id of the cell's root (`IdMap::outside`), or the kernel refuses to clone into it (`EACCES`),
 /// 2. with [`Stdio::Pipes`]: stdin's read end (or /dev/null), stdout's and stderr's write ends, then the
 ///    read ends to keep; with [`Stdio::Terminal`]: the slave, then the master to keep,
 /// 3. with `keep_stdin`: stdin's write end, to keep.

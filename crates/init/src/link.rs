@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One end of a conversation with the daemon, as the inits hold it: never blocking, bounded both ways.
+//!
+//! What can't be sent at once waits in a short queue; while that queue is full the owner reads no further
+//! requests, so a slow daemon slows itself and nobody else. It knows packets, not what they mean.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use kernel::seqpacket::{self, ReceiveError};
+use kernel::{Error, Result};
+use rustix::io::Errno;
+
+use crate::codec::Packet;
+use crate::poll::Interest;
+
+/// How many packets may wait before no further request is read.
+const QUEUE: usize = 32;
+/// Packets larger than this don't leave their buffer behind.
+const KEEP: usize = 16 * 1024;
+
+/// A connected, non-blocking socket and what waits to be sent on it.
+pub(crate) struct Link {
+    socket: OwnedFd,
+    queue: VecDeque<Parcel>,
+    scratch: Vec<u8>,
+    /// The kernel was out of memory or of descriptors in flight: not a matter of the socket being writable.
+    stuck: bool,
+}
+
+struct Parcel {
+    packet: Vec<u8>,
+    fds: Vec<OwnedFd>,
+}
+
+impl Link {
+    pub(crate) fn new(socket: OwnedFd) -> Link {
+        Link { socket, queue: VecDeque::new(), scratch: Vec::new(), stuck: false }
+    }
+
+    /// Whether another request may be read.
+    pub(crate) fn has_room(&self) -> bool {
+        self.queue.len() < QUEUE
+    }
+
+    /// Whether everything posted is sent.
+    pub(crate) fn is_flushed(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    /// Whether to try again after a moment, rather than when the socket becomes writable.
+    pub(crate) fn is_stuck(&self) -> bool {
+        self.stuck
+    }
+
+    /// What to wait for.
+    pub(crate) fn interest(&self) -> Interest {
+        Interest { read: self.has_room(), write: !self.queue.is_empty() && !self.stuck }
+    }
+
+    /// Sends a message, or puts it in the queue with duplicates of its descriptors.
+    ///
+    /// # Errors
+    /// The connection is broken, the message can't be encoded, or there is no memory to queue it.
+    pub(crate) fn post(&mut self, message: &impl Packet, fds: &[BorrowedFd<'_>]) -> Result<()> {
+        let mut packet = std::mem::take(&mut self.scratch);
+        let result = message
+            .encode(&mut packet)
+            .map_err(|error| Error::new("encode", Errno::MSGSIZE).about(error.to_string()))
+            .and_then(|()| self.send_or_queue(&packet, fds));
+        if packet.capacity() <= KEEP {
+            self.scratch = packet;
+        }
+        result
+    }
+
+    fn send_or_queue(&mut self, packet: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
+        if self.queue.is_empty() {
+            match seqpacket::send(&self.socket, packet, fds) {
+                Err(error) if self.may_retry(&error) => {}
+                result => return result,
+            }
+        }
+        let no_memory = || Error::new("queue", Errno::NOMEM);
+        let mut parcel = Parcel { packet: Vec::new(), fds: Vec::new() };
+        parcel.packet.try_reserve_exact(packet.len()).map_err(|_| no_memory())?;
+        parcel.packet.extend_from_slice(packet);
+        for fd in fds {
+            parcel.fds.try_reserve(1).map_err(|_| no_memory())?;
+            parcel.fds.push(kernel::process::duplicate_above(*fd, 3)?);
+        }
+        self.queue.try_reserve(1).map_err(|_| no_memory())?;
+        self.queue.push_back(parcel);
+        Ok(())
+    }
+
+    fn may_retry(&mut self, error: &Error) -> bool {
+        let errno = Errno::from_raw_os_error(error.errno());
+        self.stuck = matches!(errno, Errno::NOBUFS | Errno::NOMEM | Errno::TOOMANYREFS);
+        self.stuck || error.is_would_block()
+    }
+
+    /// Sends what waits, as far as it goes.
+    ///
+    /// # Errors
+    /// The connection is broken.
+    pub(crate) fn flush(&mut self) -> Result<()> {
+        self.stuck = false;
+        while let Some(parcel) = self.queue.front() {
+            let fds: Vec<BorrowedFd<'_>> = parcel.fds.iter().map(AsFd::as_fd).collect();
+            match seqpacket::send(&self.socket, &parcel.packet, &fds) {
+                Ok(()) => drop(self.queue.pop_front()),
+                Err(error) if self.may_retry(&error) => return Ok(()),
+                Err(error) => return Err(error),
+            }
+        }
+        self.queue.shrink_to(4);
+        Ok(())
+    }
+
+    /// The next packet; `None` at the end of the connection, `EAGAIN` where there is nothing to read.
+    pub(crate) fn receive(
+        &self,
+        buffer: &mut [u8],
+    ) -> std::result::Result<Option<seqpacket::Packet>, ReceiveError> {
+        seqpacket::receive(&self.socket, buffer)
+    }
+}
+
+impl AsFd for Link {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
