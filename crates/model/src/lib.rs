@@ -1,5 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Aurae's nouns and rules: names, workload specifications, lifecycles. Pure: it knows nothing of Linux, of
 //! the wire or of time, so that everything here can be tested by calling it. Everybody above `kernel` uses it.
+//!
+//! What a client sends becomes a *draft* (plain data) and then, checked in one place, a *spec*: a value of
+//! [`executable::ExecutableSpec`] or [`cell::CellSpec`] is valid, also when it was read from a record.
 
+pub mod capability;
+pub mod cell;
+pub mod errno;
+pub mod error;
+pub mod executable;
+pub mod exit;
+pub mod label;
+pub mod lifecycle;
 pub mod name;
+pub mod object;
+pub mod quantity;
+pub mod request;
+pub mod resources;
+pub mod rlimit;
+pub mod seccomp;
+pub mod selector;
+pub mod signal;
+pub mod status;
+pub mod text;
+pub mod time;
+pub mod update;

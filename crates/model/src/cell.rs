@@ -1,0 +1,389 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is asked for when a cell is to be made: what it shares, its limits, its grants and volumes. As with
+//! executables a [`Draft`] is data, and a [`CellSpec`] is a draft that was checked here.
+
+use std::collections::BTreeSet;
+use std::ops::Deref;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result, Within};
+use crate::name::{Label, ObjectPath};
+use crate::resources::Resources;
+use crate::text::{check_absolute_path, check_count, is_path_within, weight};
+
+/// The most grants, and the most volumes, of one cell.
+pub const MAX_MOUNTS: usize = 32;
+/// The most that a cell's spec may take in its record, in bytes.
+pub const MAX_CELL_WEIGHT: usize = 48 * 1024;
+/// How many user and group ids a cell has where nothing is said.
+pub const DEFAULT_ID_RANGE: u32 = 65_536;
+/// The most ids a cell may have.
+pub const MAX_ID_RANGE: u32 = 1 << 26;
+/// A volume's size where nothing is said, in bytes.
+pub const DEFAULT_VOLUME_BYTES: u64 = 64 << 20;
+/// A volume's mode where nothing is said.
+pub const DEFAULT_VOLUME_MODE: u32 = 0o1777;
+
+/// Places that the cell's own file systems own, where nothing may be put.
+const RESERVED: [&str; 3] = ["/proc", "/sys", "/dev"];
+
+/// A namespace of Linux.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Namespace {
+    /// User and group ids, capabilities.
+    User,
+    /// The file system.
+    Mount,
+    /// Processes.
+    Pid,
+    /// The network.
+    Net,
+    /// System V IPC and POSIX message queues.
+    Ipc,
+    /// The host name.
+    Uts,
+    /// The view of the cgroup tree.
+    Cgroup,
+}
+
+impl Namespace {
+    /// All seven.
+    pub const ALL: [Namespace; 7] = [
+        Namespace::User,
+        Namespace::Mount,
+        Namespace::Pid,
+        Namespace::Net,
+        Namespace::Ipc,
+        Namespace::Uts,
+        Namespace::Cgroup,
+    ];
+
+    /// `user`, `mount`, …
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Namespace::User => "user",
+            Namespace::Mount => "mount",
+            Namespace::Pid => "pid",
+            Namespace::Net => "net",
+            Namespace::Ipc => "ipc",
+            Namespace::Uts => "uts",
+            Namespace::Cgroup => "cgroup",
+        }
+    }
+}
+
+/// As a client sent it; nothing is checked yet.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Draft {
+    /// Shared with the parent.
+    pub share: BTreeSet<Namespace>,
+    /// Limits of the cell.
+    pub resources: Resources,
+    /// Parts of the node's file system.
+    pub grants: Vec<Grant>,
+    /// Private in-memory folders.
+    pub volumes: Vec<Volume>,
+    /// Empty: the last label of its path.
+    pub hostname: String,
+    /// How many user and group ids it has.
+    pub id_range: Option<u32>,
+}
+
+/// A part of the node's file system, let into a cell.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Grant {
+    /// On the node.
+    pub source: String,
+    /// In the cell; empty: the same as `source`.
+    #[serde(default)]
+    pub target: String,
+    /// Read, or also write.
+    pub access: Access,
+    /// Write: the on-disk user id that the cell's root acts as.
+    #[serde(default)]
+    pub owner_uid: Option<u32>,
+    /// Write: the on-disk group id; `None`: the same number as `owner_uid`.
+    #[serde(default)]
+    pub owner_gid: Option<u32>,
+    /// Allow `owner_uid` 0.
+    #[serde(default)]
+    pub allow_root_owner: bool,
+}
+
+/// What a grant lets a cell do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Access {
+    /// Read.
+    Read,
+    /// Read and write, as one on-disk owner.
+    Write,
+}
+
+/// A tmpfs in a cell.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Volume {
+    /// In the cell.
+    pub path: String,
+    /// Bytes.
+    pub size_bytes: Option<u64>,
+    /// Of its root.
+    pub mode: Option<u32>,
+}
+
+impl Grant {
+    /// Where it appears in the cell.
+    pub fn effective_target(&self) -> &str {
+        if self.target.is_empty() {
+            &self.source
+        } else {
+            &self.target
+        }
+    }
+
+    /// The on-disk owner and group that a write grant acts as; `None` for a read grant.
+    pub fn owner(&self) -> Option<(u32, u32)> {
+        let uid = self.owner_uid?;
+        Some((uid, self.owner_gid.unwrap_or(uid)))
+    }
+
+    fn check(&self) -> Result<()> {
+        check_absolute_path("source", &self.source)?;
+        check_target("target", self.effective_target())?;
+        match self.access {
+            Access::Read => self.check_read(),
+            Access::Write => self.check_write(),
+        }
+    }
+
+    fn check_read(&self) -> Result<()> {
+        let only_write = "has a meaning only for a write grant";
+        match (self.owner_uid, self.owner_gid, self.allow_root_owner) {
+            (Some(_), _, _) => Err(Error::invalid("owner_uid", only_write)),
+            (_, Some(_), _) => Err(Error::invalid("owner_gid", only_write)),
+            (_, _, true) => Err(Error::invalid("allow_root_owner", only_write)),
+            _ => Ok(()),
+        }
+    }
+
+    fn check_write(&self) -> Result<()> {
+        let Some((uid, gid)) = self.owner() else {
+            return Err(Error::invalid("owner_uid", "is required for a write grant")
+                .hint("name the user id on the node's disk that the cell's root is to act as"));
+        };
+        for (field, id) in [("owner_uid", uid), ("owner_gid", gid)] {
+            if id == u32::MAX {
+                return Err(Error::invalid(field, "must be below 4294967295"));
+            }
+        }
+        if uid == 0 && !self.allow_root_owner {
+            let problem = "is 0: the cell would write files that belong to the node's root";
+            return Err(Error::invalid("owner_uid", problem)
+                .hint("name another owner, or set allow_root_owner as well"));
+        }
+        if self.source == "/" {
+            return Err(Error::invalid("source", "of a write grant must not be '/'"));
+        }
+        Ok(())
+    }
+}
+
+impl Volume {
+    /// Its size in bytes, with the default.
+    pub fn effective_size(&self) -> u64 {
+        self.size_bytes.unwrap_or(DEFAULT_VOLUME_BYTES)
+    }
+
+    /// Its mode, with the default.
+    pub fn effective_mode(&self) -> u32 {
+        self.mode.unwrap_or(DEFAULT_VOLUME_MODE)
+    }
+
+    fn check(&self) -> Result<()> {
+        check_target("path", &self.path)?;
+        let size = self.effective_size();
+        if size < 4096 || i64::try_from(size).is_err() {
+            let problem = "must be at least 4096 and below 2^63";
+            return Err(Error::invalid("size_bytes", problem));
+        }
+        if self.effective_mode() > 0o7777 {
+            return Err(Error::invalid("mode", "must be at most 0o7777"));
+        }
+        Ok(())
+    }
+}
+
+fn check_target(field: &str, path: &str) -> Result<()> {
+    check_absolute_path(field, path)?;
+    if path == "/" {
+        return Err(Error::invalid(
+            field,
+            "must not be '/', the cell's own root",
+        ));
+    }
+    match RESERVED.iter().find(|r| is_path_within(path, r)) {
+        Some(reserved) => {
+            let problem = format!("must not be in {reserved}, which the cell makes itself");
+            Err(Error::invalid(field, problem))
+        }
+        None => Ok(()),
+    }
+}
+
+/// A checked draft, as sent. It reads like one; to change it, take the draft, change that, check again.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(into = "Draft", try_from = "Draft")]
+pub struct CellSpec(Draft);
+
+impl Deref for CellSpec {
+    type Target = Draft;
+
+    fn deref(&self) -> &Draft {
+        &self.0
+    }
+}
+
+impl From<CellSpec> for Draft {
+    fn from(spec: CellSpec) -> Draft {
+        spec.0
+    }
+}
+
+impl TryFrom<Draft> for CellSpec {
+    type Error = Error;
+
+    fn try_from(draft: Draft) -> Result<Self> {
+        draft.resources.check().within("resources")?;
+        check_mounts(&draft)?;
+        check_sharing(&draft)?;
+        if !draft.hostname.is_empty() {
+            check_hostname(&draft.hostname)?;
+        }
+        if draft
+            .id_range
+            .is_some_and(|n| !(1..=MAX_ID_RANGE).contains(&n))
+        {
+            let problem = format!("must be from 1 to {MAX_ID_RANGE}");
+            return Err(Error::invalid("id_range", problem));
+        }
+        check_weight(&draft)?;
+        Ok(Self(draft))
+    }
+}
+
+impl CellSpec {
+    /// Whether the cell lives in its parent's namespace of that kind.
+    pub fn shares(&self, namespace: Namespace) -> bool {
+        self.0.share.contains(&namespace)
+    }
+
+    /// The same with every default filled in, for a cell at `path`.
+    pub fn effective(&self, path: &ObjectPath) -> Draft {
+        let mut draft = self.0.clone();
+        if draft.hostname.is_empty() && !self.shares(Namespace::Uts) {
+            draft.hostname = path.name().to_owned();
+        }
+        if !self.shares(Namespace::User) {
+            draft.id_range = draft.id_range.or(Some(DEFAULT_ID_RANGE));
+        }
+        for grant in &mut draft.grants {
+            grant.target = grant.effective_target().to_owned();
+            grant.owner_gid = grant.owner().map(|(_, gid)| gid);
+        }
+        for volume in &mut draft.volumes {
+            volume.size_bytes = Some(volume.effective_size());
+            volume.mode = Some(volume.effective_mode());
+        }
+        draft
+    }
+}
+
+/// A DNS name of at most 64 characters (the kernel's bound): labels joined by dots.
+fn check_hostname(hostname: &str) -> Result<()> {
+    let labels = hostname.split('.').all(|l| l.parse::<Label>().is_ok());
+    if hostname.len() > 64 || !labels {
+        let problem = "must be DNS labels joined by '.', at most 64 characters";
+        return Err(Error::invalid("hostname", problem));
+    }
+    Ok(())
+}
+
+fn check_mounts(draft: &Draft) -> Result<()> {
+    check_count("grants", draft.grants.len(), MAX_MOUNTS)?;
+    check_count("volumes", draft.volumes.len(), MAX_MOUNTS)?;
+    let mut targets = BTreeSet::new();
+    for (i, grant) in draft.grants.iter().enumerate() {
+        let at = format!("grants[{i}]");
+        grant.check().within(&at)?;
+        if !targets.insert(grant.effective_target()) {
+            return Err(Error::invalid(format!("{at}.target"), "is given twice"));
+        }
+    }
+    for (i, volume) in draft.volumes.iter().enumerate() {
+        let at = format!("volumes[{i}]");
+        volume.check().within(&at)?;
+        if !targets.insert(&volume.path) {
+            return Err(Error::invalid(format!("{at}.path"), "is given twice"));
+        }
+    }
+    Ok(())
+}
+
+/// What makes no sense, or not the promised sense, in a namespace of the parent's.
+fn check_sharing(draft: &Draft) -> Result<()> {
+    let shares = |ns| draft.share.contains(&ns);
+    let fail = |field: &str, problem: &str| Err(Error::invalid(field, problem));
+    if shares(Namespace::Mount) && !draft.grants.is_empty() {
+        return fail(
+            "grants",
+            "need a mount namespace of the cell's own; share.mount has none",
+        );
+    }
+    if shares(Namespace::Mount) && !draft.volumes.is_empty() {
+        return fail(
+            "volumes",
+            "need a mount namespace of the cell's own; share.mount has none",
+        );
+    }
+    if shares(Namespace::Uts) && !draft.hostname.is_empty() {
+        return fail(
+            "hostname",
+            "would rename the parent, whose uts namespace is shared",
+        );
+    }
+    if shares(Namespace::User) && draft.id_range.is_some() {
+        return fail(
+            "id_range",
+            "has no meaning where the parent's user namespace is shared",
+        );
+    }
+    let write = draft.grants.iter().position(|g| g.access == Access::Write);
+    match write {
+        Some(i) if shares(Namespace::User) => Err(Error::invalid(
+            format!("grants[{i}].access"),
+            "of WRITE needs a user namespace of the cell's own, to map the on-disk owner alone",
+        )),
+        _ => Ok(()),
+    }
+}
+
+fn check_weight(draft: &Draft) -> Result<()> {
+    let grants = draft.grants.iter();
+    let grants = grants.map(|g| weight(&g.source) + weight(&g.target) + 120);
+    let volumes = draft.volumes.iter().map(|v| weight(&v.path) + 60);
+    let devices = draft.resources.io.max.iter();
+    let devices = devices.map(|m| weight(&m.device) + 200);
+    let size = grants.chain(volumes).chain(devices).sum::<usize>();
+    if size > MAX_CELL_WEIGHT {
+        let problem = format!(
+            "takes {size} bytes with its grants, volumes and devices; at most {MAX_CELL_WEIGHT} \
+             are allowed"
+        );
+        return Err(Error::invalid("", problem).hint("grant a common folder instead of many files"));
+    }
+    Ok(())
+}

@@ -1,0 +1,500 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is asked for when a process is to run. A client's message becomes a [`Draft`], the draft, checked
+//! here and nowhere else, an [`ExecutableSpec`], and that with every default filled in an [`Effective`].
+
+use std::collections::BTreeMap;
+use std::ops::Deref;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::capability::{Capabilities, CapabilitySet};
+use crate::error::{Error, Result, Within};
+use crate::resources::{MAX_CPUS, Resources};
+use crate::rlimit::{self, Rlimit};
+use crate::seccomp::Seccomp;
+use crate::signal::Signal;
+use crate::text::{check_absolute_path, check_count, check_length, check_printable, weight};
+
+/// The most that `argv` and `env` may take together in the executable's record, in bytes. A record is at most
+/// 64 KiB and holds the rest of the spec, the labels and the names as well.
+pub const MAX_PROGRAM_WEIGHT: usize = 48 * 1024;
+/// The most that the names and lists of the rest of the spec may take, in bytes.
+pub const MAX_REST_WEIGHT: usize = 8 * 1024;
+/// The longest stop grace.
+pub const MAX_STOP_GRACE: Duration = Duration::from_secs(3600);
+/// The stop grace where nothing is said.
+pub const DEFAULT_STOP_GRACE: Duration = Duration::from_secs(10);
+/// `PATH` where nothing is said.
+pub const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+
+/// As a client sent it; nothing is checked yet.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Draft {
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// The environment as given.
+    pub env: BTreeMap<String, String>,
+    /// Empty: `/`.
+    pub cwd: String,
+    /// A name, or a number. Empty: root of the cell.
+    pub user: String,
+    /// A name, or a number. Empty: the user's own.
+    pub group: String,
+    /// Names or numbers.
+    pub groups: Vec<String>,
+    /// File mode bits that new files lack.
+    pub umask: Option<u32>,
+    /// Resource limits.
+    pub rlimits: Vec<Rlimit>,
+    /// -20 to 19.
+    pub nice: Option<i32>,
+    /// -1000 to 1000.
+    pub oom_score_adj: Option<i32>,
+    /// CPU numbers; empty: all.
+    pub cpu_affinity: Vec<u32>,
+    /// `None`: the default set of container runtimes.
+    pub capabilities: Option<Capabilities>,
+    /// `None`: true.
+    pub no_new_privileges: Option<bool>,
+    /// Which system calls it may use.
+    pub seccomp: Seccomp,
+    /// A terminal instead of pipes.
+    pub terminal: Option<Terminal>,
+    /// Keep standard input open for Attach.
+    pub stdin: bool,
+    /// Empty: SIGTERM.
+    pub stop_signal: String,
+    /// From the stop signal to SIGKILL.
+    pub stop_grace: Option<Duration>,
+    /// Limits of this executable alone.
+    pub resources: Resources,
+    /// Remove the record and the logs once it has ended.
+    pub auto_remove: bool,
+    /// How much output is kept.
+    pub logs: LogPolicy,
+}
+
+/// A terminal's size, in characters; 0: the default, 24 × 80.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Terminal {
+    /// Lines.
+    pub rows: u16,
+    /// Characters a line.
+    pub columns: u16,
+}
+
+/// How much output is kept. `None`: the node's default.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct LogPolicy {
+    /// Bytes.
+    pub max_bytes: Option<u64>,
+    /// How long.
+    pub max_age: Option<Duration>,
+}
+
+/// A user or group: by number, or by a name of the cell's own files.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Principal {
+    /// By number, within the cell.
+    Id(u32),
+    /// By name.
+    Name(String),
+}
+
+impl std::fmt::Display for Principal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Principal::Id(id) => write!(f, "{id}"),
+            Principal::Name(name) => f.write_str(name),
+        }
+    }
+}
+
+/// A checked draft, as sent. It reads like one; to change it, take the draft, change that, check again.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(into = "Draft", try_from = "Draft")]
+pub struct ExecutableSpec(Draft);
+
+impl Deref for ExecutableSpec {
+    type Target = Draft;
+
+    fn deref(&self) -> &Draft {
+        &self.0
+    }
+}
+
+impl From<ExecutableSpec> for Draft {
+    fn from(spec: ExecutableSpec) -> Draft {
+        spec.0
+    }
+}
+
+impl TryFrom<Draft> for ExecutableSpec {
+    type Error = Error;
+
+    fn try_from(draft: Draft) -> Result<Self> {
+        check_program(&draft)?;
+        resolve(&draft)?;
+        check_rest(&draft)?;
+        Ok(Self(draft))
+    }
+}
+
+/// A spec with every default filled in, and every name that needs no look into a cell resolved.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Effective {
+    /// The program and its arguments; at least one.
+    pub argv: Vec<String>,
+    /// As given, with PATH (and TERM with a terminal) where absent. HOME, USER, LOGNAME and SHELL depend on
+    /// the cell's own files and are filled in there.
+    pub env: BTreeMap<String, String>,
+    /// Absolute.
+    pub cwd: String,
+    /// Who it runs as.
+    pub user: Principal,
+    /// `None`: the user's own.
+    pub group: Option<Principal>,
+    /// Supplementary groups.
+    pub groups: Vec<Principal>,
+    /// At most 0o777.
+    pub umask: u32,
+    /// `RLIMIT_*` number, soft, hard; `u64::MAX` is unlimited.
+    pub rlimits: Vec<(u8, u64, u64)>,
+    /// -20 to 19.
+    pub nice: i8,
+    /// -1000 to 1000.
+    pub oom_score_adj: i16,
+    /// In order; empty: all that the cell has.
+    pub cpu_affinity: Vec<u32>,
+    /// What may ever be gained.
+    pub bounding: CapabilitySet,
+    /// What is kept across exec.
+    pub ambient: CapabilitySet,
+    /// No exec may raise privileges.
+    pub no_new_privileges: bool,
+    /// As given.
+    pub seccomp: Seccomp,
+    /// What a refused system call fails with.
+    pub seccomp_errno: u16,
+    /// With its size filled in.
+    pub terminal: Option<Terminal>,
+    /// Keep standard input open.
+    pub stdin: bool,
+    /// What asks it to end.
+    pub stop_signal: Signal,
+    /// From there to SIGKILL.
+    pub stop_grace: Duration,
+    /// As given.
+    pub resources: Resources,
+    /// Remove everything once it has ended.
+    pub auto_remove: bool,
+    /// With the node's defaults.
+    pub logs: LogPolicy,
+}
+
+impl ExecutableSpec {
+    /// Fills in every default; `logs` are the node's.
+    pub fn effective(&self, logs: LogPolicy) -> Effective {
+        // A spec is checked, so that resolving it again can't fail; were it otherwise, the empty defaults
+        // of `Resolved` would grant nothing.
+        let resolved = resolve(&self.0).unwrap_or_default();
+        let draft = self.0.clone();
+        let terminal = draft.terminal.map(Terminal::or_default);
+        Effective {
+            env: complete_env(draft.env, terminal.is_some()),
+            cwd: or_default(draft.cwd, "/"),
+            user: resolved.user.unwrap_or(Principal::Id(0)),
+            group: resolved.group,
+            groups: resolved.groups,
+            umask: draft.umask.unwrap_or(0o022),
+            rlimits: resolved.rlimits,
+            nice: resolved.nice,
+            oom_score_adj: resolved.oom_score_adj,
+            cpu_affinity: resolved.cpu_affinity,
+            bounding: resolved.bounding,
+            ambient: resolved.ambient,
+            no_new_privileges: draft.no_new_privileges.unwrap_or(true),
+            seccomp: draft.seccomp,
+            seccomp_errno: resolved.seccomp_errno,
+            terminal,
+            stdin: draft.stdin,
+            stop_signal: resolved.stop_signal.unwrap_or(Signal::TERM),
+            stop_grace: draft.stop_grace.unwrap_or(DEFAULT_STOP_GRACE),
+            resources: draft.resources,
+            auto_remove: draft.auto_remove,
+            logs: LogPolicy {
+                max_bytes: draft.logs.max_bytes.or(logs.max_bytes),
+                max_age: draft.logs.max_age.or(logs.max_age),
+            },
+            argv: draft.argv,
+        }
+    }
+}
+
+impl Effective {
+    /// The same in the form of a draft, for people to see.
+    pub fn to_draft(&self) -> Draft {
+        let unlimited = |n: u64| (n != u64::MAX).then_some(n);
+        let rlimit = |&(number, soft, hard): &(u8, u64, u64)| Rlimit {
+            name: rlimit::name(number).to_owned(),
+            soft: unlimited(soft),
+            hard: unlimited(hard),
+        };
+        let mut seccomp = self.seccomp.clone();
+        if seccomp.action == crate::seccomp::Action::Errno {
+            let number = i32::from(self.seccomp_errno);
+            seccomp.errno = crate::errno::name(number).unwrap_or_default().to_owned();
+        }
+        Draft {
+            argv: self.argv.clone(),
+            env: self.env.clone(),
+            cwd: self.cwd.clone(),
+            user: self.user.to_string(),
+            group: self
+                .group
+                .as_ref()
+                .map(ToString::to_string)
+                .unwrap_or_default(),
+            groups: self.groups.iter().map(ToString::to_string).collect(),
+            umask: Some(self.umask),
+            rlimits: self.rlimits.iter().map(rlimit).collect(),
+            nice: Some(self.nice.into()),
+            oom_score_adj: Some(self.oom_score_adj.into()),
+            cpu_affinity: self.cpu_affinity.clone(),
+            capabilities: Some(Capabilities {
+                bounding: self.bounding.names(),
+                ambient: self.ambient.names(),
+            }),
+            no_new_privileges: Some(self.no_new_privileges),
+            seccomp,
+            terminal: self.terminal,
+            stdin: self.stdin,
+            stop_signal: self.stop_signal.to_string(),
+            stop_grace: Some(self.stop_grace),
+            resources: self.resources.clone(),
+            auto_remove: self.auto_remove,
+            logs: self.logs,
+        }
+    }
+}
+
+impl Terminal {
+    fn or_default(self) -> Self {
+        let or = |n: u16, default| if n == 0 { default } else { n };
+        Self {
+            rows: or(self.rows, 24),
+            columns: or(self.columns, 80),
+        }
+    }
+}
+
+fn or_default(text: String, default: &str) -> String {
+    if text.is_empty() {
+        default.to_owned()
+    } else {
+        text
+    }
+}
+
+fn complete_env(mut env: BTreeMap<String, String>, terminal: bool) -> BTreeMap<String, String> {
+    let mut add = |name: &str, value: &str| {
+        env.entry(name.to_owned())
+            .or_insert_with(|| value.to_owned());
+    };
+    add("PATH", DEFAULT_PATH);
+    if terminal {
+        add("TERM", "xterm");
+    }
+    env
+}
+
+/// `argv` and `env`: no NUL, names without `=`, and together small enough for the record.
+fn check_program(draft: &Draft) -> Result<()> {
+    if draft.argv.first().is_none_or(String::is_empty) {
+        return Err(Error::invalid("argv", "must begin with a program"));
+    }
+    let arguments: usize = draft.argv.iter().map(|a| weight(a) + 1).sum();
+    let env: usize = draft
+        .env
+        .iter()
+        .map(|(k, v)| weight(k) + weight(v) + 2)
+        .sum();
+    if arguments + env > MAX_PROGRAM_WEIGHT {
+        let field = if arguments > env { "argv" } else { "env" };
+        return Err(Error::invalid(
+            field,
+            format!(
+                "is too large: argv takes {arguments} bytes and env {env}, with what each element \
+                 costs in the record; together at most {MAX_PROGRAM_WEIGHT} are allowed"
+            ),
+        )
+        .hint("put large inputs into a file or a volume, or send them on standard input"));
+    }
+    let nul = "contains a NUL byte, which no program can be given";
+    if let Some(i) = draft.argv.iter().position(|a| a.contains('\0')) {
+        return Err(Error::invalid(format!("argv[{i}]"), nul));
+    }
+    for (name, value) in &draft.env {
+        let at = || format!("env[{:?}]", name.chars().take(80).collect::<String>());
+        if name.is_empty() || name.contains('=') {
+            return Err(Error::invalid(at(), "must have a name without '='"));
+        }
+        check_printable("", name).within(&at())?;
+        if value.contains('\0') {
+            return Err(Error::invalid(at(), nul));
+        }
+    }
+    Ok(())
+}
+
+/// What takes looking up.
+#[derive(Default)]
+struct Resolved {
+    user: Option<Principal>,
+    group: Option<Principal>,
+    groups: Vec<Principal>,
+    rlimits: Vec<(u8, u64, u64)>,
+    nice: i8,
+    oom_score_adj: i16,
+    cpu_affinity: Vec<u32>,
+    bounding: CapabilitySet,
+    ambient: CapabilitySet,
+    seccomp_errno: u16,
+    stop_signal: Option<Signal>,
+}
+
+fn resolve(draft: &Draft) -> Result<Resolved> {
+    let (bounding, ambient) = match &draft.capabilities {
+        None => (CapabilitySet::container_default(), CapabilitySet::default()),
+        Some(given) => given.resolve().within("capabilities")?,
+    };
+    check_count("groups", draft.groups.len(), 32)?;
+    check_count("rlimits", draft.rlimits.len(), 16)?;
+    let groups = draft.groups.iter().enumerate();
+    Ok(Resolved {
+        user: principal("user", &draft.user)?,
+        group: principal("group", &draft.group)?,
+        groups: groups
+            .map(|(i, text)| {
+                let field = format!("groups[{i}]");
+                principal(&field, text)?.ok_or_else(|| Error::invalid(field, "must not be empty"))
+            })
+            .collect::<Result<_>>()?,
+        rlimits: rlimit::resolve_all(&draft.rlimits)?,
+        nice: bounded("nice", draft.nice, -20, 19)?,
+        oom_score_adj: bounded("oom_score_adj", draft.oom_score_adj, -1000, 1000)?,
+        cpu_affinity: affinity(&draft.cpu_affinity)?,
+        bounding,
+        ambient,
+        seccomp_errno: draft.seccomp.resolve_errno().within("seccomp")?,
+        stop_signal: match draft.stop_signal.as_str() {
+            "" => None,
+            text => Some(text.parse::<Signal>().within("stop_signal")?),
+        },
+    })
+}
+
+fn principal(field: &str, text: &str) -> Result<Option<Principal>> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    check_length(field, text, 64)?;
+    if text.bytes().all(|b| b.is_ascii_digit()) {
+        // The last number means "no change" to the kernel.
+        return match text.parse::<u32>() {
+            Ok(id) if id != u32::MAX => Ok(Some(Principal::Id(id))),
+            _ => Err(Error::invalid(field, "must be below 4294967295")),
+        };
+    }
+    let good = |b: u8| b.is_ascii_alphanumeric() || b"_.-$@".contains(&b);
+    if text.starts_with('-') || !text.bytes().all(good) {
+        let problem = "must be a number, or a name of letters, digits, '_', '.', '-'";
+        return Err(Error::invalid(field, problem));
+    }
+    Ok(Some(Principal::Name(text.to_owned())))
+}
+
+fn bounded<T: TryFrom<i32> + Default>(
+    field: &str,
+    value: Option<i32>,
+    least: i32,
+    most: i32,
+) -> Result<T> {
+    let Some(value) = value else {
+        return Ok(T::default());
+    };
+    let fail = || {
+        Error::invalid(
+            field,
+            format!("is {value}; it must be from {least} to {most}"),
+        )
+    };
+    if !(least..=most).contains(&value) {
+        return Err(fail());
+    }
+    T::try_from(value).map_err(|_| fail())
+}
+
+fn affinity(cpus: &[u32]) -> Result<Vec<u32>> {
+    check_count("cpu_affinity", cpus.len(), 512)?;
+    if let Some(i) = cpus.iter().position(|cpu| *cpu >= MAX_CPUS) {
+        let problem = format!("must be below {MAX_CPUS}");
+        return Err(Error::invalid(format!("cpu_affinity[{i}]"), problem));
+    }
+    let mut sorted = cpus.to_vec();
+    sorted.sort_unstable();
+    sorted.dedup();
+    Ok(sorted)
+}
+
+/// Everything but the program: bounds of single fields, then the size together.
+fn check_rest(draft: &Draft) -> Result<()> {
+    if !draft.cwd.is_empty() {
+        check_absolute_path("cwd", &draft.cwd)?;
+    }
+    if draft.umask.is_some_and(|mask| mask > 0o777) {
+        return Err(Error::invalid("umask", "must be from 0 to 0o777"));
+    }
+    if draft.stop_grace.is_some_and(|grace| grace > MAX_STOP_GRACE) {
+        return Err(Error::invalid("stop_grace", "must be at most 1 h"));
+    }
+    if draft.logs.max_bytes.is_some_and(|bytes| bytes < 4096) {
+        return Err(Error::invalid("logs.max_bytes", "must be at least 4096"));
+    }
+    draft.resources.check().within("resources")?;
+    let size = rest_weight(draft);
+    if size > MAX_REST_WEIGHT {
+        let problem = format!(
+            "takes {size} bytes beside argv and env; at most {MAX_REST_WEIGHT} are allowed"
+        );
+        return Err(Error::invalid("", problem)
+            .hint("name groups of system calls instead of single ones, and CPUs as cpuset"));
+    }
+    Ok(())
+}
+
+fn rest_weight(draft: &Draft) -> usize {
+    let texts = |list: &[String]| list.iter().map(|t| weight(t) + 1).sum::<usize>();
+    let capabilities = draft.capabilities.as_ref();
+    let devices = draft
+        .resources
+        .io
+        .max
+        .iter()
+        .map(|m| weight(&m.device) + 200);
+    weight(&draft.cwd)
+        + texts(&draft.groups)
+        + texts(&draft.seccomp.allow)
+        + texts(&draft.seccomp.deny)
+        + capabilities.map_or(0, |c| texts(&c.bounding) + texts(&c.ambient))
+        + draft.cpu_affinity.len() * 5
+        + draft.rlimits.len() * 90
+        + devices.sum::<usize>()
+        + weight(&draft.resources.cpu.cpus)
+        + weight(&draft.resources.cpu.mems)
+}

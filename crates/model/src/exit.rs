@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How a process ended and what it used, as data. What the kernel said, never a guess.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Timestamp;
+
+/// How it ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum How {
+    /// The status given to exit(3).
+    Code(u8),
+    /// The number of the signal that killed it.
+    Signal(u8),
+    /// The parent that would know was lost; none is invented.
+    Unknown,
+}
+
+/// The end of an executable.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Exit {
+    /// How.
+    pub how: How,
+    /// The main process was killed by the kernel's OOM killer.
+    #[serde(default)]
+    pub oom_killed: bool,
+    /// OOM kills among all its processes; `None` where the node can't know.
+    #[serde(default)]
+    pub oom_kills: Option<u64>,
+    /// It left a core.
+    #[serde(default)]
+    pub core_dumped: bool,
+    /// When it began, where known.
+    #[serde(default)]
+    pub started: Option<Timestamp>,
+    /// When it ended, where known.
+    #[serde(default)]
+    pub finished: Option<Timestamp>,
+    /// What it used; `None` where its parent was lost.
+    #[serde(default)]
+    pub rusage: Option<Rusage>,
+}
+
+impl Exit {
+    /// An end that nobody saw.
+    pub fn unknown() -> Self {
+        Self {
+            how: How::Unknown,
+            oom_killed: false,
+            oom_kills: None,
+            core_dumped: false,
+            started: None,
+            finished: None,
+            rusage: None,
+        }
+    }
+}
+
+/// What getrusage(2) says of a process and the descendants that it waited for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Rusage {
+    /// CPU time in user mode.
+    pub user_time: Duration,
+    /// CPU time in the kernel.
+    pub system_time: Duration,
+    /// Bytes.
+    pub max_rss_bytes: u64,
+    /// Page faults served without reading.
+    pub minor_faults: u64,
+    /// Page faults that had to read.
+    pub major_faults: u64,
+    /// Times it waited.
+    pub voluntary_switches: u64,
+    /// Times it was preempted.
+    pub involuntary_switches: u64,
+}

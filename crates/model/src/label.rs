@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Labels on objects, with the rules of Kubernetes for keys and values. Not names: see `name`.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::text::weight;
+
+/// The most labels of one object.
+pub const MAX_LABELS: usize = 64;
+/// The most that all labels of one object may take in its record, in bytes.
+pub const MAX_LABELS_WEIGHT: usize = 4096;
+/// The longest prefix of a key, in bytes.
+const MAX_PREFIX: usize = 253;
+/// The longest name part of a key, and the longest value, in bytes.
+const MAX_PART: usize = 63;
+
+/// The labels of one object; checked.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(
+    into = "BTreeMap<String, String>",
+    try_from = "BTreeMap<String, String>"
+)]
+pub struct Labels(BTreeMap<String, String>);
+
+impl Labels {
+    /// Checks keys, values, their number and their size together.
+    pub fn new(map: BTreeMap<String, String>) -> Result<Self> {
+        let fail = |problem: String| Err(Error::invalid("", problem));
+        if map.len() > MAX_LABELS {
+            return fail(format!(
+                "has {} entries; at most {MAX_LABELS} are allowed",
+                map.len()
+            ));
+        }
+        for (key, value) in &map {
+            check_key(key)?;
+            check_value(value).map_err(|e| e.within(&format!("[{key:?}]")))?;
+        }
+        let size: usize = map.iter().map(|(k, v)| weight(k) + weight(v) + 2).sum();
+        if size > MAX_LABELS_WEIGHT {
+            return fail(format!(
+                "takes {size} bytes together; at most {MAX_LABELS_WEIGHT} are allowed"
+            ));
+        }
+        Ok(Self(map))
+    }
+
+    /// The value of a key.
+    pub fn get(&self, key: &str) -> Option<&str> {
+        self.0.get(key).map(String::as_str)
+    }
+
+    /// In order of the keys.
+    pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(k, v)| (k.as_str(), v.as_str()))
+    }
+
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl From<Labels> for BTreeMap<String, String> {
+    fn from(labels: Labels) -> Self {
+        labels.0
+    }
+}
+
+impl TryFrom<BTreeMap<String, String>> for Labels {
+    type Error = Error;
+
+    fn try_from(map: BTreeMap<String, String>) -> Result<Self> {
+        Self::new(map)
+    }
+}
+
+/// `[prefix/]name`: the prefix a DNS subdomain, the name 1 to 63 of letters, digits, `-`, `_`, `.`, with a
+/// letter or digit at both ends.
+pub fn check_key(key: &str) -> Result<()> {
+    let shown: String = key.chars().take(80).collect();
+    let fail = |problem: &str| Err(Error::invalid("", format!("the key {shown:?} {problem}")));
+    let name = match key.split_once('/') {
+        None => key,
+        Some((prefix, name)) => {
+            if prefix.len() > MAX_PREFIX || !prefix.split('.').all(is_dns_label) {
+                return fail("must have a DNS name of at most 253 characters before its '/'");
+            }
+            name
+        }
+    };
+    if name.is_empty() || name.len() > MAX_PART || !is_qualified(name) {
+        return fail(
+            "must be 1 to 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends",
+        );
+    }
+    Ok(())
+}
+
+/// Empty, or as the name part of a key.
+pub fn check_value(value: &str) -> Result<()> {
+    if value.is_empty() || (value.len() <= MAX_PART && is_qualified(value)) {
+        return Ok(());
+    }
+    let shown: String = value.chars().take(80).collect();
+    let problem = format!(
+        "{shown:?} must be at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends"
+    );
+    Err(Error::invalid("", problem))
+}
+
+fn is_dns_label(text: &str) -> bool {
+    text.parse::<crate::name::Label>().is_ok()
+}
+
+fn is_qualified(text: &str) -> bool {
+    let ends = |b: Option<&u8>| b.is_some_and(u8::is_ascii_alphanumeric);
+    let bytes = text.as_bytes();
+    ends(bytes.first())
+        && ends(bytes.last())
+        && bytes
+            .iter()
+            .all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(b))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn one(key: &str, value: &str) -> Result<Labels> {
+        Labels::new([(key.to_owned(), value.to_owned())].into())
+    }
+
+    #[test]
+    fn keys_and_values_are_those_of_kubernetes() {
+        for (key, value) in [
+            ("app", "web"),
+            ("app.kubernetes.io/name", "my_App-1.0"),
+            ("a", ""),
+            ("A_b.c-d9", "X"),
+        ] {
+            one(key, value).unwrap();
+        }
+        for key in [
+            "", "-a", "a-", "a b", "/a", "a/", "A.b/c", "a/b/c", "a\n", "ä",
+        ] {
+            assert!(one(key, "v").is_err(), "{key:?}");
+        }
+        for value in ["-", "a ", "a\0", "ü", &"x".repeat(64)] {
+            assert!(one("k", value).is_err(), "{value:?}");
+        }
+    }
+
+    #[test]
+    fn there_are_at_most_64_and_together_they_are_small() {
+        let many = |n: usize, len: usize| {
+            Labels::new((0..n).map(|i| (format!("k{i}"), "v".repeat(len))).collect())
+        };
+        assert!(many(64, 40).is_ok());
+        assert!(many(65, 1).is_err());
+        assert!(many(64, 63).unwrap_err().message.contains("together"));
+    }
+
+    #[test]
+    fn a_bad_value_is_named_by_its_key() {
+        let error = one("app", "no spaces").unwrap_err();
+        assert_eq!(
+            error.within("labels").field.clone().unwrap(),
+            "labels[\"app\"]"
+        );
+    }
+}

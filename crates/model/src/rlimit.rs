@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Resource limits by name, with the kernel's numbers for x86_64 and aarch64. A table and its checks.
+
+use std::collections::BTreeSet;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result, Within};
+
+/// In order of their numbers.
+const NAMES: [&str; 16] = [
+    "CPU",
+    "FSIZE",
+    "DATA",
+    "STACK",
+    "CORE",
+    "RSS",
+    "NPROC",
+    "NOFILE",
+    "MEMLOCK",
+    "AS",
+    "LOCKS",
+    "SIGPENDING",
+    "MSGQUEUE",
+    "NICE",
+    "RTPRIO",
+    "RTTIME",
+];
+
+/// A resource limit as asked for.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Rlimit {
+    /// `NOFILE`, `RLIMIT_NOFILE` or `nofile`.
+    pub name: String,
+    /// `None`: unlimited.
+    pub soft: Option<u64>,
+    /// `None`: unlimited.
+    pub hard: Option<u64>,
+}
+
+/// The number of `RLIMIT_name`.
+pub fn number(name: &str) -> Option<u8> {
+    let upper = name.to_ascii_uppercase();
+    let bare = upper.strip_prefix("RLIMIT_").unwrap_or(&upper);
+    let index = NAMES.iter().position(|n| *n == bare)?;
+    u8::try_from(index).ok()
+}
+
+/// The name of a number, e.g. `NOFILE`; empty where there is none.
+pub(crate) fn name(number: u8) -> &'static str {
+    NAMES.get(usize::from(number)).copied().unwrap_or_default()
+}
+
+impl Rlimit {
+    /// `RLIMIT_*` number, soft and hard, `u64::MAX` for unlimited.
+    pub(crate) fn resolve(&self) -> Result<(u8, u64, u64)> {
+        let Some(resource) = number(&self.name) else {
+            let shown: String = self.name.chars().take(40).collect();
+            return Err(
+                Error::invalid("name", format!("{shown:?} is not a resource limit"))
+                    .hint("give a name of setrlimit(2), such as NOFILE or NPROC"),
+            );
+        };
+        let soft = self.soft.unwrap_or(u64::MAX);
+        let hard = self.hard.unwrap_or(u64::MAX);
+        if soft > hard {
+            let problem = "is greater than the hard limit";
+            return Err(Error::invalid("soft", problem));
+        }
+        Ok((resource, soft, hard))
+    }
+}
+
+/// Checks all of them, and that none is given twice.
+pub(crate) fn resolve_all(limits: &[Rlimit]) -> Result<Vec<(u8, u64, u64)>> {
+    let mut seen = BTreeSet::new();
+    let mut resolved = Vec::with_capacity(limits.len());
+    for (i, limit) in limits.iter().enumerate() {
+        let at = format!("rlimits[{i}]");
+        let one = limit.resolve().within(&at)?;
+        if !seen.insert(one.0) {
+            return Err(Error::invalid(at, "is given twice"));
+        }
+        resolved.push(one);
+    }
+    Ok(resolved)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_known_in_all_three_spellings() {
+        for name in ["NOFILE", "RLIMIT_NOFILE", "nofile"] {
+            assert_eq!(number(name), Some(7));
+        }
+        assert_eq!(number("RTTIME"), Some(15));
+        assert_eq!(number("FILES"), None);
+    }
+
+    #[test]
+    fn a_limit_given_twice_or_upside_down_is_refused() {
+        let limit = |name: &str, soft, hard| Rlimit {
+            name: name.into(),
+            soft,
+            hard,
+        };
+        let twice = [limit("nofile", Some(1), None), limit("NOFILE", None, None)];
+        assert_eq!(
+            resolve_all(&twice).unwrap_err().field.clone().unwrap(),
+            "rlimits[1]"
+        );
+        let upside_down = [limit("CORE", None, Some(5))];
+        assert_eq!(
+            resolve_all(&upside_down)
+                .unwrap_err()
+                .field
+                .clone()
+                .unwrap(),
+            "rlimits[0].soft"
+        );
+    }
+}

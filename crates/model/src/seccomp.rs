@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which system calls a program may use, as asked for: a profile, names and groups of names. Which names
+//! there are and what a group stands for is the kernel crate's knowledge; here is only the form.
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::text::check_count;
+
+/// The most names in `allow`, and in `deny`.
+pub const MAX_NAMES: usize = 512;
+
+/// As asked for.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Seccomp {
+    /// Where to begin.
+    pub profile: Profile,
+    /// System calls by name, or systemd's groups such as `@mount`. Added to the profile.
+    pub allow: Vec<String>,
+    /// Taken away from the profile; wins over `allow`.
+    pub deny: Vec<String>,
+    /// What happens on a call that isn't allowed.
+    pub action: Action,
+    /// A name such as `EPERM`, or a number. Empty: EPERM.
+    pub errno: String,
+}
+
+/// Where to begin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Profile {
+    /// What container runtimes refuse by default is refused here.
+    #[default]
+    Default,
+    /// Only `allow`.
+    Strict,
+    /// Everything but `deny`.
+    Unconfined,
+}
+
+/// What happens on a call that isn't allowed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// It fails with `errno`.
+    #[default]
+    Errno,
+    /// The process is killed with SIGSYS.
+    Kill,
+    /// It goes on and the kernel logs it.
+    Log,
+}
+
+impl Seccomp {
+    /// Checks the form, and gives the number that a refused call fails with.
+    pub(crate) fn resolve_errno(&self) -> Result<u16> {
+        check_names("allow", &self.allow)?;
+        check_names("deny", &self.deny)?;
+        if self.errno.is_empty() {
+            return Ok(1);
+        }
+        if self.action != Action::Errno {
+            let problem = "has a meaning only with the action ERRNO";
+            return Err(Error::invalid("errno", problem));
+        }
+        crate::errno::parse(&self.errno).ok_or_else(|| {
+            let shown: String = self.errno.chars().take(40).collect();
+            Error::invalid("errno", format!("{shown:?} is not an error number"))
+                .hint("give a name such as EPERM, or a number from 1 to 133")
+        })
+    }
+}
+
+fn check_names(field: &str, names: &[String]) -> Result<()> {
+    check_count(field, names.len(), MAX_NAMES)?;
+    for (i, name) in names.iter().enumerate() {
+        let bare = name.strip_prefix('@').unwrap_or(name);
+        let good = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-".contains(&b);
+        if bare.is_empty() || bare.len() > 64 || !bare.bytes().all(good) {
+            let shown: String = name.chars().take(40).collect();
+            return Err(Error::invalid(
+                format!("{field}[{i}]"),
+                format!("{shown:?} is neither a system call nor a group such as @mount"),
+            ));
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is known of objects: statuses as clients and watchers see them. Plain data with a revision; who
+//! changes them is `node::runtime`.
+
+use serde::{Deserialize, Serialize};
+
+use crate::cell::{self, CellSpec};
+use crate::executable::{self, ExecutableSpec};
+use crate::exit::Exit;
+use crate::label::Labels;
+use crate::lifecycle::State;
+use crate::name::{ObjectPath, Tenant, Uid};
+use crate::object::{Kind, ObjectRef};
+use crate::time::Timestamp;
+
+/// What is known of every object, whatever its kind.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Meta {
+    /// Whose.
+    pub tenant: Tenant,
+    /// Where.
+    pub path: ObjectPath,
+    /// Which run.
+    pub uid: Uid,
+    /// What.
+    pub kind: Kind,
+    /// For selectors.
+    #[serde(default)]
+    pub labels: Labels,
+    /// Counts the changes of the spec; 1 when created.
+    #[serde(default)]
+    pub generation: u64,
+    /// Counts every change that a watcher sees, over the whole node.
+    #[serde(default)]
+    pub revision: u64,
+    /// When it was asked for.
+    #[serde(default)]
+    pub created: Timestamp,
+}
+
+impl Meta {
+    /// A reference to exactly this run.
+    pub fn to_ref(&self) -> ObjectRef {
+        ObjectRef {
+            tenant: self.tenant.clone(),
+            path: self.path.clone(),
+            uid: Some(self.uid),
+            kind: Some(self.kind),
+        }
+    }
+}
+
+/// An observation about an object, as in Kubernetes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Condition {
+    /// CamelCase, e.g. `ResourcesUnavailable`.
+    pub kind: String,
+    /// Whether it holds.
+    pub status: bool,
+    /// CamelCase, stable: programs may switch on it.
+    pub reason: String,
+    /// For people.
+    pub message: String,
+    /// Since when.
+    pub since: Timestamp,
+}
+
+/// The status of an executable.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ExecutableStatus {
+    /// Names and counters.
+    pub meta: Meta,
+    /// As sent.
+    pub spec: ExecutableSpec,
+    /// With every default filled in: `Effective::to_draft`.
+    pub effective: executable::Draft,
+    /// Where it is in its life.
+    pub state: State,
+    /// What else was observed.
+    #[serde(default)]
+    pub conditions: Vec<Condition>,
+    /// In the node's pid namespace; `None` when it has ended.
+    #[serde(default)]
+    pub pid: Option<u32>,
+    /// When the program was executed.
+    #[serde(default)]
+    pub started: Option<Timestamp>,
+    /// Present once it has ended.
+    #[serde(default)]
+    pub exit: Option<Exit>,
+    /// Bytes of output so far, dropped ones included.
+    #[serde(default)]
+    pub stdout_bytes: u64,
+    /// The same for standard error.
+    #[serde(default)]
+    pub stderr_bytes: u64,
+}
+
+/// The status of a cell.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct CellStatus {
+    /// Names and counters.
+    pub meta: Meta,
+    /// As sent, with updates.
+    pub spec: CellSpec,
+    /// With every default filled in: `CellSpec::effective`.
+    pub effective: cell::Draft,
+    /// Where it is in its life.
+    pub state: State,
+    /// What else was observed.
+    #[serde(default)]
+    pub conditions: Vec<Condition>,
+    /// The cell's init, in the node's pid namespace; `None` when it has ended.
+    #[serde(default)]
+    pub pid: Option<u32>,
+    /// The first user id of the cell on the node; `None`: shares the parent's user namespace.
+    #[serde(default)]
+    pub first_uid: Option<u32>,
+    /// When its init ran.
+    #[serde(default)]
+    pub started: Option<Timestamp>,
+    /// When it was gone.
+    #[serde(default)]
+    pub finished: Option<Timestamp>,
+    /// Objects directly in the cell that have not ended.
+    #[serde(default)]
+    pub running_children: u32,
+    /// Its cgroup below the mount point of cgroup2.
+    #[serde(default)]
+    pub cgroup: String,
+}
+
+/// The status of an object of any kind.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Object {
+    /// A cell.
+    Cell(CellStatus),
+    /// An executable.
+    Executable(ExecutableStatus),
+}
+
+impl Object {
+    /// Names and counters.
+    pub fn meta(&self) -> &Meta {
+        match self {
+            Object::Cell(cell) => &cell.meta,
+            Object::Executable(executable) => &executable.meta,
+        }
+    }
+
+    /// The same, to be changed.
+    pub fn meta_mut(&mut self) -> &mut Meta {
+        match self {
+            Object::Cell(cell) => &mut cell.meta,
+            Object::Executable(executable) => &mut executable.meta,
+        }
+    }
+
+    /// Where it is in its life.
+    pub fn state(&self) -> State {
+        match self {
+            Object::Cell(cell) => cell.state,
+            Object::Executable(executable) => executable.state,
+        }
+    }
+}
