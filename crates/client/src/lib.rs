@@ -1,2 +1,30 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Connecting to a node: contexts, credentials, transport.
+//! Connecting to a node: contexts, credentials, transport. What every client of a node shares: the command line
+//! today, other programs tomorrow. It knows how to reach a node and how calls fail; what to ask, it leaves to
+//! its callers.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), client::Error> {
+//! let config = client::Config::load(&client::Config::default_path())?;
+//! let node = client::Node::connect(&config.target(None)?).await?;
+//! let status = node.node().get(node.unary(api::node::v0::GetRequest {})).await;
+//! # drop(status); Ok(()) }
+//! ```
+
+pub mod address;
+pub mod config;
+pub mod credentials;
+mod error;
+mod files;
+mod refusal;
+mod stream;
+mod tls;
+mod transport;
+
+pub use address::Address;
+pub use config::{Config, Target};
+pub use error::Error;
+pub use files::write_private;
+pub use refusal::{Refusal, Violation};
+pub use tls::{NodeIdentity, connect_tls};
+pub use transport::{Node, RPC_DEADLINE};

@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The client's configuration: nodes, users and the contexts that join them, as kubectl's users know them.
+//!
+//! ```toml
+//! current-context = "home"
+//!
+//! [nodes.home]
+//! address = "https://[2001:db8::1]:9401"
+//! ca = "home-ca.pem"                      # relative to this file's folder
+//! id = "spiffe://home.example/node/home"  # or trust-domain = "home.example"
+//!
+//! [users.me]
+//! certificate = "me.pem"
+//! key = "me.key"
+//!
+//! [contexts.home]
+//! node = "home"
+//! user = "me"
+//! tenant = "blue"                         # instead of the user's own
+//! ```
+//!
+//! Without a file: the local node with its administrator's credentials.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::address::Address;
+use crate::error::Error;
+use crate::files;
+use crate::tls::NodeIdentity;
+
+/// Where a local node listens.
+const LOCAL_SOCKET: &str = "/run/aurae/aurae.sock";
+/// Where a local node keeps its administrator's credentials.
+const LOCAL_PKI: &str = "/var/lib/aurae/pki";
+
+/// A node that may be spoken to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct NodeEntry {
+    /// Where it listens.
+    pub address: Address,
+    /// The CA (PEM) that its certificate comes from.
+    pub ca: PathBuf,
+    /// The SPIFFE ID that it must have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub id: Option<String>,
+    /// The trust domain that it must belong to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub trust_domain: Option<String>,
+}
+
+/// Credentials to speak with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct UserEntry {
+    /// The certificate and its chain (PEM).
+    pub certificate: PathBuf,
+    /// The private key (PEM).
+    pub key: PathBuf,
+}
+
+/// A node, spoken to as a user.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct ContextEntry {
+    /// A key of `nodes`.
+    pub node: String,
+    /// A key of `users`.
+    pub user: String,
+    /// Whose objects; the user's own where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tenant: Option<String>,
+}
+
+/// The whole file.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+pub struct Config {
+    /// A key of `contexts`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub current_context: Option<String>,
+    /// Nodes by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub nodes: BTreeMap<String, NodeEntry>,
+    /// Users by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub users: BTreeMap<String, UserEntry>,
+    /// Contexts by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub contexts: BTreeMap<String, ContextEntry>,
+    #[serde(skip)]
+    file: PathBuf,
+}
+
+/// One node to connect to, with everything that it takes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The context's name; `None`: the local node, without configuration.
+    pub context: Option<String>,
+    /// Where it listens.
+    pub address: Address,
+    /// The CA's file.
+    pub ca: PathBuf,
+    /// Our certificate's file.
+    pub certificate: PathBuf,
+    /// Our key's file.
+    pub key: PathBuf,
+    /// Who the node must be.
+    pub expected: NodeIdentity,
+    /// Whose objects; empty: the user's own.
+    pub tenant: String,
+}
+
+impl Target {
+    /// The node of this machine, as its administrator.
+    pub fn local() -> Self {
+        let pki = Path::new(LOCAL_PKI);
+        Self {
+            context: None,
+            address: Address::Unix(PathBuf::from(LOCAL_SOCKET)),
+            ca: pki.join("ca.pem"),
+            certificate: pki.join("admin.pem"),
+            key: pki.join("admin.key"),
+            expected: NodeIdentity::default(),
+            tenant: String::new(),
+        }
+    }
+}
+
+impl Config {
+    /// `$AURAE_CONFIG`, else `aurae/config.toml` in `$XDG_CONFIG_HOME`, `~/.config` or, for who has no home (a
+    /// service, an init), `/root/.config`.
+    pub fn default_path() -> PathBuf {
+        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+        if let Some(path) = variable("AURAE_CONFIG") {
+            return path.into();
+        }
+        let folder = match (variable("XDG_CONFIG_HOME"), variable("HOME")) {
+            (Some(folder), _) => PathBuf::from(folder),
+            (None, Some(home)) => Path::new(&home).join(".config"),
+            (None, None) => PathBuf::from("/root/.config"),
+        };
+        folder.join("aurae/config.toml")
+    }
+
+    /// Reads the file; an absent one is an empty configuration.
+    ///
+    /// # Errors
+    /// [`Error::File`], or [`Error::Config`] with line and key.
+    pub fn load(path: &Path) -> Result<Self, Error> {
+        let mut config = match files::read_text(path) {
+            Ok(text) => Self::parse(path, &text)?,
+            Err(Error::File { problem, .. }) if problem.kind() == std::io::ErrorKind::NotFound => {
+                Self::default()
+            }
+            Err(problem) => return Err(problem),
+        };
+        config.file = path.to_owned();
+        config.check()?;
+        Ok(config)
+    }
+
+    fn parse(path: &Path, text: &str) -> Result<Self, Error> {
+        toml::from_str(text).map_err(|problem: toml::de::Error| Error::Config {
+            path: path.to_owned(),
+            problem: at_line(text, &problem),
+        })
+    }
+
+    /// Every name that a context uses must be there.
+    fn check(&self) -> Result<(), Error> {
+        for (name, context) in &self.contexts {
+            if !self.nodes.contains_key(&context.node) {
+                let problem = format!("contexts.{name}.node: there is no node {:?}", context.node);
+                return Err(self.wrong(problem));
+            }
+            if !self.users.contains_key(&context.user) {
+                let problem = format!("contexts.{name}.user: there is no user {:?}", context.user);
+                return Err(self.wrong(problem));
+            }
+        }
+        match &self.current_context {
+            Some(name) if !self.contexts.contains_key(name) => {
+                Err(self.wrong(format!("current-context: there is no context {name:?}")))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The file that it is from.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    /// Writes it back, at once and checked. Comments in the file are not kept.
+    ///
+    /// # Errors
+    /// [`Error::Config`] when names don't match, [`Error::File`].
+    pub fn save(&self) -> Result<(), Error> {
+        self.check()?;
+        files::write_private(&self.file, self.to_toml()?.as_bytes())
+    }
+
+    /// The text of the file.
+    ///
+    /// # Errors
+    /// [`Error::Config`] when a path isn't UTF-8.
+    pub fn to_toml(&self) -> Result<String, Error> {
+        toml::to_string_pretty(self).map_err(|problem| self.wrong(problem.to_string()))
+    }
+
+    /// What to connect to. `choice`: a context's name, or an address that is spoken to with the current
+    /// context's credentials; `None`: the current context.
+    ///
+    /// # Errors
+    /// [`Error::Config`] for a context that isn't there.
+    pub fn target(&self, choice: Option<&str>) -> Result<Target, Error> {
+        match choice {
+            Some(text) if text.contains("://") => {
+                let address = text
+                    .parse()
+                    .map_err(|problem: crate::address::InvalidAddress| {
+                        self.wrong(problem.to_string())
+                    })?;
+                let current = self.current()?;
+                // Another address may be another node: only the CA decides then.
+                let expected = if current.address == address {
+                    current.expected.clone()
+                } else {
+                    NodeIdentity::default()
+                };
+                Ok(Target {
+                    address,
+                    expected,
+                    ..current
+                })
+            }
+            Some(name) => self.context(name),
+            None => self.current(),
+        }
+    }
+
+    fn current(&self) -> Result<Target, Error> {
+        match &self.current_context {
+            Some(name) => self.context(name),
+            None => Ok(Target::local()),
+        }
+    }
+
+    fn context(&self, name: &str) -> Result<Target, Error> {
+        let missing = || {
+            let known: Vec<_> = self.contexts.keys().map(String::as_str).collect();
+            let known = match known.as_slice() {
+                [] => "none is configured".to_owned(),
+                names => format!("there are: {}", names.join(", ")),
+            };
+            self.wrong(format!("there is no context {name:?}; {known}"))
+        };
+        let context = self.contexts.get(name).ok_or_else(missing)?;
+        let node = self.nodes.get(&context.node).ok_or_else(missing)?;
+        let user = self.users.get(&context.user).ok_or_else(missing)?;
+        let folder = self.file.parent().unwrap_or(Path::new("."));
+        Ok(Target {
+            context: Some(name.to_owned()),
+            address: node.address.clone(),
+            ca: folder.join(&node.ca),
+            certificate: folder.join(&user.certificate),
+            key: folder.join(&user.key),
+            expected: NodeIdentity {
+                id: node.id.clone(),
+                trust_domain: node.trust_domain.clone(),
+            },
+            tenant: context.tenant.clone().unwrap_or_default(),
+        })
+    }
+
+    fn wrong(&self, problem: String) -> Error {
+        Error::Config {
+            path: self.file.clone(),
+            problem,
+        }
+    }
+}
+
+fn at_line(text: &str, problem: &toml::de::Error) -> String {
+    let message = problem.message().trim_end();
+    match problem.span() {
+        Some(span) => {
+            let before = text.get(..span.start).unwrap_or(text);
+            let line = before.matches('\n').count() + 1;
+            format!("line {line}: {message}")
+        }
+        None => message.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TWO: &str = r#"
+current-context = "home"
+
+[nodes.home]
+address = "https://node.example:9401"
+ca = "home-ca.pem"
+trust-domain = "home.example"
+
+[nodes.lab]
+address = "unix:///run/lab/aurae.sock"
+ca = "/etc/lab/ca.pem"
+
+[users.me]
+certificate = "me.pem"
+key = "/secret/me.key"
+
+[contexts.home]
+node = "home"
+user = "me"
+
+[contexts.lab]
+node = "lab"
+user = "me"
+tenant = "blue"
+"#;
+
+    fn load(text: &str) -> Result<Config, Error> {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("config.toml");
+        std::fs::write(&path, text).unwrap();
+        let mut config = Config::load(&path)?;
+        config.file = PathBuf::from("/conf/config.toml");
+        Ok(config)
+    }
+
+    #[test]
+    fn without_a_file_it_is_the_local_node_as_administrator() {
+        let config = Config::load(Path::new("/nonexistent/config.toml")).unwrap();
+        let target = config.target(None).unwrap();
+        assert_eq!(target.address.to_string(), "unix:///run/aurae/aurae.sock");
+        assert_eq!(
+            target.certificate,
+            Path::new("/var/lib/aurae/pki/admin.pem")
+        );
+    }
+
+    #[test]
+    fn a_context_joins_node_and_user_with_paths_beside_the_file() {
+        let config = load(TWO).unwrap();
+        let home = config.target(None).unwrap();
+        assert_eq!(home.ca, Path::new("/conf/home-ca.pem"));
+        assert_eq!(home.key, Path::new("/secret/me.key"));
+        assert_eq!(home.expected.trust_domain.as_deref(), Some("home.example"));
+        let lab = config.target(Some("lab")).unwrap();
+        assert_eq!(
+            (lab.tenant.as_str(), lab.ca.to_str()),
+            ("blue", Some("/etc/lab/ca.pem"))
+        );
+    }
+
+    #[test]
+    fn an_address_uses_the_current_credentials_and_expects_no_certain_node() {
+        let target = load(TWO)
+            .unwrap()
+            .target(Some("unix:///tmp/a.sock"))
+            .unwrap();
+        assert_eq!(target.address.to_string(), "unix:///tmp/a.sock");
+        assert_eq!(target.certificate, Path::new("/conf/me.pem"));
+        assert_eq!(target.expected, NodeIdentity::default());
+    }
+
+    #[test]
+    fn mistakes_are_named_with_file_line_and_key() {
+        let problem = |text: &str| load(text).unwrap_err().to_string();
+        let unknown = problem("[nodes.a]\naddress = \"unix:///a\"\nca = \"c\"\nadress = 1\n");
+        assert!(
+            unknown.contains("config.toml: line 4") && unknown.contains("adress"),
+            "{unknown}"
+        );
+        let address = problem("[nodes.a]\naddress = \"http://a\"\nca = \"c\"\n");
+        assert!(address.contains("https://HOST:PORT"), "{address}");
+        let dangling = problem("[contexts.c]\nnode = \"n\"\nuser = \"u\"\n");
+        assert!(
+            dangling.contains("contexts.c.node") && dangling.contains("\"n\""),
+            "{dangling}"
+        );
+        let missing = load(TWO)
+            .unwrap()
+            .target(Some("x"))
+            .unwrap_err()
+            .to_string();
+        assert!(missing.contains("\"x\"; there are: home, lab"), "{missing}");
+    }
+
+    #[test]
+    fn it_is_written_as_it_was_read() {
+        let config = load(TWO).unwrap();
+        let again: Config = toml::from_str(&config.to_toml().unwrap()).unwrap();
+        assert_eq!(again.contexts, config.contexts);
+        assert_eq!(again.nodes, config.nodes);
+    }
+}

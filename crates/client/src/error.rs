@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How reaching a node fails. `Display` is one sentence that names the object; [`Error::hint`] says what to do.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::address::Address;
+use crate::refusal::Refusal;
+
+/// Why a call to a node gave no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The node's socket isn't there.
+    #[error("no node listens at {address}: there is no such socket")]
+    NoSocket {
+        /// Where a node was expected.
+        address: Address,
+    },
+    /// Something was there once, but nobody accepts.
+    #[error("no node listens at {address}: connection refused")]
+    ConnectionRefused {
+        /// Where a node was expected.
+        address: Address,
+    },
+    /// The socket may not be opened.
+    #[error("the node's socket {address} can't be opened: permission denied")]
+    PermissionDenied {
+        /// Whose permission is missing.
+        address: Address,
+    },
+    /// Any other failure of connect(2) or of name resolution.
+    #[error("can't connect to {address}: {problem}")]
+    Connect {
+        /// Where to.
+        address: Address,
+        /// What the system said.
+        problem: io::Error,
+    },
+    /// The node closed the handshake with a TLS alert, or without one.
+    #[error("the node at {address} refused the handshake: {problem}")]
+    Handshake {
+        /// Which node.
+        address: Address,
+        /// The alert in words.
+        problem: String,
+        /// The alert's name as of RFC 8446, e.g. `certificate_required`.
+        alert: Option<&'static str>,
+    },
+    /// The node's certificate isn't the expected one.
+    #[error("the node at {address} is not to be trusted: {problem}")]
+    UntrustedNode {
+        /// Which node.
+        address: Address,
+        /// What is wrong with its certificate.
+        problem: String,
+    },
+    /// No answer in time.
+    #[error("no answer from {address} within {after:?}")]
+    Deadline {
+        /// Which node.
+        address: Address,
+        /// How long was waited.
+        after: Duration,
+    },
+    /// A file that can't be read or written.
+    #[error("can't {action} {path}: {problem}")]
+    File {
+        /// Which file.
+        path: PathBuf,
+        /// `read`, `write` or `make`.
+        action: &'static str,
+        /// What the system said.
+        problem: io::Error,
+    },
+    /// A certificate or key that isn't one.
+    #[error("{path}: {problem}")]
+    Credentials {
+        /// Which file.
+        path: PathBuf,
+        /// What was expected.
+        problem: String,
+    },
+    /// The configuration file is wrong.
+    #[error("{path}: {problem}")]
+    Config {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it, with line and key where known.
+        problem: String,
+    },
+    /// The node answered, with a refusal.
+    #[error("{0}")]
+    Refused(Box<Refusal>),
+}
+
+impl Error {
+    pub(crate) fn file(path: &Path, action: &'static str, problem: io::Error) -> Self {
+        Self::File {
+            path: path.to_owned(),
+            action,
+            problem,
+        }
+    }
+
+    pub(crate) fn credentials(path: &Path, problem: impl Into<String>) -> Self {
+        Self::Credentials {
+            path: path.to_owned(),
+            problem: problem.into(),
+        }
+    }
+
+    /// Sorts what connect(2) said.
+    pub(crate) fn connect(address: &Address, problem: io::Error) -> Self {
+        let address = address.clone();
+        match (problem.kind(), &address) {
+            (io::ErrorKind::NotFound, Address::Unix(_)) => Self::NoSocket { address },
+            (io::ErrorKind::ConnectionRefused, _) => Self::ConnectionRefused { address },
+            (io::ErrorKind::PermissionDenied, _) => Self::PermissionDenied { address },
+            _ => Self::Connect { address, problem },
+        }
+    }
+
+    /// What the user can do about it; `None` when there is nothing better to say than the error itself.
+    pub fn hint(&self) -> Option<String> {
+        let text = match self {
+            Self::NoSocket { .. } | Self::ConnectionRefused { .. } => {
+                "start the daemon (systemctl start auraed), or name another node with --node; \
+                 `aurae config get-contexts` lists those that are configured"
+            }
+            Self::PermissionDenied { .. } => "become root, or ask for the socket's group",
+            Self::Handshake { alert, .. } => return alert.map(handshake_hint).map(str::to_owned),
+            Self::UntrustedNode { .. } => {
+                "compare the context's `ca`, `id` and `trust-domain` with those of the node \
+                 (`aurae config view`)"
+            }
+            Self::Deadline { .. } => "see whether the node is overloaded, or give --timeout",
+            Self::File { problem, .. } if problem.kind() == io::ErrorKind::PermissionDenied => {
+                "become root, or set a context of your own with `aurae config set-context`"
+            }
+            Self::File { path, .. } if path.starts_with("/var/lib/aurae/pki") => {
+                "the node writes its administrator's credentials on its first start; elsewhere, set a \
+                 context with `aurae config set-context`"
+            }
+            Self::Refused(refusal) => return refusal.hint(),
+            _ => return None,
+        };
+        Some(text.to_owned())
+    }
+
+    /// The node's own refusal, where it answered at all.
+    pub fn refusal(&self) -> Option<&Refusal> {
+        match self {
+            Self::Refused(refusal) => Some(refusal),
+            _ => None,
+        }
+    }
+
+    /// Whether the same call may succeed later without anybody's doing: the node is away or restarting.
+    pub fn is_transient(&self) -> bool {
+        match self {
+            Self::NoSocket { .. } | Self::ConnectionRefused { .. } => true,
+            Self::Connect { .. } | Self::Deadline { .. } => true,
+            Self::Handshake { alert, .. } => alert.is_none(),
+            Self::Refused(refusal) => refusal.is_lost_connection(),
+            _ => false,
+        }
+    }
+}
+
+fn handshake_hint(alert: &'static str) -> &'static str {
+    match alert {
+        "certificate_required" => "give the context a user with `certificate` and `key`",
+        "unknown_ca" => "the certificate is of another trust domain: use one that this node issued",
+        "certificate_expired" => {
+            "get a new one with `aurae identity renew`, or `auraed credentials` as root"
+        }
+        "protocol_version" => "the node speaks TLS 1.3 only",
+        _ => "see the node's log for the reason",
+    }
+}

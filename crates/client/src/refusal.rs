@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A node's refusal, taken apart: the reason, the field, the object, what to do. Made from a gRPC status and its
+//! `google.rpc` details.
+
+use std::error::Error as _;
+use std::fmt;
+
+use api::runtime::v0::ErrorReason;
+use tonic::{Code, Status};
+use tonic_types::StatusExt;
+
+use crate::Error;
+
+/// The domain of our `ErrorInfo`.
+const DOMAIN: &str = "aurae";
+
+/// One malformed field of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Dotted, e.g. `executable.spec.argv`.
+    pub field: String,
+    /// What was expected.
+    pub problem: String,
+}
+
+/// What a node answered instead of a result.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// gRPC's code.
+    pub code: Code,
+    /// Aurae's own reason; `Unspecified` where something else answered (a proxy, tonic itself).
+    pub reason: ErrorReason,
+    /// One sentence.
+    pub message: String,
+    /// What to do, as the node says it.
+    pub node_hint: Option<String>,
+    /// The malformed fields.
+    pub violations: Vec<Violation>,
+    /// The object that it is about, where the node names one.
+    pub object: Option<String>,
+    lost_connection: bool,
+}
+
+impl Refusal {
+    /// Whether there was no answer but a broken connection: the call may be tried again.
+    pub fn is_lost_connection(&self) -> bool {
+        self.lost_connection
+    }
+
+    /// What to do: the node's own words, or ours where the node has none.
+    pub fn hint(&self) -> Option<String> {
+        if let Some(hint) = &self.node_hint {
+            return Some(hint.clone());
+        }
+        let text = match (self.reason, self.code) {
+            (ErrorReason::CertExpired, _) => "get a new certificate: `aurae identity renew`",
+            (ErrorReason::CertRevoked, _) => "ask an administrator for a new certificate",
+            (ErrorReason::UserDisabled, _) => "ask an administrator",
+            (ErrorReason::PermissionDenied, _) => "`aurae identity explain ACTION` says why",
+            (_, Code::Unimplemented) => {
+                "the node is of another version than this client: compare with `aurae version`"
+            }
+            (_, Code::DeadlineExceeded) => "see whether the node is overloaded, or give --timeout",
+            _ => return None,
+        };
+        Some(text.to_owned())
+    }
+
+    fn new(status: &Status) -> Self {
+        let mut refusal = Self {
+            code: status.code(),
+            reason: ErrorReason::Unspecified,
+            message: status.message().to_owned(),
+            node_hint: None,
+            violations: Vec::new(),
+            object: None,
+            lost_connection: is_lost_connection(status),
+        };
+        refusal.read_details(status);
+        if refusal.message.is_empty() {
+            refusal.message = status.code().description().to_owned();
+        }
+        refusal
+    }
+
+    fn read_details(&mut self, status: &Status) {
+        let details = status.get_error_details();
+        if let Some(info) = details.error_info().filter(|info| info.domain == DOMAIN) {
+            self.reason = ErrorReason::from_str_name(&info.reason).unwrap_or_default();
+            self.node_hint = info.metadata.get("hint").cloned();
+        }
+        if let Some(resource) = details.resource_info() {
+            self.object = Some(resource.resource_name.clone()).filter(|name| !name.is_empty());
+        }
+        if let Some(request) = details.bad_request() {
+            self.violations = request
+                .field_violations
+                .iter()
+                .map(|violation| Violation {
+                    field: violation.field.clone(),
+                    problem: violation.description.clone(),
+                })
+                .collect();
+        }
+        if let Some(help) = details.help().and_then(|help| help.links.first()) {
+            self.node_hint
+                .get_or_insert_with(|| help.description.clone());
+        }
+    }
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)?;
+        for violation in &self.violations {
+            if !self.message.contains(&violation.field) {
+                write!(f, " ({}: {})", violation.field, violation.problem)?;
+            }
+        }
+        if let Some(object) = self
+            .object
+            .as_ref()
+            .filter(|o| !self.message.contains(o.as_str()))
+        {
+            write!(f, " ({object})")?;
+        }
+        Ok(())
+    }
+}
+
+/// tonic gives a broken transport as a status with a source; a node's own answer has none.
+fn is_lost_connection(status: &Status) -> bool {
+    let mut source = status.source();
+    while let Some(error) = source {
+        if error.is::<tonic::transport::Error>() || error.is::<std::io::Error>() {
+            return true;
+        }
+        if error.is::<tonic::TimeoutExpired>() {
+            return false;
+        }
+        source = error.source();
+    }
+    matches!(status.code(), Code::Unavailable | Code::Unknown)
+        && (status.message().contains("transport error")
+            || status.message().contains("h2 protocol"))
+}
+
+impl From<Status> for Error {
+    fn from(status: Status) -> Self {
+        Self::Refused(Box::new(Refusal::new(&status)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tonic_types::{ErrorDetails, StatusExt};
+
+    use super::*;
+
+    fn refusal(status: Status) -> Refusal {
+        Refusal::new(&status)
+    }
+
+    #[test]
+    fn a_refusal_names_reason_field_object_and_what_to_do() {
+        let mut details = ErrorDetails::new();
+        details
+            .set_error_info(
+                "INVALID_FIELD",
+                "aurae",
+                [("hint".into(), "give a number".into())],
+            )
+            .set_resource_info("executable", "web/nginx", "", "")
+            .add_bad_request_violation("executable.spec.nice", "20 is more than 19");
+        let status =
+            Status::with_error_details(Code::InvalidArgument, "the request is malformed", details);
+        let refusal = refusal(status);
+        assert_eq!(refusal.reason, ErrorReason::InvalidField);
+        assert_eq!(refusal.hint().unwrap(), "give a number");
+        assert_eq!(
+            refusal.to_string(),
+            "the request is malformed (executable.spec.nice: 20 is more than 19) (web/nginx)"
+        );
+    }
+
+    #[test]
+    fn what_the_message_says_already_is_not_said_twice() {
+        let mut details = ErrorDetails::new();
+        details.set_resource_info("cell", "web", "", "");
+        let status = Status::with_error_details(Code::NotFound, "there is no cell web", details);
+        assert_eq!(refusal(status).to_string(), "there is no cell web");
+    }
+
+    #[test]
+    fn another_domain_is_not_ours() {
+        let mut details = ErrorDetails::new();
+        details.set_error_info("NOT_FOUND", "example.com", []);
+        let status = Status::with_error_details(Code::NotFound, "no", details);
+        assert_eq!(refusal(status).reason, ErrorReason::Unspecified);
+    }
+
+    #[test]
+    fn a_method_that_the_node_lacks_hints_at_its_version() {
+        let hint = refusal(Status::unimplemented("")).hint().unwrap();
+        assert!(hint.contains("version"), "{hint}");
+    }
+
+    #[test]
+    fn a_nodes_answer_is_not_a_lost_connection() {
+        assert!(!refusal(Status::unavailable("shutting down")).is_lost_connection());
+        let gone: Status = Status::from_error(Box::new(std::io::Error::other("broken pipe")));
+        assert!(refusal(gone).is_lost_connection());
+    }
+}

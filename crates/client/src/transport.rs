@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A connection to a node and its typed clients. The first connection is made at once, so that its failure is
+//! told as what it is; a later one is made again by itself when a call needs it.
+
+use std::future::Future;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use api::identity::v0::identity_client::IdentityClient;
+use api::node::v0::node_client::NodeClient;
+use api::observe::v0::observe_client::ObserveClient;
+use api::runtime::v0::runtime_client::RuntimeClient;
+use hyper_util::rt::TokioIo;
+use tokio::net::{TcpStream, UnixStream};
+use tonic::Request;
+use tonic::transport::{Channel, Endpoint};
+
+use crate::address::Address;
+use crate::config::Target;
+use crate::credentials::Credentials;
+use crate::error::Error;
+use crate::stream::Transport;
+use crate::tls::connect_tls;
+
+/// How long a connection may take, handshake included.
+const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
+/// How long a unary call may take, unless told otherwise.
+pub const RPC_DEADLINE: Duration = Duration::from_secs(30);
+/// The largest answer that is read: a page of 1,000 objects with large specs fits.
+const MAX_ANSWER: usize = 64 << 20;
+const KEEPALIVE: Duration = Duration::from_secs(10);
+
+type Stream = TokioIo<Box<dyn Transport>>;
+
+/// A connected node.
+#[derive(Clone, Debug)]
+pub struct Node {
+    channel: Channel,
+    deadline: Duration,
+}
+
+impl Node {
+    /// Connects, with TLS and both certificates checked.
+    ///
+    /// # Errors
+    /// Whatever keeps from it, sorted: see [`Error`].
+    pub async fn connect(target: &Target) -> Result<Self, Error> {
+        let first = establish(target).await?;
+        let first = Arc::new(Mutex::new(Some(TokioIo::new(first))));
+        let target = Arc::new(target.clone());
+        let connector =
+            tower::service_fn(move |_| reuse_or_establish(first.clone(), target.clone()));
+        let channel = Endpoint::from_static("http://node.aurae")
+            .http2_keep_alive_interval(KEEPALIVE)
+            .keep_alive_timeout(KEEPALIVE)
+            .connect_with_connector_lazy(connector);
+        Ok(Self {
+            channel,
+            deadline: RPC_DEADLINE,
+        })
+    }
+
+    /// Sets how long unary calls may take.
+    #[must_use]
+    pub fn with_deadline(mut self, deadline: Duration) -> Self {
+        self.deadline = deadline;
+        self
+    }
+
+    /// A request with the deadline of unary calls.
+    pub fn unary<T>(&self, message: T) -> Request<T> {
+        self.within(message, self.deadline)
+    }
+
+    /// A request with a deadline of its own; the node is told it, too.
+    pub fn within<T>(&self, message: T, deadline: Duration) -> Request<T> {
+        let mut request = Request::new(message);
+        request.set_timeout(deadline);
+        request
+    }
+
+    /// The runtime subsystem.
+    pub fn runtime(&self) -> RuntimeClient<Channel> {
+        RuntimeClient::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER)
+    }
+
+    /// The observe subsystem.
+    pub fn observe(&self) -> ObserveClient<Channel> {
+        ObserveClient::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER)
+    }
+
+    /// The identity subsystem.
+    pub fn identity(&self) -> IdentityClient<Channel> {
+        IdentityClient::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER)
+    }
+
+    /// The node itself.
+    pub fn node(&self) -> NodeClient<Channel> {
+        NodeClient::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER)
+    }
+}
+
+/// The connection that was made to begin with, and a new one whenever that is gone.
+async fn reuse_or_establish(
+    first: Arc<Mutex<Option<Stream>>>,
+    target: Arc<Target>,
+) -> Result<Stream, Error> {
+    let ready = first.lock().unwrap_or_else(PoisonError::into_inner).take();
+    match ready {
+        Some(stream) => Ok(stream),
+        None => establish(&target).await.map(TokioIo::new),
+    }
+}
+
+async fn establish(target: &Target) -> Result<Box<dyn Transport>, Error> {
+    let credentials = Credentials::load(target)?;
+    let address = &target.address;
+    let connected = async {
+        let stream = open(address).await?;
+        connect_tls(stream, address, &credentials, &target.expected).await
+    };
+    let stream = in_time(address, connected).await?;
+    Ok(Box::new(stream))
+}
+
+async fn open(address: &Address) -> Result<Box<dyn Transport>, Error> {
+    let fail = |problem| Error::connect(address, problem);
+    match address {
+        Address::Unix(path) => {
+            let stream = UnixStream::connect(path).await.map_err(fail)?;
+            Ok(Box::new(stream))
+        }
+        Address::Tcp { host, port } => {
+            let stream = TcpStream::connect((host.as_str(), *port))
+                .await
+                .map_err(fail)?;
+            stream.set_nodelay(true).map_err(fail)?;
+            Ok(Box::new(stream))
+        }
+    }
+}
+
+async fn in_time<T>(
+    address: &Address,
+    work: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    match tokio::time::timeout(CONNECT_DEADLINE, work).await {
+        Ok(done) => done,
+        Err(_) => Err(Error::Deadline {
+            address: address.clone(),
+            after: CONNECT_DEADLINE,
+        }),
+    }
+}
