@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The database's shape, and how an older one becomes today's. Migrations only go forward; each is one
+//! transaction together with the new `user_version`, so an interrupted one has not happened.
+
+use std::path::Path;
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior};
+
+use super::StoreError;
+
+/// `MIGRATIONS[n]` leads from schema `n` to `n + 1`. Never change one that was released; append.
+const MIGRATIONS: &[&str] = &["
+    CREATE TABLE facts (
+        key   TEXT PRIMARY KEY,
+        value TEXT NOT NULL
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE users (
+        tenant     TEXT NOT NULL,
+        name       TEXT NOT NULL,
+        role       TEXT,
+        disabled   INTEGER NOT NULL DEFAULT 0,
+        created_ns INTEGER NOT NULL,
+        PRIMARY KEY (tenant, name)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE grants (
+        id            TEXT PRIMARY KEY,
+        tenant        TEXT NOT NULL,
+        user          TEXT NOT NULL,
+        effect        TEXT NOT NULL CHECK (effect IN ('allow', 'deny')),
+        action        TEXT NOT NULL,
+        target_tenant TEXT NOT NULL,
+        path          TEXT,
+        created_ns    INTEGER NOT NULL,
+        FOREIGN KEY (tenant, user) REFERENCES users (tenant, name)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX grants_by_user ON grants (tenant, user);
+
+    CREATE TABLE issued (
+        serial     TEXT PRIMARY KEY,
+        tenant     TEXT NOT NULL,
+        user       TEXT NOT NULL,
+        until_ns   INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX issued_by_end ON issued (until_ns);
+
+    CREATE TABLE revocations (
+        serial     TEXT PRIMARY KEY,
+        reason     TEXT NOT NULL,
+        until_ns   INTEGER NOT NULL,
+        created_ns INTEGER NOT NULL
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE finished (
+        uid         BLOB PRIMARY KEY CHECK (length(uid) = 16),
+        tenant      TEXT NOT NULL,
+        path        TEXT NOT NULL,
+        kind        TEXT NOT NULL,
+        finished_ns INTEGER NOT NULL,
+        request_id  TEXT,
+        record      BLOB NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX finished_by_path ON finished (tenant, path);
+    CREATE INDEX finished_by_time ON finished (finished_ns);
+    CREATE INDEX finished_by_request ON finished (tenant, request_id) WHERE request_id IS NOT NULL;
+"];
+
+/// The schema that this daemon writes.
+pub(super) fn newest() -> i64 {
+    i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
+}
+
+/// Above this size a whole check would be felt at start; then the reader makes it while serving.
+pub(super) const CHECK_AT_START_BYTES: u64 = 4 * 1024 * 1024;
+
+/// The writer's connection.
+pub(super) fn connect(file: &Path) -> Result<Connection, StoreError> {
+    let fail = |e: rusqlite::Error| StoreError::opening(file, &e);
+    private_file(file)?;
+    let connection = Connection::open(file).map_err(fail)?;
+    connection
+        .busy_timeout(Duration::from_secs(2))
+        .map_err(fail)?;
+    // Checked before anything is written: a newer daemon's database stays untouched.
+    version(&connection, file)?;
+    connection
+        .pragma_update(None, "journal_mode", "WAL")
+        .map_err(fail)?;
+    connection
+        .pragma_update(None, "foreign_keys", true)
+        .map_err(fail)?;
+    small(&connection).map_err(fail)?;
+    Ok(connection)
+}
+
+/// The reader's connection: can't write.
+pub(super) fn connect_reader(file: &Path) -> Result<Connection, StoreError> {
+    let fail = |e: rusqlite::Error| StoreError::opening(file, &e);
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(file, flags).map_err(fail)?;
+    connection
+        .busy_timeout(Duration::from_secs(2))
+        .map_err(fail)?;
+    connection
+        .pragma_update(None, "query_only", true)
+        .map_err(fail)?;
+    small(&connection).map_err(fail)?;
+    Ok(connection)
+}
+
+/// A node's database is small, and so is the daemon to be: 256 KiB of pages instead of 2 MB.
+fn small(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "cache_size", -256)?;
+    connection.pragma_update(None, "journal_size_limit", 4 * 1024 * 1024)
+}
+
+/// Makes a new file 0600 from its first byte on (SQLite gives `-wal` and `-shm` the same mode).
+fn private_file(file: &Path) -> Result<(), StoreError> {
+    use std::os::unix::fs::OpenOptionsExt;
+    std::fs::OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .mode(0o600)
+        .open(file)
+        .map(drop)
+        .map_err(|e| StoreError::Open {
+            file: file.display().to_string(),
+            problem: e.to_string(),
+        })
+}
+
+fn version(connection: &Connection, file: &Path) -> Result<i64, StoreError> {
+    let found: i64 = connection
+        .pragma_query_value(None, "user_version", |row| row.get(0))
+        .map_err(|e| StoreError::opening(file, &e))?;
+    if found > newest() {
+        return Err(StoreError::NewerSchema {
+            file: file.display().to_string(),
+            found,
+            known: newest(),
+        });
+    }
+    Ok(found)
+}
+
+/// Brings an older schema forward, a step a transaction.
+pub(super) fn migrate(connection: &mut Connection, file: &Path) -> Result<(), StoreError> {
+    let found = version(connection, file)?;
+    let done = usize::try_from(found).unwrap_or(0);
+    let fail = |e: rusqlite::Error| StoreError::opening(file, &e);
+    for (step, sql) in (1_i64..).zip(MIGRATIONS).skip(done) {
+        let transaction = connection
+            .transaction_with_behavior(TransactionBehavior::Immediate)
+            .map_err(fail)?;
+        transaction.execute_batch(sql).map_err(fail)?;
+        transaction
+            .pragma_update(None, "user_version", step)
+            .map_err(fail)?;
+        transaction.commit().map_err(fail)?;
+        tracing::info!(file = %file.display(), schema = step, "the database was migrated");
+    }
+    Ok(())
+}
+
+/// Looks for corruption; a large file is checked later, see [`CHECK_AT_START_BYTES`].
+pub(super) fn check(connection: &Connection, file: &Path) -> Result<(), StoreError> {
+    let large = std::fs::metadata(file).is_ok_and(|m| m.len() > CHECK_AT_START_BYTES);
+    if large {
+        return Ok(());
+    }
+    match quick_check(connection) {
+        Ok(None) => Ok(()),
+        Ok(Some(detail)) => Err(StoreError::Corrupt {
+            file: file.display().to_string(),
+            detail,
+        }),
+        Err(e) => Err(StoreError::opening(file, &e)),
+    }
+}
+
+/// The first thing that is wrong with the file, if any.
+pub(super) fn quick_check(connection: &Connection) -> rusqlite::Result<Option<String>> {
+    let verdict: Option<String> = connection
+        .query_row("PRAGMA quick_check(1)", [], |row| row.get(0))
+        .optional()?;
+    Ok(verdict.filter(|v| v != "ok"))
+}
+
+/// A write that reaches the disk, and changes nothing that anybody reads.
+pub(super) fn probe(connection: &Connection) -> rusqlite::Result<()> {
+    connection.pragma_update(None, "synchronous", "FULL")?;
+    connection.execute(
+        "INSERT INTO facts (key, value) VALUES ('probe', '1')
+         ON CONFLICT (key) DO UPDATE SET value = CAST(value AS INTEGER) + 1",
+        [],
+    )?;
+    Ok(())
+}
