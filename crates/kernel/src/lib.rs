@@ -15,15 +15,19 @@
     reason = "system calls that rustix does not wrap, or wraps as unsafe"
 )]
 
+pub mod caps;
 pub mod cgroup;
 pub mod clone;
 mod error;
 pub mod exec;
+pub mod idmap;
 pub mod mount;
 pub mod namespace;
 pub mod pidfd;
 pub mod poll;
 pub mod process;
+pub mod rlimit;
+pub mod sched;
 pub mod seqpacket;
 pub mod signal;
 pub mod wait;

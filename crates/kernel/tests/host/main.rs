@@ -14,6 +14,8 @@
 
 mod cgroups;
 mod clones;
+mod mounts;
+mod privileges;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -53,7 +55,12 @@ fn main() {
         .filter(|a| !a.starts_with('-'))
         .collect();
     let wanted = |name: &str| words.is_empty() || words.iter().any(|w| name.contains(w.as_str()));
-    let groups: &[&[Story]] = &[clones::STORIES, cgroups::STORIES];
+    let groups: &[&[Story]] = &[
+        clones::STORIES,
+        cgroups::STORIES,
+        mounts::STORIES,
+        privileges::STORIES,
+    ];
     let mut failed = 0;
     for (name, story) in groups
         .iter()

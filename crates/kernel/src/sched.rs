@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Scheduling: CPU affinity, nice, and the OOM killer's preference.
+
+use std::path::Path;
+
+use crate::error::check;
+use crate::{Context, Error, Result};
+
+/// Lets the calling thread run on these CPUs alone: bit n of byte n/8 is CPU n. `EINVAL` where none of them
+/// is there, or the cpuset has none of them.
+pub fn set_affinity(mask: &[u8]) -> Result<()> {
+    // The kernel takes any length, and reads what it is told, byte by byte.
+    // SAFETY: pointer and length are of one slice.
+    let result =
+        unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, mask.len(), mask.as_ptr()) };
+    check("sched_setaffinity", result).map(|_| ())
+}
+
+/// The CPUs that the calling thread may run on, as in [`set_affinity`].
+pub fn affinity() -> Result<Vec<u8>> {
+    let mut mask = vec![0u8; 1024];
+    // SAFETY: pointer and length are of one vector.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_sched_getaffinity,
+            0,
+            mask.len(),
+            mask.as_mut_ptr(),
+        )
+    };
+    let length = check("sched_getaffinity", result)?;
+    mask.truncate(usize::try_from(length).unwrap_or(0));
+    Ok(mask)
+}
+
+/// Sets the calling process's nice value, -20 (first) to 19 (last). Lowering it needs `CAP_SYS_NICE`
+/// (`EACCES`).
+pub fn set_nice(nice: i8) -> Result<()> {
+    rustix::process::setpriority_process(None, nice.into()).call("setpriority")
+}
+
+/// The calling process's nice value.
+pub fn nice() -> Result<i32> {
+    rustix::process::getpriority_process(None).call("getpriority")
+}
+
+/// Sets a process's `oom_score_adj`, -1,000 (never killed) to 1,000 (first). Lowering it needs
+/// `CAP_SYS_RESOURCE` (`EACCES`); with it, the value is also the minimum the process can return to itself.
+pub fn set_oom_score_adj(pid: i32, value: i16) -> Result<()> {
+    write_oom(&format!("/proc/{pid}/oom_score_adj"), value)
+}
+
+/// [`set_oom_score_adj`] of the calling process.
+pub fn set_own_oom_score_adj(value: i16) -> Result<()> {
+    write_oom("/proc/self/oom_score_adj", value)
+}
+
+fn write_oom(path: &str, value: i16) -> Result<()> {
+    if !(-1000..=1000).contains(&value) {
+        return Err(Error::invalid("oom_score_adj", "not from -1000 to 1000"));
+    }
+    std::fs::write(path, value.to_string()).call_on("write", Path::new(path))
+}
+
+/// The number of CPUs that are on line.
+pub fn online_cpus() -> Result<usize> {
+    let path = Path::new("/sys/devices/system/cpu/online");
+    match std::fs::read_to_string(path) {
+        Ok(text) => parse_cpu_list(text.trim())
+            .map(|cpus| cpus.len())
+            .ok_or_else(|| Error::invalid("read", "cpu/online")),
+        Err(_) => Ok(affinity()?.iter().map(|b| b.count_ones() as usize).sum()),
+    }
+}
+
+/// A list of CPUs as the kernel writes it (`0-3,8`): their numbers. `None` where it isn't one, or has a CPU
+/// beyond 8,191.
+pub fn parse_cpu_list(text: &str) -> Option<Vec<u32>> {
+    let mut cpus = Vec::new();
+    for part in text.split(',').filter(|p| !p.is_empty()) {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last) = (first.parse::<u32>().ok()?, last.parse::<u32>().ok()?);
+        if first > last || last > 8191 {
+            return None;
+        }
+        cpus.extend(first..=last);
+    }
+    cpus.sort_unstable();
+    cpus.dedup();
+    Some(cpus)
+}
+
+/// A mask as [`set_affinity`] takes it, of CPU numbers.
+pub fn affinity_mask(cpus: &[u32]) -> Vec<u8> {
+    let mut mask = Vec::new();
+    for cpu in cpus.iter().filter(|cpu| **cpu <= 8191) {
+        let byte = (*cpu / 8) as usize;
+        if mask.len() <= byte {
+            mask.resize(byte + 1, 0u8);
+        }
+        if let Some(slot) = mask.get_mut(byte) {
+            *slot |= 1 << (cpu % 8);
+        }
+    }
+    mask
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn lists_of_cpus_are_read() {
+        assert_eq!(parse_cpu_list("0-3,8").unwrap(), [0, 1, 2, 3, 8]);
+        assert_eq!(parse_cpu_list("").unwrap(), [0; 0]);
+        for wrong in ["3-1", "a", "0-", "99999"] {
+            assert_eq!(parse_cpu_list(wrong), None, "{wrong}");
+        }
+        assert_eq!(affinity_mask(&[0, 9]), [1, 2]);
+    }
+
+    #[test]
+    fn a_thread_can_be_bound_to_the_cpus_it_has() {
+        std::thread::spawn(|| {
+            let all = affinity().unwrap();
+            let first = (0..8192u32)
+                .find(|c| all[(c / 8) as usize] & (1 << (c % 8)) != 0)
+                .unwrap();
+            let one = affinity_mask(&[first]);
+            set_affinity(&one).unwrap();
+            let now = affinity().unwrap();
+            assert_eq!(now.iter().map(|b| b.count_ones()).sum::<u32>(), 1);
+            assert_eq!(&now[..one.len()], &one[..]);
+        })
+        .join()
+        .unwrap();
+        assert!(online_cpus().unwrap() > 0);
+    }
+
+    proptest! {
+        #[test]
+        fn a_mask_has_the_cpus_it_was_made_of(cpus in proptest::collection::btree_set(0..600u32, 0..20)) {
+            let list: Vec<u32> = cpus.iter().copied().collect();
+            let mask = affinity_mask(&list);
+            let back: Vec<u32> = (0..600u32)
+                .filter(|c| mask.get((c / 8) as usize).is_some_and(|b| b & (1 << (c % 8)) != 0))
+                .collect();
+            prop_assert_eq!(back, list);
+        }
+    }
+}
