@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One QEMU process: how it is started, waited for and ended.
+//!
+//! It knows kernels, disks and channels, not what runs on them; that is [`crate::node`].
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use crate::agent::PORT;
+use anyhow::{Context, Result};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// What runs the guest's instructions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Accel {
+    /// The processor.
+    Kvm,
+    /// QEMU's translator.
+    Tcg,
+}
+
+impl Accel {
+    /// Its name in QEMU's words.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Kvm => "kvm",
+            Self::Tcg => "tcg",
+        }
+    }
+}
+
+/// Where the machine's console goes.
+#[derive(Clone, Debug)]
+pub enum Console {
+    /// To the terminal that this program has; Ctrl-a x ends the machine.
+    Terminal,
+    /// To a file.
+    File(PathBuf),
+}
+
+/// A machine to start.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// What runs it.
+    pub accel: Accel,
+    /// The kernel's image.
+    pub kernel: PathBuf,
+    /// Its initramfs.
+    pub initramfs: Option<PathBuf>,
+    /// A raw disk. It isn't written to: what the machine writes is gone with it.
+    pub disk: Option<PathBuf>,
+    /// The kernel's command line.
+    pub append: String,
+    /// Virtual processors.
+    pub cpus: u32,
+    /// Memory in MiB.
+    pub memory_mib: u32,
+    /// The console.
+    pub console: Console,
+    /// A Unix socket that is listened on already, for the agent.
+    pub agent: Option<PathBuf>,
+    /// False: a reboot ends the machine.
+    pub reboots: bool,
+}
+
+/// A running machine; killed when dropped.
+#[derive(Debug)]
+pub struct Machine {
+    child: Child,
+}
+
+impl Machine {
+    /// Starts it.
+    ///
+    /// # Errors
+    /// When QEMU can't be started.
+    pub fn start(spec: &Spec) -> Result<Self> {
+        let mut command = command(spec);
+        let terminal = matches!(spec.console, Console::Terminal);
+        command.stdin(if terminal {
+            Stdio::inherit()
+        } else {
+            Stdio::null()
+        });
+        let child = command
+            .spawn()
+            .context("can't start setpriv and qemu-system-x86_64")?;
+        Ok(Self { child })
+    }
+
+    /// QEMU's process id.
+    #[must_use]
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// QEMU's exit status, once the machine is off; none if it still runs after this time.
+    ///
+    /// # Errors
+    /// When it can't be waited for.
+    pub fn wait(&mut self, limit: Duration) -> Result<Option<ExitStatus>> {
+        let until = Instant::now() + limit;
+        let pidfd = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty())?;
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(Some(status));
+            }
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Ok(None);
+            }
+            let left = Timespec::try_from(left).context("a wait that long")?;
+            match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&left)) {
+                Ok(_) | Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Cuts the power.
+    ///
+    /// # Errors
+    /// When QEMU can't be killed or waited for.
+    pub fn kill(&mut self) -> Result<()> {
+        self.child.kill()?;
+        self.child.wait()?;
+        Ok(())
+    }
+}
+
+impl Drop for Machine {
+    fn drop(&mut self) {
+        let _ = self.kill(); // it may have ended long ago
+    }
+}
+
+/// QEMU's command line. `setpriv` makes it die with us, whatever kills us.
+fn command(spec: &Spec) -> Command {
+    let mut qemu = Command::new("setpriv");
+    qemu.args(["--pdeathsig", "KILL", "--", "qemu-system-x86_64"]);
+    qemu.args(["-nodefaults", "-no-user-config", "-display", "none"]);
+    match spec.accel {
+        Accel::Kvm => qemu.args(["-accel", "kvm", "-cpu", "host"]),
+        Accel::Tcg => qemu.args(["-accel", "tcg,thread=multi", "-cpu", "max"]),
+    };
+    qemu.arg("-smp")
+        .arg(spec.cpus.to_string())
+        .arg("-m")
+        .arg(spec.memory_mib.to_string());
+    qemu.arg("-kernel")
+        .arg(&spec.kernel)
+        .arg("-append")
+        .arg(&spec.append);
+    if let Some(initramfs) = &spec.initramfs {
+        qemu.arg("-initrd").arg(initramfs);
+    }
+    if let Some(disk) = &spec.disk {
+        let file = comma_safe(disk);
+        qemu.arg("-drive")
+            .arg(format!("file={file},format=raw,if=virtio,snapshot=on"));
+    }
+    qemu.args([
+        "-netdev",
+        "user,id=net",
+        "-device",
+        "virtio-net-pci,netdev=net,romfile=",
+    ]);
+    match &spec.console {
+        Console::Terminal => qemu.args(["-serial", "mon:stdio"]),
+        Console::File(file) => qemu
+            .arg("-serial")
+            .arg(format!("file:{}", comma_safe(file))),
+    };
+    if let Some(socket) = &spec.agent {
+        let path = comma_safe(socket);
+        qemu.args(["-device", "virtio-serial-pci"]);
+        qemu.arg("-chardev")
+            .arg(format!("socket,id=agent,path={path}"));
+        qemu.arg("-device")
+            .arg(format!("virtserialport,chardev=agent,name={PORT}"));
+    }
+    if !spec.reboots {
+        qemu.arg("-no-reboot");
+    }
+    qemu
+}
+
+/// QEMU splits its options at commas; a doubled one stands for itself.
+fn comma_safe(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
+}

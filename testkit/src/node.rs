@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A node for a story: boots one, runs scripts on it, asserts, shuts it down.
+//!
+//! ```no_run
+//! # fn main() -> anyhow::Result<()> {
+//! let bed = testkit::node::Bed::new("target".as_ref(), "target/debug".as_ref())?;
+//! let node = bed.boot(&Default::default())?;
+//! assert!(node.sh("aurae ps")?.contains("boot"));
+//! node.shutdown()
+//! # }
+//! ```
+
+use std::fs;
+use std::io::ErrorKind;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::agent::{Agent, Finished, Running};
+use crate::disk::{self, Copy};
+use crate::machine::{Accel, Console, Machine, Spec};
+use crate::{accel, exec, initramfs, kernel::Kernel};
+
+/// The agent's place on a node of the test bed.
+pub const AGENT: &str = "/usr/local/lib/aurae-testbed/node-agent";
+/// Translated on a busy machine, a boot takes its time.
+const BOOT_DEADLINE: Duration = Duration::from_secs(120);
+/// After it, a node that was asked to power off hangs.
+const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(60);
+/// How long a story's script may take, unless it says otherwise.
+pub const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
+
+/// Everything that is needed to boot nodes: kernel, Debian, fresh binaries.
+#[derive(Clone, Debug)]
+pub struct Bed {
+    /// Where images are kept.
+    pub folder: PathBuf,
+    /// The kernel.
+    pub kernel: Kernel,
+    /// How machines are run.
+    pub accel: Accel,
+    daemon: PathBuf,
+    files: Vec<Copy>,
+    debian: PathBuf,
+}
+
+/// How a node is booted.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Virtual processors.
+    pub cpus: u32,
+    /// Memory in MiB.
+    pub memory_mib: u32,
+    /// A kernel instead of Debian's.
+    pub kernel: Option<PathBuf>,
+    /// A disk instead of Debian's; the files are put into a copy of it.
+    pub disk: Option<PathBuf>,
+    /// Files on top.
+    pub copies: Vec<Copy>,
+    /// Words on top of the kernel's command line.
+    pub append: String,
+    /// What the node runs once it serves; empty: nothing.
+    pub run: String,
+    /// True: a reboot of the node is a reboot, and its disk lives through it.
+    pub reboots: bool,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            cpus: 2,
+            memory_mib: 1024,
+            kernel: None,
+            disk: None,
+            copies: Vec::new(),
+            append: String::new(),
+            run: AGENT.into(),
+            reboots: false,
+        }
+    }
+}
+
+impl Bed {
+    /// Prepares kernel and disk below `target`, with the `auraed`, `aurae` and `node-agent` of `binaries`.
+    ///
+    /// # Errors
+    /// When one of them can't be had.
+    pub fn new(target: &Path, binaries: &Path) -> Result<Self> {
+        let folder = target.join("vm");
+        fs::create_dir_all(&folder)?;
+        let folder = folder.canonicalize()?;
+        let kernel = Kernel::obtain(&folder.join("kernel"))?;
+        let accel = accel::choose(&folder, &kernel)?;
+        let debian = disk::debian(&folder)?;
+        let files = vec![
+            Copy::new(binaries.join("auraed"), "/usr/sbin/auraed"),
+            Copy::new(binaries.join("aurae"), "/usr/local/bin/aurae"),
+            Copy::new(binaries.join("node-agent"), AGENT),
+        ];
+        Ok(Self {
+            folder,
+            kernel,
+            accel,
+            daemon: binaries.join("auraed"),
+            files,
+            debian,
+        })
+    }
+
+    /// The machine that these options describe.
+    ///
+    /// # Errors
+    /// When a file isn't there or an image can't be written.
+    pub fn machine(&self, options: &Options, console: Console) -> Result<Spec> {
+        let kernel = match &options.kernel {
+            Some(image) => Kernel::at(image, &self.kernel)?,
+            None => self.kernel.clone(),
+        };
+        let mut files = self.files.clone();
+        files.extend(options.copies.iter().cloned());
+        let base = options.disk.as_ref().unwrap_or(&self.debian);
+        let disk = disk::with_files(&self.folder, base, &files)?;
+        let initramfs = initramfs::cached(&self.folder, &self.daemon, &kernel)?;
+        let mut append = String::from("console=ttyS0 root=/dev/vda rw quiet panic=1");
+        if !options.run.is_empty() {
+            append.push_str(&format!(" aurae.boot.run={}", options.run));
+        }
+        append.push(' ');
+        append.push_str(&options.append);
+        Ok(Spec {
+            accel: self.accel,
+            kernel: kernel.image,
+            initramfs: Some(initramfs),
+            disk: Some(disk),
+            append,
+            cpus: options.cpus,
+            memory_mib: options.memory_mib,
+            console,
+            agent: None,
+            reboots: options.reboots,
+        })
+    }
+
+    /// Boots a node and waits until it runs scripts.
+    ///
+    /// # Errors
+    /// When it doesn't get there; the end of its console is in the message.
+    pub fn boot(&self, options: &Options) -> Result<Node> {
+        let scratch = tempfile::tempdir()?;
+        let console = scratch.path().join("console");
+        let mut spec = self.machine(options, Console::File(console.clone()))?;
+        let socket = scratch.path().join("agent");
+        let listener = UnixListener::bind(&socket)?;
+        spec.agent = Some(socket);
+        let started = Instant::now();
+        let mut machine = Machine::start(&spec)?;
+        let stream = accept(&listener, &mut machine)
+            .with_context(|| format!("QEMU didn't start the machine\n{}", tail(&console)))?;
+        let mut node = Node {
+            machine,
+            agent: Agent::over(stream)?,
+            console,
+            scratch,
+        };
+        node.wait_ready(started)?;
+        Ok(node)
+    }
+}
+
+/// QEMU connects while it sets the machine up, or ends with an error.
+fn accept(listener: &UnixListener, machine: &mut Machine) -> Result<UnixStream> {
+    listener.set_nonblocking(true)?;
+    let until = Instant::now() + BOOT_DEADLINE;
+    loop {
+        match listener.accept() {
+            Ok((stream, _)) => {
+                stream.set_nonblocking(false)?;
+                return Ok(stream);
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => return Err(error.into()),
+        }
+        if let Some(status) = machine.wait(Duration::from_millis(20))? {
+            bail!("QEMU ended: {status}");
+        }
+        ensure!(
+            Instant::now() < until,
+            "QEMU didn't connect within {BOOT_DEADLINE:?}"
+        );
+    }
+}
+
+/// A booted node. Its power is cut when dropped.
+#[derive(Debug)]
+pub struct Node {
+    machine: Machine,
+    agent: Agent,
+    console: PathBuf,
+    scratch: tempfile::TempDir,
+}
+
+impl Node {
+    /// Waits until the node's agent says that it runs, after the boot or a reboot.
+    ///
+    /// # Errors
+    /// When the machine ends before, or the deadline passes.
+    pub fn wait_ready(&mut self, since: Instant) -> Result<()> {
+        while !self.agent.wait_ready(Duration::from_millis(100)) {
+            if let Some(status) = self.machine.wait(Duration::ZERO)? {
+                bail!(
+                    "the node went down while it booted ({status}):\n{}",
+                    self.said()
+                );
+            }
+            if since.elapsed() > BOOT_DEADLINE {
+                bail!(
+                    "the node didn't serve within {BOOT_DEADLINE:?}:\n{}",
+                    self.said()
+                );
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a shell script and doesn't wait for it.
+    ///
+    /// # Errors
+    /// When the node is gone.
+    pub fn start(&self, script: &str) -> Result<Running> {
+        self.agent.start(&["/bin/sh", "-c", script])
+    }
+
+    /// Starts a program with these arguments.
+    ///
+    /// # Errors
+    /// When the node is gone.
+    pub fn start_program(&self, words: &[&str]) -> Result<Running> {
+        self.agent.start(words)
+    }
+
+    /// Runs a shell script and returns whatever came of it.
+    ///
+    /// # Errors
+    /// When it takes longer than [`SCRIPT_LIMIT`], or the node is gone.
+    pub fn try_sh(&self, script: &str) -> Result<Finished> {
+        let finished = self.start(script)?.finish_within(SCRIPT_LIMIT);
+        finished.with_context(|| format!("on the node: {script}"))
+    }
+
+    /// Runs a shell script that has to succeed, and returns its stdout.
+    ///
+    /// # Errors
+    /// When it fails, takes too long, or the node is gone.
+    pub fn sh(&self, script: &str) -> Result<String> {
+        let finished = self.try_sh(script)?;
+        let out = String::from_utf8_lossy(&finished.out).into_owned();
+        if finished.status != 0 {
+            let err = String::from_utf8_lossy(&finished.err);
+            bail!(
+                "on the node: {script}\nended with {}\n{out}{err}",
+                finished.status
+            );
+        }
+        Ok(out)
+    }
+
+    /// Runs a shell script that has to fail with this status, and returns its stderr.
+    ///
+    /// # Errors
+    /// When it ends otherwise, takes too long, or the node is gone.
+    pub fn sh_fails(&self, script: &str, status: i32) -> Result<String> {
+        let finished = self.try_sh(script)?;
+        let out = String::from_utf8_lossy(&finished.out);
+        let err = String::from_utf8_lossy(&finished.err).into_owned();
+        ensure!(
+            finished.status == status,
+            "on the node: {script}\nended with {} instead of {status}\n{out}{err}",
+            finished.status
+        );
+        Ok(err)
+    }
+
+    /// All that the machine's console has shown.
+    #[must_use]
+    pub fn console(&self) -> String {
+        String::from_utf8_lossy(&fs::read(&self.console).unwrap_or_default()).into_owned()
+    }
+
+    /// Powers the node off as its administrator would.
+    ///
+    /// # Errors
+    /// When it isn't off within a minute: then its power is cut.
+    pub fn shutdown(mut self) -> Result<()> {
+        let asked = self.start("exec aurae node shutdown")?;
+        if self.machine.wait(SHUTDOWN_DEADLINE)?.is_some() {
+            return Ok(());
+        }
+        let answer = asked.finish_within(Duration::from_secs(1));
+        let said = self.said();
+        self.machine.kill()?;
+        let answer = answer.map_or_else(
+            |error| format!("{error:#}"),
+            |finished| String::from_utf8_lossy(&finished.err).into_owned(),
+        );
+        bail!(
+            "the node wasn't off {SHUTDOWN_DEADLINE:?} after `aurae node shutdown`: {answer}\n{said}"
+        )
+    }
+
+    /// Waits for the machine to go off by itself.
+    ///
+    /// # Errors
+    /// When it doesn't within this time.
+    pub fn wait_off(&mut self, limit: Duration) -> Result<()> {
+        let off = self.machine.wait(limit)?.is_some();
+        ensure!(off, "the node wasn't off after {limit:?}\n{}", self.said());
+        Ok(())
+    }
+
+    /// A folder of this node's own on the host, gone with it.
+    #[must_use]
+    pub fn scratch(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    fn said(&self) -> String {
+        tail(&self.console)
+    }
+}
+
+fn tail(console: &Path) -> String {
+    let said = fs::read(console).unwrap_or_default();
+    format!(
+        "its console ends with:\n{}",
+        exec::last_lines(&String::from_utf8_lossy(&said), 40)
+    )
+}

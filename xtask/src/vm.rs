@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `./x vm`: a node for anybody's use.
+
+use std::io::{stderr, stdout};
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use clap::Args;
+use testkit::disk::Copy;
+use testkit::machine::{Console, Machine};
+use testkit::node::{Bed, Options};
+
+use crate::build;
+
+/// Where a script lands on the node.
+const SCRIPTS: &str = "/usr/local/lib/aurae-testbed/run";
+/// Runs a shell on the console, and powers off when it ends. A session of its own gives it job control.
+const SHELL: &str = "#!/bin/sh
+exec </dev/console >/dev/console 2>&1
+echo 'A node of Aurae. Try `aurae ps`; `exit` powers it off; Ctrl-a x cuts its power.'
+cd /root && TERM=${TERM:-linux} setsid --ctty --wait /bin/bash -l </dev/ttyS0 >/dev/ttyS0 2>&1
+exec aurae node shutdown
+";
+const SHELL_PATH: &str = "/usr/local/lib/aurae-testbed/shell";
+/// A week: whoever sits at the console decides.
+const PATIENCE: Duration = Duration::from_secs(7 * 24 * 3600);
+
+/// Boots a node of the freshly built binaries, on Debian's kernel, under QEMU.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  ./x vm                                     a shell on the node's console
+  ./x vm --run story.sh                      run a script there; its exit status is the command's
+  ./x vm --run story.sh --copy page.html:/srv/page.html --memory 2048")]
+pub(crate) struct Vm {
+    /// A script to run on the node, which then powers off
+    #[arg(long, value_name = "SCRIPT")]
+    run: Option<PathBuf>,
+    /// Virtual processors
+    #[arg(long, value_name = "N", default_value_t = 2)]
+    cpus: u32,
+    /// Memory in MiB
+    #[arg(long, value_name = "MIB", default_value_t = 1024)]
+    memory: u32,
+    /// A kernel image instead of Debian's cloud kernel
+    #[arg(long, value_name = "FILE")]
+    kernel: Option<PathBuf>,
+    /// A raw ext4 disk instead of the Debian made for the purpose; it isn't changed
+    #[arg(long, value_name = "FILE")]
+    disk: Option<PathBuf>,
+    /// A file or folder of this machine, and where the node has it
+    #[arg(long, value_name = "SRC:DST", value_parser = copy)]
+    copy: Vec<Copy>,
+    /// More words for the kernel's command line, e.g. `aurae.KEY=VALUE`
+    #[arg(
+        long,
+        value_name = "ARGS",
+        default_value = "",
+        allow_hyphen_values = true
+    )]
+    append: String,
+}
+
+fn copy(text: &str) -> Result<Copy, String> {
+    match text.rsplit_once(':') {
+        Some((from, to)) if !from.is_empty() && to.starts_with('/') => Ok(Copy::new(from, to)),
+        _ => Err("expected SRC:DST with an absolute DST, e.g. page.html:/srv/page.html".into()),
+    }
+}
+
+/// Runs the command.
+pub(crate) fn run(vm: &Vm) -> Result<ExitCode> {
+    let bed = Bed::new(&build::target()?, &build::binaries(build::Profile::Dev)?)?;
+    let options = Options {
+        cpus: vm.cpus,
+        memory_mib: vm.memory,
+        kernel: vm.kernel.clone(),
+        disk: vm.disk.clone(),
+        copies: vm.copy.clone(),
+        append: vm.append.clone(),
+        ..Options::default()
+    };
+    match &vm.run {
+        Some(script) => script_on(&bed, options, script),
+        None => shell_on(&bed, options),
+    }
+}
+
+fn script_on(bed: &Bed, mut options: Options, script: &Path) -> Result<ExitCode> {
+    let name = script.file_name().context("--run wants a file")?;
+    let place = Path::new(SCRIPTS).join(name);
+    options.copies.push(Copy::new(script, &place));
+    let node = bed.boot(&options)?;
+    let place = place.display().to_string();
+    // A script that isn't marked executable, or has no `#!`, is one for sh.
+    let start = r#"if [ -x "$0" ]; then exec "$0"; else exec /bin/sh "$0"; fi"#;
+    let running = node.start_program(&["/bin/sh", "-c", start, &place])?;
+    let status = running.stream(&mut stdout().lock(), &mut stderr().lock())?;
+    if let Err(error) = node.shutdown() {
+        eprintln!("x: {error:#}");
+    }
+    Ok(ExitCode::from(u8::try_from(status).unwrap_or(1)))
+}
+
+fn shell_on(bed: &Bed, mut options: Options) -> Result<ExitCode> {
+    let scratch = tempfile::tempdir()?;
+    let shell = scratch.path().join("shell");
+    std::fs::write(&shell, SHELL)?;
+    std::fs::set_permissions(&shell, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    options.copies.push(Copy::new(&shell, SHELL_PATH));
+    options.run = SHELL_PATH.into();
+    let mut machine = Machine::start(&bed.machine(&options, Console::Terminal)?)?;
+    match machine.wait(PATIENCE)? {
+        Some(status) if status.success() => Ok(ExitCode::SUCCESS),
+        Some(status) => bail!("QEMU ended: {status}"),
+        None => bail!("the node ran for a week"),
+    }
+}
