@@ -227,6 +227,7 @@ fn put(disk: &Path, files: &[Copy]) -> Result<()> {
             .to_string_lossy();
         let mut folders: Vec<&Path> = parent.ancestors().collect();
         folders.reverse();
+        writeln!(script, "cd /")?; // where debugfs makes a folder of one component
         for folder in folders.iter().skip(1) {
             writeln!(script, "mkdir \"{}\"", folder.display())?;
         }

@@ -80,7 +80,10 @@ fn a_tmpfs_is_attached() {
         0o1777
     );
     // The descriptor is a use of it.
-    assert_eq!(mount::unmount(&dir, false).unwrap_err().errno(), libc::EBUSY);
+    assert_eq!(
+        mount::unmount(&dir, false).unwrap_err().errno(),
+        libc::EBUSY
+    );
     drop(fs);
     mount::unmount(&dir, false).unwrap();
     assert_eq!(
