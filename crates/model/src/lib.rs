@@ -15,6 +15,7 @@ pub mod label;
 pub mod lifecycle;
 pub mod name;
 pub mod object;
+pub mod observe;
 pub mod quantity;
 pub mod request;
 pub mod resources;

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What can be asked of observe, and what it answers: output and usage. Mirrors `observe.proto`, checked,
+//! with the caller's tenant filled in. How output is kept on disk is `node::observe`'s alone.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::name::Tenant;
+use crate::object::ObjectRef;
+use crate::time::Timestamp;
+
+/// The most objects of one `Observe.Logs`.
+pub const MAX_LOGS_REFS: usize = 64;
+
+/// An output of an executable.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stream {
+    /// Standard output, or the terminal.
+    Stdout,
+    /// Standard error.
+    Stderr,
+}
+
+/// Why output is not there.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum GapReason {
+    /// Older than the policy keeps, or more than it keeps.
+    Retention,
+    /// The disk was full.
+    DiskFull,
+    /// The machine stopped before it was on the disk.
+    PowerLoss,
+    /// The disk refused it.
+    IoError,
+}
+
+impl GapReason {
+    /// As on the wire, e.g. `DISK_FULL`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            GapReason::Retention => "RETENTION",
+            GapReason::DiskFull => "DISK_FULL",
+            GapReason::PowerLoss => "POWER_LOSS",
+            GapReason::IoError => "IO_ERROR",
+        }
+    }
+}
+
+/// `Observe.Logs`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LogsQuery {
+    /// Executables, or cells (then every executable in them). 1 to [`MAX_LOGS_REFS`].
+    pub refs: Vec<ObjectRef>,
+    /// Which streams; empty: both.
+    pub streams: BTreeSet<Stream>,
+    /// Not what was read before.
+    pub since: Option<Timestamp>,
+    /// Not what was read after.
+    pub until: Option<Timestamp>,
+    /// Only so many last lines.
+    pub tail: Option<u64>,
+    /// Go on until the executable has ended and its last byte is sent.
+    pub follow: bool,
+    /// Go on after the message that carried it; with exactly one ref.
+    pub cursor: Option<String>,
+}
+
+/// One message of `Observe.Logs`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LogItem {
+    /// Whose output; with its uid and kind.
+    pub object: ObjectRef,
+    /// What.
+    pub message: LogMessage,
+    /// Goes on after this message.
+    pub cursor: String,
+}
+
+/// What a [`LogItem`] says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum LogMessage {
+    /// Output.
+    Data(LogData),
+    /// Output that is not there, in its place.
+    Gap(LogGap),
+    /// Everything was sent.
+    End,
+}
+
+/// A piece of output as it was read; a line may be spread over several.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LogData {
+    /// From where.
+    pub stream: Stream,
+    /// When the batch was read, to 2 ms under load.
+    pub time: Timestamp,
+    /// At most 64 KiB.
+    pub data: Vec<u8>,
+    /// Of the first byte in the executable's whole output, what was dropped included.
+    pub offset: u64,
+}
+
+/// Output that is not there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LogGap {
+    /// How much, of both streams. 0: nobody knows (the machine stopped before anything of it was written).
+    pub bytes: u64,
+    /// Why.
+    pub reason: GapReason,
+    /// Of its first byte in the executable's whole output.
+    pub offset: u64,
+}
+
+/// `Observe.Usage`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UsageQuery {
+    /// Which objects; empty: all of the tenant's.
+    pub refs: Vec<ObjectRef>,
+    /// Whose.
+    pub tenant: Tenant,
+}
+
+/// `Observe.WatchUsage`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WatchUsageQuery {
+    /// Of which objects.
+    pub query: UsageQuery,
+    /// From one answer to the next; 100 ms to 1 h.
+    pub interval: Duration,
+}
+
+/// The usage of several objects at one time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UsageSample {
+    /// When.
+    pub time: Timestamp,
+    /// A row per object.
+    pub usage: Vec<Usage>,
+}
+
+/// What an object uses. `None` is unknown on this node, not zero; `unavailable` says why.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Usage {
+    /// Of what; with its uid and kind.
+    pub object: ObjectRef,
+    /// CPU time.
+    pub cpu_usage_us: Option<u64>,
+    /// Of it in user mode.
+    pub cpu_user_us: Option<u64>,
+    /// Of it in the kernel.
+    pub cpu_system_us: Option<u64>,
+    /// How long it was stopped for having used up its quota.
+    pub cpu_throttled_us: Option<u64>,
+    /// Memory now.
+    pub memory_bytes: Option<u64>,
+    /// The most there ever was.
+    pub memory_peak_bytes: Option<u64>,
+    /// Swap now.
+    pub swap_bytes: Option<u64>,
+    /// Processes killed by the OOM killer.
+    pub oom_kills: Option<u64>,
+    /// Processes and threads now.
+    pub pids: Option<u64>,
+    /// Read from block devices.
+    pub io_read_bytes: Option<u64>,
+    /// Written to block devices.
+    pub io_write_bytes: Option<u64>,
+    /// Bytes of log on disk.
+    pub log_bytes: Option<u64>,
+    /// Why the absent fields are absent, e.g. `memory controller not available`.
+    pub unavailable: Vec<String>,
+}
+
+impl Usage {
+    /// Nothing known yet.
+    pub fn unknown(object: ObjectRef) -> Self {
+        Self {
+            object,
+            cpu_usage_us: None,
+            cpu_user_us: None,
+            cpu_system_us: None,
+            cpu_throttled_us: None,
+            memory_bytes: None,
+            memory_peak_bytes: None,
+            swap_bytes: None,
+            oom_kills: None,
+            pids: None,
+            io_read_bytes: None,
+            io_write_bytes: None,
+            log_bytes: None,
+            unavailable: Vec::new(),
+        }
+    }
+}
