@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::value::{ByteSize, Span};
+use crate::net::config::NetConfig;
 
 /// The whole configuration; each field is a table of the file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -22,6 +23,7 @@ pub(crate) struct Config {
     pub(crate) runtime: Runtime,
     pub(crate) shutdown: Shutdown,
     pub(crate) boot: Boot,
+    pub(crate) network: NetConfig,
 }
 
 /// Who the node is.

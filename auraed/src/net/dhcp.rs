@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The DHCP clients of one link (`mozim`, RFC 2131 and RFC 8415), each a task that sends every new lease to the
+//! network's loop, and `None` when it has none any more. They retry for as long as they live, backing off as the
+//! RFCs say; whoever started them ends them by dropping the handle.
+
+use std::net::Ipv6Addr;
+use std::time::Duration;
+
+use mozim::{
+    DhcpError, DhcpV4Client, DhcpV4Config, DhcpV4State, DhcpV6Client, DhcpV6Config, DhcpV6Mode,
+    DhcpV6State,
+};
+use tokio::sync::mpsc::Sender;
+
+use super::lease::Lease;
+use super::link::LinkView;
+
+/// Who says what a link has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Source {
+    Static,
+    Dhcp4,
+    Dhcp6,
+}
+
+/// A client's news: its link, itself, and what it has now.
+pub(super) type News = (u32, Source, Option<Lease>);
+
+/// How long a client that failed (the link went away, a socket was refused) pauses before it starts anew. mozim
+/// has its own back-off for servers that don't answer; this one bounds how fast local failures repeat.
+const AFTER_FAILURE: Duration = Duration::from_secs(5);
+
+/// Keeps a DHCPv4 lease for a link.
+pub(super) async fn run4(link: LinkView, host_name: String, metric: u32, news: Sender<News>) {
+    let send = |lease| send(&news, link.index, Source::Dhcp4, lease);
+    loop {
+        if let Err(error) = keep4(&link, &host_name, metric, &send).await {
+            tracing::warn!(link = %link.name, %error, "network: DHCPv4 failed, trying again");
+        }
+        if send(None).await.is_err() {
+            return;
+        }
+        tokio::time::sleep(AFTER_FAILURE).await;
+    }
+}
+
+async fn keep4<F, R>(
+    link: &LinkView,
+    host_name: &str,
+    metric: u32,
+    send: &F,
+) -> Result<(), DhcpError>
+where
+    F: Fn(Option<Lease>) -> R,
+    R: Future<Output = Result<(), Gone>>,
+{
+    let mut config = DhcpV4Config::new(&link.name);
+    config
+        .set_iface_index(link.index)
+        .set_iface_mac_raw(&link.mac)?;
+    config.set_host_name(host_name).use_mac_as_client_id();
+    let mut client = DhcpV4Client::init(config, None).await?;
+    let mut held = false;
+    loop {
+        match client.run().await? {
+            DhcpV4State::Done(lease) => {
+                held = true;
+                if send(Some(Lease::of_dhcp4(&lease, metric))).await.is_err() {
+                    return Ok(());
+                }
+            }
+            // Back at the beginning with a lease in hand: the server took it back, or it ran out.
+            DhcpV4State::InitReboot if held => {
+                held = false;
+                if send(None).await.is_err() {
+                    return Ok(());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Keeps a DHCPv6 lease for a link, from its link-local address.
+pub(super) async fn run6(link: LinkView, local: Ipv6Addr, news: Sender<News>) {
+    let send = |lease| send(&news, link.index, Source::Dhcp6, lease);
+    loop {
+        if let Err(error) = keep6(&link, local, &send).await {
+            tracing::warn!(link = %link.name, %error, "network: DHCPv6 failed, trying again");
+        }
+        if send(None).await.is_err() {
+            return;
+        }
+        tokio::time::sleep(AFTER_FAILURE).await;
+    }
+}
+
+async fn keep6<F, R>(link: &LinkView, local: Ipv6Addr, send: &F) -> Result<(), DhcpError>
+where
+    F: Fn(Option<Lease>) -> R,
+    R: Future<Output = Result<(), Gone>>,
+{
+    let mut config = DhcpV6Config::new(&link.name, DhcpV6Mode::NonTemporaryAddresses);
+    config
+        .set_iface_index(link.index)
+        .set_link_local_ip(local)
+        .set_duid_by_iface_mac(&link.mac);
+    let mut client = DhcpV6Client::init(config, None).await?;
+    let mut held = false;
+    loop {
+        match client.run().await? {
+            DhcpV6State::Done(lease) => {
+                held = true;
+                if send(Some(Lease::of_dhcp6(&lease))).await.is_err() {
+                    return Ok(());
+                }
+            }
+            DhcpV6State::Solicit if held => {
+                held = false;
+                if send(None).await.is_err() {
+                    return Ok(());
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+/// The loop that wanted the news has ended.
+struct Gone;
+
+async fn send(
+    news: &Sender<News>,
+    index: u32,
+    source: Source,
+    lease: Option<Lease>,
+) -> Result<(), Gone> {
+    news.send((index, source, lease)).await.map_err(|_| Gone)
+}
