@@ -18,18 +18,27 @@
 pub mod caps;
 pub mod cgroup;
 pub mod clone;
+pub mod epoll;
 mod error;
+pub mod event;
 pub mod exec;
+pub mod fsutil;
 pub mod idmap;
+pub mod machine;
 pub mod mount;
 pub mod namespace;
+pub mod netlink;
+pub mod notify;
 pub mod pidfd;
+pub mod pipe;
 pub mod poll;
 pub mod process;
 pub mod rlimit;
 pub mod sched;
 pub mod seqpacket;
 pub mod signal;
+pub mod time;
+pub mod tty;
 pub mod wait;
 
 pub use error::{Context, Error, Result};

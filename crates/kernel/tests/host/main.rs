@@ -14,6 +14,7 @@
 
 mod cgroups;
 mod clones;
+mod devices;
 mod mounts;
 mod privileges;
 
@@ -60,6 +61,7 @@ fn main() {
         cgroups::STORIES,
         mounts::STORIES,
         privileges::STORIES,
+        devices::STORIES,
     ];
     let mut failed = 0;
     for (name, story) in groups

@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Clocks and timers, in nanoseconds.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::time::Duration;
+
+use rustix::io::Errno;
+use rustix::time::{
+    ClockId, Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec,
+};
+
+use crate::{Context, Error, Result};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+fn now(clock: ClockId) -> u64 {
+    let time = rustix::time::clock_gettime(clock);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanos = u64::try_from(time.tv_nsec).unwrap_or(0);
+    seconds.saturating_mul(SECOND_NS).saturating_add(nanos)
+}
+
+/// Since 1970, as the clock is set: it can jump.
+pub fn realtime_ns() -> u64 {
+    now(ClockId::Realtime)
+}
+
+/// Since some start; stands still while the machine is suspended.
+pub fn monotonic_ns() -> u64 {
+    now(ClockId::Monotonic)
+}
+
+/// Since the machine's start, suspension included. The same for all processes of one boot.
+pub fn boottime_ns() -> u64 {
+    now(ClockId::Boottime)
+}
+
+/// Sets the machine's clock. Needs `CAP_SYS_TIME`.
+pub fn set_realtime_ns(nanoseconds: u64) -> Result<()> {
+    rustix::time::clock_settime(ClockId::Realtime, spec(nanoseconds)).call("clock_settime")
+}
+
+fn spec(nanoseconds: u64) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(nanoseconds / SECOND_NS).unwrap_or(i64::MAX),
+        tv_nsec: i64::try_from(nanoseconds % SECOND_NS).unwrap_or(0),
+    }
+}
+
+/// Which clock a timer follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Clock {
+    /// [`monotonic_ns`].
+    Monotonic,
+    /// [`boottime_ns`].
+    Boottime,
+    /// [`realtime_ns`].
+    Realtime,
+}
+
+/// A timer that is a descriptor: readable when it has expired. Non-blocking.
+#[derive(Debug)]
+pub struct Timer(OwnedFd);
+
+impl Timer {
+    /// A timer that isn't set.
+    pub fn new(clock: Clock) -> Result<Timer> {
+        let clock = match clock {
+            Clock::Monotonic => TimerfdClockId::Monotonic,
+            Clock::Boottime => TimerfdClockId::Boottime,
+            Clock::Realtime => TimerfdClockId::Realtime,
+        };
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        rustix::time::timerfd_create(clock, flags)
+            .call("timerfd_create")
+            .map(Timer)
+    }
+
+    /// Expires once, after `delay` (at once where it is zero); forgets what it was set to.
+    pub fn set(&self, delay: Duration) -> Result<()> {
+        let delay = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX).max(1);
+        self.settime(TimerfdTimerFlags::empty(), delay, 0)
+    }
+
+    /// Expires once, when the clock shows this; at once where it has.
+    pub fn set_at(&self, at_ns: u64) -> Result<()> {
+        self.settime(TimerfdTimerFlags::ABSTIME, at_ns.max(1), 0)
+    }
+
+    /// Expires every `interval`.
+    pub fn set_every(&self, interval: Duration) -> Result<()> {
+        let interval = u64::try_from(interval.as_nanos())
+            .unwrap_or(u64::MAX)
+            .max(1);
+        self.settime(TimerfdTimerFlags::empty(), interval, interval)
+    }
+
+    /// Expires no more.
+    pub fn clear(&self) -> Result<()> {
+        self.settime(TimerfdTimerFlags::empty(), 0, 0)
+    }
+
+    fn settime(&self, flags: TimerfdTimerFlags, value: u64, interval: u64) -> Result<()> {
+        let new = Itimerspec {
+            it_interval: spec(interval),
+            it_value: spec(value),
+        };
+        rustix::time::timerfd_settime(&self.0, flags, &new)
+            .call("timerfd_settime")
+            .map(|_| ())
+    }
+
+    /// How often it has expired since the last read; 0 where it hasn't.
+    pub fn read(&self) -> Result<u64> {
+        read_counter(self.0.as_fd())
+    }
+}
+
+impl AsFd for Timer {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// The 64-bit counter of a non-blocking timer or event descriptor; 0 where there is nothing to read.
+pub(crate) fn read_counter(fd: BorrowedFd<'_>) -> Result<u64> {
+    let mut bytes = [0; 8];
+    match rustix::io::retry_on_intr(|| rustix::io::read(fd, &mut bytes)) {
+        Ok(_) => Ok(u64::from_ne_bytes(bytes)),
+        Err(Errno::AGAIN) => Ok(0),
+        Err(errno) => Err(Error::new("read", errno).about("counter")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::poll::{self, Deadline, Interest};
+
+    fn wait(timer: &Timer) -> bool {
+        poll::wait(
+            timer,
+            Interest::Readable,
+            Deadline::after(Duration::from_secs(5)),
+        )
+        .unwrap()
+    }
+
+    #[test]
+    fn a_timer_expires_once_and_says_how_often() {
+        let timer = Timer::new(Clock::Boottime).unwrap();
+        assert_eq!(timer.read().unwrap(), 0);
+        timer.set(Duration::from_millis(1)).unwrap();
+        assert!(wait(&timer));
+        assert_eq!(timer.read().unwrap(), 1);
+        assert_eq!(timer.read().unwrap(), 0);
+        timer.set_at(1).unwrap();
+        assert!(wait(&timer), "the past is at once");
+        timer.set(Duration::ZERO).unwrap();
+        assert!(wait(&timer), "zero is at once, not never");
+    }
+
+    #[test]
+    fn a_cleared_timer_does_not_expire() {
+        let timer = Timer::new(Clock::Monotonic).unwrap();
+        timer.set(Duration::from_millis(5)).unwrap();
+        timer.clear().unwrap();
+        let until = Deadline::after(Duration::from_millis(20));
+        assert!(!poll::wait(&timer, Interest::Readable, until).unwrap());
+    }
+
+    #[test]
+    fn clocks_go_forward() {
+        let (a, b) = (boottime_ns(), monotonic_ns());
+        assert!(boottime_ns() >= a && monotonic_ns() >= b);
+        assert!(realtime_ns() > 1_600_000_000 * SECOND_NS);
+    }
+}

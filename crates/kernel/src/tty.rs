@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Terminals: pairs, sizes, raw mode, the controlling terminal.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use rustix::fs::{Mode, OFlags};
+use rustix::pty::OpenptFlags;
+use rustix::termios::{OptionalActions, Termios, Winsize};
+
+use crate::{Context, Result};
+
+/// A terminal's size.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Size {
+    /// Characters per line.
+    pub columns: u16,
+    /// Lines.
+    pub rows: u16,
+}
+
+/// A new pseudo-terminal of the devpts at `/dev/pts`: (master, slave), both close-on-exec; neither becomes
+/// the caller's controlling terminal.
+pub fn open_pair() -> Result<(OwnedFd, OwnedFd)> {
+    open_pair_of(Path::new("/dev/ptmx"))
+}
+
+/// [`open_pair`] of another devpts, by its `ptmx`.
+pub fn open_pair_of(ptmx: &Path) -> Result<(OwnedFd, OwnedFd)> {
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let master = rustix::fs::open(ptmx, flags, Mode::empty()).call_on("open", ptmx)?;
+    rustix::pty::unlockpt(&master).call("ioctl(TIOCSPTLCK)")?;
+    let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
+    let slave = rustix::pty::ioctl_tiocgptpeer(&master, flags).call("ioctl(TIOCGPTPEER)")?;
+    Ok((master, slave))
+}
+
+/// Whether it is a terminal.
+pub fn is_terminal(fd: impl AsFd) -> bool {
+    rustix::termios::isatty(fd)
+}
+
+/// A terminal's size.
+pub fn size(terminal: impl AsFd) -> Result<Size> {
+    let size = rustix::termios::tcgetwinsize(terminal).call("ioctl(TIOCGWINSZ)")?;
+    Ok(Size {
+        columns: size.ws_col,
+        rows: size.ws_row,
+    })
+}
+
+/// Sets a terminal's size; its foreground process group gets `SIGWINCH` where it changed.
+pub fn set_size(terminal: impl AsFd, size: Size) -> Result<()> {
+    let size = Winsize {
+        ws_col: size.columns,
+        ws_row: size.rows,
+        ws_xpixel: 0,
+        ws_ypixel: 0,
+    };
+    rustix::termios::tcsetwinsize(terminal, size).call("ioctl(TIOCSWINSZ)")
+}
+
+/// Makes it the controlling terminal of the calling session leader, which has none yet.
+pub fn make_controlling(terminal: impl AsFd) -> Result<()> {
+    rustix::process::ioctl_tiocsctty(terminal).call("ioctl(TIOCSCTTY)")
+}
+
+/// A terminal's settings, to be restored.
+#[derive(Clone, Debug)]
+pub struct Settings(Termios);
+
+/// Turns off echo, line editing, signal characters and output translation; what it was before.
+pub fn make_raw(terminal: impl AsFd) -> Result<Settings> {
+    let before = rustix::termios::tcgetattr(&terminal).call("tcgetattr")?;
+    let mut raw = before.clone();
+    raw.make_raw();
+    rustix::termios::tcsetattr(&terminal, OptionalActions::Flush, &raw).call("tcsetattr")?;
+    Ok(Settings(before))
+}
+
+/// Sets what [`make_raw`] has found.
+pub fn restore(terminal: impl AsFd, settings: &Settings) -> Result<()> {
+    rustix::termios::tcsetattr(terminal, OptionalActions::Now, &settings.0).call("tcsetattr")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::File;
+    use std::io::{Read, Write};
+
+    #[test]
+    fn a_pair_echoes_until_it_is_raw() {
+        let (master, slave) = open_pair().unwrap();
+        assert!(is_terminal(&slave));
+        let size = Size {
+            columns: 99,
+            rows: 33,
+        };
+        set_size(&master, size).unwrap();
+        assert_eq!(super::size(&slave).unwrap(), size);
+        let mut master = File::from(master);
+        master.write_all(b"a\n").unwrap();
+        let mut echo = [0; 3];
+        master.read_exact(&mut echo).unwrap();
+        assert_eq!(&echo, b"a\r\n");
+        make_raw(&slave).unwrap();
+        let mut slave = File::from(slave);
+        slave.write_all(b"b\n").unwrap();
+        let mut plain = [0; 2];
+        master.read_exact(&mut plain).unwrap();
+        assert_eq!(&plain, b"b\n");
+    }
+}
