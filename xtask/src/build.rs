@@ -12,18 +12,22 @@ use testkit::exec;
 pub(crate) enum Profile {
     /// Quick to build; what `cargo test` shares.
     Dev,
+    /// What is shipped: slow to build, small and quick.
+    Dist,
 }
 
 impl Profile {
     const fn name(self) -> &'static str {
         match self {
             Self::Dev => "dev",
+            Self::Dist => "dist",
         }
     }
 
     const fn folder(self) -> &'static str {
         match self {
             Self::Dev => "debug",
+            Self::Dist => "dist",
         }
     }
 }
@@ -54,12 +58,16 @@ pub(crate) fn binaries(profile: Profile) -> Result<PathBuf> {
     if let Some(folder) = std::env::var_os("AURAE_BINARIES") {
         return Ok(PathBuf::from(folder));
     }
+    build(profile, &["-p", "auraed", "-p", "aurae", "-p", "testkit"])
+}
+
+/// Builds these packages; returns the folder of their binaries.
+pub(crate) fn build(profile: Profile, packages: &[&str]) -> Result<PathBuf> {
     let mut build = cargo();
     build
         .current_dir(root()?)
         .args(["build", "--quiet", "--profile", profile.name()]);
-    build.args(["-p", "auraed", "-p", "aurae", "-p", "testkit"]);
-    exec::run(&mut build)?;
+    exec::run(build.args(packages))?;
     Ok(target()?.join(host()?).join(profile.folder()))
 }
 

@@ -4,6 +4,9 @@
 //! Each command is a file. `x` itself has installed the Debian packages that the command needs.
 
 mod build;
+mod ci;
+mod dist;
+mod test;
 mod vm;
 
 use std::process::ExitCode;
@@ -26,6 +29,12 @@ struct Arguments {
 enum Task {
     /// Boot a node: a shell on its console, or a script and its exit status
     Vm(vm::Vm),
+    /// Run the tests: every crate's own, then the stories on booted nodes
+    Test(test::Test),
+    /// Make the static binaries to ship
+    Dist,
+    /// What CI runs: form, lints, licences, then the tests
+    Ci,
 }
 
 fn main() -> ExitCode {
@@ -41,5 +50,8 @@ fn main() -> ExitCode {
 fn run(arguments: Arguments) -> Result<ExitCode> {
     match arguments.command {
         Task::Vm(vm) => vm::run(&vm),
+        Task::Test(test) => test::run(&test),
+        Task::Dist => dist::run(),
+        Task::Ci => ci::run(),
     }
 }

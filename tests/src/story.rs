@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How stories are told: a chapter boots one node, its stories are run on it in order, and each is counted.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::{Result, anyhow};
+use testkit::node::{Bed, Node, Options};
+
+/// Stories that share a node.
+pub(crate) struct Chapter {
+    pub(crate) name: &'static str,
+    pub(crate) options: fn() -> Options,
+    pub(crate) stories: &'static [Story],
+}
+
+/// One promise.
+pub(crate) struct Story {
+    /// What holds, as a sentence.
+    pub(crate) name: &'static str,
+    pub(crate) tell: fn(&mut Node) -> Result<()>,
+}
+
+/// What came of them.
+#[derive(Default)]
+pub(crate) struct Tally {
+    passed: usize,
+    failed: Vec<String>,
+}
+
+impl Tally {
+    /// Boots the chapter's node and tells those of its stories that `filter` picks.
+    pub(crate) fn tell(&mut self, bed: &Bed, chapter: &Chapter, filter: &str) {
+        let full = |name: &str| format!("{}: {name}", chapter.name);
+        let picked: Vec<&Story> = chapter
+            .stories
+            .iter()
+            .filter(|story| full(story.name).contains(filter))
+            .collect();
+        if picked.is_empty() {
+            return;
+        }
+        let started = Instant::now();
+        let booted = bed.boot(&(chapter.options)());
+        let booted = self.count(&full("a node boots and serves"), started, booted);
+        let Some(mut node) = booted else { return };
+        for story in picked {
+            let started = Instant::now();
+            // An assertion that fails in a story ends that story, not the rest.
+            let told = catch_unwind(AssertUnwindSafe(|| (story.tell)(&mut node)));
+            let told = told.unwrap_or_else(|_| Err(anyhow!("an assertion failed (see above)")));
+            self.count(&full(story.name), started, told);
+        }
+        let started = Instant::now();
+        let off = node.shutdown();
+        self.count(&full("it powers off when asked to"), started, off);
+    }
+
+    fn count<T>(&mut self, name: &str, started: Instant, came: Result<T>) -> Option<T> {
+        let seconds = started.elapsed().as_secs_f64();
+        match came {
+            Ok(value) => {
+                self.passed += 1;
+                println!("ok      {name} ({seconds:.1} s)");
+                Some(value)
+            }
+            Err(error) => {
+                println!("FAILED  {name} ({seconds:.1} s)\n{error:#}\n");
+                self.failed.push(name.to_owned());
+                None
+            }
+        }
+    }
+
+    /// Prints the closing lines.
+    pub(crate) fn close(self) -> ExitCode {
+        for name in &self.failed {
+            println!("FAILED  {name}");
+        }
+        println!("{} passed, {} failed", self.passed, self.failed.len());
+        if self.failed.is_empty() && self.passed > 0 {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        }
+    }
+}
