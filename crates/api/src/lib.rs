@@ -2,6 +2,10 @@
 //! The wire: generated stubs, conversion to and from `model`, status details. Everything that crosses a socket
 //! has its shape here; nothing below this crate knows protobuf. The daemon's `rpc/` and every client use it.
 
+pub mod action;
+pub mod convert;
+pub mod status;
+
 use std::sync::LazyLock;
 
 use prost_reflect::{DescriptorError, DescriptorPool};
@@ -38,6 +42,7 @@ mod generated {
 }
 
 pub use generated::{identity, node, observe, runtime};
+pub use model::quantity;
 
 /// The descriptors of all services and messages, as an encoded `google.protobuf.FileDescriptorSet`.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/aurae.bin"));

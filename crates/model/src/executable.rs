@@ -177,7 +177,7 @@ pub struct Effective {
     pub ambient: CapabilitySet,
     /// No exec may raise privileges.
     pub no_new_privileges: bool,
-    /// As given.
+    /// As given, with its error number filled in.
     pub seccomp: Seccomp,
     /// What a refused system call fails with.
     pub seccomp_errno: u16,
@@ -219,7 +219,7 @@ impl ExecutableSpec {
             bounding: resolved.bounding,
             ambient: resolved.ambient,
             no_new_privileges: draft.no_new_privileges.unwrap_or(true),
-            seccomp: draft.seccomp,
+            seccomp: draft.seccomp.with_errno(resolved.seccomp_errno),
             seccomp_errno: resolved.seccomp_errno,
             terminal,
             stdin: draft.stdin,
@@ -245,11 +245,6 @@ impl Effective {
             soft: unlimited(soft),
             hard: unlimited(hard),
         };
-        let mut seccomp = self.seccomp.clone();
-        if seccomp.action == crate::seccomp::Action::Errno {
-            let number = i32::from(self.seccomp_errno);
-            seccomp.errno = crate::errno::name(number).unwrap_or_default().to_owned();
-        }
         Draft {
             argv: self.argv.clone(),
             env: self.env.clone(),
@@ -271,7 +266,7 @@ impl Effective {
                 ambient: self.ambient.names(),
             }),
             no_new_privileges: Some(self.no_new_privileges),
-            seccomp,
+            seccomp: self.seccomp.clone(),
             terminal: self.terminal,
             stdin: self.stdin,
             stop_signal: self.stop_signal.to_string(),

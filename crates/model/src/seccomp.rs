@@ -72,6 +72,16 @@ impl Seccomp {
     }
 }
 
+impl Seccomp {
+    /// The same with the error number of refused calls filled in, by name; only where there is one.
+    pub(crate) fn with_errno(mut self, errno: u16) -> Self {
+        if self.action == Action::Errno {
+            self.errno = crate::errno::name(errno.into()).map_or(errno.to_string(), str::to_owned);
+        }
+        self
+    }
+}
+
 fn check_names(field: &str, names: &[String]) -> Result<()> {
     check_count(field, names.len(), MAX_NAMES)?;
     for (i, name) in names.iter().enumerate() {

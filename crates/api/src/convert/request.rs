@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The requests of `Runtime`, checked, with the caller's own tenant filled in.
+
+use model::error::{Error, Result, Within};
+use model::name::Tenant;
+use model::object::{Kind, ObjectRef};
+use model::request::{
+    AttachFrom, AttachStart, ListQuery, Remove, RunCell, RunExecutable, SendSignal, Stop,
+    UpdateCell, WaitFor, WatchQuery,
+};
+use model::update::Mask;
+
+use super::object::{filter, labels, new_object, object_ref};
+use super::scalar::{enumeration, maybe_duration, maybe_parse, required};
+use super::{cell, executable};
+use crate::runtime::v0 as wire;
+
+/// How many objects a page has where nothing is said.
+const DEFAULT_PAGE: usize = 500;
+/// The most objects of a page.
+const MAX_PAGE: usize = 1000;
+/// The longest page or resume token, in bytes; the node makes shorter ones.
+const MAX_TOKEN: usize = 256;
+
+/// `RunExecutable`.
+pub fn run_executable(own: &Tenant, message: wire::RunExecutableRequest) -> Result<RunExecutable> {
+    let inner = required("executable", message.executable)?;
+    let target = new_object(own, Kind::Executable, inner.r#ref).within("executable")?;
+    if target.path.parent().is_none() {
+        let path = &target.path;
+        let problem = format!("is {path}, but an executable's path names its cell as well");
+        return Err(Error::invalid("executable.ref.path", problem).hint(format!(
+            "write CELL/{path}; with own_cell, the cell is made with it"
+        )));
+    }
+    let spec = required("spec", inner.spec).and_then(|spec| executable::spec(spec).within("spec"));
+    Ok(RunExecutable {
+        tenant: target.tenant,
+        path: target.path,
+        labels: labels(inner.labels).within("executable")?,
+        spec: spec.within("executable")?,
+        request_id: maybe_parse("request_id", &message.request_id)?,
+        wait_for: wait_for(message.wait_for)?,
+        own_cell: message
+            .own_cell
+            .map(cell::spec)
+            .transpose()
+            .within("own_cell")?,
+    })
+}
+
+/// `RunCell`.
+pub fn run_cell(own: &Tenant, message: wire::RunCellRequest) -> Result<RunCell> {
+    let inner = required("cell", message.cell)?;
+    let target = new_object(own, Kind::Cell, inner.r#ref).within("cell")?;
+    Ok(RunCell {
+        tenant: target.tenant,
+        path: target.path,
+        labels: labels(inner.labels).within("cell")?,
+        spec: cell::spec(inner.spec.unwrap_or_default()).within("cell.spec")?,
+        request_id: maybe_parse("request_id", &message.request_id)?,
+        wait_for: wait_for(message.wait_for)?,
+    })
+}
+
+fn wait_for(number: i32) -> Result<WaitFor> {
+    Ok(match enumeration("wait_for", number)? {
+        wire::WaitFor::Unspecified | wire::WaitFor::Started => WaitFor::Started,
+        wire::WaitFor::Exited => WaitFor::Exited,
+    })
+}
+
+/// `UpdateCell`.
+pub fn update_cell(own: &Tenant, message: wire::UpdateCellRequest) -> Result<UpdateCell> {
+    let mask = message.update_mask.unwrap_or_default();
+    Ok(UpdateCell {
+        target: of_kind(Kind::Cell, object_ref(own, message.r#ref)?)?,
+        spec: cell::spec(message.spec.unwrap_or_default()).within("spec")?,
+        labels: labels(message.labels)?,
+        mask: Mask::new(mask.paths.iter().map(String::as_str))?,
+        expected_generation: Some(message.expected_generation).filter(|g| *g != 0),
+    })
+}
+
+/// A reference that must be to a cell, or must be to an executable: `FreezeCell`, `Signal`, …
+pub fn of_kind(kind: Kind, mut target: ObjectRef) -> Result<ObjectRef> {
+    match target.kind {
+        Some(other) if other != kind => Err(Error::invalid(
+            "ref.kind",
+            format!("is {other}, but this call is about a {kind}"),
+        )),
+        _ => {
+            target.kind = Some(kind);
+            Ok(target)
+        }
+    }
+}
+
+/// `List`.
+pub fn list(own: &Tenant, message: wire::ListRequest) -> Result<ListQuery> {
+    let page_size = match usize::try_from(message.page_size) {
+        Ok(0) => DEFAULT_PAGE,
+        Ok(n) if n <= MAX_PAGE => n,
+        _ => return Err(Error::invalid("page_size", "must be at most 1000")),
+    };
+    Ok(ListQuery {
+        filter: filter(
+            own,
+            &message.tenant,
+            &message.selector,
+            &message.kinds,
+            &message.below,
+        )?,
+        running_only: message.running_only,
+        page_size,
+        page_token: token("page_token", message.page_token)?,
+    })
+}
+
+/// `Watch`.
+pub fn watch(own: &Tenant, message: wire::WatchRequest) -> Result<WatchQuery> {
+    Ok(WatchQuery {
+        filter: filter(
+            own,
+            &message.tenant,
+            &message.selector,
+            &message.kinds,
+            &message.below,
+        )?,
+        resume_token: token("resume_token", message.resume_token)?,
+    })
+}
+
+fn token(field: &str, token: String) -> Result<Option<String>> {
+    model::text::check_length(field, &token, MAX_TOKEN)?;
+    model::text::check_printable(field, &token)?;
+    Ok(Some(token).filter(|t| !t.is_empty()))
+}
+
+/// `Wait`: by uid, as a name may be run again while one waits.
+pub fn wait(own: &Tenant, message: wire::WaitRequest) -> Result<ObjectRef> {
+    let target = object_ref(own, message.r#ref)?;
+    if target.uid.is_none() {
+        let problem = "is required: the name may be run again while you wait";
+        return Err(Error::invalid("ref.uid", problem)
+            .hint("take the uid from the status that the Run call or Get answered"));
+    }
+    Ok(target)
+}
+
+/// `Signal`.
+pub fn signal(own: &Tenant, message: wire::SignalRequest) -> Result<SendSignal> {
+    let parsed = message.signal.parse();
+    Ok(SendSignal {
+        target: of_kind(Kind::Executable, object_ref(own, message.r#ref)?)?,
+        signal: parsed.map_err(|e: Error| e.within("signal"))?,
+        all_processes: message.all_processes,
+    })
+}
+
+/// `Stop`.
+pub fn stop(own: &Tenant, message: wire::StopRequest) -> Result<Stop> {
+    let grace = maybe_duration("grace", message.grace.as_ref())?;
+    if grace.is_some_and(|grace| grace > model::executable::MAX_STOP_GRACE) {
+        return Err(Error::invalid("grace", "must be at most 1 h"));
+    }
+    Ok(Stop {
+        target: object_ref(own, message.r#ref)?,
+        grace,
+    })
+}
+
+/// `Remove`.
+pub fn remove(own: &Tenant, message: wire::RemoveRequest) -> Result<Remove> {
+    Ok(Remove {
+        target: object_ref(own, message.r#ref)?,
+        recursive: message.recursive,
+        force: message.force,
+    })
+}
+
+/// The first message of `Attach`.
+pub fn attach_start(own: &Tenant, message: wire::AttachStart) -> Result<AttachStart> {
+    let target = of_kind(
+        Kind::Executable,
+        object_ref(own, message.r#ref).within("start")?,
+    );
+    let from = match (message.from_offset, message.only_new) {
+        (Some(_), true) => {
+            let problem = "has no meaning together with from_offset";
+            return Err(Error::invalid("start.only_new", problem));
+        }
+        (offset, false) => AttachFrom::Offset(offset.unwrap_or(0)),
+        (None, true) => AttachFrom::Now,
+    };
+    Ok(AttachStart {
+        target: target.within("start")?,
+        stdin: message.stdin,
+        from,
+    })
+}
