@@ -35,6 +35,7 @@ pub mod poll;
 pub mod process;
 pub mod rlimit;
 pub mod sched;
+pub mod seccomp;
 pub mod seqpacket;
 pub mod signal;
 pub mod time;

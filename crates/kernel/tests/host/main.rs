@@ -15,6 +15,7 @@
 mod cgroups;
 mod clones;
 mod devices;
+mod filters;
 mod mounts;
 mod privileges;
 
@@ -62,6 +63,7 @@ fn main() {
         mounts::STORIES,
         privileges::STORIES,
         devices::STORIES,
+        filters::STORIES,
     ];
     let mut failed = 0;
     for (name, story) in groups

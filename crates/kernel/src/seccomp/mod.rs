@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Filters of system calls (seccomp(2)).
+//!
+//! A [`Profile`] is data: what is done by default, and rules for named calls or groups of them ([`groups`]),
+//! some of them looking at arguments. [`Profile::compile`] turns it into a BPF program, which may be made in
+//! one process and installed ([`install`]) in another. [`container`] is the profile of the container world.
+//!
+//! The program finds the call's rule by binary search over ranges of numbers: for the container profile about
+//! 10 instructions where a list of comparisons runs up to 400. Since Linux 5.11 the kernel itself remembers
+//! the calls that a program always allows without looking at arguments and doesn't run it for those at all;
+//! binary search is for the others and for older kernels.
+//!
+//! Calls of another architecture than the program's kill the process: a filter by numbers means nothing
+//! there. The x32 calls of x86_64 answer `ENOSYS`, as most kernels do.
+
+mod compile;
+mod container;
+pub mod groups;
+
+use std::str::FromStr;
+
+use crate::error::check;
+use crate::{Error, Result};
+
+pub use compile::{Filter, Instruction};
+pub use container::container;
+
+/// The most instructions of a program (`BPF_MAXINSNS`).
+pub const MAX_INSTRUCTIONS: usize = 4096;
+
+/// An architecture that profiles are compiled for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Arch {
+    /// x86_64 (AMD64), without x32.
+    X86_64,
+    /// aarch64 (ARM64).
+    Aarch64,
+}
+
+impl Arch {
+    /// The one this program was built for.
+    #[cfg(target_arch = "x86_64")]
+    pub const NATIVE: Arch = Arch::X86_64;
+    /// The one this program was built for.
+    #[cfg(target_arch = "aarch64")]
+    pub const NATIVE: Arch = Arch::Aarch64;
+
+    /// The number of a call; `None` where this architecture hasn't got it.
+    pub fn number(self, name: &str) -> Option<u32> {
+        let number = match self {
+            Arch::X86_64 => syscalls::x86_64::Sysno::from_str(name).ok()?.id(),
+            Arch::Aarch64 => syscalls::aarch64::Sysno::from_str(name).ok()?.id(),
+        };
+        u32::try_from(number).ok()
+    }
+
+    /// The name of a call.
+    pub fn name(self, number: u32) -> Option<&'static str> {
+        let number = usize::try_from(number).ok()?;
+        match self {
+            Arch::X86_64 => syscalls::x86_64::Sysno::new(number).map(|s| s.name()),
+            Arch::Aarch64 => syscalls::aarch64::Sysno::new(number).map(|s| s.name()),
+        }
+    }
+
+    /// Every number that has a name.
+    pub fn numbers(self) -> Vec<u32> {
+        let ids: Vec<i32> = match self {
+            Arch::X86_64 => syscalls::x86_64::Sysno::iter().map(|s| s.id()).collect(),
+            Arch::Aarch64 => syscalls::aarch64::Sysno::iter().map(|s| s.id()).collect(),
+        };
+        ids.into_iter()
+            .filter_map(|id| u32::try_from(id).ok())
+            .collect()
+    }
+
+    /// `AUDIT_ARCH_*`.
+    const fn audit(self) -> u32 {
+        match self {
+            Arch::X86_64 => 0xc000_003e,
+            Arch::Aarch64 => 0xc000_00b7,
+        }
+    }
+}
+
+/// What is done with a call.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Action {
+    /// It is carried out.
+    Allow,
+    /// It is carried out and logged by the kernel's audit.
+    Log,
+    /// It fails with this errno (at most 4,095).
+    Errno(u16),
+    /// The thread gets `SIGSYS`.
+    Trap,
+    /// The process ends with `SIGSYS`, which can't be caught.
+    Kill,
+}
+
+impl Action {
+    const fn value(self) -> u32 {
+        match self {
+            Action::Allow => libc::SECCOMP_RET_ALLOW,
+            Action::Log => libc::SECCOMP_RET_LOG,
+            Action::Errno(errno) => libc::SECCOMP_RET_ERRNO | (errno as u32),
+            Action::Trap => libc::SECCOMP_RET_TRAP,
+            Action::Kill => libc::SECCOMP_RET_KILL_PROCESS,
+        }
+    }
+}
+
+/// How an argument is compared, as an unsigned number.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Comparison {
+    /// Equal.
+    Equal,
+    /// Not equal.
+    NotEqual,
+    /// Less.
+    Less,
+    /// Less or equal.
+    LessOrEqual,
+    /// Greater.
+    Greater,
+    /// Greater or equal.
+    GreaterOrEqual,
+}
+
+/// A condition on one argument: `argument & mask` compared to `value`.
+///
+/// The kernel reads many arguments as 32-bit numbers and ignores the upper half, which the program sees. A rule
+/// that *refuses* such a value must mask the upper half out, or it is got round by setting a bit there.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Condition {
+    /// Which argument, 0 to 5.
+    pub argument: u8,
+    /// Which bits of it count.
+    pub mask: u64,
+    /// How they are compared.
+    pub comparison: Comparison,
+    /// With what.
+    pub value: u64,
+}
+
+impl Condition {
+    /// A condition on a 32-bit argument.
+    pub const fn on_u32(argument: u8, comparison: Comparison, value: u32) -> Condition {
+        Condition {
+            argument,
+            mask: 0xffff_ffff,
+            comparison,
+            value: value as u64,
+        }
+    }
+}
+
+/// What is done with some calls.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Rule {
+    /// Names of calls, and of groups (`@mount`).
+    pub names: Vec<String>,
+    /// Only if all of these hold.
+    pub conditions: Vec<Condition>,
+    /// What is done.
+    pub action: Action,
+}
+
+impl Rule {
+    /// A rule without conditions.
+    pub fn new<S: Into<String>>(action: Action, names: impl IntoIterator<Item = S>) -> Rule {
+        let names = names.into_iter().map(Into::into).collect();
+        Rule {
+            names,
+            conditions: Vec::new(),
+            action,
+        }
+    }
+
+    /// The rule with this condition too.
+    #[must_use]
+    pub fn when(mut self, condition: Condition) -> Rule {
+        self.conditions.push(condition);
+        self
+    }
+}
+
+/// A filter as data. Of the rules for a call the first whose conditions hold counts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Profile {
+    /// What is done with a call that no rule is for.
+    pub default: Action,
+    /// In order.
+    pub rules: Vec<Rule>,
+}
+
+/// Why a profile can't be compiled.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ProfileError {
+    /// Names that are none of this architecture's calls.
+    #[error("no such system call on {arch:?}: {}", names.join(", "))]
+    UnknownCalls {
+        /// The architecture.
+        arch: Arch,
+        /// All of them.
+        names: Vec<String>,
+    },
+    /// Names with `@` that are no group.
+    #[error("no such group of system calls: {} (there are: {})", names.join(", "), groups::names().join(", "))]
+    UnknownGroups {
+        /// All of them.
+        names: Vec<String>,
+    },
+    /// A condition on an argument beyond the sixth, or an errno beyond 4,095.
+    #[error("{0}")]
+    Invalid(&'static str),
+    /// More than [`MAX_INSTRUCTIONS`].
+    #[error("the compiled filter has {0} instructions, and the kernel takes {MAX_INSTRUCTIONS}")]
+    TooLong(usize),
+}
+
+impl Profile {
+    /// Only these calls and groups are allowed; the rest meets `otherwise`. Calls that a program can't start
+    /// or end without (`@default`) are not added by themselves.
+    pub fn allow_list<S: Into<String>>(
+        names: impl IntoIterator<Item = S>,
+        otherwise: Action,
+    ) -> Profile {
+        Profile {
+            default: otherwise,
+            rules: vec![Rule::new(Action::Allow, names)],
+        }
+    }
+
+    /// All but these calls and groups are allowed; these meet `action`.
+    pub fn deny_list<S: Into<String>>(
+        names: impl IntoIterator<Item = S>,
+        action: Action,
+    ) -> Profile {
+        Profile {
+            default: Action::Allow,
+            rules: vec![Rule::new(action, names)],
+        }
+    }
+
+    /// The program for an architecture.
+    pub fn compile(&self, arch: Arch) -> Result<Filter, ProfileError> {
+        compile::compile(self, arch)
+    }
+}
+
+/// Installs a compiled filter ([`Filter::to_bytes`]) in the calling thread and what it starts from now on. It
+/// can't be taken off. `log` has the kernel log what isn't allowed, where its administrator wants that.
+///
+/// `EACCES` without `no_new_privileges` and `CAP_SYS_ADMIN`; `EINVAL` for bytes that are no program.
+pub fn install(filter: &[u8], log: bool) -> Result<()> {
+    let program: Vec<Instruction> = Instruction::read_all(filter).ok_or_else(|| {
+        Error::invalid("seccomp", "a filter is 1 to 4,096 instructions of 8 bytes")
+    })?;
+    /// The kernel's `struct sock_fprog`.
+    #[repr(C)]
+    struct Program {
+        length: libc::c_ushort,
+        instructions: *const Instruction,
+    }
+    let length = u16::try_from(program.len()).unwrap_or(0);
+    let prog = Program {
+        length,
+        instructions: program.as_ptr(),
+    };
+    let flags = if log {
+        libc::SECCOMP_FILTER_FLAG_LOG
+    } else {
+        0
+    };
+    // SAFETY: the structure has the kernel's layout and points to `length` instructions; both live during
+    // the call, which copies and checks them.
+    let result = unsafe {
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            flags,
+            &raw const prog,
+        )
+    };
+    check("seccomp(SET_MODE_FILTER)", result).map(|_| ())
+}
+
+#[cfg(test)]
+mod tests;
