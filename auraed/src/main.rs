@@ -7,6 +7,7 @@
 mod args;
 mod config;
 mod host;
+mod listen;
 mod net;
 
 use std::process::ExitCode;
