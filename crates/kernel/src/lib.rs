@@ -24,6 +24,7 @@ pub mod event;
 pub mod exec;
 pub mod fsutil;
 pub mod idmap;
+pub mod inherit;
 pub mod machine;
 pub mod mount;
 pub mod namespace;
