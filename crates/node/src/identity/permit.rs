@@ -4,20 +4,29 @@
 
 use model::name::{ObjectPath, Tenant};
 
+use super::spiffe::UserKey;
+
 /// One authorized call: who, what, on whose objects. Not `Clone`: one decision, one call.
 #[derive(Debug)]
 pub struct Permit {
     pub(in crate::identity) actor: String,
+    pub(in crate::identity) user: UserKey,
     pub(in crate::identity) action: &'static str,
     pub(in crate::identity) tenant: Tenant,
     pub(in crate::identity) path: Option<ObjectPath>,
     pub(in crate::identity) every_tenant: bool,
+    pub(in crate::identity) administrator: bool,
 }
 
 impl Permit {
     /// The caller's SPIFFE ID.
     pub fn actor(&self) -> &str {
         &self.actor
+    }
+
+    /// The caller, by tenant and name.
+    pub fn user(&self) -> &UserKey {
+        &self.user
     }
 
     /// `subsystem.Method`.
@@ -38,5 +47,10 @@ impl Permit {
     /// The caller may see the objects of every tenant (administrators listing `*`).
     pub fn every_tenant(&self) -> bool {
         self.every_tenant
+    }
+
+    /// The caller has the administrator's role.
+    pub fn is_administrator(&self) -> bool {
+        self.administrator
     }
 }

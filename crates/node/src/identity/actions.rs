@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What can be asked of a node: the actions that policies speak of. The daemon passes the list in, one row per
+//! method of the contract; here it is only looked up.
+
+use std::collections::HashMap;
+
+/// Whom the built-in policies let do an action. Administrators may do every one.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Audience {
+    /// Every user, on the own tenant's objects.
+    Member,
+    /// Administrators, and who was granted it.
+    Administrator,
+}
+
+/// One action.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ActionDef {
+    /// `subsystem.Method`; the subsystem is its group.
+    pub name: &'static str,
+    /// Whom the built-in policies admit.
+    pub audience: Audience,
+    /// It changes something. Refused with the audit or the store broken, but for root with an
+    /// administrator's certificate.
+    pub mutating: bool,
+    /// What it changes outlives a power loss, so its audit line must be on disk before it is done (the others'
+    /// lines are in the kernel before, on disk within 5 ms).
+    pub durable: bool,
+}
+
+impl ActionDef {
+    /// The subsystem.
+    pub fn group(&self) -> &'static str {
+        self.name
+            .split_once('.')
+            .map_or(self.name, |(group, _)| group)
+    }
+}
+
+/// The actions of a node, by name.
+#[derive(Debug)]
+pub(super) struct Actions {
+    all: Vec<ActionDef>,
+    by_name: HashMap<&'static str, usize>,
+}
+
+impl Actions {
+    pub(super) fn new(all: Vec<ActionDef>) -> Self {
+        let by_name = all.iter().enumerate().map(|(i, a)| (a.name, i)).collect();
+        Self { all, by_name }
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = &ActionDef> {
+        self.all.iter()
+    }
+
+    /// The action's place, which numbers it in `policy` too.
+    pub(super) fn find(&self, name: &str) -> Option<(usize, &ActionDef)> {
+        let index = *self.by_name.get(name)?;
+        self.all.get(index).map(|a| (index, a))
+    }
+
+    pub(super) fn is_group(&self, name: &str) -> bool {
+        self.all.iter().any(|a| a.group() == name)
+    }
+
+    /// Whether a grant of this action or group gives more than a member of a tenant has.
+    pub(super) fn is_privileged(&self, name: &str) -> bool {
+        self.all
+            .iter()
+            .filter(|a| a.name == name || a.group() == name)
+            .any(|a| a.audience == Audience::Administrator)
+    }
+}

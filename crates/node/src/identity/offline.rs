@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A new administrator's certificate for whoever can read the CA's key: root on the node, with or without a daemon.
+//! `auraed credentials` calls it, so that nobody is ever locked out.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::spiffe::{InvalidIdentity, Subject, UserKey};
+use super::{PkiError, pki::Pki};
+
+/// What was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Minted {
+    /// The certificate's file.
+    pub certificate: PathBuf,
+    /// The key's file.
+    pub key: PathBuf,
+    /// The CA's file.
+    pub ca: PathBuf,
+    /// Whose.
+    pub spiffe_id: String,
+    /// Hexadecimal.
+    pub serial: String,
+    /// Seconds since the epoch.
+    pub not_after: i64,
+}
+
+/// Why not.
+#[derive(Debug, thiserror::Error)]
+pub enum MintError {
+    /// A file.
+    #[error(transparent)]
+    Pki(#[from] PkiError),
+    /// There is no CA yet.
+    #[error("there is no CA in {0}: start `auraed` once, it makes one")]
+    NoAuthority(PathBuf),
+    /// A name.
+    #[error(transparent)]
+    Name(#[from] InvalidIdentity),
+}
+
+/// Signs `pki/admin.pem` anew, with a new key where there is none.
+///
+/// # Errors
+/// [`MintError`].
+pub fn mint_offline(state_dir: &Path, lifetime: Duration) -> Result<Minted, MintError> {
+    let dir = state_dir.join("pki");
+    if !dir.join("ca.pem").exists() {
+        return Err(MintError::NoAuthority(dir));
+    }
+    let pki = Pki::open(state_dir)?;
+    let Some(authority) = pki.authority()? else {
+        return Err(MintError::NoAuthority(dir));
+    };
+    let subject = Subject::User(UserKey::administrator()?);
+    let pair = pki.renew("admin", &authority, &subject, lifetime)?;
+    Ok(Minted {
+        certificate: pki.file("admin.pem"),
+        key: pki.file("admin.key"),
+        ca: pki.file("ca.pem"),
+        spiffe_id: pair.facts.id.to_string(),
+        serial: pair.facts.serial,
+        not_after: pair.facts.not_after,
+    })
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Who is at the other end of a connection. A `Peer` exists only for a certificate that the handshake has
+//! verified; whether it still counts is asked again for every request, and streams are told when it ends.
+
+use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use model::error::{Error, Reason};
+
+use super::Identity;
+use super::spiffe::{CertificateFacts, InvalidIdentity, Subject, UserKey};
+
+/// How often an open stream looks at the clock: it must end within a second of its peer, also when the
+/// clock was set meanwhile.
+const CLOCK_CHECK: Duration = Duration::from_millis(500);
+
+/// Who a Unix socket's other end is, as the kernel says (`SO_PEERCRED`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SocketCredentials {
+    /// Of the process that connected.
+    pub uid: u32,
+    /// Its id then; 0 where the kernel doesn't say.
+    pub pid: i32,
+}
+
+/// An authenticated caller.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    pub(super) user: UserKey,
+    pub(super) id: Arc<str>,
+    pub(super) serial: Arc<str>,
+    pub(super) not_after: i64,
+    pub(super) socket: Option<SocketCredentials>,
+}
+
+impl Peer {
+    /// The SPIFFE ID.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Tenant and name.
+    pub fn user(&self) -> &UserKey {
+        &self.user
+    }
+
+    /// The certificate's serial number, hexadecimal.
+    pub fn serial(&self) -> &str {
+        &self.serial
+    }
+
+    /// The certificate's end, seconds since the epoch.
+    pub fn not_after(&self) -> i64 {
+        self.not_after
+    }
+
+    /// The other end's process, where it came over a Unix socket.
+    pub fn socket(&self) -> Option<SocketCredentials> {
+        self.socket
+    }
+
+    pub(super) fn is_root(&self) -> bool {
+        self.socket.is_some_and(|s| s.uid == 0)
+    }
+}
+
+/// Why a caller with a certificate of ours is not served.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum Unauthenticated {
+    /// Its time is over.
+    #[error("the certificate {serial} of {user} has expired")]
+    Expired {
+        /// Whose.
+        user: String,
+        /// Which.
+        serial: String,
+    },
+    /// It was revoked.
+    #[error("the certificate {serial} of {user} was revoked{}", because(.reason))]
+    Revoked {
+        /// Whose.
+        user: String,
+        /// Which.
+        serial: String,
+        /// Why, for people; may be empty.
+        reason: String,
+    },
+    /// The user was disabled.
+    #[error("the user {user} was disabled")]
+    Disabled {
+        /// Who.
+        user: String,
+    },
+    /// The node's store has no such user.
+    #[error("the node knows no user {user}")]
+    Unknown {
+        /// Who.
+        user: String,
+    },
+}
+
+fn because(reason: &str) -> String {
+    if reason.is_empty() {
+        String::new()
+    } else {
+        format!(": {reason}")
+    }
+}
+
+impl Unauthenticated {
+    /// For policies' place in the audit line.
+    pub(super) fn name(&self) -> &'static str {
+        self.reason().as_str()
+    }
+
+    fn reason(&self) -> Reason {
+        match self {
+            Self::Expired { .. } => Reason::CertExpired,
+            Self::Revoked { .. } => Reason::CertRevoked,
+            Self::Disabled { .. } => Reason::UserDisabled,
+            Self::Unknown { .. } => Reason::CertInvalid,
+        }
+    }
+
+    fn hint(&self) -> &'static str {
+        match self {
+            Self::Expired { .. } => {
+                "ask an administrator for a new one; root on the node can run `auraed credentials`"
+            }
+            Self::Revoked { .. } => "ask an administrator for a new one",
+            Self::Disabled { .. } => "ask an administrator",
+            Self::Unknown { .. } => {
+                "ask an administrator to create the user (the node may have lost its database)"
+            }
+        }
+    }
+}
+
+impl From<Unauthenticated> for Error {
+    fn from(error: Unauthenticated) -> Self {
+        Error::new(error.reason(), error.to_string()).hint(error.hint())
+    }
+}
+
+impl Identity {
+    /// The caller that a verified certificate speaks for.
+    ///
+    /// # Errors
+    /// A certificate of another trust domain, or a node's: nodes don't call nodes.
+    pub fn peer(
+        &self,
+        certificate: &[u8],
+        socket: Option<SocketCredentials>,
+    ) -> Result<Peer, InvalidIdentity> {
+        let facts = CertificateFacts::from_der(certificate)?;
+        if facts.id.domain != *self.authority.domain() {
+            let words = format!(
+                "{} is not of trust domain {}",
+                facts.id,
+                self.authority.domain()
+            );
+            return Err(InvalidIdentity(words));
+        }
+        let id = facts.id.to_string();
+        match facts.id.subject {
+            Subject::User(user) => Ok(Peer {
+                user,
+                id: id.into(),
+                serial: facts.serial.into(),
+                not_after: facts.not_after,
+                socket,
+            }),
+            Subject::Node(_) => Err(InvalidIdentity(format!("{id} is a node, not a user"))),
+        }
+    }
+
+    /// Whether the caller still counts, at this moment.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn check(&self, peer: &Peer) -> Result<(), Unauthenticated> {
+        let directory = self.directory.load();
+        let user = || peer.user.to_string();
+        if let Some(reason) = directory.revoked.get(&*peer.serial) {
+            return Err(Unauthenticated::Revoked {
+                user: user(),
+                serial: peer.serial.to_string(),
+                reason: reason.to_string(),
+            });
+        }
+        if now_seconds() > peer.not_after {
+            return Err(Unauthenticated::Expired {
+                user: user(),
+                serial: peer.serial.to_string(),
+            });
+        }
+        match directory.accounts.get(&peer.user) {
+            None => Err(Unauthenticated::Unknown { user: user() }),
+            Some(account) if account.disabled => Err(Unauthenticated::Disabled { user: user() }),
+            Some(_) => Ok(()),
+        }
+    }
+
+    /// Waits until the caller no longer counts, and says why. For streams: race it against the next message.
+    /// Answers within a second of revocation, expiry or disabling.
+    pub async fn ended(&self, peer: &Peer) -> Unauthenticated {
+        let mut changes = self.changes.subscribe();
+        loop {
+            if let Err(why) = self.check(peer) {
+                return why;
+            }
+            tokio::select! {
+                // The sender lives as long as `self`.
+                _ = changes.changed() => {}
+                () = tokio::time::sleep(CLOCK_CHECK) => {}
+            }
+        }
+    }
+}
+
+/// Seconds since the epoch.
+pub(super) fn now_seconds() -> i64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// Nanoseconds since the epoch.
+pub(super) fn now_ns() -> i64 {
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}
