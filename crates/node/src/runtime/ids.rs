@@ -9,6 +9,8 @@ use std::collections::BTreeMap;
 
 /// The ids that a cell keeps for itself: what every Linux program expects to be there.
 pub(crate) const OWN: u32 = 65_536;
+/// What a top-level cell gets where nothing is said: its own, and room for three cells in it.
+pub(crate) const TOP_LEVEL_IDS: u32 = 4 * OWN;
 
 /// Consecutive ids of the node.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]

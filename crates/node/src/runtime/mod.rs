@@ -1,5 +1,100 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The runtime subsystem: cells and executables.
+//!
+//! [`Runtime`] is the handle that `auraed/rpc` calls, with a `Permit` by value. It holds the *view*; the truth is
+//! with the kernel and the inits, and [`Runtime::start`] rebuilds the view from them. It keeps no restart policy,
+//! no images and no logs: those are schedule's, a later runtime's and observe's.
+//!
+//! ```text
+//!            Runtime (api, attach, adopt)
+//!               │            ▲
+//!      requests │            │ reads
+//!               ▼            │
+//!   cell::owner ──publishes──► index     one task per cell          readers wait for nobody
+//!     │   │  │
+//!     │   │  └── ports: Logs, Archive
+//!     │   └───── kernel: cgroups
+//!     └───────── link: cell-init; link::node: node-init (make: new cells)
+//! ```
 
+mod adopt;
+mod api;
+pub(crate) mod cell;
 pub(crate) mod ids;
+pub(crate) mod index;
 pub(crate) mod link;
+mod make;
+pub mod ports;
+pub(crate) mod record;
+mod seccomp;
+mod settings;
+
+use std::sync::Arc;
+
+use model::status::Object;
+use model::time::Timestamp;
+
+pub use index::list::Page;
+pub use index::watch::{WatchEvent, WatchKind, Watcher};
+pub use link::node::{InitState, NodeInit, NodeInitError};
+pub use settings::Settings;
+
+use index::Index;
+use kernel::cgroup::Cgroup;
+use ports::{Archive, Logs};
+
+/// The handle of the subsystem; cheap to clone.
+#[derive(Clone)]
+pub struct Runtime {
+    shared: Arc<Shared>,
+}
+
+/// What every part of the subsystem reaches.
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) index: Arc<Index>,
+    pub(crate) node: NodeInit,
+    pub(crate) logs: Arc<dyn Logs>,
+    pub(crate) archive: Arc<dyn Archive>,
+    pub(crate) seccomp: seccomp::Filters,
+    /// Below it are the tenants.
+    pub(crate) root: Cgroup,
+}
+
+impl Shared {
+    /// Forgets the stored record and the logs of an object that is in the index no more.
+    pub(crate) fn forget(&self, object: &Arc<Object>) {
+        let meta = object.meta();
+        let record = self.archive.remove(vec![meta.uid]);
+        let logs = self.logs.remove(&meta.tenant, meta.uid);
+        tokio::spawn(async move {
+            if let Err(error) = record.await {
+                tracing::warn!(%error, "the record of a removed object stays behind");
+            }
+            logs.await;
+        });
+    }
+
+    /// Takes a finished object out, with everything that is kept of it. Who waits for it has been told.
+    pub(crate) fn forget_later(&self, object: &Arc<Object>) {
+        if let Some(removed) = self.index.remove(object.meta().uid) {
+            self.forget(&removed);
+        }
+    }
+
+    /// Keeps a finished object as well as can be.
+    pub(crate) fn archive_later(&self, finished: crate::store::Finished) {
+        let put = self.archive.put(finished);
+        tokio::spawn(async move {
+            if let Err(error) = put.await {
+                tracing::error!(%error, "the end of a cell was not stored");
+            }
+        });
+    }
+}
+
+/// `CLOCK_REALTIME`.
+pub(crate) fn now() -> Timestamp {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    Timestamp(since.map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)))
+}

@@ -108,12 +108,21 @@ impl AsRawFd for Socket {
     }
 }
 
+#[allow(
+    deprecated,
+    reason = "what replaces it is unsafe, which only `kernel` may use; a Socket owns its descriptor and never \
+              changes it, as that asks for"
+)]
+fn watched(socket: Socket) -> io::Result<AsyncFd<Socket>> {
+    AsyncFd::new(socket)
+}
+
 impl<C: Conversation> Link<C> {
     /// Takes over a connected, non-blocking socket.
     pub(crate) fn new(socket: OwnedFd) -> Result<Self, LinkError> {
         seqpacket::reserve_send_buffer(&socket, MAX_PACKET)?;
         Ok(Self {
-            io: AsyncFd::new(Socket(socket))?,
+            io: watched(Socket(socket))?,
             outbox: VecDeque::new(),
             conversation: std::marker::PhantomData,
         })

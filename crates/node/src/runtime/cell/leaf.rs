@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: Apache-2.0
+//! One executable's cgroup: making it, knowing when it is empty, killing what is in it. Effects on the kernel and
+//! nothing else; the owner of the cell decides.
+
+use std::fs::File;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::FileExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use kernel::cgroup::{Cgroup, find};
+use kernel::signal::Signal;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+/// How long to wait between two kills of a group that doesn't get empty: its processes are in the kernel and
+/// can't be killed yet.
+const AGAIN: Duration = Duration::from_millis(500);
+
+/// Makes a leaf that the cell's root may clone into.
+pub(crate) fn make(cell: &Cgroup, name: &str, root_id: u32) -> Result<Cgroup, kernel::Error> {
+    const EEXIST: i32 = 17;
+    let leaf = match cell.create(name) {
+        Err(error) if error.is(EEXIST) => {
+            // What an earlier daemon began and did not finish; no living run has this name.
+            kill(&cell.child(name)?);
+            cell.remove(name, Duration::from_millis(200))?;
+            cell.create(name)?
+        }
+        other => other?,
+    };
+    if root_id != 0 {
+        give(&leaf, root_id).inspect_err(|_| remove(cell, name))?;
+    }
+    Ok(leaf)
+}
+
+/// The kernel lets the cell's root clone into a group only where it may write its `cgroup.procs`.
+fn give(leaf: &Cgroup, root_id: u32) -> Result<(), kernel::Error> {
+    let file = leaf.path().join("cgroup.procs");
+    std::os::unix::fs::chown(&file, Some(root_id), Some(root_id))
+        .map_err(|e| kernel::Error::from_io("chown", &e).on(&file))
+}
+
+/// Removes an empty leaf; what can't be removed is said in the log and removed by the next daemon.
+pub(crate) fn remove(cell: &Cgroup, name: &str) {
+    if let Err(error) = cell.remove(name, Duration::ZERO) {
+        tracing::warn!(%error, "a cgroup stays behind for now");
+    }
+}
+
+/// SIGKILL to everything in it; what can't be said to the kernel is said again later.
+pub(crate) fn kill(leaf: &Cgroup) {
+    if let Err(error) = leaf.kill()
+        && !error.is_not_found()
+    {
+        tracing::warn!(%error, "a cgroup could not be killed");
+    }
+}
+
+/// Whether a process lives in it. A group that is gone has none.
+pub(crate) fn populated(group: &Cgroup) -> bool {
+    const ENODEV: i32 = 19;
+    match group.events() {
+        Ok(events) => events.populated,
+        Err(error) if error.is_not_found() || error.is(ENODEV) => false,
+        Err(error) => {
+            tracing::warn!(%error, "a cgroup could not be read");
+            true
+        }
+    }
+}
+
+/// Sends a signal to every process that is in the leaf now. Each is held by its pidfd and looked up again
+/// before, so that a number that was used anew is not hit.
+pub(crate) fn signal_all(leaf: &Cgroup, signal: Signal) -> Result<usize, kernel::Error> {
+    let mut reached = 0;
+    for pid in leaf.processes()? {
+        let Ok(pidfd) = kernel::pidfd::open(pid) else {
+            continue;
+        };
+        let inside = find::path_of_process(pid).is_ok_and(|path| path.starts_with(leaf.path()));
+        if inside && kernel::pidfd::send_signal(&pidfd, signal).is_ok() {
+            reached += 1;
+        }
+    }
+    Ok(reached)
+}
+
+/// Resolves when nothing lives in the group. From the moment in `kill_at` on, kills until then.
+pub(crate) async fn emptied(group: Arc<Cgroup>, mut kill_at: watch::Receiver<Option<Instant>>) {
+    let events = match watch_events(&group) {
+        Ok(events) => Some(events),
+        Err(error) => {
+            tracing::warn!(%error, "cgroup.events can't be watched; asking again and again");
+            None
+        }
+    };
+    let mut again: Option<Instant> = None;
+    while still_populated(&group, events.as_ref()) {
+        let due = again.or(*kill_at.borrow_and_update());
+        tokio::select! {
+            () = changed(events.as_ref()) => {}
+            () = until(due) => {
+                kill(&group);
+                again = Some(Instant::now() + AGAIN);
+            }
+            // The sender is the owner's; where that is gone nobody shortens the wait any more.
+            Ok(()) = kill_at.changed() => {}
+        }
+    }
+}
+
+#[allow(
+    deprecated,
+    reason = "what replaces it is unsafe, which only `kernel` may use; a File owns its descriptor"
+)]
+fn watch_events(group: &Cgroup) -> Result<AsyncFd<File>, kernel::Error> {
+    let file: OwnedFd = group.open_events("cgroup.events")?;
+    AsyncFd::with_interest(File::from(file), Interest::PRIORITY)
+        .map_err(|e| kernel::Error::from_io("epoll", &e))
+}
+
+/// Reads through the watched descriptor: the kernel wakes a poll only for what was not read through it.
+fn still_populated(group: &Cgroup, events: Option<&AsyncFd<File>>) -> bool {
+    const ENODEV: i32 = 19;
+    let Some(events) = events else {
+        return populated(group);
+    };
+    let mut buffer = [0; 256];
+    match events.get_ref().read_at(&mut buffer, 0) {
+        Ok(length) => {
+            let text = buffer.get(..length).unwrap_or_default();
+            text.split(|b| *b == b'\n')
+                .any(|line| line == b"populated 1")
+        }
+        Err(error) => error.raw_os_error() != Some(ENODEV) && populated(group),
+    }
+}
+
+async fn changed(events: Option<&AsyncFd<File>>) {
+    let Some(events) = events else {
+        return tokio::time::sleep(AGAIN).await;
+    };
+    match events.ready(Interest::PRIORITY).await {
+        Ok(mut guard) => guard.clear_ready(),
+        Err(_) => tokio::time::sleep(AGAIN).await,
+    }
+}
+
+/// Resolves at that moment; never without one.
+pub(crate) async fn until(due: Option<Instant>) {
+    match due {
+        Some(due) => tokio::time::sleep_until(due).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Resolves when the group is frozen (or thawed), or empty; `false` where that took too long.
+pub(crate) async fn settled(group: &Cgroup, frozen: bool, within: Duration) -> bool {
+    const POLL: Duration = Duration::from_millis(20);
+    let deadline = Instant::now() + within;
+    let Ok(watched) = watch_events(group) else {
+        return false;
+    };
+    loop {
+        match group.events() {
+            Ok(events) if events.frozen == frozen || !events.populated => return true,
+            Ok(_) => {}
+            Err(_) => return true,
+        }
+        // A change between the read above and the wait is seen after POLL at the latest.
+        let pause = tokio::time::timeout(POLL, changed(Some(&watched)));
+        if Instant::now() >= deadline {
+            return false;
+        }
+        let _ = pause.await;
+    }
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A cell and the executables in it: one task owns them, [`CellHandle`] is how others reach it, [`Request`] is
+//! all that can be asked.
+//!
+//! Nested cells have tasks of their own. What goes down the tree (stop, freeze) a parent's task passes on to its
+//! children's handles and waits for their answers beside its other work; nothing goes up the tree by message, so
+//! no two tasks ever wait for each other.
+//!
+//! ```text
+//!  requests ─┐
+//!  cell-init ┼─► owner::Owner::run ── one event at a time ──► kernel, cell-init, index, logs, archive
+//!  tasks ────┘        (start, finish, stop, freeze, update: a file each)
+//! ```
+
+pub(crate) mod executable;
+mod finish;
+mod freeze;
+pub(crate) mod launch;
+pub(crate) mod leaf;
+pub(crate) mod limits;
+pub(crate) mod owner;
+mod resume;
+mod start;
+
+pub(crate) use start::failure as start_failure;
+mod stop;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::error::{Error, Reason};
+use model::name::Uid;
+use model::signal::Signal;
+use model::status::Object;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use super::index::Reservation;
+use super::record::ExecutableRecord;
+
+/// How many requests wait for an owner. Senders of more wait.
+const QUEUE: usize = 64;
+
+/// Where an answer goes. Whoever asked may be gone; then nobody is told.
+pub(crate) type Reply<T> = oneshot::Sender<Result<T, Error>>;
+
+/// What can be asked of a cell's owner.
+pub(crate) enum Request {
+    /// Start an executable in it.
+    Start(Box<StartOrder>),
+    /// Ask an executable to end; answered when it has.
+    Stop {
+        uid: Uid,
+        grace: Option<Duration>,
+        reply: Reply<Arc<Object>>,
+    },
+    /// Ask everything in the cell, and the cell, to end; answered when it has.
+    StopCell {
+        grace: Option<Duration>,
+        reply: Reply<Arc<Object>>,
+    },
+    /// Signal an executable.
+    Signal {
+        uid: Uid,
+        signal: Signal,
+        all: bool,
+        reply: Reply<Arc<Object>>,
+    },
+    /// Freeze or thaw: the cell itself, or because the one around it was.
+    Freeze {
+        frozen: bool,
+        by_parent: bool,
+        reply: Reply<Arc<Object>>,
+    },
+}
+
+/// An executable to be started.
+pub(crate) struct StartOrder {
+    pub(crate) record: ExecutableRecord,
+    pub(crate) reservation: Reservation,
+    pub(crate) reply: Reply<Arc<Object>>,
+}
+
+/// Reaches the owner of a cell.
+#[derive(Clone)]
+pub(crate) struct CellHandle {
+    uid: Uid,
+    requests: mpsc::Sender<Request>,
+    /// Set when the owner is done and the cell is gone from the kernel.
+    ended: watch::Receiver<bool>,
+}
+
+impl CellHandle {
+    /// The cell's run.
+    pub(crate) fn uid(&self) -> Uid {
+        self.uid
+    }
+
+    /// Asks, and waits for the answer.
+    pub(crate) async fn ask<T>(
+        &self,
+        request: impl FnOnce(Reply<T>) -> Request,
+    ) -> Result<T, Error> {
+        let (reply, answer) = oneshot::channel();
+        self.requests
+            .send(request(reply))
+            .await
+            .map_err(|_| gone())?;
+        answer.await.unwrap_or_else(|_| Err(gone()))
+    }
+
+    /// Resolves when the cell is gone.
+    pub(crate) async fn ended(&self) {
+        let mut ended = self.ended.clone();
+        // An error says that the owner's task is gone, and so is the cell.
+        let _ = ended.wait_for(|ended| *ended).await;
+    }
+}
+
+fn gone() -> Error {
+    Error::new(Reason::WrongState, "the cell has ended meanwhile")
+}

@@ -1,0 +1,431 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The task that owns a cell: its state, and the loop in which everything that happens to it happens.
+//!
+//! Nothing in here waits but the loop itself. What takes time goes on beside it as a task whose result is an
+//! [`Event`] like any other; what the cell-init is asked is a [`Call`] that its answer finds again. A cell-init
+//! that doesn't answer, or not as agreed, is lost, and its cell is killed: see `finish`.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use init::protocol::{CellEvent, CellRequest, ExitRecord, Failure};
+use kernel::cgroup::Cgroup;
+use model::error::Error;
+use model::lifecycle;
+use model::name::Uid;
+use model::status::{CellStatus, Object};
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+use super::executable::Executable;
+use super::start::Starting;
+use super::{CellHandle, QUEUE, Reply, Request, leaf};
+use crate::runtime::Shared;
+use crate::runtime::index::Key;
+use crate::runtime::link::cell::CellLink;
+use crate::runtime::link::{LinkError, Received};
+use crate::runtime::ports::LogTotals;
+use crate::runtime::record::CellRecord;
+
+/// How long a cell-init may take over one request.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Everything that happens to a cell.
+pub(crate) enum Event {
+    /// Somebody asks.
+    Asked(Request),
+    /// The cell-init says.
+    Said(Received<CellEvent>),
+    /// The cell-init can't be talked to any more.
+    Silent(LinkError),
+    /// The cell-init has ended; `None`: nobody knows how.
+    InitEnded(Option<ExitRecord>),
+    /// The oldest call was not answered in time.
+    Late,
+    /// Nothing lives in the leaf of this executable.
+    LeafEmpty(Uid),
+    /// The output of this executable is stored.
+    Drained(Uid, LogTotals),
+    /// The end of this executable is stored, or can't be now.
+    Stored(Uid, Result<(), Error>),
+    /// Every nested cell has ended.
+    NestedEnded,
+    /// The cell's own end is stored, or can't be now.
+    CellStored(Result<(), Error>),
+    /// Freezing or thawing is done.
+    Settled {
+        frozen: bool,
+        reached: bool,
+        reply: Reply<Arc<Object>>,
+    },
+    /// The cell's cgroup is gone.
+    Removed(Result<(), String>),
+}
+
+/// A request to the cell-init that waits for its answer.
+pub(crate) enum Call {
+    /// An executable's start.
+    Start(Uid),
+    /// A stop's intent is being written; the signal comes next.
+    StopIntent(Uid),
+    /// A signal on a client's behalf.
+    Signal { uid: Uid, reply: Reply<Arc<Object>> },
+    /// The cell's own record before it is frozen or thawed.
+    FreezeIntent {
+        frozen: bool,
+        reply: Reply<Arc<Object>>,
+    },
+    /// Whatever comes of it, there is nothing to do about it.
+    Noted(&'static str),
+}
+
+/// See the module.
+pub(crate) struct Owner {
+    pub(super) shared: Arc<Shared>,
+    pub(super) key: Key,
+    pub(super) record: CellRecord,
+    pub(super) status: CellStatus,
+    /// The cell's own group.
+    pub(super) group: Arc<Cgroup>,
+    /// The node's id of the cell's root.
+    pub(super) root_id: u32,
+    /// The cell around it is frozen.
+    pub(super) parent_frozen: bool,
+    /// `None` once the cell-init is gone.
+    pub(super) link: Option<CellLink>,
+    pub(super) socket: PathBuf,
+    pub(super) calls: BTreeMap<u64, (Instant, Call)>,
+    next_call: u64,
+    pub(super) starting: HashMap<Uid, Starting>,
+    pub(super) executables: HashMap<Uid, Executable>,
+    /// Who waits for the end of the cell.
+    pub(super) waiting: Vec<Reply<Arc<Object>>>,
+    pub(super) ending: Ending,
+    tasks: FuturesUnordered<BoxFuture<'static, Event>>,
+}
+
+/// How far the end of the cell has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Ending {
+    /// It is to end.
+    pub(super) begun: bool,
+    /// The cells in it have.
+    pub(super) nested: bool,
+    /// Its init was told to.
+    pub(super) told: bool,
+    /// Its init has.
+    pub(super) init: bool,
+    /// Its group is being removed.
+    pub(super) removing: bool,
+    /// It was lost, rather than asked to end.
+    pub(super) lost: bool,
+    /// Nothing of it is left.
+    pub(super) over: bool,
+}
+
+/// What an owner begins with.
+pub(crate) struct Beginning {
+    pub(crate) key: Key,
+    pub(crate) record: CellRecord,
+    pub(crate) status: CellStatus,
+    pub(crate) group: Cgroup,
+    pub(crate) root_id: u32,
+    pub(crate) parent_frozen: bool,
+    pub(crate) link: CellLink,
+    pub(crate) socket: PathBuf,
+    /// Resolves when node-init says that the cell-init has ended.
+    pub(crate) exit: oneshot::Receiver<ExitRecord>,
+    /// Node-init is its parent, and will say when it ends.
+    pub(crate) child: bool,
+}
+
+impl Owner {
+    /// An owner and its handle; nothing runs yet.
+    pub(crate) fn new(shared: Arc<Shared>, beginning: Beginning) -> (Self, Line) {
+        let (requests, inbox) = mpsc::channel(QUEUE);
+        let (over, ended) = watch::channel(false);
+        let handle = CellHandle {
+            uid: beginning.record.meta.uid,
+            requests,
+            ended,
+        };
+        let owner = Self {
+            shared,
+            key: beginning.key,
+            record: beginning.record,
+            status: beginning.status,
+            group: Arc::new(beginning.group),
+            root_id: beginning.root_id,
+            parent_frozen: beginning.parent_frozen,
+            link: Some(beginning.link),
+            socket: beginning.socket,
+            calls: BTreeMap::new(),
+            next_call: 1,
+            starting: HashMap::new(),
+            executables: HashMap::new(),
+            waiting: Vec::new(),
+            ending: Ending::default(),
+            tasks: FuturesUnordered::new(),
+        };
+        if beginning.child {
+            let exit = beginning.exit;
+            owner.beside(async move { Event::InitEnded(exit.await.ok()) });
+        }
+        (
+            owner,
+            Line {
+                handle,
+                inbox,
+                over,
+            },
+        )
+    }
+
+    /// Runs until the cell is gone.
+    pub(crate) async fn run(
+        mut self,
+        mut inbox: mpsc::Receiver<Request>,
+        over: watch::Sender<bool>,
+    ) {
+        while !self.is_over() {
+            let event = self.next(&mut inbox).await;
+            self.handle(event);
+            self.advance();
+        }
+        inbox.close();
+        self.farewell(&over);
+    }
+
+    async fn next(&mut self, inbox: &mut mpsc::Receiver<Request>) -> Event {
+        let said = async {
+            match &mut self.link {
+                Some(link) => link.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        // Calls are numbered in the order of their deadlines.
+        let late = self.calls.first_key_value().map(|(_, (due, _))| *due);
+        tokio::select! {
+            said = said => match said {
+                Ok(received) => Event::Said(received),
+                Err(error) => Event::Silent(error),
+            },
+            Some(event) = self.tasks.next() => event,
+            () = leaf::until(late) => Event::Late,
+            // The index holds a handle for as long as this task runs.
+            Some(request) = inbox.recv() => Event::Asked(request),
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Asked(request) => self.asked(request),
+            Event::Said(received) => self.said(received),
+            Event::Silent(error) => self.silent(&error),
+            Event::InitEnded(exit) => self.init_ended(exit),
+            Event::Late => self.late(),
+            Event::LeafEmpty(uid) => self.leaf_empty(uid),
+            Event::Drained(uid, totals) => self.drained(uid, totals),
+            Event::Stored(uid, outcome) => self.stored(uid, outcome),
+            Event::NestedEnded => self.ending.nested = true,
+            Event::CellStored(outcome) => self.cell_stored(outcome),
+            Event::Settled {
+                frozen,
+                reached,
+                reply,
+            } => self.settled(frozen, reached, reply),
+            Event::Removed(outcome) => self.removed(outcome),
+        }
+    }
+
+    fn asked(&mut self, request: Request) {
+        match request {
+            Request::Start(order) => self.start(*order),
+            Request::Stop { uid, grace, reply } => self.stop(uid, grace, Some(reply)),
+            Request::StopCell { grace, reply } => {
+                self.waiting.push(reply);
+                self.stop_cell(grace);
+            }
+            Request::Signal {
+                uid,
+                signal,
+                all,
+                reply,
+            } => self.signal(uid, signal, all, reply),
+            Request::Freeze {
+                frozen,
+                by_parent,
+                reply,
+            } => self.freeze(frozen, by_parent, reply),
+        }
+    }
+
+    fn said(&mut self, received: Received<CellEvent>) {
+        match received.event {
+            CellEvent::Started { request, .. } => match self.answered(request) {
+                Some(Call::Start(uid)) => self.started(uid, received.fds),
+                _ => self.misspoke("it started what nobody asked for"),
+            },
+            CellEvent::Failed { request, failure } => match self.answered(request) {
+                Some(call) => self.refused(call, &failure),
+                // An answer after our patience ended; it was dealt with then.
+                None => {}
+            },
+            CellEvent::Done { request } => {
+                if let Some(call) = self.answered(request) {
+                    self.done(call);
+                }
+            }
+            CellEvent::Exited { uid, exit } => {
+                self.exited(crate::runtime::record::unwire(uid), exit)
+            }
+            CellEvent::Welcome { .. } | CellEvent::Refused { .. } | CellEvent::Workload(_) => {
+                self.misspoke("it greets again");
+            }
+        }
+    }
+
+    fn answered(&mut self, request: u64) -> Option<Call> {
+        self.calls.remove(&request).map(|(_, call)| call)
+    }
+
+    fn done(&mut self, call: Call) {
+        match call {
+            Call::StopIntent(uid) => self.stop_written(uid),
+            Call::Signal { uid, reply } => {
+                let status = self.object(uid);
+                let _ = reply.send(status);
+            }
+            Call::FreezeIntent { frozen, reply } => self.apply_freeze(frozen, reply),
+            Call::Start(_) => self.misspoke("a start is answered without a process"),
+            Call::Noted(_) => {}
+        }
+    }
+
+    fn refused(&mut self, call: Call, failure: &Failure) {
+        match call {
+            Call::Start(uid) => self.start_failed(uid, failure),
+            // The intent could not be written: the stop goes on all the same, by its deadline.
+            Call::StopIntent(uid) => self.stop_written(uid),
+            Call::Signal { uid, reply } => {
+                let error = super::start::failure("the signal was not sent", failure);
+                let name = self
+                    .executables
+                    .get(&uid)
+                    .map(|e| e.record.meta.path.to_string());
+                let _ = reply.send(Err(error.about("executable", name.unwrap_or_default())));
+            }
+            Call::FreezeIntent { reply, .. } => {
+                let error = super::start::failure("the cell's record was not written", failure);
+                let _ = reply.send(Err(error));
+            }
+            Call::Noted(what) => {
+                tracing::warn!(cell = %self.key.path, ?failure, "the cell's init refused: {what}");
+            }
+        }
+    }
+
+    fn late(&mut self) {
+        if let Some((_, (_, call))) = self.calls.pop_first() {
+            let failure = Failure {
+                step: init::protocol::Step::Protocol,
+                errno: 110,
+                detail: format!("the cell's init did not answer within {PATIENCE:?}"),
+            };
+            self.refused(call, &failure);
+        }
+    }
+
+    /// Asks the cell-init. The answer comes as an event; so does a link that is gone.
+    pub(super) fn call(
+        &mut self,
+        call: Call,
+        fds: Vec<std::os::fd::OwnedFd>,
+        request: impl FnOnce(u64) -> CellRequest,
+    ) {
+        let number = self.next_call;
+        self.next_call += 1;
+        let sent = match &mut self.link {
+            Some(link) => link.send(&request(number), fds),
+            None => Err(LinkError::Closed),
+        };
+        match sent {
+            Ok(()) => {
+                self.calls.insert(number, (Instant::now() + PATIENCE, call));
+            }
+            Err(error) => {
+                let failure = Failure {
+                    step: init::protocol::Step::Protocol,
+                    errno: 32,
+                    detail: error.to_string(),
+                };
+                self.refused(call, &failure);
+                if !matches!(error, LinkError::TooLarge(_)) {
+                    self.silent(&error);
+                }
+            }
+        }
+    }
+
+    /// Tells the cell-init something that has no answer.
+    pub(super) fn tell(&mut self, request: &CellRequest) {
+        let Some(link) = &mut self.link else { return };
+        if let Err(error) = link.send(request, Vec::new()) {
+            self.silent(&error);
+        }
+    }
+
+    /// Something that takes time.
+    pub(super) fn beside(&self, task: impl Future<Output = Event> + Send + 'static) {
+        self.tasks.push(Box::pin(task));
+    }
+
+    /// The pure step of the cell's own life.
+    pub(super) fn step(&mut self, event: lifecycle::Event) {
+        match self.status.state.after(event) {
+            Ok(state) => self.status.state = state,
+            Err(illegal) => tracing::debug!(cell = %self.key.path, %illegal, "ignored"),
+        }
+    }
+
+    pub(super) fn publish_cell(&self) {
+        self.shared.index.publish(Object::Cell(self.status.clone()));
+    }
+
+    pub(super) fn publish_executable(&self, uid: Uid) {
+        if let Some(executable) = self.executables.get(&uid) {
+            self.shared
+                .index
+                .publish(Object::Executable(executable.status.clone()));
+        }
+    }
+
+    /// The object as published.
+    pub(super) fn object(&self, uid: Uid) -> Result<Arc<Object>, Error> {
+        self.shared
+            .index
+            .by_uid(uid)
+            .ok_or_else(|| Error::not_found("object", uid.to_string()))
+    }
+
+    /// Whether executables here are to be held.
+    pub(super) fn is_frozen(&self) -> bool {
+        self.record.frozen || self.parent_frozen
+    }
+
+    fn is_over(&self) -> bool {
+        self.ending.over
+    }
+}
+
+/// Both ends of the way to an owner.
+pub(crate) struct Line {
+    pub(crate) handle: CellHandle,
+    pub(crate) inbox: mpsc::Receiver<Request>,
+    pub(crate) over: watch::Sender<bool>,
+}

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Taking over a cell from an earlier daemon: what its init kept becomes what the owner knows, and what the
+//! earlier daemon had begun goes on.
+
+use std::sync::Arc;
+
+use model::lifecycle::Event as Life;
+use model::name::Uid;
+use model::object::Kind;
+use model::status::Object;
+use model::time::Timestamp;
+
+use super::executable::{Executable, exit_of};
+use super::leaf;
+use super::owner::Owner;
+use crate::runtime::index::requests::Asked;
+use crate::runtime::link::cell::{Kept, Outputs};
+use crate::runtime::ports::LogSource;
+use crate::runtime::record::{self, CellRecord, ExecutableRecord};
+
+impl Owner {
+    /// Takes a workload over. An error says that the cell-init tells of what can't be its own.
+    pub(crate) fn adopt(&mut self, kept: Kept) -> Result<(), String> {
+        let record: ExecutableRecord = record::decode(&kept.state.record)?;
+        let meta = &record.meta;
+        let own = meta.uid == record::unwire(kept.state.uid)
+            && meta.kind == Kind::Executable
+            && meta.tenant == self.key.tenant
+            && meta.path.parent().as_ref() == Some(&self.key.path)
+            && !self.executables.contains_key(&meta.uid);
+        if !own {
+            return Err(format!(
+                "it keeps a record of {}, which is not in its cell",
+                meta.path
+            ));
+        }
+        let name = meta.path.name().to_owned();
+        let group = match self.group.child(&name) {
+            Ok(group) => group,
+            Err(_) => leaf::make(&self.group, &name, self.root_id).map_err(|e| e.to_string())?,
+        };
+        let mut executable = Executable::new(record, Arc::new(group));
+        executable.status.pid = u32::try_from(kept.pid).ok().filter(|pid| *pid > 0);
+        executable.status.started = Some(Timestamp(kept.state.started_ns));
+        let _ = executable.step(Life::Started);
+        if self.is_frozen() && executable.record.stop.is_none() {
+            let _ = executable.step(Life::Freeze);
+        }
+        if executable.record.stop.is_some() {
+            let _ = executable.step(Life::Stop);
+        }
+        let (source, input) = outputs(kept.outputs, kept.stdin);
+        executable.input = input.map(Arc::new);
+        executable.adopted_exit = kept.state.exit.as_ref().map(exit_of);
+        self.attach_logs(&mut executable, source);
+        self.executables.insert(executable.uid(), executable);
+        Ok(())
+    }
+
+    /// The record, and the objects to be published: the cell first, then its executables.
+    #[allow(
+        clippy::type_complexity,
+        reason = "two lists that are taken apart at once"
+    )]
+    pub(crate) fn parts(&mut self) -> (CellRecord, Object, Vec<(Object, Option<Asked>)>) {
+        if self.is_frozen() {
+            self.step(Life::Freeze);
+        }
+        if self.record.stop.is_some() {
+            self.step(Life::Stop);
+        }
+        let executables = self.executables.values().map(|executable| {
+            let object = Object::Executable(executable.status.clone());
+            (object, executable.record.asked.clone())
+        });
+        let executables = executables.collect();
+        (
+            self.record.clone(),
+            Object::Cell(self.status.clone()),
+            executables,
+        )
+    }
+
+    /// The uids of what was taken over.
+    pub(crate) fn adopted(&self) -> Vec<Uid> {
+        self.executables.keys().copied().collect()
+    }
+
+    /// Goes on with what the earlier daemon had begun. Called when the objects are published.
+    pub(crate) fn resume(&mut self) {
+        self.remove_strangers();
+        for uid in self.adopted() {
+            let Some(executable) = self.executables.get_mut(&uid) else {
+                continue;
+            };
+            if let Some(exit) = executable.adopted_exit.take() {
+                self.main_ended(uid, exit);
+            } else if executable.record.stop.is_some() {
+                self.resume_stop(uid);
+            } else {
+                self.hold(uid, self.is_frozen());
+            }
+        }
+        let orphaned = self
+            .record
+            .goes_with
+            .is_some_and(|uid| !self.executables.contains_key(&uid));
+        if let Some(stop) = self.record.stop {
+            let passed = crate::runtime::now().since(stop.at);
+            self.stop_cell(stop.grace.map(|grace| grace.saturating_sub(passed)));
+        } else if orphaned {
+            self.stop_cell(None);
+        }
+    }
+
+    /// Leaves without a record: of starts that a crash cut short. Nobody was told of them.
+    fn remove_strangers(&self) {
+        let Ok(children) = self.group.children() else {
+            return;
+        };
+        for name in children.iter().filter_map(|name| name.to_str()) {
+            let ours = name == crate::runtime::make::INIT_LEAF
+                || self.executables.values().any(|e| e.name() == name);
+            if ours {
+                continue;
+            }
+            let Ok(group) = self.group.child(name) else {
+                continue;
+            };
+            // A nested cell has a leaf for its init; `adopt` looks after those that are dead.
+            if group.child(crate::runtime::make::INIT_LEAF).is_ok() {
+                continue;
+            }
+            leaf::kill(&group);
+            if let Err(error) = self.group.remove(name, std::time::Duration::from_secs(1)) {
+                tracing::warn!(%error, "a cgroup stays behind");
+            }
+        }
+    }
+}
+
+fn outputs(
+    outputs: Outputs,
+    stdin: Option<std::os::fd::OwnedFd>,
+) -> (LogSource, Option<std::os::fd::OwnedFd>) {
+    match outputs {
+        Outputs::Pipes { stdout, stderr } => (LogSource::Pipes { stdout, stderr }, stdin),
+        Outputs::Terminal(master) => {
+            // Without a second descriptor there is no input; the output matters more.
+            let input = master.try_clone().ok();
+            (LogSource::Terminal(master), input)
+        }
+    }
+}

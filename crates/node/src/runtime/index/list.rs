@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Reading the index: pages of objects, and what of an object is counted when it is read.
+
+use std::ops::Bound;
+use std::sync::Arc;
+
+use model::error::Error;
+use model::name::{ObjectPath, Tenant};
+use model::request::{Filter, ListQuery, Scope};
+use model::status::Object;
+use model::time::Timestamp;
+
+use super::{Index, Inner, Key, is_within};
+
+/// A page of objects.
+#[derive(Clone, Debug)]
+pub struct Page {
+    /// By tenant and path.
+    pub objects: Vec<Arc<Object>>,
+    /// For the next page; `None` on the last.
+    pub next_page_token: Option<String>,
+    /// A watch may begin here.
+    pub resume_token: String,
+}
+
+/// When a finished object ended; the beginning of time where nobody knows.
+pub(crate) fn finished(object: &Object) -> Timestamp {
+    match object {
+        Object::Cell(cell) => cell.finished,
+        Object::Executable(executable) => executable.exit.as_ref().and_then(|exit| exit.finished),
+    }
+    .unwrap_or_default()
+}
+
+/// Whether the object is one of those meant.
+pub(crate) fn matches(filter: &Filter, object: &Object) -> bool {
+    let meta = object.meta();
+    let scope = match &filter.scope {
+        Scope::Tenant(tenant) => *tenant == meta.tenant,
+        Scope::Every => true,
+    };
+    scope
+        && (filter.kinds.is_empty() || filter.kinds.contains(&meta.kind))
+        && filter
+            .below
+            .as_ref()
+            .is_none_or(|b| meta.path != *b && meta.path.is_within(b))
+        && filter.selector.matches(&meta.labels)
+}
+
+impl Index {
+    /// One page.
+    pub(crate) fn list(&self, query: &ListQuery) -> Result<Page, Error> {
+        let after = query.page_token.as_deref().map(parse_token).transpose()?;
+        let inner = self.lock();
+        let mut objects = Vec::new();
+        let mut more = false;
+        for (_, object) in inner.from(&query.filter, after.as_ref()) {
+            let wanted = matches(&query.filter, object)
+                && !(query.running_only && object.state().is_final());
+            if !wanted {
+                continue;
+            }
+            if objects.len() == query.page_size.max(1) {
+                more = true;
+                break;
+            }
+            objects.push(inner.present(object));
+        }
+        let last = objects.last().filter(|_| more);
+        Ok(Page {
+            next_page_token: last.map(|o| format!("{}:{}", o.meta().tenant, o.meta().path)),
+            resume_token: inner.ring.token(inner.ring.newest()).to_string(),
+            objects,
+        })
+    }
+
+    /// An object as it is read: with what is counted only then.
+    pub(crate) fn present(&self, object: &Arc<Object>) -> Arc<Object> {
+        self.lock().present(object)
+    }
+}
+
+impl Inner {
+    fn from(
+        &self,
+        filter: &Filter,
+        after: Option<&Key>,
+    ) -> impl Iterator<Item = (&Key, &Arc<Object>)> {
+        let tenant = match &filter.scope {
+            Scope::Tenant(tenant) => Some(tenant.clone()),
+            Scope::Every => None,
+        };
+        let outer = tenant.as_ref().and_then(|tenant| {
+            let path = filter.below.clone()?;
+            Some(Key {
+                tenant: tenant.clone(),
+                path,
+            })
+        });
+        let start = match (after, &outer) {
+            (Some(key), _) => Bound::Excluded(key.clone()),
+            (None, Some(outer)) => Bound::Included(outer.clone()),
+            (None, None) => Bound::Unbounded,
+        };
+        let range = self.objects.range((start, Bound::Unbounded));
+        range
+            .skip_while(move |(key, _)| tenant.as_ref().is_some_and(|t| key.tenant != *t))
+            .take_while(move |(key, _)| outer.as_ref().is_none_or(|o| is_within(key, o)))
+    }
+
+    /// Children come and go without their cell changing; they are counted when somebody looks.
+    pub(super) fn present(&self, object: &Arc<Object>) -> Arc<Object> {
+        let Object::Cell(cell) = &**object else {
+            return object.clone();
+        };
+        if cell.state.is_final() {
+            return object.clone();
+        }
+        let key = Key::of(object);
+        let depth = key.path.labels().len() + 1;
+        let below = self
+            .objects
+            .range(&key..)
+            .take_while(|(k, _)| is_within(k, &key));
+        let running = below
+            .filter(|(k, o)| k.path.labels().len() == depth && !o.state().is_final())
+            .count();
+        let mut cell = cell.clone();
+        cell.running_children = u32::try_from(running).unwrap_or(u32::MAX);
+        Arc::new(Object::Cell(cell))
+    }
+}
+
+fn parse_token(token: &str) -> Result<Key, Error> {
+    let bad = || {
+        Error::invalid("page_token", "is not one that this node gave out")
+            .hint("pass next_page_token of the previous page, or none")
+    };
+    let (tenant, path) = token.split_once(':').ok_or_else(bad)?;
+    let tenant: Tenant = tenant.parse().map_err(|_| bad())?;
+    let path: ObjectPath = path.parse().map_err(|_| bad())?;
+    Ok(Key { tenant, path })
+}

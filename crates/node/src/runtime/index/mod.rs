@@ -1,0 +1,614 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The index: every object by name and by uid as last published, who owns which cell, which names and ids are
+//! taken. Readers look here and never wait for an owner; owners publish here and never look at each other.
+//!
+//! It is one lock around plain maps, held for the time of a look-up or a change and never across an await. It
+//! decides nothing about lives (that is `model::lifecycle`, called by the owners); it guards what must be
+//! true of the node as a whole: a name has one living object, an id one cell, a request id one run.
+//!
+//! [`ring`] keeps the newest changes for watchers, [`watch`] and [`list`] read, [`requests`] knows retries.
+
+pub(crate) mod list;
+pub(crate) mod requests;
+pub(crate) mod ring;
+#[cfg(test)]
+mod tests;
+pub(crate) mod watch;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use model::error::{Error, Reason};
+use model::name::{ObjectPath, Tenant, Uid};
+use model::object::{Kind, ObjectRef};
+use model::status::Object;
+use tokio::sync::watch as signal;
+
+use super::cell::CellHandle;
+use super::ids::{IdPool, IdRange, OWN, TOP_LEVEL_IDS};
+use requests::Requests;
+use ring::{Change, ChangeKind, Ring};
+
+/// A name on the node.
+#[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+pub(crate) struct Key {
+    /// Whose.
+    pub(crate) tenant: Tenant,
+    /// Where.
+    pub(crate) path: ObjectPath,
+}
+
+impl Key {
+    /// The name of a published object.
+    pub(crate) fn of(object: &Object) -> Self {
+        let meta = object.meta();
+        Self {
+            tenant: meta.tenant.clone(),
+            path: meta.path.clone(),
+        }
+    }
+
+    /// The enclosing cell's.
+    pub(crate) fn parent(&self) -> Option<Key> {
+        let path = self.path.parent()?;
+        Some(Self {
+            tenant: self.tenant.clone(),
+            path,
+        })
+    }
+}
+
+/// How much the node takes.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Bounds {
+    pub(crate) cells: usize,
+    pub(crate) running_per_tenant: usize,
+    pub(crate) finished: usize,
+}
+
+/// See the module.
+pub(crate) struct Index {
+    inner: Mutex<Inner>,
+    changed: signal::Sender<u64>,
+    bounds: Bounds,
+}
+
+struct Inner {
+    objects: BTreeMap<Key, Arc<Object>>,
+    uids: HashMap<Uid, Key>,
+    reserved: BTreeMap<Key, Uid>,
+    cells: BTreeMap<Key, CellEntry>,
+    /// Objects that have not ended, reserved ones included, by tenant.
+    running: HashMap<Tenant, usize>,
+    ids: IdPool,
+    ring: Ring,
+    requests: Requests,
+    /// Who waits for the end of a run; made by the first who does.
+    waiters: HashMap<Uid, signal::Sender<Option<Arc<Object>>>>,
+    revision: u64,
+}
+
+/// A living cell, as others see it.
+struct CellEntry {
+    uid: Uid,
+    handle: CellHandle,
+    range: Option<IdRange>,
+    nested: IdPool,
+    /// Nothing new may begin in it any more.
+    closed: bool,
+}
+
+/// A name, and for a cell its ids, until the object is published or the making of it failed.
+pub(crate) struct Reservation {
+    index: Arc<Index>,
+    key: Key,
+    range: Option<IdRange>,
+    armed: bool,
+}
+
+impl Reservation {
+    /// The ids of a cell with a user namespace of its own.
+    pub(crate) fn range(&self) -> Option<IdRange> {
+        self.range
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if self.armed {
+            self.index.lock().release(&self.key, self.range);
+        }
+    }
+}
+
+/// Which ids a new cell gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum IdWish {
+    /// It lives in its parent's user namespace, or is no cell.
+    None,
+    /// This many, or as many as there is room for, up to the default.
+    Count(Option<u32>),
+}
+
+impl Index {
+    /// An empty one. Revisions begin above `revision`.
+    pub(crate) fn new(bounds: Bounds, ids: IdPool, ring: Ring, revision: u64) -> Arc<Self> {
+        Arc::new(Self {
+            changed: signal::Sender::new(ring.newest()),
+            inner: Mutex::new(Inner {
+                objects: BTreeMap::new(),
+                uids: HashMap::new(),
+                reserved: BTreeMap::new(),
+                cells: BTreeMap::new(),
+                running: HashMap::new(),
+                ids,
+                ring,
+                requests: Requests::default(),
+                waiters: HashMap::new(),
+                revision,
+            }),
+            bounds,
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        // Nothing in here panics half-way; were it otherwise, going on with what is there beats never
+        // answering again.
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Takes a name for something that is about to be made in the cell that encloses it.
+    pub(crate) fn reserve(
+        self: &Arc<Self>,
+        key: Key,
+        uid: Uid,
+        kind: Kind,
+        wish: IdWish,
+    ) -> Result<Reservation, Error> {
+        let mut inner = self.lock();
+        inner.check_name(&key, kind)?;
+        inner.check_bounds(&key, kind, &self.bounds)?;
+        let range = match wish {
+            IdWish::None => None,
+            IdWish::Count(count) => Some(inner.allocate(&key, count)?),
+        };
+        *inner.running.entry(key.tenant.clone()).or_default() += 1;
+        inner.reserved.insert(key.clone(), uid);
+        Ok(Reservation {
+            index: self.clone(),
+            key,
+            range,
+            armed: true,
+        })
+    }
+
+    /// Publishes an object for the first time under its reserved name. Answers the finished object whose
+    /// name it took: its record and logs are to go.
+    pub(crate) fn publish_new(
+        &self,
+        object: Object,
+        mut reservation: Reservation,
+    ) -> Option<Arc<Object>> {
+        reservation.armed = false;
+        let displaced = {
+            let mut inner = self.lock();
+            inner.reserved.remove(&reservation.key);
+            let displaced = inner.forget(&reservation.key);
+            inner.put(object, ChangeKind::Added);
+            displaced
+        };
+        self.wake();
+        displaced
+    }
+
+    /// Publishes an object that an earlier daemon, or the archive, knew. `false` where the name is taken
+    /// by a living one, or by a newer record.
+    pub(crate) fn publish_known(&self, object: Object) -> bool {
+        let mut inner = self.lock();
+        let key = Key::of(&object);
+        if let Some(present) = inner.objects.get(&key) {
+            if object.state().is_final() || !present.state().is_final() {
+                return false;
+            }
+            inner.forget(&key);
+        }
+        if !object.state().is_final() {
+            *inner.running.entry(key.tenant).or_default() += 1;
+        }
+        inner.put(object, ChangeKind::Added);
+        drop(inner);
+        self.wake();
+        true
+    }
+
+    /// Publishes what an owner now knows of its object.
+    pub(crate) fn publish(&self, object: Object) {
+        let mut inner = self.lock();
+        let key = Key::of(&object);
+        let Some(present) = inner.objects.get(&key) else {
+            return;
+        };
+        if present.meta().uid != object.meta().uid {
+            return;
+        }
+        if object.state().is_final() && !present.state().is_final() {
+            inner.ended(&key.tenant);
+        }
+        inner.put(object, ChangeKind::Changed);
+        drop(inner);
+        self.wake();
+    }
+
+    /// Takes an object out.
+    pub(crate) fn remove(&self, uid: Uid) -> Option<Arc<Object>> {
+        let mut inner = self.lock();
+        let key = inner.uids.get(&uid)?.clone();
+        let removed = inner.forget(&key);
+        drop(inner);
+        self.wake();
+        removed
+    }
+
+    fn wake(&self) {
+        let newest = self.lock().ring.newest();
+        self.changed.send_replace(newest);
+    }
+
+    /// The object of that name, where it is the one meant.
+    pub(crate) fn get(&self, target: &ObjectRef) -> Result<Arc<Object>, Error> {
+        let key = Key {
+            tenant: target.tenant.clone(),
+            path: target.path.clone(),
+        };
+        let inner = self.lock();
+        let found = inner.objects.get(&key).cloned();
+        found
+            .filter(|object| target.admits(object.meta().uid, object.meta().kind))
+            .ok_or_else(|| target.not_found())
+    }
+
+    /// Whatever is at that name.
+    pub(crate) fn at(&self, key: &Key) -> Option<Arc<Object>> {
+        self.lock().objects.get(key).cloned()
+    }
+
+    /// The run of that uid.
+    pub(crate) fn by_uid(&self, uid: Uid) -> Option<Arc<Object>> {
+        let inner = self.lock();
+        inner.objects.get(inner.uids.get(&uid)?).cloned()
+    }
+
+    /// Follows the run of that uid to its end: the value is set once it has ended.
+    pub(crate) fn end_of(&self, uid: Uid) -> Option<signal::Receiver<Option<Arc<Object>>>> {
+        let mut inner = self.lock();
+        let object = inner.objects.get(inner.uids.get(&uid)?).cloned()?;
+        if object.state().is_final() {
+            return Some(signal::channel(Some(object)).1);
+        }
+        Some(
+            inner
+                .waiters
+                .entry(uid)
+                .or_insert_with(|| signal::Sender::new(None))
+                .subscribe(),
+        )
+    }
+
+    /// Registers the owner of a cell. Refused where the enclosing cell was closed meanwhile.
+    pub(crate) fn register(
+        &self,
+        key: Key,
+        handle: CellHandle,
+        range: Option<IdRange>,
+    ) -> Result<(), Error> {
+        let mut inner = self.lock();
+        if let Some(parent) = key.parent()
+            && inner.cells.get(&parent).is_none_or(|entry| entry.closed)
+        {
+            return Err(wrong_state(
+                &parent,
+                "is stopping: nothing new can begin in it",
+            ));
+        }
+        let entry = CellEntry {
+            uid: handle.uid(),
+            handle,
+            range,
+            nested: IdPool::within(range),
+            closed: false,
+        };
+        inner.cells.insert(key, entry);
+        Ok(())
+    }
+
+    /// Marks ids as taken that an adopted cell has. Whether they were free; its enclosing cell must have been
+    /// registered before.
+    pub(crate) fn take_ids(&self, key: &Key, range: IdRange) -> bool {
+        self.lock().pool(key).is_some_and(|pool| pool.take(range))
+    }
+
+    /// The node's id of the root of a cell: the first of its own ids, or of those that it shares.
+    pub(crate) fn root_id(&self, key: &Key) -> u32 {
+        let inner = self.lock();
+        let mut next = Some(key.clone());
+        while let Some(key) = next {
+            if let Some(range) = inner.cells.get(&key).and_then(|entry| entry.range) {
+                return range.first;
+            }
+            next = key.parent();
+        }
+        0
+    }
+
+    /// The owner of the living cell of that name, if nothing new may begin in it any more.
+    pub(crate) fn closing(&self, key: &Key) -> Option<CellHandle> {
+        self.lock()
+            .cells
+            .get(key)
+            .filter(|entry| entry.closed)
+            .map(|entry| entry.handle.clone())
+    }
+
+    /// The owner of the living cell of that name.
+    pub(crate) fn cell(&self, key: &Key) -> Option<CellHandle> {
+        self.lock().cells.get(key).map(|entry| entry.handle.clone())
+    }
+
+    /// Lets nothing new begin in a cell. With `only_idle`, refused where something lives in it.
+    pub(crate) fn close(&self, key: &Key, only_idle: bool) -> Result<(), Error> {
+        let mut inner = self.lock();
+        if only_idle && inner.is_busy(key) {
+            return Err(Error::new(
+                Reason::NotEmpty,
+                format!("something in the cell {} has not ended", key.path),
+            )
+            .about("cell", key.path.to_string())
+            .hint("stop it first, or say force"));
+        }
+        if let Some(entry) = inner.cells.get_mut(key) {
+            entry.closed = true;
+        }
+        Ok(())
+    }
+
+    /// The owners of the living cells directly in a cell.
+    pub(crate) fn nested(&self, key: &Key) -> Vec<CellHandle> {
+        let inner = self.lock();
+        let below = inner
+            .cells
+            .range(key..)
+            .take_while(|(k, _)| is_within(k, key));
+        below
+            .filter(|(k, _)| k.parent().as_ref() == Some(key))
+            .map(|(_, entry)| entry.handle.clone())
+            .collect()
+    }
+
+    /// The owner of a cell is done: its ids are free, nobody finds it any more.
+    pub(crate) fn unregister(&self, key: &Key, uid: Uid) {
+        let mut inner = self.lock();
+        if inner.cells.get(key).is_some_and(|entry| entry.uid == uid)
+            && let Some(entry) = inner.cells.remove(key)
+            && let Some(range) = entry.range
+            && let Some(pool) = inner.pool(key)
+        {
+            pool.free(range);
+        }
+    }
+
+    /// Everything at or below that name, children first.
+    pub(crate) fn subtree(&self, key: &Key) -> Vec<Arc<Object>> {
+        let inner = self.lock();
+        let within = inner
+            .objects
+            .range(key..)
+            .take_while(|(k, _)| is_within(k, key));
+        let mut found: Vec<_> = within.map(|(_, object)| object.clone()).collect();
+        found.reverse();
+        found
+    }
+
+    /// The finished records that are one too many, or ended before that moment; oldest first.
+    pub(crate) fn aged(&self, before: model::time::Timestamp) -> Vec<Uid> {
+        let inner = self.lock();
+        let mut ended: Vec<_> = inner
+            .objects
+            .values()
+            .filter(|object| object.state().is_final())
+            .map(|object| (list::finished(object), object.meta().uid))
+            .collect();
+        ended.sort_unstable();
+        let excess = ended.len().saturating_sub(self.bounds.finished);
+        let old = ended.iter().take_while(|(at, _)| *at < before).count();
+        ended
+            .into_iter()
+            .take(excess.max(old))
+            .map(|(_, uid)| uid)
+            .collect()
+    }
+}
+
+fn is_within(key: &Key, outer: &Key) -> bool {
+    key.tenant == outer.tenant && key.path.is_within(&outer.path)
+}
+
+impl Inner {
+    fn check_name(&self, key: &Key, kind: Kind) -> Result<(), Error> {
+        if let Some(parent) = key.parent() {
+            let Some(entry) = self.cells.get(&parent) else {
+                return Err(self.no_cell(&parent));
+            };
+            if entry.closed {
+                return Err(wrong_state(
+                    &parent,
+                    "is stopping: nothing new can begin in it",
+                ));
+            }
+        } else if kind == Kind::Executable {
+            return Err(
+                Error::invalid("path", "of an executable must name the cell it runs in")
+                    .hint("give CELL/NAME, or ask for a cell of its own"),
+            );
+        }
+        let living = self
+            .objects
+            .get(key)
+            .is_some_and(|object| !object.state().is_final());
+        if living || self.reserved.contains_key(key) {
+            return Err(Error::new(
+                Reason::AlreadyExists,
+                format!("{} exists already and has not ended", key.path),
+            )
+            .about(kind.as_str(), key.path.to_string())
+            .hint("stop it first, or choose another name"));
+        }
+        Ok(())
+    }
+
+    fn no_cell(&self, key: &Key) -> Error {
+        let name = key.path.to_string();
+        match self.objects.get(key) {
+            Some(object) if object.meta().kind == Kind::Cell => {
+                wrong_state(key, "has ended").hint("run the cell again")
+            }
+            Some(_) => wrong_state(key, "is an executable, not a cell"),
+            None => Error::not_found("cell", name).hint("run the cell first"),
+        }
+    }
+
+    fn check_bounds(&self, key: &Key, kind: Kind, bounds: &Bounds) -> Result<(), Error> {
+        let running = self.running.get(&key.tenant).copied().unwrap_or_default();
+        let exceeded = |what: String| Err(Error::new(Reason::LimitExceeded, what));
+        if running >= bounds.running_per_tenant {
+            return exceeded(format!(
+                "the tenant {} has {running} objects that have not ended, the most allowed",
+                key.tenant
+            ));
+        }
+        if kind == Kind::Cell && self.cells.len() >= bounds.cells {
+            return exceeded(format!(
+                "the node has {} cells, the most allowed",
+                bounds.cells
+            ));
+        }
+        Ok(())
+    }
+
+    /// The pool that a cell of that name has its ids from.
+    fn pool(&mut self, key: &Key) -> Option<&mut IdPool> {
+        match key.parent() {
+            None => Some(&mut self.ids),
+            Some(parent) => {
+                // A cell that shares its parent's ids hands on those of the next one up.
+                let shares = self.cells.get(&parent)?.range.is_none();
+                if shares {
+                    self.pool(&parent)
+                } else {
+                    Some(&mut self.cells.get_mut(&parent)?.nested)
+                }
+            }
+        }
+    }
+
+    fn allocate(&mut self, key: &Key, count: Option<u32>) -> Result<IdRange, Error> {
+        let top = key.path.parent().is_none();
+        let Some(pool) = self.pool(key) else {
+            return Err(Error::internal(format!(
+                "the cell around {} has no ids",
+                key.path
+            )));
+        };
+        let largest = pool.largest();
+        let count = count.unwrap_or(if top {
+            TOP_LEVEL_IDS
+        } else {
+            OWN.min(largest.max(1))
+        });
+        pool.allocate(count).ok_or_else(|| {
+            let whose = if top { "the node" } else { "the enclosing cell" };
+            Error::new(
+                Reason::LimitExceeded,
+                format!("{whose} has no {count} consecutive user ids left (at most {largest})"),
+            )
+            .field("cell.spec.id_range")
+            .hint("ask for a smaller id_range, make the enclosing cell with a larger one, or share user")
+        })
+    }
+
+    fn release(&mut self, key: &Key, range: Option<IdRange>) {
+        if self.reserved.remove(key).is_some() {
+            self.ended(&key.tenant);
+        }
+        if let Some(range) = range
+            && let Some(pool) = self.pool(key)
+        {
+            pool.free(range);
+        }
+    }
+
+    fn ended(&mut self, tenant: &Tenant) {
+        if let Some(count) = self.running.get_mut(tenant) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.running.remove(tenant);
+            }
+        }
+    }
+
+    /// Whether something lives, or is being made, in a cell.
+    fn is_busy(&self, key: &Key) -> bool {
+        let inside = |k: &Key| k != key && is_within(k, key);
+        self.reserved
+            .range(key..)
+            .take_while(|(k, _)| is_within(k, key))
+            .any(|(k, _)| inside(k))
+            || self
+                .objects
+                .range(key..)
+                .take_while(|(k, _)| is_within(k, key))
+                .any(|(k, object)| inside(k) && !object.state().is_final())
+    }
+
+    fn put(&mut self, mut object: Object, kind: ChangeKind) {
+        self.revision += 1;
+        object.meta_mut().revision = self.revision;
+        let object = Arc::new(object);
+        let key = Key::of(&object);
+        let uid = object.meta().uid;
+        self.uids.insert(uid, key.clone());
+        if object.state().is_final()
+            && let Some(waiter) = self.waiters.remove(&uid)
+        {
+            waiter.send_replace(Some(object.clone()));
+        }
+        self.ring.push(Change {
+            kind,
+            object: object.clone(),
+        });
+        self.objects.insert(key, object);
+    }
+
+    fn forget(&mut self, key: &Key) -> Option<Arc<Object>> {
+        let object = self.objects.remove(key)?;
+        let uid = object.meta().uid;
+        self.uids.remove(&uid);
+        self.requests.forget(uid);
+        self.revision += 1;
+        if !object.state().is_final() {
+            self.ended(&key.tenant);
+        }
+        if let Some(waiter) = self.waiters.remove(&uid) {
+            waiter.send_replace(Some(object.clone()));
+        }
+        self.ring.push(Change {
+            kind: ChangeKind::Removed,
+            object: object.clone(),
+        });
+        Some(object)
+    }
+}
+
+fn wrong_state(key: &Key, what: &str) -> Error {
+    Error::new(Reason::WrongState, format!("{} {what}", key.path))
+        .about("cell", key.path.to_string())
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which request ids a tenant has used, and for what: a retry is answered as the first try was, another body
+//! under the same id is refused. Remembered as long as the run's record, and rebuilt from the records.
+
+use std::collections::HashMap;
+
+use model::error::{Error, Reason};
+use model::name::{RequestId, Tenant, Uid};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use tokio::sync::watch;
+
+/// The most requests of the node that are being carried out or remembered.
+const MOST: usize = 65_536;
+
+/// A request id with what was asked for, as the object's record keeps it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Asked {
+    /// The client's.
+    pub(crate) id: RequestId,
+    /// Of the body.
+    pub(crate) digest: String,
+}
+
+impl Asked {
+    /// For a body, which must always serialise the same.
+    pub(crate) fn new(id: RequestId, body: &impl Serialize) -> Result<Self, Error> {
+        let bytes = serde_json::to_vec(body).map_err(|e| Error::internal(e.to_string()))?;
+        let digest = Sha256::digest(&bytes);
+        let digest = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self { id, digest })
+    }
+}
+
+/// How the first try came out; `None`: it is still under way.
+pub(crate) type Outcome = Option<Result<Uid, Error>>;
+
+/// What to do with a request.
+pub(crate) enum Turn {
+    /// It is the first: carry it out and say here how it came out.
+    First(watch::Sender<Outcome>),
+    /// It was seen before: this is, or will be, its outcome.
+    Again(watch::Receiver<Outcome>),
+}
+
+#[derive(Default)]
+pub(crate) struct Requests {
+    known: HashMap<(Tenant, RequestId), (String, watch::Receiver<Outcome>)>,
+    by_uid: HashMap<Uid, (Tenant, RequestId)>,
+}
+
+impl Requests {
+    /// Whose turn it is.
+    pub(crate) fn begin(&mut self, tenant: &Tenant, asked: &Asked) -> Result<Turn, Error> {
+        let name = (tenant.clone(), asked.id.clone());
+        if let Some((digest, outcome)) = self.known.get(&name) {
+            let gave_up = outcome.has_changed().is_err() && outcome.borrow().is_none();
+            let failed = matches!(&*outcome.borrow(), Some(Err(_)));
+            if !gave_up && !failed {
+                return match *digest == asked.digest {
+                    true => Ok(Turn::Again(outcome.clone())),
+                    false => Err(reused(asked)),
+                };
+            }
+        }
+        if self.known.len() >= MOST {
+            self.known
+                .retain(|_, (_, outcome)| matches!(&*outcome.borrow(), Some(Ok(_)) | None));
+        }
+        if self.known.len() >= MOST {
+            let message = format!("the node remembers {MOST} request ids, the most it does");
+            return Err(Error::new(Reason::LimitExceeded, message).hint("remove finished records"));
+        }
+        let (sender, receiver) = watch::channel(None);
+        self.known.insert(name, (asked.digest.clone(), receiver));
+        Ok(Turn::First(sender))
+    }
+
+    /// The run of that uid answers the request from now on.
+    pub(crate) fn remember(&mut self, tenant: &Tenant, asked: &Asked, uid: Uid) {
+        let name = (tenant.clone(), asked.id.clone());
+        self.by_uid.insert(uid, name.clone());
+        let (_, receiver) = watch::channel(Some(Ok(uid)));
+        self.known.insert(name, (asked.digest.clone(), receiver));
+    }
+
+    /// The run's record is gone.
+    pub(crate) fn forget(&mut self, uid: Uid) {
+        if let Some(name) = self.by_uid.remove(&uid) {
+            let still = self
+                .known
+                .get(&name)
+                .is_some_and(|(_, outcome)| *outcome.borrow() == Some(Ok(uid)));
+            if still {
+                self.known.remove(&name);
+            }
+        }
+    }
+}
+
+fn reused(asked: &Asked) -> Error {
+    let message = format!(
+        "the request id {:?} was used for another request",
+        asked.id.as_str()
+    );
+    Error::new(Reason::RequestIdReused, message)
+        .field("request_id")
+        .hint("use a new request id for a new request")
+}
+
+impl super::Index {
+    /// Whose turn it is with this request id.
+    pub(crate) fn begin(&self, tenant: &Tenant, asked: &Asked) -> Result<Turn, Error> {
+        self.lock().requests.begin(tenant, asked)
+    }
+
+    /// The run of that uid answers this request from now on.
+    pub(crate) fn remember(&self, tenant: &Tenant, asked: &Asked, uid: Uid) {
+        self.lock().requests.remember(tenant, asked, uid);
+    }
+}

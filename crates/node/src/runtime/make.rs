@@ -1,0 +1,369 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Making a cell: cgroups, ids, socket, grants, its init, its owner. Each step undoes itself when a later one
+//! fails ([`Undo`]), so that a cell is there altogether or not at all.
+
+use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use init::protocol::{CellLaunch, Failure, IdMap, Namespaces, Step, Volume};
+use kernel::cgroup::Cgroup;
+use kernel::seqpacket;
+use model::cell::{CellSpec, Draft, Namespace};
+use model::error::{Error, Reason};
+use model::lifecycle::State;
+use model::status::{CellStatus, Object};
+
+use super::Shared;
+use super::cell::owner::{Beginning, Owner};
+use super::cell::{CellHandle, limits};
+use super::ids::IdRange;
+use super::index::{Key, Reservation};
+use super::link::node::CreateError;
+use super::record::{self, CellRecord};
+
+/// The leaf of a cell's init. No label begins with `_`.
+pub(crate) const INIT_LEAF: &str = "_init";
+/// How long the kernel may take to let go of what a failed attempt left.
+const UNDO: Duration = Duration::from_secs(10);
+
+/// What is to be taken back, unless it is kept.
+struct Undo {
+    parent: Option<Cgroup>,
+    name: String,
+    socket: Option<PathBuf>,
+}
+
+impl Undo {
+    fn keep(mut self) {
+        self.parent = None;
+        self.socket = None;
+    }
+}
+
+impl Drop for Undo {
+    fn drop(&mut self) {
+        if let Some(socket) = self.socket.take() {
+            let _ = std::fs::remove_file(socket);
+        }
+        let Some(parent) = self.parent.take() else {
+            return;
+        };
+        let name = std::mem::take(&mut self.name);
+        // Beside the request: what was killed may take a moment to go.
+        std::thread::spawn(move || {
+            if let Ok(group) = parent.child(&name) {
+                super::cell::leaf::kill(&group);
+            }
+            if let Err(error) = parent.remove(&name, UNDO) {
+                tracing::error!(%error, "a cgroup of a failed cell stays behind");
+            }
+        });
+    }
+}
+
+/// Makes a cell whose name is reserved.
+pub(crate) async fn cell(
+    shared: &Arc<Shared>,
+    mut record: CellRecord,
+    reservation: Reservation,
+) -> Result<CellHandle, Error> {
+    let key = Key {
+        tenant: record.meta.tenant.clone(),
+        path: record.meta.path.clone(),
+    };
+    record.ids = reservation.range();
+    let effective = effective(&record.spec, &key, record.ids);
+    let around = Around::find(shared, &key)?;
+    let bytes = record::encode(&record)?;
+    let (parent, group) = groups(shared, &key, &effective)?;
+    let socket = socket_path(shared, &record);
+    let mut undo = Undo {
+        parent: Some(parent),
+        name: key.path.name().to_owned(),
+        socket: None,
+    };
+    let mut fds = vec![leaf_fd(&group)?, listen(&socket)?];
+    undo.socket = Some(socket.clone());
+    fds.extend(around.pidfd);
+    let launch = launch(&record, &effective, around.nested, bytes);
+    let exit = shared.node.exit_of(record::wire(record.meta.uid)).await;
+    let created = shared
+        .node
+        .create(launch, fds)
+        .await
+        .map_err(|e| not_made(e, &key))?;
+    let (link, _) = super::link::cell::connect(&socket, record::wire(record.meta.uid))
+        .await
+        .map_err(|e| Error::internal(format!("the new cell's init can't be talked to: {e}")))?;
+    let status = status(&record, effective, created.pid, &group);
+    let root_id = record.ids.map_or(around.root_id, |ids| ids.first);
+    let beginning = Beginning {
+        key: key.clone(),
+        record,
+        status: status.clone(),
+        group,
+        root_id,
+        parent_frozen: false,
+        link,
+        socket,
+        exit,
+        child: true,
+    };
+    begin(shared, beginning, reservation, status, undo)
+}
+
+fn begin(
+    shared: &Arc<Shared>,
+    beginning: Beginning,
+    reservation: Reservation,
+    status: CellStatus,
+    undo: Undo,
+) -> Result<CellHandle, Error> {
+    let key = beginning.key.clone();
+    let ids = beginning.record.ids;
+    let asked = beginning.record.asked.clone();
+    let uid = beginning.record.meta.uid;
+    let (owner, line) = Owner::new(shared.clone(), beginning);
+    shared
+        .index
+        .register(key.clone(), line.handle.clone(), ids)?;
+    undo.keep();
+    if let Some(asked) = &asked {
+        shared.index.remember(&key.tenant, asked, uid);
+    }
+    if let Some(displaced) = shared.index.publish_new(Object::Cell(status), reservation) {
+        shared.forget(&displaced);
+    }
+    tokio::spawn(owner.run(line.inbox, line.over));
+    Ok(line.handle)
+}
+
+/// What the cell is made in.
+struct Around {
+    nested: bool,
+    /// Of the enclosing cell's init.
+    pidfd: Option<OwnedFd>,
+    /// The node's id of its root.
+    root_id: u32,
+}
+
+impl Around {
+    fn find(shared: &Shared, key: &Key) -> Result<Self, Error> {
+        let Some(parent) = key.parent() else {
+            return Ok(Self {
+                nested: false,
+                pidfd: None,
+                root_id: 0,
+            });
+        };
+        let object = shared.index.at(&parent);
+        let Some(Object::Cell(cell)) = object.as_deref() else {
+            return Err(Error::not_found("cell", parent.path.to_string()));
+        };
+        if cell.state != State::Running {
+            let message = format!("the cell {} is {}", parent.path, cell.state);
+            return Err(
+                Error::new(Reason::WrongState, message).about("cell", parent.path.to_string())
+            );
+        }
+        Ok(Self {
+            nested: true,
+            pidfd: Some(init_of(shared, &parent, cell)?),
+            root_id: shared.index.root_id(&parent),
+        })
+    }
+}
+
+/// The pidfd of a cell's init; a number that was used anew is in another cgroup.
+fn init_of(shared: &Shared, key: &Key, cell: &CellStatus) -> Result<OwnedFd, Error> {
+    let gone = || {
+        Error::new(
+            Reason::WrongState,
+            format!("the cell {} has ended", key.path),
+        )
+    };
+    let pid = cell
+        .pid
+        .and_then(|pid| i32::try_from(pid).ok())
+        .ok_or_else(gone)?;
+    let pidfd = kernel::pidfd::open(pid).map_err(|_| gone())?;
+    let expected = group_path(shared, key).join(INIT_LEAF);
+    match kernel::cgroup::find::path_of_process(pid) {
+        Ok(path) if path == expected => Ok(pidfd),
+        _ => Err(gone()),
+    }
+}
+
+/// Where the cgroup of a cell is.
+pub(crate) fn group_path(shared: &Shared, key: &Key) -> PathBuf {
+    let mut path = shared.root.path().join(key.tenant.as_str());
+    path.extend(key.path.labels().iter().map(|label| label.as_str()));
+    path
+}
+
+/// Where the socket of a cell is.
+pub(crate) fn socket_path(shared: &Shared, record: &CellRecord) -> PathBuf {
+    shared
+        .settings
+        .cells_dir
+        .join(format!("{}.sock", record.meta.uid))
+}
+
+/// With every default filled in, and the ids that it got.
+pub(crate) fn effective(spec: &CellSpec, key: &Key, ids: Option<IdRange>) -> Draft {
+    let mut effective = spec.effective(&key.path);
+    effective.id_range = ids.map(|ids| ids.count);
+    effective
+}
+
+/// The status of a cell whose init runs.
+pub(crate) fn status(
+    record: &CellRecord,
+    effective: Draft,
+    pid: i32,
+    group: &Cgroup,
+) -> CellStatus {
+    let mount = kernel::cgroup::find::mount_point().unwrap_or_default();
+    let below = group.path().strip_prefix(&mount).unwrap_or(group.path());
+    CellStatus {
+        meta: record.meta.clone(),
+        spec: record.spec.clone(),
+        effective,
+        state: State::Running,
+        conditions: Vec::new(),
+        pid: u32::try_from(pid).ok().filter(|pid| *pid > 0),
+        first_uid: record.ids.map(|ids| ids.first),
+        started: Some(record.started),
+        finished: None,
+        running_children: 0,
+        cgroup: below.display().to_string(),
+    }
+}
+
+fn kernel_failed(what: &str, error: &kernel::Error) -> Error {
+    Error::new(Reason::Internal, format!("{what}: {error}")).errno(error.errno())
+}
+
+/// Makes the cell's group with its limits, and the leaf of its init. Answers the group around it, too.
+fn groups(shared: &Shared, key: &Key, effective: &Draft) -> Result<(Cgroup, Cgroup), Error> {
+    let failed = |e: kernel::Error| kernel_failed("the cell's cgroup could not be made", &e);
+    let wanted = limits::of(&effective.resources)?;
+    limits::enable(&shared.root, &effective.resources)?;
+    let mut parent = shared.root.ensure(key.tenant.as_str()).map_err(failed)?;
+    limits::enable_usual(&parent, &[]).map_err(failed)?;
+    limits::enable(&parent, &effective.resources)?;
+    let around = key
+        .path
+        .labels()
+        .split_last()
+        .map_or(&[][..], |(_, around)| around);
+    for label in around {
+        parent = parent.child(label.as_str()).map_err(failed)?;
+        limits::enable(&parent, &effective.resources)?;
+    }
+    let group = parent.create(key.path.name()).map_err(failed)?;
+    let made = limits::set(&group, &wanted)
+        .and_then(|()| limits::enable_usual(&group, &[]).map_err(failed))
+        .and_then(|()| group.create(INIT_LEAF).map_err(failed));
+    match made {
+        Ok(_) => Ok((parent, group)),
+        Err(error) => {
+            super::cell::leaf::remove(&parent, key.path.name());
+            Err(error)
+        }
+    }
+}
+
+fn leaf_fd(group: &Cgroup) -> Result<OwnedFd, Error> {
+    group
+        .child(INIT_LEAF)
+        .map(Cgroup::into_fd)
+        .map_err(|e| kernel_failed("the cgroup of the cell's init", &e))
+}
+
+fn listen(socket: &std::path::Path) -> Result<OwnedFd, Error> {
+    // Uids are never used twice: what is there was left by an attempt that a crash cut short.
+    let _ = std::fs::remove_file(socket);
+    seqpacket::listen(socket, 4, seqpacket::Mode::Nonblocking)
+        .map_err(|e| kernel_failed("the cell's socket could not be made", &e))
+}
+
+fn launch(record: &CellRecord, effective: &Draft, nested: bool, bytes: Vec<u8>) -> CellLaunch {
+    let map: Vec<IdMap> = record
+        .ids
+        .iter()
+        .map(|ids| IdMap {
+            inside: 0,
+            outside: ids.first,
+            count: ids.count,
+        })
+        .collect();
+    CellLaunch {
+        uid: record::wire(record.meta.uid),
+        unshare: unshare(&record.spec, nested),
+        parent: nested,
+        gid_map: map.clone(),
+        uid_map: map,
+        hostname: effective.hostname.clone(),
+        grants: Vec::new(),
+        volumes: effective
+            .volumes
+            .iter()
+            .map(|volume| Volume {
+                target: volume.path.clone().into_bytes(),
+                size_bytes: volume.effective_size(),
+                mode: volume.effective_mode(),
+            })
+            .collect(),
+        record: bytes,
+    }
+}
+
+fn unshare(spec: &CellSpec, nested: bool) -> Namespaces {
+    let bit = |namespace| match namespace {
+        Namespace::User => Namespaces::USER,
+        Namespace::Mount => Namespaces::MOUNT,
+        Namespace::Pid => Namespaces::PID,
+        Namespace::Net => Namespaces::NET,
+        Namespace::Ipc => Namespaces::IPC,
+        Namespace::Uts => Namespaces::UTS,
+        Namespace::Cgroup => Namespaces::CGROUP,
+    };
+    let shared = |namespace| spec.shares(namespace) && !(nested && namespace == Namespace::Cgroup);
+    let own = Namespace::ALL.into_iter().filter(|ns| !shared(*ns));
+    Namespaces(own.fold(0, |set, namespace| set | bit(namespace)))
+}
+
+fn not_made(error: CreateError, key: &Key) -> Error {
+    let CreateError::Failed(failed) = error else {
+        return Error::new(
+            Reason::ShuttingDown,
+            "node-init is gone: no cell can be made",
+        )
+        .hint("try again when the node's daemon was started again");
+    };
+    creation_failed(&failed).about("cell", key.path.to_string())
+}
+
+fn creation_failed(failed: &Failure) -> Error {
+    let text = std::io::Error::from_raw_os_error(failed.errno);
+    let unsupported = |hint: &str| {
+        let message = format!(
+            "the cell was not made: {} ({:?}: {text})",
+            failed.detail, failed.step
+        );
+        Error::new(Reason::Unsupported, message)
+            .errno(failed.errno)
+            .hint(hint)
+    };
+    match failed.step {
+        Step::Template | Step::Clone | Step::Namespace => unsupported(
+            "the node can't make isolated cells as it runs now (`aurae node info` says why); share \
+             the namespaces it can't make, or run auraed where /proc is not masked",
+        ),
+        Step::Grant | Step::Mount => unsupported("check the grants and volumes of the cell"),
+        _ => super::cell::start_failure("the cell was not made", failed),
+    }
+}

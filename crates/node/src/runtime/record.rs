@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The opaque records that the inits keep for the daemon: everything about a cell or an executable that can't be
+//! read back from the kernel. JSON, at most 64 KiB, versioned.
+//!
+//! A record comes back from a cell-init, which counts as hostile. So a record says nothing that is believed of
+//! *others*: `adopt` compares its tenant, path and ids with the kernel's cgroup tree and id maps.
+
+use init::protocol::MAX_RECORD;
+use model::cell::CellSpec;
+use model::error::{Error, Reason};
+use model::executable::{ExecutableSpec, LogPolicy};
+use model::name::Uid;
+use model::status::{Meta, Object};
+use model::time::Timestamp;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use std::time::Duration;
+
+use super::ids::IdRange;
+use super::index::requests::Asked;
+
+/// The form of the records below. Another one is refused, not guessed at.
+const VERSION: u8 = 1;
+
+/// A stop that was asked for: written here before any signal is sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct StopIntent {
+    /// When.
+    pub(crate) at: Timestamp,
+    /// From there to SIGKILL; `None`: each executable's own.
+    pub(crate) grace: Option<Duration>,
+}
+
+/// A cell's record.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct CellRecord {
+    pub(crate) meta: Meta,
+    pub(crate) spec: CellSpec,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) asked: Option<Asked>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) ids: Option<IdRange>,
+    /// Somebody froze this cell (not one around it).
+    #[serde(default)]
+    pub(crate) frozen: bool,
+    /// Ends and goes with this executable of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) goes_with: Option<Uid>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stop: Option<StopIntent>,
+    pub(crate) started: Timestamp,
+}
+
+/// An executable's record.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct ExecutableRecord {
+    pub(crate) meta: Meta,
+    pub(crate) spec: ExecutableSpec,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) asked: Option<Asked>,
+    /// The node's defaults when it began, so that a changed configuration does not change it.
+    #[serde(default)]
+    pub(crate) logs: LogPolicy,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stop: Option<StopIntent>,
+}
+
+/// What the archive keeps of a finished object.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Archived {
+    pub(crate) object: Object,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) asked: Option<Asked>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Versioned<T> {
+    v: u8,
+    #[serde(flatten)]
+    body: T,
+}
+
+/// To bytes.
+///
+/// # Errors
+/// `LIMIT_EXCEEDED` where it is too large for an init to keep.
+pub(crate) fn encode<T: Serialize>(body: &T) -> Result<Vec<u8>, Error> {
+    let bytes = serde_json::to_vec(&Versioned { v: VERSION, body })
+        .map_err(|e| Error::internal(format!("a record can't be written: {e}")))?;
+    if bytes.len() > MAX_RECORD {
+        let message = format!(
+            "the record of this object takes {} bytes; at most {MAX_RECORD} are kept",
+            bytes.len()
+        );
+        return Err(Error::new(Reason::LimitExceeded, message)
+            .hint("pass large inputs in a file, a volume or on standard input"));
+    }
+    Ok(bytes)
+}
+
+/// From bytes, with suspicion.
+pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+    let versioned: Versioned<T> = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+    if versioned.v != VERSION {
+        return Err(format!(
+            "it has form {}, this daemon reads {VERSION}",
+            versioned.v
+        ));
+    }
+    Ok(versioned.body)
+}
+
+/// The protocol's uid for the model's.
+pub(crate) fn wire(uid: Uid) -> init::protocol::Uid {
+    init::protocol::Uid(uid.0)
+}
+
+/// The model's uid for the protocol's.
+pub(crate) fn unwire(uid: init::protocol::Uid) -> Uid {
+    Uid(uid.0)
+}

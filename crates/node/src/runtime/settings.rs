@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the runtime is told when it starts. `auraed`'s wiring fills it from the configuration.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use model::executable::LogPolicy;
+
+/// Where things are and how much there may be.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The folder of the cells' sockets, `RUN_DIR/cells`; only the node's root may enter it.
+    pub cells_dir: PathBuf,
+    /// The cgroup below which the tenants' cgroups are made (`CGROUP2/aurae`, or the delegated one).
+    pub cgroup_root: PathBuf,
+    /// The first id, on the node, that may be given to cells.
+    pub first_id: u32,
+    /// How many, from there.
+    pub id_count: u32,
+    /// The most cells of the node, at most `init::protocol::MAX_CELLS`.
+    pub max_cells: usize,
+    /// The most objects of one tenant that have not ended.
+    pub max_running_per_tenant: usize,
+    /// The most finished records of the node; the oldest go first.
+    pub max_finished: usize,
+    /// Finished records older than this go.
+    pub max_finished_age: Duration,
+    /// Where an executable says nothing about its logs.
+    pub logs: LogPolicy,
+}
+
+impl Settings {
+    /// The defaults below a run directory and a cgroup.
+    pub fn new(cells_dir: PathBuf, cgroup_root: PathBuf) -> Self {
+        Self {
+            cells_dir,
+            cgroup_root,
+            first_id: 1_048_576,
+            id_count: u32::MAX - 1_048_576,
+            max_cells: 4096,
+            max_running_per_tenant: 16_384,
+            max_finished: 4096,
+            max_finished_age: Duration::from_secs(7 * 24 * 3600),
+            logs: LogPolicy::default(),
+        }
+    }
+}
