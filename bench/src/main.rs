@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Measures a node against the bare kernel, in one run on one machine.
+//!
+//! Takes a node that serves already (natively or in a VM: `./x bench` prepares both) and prints a JSON list of
+//! figures. What is compared with another system (systemd, crun) is measured by `xtask`, which has them at hand.
+//!
+//! Two processes: this one talks to the node over a warm connection; the reference is a single-threaded process
+//! that clones and waits by itself, in turns with us, so that both see the same machine.
+
+mod reference;
+mod rows;
+mod stats;
+mod subject;
+mod system;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::Parser;
+
+use crate::stats::Figure;
+use crate::subject::Subject;
+
+/// Measures a node.
+#[derive(Parser)]
+struct Arguments {
+    /// The node's socket
+    #[arg(long, default_value = "/run/aurae/aurae.sock")]
+    socket: PathBuf,
+    /// The folder of ca.pem, admin.pem and admin.key
+    #[arg(long, default_value = "/var/lib/aurae/pki")]
+    pki: PathBuf,
+    /// The daemon's state directory
+    #[arg(long, default_value = "/var/lib/aurae")]
+    state: PathBuf,
+    /// In a translated VM: other goals hold there
+    #[arg(long)]
+    vm: bool,
+    /// How many cells stand for a thousand
+    #[arg(long, default_value_t = 1000)]
+    cells: usize,
+    /// run, cell, memory, restart, logs, density; none: all
+    rows: Vec<String>,
+    /// Be the process that clones by itself
+    #[arg(long, hide = true)]
+    reference: bool,
+    /// Write so many lines to stdout, each in a write of its own
+    #[arg(long, hide = true)]
+    write_lines: Option<usize>,
+}
+
+fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let outcome = match arguments.write_lines {
+        Some(lines) => rows::write_lines(lines),
+        None if arguments.reference => reference::serve(),
+        None => measure(&arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("aurae-bench: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn measure(arguments: &Arguments) -> Result<()> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    let figures: Vec<Figure> = runtime.block_on(async {
+        let subject = Subject::connect(&arguments.socket, &arguments.pki, &arguments.state).await?;
+        let bench = rows::Bench {
+            subject,
+            vm: arguments.vm,
+            cells: arguments.cells,
+        };
+        bench.measure(&arguments.rows).await
+    })?;
+    println!(
+        "{}",
+        serde_json::Value::from_iter(figures.iter().map(Figure::to_json))
+    );
+    Ok(())
+}

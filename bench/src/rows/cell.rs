@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Row `cell`: an isolated cell with a process, its exit and its removal, against a clone into the same seven
+//! namespaces and a cgroup, with exec, wait and the cgroup's removal; with few cells beside it and with many.
+
+use std::time::Instant;
+
+use anyhow::Result;
+
+use super::Bench;
+use crate::reference::{PROGRAM, Reference};
+use crate::stats::{Figure, Goal, Samples, Turns};
+use crate::subject::micros;
+
+const BATCHES: usize = 15;
+const BATCH: usize = 10;
+const FEW: usize = 10;
+const AGAINST: &str = "clone3 into 7 namespaces and a cgroup, exec, wait";
+
+impl Bench {
+    pub(super) async fn cell(&self) -> Result<Vec<Figure>> {
+        let mut reference = Reference::start()?;
+        self.stand(0, FEW).await?;
+        let few = self.cell_turns(&mut reference).await?;
+        self.stand(FEW, self.cells).await?;
+        let many = self.cell_turns(&mut reference).await?;
+        for number in 0..self.cells {
+            self.subject.remove(&beside(number)).await?;
+        }
+        let many_row = format!("cell p50, {} beside", self.cells);
+        Ok(vec![
+            few.figure("cell p50, 10 beside", AGAINST, 0.5, Goal::AtMost(2.5)),
+            many.figure(&many_row, AGAINST, 0.5, Goal::AtMost(4.0)),
+        ])
+    }
+
+    async fn stand(&self, from: usize, to: usize) -> Result<()> {
+        for number in from..to {
+            self.subject.make_cell(&beside(number)).await?;
+        }
+        Ok(())
+    }
+
+    async fn cell_turns(&self, reference: &mut Reference) -> Result<Turns> {
+        let mut turns = Turns::default();
+        self.cell_batch().await?;
+        for _ in 0..BATCHES {
+            let ours = self.cell_batch().await?;
+            turns.batches.push((ours, reference.cells(BATCH)?));
+        }
+        Ok(turns)
+    }
+
+    async fn cell_batch(&self) -> Result<Samples> {
+        let mut times = Samples::default();
+        for _ in 0..BATCH {
+            let started = Instant::now();
+            self.subject.make_cell("bench-cell").await?;
+            let words = [PROGRAM, "true"];
+            let exited = api::runtime::v0::WaitFor::Exited;
+            self.subject.run("bench-cell/one", &words, exited).await?;
+            self.subject.remove("bench-cell").await?;
+            times.add(micros(started));
+        }
+        Ok(times)
+    }
+}
+
+fn beside(number: usize) -> String {
+    format!("bench-beside-{number}")
+}

@@ -1,0 +1,339 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Rows `memory`, `restart` and `density`: a thousand cells with a process each, what they cost, how fast the node
+//! answers among them, what the daemon's death does to them, and how long it takes to end them all.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use api::observe::v0 as observe;
+use api::runtime::v0::{self as runtime, object::Object as Kind};
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::task::JoinSet;
+
+use super::Bench;
+use crate::reference::{PROGRAM, Reference};
+use crate::stats::{Figure, Goal, Samples};
+use crate::subject::{micros, named};
+use crate::system;
+
+const SOME: usize = 100;
+const ASKED: usize = 1000;
+const DEATHS: usize = 5;
+/// Executables that end while there is no daemon, and what each prints.
+const ENDING: usize = 20;
+const PRINTED: usize = 10_000;
+/// A daemon that isn't back by then is lost.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+impl Bench {
+    /// Builds the crowd and takes all three rows from it.
+    pub(super) async fn crowd(&mut self, memory: bool) -> Result<Vec<Figure>> {
+        let mut figures = Vec::new();
+        let raw = if memory {
+            Some(self.raw_memory().await?)
+        } else {
+            None
+        };
+        if memory {
+            figures.extend(self.idle()?);
+        }
+        let before = system::memory_available()?;
+        for number in 0..self.cells {
+            self.join(number).await?;
+            if memory && number + 1 == SOME {
+                figures.push(self.init_share(SOME).await?);
+            }
+        }
+        if let Some(raw) = raw {
+            figures.push(self.init_share(self.cells).await?);
+            let taken = before - system::memory_available()?;
+            figures.push(Figure {
+                row: format!("memory, MemAvailable taken by {} cells", self.cells),
+                unit: "MiB",
+                ours: taken / MIB,
+                reference: Some(raw / MIB),
+                against: "as many raw clones".into(),
+                spread: None,
+                goal: Goal::AtMost(1.25),
+            });
+        }
+        figures.extend(self.answers().await?);
+        figures.extend(self.deaths().await?);
+        figures.push(self.end_of_all().await?);
+        Ok(figures)
+    }
+
+    async fn join(&self, number: usize) -> Result<()> {
+        let cell = member(number);
+        self.subject.make_cell(&cell).await?;
+        let words = [PROGRAM, "sleep", "1000000"];
+        self.subject
+            .run(&format!("{cell}/one"), &words, runtime::WaitFor::Started)
+            .await?;
+        Ok(())
+    }
+
+    fn idle(&self) -> Result<Vec<Figure>> {
+        let (daemon, init) = self.subject.processes()?;
+        let (daemon, init) = (system::pss(daemon)? / MIB, system::pss(init)? / MIB);
+        Ok(vec![
+            Figure::alone(
+                "memory, PSS of the idle daemon",
+                "MiB",
+                daemon,
+                Goal::AtMost(12.0),
+            ),
+            Figure::alone("memory, PSS of init", "MiB", init, Goal::AtMost(1.0)),
+        ])
+    }
+
+    /// What so many raw clones take of MemAvailable.
+    async fn raw_memory(&self) -> Result<f64> {
+        let mut reference = Reference::start()?;
+        let before = system::settled_memory().await?;
+        reference.hold(self.cells)?;
+        let taken = before - system::memory_available()?;
+        reference.drop_all()?;
+        drop(reference);
+        system::settled_memory().await?;
+        Ok(taken)
+    }
+
+    /// The mean PSS of the cells' inits.
+    async fn init_share(&self, cells: usize) -> Result<Figure> {
+        let mut all = Samples::default();
+        for object in self.subject.list(true).await? {
+            if let Some(Kind::Cell(cell)) = object.object
+                && path(cell.meta.as_ref()).starts_with(PREFIX)
+            {
+                all.add(system::pss(cell.pid)? / 1024.0);
+            }
+        }
+        let row = format!("memory, PSS of a cell's init among {cells}");
+        Ok(Figure::alone(&row, "KiB", all.mean(), Goal::AtMost(128.0)))
+    }
+
+    /// Row `density`: how fast the node answers.
+    async fn answers(&self) -> Result<Vec<Figure>> {
+        let mut times = Samples::default();
+        for turn in 0..ASKED {
+            let wanted = named(&format!("{}/one", member(turn % self.cells)));
+            let request = runtime::GetRequest {
+                r#ref: Some(wanted),
+            };
+            let started = Instant::now();
+            let node = self.subject.node();
+            node.runtime()
+                .get(node.unary(request))
+                .await
+                .context("Get")?;
+            times.add(micros(started) / 1000.0);
+        }
+        let goal = if self.vm {
+            Goal::None
+        } else {
+            Goal::AtMost(10.0)
+        };
+        let row = format!("density, Get p99 among {} cells", self.cells);
+        Ok(vec![Figure::alone(
+            &row,
+            "ms",
+            times.percentile(0.99),
+            goal,
+        )])
+    }
+
+    /// Row `restart`: the daemon dies, and who notices.
+    async fn deaths(&mut self) -> Result<Vec<Figure>> {
+        let mut times = Samples::default();
+        let mut lost = 0.0;
+        for turn in 0..DEATHS {
+            let before = self.running().await?;
+            let ending = self.start_ending(turn).await?;
+            let (daemon, _) = self.subject.processes()?;
+            let daemon = Pid::from_raw(i32::try_from(daemon)?).context("the daemon's pid")?;
+            let died = Instant::now();
+            kill_process(daemon, Signal::KILL)?;
+            let after = self.first_list(died).await?;
+            times.add(micros(died) / 1000.0);
+            let gone = before
+                .iter()
+                .filter(|(path, pid)| after.get(*path) != Some(pid))
+                .count();
+            #[expect(clippy::cast_precision_loss, reason = "a count of cells")]
+            let (gone, unheard) = (gone as f64, self.unheard(&ending).await? as f64);
+            lost += gone + unheard;
+        }
+        let goal = Goal::AtMost(self.either(60.0, 400.0));
+        let row = format!(
+            "restart, kill -9 to the first correct List, {} cells",
+            self.cells
+        );
+        let losses = "restart, workloads, exits and logs lost in all";
+        Ok(vec![
+            Figure::alone(&row, "ms", times.median(), goal),
+            Figure::alone(losses, "", lost, Goal::AtMost(0.0)),
+        ])
+    }
+
+    /// Every member that runs, and its pid.
+    async fn running(&self) -> Result<BTreeMap<String, u32>> {
+        let mut found = BTreeMap::new();
+        for object in self.subject.list(true).await? {
+            if let Some(Kind::Executable(one)) = object.object {
+                let path = path(one.meta.as_ref());
+                if path.starts_with(PREFIX) {
+                    found.insert(path, one.pid);
+                }
+            }
+        }
+        Ok(found)
+    }
+
+    /// Asks again and again until a daemon answers.
+    async fn first_list(&mut self, since: Instant) -> Result<BTreeMap<String, u32>> {
+        let mut again = tokio::time::interval(Duration::from_millis(1));
+        loop {
+            if self.subject.reconnect().await.is_ok()
+                && let Ok(found) = self.running().await
+            {
+                return Ok(found);
+            }
+            ensure!(
+                since.elapsed() < PATIENCE,
+                "no daemon answered for {PATIENCE:?}"
+            );
+            again.tick().await;
+        }
+    }
+
+    /// Programs that print and end a little later, when the daemon is dead.
+    async fn start_ending(&self, turn: usize) -> Result<Vec<runtime::ObjectRef>> {
+        let mut refs = Vec::new();
+        for number in 0..ENDING {
+            let path = format!("{}/ending-{turn}", member(number));
+            let script = format!(
+                "usleep {}; head -c {PRINTED} /dev/zero; exit 7",
+                number * 4000
+            );
+            let words = [PROGRAM, "sh", "-c", &script];
+            self.subject
+                .run(&path, &words, runtime::WaitFor::Started)
+                .await?;
+            let node = self.subject.node();
+            let request = runtime::GetRequest {
+                r#ref: Some(named(&path)),
+            };
+            let answer = node.runtime().get(node.unary(request)).await?.into_inner();
+            let Some(Kind::Executable(status)) = answer.object else {
+                continue;
+            };
+            refs.extend(status.meta.and_then(|meta| meta.r#ref));
+        }
+        ensure!(refs.len() == ENDING, "some executables have no reference");
+        Ok(refs)
+    }
+
+    /// How many of them were not heard of as they should.
+    async fn unheard(&self, refs: &[runtime::ObjectRef]) -> Result<usize> {
+        let mut wrong = 0;
+        for one in refs {
+            let node = self.subject.node();
+            let request = runtime::WaitRequest {
+                r#ref: Some(one.clone()),
+            };
+            let answer = node.runtime().wait(node.unary(request)).await?.into_inner();
+            let Some(Kind::Executable(status)) = answer.object else {
+                continue;
+            };
+            let how = status.exit.and_then(|exit| exit.how);
+            let code = matches!(how, Some(runtime::exit::How::Code(7)));
+            if !code || self.logged(one).await? != PRINTED {
+                wrong += 1;
+            }
+        }
+        Ok(wrong)
+    }
+
+    /// Bytes in its log.
+    async fn logged(&self, one: &runtime::ObjectRef) -> Result<usize> {
+        let node = self.subject.node();
+        let request = observe::LogsRequest {
+            refs: vec![one.clone()],
+            ..Default::default()
+        };
+        let mut stream = node.observe().logs(request).await?.into_inner();
+        let mut bytes = 0;
+        while let Some(answer) = stream.message().await? {
+            if let Some(observe::logs_response::Message::Data(data)) = answer.message {
+                bytes += data.data.len();
+            }
+        }
+        Ok(bytes)
+    }
+
+    /// Row `density`: everything is ended at once.
+    async fn end_of_all(&self) -> Result<Figure> {
+        let mount = kernel::cgroup::find::mount_point()?;
+        let mut groups: Vec<PathBuf> = Vec::new();
+        for object in self.subject.list(true).await? {
+            if let Some(Kind::Cell(cell)) = object.object
+                && path(cell.meta.as_ref()).starts_with(PREFIX)
+            {
+                groups.push(mount.join(cell.cgroup.trim_start_matches('/')));
+            }
+        }
+        ensure!(
+            groups.iter().all(|group| group.is_dir()),
+            "a cell's cgroup isn't where it says"
+        );
+        let started = Instant::now();
+        let mut removals = JoinSet::new();
+        for number in 0..self.cells {
+            let node = self.subject.node().clone();
+            removals.spawn(async move {
+                let wanted = Some(named(&member(number)));
+                let request = runtime::RemoveRequest {
+                    r#ref: wanted,
+                    recursive: true,
+                    force: true,
+                };
+                node.runtime().remove(node.unary(request)).await
+            });
+        }
+        while let Some(removed) = removals.join_next().await {
+            removed?.context("Remove")?;
+        }
+        let mut again = tokio::time::interval(Duration::from_millis(1));
+        while groups.iter().any(|group| group.exists()) {
+            ensure!(
+                started.elapsed() < PATIENCE,
+                "cgroups are left after {PATIENCE:?}"
+            );
+            again.tick().await;
+        }
+        let seconds = micros(started) / 1e6;
+        let row = format!("density, {} cells ended and their cgroups gone", self.cells);
+        let goal = if self.vm {
+            Goal::AtMost(3.0)
+        } else {
+            Goal::None
+        };
+        Ok(Figure::alone(&row, "s", seconds, goal))
+    }
+}
+
+const MIB: f64 = 1_048_576.0;
+const PREFIX: &str = "bench-crowd-";
+
+fn member(number: usize) -> String {
+    format!("{PREFIX}{number}")
+}
+
+fn path(meta: Option<&runtime::Meta>) -> String {
+    meta.and_then(|meta| meta.r#ref.as_ref())
+        .map(|one| one.path.clone())
+        .unwrap_or_default()
+}

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Row `run`: an executable in a running cell until its exit status is back, against fork, exec and wait.
+
+use anyhow::Result;
+use api::runtime::v0::WaitFor;
+
+use super::Bench;
+use crate::reference::{PROGRAM, Reference};
+use crate::stats::{Figure, Goal, Samples, Turns};
+
+const BATCHES: usize = 40;
+const BATCH: usize = 25;
+const AGAINST: &str = "fork+exec+wait of the same static program";
+
+impl Bench {
+    pub(super) async fn run(&self) -> Result<Vec<Figure>> {
+        let mut reference = Reference::start()?;
+        self.subject.make_cell("bench-run").await?;
+        self.batch().await?;
+        reference.forks(BATCH)?;
+        let mut turns = Turns::default();
+        for _ in 0..BATCHES {
+            let ours = self.batch().await?;
+            turns.batches.push((ours, reference.forks(BATCH)?));
+        }
+        self.subject.remove("bench-run").await?;
+        let middle = Goal::AtMost(self.either(2.5, 5.0));
+        let tail = if self.vm {
+            Goal::None
+        } else {
+            Goal::AtMost(4.0)
+        };
+        Ok(vec![
+            turns.figure("run p50", AGAINST, 0.5, middle),
+            turns.figure("run p99", AGAINST, 0.99, tail),
+        ])
+    }
+
+    async fn batch(&self) -> Result<Samples> {
+        let mut times = Samples::default();
+        for _ in 0..BATCH {
+            let words = [PROGRAM, "true"];
+            times.add(
+                self.subject
+                    .run("bench-run/one", &words, WaitFor::Exited)
+                    .await?,
+            );
+        }
+        Ok(times)
+    }
+}

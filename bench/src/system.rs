@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the kernel says of memory and processes, from /proc.
+
+use std::fs;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+
+/// Memory that the machine could still give, in bytes.
+pub(crate) fn memory_available() -> Result<f64> {
+    kibibytes(&fs::read_to_string("/proc/meminfo")?, "MemAvailable:").context("/proc/meminfo")
+}
+
+/// The same once it stays where it is: the kernel takes namespaces apart in its own time.
+pub(crate) async fn settled_memory() -> Result<f64> {
+    let mut again = tokio::time::interval(Duration::from_millis(500));
+    again.tick().await;
+    let mut last = memory_available()?;
+    loop {
+        again.tick().await;
+        let now = memory_available()?;
+        if (now - last).abs() < 2e6 {
+            return Ok(now);
+        }
+        last = now;
+    }
+}
+
+/// The process's proportional share of memory, in bytes.
+pub(crate) fn pss(pid: u32) -> Result<f64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/smaps_rollup"))
+        .with_context(|| format!("memory of process {pid}"))?;
+    kibibytes(&text, "Pss:").with_context(|| format!("memory of process {pid}"))
+}
+
+/// CPU time of all its threads so far, in seconds.
+pub(crate) fn cpu_seconds(pid: u32) -> Result<f64> {
+    let mut nanoseconds = 0.0;
+    for task in fs::read_dir(format!("/proc/{pid}/task"))? {
+        let text = fs::read_to_string(task?.path().join("schedstat"))?;
+        let first = text
+            .split_whitespace()
+            .next()
+            .context("an empty schedstat")?;
+        nanoseconds += first.parse::<f64>()?;
+    }
+    Ok(nanoseconds / 1e9)
+}
+
+/// Its parent.
+pub(crate) fn parent(pid: u32) -> Result<u32> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = text.lines().find_map(|line| line.strip_prefix("PPid:"));
+    Ok(line.context("no PPid")?.trim().parse()?)
+}
+
+fn kibibytes(text: &str, field: &str) -> Option<f64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(field))?;
+    Some(line.trim().trim_end_matches(" kB").parse::<f64>().ok()? * 1024.0)
+}
