@@ -411,6 +411,8 @@ pub enum CellEvent {
         request: u64,
         /// In the cell-init's pid namespace.
         pid: i32,
+        /// As [`WorkloadState::started_ns`], so that the next daemon says the same.
+        started_ns: u64,
     },
     /// It was not; nothing of it is left.
     Failed {

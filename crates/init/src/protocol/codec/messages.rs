@@ -139,7 +139,7 @@ choice!(CellEvent {
     1 Welcome { version: Plain, uid: Plain, record: Bytes(MAX_RECORD), workloads: Plain },
     2 Refused { version: Plain, reason: Text(SENTENCE) },
     3 Workload(state: Plain),
-    4 Started { request: Plain, pid: Plain },
+    4 Started { request: Plain, pid: Plain, started_ns: Plain },
     5 Failed { request: Plain, failure: Plain },
     6 Done { request: Plain },
     7 Exited { uid: Plain, exit: Plain },

@@ -297,7 +297,13 @@ fn cell_event() -> impl Strategy<Value = CellEvent> {
         ),
         (any::<u16>(), text()).prop_map(|(version, reason)| CellEvent::Refused { version, reason }),
         workload().prop_map(CellEvent::Workload),
-        any::<(u64, i32)>().prop_map(|(request, pid)| CellEvent::Started { request, pid }),
+        any::<(u64, i32, u64)>().prop_map(|(request, pid, started_ns)| {
+            CellEvent::Started {
+                request,
+                pid,
+                started_ns,
+            }
+        }),
         (any::<u64>(), failure())
             .prop_map(|(request, failure)| CellEvent::Failed { request, failure }),
         any::<u64>().prop_map(|request| CellEvent::Done { request }),

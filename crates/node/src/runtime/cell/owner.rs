@@ -267,8 +267,12 @@ impl Owner {
 
     fn said(&mut self, received: Received<CellEvent>) {
         match received.event {
-            CellEvent::Started { request, .. } => match self.answered(request) {
-                Some(Call::Start(uid)) => self.started(uid, received.fds),
+            CellEvent::Started {
+                request,
+                started_ns,
+                ..
+            } => match self.answered(request) {
+                Some(Call::Start(uid)) => self.started(uid, started_ns, received.fds),
                 _ => self.misspoke("it started what nobody asked for"),
             },
             CellEvent::Failed { request, failure } => match self.answered(request) {

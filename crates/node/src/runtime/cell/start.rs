@@ -10,6 +10,7 @@ use model::error::{Error, Reason};
 use model::lifecycle::Event as Life;
 use model::name::Uid;
 use model::status::Object;
+use model::time::Timestamp;
 
 use super::executable::Executable;
 use super::owner::{Call, Owner};
@@ -115,7 +116,7 @@ impl Owner {
     }
 
     /// The program was executed.
-    pub(super) fn started(&mut self, uid: Uid, given: Vec<OwnedFd>) {
+    pub(super) fn started(&mut self, uid: Uid, started_ns: u64, given: Vec<OwnedFd>) {
         let Some(starting) = self.starting.remove(&uid) else {
             return self.misspoke("it started what nobody asked for");
         };
@@ -133,7 +134,7 @@ impl Owner {
             reply,
         } = starting;
         executable.status.pid = u32::try_from(pid).ok().filter(|pid| *pid > 0);
-        executable.status.started = Some(crate::runtime::now());
+        executable.status.started = Some(Timestamp(started_ns));
         if let Err(error) = executable.step(Life::Started) {
             tracing::error!(%error, "a start out of turn");
         }
