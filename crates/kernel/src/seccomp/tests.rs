@@ -234,6 +234,10 @@ fn a_search_takes_few_steps() {
     );
     let steps = |number| run(&filter, Arch::NATIVE.audit(), number, [0; 6]).1;
     let most = Arch::NATIVE.numbers().into_iter().map(steps).max().unwrap();
+    println!(
+        "{} instructions, at most {most} steps",
+        filter.instructions().len()
+    );
     assert!(most < 30, "{most}");
 }
 

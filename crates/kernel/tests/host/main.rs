@@ -16,6 +16,7 @@ mod cgroups;
 mod clones;
 mod devices;
 mod filters;
+mod limits;
 mod mounts;
 mod privileges;
 
@@ -23,6 +24,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use kernel::clone::{Cloned, Options, clone};
 use kernel::wait::{Exit, ExitStatus, Reap, Target, wait};
+
+/// The exit code of a story that this machine can't tell; it has printed why.
+const IGNORED: i32 = 77;
 
 type Story = (&'static str, fn());
 
@@ -64,6 +68,7 @@ fn main() {
         privileges::STORIES,
         devices::STORIES,
         filters::STORIES,
+        limits::STORIES,
     ];
     let mut failed = 0;
     for (name, story) in groups
@@ -72,12 +77,13 @@ fn main() {
         .filter(|(name, _)| wanted(name))
     {
         let exit = in_clone(Options::default(), story);
-        let well = exit.status == ExitStatus::Code(0);
-        println!(
-            "host story {name} ... {}",
-            if well { "ok" } else { "FAILED" }
-        );
-        failed += i32::from(!well);
+        let outcome = match exit.status {
+            ExitStatus::Code(0) => "ok",
+            ExitStatus::Code(code) if i32::from(code) == IGNORED => "ignored",
+            _ => "FAILED",
+        };
+        println!("host story {name} ... {outcome}");
+        failed += i32::from(outcome == "FAILED");
     }
     std::process::exit(failed.min(1));
 }
