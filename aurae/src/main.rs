@@ -1,3 +1,44 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The `aurae` binary.
-fn main() {}
+//! The `aurae` binary: the node's command line. It parses, connects, asks and prints; what the node does, and whether
+//! it may, is the node's to know.
+
+mod args;
+mod attach;
+mod cmd;
+mod failure;
+mod output;
+mod quantity;
+mod session;
+mod spec;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+
+use crate::args::Args;
+use crate::failure::Failure;
+use crate::output::Style;
+
+fn main() -> ExitCode {
+    let args = Args::parse();
+    let style = Style::of(&std::io::stderr(), args.global.color);
+    let status = match run(args) {
+        Ok(status) => status,
+        Err(failure) => {
+            failure.report(style);
+            failure.status
+        }
+    };
+    // Not by returning: a thread may sit in a read of standard input for ever.
+    std::process::exit(status.into())
+}
+
+fn run(args: Args) -> Result<u8, Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|problem| Failure::new(format!("can't start: {problem}")))?;
+    let done = runtime.block_on(cmd::dispatch(args));
+    runtime.shutdown_background();
+    done
+}

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The command line's shape: options for every command, and the commands, each defined where it is done.
+
+use std::time::Duration;
+
+use clap::{Parser, Subcommand};
+
+use crate::cmd;
+use crate::output::ColorChoice;
+use crate::quantity::parse_duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  aurae run -- /bin/echo hello                  run a program in a cell of its own
+  aurae cell run web --memory 64M               make a cell
+  aurae run --cell web --name nginx -d -- nginx -g 'daemon off;'
+  aurae ps                                      what runs, as a tree
+  aurae logs -f web/nginx                       what it prints
+  aurae exec -it web -- sh                      look around inside
+  aurae rm -rf web                              end it all
+
+Exit status: 0; 1 failed or refused; 2 wrong usage; 130 interrupted. An attached run gives the
+workload's own, 125 where Aurae failed, 126 not executable, 127 not found, 128+N for signal N.";
+
+/// Runs and watches workloads on an Aurae node
+#[derive(Debug, Parser)]
+#[command(name = "aurae", version, after_help = EXAMPLES, subcommand_required = true)]
+#[command(
+    arg_required_else_help = true,
+    disable_help_subcommand = true,
+    max_term_width = 100
+)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    pub(crate) global: Global,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// Options of every command.
+#[derive(Clone, Debug, clap::Args)]
+#[command(next_help_heading = "Options of every command")]
+pub(crate) struct Global {
+    /// A context's name, or an address: unix:///PATH or https://HOST:PORT
+    #[arg(
+        long,
+        global = true,
+        env = "AURAE_NODE",
+        value_name = "CONTEXT|ADDRESS"
+    )]
+    pub(crate) node: Option<String>,
+    /// Whose objects, instead of your own tenant's
+    #[arg(long, global = true, value_name = "TENANT")]
+    pub(crate) tenant: Option<String>,
+    /// How long a call may take
+    #[arg(long, global = true, value_name = "DURATION", value_parser = parse_duration)]
+    pub(crate) timeout: Option<Duration>,
+    /// When to use colour
+    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
+    pub(crate) color: ColorChoice,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run a program, in a cell of its own or in an existing one
+    Run(Box<cmd::run::RunArgs>),
+    /// Run another program in a cell that is there
+    Exec(Box<cmd::exec::ExecArgs>),
+    /// Connect to the streams of a running executable
+    Attach(cmd::attach::AttachArgs),
+    /// Show cells and executables as a tree
+    Ps(cmd::ps::PsArgs),
+    /// Show what executables have printed
+    Logs(cmd::logs::LogsArgs),
+    /// End executables or cells: their stop signal, their grace, then SIGKILL
+    Stop(cmd::stop::StopArgs),
+    /// Send a signal to executables
+    Kill(cmd::kill::KillArgs),
+    /// Wait until executables or cells have ended
+    Wait(cmd::wait::WaitArgs),
+    /// Remove the records of what has ended, with their logs
+    Rm(cmd::rm::RmArgs),
+    /// Show everything that the node knows of an object
+    Inspect(cmd::inspect::InspectArgs),
+    /// Show what cells and executables use, live
+    Top(cmd::top::TopArgs),
+    /// Make, change and remove cells
+    Cell(cmd::cell::CellArgs),
+    /// Certificates, users, permissions and the audit
+    Identity(cmd::identity::IdentityArgs),
+    /// The node itself
+    Node(cmd::node::NodeArgs),
+    /// Contexts: which nodes there are, and as whom to speak to them
+    Config(cmd::config::ConfigArgs),
+    /// Print a completion script for a shell
+    Completion(cmd::completion::CompletionArgs),
+    /// Write the manual pages into a folder
+    Man(cmd::man::ManArgs),
+    /// Show the versions of this client and of the node
+    Version(cmd::version::VersionArgs),
+}

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Being attached: our standard streams are a workload's until it ends or we leave. Should the node's daemon go away
+//! meanwhile, the workload runs on, and we go on where we were when the daemon is back.
+//!
+//! ```text
+//! connect ──> talking ──exit──> Exited
+//!    ^           ├──detach keys, third Ctrl-C──> Left
+//!    └──lost─────┤
+//!     (30 s)     └──refused──> Err
+//! ```
+
+mod keys;
+mod signals;
+mod streams;
+mod terminal;
+
+use std::time::{Duration, Instant};
+
+use api::runtime::v0::{
+    AttachEof, AttachRequest, AttachResponse, AttachStart, Exit, ObjectRef, SignalRequest, Stream,
+    attach_request, attach_response,
+};
+use client::Node;
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::Streaming;
+
+pub(crate) use keys::{DetachKeys, parse_keys};
+use keys::{Scanned, Scanner};
+use signals::{Signals, Told};
+use streams::{Input, Output, Piece};
+use terminal::RawMode;
+pub(crate) use terminal::size as terminal_size;
+
+use crate::failure::Failure;
+use crate::output::note;
+use crate::session::Session;
+
+/// How long a node may be away before we give up.
+const PATIENCE: Duration = Duration::from_secs(30);
+const FIRST_PAUSE: Duration = Duration::from_millis(20);
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// Pieces of input on their way to the node.
+const QUEUE: usize = 4;
+
+/// How to be attached.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    /// Hand our standard input over.
+    pub(crate) stdin: bool,
+    /// The workload has a terminal.
+    pub(crate) terminal: bool,
+    /// Hand signals over.
+    pub(crate) forward_signals: bool,
+    pub(crate) keys: DetachKeys,
+    /// Leave out what was printed before.
+    pub(crate) only_new: bool,
+}
+
+/// How it ended.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Outcome {
+    /// The workload ended.
+    Exited(Exit),
+    /// We left it running, with this status of our own.
+    Left(u8),
+}
+
+/// Attaches to the run with that uid until it ends or we leave.
+pub(crate) async fn attach(
+    session: &Session,
+    reference: ObjectRef,
+    options: Options,
+) -> Result<Outcome, Failure> {
+    let _raw = match options.terminal && options.stdin {
+        true => Some(RawMode::enter()?),
+        false => None,
+    };
+    let output = Output::start();
+    let mut attachment = Attachment {
+        node: session.node.clone(),
+        session,
+        reference,
+        signals: Signals::listen(options.forward_signals)?,
+        input: options.stdin.then(streams::read_stdin),
+        scanner: Scanner::new(options.keys.clone()),
+        options,
+        output: output.sender().clone(),
+        offset: None,
+        unsent: None,
+        unwritten: None,
+        away_since: None,
+    };
+    let outcome = attachment.run().await;
+    drop(attachment);
+    output.finish().await?;
+    outcome
+}
+
+struct Attachment<'a> {
+    session: &'a Session,
+    node: Node,
+    reference: ObjectRef,
+    options: Options,
+    signals: Signals,
+    /// `None` after its end.
+    input: Option<mpsc::Receiver<Input>>,
+    scanner: Scanner,
+    output: mpsc::Sender<Piece>,
+    /// Where the next output begins; `None` before the first.
+    offset: Option<u64>,
+    /// Waits for room on the way to the node.
+    unsent: Option<attach_request::Message>,
+    /// Waits for room on the way out; nothing more is received meanwhile.
+    unwritten: Option<Piece>,
+    /// Since when the node has not said anything.
+    away_since: Option<Instant>,
+}
+
+/// Why talking stopped.
+enum Stopped {
+    Done(Outcome),
+    /// The connection broke.
+    Lost(client::Error),
+    Refused(Failure),
+}
+
+impl From<client::Error> for Stopped {
+    fn from(problem: client::Error) -> Self {
+        if problem.is_transient() {
+            Self::Lost(problem)
+        } else {
+            Self::Refused(problem.into())
+        }
+    }
+}
+
+impl Attachment<'_> {
+    async fn run(&mut self) -> Result<Outcome, Failure> {
+        loop {
+            let (sender, mut answers) = match self.begin().await {
+                Ok(channels) => channels,
+                Err(Stopped::Lost(problem)) => {
+                    self.reconnect(problem).await?;
+                    continue;
+                }
+                Err(Stopped::Refused(failure)) => return Err(failure),
+                Err(Stopped::Done(outcome)) => return Ok(outcome),
+            };
+            match self.talk(&sender, &mut answers).await {
+                Stopped::Done(outcome) => return Ok(outcome),
+                Stopped::Refused(failure) => return Err(failure),
+                Stopped::Lost(problem) => self.reconnect(problem).await?,
+            }
+        }
+    }
+
+    async fn begin(
+        &self,
+    ) -> Result<(mpsc::Sender<AttachRequest>, Streaming<AttachResponse>), Stopped> {
+        let (sender, receiver) = mpsc::channel(QUEUE);
+        let start = attach_request::Message::Start(AttachStart {
+            r#ref: Some(self.reference.clone()),
+            stdin: self.options.stdin && self.input.is_some(),
+            from_offset: self.offset,
+            only_new: self.options.only_new && self.offset.is_none(),
+        });
+        // There is room: the channel is new.
+        let _ = sender.try_send(wrap(start));
+        if let Some(size) = self.size() {
+            let _ = sender.try_send(wrap(attach_request::Message::Resize(size)));
+        }
+        let answers = self
+            .node
+            .runtime()
+            .attach(ReceiverStream::new(receiver))
+            .await
+            .map_err(client::Error::from)?;
+        Ok((sender, answers.into_inner()))
+    }
+
+    fn size(&self) -> Option<api::runtime::v0::Terminal> {
+        self.options.terminal.then(terminal::size).flatten()
+    }
+
+    async fn talk(
+        &mut self,
+        sender: &mpsc::Sender<AttachRequest>,
+        answers: &mut Streaming<AttachResponse>,
+    ) -> Stopped {
+        loop {
+            let step = tokio::select! {
+                answer = answers.message(), if self.unwritten.is_none() => self.on_answer(answer),
+                permit = self.output.clone().reserve_owned(), if self.unwritten.is_some() => {
+                    self.on_room_out(permit)
+                }
+                input = next_input(&mut self.input), if self.unsent.is_none() => self.on_input(input),
+                permit = sender.reserve(), if self.unsent.is_some() => {
+                    if let (Ok(permit), Some(message)) = (permit, self.unsent.take()) {
+                        permit.send(wrap(message));
+                    }
+                    None
+                }
+                told = self.signals.next() => self.on_signal(told),
+            };
+            if let Some(stopped) = step {
+                return stopped;
+            }
+        }
+    }
+
+    fn on_answer(
+        &mut self,
+        answer: Result<Option<AttachResponse>, tonic::Status>,
+    ) -> Option<Stopped> {
+        let message = match answer {
+            Ok(Some(answer)) => {
+                self.away_since = None;
+                answer.message?
+            }
+            Ok(None) => {
+                let gone = tonic::Status::from_error(Box::new(std::io::Error::other(
+                    "the stream ended early",
+                )));
+                return Some(client::Error::from(gone).into());
+            }
+            Err(status) => return Some(client::Error::from(status).into()),
+        };
+        match message {
+            attach_response::Message::Output(output) => {
+                let stream = output.stream();
+                self.offset = Some(output.offset + output.data.len() as u64);
+                self.unwritten = Some((stream, output.data));
+                None
+            }
+            attach_response::Message::Gap(gap) => {
+                self.offset = self.offset.map(|offset| offset + gap.bytes);
+                let text = format!(
+                    "[aurae: {} bytes are missing here: {}]\n",
+                    gap.bytes, gap.reason
+                );
+                self.unwritten = Some((Stream::Stderr, text.into_bytes()));
+                None
+            }
+            attach_response::Message::Exit(exit) => Some(Stopped::Done(Outcome::Exited(exit))),
+        }
+    }
+
+    fn on_room_out(
+        &mut self,
+        permit: Result<mpsc::OwnedPermit<Piece>, mpsc::error::SendError<()>>,
+    ) -> Option<Stopped> {
+        let piece = self.unwritten.take()?;
+        match permit {
+            Ok(permit) => {
+                permit.send(piece);
+                None
+            }
+            // Whoever read our output has gone; `finish` will say so.
+            Err(_) => Some(Stopped::Done(Outcome::Left(0))),
+        }
+    }
+
+    fn on_input(&mut self, input: Option<Input>) -> Option<Stopped> {
+        let bytes = match input {
+            Some(Input::Bytes(bytes)) => bytes,
+            Some(Input::Eof) | None => {
+                self.input = None;
+                self.unsent = Some(attach_request::Message::Eof(AttachEof {}));
+                return None;
+            }
+        };
+        if !self.options.terminal {
+            self.unsent = Some(attach_request::Message::Stdin(bytes));
+            return None;
+        }
+        match self.scanner.scan(&bytes) {
+            Scanned::Pass(bytes) if bytes.is_empty() => None,
+            Scanned::Pass(bytes) => {
+                self.unsent = Some(attach_request::Message::Stdin(bytes));
+                None
+            }
+            Scanned::Detach(_) => Some(Stopped::Done(Outcome::Left(0))),
+        }
+    }
+
+    fn on_signal(&mut self, told: Told) -> Option<Stopped> {
+        match told {
+            Told::Resize => {
+                // Another one will come when this one finds no room.
+                if self.unsent.is_none() {
+                    self.unsent = self.size().map(attach_request::Message::Resize);
+                }
+                None
+            }
+            Told::Forward(name) => {
+                tokio::spawn(forward(self.node.clone(), self.reference.clone(), name));
+                None
+            }
+            Told::Leave(status) => Some(Stopped::Done(Outcome::Left(status))),
+        }
+    }
+
+    /// Tries until the node answers again, or patience ends.
+    async fn reconnect(&mut self, mut problem: client::Error) -> Result<(), Failure> {
+        let deadline = *self.away_since.get_or_insert_with(Instant::now) + PATIENCE;
+        let mut pause = FIRST_PAUSE;
+        while problem.is_transient() && Instant::now() < deadline {
+            tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                told = self.signals.next() => if let Told::Leave(status) = told {
+                    return Err(Failure::new("interrupted while the node was away").with_status(status));
+                },
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+            match self.session.reopen().await {
+                Ok(node) => {
+                    self.node = node;
+                    return Ok(());
+                }
+                Err(again) => problem = again,
+            }
+        }
+        Err(problem.into())
+    }
+}
+
+fn wrap(message: attach_request::Message) -> AttachRequest {
+    AttachRequest {
+        message: Some(message),
+    }
+}
+
+/// The next piece of input; never, where there is none to come.
+async fn next_input(input: &mut Option<mpsc::Receiver<Input>>) -> Option<Input> {
+    match input {
+        Some(input) => input.recv().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Sends a signal. That the workload has ended meanwhile is no failure: its exit is on its way to us.
+async fn forward(node: Node, reference: ObjectRef, name: &'static str) {
+    let request = SignalRequest {
+        r#ref: Some(reference),
+        signal: name.to_owned(),
+        all_processes: false,
+    };
+    if let Err(status) = node.runtime().signal(node.unary(request)).await {
+        let over = [tonic::Code::NotFound, tonic::Code::FailedPrecondition];
+        if !over.contains(&status.code()) {
+            note(&format!(
+                "aurae: SIG{name} was not delivered: {}",
+                status.message()
+            ));
+        }
+    }
+}

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Our own terminal while a workload's is shown in it: raw, and put back afterwards whatever happens.
+
+use std::io::{Stdin, stdin};
+
+use api::runtime::v0::Terminal;
+use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+
+use crate::failure::Failure;
+
+/// The terminal's size; `None` where there is no terminal.
+pub(crate) fn size() -> Option<Terminal> {
+    let size = tcgetwinsize(std::io::stdout())
+        .or_else(|_| tcgetwinsize(stdin()))
+        .ok()?;
+    Some(Terminal {
+        rows: size.ws_row.into(),
+        columns: size.ws_col.into(),
+    })
+}
+
+/// Raw while it lives: every key goes to the workload, Ctrl-C too.
+pub(crate) struct RawMode {
+    stdin: Stdin,
+    before: Termios,
+}
+
+impl RawMode {
+    /// Makes standard input raw.
+    pub(crate) fn enter() -> Result<Self, Failure> {
+        let fail =
+            |problem: rustix::io::Errno| Failure::new(format!("can't set the terminal: {problem}"));
+        let stdin = stdin();
+        let before = tcgetattr(&stdin).map_err(fail)?;
+        let mut raw = before.clone();
+        raw.make_raw();
+        tcsetattr(&stdin, OptionalActions::Now, &raw).map_err(fail)?;
+        Ok(Self { stdin, before })
+    }
+}
+
+impl Drop for RawMode {
+    fn drop(&mut self) {
+        // Where the terminal is gone, there is nothing to put back.
+        let _ = tcsetattr(&self.stdin, OptionalActions::Now, &self.before);
+    }
+}

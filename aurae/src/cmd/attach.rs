@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `aurae attach`: the streams of an executable that runs, or what one that has ended has printed.
+
+use api::runtime::v0::object;
+
+use super::run::{exit_status, say_that_it_runs_on};
+use crate::attach::{self, DetachKeys, Options, Outcome, parse_keys};
+use crate::failure::{AURAE_FAILED, Failure};
+use crate::output::reference;
+use crate::session::Session;
+
+const EXAMPLES: &str = "\
+Examples:
+  aurae attach web/shell
+  aurae attach --only-new --no-signals web/nginx";
+
+/// `aurae attach`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct AttachArgs {
+    /// Do not hand standard input over, even where the executable takes it
+    #[arg(long)]
+    no_stdin: bool,
+    /// Keep signals to yourself: Ctrl-C ends the attachment
+    #[arg(long)]
+    no_signals: bool,
+    /// Leave out what was printed before
+    #[arg(long)]
+    only_new: bool,
+    /// The keys that leave a terminal session
+    #[arg(long, value_name = "KEYS", default_value = "ctrl-p,ctrl-q", value_parser = parse_keys)]
+    detach_keys: DetachKeys,
+    /// The executable
+    #[arg(value_name = "NAME")]
+    name: String,
+}
+
+/// Attaches; the workload's own status when it ends.
+pub(crate) async fn run(session: &Session, args: &AttachArgs) -> Result<u8, Failure> {
+    let found = session.find_executable(&args.name).await;
+    let found = found.map_err(|failure| failure.with_status(AURAE_FAILED))?;
+    let reference = reference(&found);
+    let spec = match found.object {
+        Some(object::Object::Executable(status)) if status.exit.is_none() => status.spec,
+        _ => None,
+    };
+    let spec = spec.unwrap_or_default();
+    let terminal = spec.terminal.is_some();
+    let options = Options {
+        stdin: spec.stdin && !args.no_stdin,
+        terminal,
+        forward_signals: !args.no_signals && !terminal,
+        keys: args.detach_keys.clone(),
+        only_new: args.only_new,
+    };
+    let path = reference.path.clone();
+    let outcome = attach::attach(session, reference, options).await;
+    match outcome.map_err(|failure| failure.with_status(AURAE_FAILED))? {
+        Outcome::Exited(exit) => Ok(exit_status(&path, &exit)),
+        Outcome::Left(status) => {
+            say_that_it_runs_on(&path);
+            Ok(status)
+        }
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `aurae exec`: another program in a cell that is there. It is an executable like any other; its record goes when
+//! it has ended, unless it is to be kept.
+
+use api::runtime::v0::{Executable, RunExecutableRequest, WaitFor};
+
+use super::run::{AttachmentFlags, invent_name, launch, merge_resources};
+use crate::failure::Failure;
+use crate::output::OutputArgs;
+use crate::session::Session;
+use crate::spec::{ExecutableFlags, LabelFlags, ResourceFlags};
+
+const EXAMPLES: &str = "\
+Examples:
+  aurae exec -it web -- sh
+  aurae exec web -- curl -s http://localhost/
+  aurae exec -u www-data -w /srv web -- ls -l
+  aurae exec --keep --name backup -d web/db -- pg_dump app";
+
+/// `aurae exec`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ExecArgs {
+    #[command(flatten)]
+    attachment: AttachmentFlags,
+    /// Keep the record and the logs when it has ended
+    #[arg(long, conflicts_with = "rm")]
+    keep: bool,
+    /// The executable's name; made from the program's, unless given
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    #[command(flatten)]
+    labels: LabelFlags,
+    #[command(flatten)]
+    process: ExecutableFlags,
+    #[command(flatten)]
+    resources: ResourceFlags,
+    #[command(flatten)]
+    output: OutputArgs,
+    /// The cell
+    #[arg(value_name = "CELL")]
+    cell: String,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// Runs it; the program's own status when attached.
+pub(crate) async fn run(session: &Session, args: &ExecArgs) -> Result<u8, Failure> {
+    let flags = AttachmentFlags {
+        rm: !args.keep,
+        ..args.attachment.clone()
+    };
+    flags.check()?;
+    let name = match &args.name {
+        Some(name) => name.clone(),
+        None => invent_name(&args.command),
+    };
+    let mut spec = args.process.build(&args.command)?;
+    merge_resources(&mut spec, &args.resources);
+    flags.fill(&mut spec);
+    let request = RunExecutableRequest {
+        executable: Some(Executable {
+            r#ref: Some(session.reference(&format!("{}/{name}", args.cell))),
+            labels: args.labels.build(),
+            spec: Some(spec),
+        }),
+        wait_for: WaitFor::Started.into(),
+        ..Default::default()
+    };
+    launch(session, request, &flags, args.output.output).await
+}

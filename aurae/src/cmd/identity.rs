@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `aurae identity`: certificates, users, permissions, the audit.
+
+mod audit;
+mod credentials;
+mod grants;
+mod users;
+
+use api::identity::v0::WhoAmIRequest;
+use clap::Subcommand;
+
+use crate::failure::Failure;
+use crate::output::{OutputArgs, Table, print, print_message};
+use crate::quantity::format_instant;
+use crate::session::Session;
+
+/// `aurae identity`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(arg_required_else_help = true)]
+pub(crate) struct IdentityArgs {
+    #[command(subcommand)]
+    command: IdentityCommand,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum IdentityCommand {
+    /// Show who you are to the node
+    #[command(
+        name = "whoami",
+        after_help = "Examples:\n  aurae identity whoami\n  aurae identity whoami -o json"
+    )]
+    WhoAmI(OutputArgs),
+    /// Make, list and disable users
+    User(users::UserArgs),
+    /// Make a key and have it certified for a user
+    Issue(credentials::IssueArgs),
+    /// Make a key and a signing request for somebody else to have certified
+    Csr(credentials::CsrArgs),
+    /// Get a new certificate for yourself
+    Renew(credentials::RenewArgs),
+    /// Refuse one certificate from now on
+    Revoke(credentials::RevokeArgs),
+    /// Let a user do an action, or all of a subsystem
+    Allow(grants::GrantArgs),
+    /// Forbid it; wins over every permission
+    Deny(grants::GrantArgs),
+    /// Take a grant back
+    Withdraw(grants::WithdrawArgs),
+    /// Say whether a call would be allowed, and why
+    Explain(grants::ExplainArgs),
+    /// Show every decision, and check that none was removed
+    Audit(audit::AuditArgs),
+}
+
+impl IdentityArgs {
+    /// Whether it needs no node.
+    pub(crate) fn is_offline(&self) -> bool {
+        matches!(self.command, IdentityCommand::Csr(_))
+    }
+}
+
+/// Does what needs no node.
+pub(crate) fn run_offline(args: &IdentityArgs) -> Result<u8, Failure> {
+    match &args.command {
+        IdentityCommand::Csr(args) => credentials::csr(args),
+        _ => Ok(0),
+    }
+}
+
+/// Does what was asked for.
+pub(crate) async fn run(session: &Session, args: &IdentityArgs) -> Result<u8, Failure> {
+    match &args.command {
+        IdentityCommand::WhoAmI(args) => whoami(session, *args).await?,
+        IdentityCommand::User(args) => users::run(session, args).await?,
+        IdentityCommand::Issue(args) => credentials::issue(session, args).await?,
+        IdentityCommand::Csr(args) => return credentials::csr(args),
+        IdentityCommand::Renew(args) => credentials::renew(session, args).await?,
+        IdentityCommand::Revoke(args) => credentials::revoke(session, args).await?,
+        IdentityCommand::Allow(args) => grants::allow(session, args).await?,
+        IdentityCommand::Deny(args) => grants::deny(session, args).await?,
+        IdentityCommand::Withdraw(args) => grants::withdraw(session, args).await?,
+        IdentityCommand::Explain(args) => return grants::explain(session, args).await,
+        IdentityCommand::Audit(args) => return audit::run(session, args).await,
+    }
+    Ok(0)
+}
+
+async fn whoami(session: &Session, args: OutputArgs) -> Result<(), Failure> {
+    let request = session.node.unary(WhoAmIRequest {});
+    let answer = session
+        .node
+        .identity()
+        .who_am_i(request)
+        .await?
+        .into_inner();
+    if args.output.is_machine() {
+        return print_message(args.output, &answer);
+    }
+    let mut table = Table::new(&["WHOAMI", ""]);
+    for (name, value) in [
+        ("spiffe id", answer.spiffe_id),
+        ("tenant", answer.tenant),
+        ("user", answer.user),
+        (
+            "administrator",
+            if answer.administrator { "yes" } else { "no" }.to_owned(),
+        ),
+        ("certificate", answer.serial),
+        ("expires", format_instant(answer.expires.as_ref())),
+        ("node", answer.node),
+        ("trust domain", answer.trust_domain),
+    ] {
+        table.push(vec![name.into(), value.into()]);
+    }
+    print(&table.render(session.style))
+}

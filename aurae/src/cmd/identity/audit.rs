@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `aurae identity audit`: the record of decisions, and whether it is whole.
+
+use api::identity::v0::{AuditEntry, AuditRequest, AuditVerdict, audit_response};
+use prost_types::Timestamp;
+use tonic::Request;
+
+use crate::failure::{FAILED, Failure};
+use crate::output::{Color, Format, OutputArgs, Style, note, print_line, printable, to_value};
+use crate::quantity::{format_instant, parse_instant};
+use crate::session::Session;
+
+const EXAMPLES: &str = "\
+Examples:
+  aurae identity audit --since 1h
+  aurae identity audit --denied --actor spiffe://home.example/tenant/blue/user/bob
+  aurae identity audit --verify            1 is the exit status when lines were changed or removed
+  aurae identity audit -f -o json | jq -c .";
+
+/// `aurae identity audit`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct AuditArgs {
+    /// Only since: 10m, 2026-01-31T12:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = parse_instant)]
+    since: Option<Timestamp>,
+    /// Only until
+    #[arg(long, value_name = "TIME", value_parser = parse_instant)]
+    until: Option<Timestamp>,
+    /// Only of this caller, by SPIFFE ID
+    #[arg(long, value_name = "SPIFFE-ID")]
+    actor: Option<String>,
+    /// Only this action, or a subsystem's
+    #[arg(long, value_name = "ACTION")]
+    action: Option<String>,
+    /// Only denials
+    #[arg(long)]
+    denied: bool,
+    /// Go on with what comes
+    #[arg(short, long)]
+    follow: bool,
+    /// Check the chain of hashes and the head that init holds
+    #[arg(long)]
+    verify: bool,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Prints entries, and the verdict where it was asked for.
+pub(super) async fn run(session: &Session, args: &AuditArgs) -> Result<u8, Failure> {
+    let request = AuditRequest {
+        since: args.since,
+        until: args.until,
+        actor: args.actor.clone().unwrap_or_default(),
+        action: args.action.clone().unwrap_or_default(),
+        denied_only: args.denied,
+        follow: args.follow,
+        verify: args.verify,
+    };
+    let mut answers = session
+        .node
+        .identity()
+        .audit(Request::new(request))
+        .await?
+        .into_inner();
+    let mut status = 0;
+    while let Some(answer) = answers.message().await? {
+        match answer.message {
+            Some(audit_response::Message::Entry(entry)) => {
+                show_entry(session.style, args.output.output, &entry)?;
+            }
+            Some(audit_response::Message::Verdict(verdict)) => {
+                show_verdict(args.output.output, &verdict)?;
+                status = if verdict.intact { 0 } else { FAILED };
+            }
+            None => {}
+        }
+    }
+    Ok(status)
+}
+
+/// For programs a line of JSON each, since there may be no end.
+fn show_entry(style: Style, format: Format, entry: &AuditEntry) -> Result<(), Failure> {
+    if format.is_machine() {
+        return print_line(&to_value(entry)?.to_string());
+    }
+    let (word, color) = match entry.allowed {
+        true => ("allowed", Color::Green),
+        false => ("denied ", Color::Red),
+    };
+    let times = match entry.count {
+        0 | 1 => String::new(),
+        count => format!(" ({count} times)"),
+    };
+    let object = match (entry.tenant.as_str(), entry.path.as_str()) {
+        ("", "") => String::new(),
+        (tenant, "") => format!(" {tenant}"),
+        (tenant, path) => format!(" {tenant}:{path}"),
+    };
+    let line = format!(
+        "{} {}{object}{times} by {}",
+        entry.action,
+        entry.policies.join(","),
+        entry.actor
+    );
+    let time = format_instant(entry.time.as_ref());
+    print_line(&format!(
+        "{} {time} {} {}",
+        entry.sequence,
+        style.paint(color, word),
+        printable(line.trim_start())
+    ))
+}
+
+fn show_verdict(format: Format, verdict: &AuditVerdict) -> Result<(), Failure> {
+    if format.is_machine() {
+        return print_line(&to_value(verdict)?.to_string());
+    }
+    match verdict.intact {
+        true => print_line(&format!("the audit is intact: {} entries", verdict.entries)),
+        false => {
+            note(&format!(
+                "the audit is broken: {}",
+                printable(&verdict.problem)
+            ));
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `aurae man`: the manual pages, one for each command, made from the same text as `--help`.
+
+use std::fs;
+use std::path::PathBuf;
+
+use clap::CommandFactory;
+
+use crate::args::Args;
+use crate::failure::Failure;
+use crate::output::print_line;
+
+const EXAMPLES: &str = "\
+Examples:
+  aurae man /usr/local/share/man/man1";
+
+/// `aurae man`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct ManArgs {
+    /// The folder to write into; it must be there
+    #[arg(value_name = "DIR")]
+    folder: PathBuf,
+}
+
+/// Writes the pages.
+pub(crate) fn run(args: &ManArgs) -> Result<u8, Failure> {
+    if !args.folder.is_dir() {
+        return Err(
+            Failure::new(format!("{} is not a folder", args.folder.display()))
+                .with_hint("make it first, with mkdir -p"),
+        );
+    }
+    let mut command = Args::command();
+    command.build();
+    let count = write(&args.folder, command)?;
+    print_line(&format!(
+        "wrote {count} pages into {}",
+        args.folder.display()
+    ))?;
+    Ok(0)
+}
+
+fn write(folder: &std::path::Path, command: clap::Command) -> Result<usize, Failure> {
+    let name = command
+        .get_display_name()
+        .unwrap_or(command.get_name())
+        .to_owned();
+    let file = folder.join(format!("{name}.1"));
+    let fail = |problem: std::io::Error| {
+        Failure::new(format!("can't write {}: {problem}", file.display()))
+    };
+    let mut page = Vec::new();
+    clap_mangen::Man::new(command.clone())
+        .render(&mut page)
+        .map_err(fail)?;
+    fs::write(&file, page).map_err(fail)?;
+    let mut count = 1;
+    for subcommand in command
+        .get_subcommands()
+        .filter(|command| !command.is_hide_set())
+    {
+        count += write(folder, subcommand.clone())?;
+    }
+    Ok(count)
+}

@@ -1,0 +1,349 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `aurae run`: a program in a cell of its own, or in an existing one; attached unless told otherwise.
+
+use std::io::IsTerminal;
+
+use api::runtime::v0::{
+    CellSpec, ErrorReason, Executable, ExecutableSpec, ExecutableStatus, Exit, Object, ObjectRef,
+    RemoveRequest, RunExecutableRequest, WaitFor, exit, object,
+};
+
+use crate::attach::{self, DetachKeys, Options, Outcome, parse_keys};
+use crate::failure::{AURAE_FAILED, Failure, NOT_EXECUTABLE, PROGRAM_NOT_FOUND};
+use crate::output::{Format, OutputArgs, note, print_line, print_message};
+use crate::session::{Session, is_not_found};
+use crate::spec::{CellFlags, ExecutableFlags, LabelFlags, ResourceFlags};
+
+const EXAMPLES: &str = "\
+Examples:
+  aurae run -- /bin/echo hello
+  aurae run -it --rm -- bash
+  aurae run -d --name web --memory 64M --read /srv/www -- nginx -g 'daemon off;'
+  aurae run --cell web --name probe --rm -- curl -s http://localhost/
+  aurae run --share net --user www-data -e LANG=C -w /tmp -- ./server
+
+Without --cell, a cell NAME is made for the executable NAME/NAME and goes with it; --memory and the
+like are then the cell's. With --cell, they are the executable's, within its cell's.
+
+Attached, Ctrl-C and other signals go to the program; a third one leaves it running. With a terminal
+(-t), every key goes to the program; ctrl-p ctrl-q leaves it running.";
+
+/// `aurae run`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct RunArgs {
+    /// Run in this cell instead of one of its own
+    #[arg(long, value_name = "CELL")]
+    cell: Option<String>,
+    /// The executable's name; made from the program's, unless given
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    #[command(flatten)]
+    attachment: AttachmentFlags,
+    /// So that a retry is known as one
+    #[arg(long, value_name = "ID")]
+    request_id: Option<String>,
+    #[command(flatten)]
+    labels: LabelFlags,
+    #[command(flatten)]
+    process: ExecutableFlags,
+    #[command(flatten)]
+    resources: ResourceFlags,
+    #[command(flatten)]
+    cell_flags: CellFlags,
+    #[command(flatten)]
+    output: OutputArgs,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "COMMAND")]
+    command: Vec<String>,
+}
+
+/// How `run` and `exec` are attached.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct AttachmentFlags {
+    /// Hand standard input over
+    #[arg(short, long)]
+    pub(crate) interactive: bool,
+    /// Give the program a terminal
+    #[arg(short, long)]
+    pub(crate) tty: bool,
+    /// Do not attach: print the name and leave
+    #[arg(short, long, conflicts_with_all = ["interactive"])]
+    pub(crate) detach: bool,
+    /// Remove the record and the logs when it has ended
+    #[arg(long)]
+    pub(crate) rm: bool,
+    /// The keys that leave a terminal session
+    #[arg(long, value_name = "KEYS", default_value = "ctrl-p,ctrl-q", value_parser = parse_keys)]
+    pub(crate) detach_keys: DetachKeys,
+}
+
+/// Runs it; the workload's own status when attached.
+pub(crate) async fn run(session: &Session, args: &RunArgs) -> Result<u8, Failure> {
+    args.attachment.check()?;
+    let request = args.request(session)?;
+    launch(session, request, &args.attachment, args.output.output).await
+}
+
+impl RunArgs {
+    fn request(&self, session: &Session) -> Result<RunExecutableRequest, Failure> {
+        let name = match &self.name {
+            Some(name) => name.clone(),
+            None => invent_name(&self.command),
+        };
+        let mut spec = self.process.build(&self.command)?;
+        self.attachment.fill(&mut spec);
+        let (path, own_cell) = match &self.cell {
+            Some(cell) => {
+                self.refuse_cell_flags(cell)?;
+                merge_resources(&mut spec, &self.resources);
+                (format!("{cell}/{name}"), None)
+            }
+            None => {
+                let label = name.rsplit('/').next().unwrap_or(&name);
+                (format!("{name}/{label}"), Some(self.own_cell()))
+            }
+        };
+        Ok(RunExecutableRequest {
+            executable: Some(Executable {
+                r#ref: Some(session.reference(&path)),
+                labels: self.labels.build(),
+                spec: Some(spec),
+            }),
+            request_id: self.request_id.clone().unwrap_or_default(),
+            wait_for: WaitFor::Started.into(),
+            own_cell,
+        })
+    }
+
+    fn own_cell(&self) -> CellSpec {
+        self.cell_flags.build(&self.resources)
+    }
+
+    fn refuse_cell_flags(&self, cell: &str) -> Result<(), Failure> {
+        match self.cell_flags.first_given() {
+            None => Ok(()),
+            Some(flag) => Err(Failure::usage(format!(
+                "{flag} describes a new cell, but {cell} is there already (--cell)"
+            ))
+            .with_hint(format!(
+                "leave --cell out, or use `aurae cell update {cell}`"
+            ))),
+        }
+    }
+}
+
+/// Limits given by flag, beside those given by `--property`.
+pub(crate) fn merge_resources(spec: &mut ExecutableSpec, flags: &ResourceFlags) {
+    if let Some(resources) = flags.build() {
+        spec.resources = Some(resources);
+    }
+}
+
+impl AttachmentFlags {
+    /// A terminal for us to hand over must be there.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        if self.interactive && self.tty && !std::io::stdin().is_terminal() {
+            return Err(
+                Failure::usage("-t with -i needs a terminal on standard input")
+                    .with_hint("leave -t out where input comes from a pipe or a file"),
+            );
+        }
+        Ok(())
+    }
+
+    /// What the attachment needs of the executable.
+    pub(crate) fn fill(&self, spec: &mut ExecutableSpec) {
+        spec.stdin = self.interactive;
+        spec.auto_remove = self.rm && self.detach;
+        if self.tty {
+            spec.terminal = Some(attach::terminal_size().unwrap_or_default());
+            if let Ok(term) = std::env::var("TERM") {
+                spec.env.entry("TERM".to_owned()).or_insert(term);
+            }
+        }
+    }
+
+    pub(crate) fn options(&self) -> Options {
+        Options {
+            stdin: self.interactive,
+            terminal: self.tty,
+            forward_signals: !self.tty,
+            keys: self.detach_keys.clone(),
+            only_new: false,
+        }
+    }
+}
+
+/// Asks the node to run it, and stays attached unless told otherwise.
+pub(crate) async fn launch(
+    session: &Session,
+    request: RunExecutableRequest,
+    flags: &AttachmentFlags,
+    format: Format,
+) -> Result<u8, Failure> {
+    let status = match session
+        .node
+        .runtime()
+        .run_executable(session.node.unary(request))
+        .await
+    {
+        Ok(answer) => answer.into_inner(),
+        Err(status) => return Err(classify(status)),
+    };
+    if flags.detach {
+        print_started(format, status)?;
+        return Ok(0);
+    }
+    let reference = status.meta.and_then(|meta| meta.r#ref).unwrap_or_default();
+    let outcome = attach::attach(session, reference.clone(), flags.options()).await;
+    match outcome.map_err(aurae_failed)? {
+        Outcome::Exited(exit) => {
+            let status = exit_status(&reference.path, &exit);
+            if flags.rm {
+                remove(session, reference).await.map_err(aurae_failed)?;
+            }
+            Ok(status)
+        }
+        Outcome::Left(status) => {
+            say_that_it_runs_on(&reference.path);
+            Ok(status)
+        }
+    }
+}
+
+/// The reader's going keeps its own status.
+fn aurae_failed(failure: Failure) -> Failure {
+    match failure.status {
+        crate::failure::FAILED => failure.with_status(AURAE_FAILED),
+        _ => failure,
+    }
+}
+
+pub(crate) fn say_that_it_runs_on(path: &str) {
+    note(&format!(
+        "{path} runs on; `aurae attach {path}` comes back to it"
+    ));
+}
+
+/// The statuses that shells know.
+fn classify(status: tonic::Status) -> Failure {
+    let problem = client::Error::from(status);
+    let reason = problem.refusal().map(|refusal| refusal.reason);
+    let status = match reason {
+        Some(ErrorReason::ProgramNotFound) => PROGRAM_NOT_FOUND,
+        Some(ErrorReason::ProgramNotExecutable) => NOT_EXECUTABLE,
+        _ => AURAE_FAILED,
+    };
+    Failure::from(problem).with_status(status)
+}
+
+fn print_started(format: Format, status: ExecutableStatus) -> Result<(), Failure> {
+    if format.is_machine() {
+        let object = Object {
+            object: Some(object::Object::Executable(status)),
+        };
+        return print_message(format, &object);
+    }
+    let path = status
+        .meta
+        .and_then(|meta| meta.r#ref)
+        .unwrap_or_default()
+        .path;
+    print_line(&path)
+}
+
+/// The workload's end as our own status.
+pub(crate) fn exit_status(path: &str, exit: &Exit) -> u8 {
+    if exit.oom_killed {
+        note(&format!("{path} was killed: out of memory"));
+    }
+    match exit.how {
+        Some(exit::How::Code(code)) => u8::try_from(code).unwrap_or(u8::MAX),
+        Some(exit::How::Signal(signal)) => u8::try_from(128 + signal).unwrap_or(u8::MAX),
+        Some(exit::How::Unknown(_)) | None => {
+            note(&format!(
+                "{path} has ended, but its status is not known: its parent was lost"
+            ));
+            AURAE_FAILED
+        }
+    }
+}
+
+/// Removes the record. That it is gone already is fine.
+async fn remove(session: &Session, reference: ObjectRef) -> Result<(), Failure> {
+    let request = RemoveRequest {
+        r#ref: Some(reference),
+        ..Default::default()
+    };
+    let removed = session
+        .node
+        .runtime()
+        .remove(session.node.unary(request))
+        .await;
+    match removed.map_err(client::Error::from) {
+        Ok(_) => Ok(()),
+        Err(problem) if is_not_found(&problem) => Ok(()),
+        Err(problem) => Err(problem.into()),
+    }
+}
+
+/// `nginx-5f3a1`: the program's name as a label, and five digits, so that the next run has another.
+pub(crate) fn invent_name(command: &[String]) -> String {
+    let program = command.first().map(String::as_str).unwrap_or_default();
+    let base = program.rsplit('/').next().unwrap_or_default();
+    let label: String = base
+        .to_ascii_lowercase()
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() { c } else { '-' })
+        .take(40)
+        .collect();
+    let label = match label.trim_matches('-') {
+        "" => "run",
+        label => label,
+    };
+    format!("{label}-{:05x}", random() & 0xf_ffff)
+}
+
+/// Not for secrets: a name that is taken is refused by the node.
+fn random() -> u64 {
+    use std::hash::{BuildHasher, Hasher, RandomState};
+    RandomState::new().build_hasher().finish()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(program: &str) -> String {
+        let invented = invent_name(&[program.to_owned()]);
+        let (label, digits) = invented.rsplit_once('-').unwrap();
+        assert!(digits.len() == 5 && digits.chars().all(|c| c.is_ascii_hexdigit()));
+        label.to_owned()
+    }
+
+    #[test]
+    fn an_invented_name_is_a_label_that_tells_the_program() {
+        assert_eq!(name("/usr/sbin/nginx"), "nginx");
+        assert_eq!(name("My_Prog.sh"), "my-prog-sh");
+        assert_eq!(name("/"), "run");
+        assert_eq!(name("über"), "ber");
+        assert_eq!(name(&"x".repeat(100)).len(), 40);
+    }
+
+    #[test]
+    fn a_workloads_end_is_our_status() {
+        let status = |how| {
+            exit_status(
+                "a",
+                &Exit {
+                    how: Some(how),
+                    ..Default::default()
+                },
+            )
+        };
+        assert_eq!(status(exit::How::Code(7)), 7);
+        assert_eq!(status(exit::How::Signal(9)), 137);
+        assert_eq!(status(exit::How::Unknown(true)), AURAE_FAILED);
+    }
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `aurae top`: what cells and executables use. Redrawn on a terminal until `q` or Ctrl-C; elsewhere, or with
+//! `--once`, printed once.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use api::observe::v0::{Usage, UsageRequest, UsageResponse, WatchUsageRequest};
+use api::runtime::v0::ObjectRef;
+use tonic::Request;
+
+use crate::failure::Failure;
+use crate::output::{Cell, Color, OutputArgs, Style, Table, print, print_message, reference};
+use crate::quantity::{format_bytes, parse_duration};
+use crate::session::Session;
+use crate::spec::wire_duration;
+
+const EXAMPLES: &str = "\
+Examples:
+  aurae top
+  aurae top --interval 5s web
+  aurae top --once -o json";
+
+/// From which CPU's share on a row stands out, in percent.
+const BUSY: f64 = 80.0;
+
+/// `aurae top`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct TopArgs {
+    /// Print it once, with CPU time instead of shares
+    #[arg(long)]
+    once: bool,
+    /// How often to look
+    #[arg(long, value_name = "DURATION", default_value = "1s", value_parser = parse_duration)]
+    interval: Duration,
+    #[command(flatten)]
+    output: OutputArgs,
+    /// Only these, instead of everything
+    #[arg(value_name = "NAME")]
+    names: Vec<String>,
+}
+
+/// Shows it once or live.
+pub(crate) async fn run(session: &Session, args: &TopArgs) -> Result<u8, Failure> {
+    let mut refs = Vec::new();
+    for name in &args.names {
+        refs.push(reference(&session.find(name).await?));
+    }
+    let live = std::io::stdout().is_terminal() && !args.once && !args.output.output.is_machine();
+    if live {
+        return watch(session, args, refs).await;
+    }
+    let request = UsageRequest {
+        refs,
+        tenant: session.tenant(),
+    };
+    let answer = session
+        .node
+        .observe()
+        .usage(session.node.unary(request))
+        .await?
+        .into_inner();
+    if args.output.output.is_machine() {
+        print_message(args.output.output, &answer)?;
+    } else {
+        print(&table(&answer, None).render(session.style))?;
+    }
+    Ok(0)
+}
+
+async fn watch(session: &Session, args: &TopArgs, refs: Vec<ObjectRef>) -> Result<u8, Failure> {
+    let request = WatchUsageRequest {
+        refs,
+        tenant: session.tenant(),
+        interval: Some(wire_duration(args.interval)),
+    };
+    let mut answers = session
+        .node
+        .observe()
+        .watch_usage(Request::new(request))
+        .await?
+        .into_inner();
+    let mut before: Option<UsageResponse> = None;
+    let _screen = Screen::enter()?;
+    loop {
+        let answer = tokio::select! {
+            answer = answers.message() => answer?,
+            _ = tokio::signal::ctrl_c() => return Ok(0),
+        };
+        let Some(answer) = answer else {
+            return Ok(0);
+        };
+        draw(session.style, &answer, before.as_ref())?;
+        before = Some(answer);
+    }
+}
+
+fn draw(
+    style: Style,
+    answer: &UsageResponse,
+    before: Option<&UsageResponse>,
+) -> Result<(), Failure> {
+    let rows = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(24, |size| size.ws_row);
+    let mut text = String::from("\x1b[H");
+    let title = format!("{} objects; Ctrl-C leaves", answer.usage.len());
+    text.push_str(&format!(
+        "{}\x1b[K\n\x1b[K\n",
+        style.paint(Color::Bold, &title)
+    ));
+    let table = table(answer, before).render(style);
+    for line in table.lines().take(usize::from(rows).saturating_sub(3)) {
+        text.push_str(line);
+        text.push_str("\x1b[K\n");
+    }
+    text.push_str("\x1b[J");
+    print(&text)
+}
+
+/// The terminal's other screen, without a cursor, while it lives.
+struct Screen;
+
+impl Screen {
+    fn enter() -> Result<Self, Failure> {
+        print("\x1b[?1049h\x1b[?25l\x1b[2J")?;
+        Ok(Self)
+    }
+}
+
+impl Drop for Screen {
+    fn drop(&mut self) {
+        // A terminal that is gone needs no putting back.
+        let _ = print("\x1b[?25h\x1b[?1049l");
+    }
+}
+
+/// With an earlier answer, shares of a CPU since then; without, the time used so far.
+fn table(answer: &UsageResponse, before: Option<&UsageResponse>) -> Table {
+    const HEADINGS: [&str; 9] = [
+        "NAME", "CPU", "MEMORY", "PEAK", "SWAP", "PIDS", "READ", "WRITTEN", "LOGS",
+    ];
+    let mut table = Table::new(&HEADINGS).right(HEADINGS.get(1..).unwrap_or_default());
+    let earlier: BTreeMap<&str, &Usage> = before
+        .iter()
+        .flat_map(|answer| &answer.usage)
+        .filter_map(|usage| Some((usage.r#ref.as_ref()?.uid.as_str(), usage)))
+        .collect();
+    let seconds = before.and_then(|before| seconds_between(before, answer));
+    let mut rows: Vec<&Usage> = answer.usage.iter().collect();
+    rows.sort_by_key(|usage| {
+        usage
+            .r#ref
+            .as_ref()
+            .map(|r| r.path.split('/').collect::<Vec<_>>())
+    });
+    for usage in rows {
+        let uid = usage
+            .r#ref
+            .as_ref()
+            .map(|r| r.uid.as_str())
+            .unwrap_or_default();
+        let share = seconds.and_then(|seconds| share(earlier.get(uid).copied(), usage, seconds));
+        table.push(row(usage, before.is_some(), share));
+    }
+    table
+}
+
+fn seconds_between(before: &UsageResponse, after: &UsageResponse) -> Option<f64> {
+    let (before, after) = (before.time.as_ref()?, after.time.as_ref()?);
+    let whole = after.seconds.checked_sub(before.seconds)? as f64;
+    let seconds = whole + f64::from(after.nanos - before.nanos) / 1e9;
+    (seconds > 0.0).then_some(seconds)
+}
+
+/// In percent of one CPU.
+fn share(before: Option<&Usage>, after: &Usage, seconds: f64) -> Option<f64> {
+    let used = after.cpu_usage_usec?.checked_sub(before?.cpu_usage_usec?)?;
+    Some(used as f64 / 1e4 / seconds)
+}
+
+fn row(usage: &Usage, live: bool, share: Option<f64>) -> Vec<Cell> {
+    let bytes = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), format_bytes);
+    let cpu = match (live, share, usage.cpu_usage_usec) {
+        (true, Some(share), _) => {
+            let color = (share >= BUSY).then_some(Color::Yellow);
+            Cell::colored(format!("{share:.1}%"), color)
+        }
+        (false, _, Some(micros)) => format!("{:.2}s", micros as f64 / 1e6).into(),
+        _ => "-".into(),
+    };
+    let path = usage
+        .r#ref
+        .as_ref()
+        .map(|r| r.path.clone())
+        .unwrap_or_default();
+    vec![
+        path.into(),
+        cpu,
+        bytes(usage.memory_bytes).into(),
+        bytes(usage.memory_peak_bytes).into(),
+        bytes(usage.swap_bytes).into(),
+        usage
+            .pids
+            .map_or_else(|| "-".to_owned(), |pids| pids.to_string())
+            .into(),
+        bytes(usage.io_read_bytes).into(),
+        bytes(usage.io_write_bytes).into(),
+        bytes(usage.log_bytes).into(),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(seconds: i64, micros: u64) -> UsageResponse {
+        UsageResponse {
+            time: Some(prost_types::Timestamp { seconds, nanos: 0 }),
+            usage: vec![Usage {
+                r#ref: Some(ObjectRef {
+                    path: "web".into(),
+                    uid: "u".into(),
+                    ..Default::default()
+                }),
+                cpu_usage_usec: Some(micros),
+                memory_bytes: Some(64 << 20),
+                ..Default::default()
+            }],
+        }
+    }
+
+    #[test]
+    fn once_it_is_time_and_what_is_unknown_is_no_zero() {
+        assert_eq!(
+            table(&answer(1, 1_500_000), None).render(Style::PLAIN),
+            "NAME    CPU  MEMORY  PEAK  SWAP  PIDS  READ  WRITTEN  LOGS\n\
+             web   1.50s  64.0Mi     -     -     -     -        -     -\n"
+        );
+    }
+
+    #[test]
+    fn live_it_is_a_share_of_one_cpu_since_the_last_look() {
+        let text = table(&answer(3, 2_000_000), Some(&answer(1, 1_000_000))).render(Style::PLAIN);
+        assert!(text.contains("50.0%"), "{text}");
+    }
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How the client fails: one sentence, what to do, and the exit status. Classified once, here.
+
+use std::io;
+
+use crate::output::{Color, Style, note, printable};
+
+/// A request failed or was refused.
+pub(crate) const FAILED: u8 = 1;
+/// Wrong usage.
+pub(crate) const USAGE: u8 = 2;
+/// An attached run: Aurae failed, not the workload.
+pub(crate) const AURAE_FAILED: u8 = 125;
+/// An attached run: the program can't be executed.
+pub(crate) const NOT_EXECUTABLE: u8 = 126;
+/// An attached run: the program isn't there.
+pub(crate) const PROGRAM_NOT_FOUND: u8 = 127;
+/// What a shell shows for a program that SIGPIPE ended: whoever read our output has gone.
+const BROKEN_PIPE: u8 = 141;
+
+/// Why a command did not do what it was asked to.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    /// The exit status.
+    pub(crate) status: u8,
+    message: String,
+    hint: Option<String>,
+}
+
+impl Failure {
+    /// A failure with status 1.
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self {
+            status: FAILED,
+            message: message.into(),
+            hint: None,
+        }
+    }
+
+    /// Wrong usage, in words that name the flag.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::new(message).with_status(USAGE)
+    }
+
+    /// What to do.
+    pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Another exit status.
+    pub(crate) fn with_status(mut self, status: u8) -> Self {
+        self.status = status;
+        self
+    }
+
+    /// Tells people on standard error.
+    pub(crate) fn report(&self, style: Style) {
+        if self.message.is_empty() {
+            return;
+        }
+        let error = style.paint(Color::Red, "error:");
+        note(&format!("{error} {}", printable(&self.message)));
+        if let Some(hint) = &self.hint {
+            let heading = style.paint(Color::Cyan, "hint:");
+            note(&format!("{heading} {}", printable(hint)));
+        }
+    }
+}
+
+impl From<client::Error> for Failure {
+    fn from(error: client::Error) -> Self {
+        Self {
+            status: FAILED,
+            message: error.to_string(),
+            hint: error.hint(),
+        }
+    }
+}
+
+impl From<tonic::Status> for Failure {
+    fn from(status: tonic::Status) -> Self {
+        client::Error::from(status).into()
+    }
+}
+
+impl From<io::Error> for Failure {
+    fn from(error: io::Error) -> Self {
+        match error.kind() {
+            // As with any filter, the reader's going is no error to speak of.
+            io::ErrorKind::BrokenPipe => Self::new("").with_status(BROKEN_PIPE),
+            _ => Self::new(format!("can't write the output: {error}")),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is printed, and how: tables for people, canonical proto JSON and YAML for programs. Nothing here asks the
+//! node anything.
+
+mod message;
+mod objects;
+mod progress;
+mod style;
+mod table;
+mod yaml;
+
+use std::io::{self, Write};
+
+pub(crate) use message::{Named, to_json, to_value, to_yaml};
+pub(crate) use objects::{command_line, meta, path, reference, state_cell, tree};
+pub(crate) use progress::Progress;
+pub(crate) use style::{Color, ColorChoice, Style, printable};
+pub(crate) use table::{Cell, Table};
+
+use crate::failure::Failure;
+
+/// How a result is printed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Format {
+    /// Columns for people.
+    #[default]
+    Table,
+    /// The same with more columns.
+    Wide,
+    /// Canonical proto JSON.
+    Json,
+    /// The same as YAML.
+    Yaml,
+    /// Names alone, one a line.
+    Name,
+}
+
+/// `-o`, for every command that prints a result.
+#[derive(Clone, Copy, Debug, Default, clap::Args)]
+pub(crate) struct OutputArgs {
+    /// How to print the result
+    #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
+    pub(crate) output: Format,
+}
+
+impl Format {
+    /// Whether it is for programs: the whole message, and nothing else on standard output.
+    pub(crate) fn is_machine(self) -> bool {
+        matches!(self, Self::Json | Self::Yaml)
+    }
+}
+
+/// Prints text as it is.
+pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    Ok(out.flush()?)
+}
+
+/// Prints a line.
+pub(crate) fn print_line(text: &str) -> Result<(), Failure> {
+    print(&format!("{text}\n"))
+}
+
+/// Prints a whole message for programs.
+pub(crate) fn print_message<M: Named>(format: Format, message: &M) -> Result<(), Failure> {
+    match format {
+        Format::Yaml => print(&to_yaml(message)?),
+        _ => print_line(&to_json(message)?),
+    }
+}
+
+/// Says something to people beside the result; never fails, since the result counts.
+pub(crate) fn note(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}

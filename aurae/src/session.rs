@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a command that talks to a node has: the connection, whose objects it is about, how to find them.
+
+use api::runtime::v0::{GetRequest, Kind, Object, ObjectRef, object};
+use client::{Config, Node, Target};
+
+use crate::args::Global;
+use crate::failure::Failure;
+use crate::output::Style;
+
+/// A connection and the choices that hold for the whole command.
+pub(crate) struct Session {
+    pub(crate) node: Node,
+    pub(crate) target: Target,
+    /// Of standard output.
+    pub(crate) style: Style,
+    /// Of standard error.
+    pub(crate) err_style: Style,
+    tenant: String,
+    deadline: std::time::Duration,
+}
+
+impl Session {
+    /// Connects to the node that the options and the configuration name.
+    pub(crate) async fn open(global: &Global) -> Result<Self, Failure> {
+        let config = Config::load(&Config::default_path())?;
+        let target = config.target(global.node.as_deref())?;
+        let deadline = global.timeout.unwrap_or(client::RPC_DEADLINE);
+        let node = Node::connect(&target).await?.with_deadline(deadline);
+        Ok(Self {
+            node,
+            tenant: global
+                .tenant
+                .clone()
+                .unwrap_or_else(|| target.tenant.clone()),
+            target,
+            style: Style::of(&std::io::stdout(), global.color),
+            err_style: Style::of(&std::io::stderr(), global.color),
+            deadline,
+        })
+    }
+
+    /// Connects once more, after the node was away.
+    pub(crate) async fn reopen(&self) -> Result<Node, client::Error> {
+        Ok(Node::connect(&self.target)
+            .await?
+            .with_deadline(self.deadline))
+    }
+
+    /// Whose objects; empty: the caller's own.
+    pub(crate) fn tenant(&self) -> String {
+        self.tenant.clone()
+    }
+
+    /// An object's name.
+    pub(crate) fn reference(&self, path: &str) -> ObjectRef {
+        ObjectRef {
+            tenant: self.tenant(),
+            path: path.to_owned(),
+            ..Default::default()
+        }
+    }
+
+    /// One object's status.
+    pub(crate) async fn get(&self, reference: ObjectRef) -> Result<Object, client::Error> {
+        let request = GetRequest {
+            r#ref: Some(reference),
+        };
+        let answer = self.node.runtime().get(self.node.unary(request)).await?;
+        Ok(answer.into_inner())
+    }
+
+    /// The object of that name; for `web`, where there is no such object, the executable `web/web` that
+    /// `aurae run --name web` left when its cell went.
+    pub(crate) async fn find(&self, path: &str) -> Result<Object, Failure> {
+        let problem = match self.get(self.reference(path)).await {
+            Ok(object) => return Ok(object),
+            Err(problem) => problem,
+        };
+        if is_not_found(&problem)
+            && let Ok(object) = self.get(self.own_executable(path)).await
+        {
+            return Ok(object);
+        }
+        Err(problem.into())
+    }
+
+    /// The executable of that name; for a cell `web`, its executable `web/web` where there is one.
+    pub(crate) async fn find_executable(&self, path: &str) -> Result<Object, Failure> {
+        let found = self.find(path).await?;
+        if matches!(found.object, Some(object::Object::Executable(_))) {
+            return Ok(found);
+        }
+        self.get(self.own_executable(path)).await.map_err(|_| {
+            Failure::new(format!("{path} is a cell, not an executable"))
+                .with_hint(format!("`aurae ps {path}` shows what is in it"))
+        })
+    }
+
+    fn own_executable(&self, path: &str) -> ObjectRef {
+        let label = path.rsplit('/').next().unwrap_or(path);
+        ObjectRef {
+            kind: Kind::Executable.into(),
+            ..self.reference(&format!("{path}/{label}"))
+        }
+    }
+}
+
+/// Whether the node says that there is no such object.
+pub(crate) fn is_not_found(problem: &client::Error) -> bool {
+    problem
+        .refusal()
+        .is_some_and(|refusal| refusal.code == tonic::Code::NotFound)
+}

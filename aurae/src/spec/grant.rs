@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `--read SRC[:DST]`, `--write SRC[:DST],owner=UID[,group=GID][,allow-root]`, `--tmpfs PATH[,size=N][,mode=N]`.
+
+use api::runtime::v0::{Grant, Volume, grant};
+
+use crate::quantity::parse_bytes;
+
+const WRITE: &str = "write SRC[:DST],owner=UID[,group=GID][,allow-root]: the on-disk user that the cell's \
+                     root acts as must be named";
+const TMPFS: &str = "write PATH[,size=BYTES][,mode=OCTAL], as in /cache,size=16M";
+
+/// Parses a read grant.
+pub(crate) fn parse_read(text: &str) -> Result<Grant, String> {
+    let (source, target) = places(text)?;
+    Ok(Grant {
+        source,
+        target,
+        access: grant::Access::Read.into(),
+        ..Default::default()
+    })
+}
+
+/// Parses a write grant.
+pub(crate) fn parse_write(text: &str) -> Result<Grant, String> {
+    let mut parts = text.split(',');
+    let (source, target) = places(parts.next().unwrap_or_default())?;
+    let mut grant = Grant {
+        source,
+        target,
+        access: grant::Access::Write.into(),
+        ..Default::default()
+    };
+    for part in parts {
+        match part.split_once('=') {
+            Some(("owner", id)) => grant.owner_uid = Some(number(id)?),
+            Some(("group", id)) => grant.owner_gid = Some(number(id)?),
+            None if part == "allow-root" => grant.allow_root_owner = true,
+            _ => return Err(format!("{part:?} is no option; {WRITE}")),
+        }
+    }
+    if grant.owner_uid.is_none() {
+        return Err(format!("owner is missing; {WRITE}"));
+    }
+    Ok(grant)
+}
+
+fn number(text: &str) -> Result<u32, String> {
+    text.parse()
+        .map_err(|_| format!("{text:?} is no user or group number"))
+}
+
+fn places(text: &str) -> Result<(String, String), String> {
+    let (source, target) = text.split_once(':').unwrap_or((text, ""));
+    let absolute = |path: &str| path.starts_with('/');
+    if !absolute(source) || !(target.is_empty() || absolute(target)) {
+        return Err("write absolute paths, as in /srv/data or /srv/data:/data".to_owned());
+    }
+    Ok((source.to_owned(), target.to_owned()))
+}
+
+/// Parses a private in-memory folder. docker's `PATH:size=…` is taken, too.
+pub(crate) fn parse_tmpfs(text: &str) -> Result<Volume, String> {
+    let mut parts = text.split([',', ':']);
+    let path = parts.next().unwrap_or_default();
+    if !path.starts_with('/') {
+        return Err(TMPFS.to_owned());
+    }
+    let mut volume = Volume {
+        path: path.to_owned(),
+        ..Default::default()
+    };
+    for part in parts {
+        match part.split_once('=') {
+            Some(("size", size)) => volume.size_bytes = Some(parse_bytes(size)?),
+            Some(("mode", mode)) => volume.mode = Some(parse_mode(mode)?),
+            _ => return Err(TMPFS.to_owned()),
+        }
+    }
+    Ok(volume)
+}
+
+/// Parses permission bits in octal: `1777`, `0o22`.
+pub(crate) fn parse_mode(text: &str) -> Result<u32, String> {
+    let digits = text.strip_prefix("0o").unwrap_or(text);
+    u32::from_str_radix(digits, 8)
+        .ok()
+        .filter(|mode| *mode <= 0o7777)
+        .ok_or_else(|| "write permission bits in octal, as in 0022 or 1777".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grants_name_their_places_and_their_owner() {
+        let read = parse_read("/usr/share/web:/srv").unwrap();
+        assert_eq!(
+            (read.source.as_str(), read.target.as_str()),
+            ("/usr/share/web", "/srv")
+        );
+        let write = parse_write("/srv/data,owner=1000,group=100").unwrap();
+        assert_eq!((write.owner_uid, write.owner_gid), (Some(1000), Some(100)));
+        assert!(!write.allow_root_owner);
+        assert!(
+            parse_write("/a,owner=0,allow-root")
+                .unwrap()
+                .allow_root_owner
+        );
+    }
+
+    #[test]
+    fn mistakes_are_told() {
+        assert!(parse_read("data").unwrap_err().contains("absolute"));
+        assert!(parse_write("/a").unwrap_err().contains("owner is missing"));
+        assert!(parse_write("/a,owner=me").unwrap_err().contains("\"me\""));
+        assert!(parse_write("/a,owner=1,rw").unwrap_err().contains("\"rw\""));
+        assert!(parse_tmpfs("cache").is_err() && parse_tmpfs("/c,size=x").is_err());
+        assert!(parse_mode("8").is_err() && parse_mode("17777").is_err());
+    }
+
+    #[test]
+    fn folders_in_memory_as_docker_writes_them_too() {
+        let volume = parse_tmpfs("/cache:size=1M,mode=0700").unwrap();
+        assert_eq!(
+            (volume.size_bytes, volume.mode),
+            (Some(1 << 20), Some(0o700))
+        );
+    }
+}
