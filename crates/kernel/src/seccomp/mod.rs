@@ -5,10 +5,10 @@
 //! some of them looking at arguments. [`Profile::compile`] turns it into a BPF program, which may be made in
 //! one process and installed ([`install`]) in another. [`container`] is the profile of the container world.
 //!
-//! The program finds the call's rule by binary search over ranges of numbers: for the container profile about
-//! 10 instructions where a list of comparisons runs up to 400. Since Linux 5.11 the kernel itself remembers
-//! the calls that a program always allows without looking at arguments and doesn't run it for those at all;
-//! binary search is for the others and for older kernels.
+//! The program finds the call's rule by binary search over ranges of numbers. The container profile is 196
+//! instructions, at most 21 of them for one call. Measured on one machine: an `ioctl` costs 0.14 µs more than
+//! without a filter; with a list of comparisons it was 0.9 µs more. Since Linux 5.11 the kernel remembers the
+//! calls that a program always allows without looking at arguments and doesn't run it for those at all.
 //!
 //! Calls of another architecture than the program's kill the process: a filter by numbers means nothing
 //! there. The x32 calls of x86_64 answer `ENOSYS`, as most kernels do.
