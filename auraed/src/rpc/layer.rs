@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What surrounds every call, ours and those of health and reflection: a span with an id, the deadline, the
+//! guard that turns a panic into INTERNAL, and our words for the refusals that the transport makes itself.
+//! Not here: who may call (each handler asks `identity`), limits of connections (`listen`).
+
+use std::panic::AssertUnwindSafe;
+use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::{Duration, Instant};
+
+use api::status::to_status;
+use futures_util::FutureExt;
+use http::{Request, Response};
+use model::error::{Error, Reason};
+use tonic::body::Body;
+use tower::{Layer, Service};
+use tracing::Instrument;
+
+use super::body::Guarded;
+use super::deadline;
+
+/// Answers before the transport's own timer, whose words are poorer, ends the call.
+const EARLIER: Duration = Duration::from_millis(10);
+
+/// The id of one call within this daemon, for the span and the audit; in the request's extensions.
+#[derive(Clone, Debug)]
+pub(crate) struct CallId(pub(crate) String);
+
+/// Puts [`Guard`] around a service.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct GuardLayer {
+    /// Of unary calls without a deadline of their own.
+    pub(crate) default_deadline: Duration,
+    /// The largest request, in bytes; only for the words of the refusal.
+    pub(crate) max_message: usize,
+}
+
+impl<S> Layer<S> for GuardLayer {
+    type Service = Guard<S>;
+
+    fn layer(&self, inner: S) -> Guard<S> {
+        Guard {
+            inner,
+            settings: *self,
+        }
+    }
+}
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Guard<S> {
+    inner: S,
+    settings: GuardLayer,
+}
+
+impl<S> Service<Request<Body>> for Guard<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>> + Clone + Send + 'static,
+    S::Future: Send,
+    S::Error: Send,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        // The clone may not be ready; the one that was asked is.
+        let next = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, next);
+        let settings = self.settings;
+        let id = next_id();
+        let span = tracing::info_span!("rpc", method = %request.uri().path(), id = %id);
+        let bound = bound_of(&request, settings.default_deadline);
+        request.extensions_mut().insert(CallId(id));
+        let work = async move {
+            let started = Instant::now();
+            let call = AssertUnwindSafe(async move { inner.call(request).await }).catch_unwind();
+            let outcome = match bound {
+                None => call.await,
+                Some(bound) => match tokio::time::timeout(bound, call).await {
+                    Ok(outcome) => outcome,
+                    Err(_) => return Ok(too_late(bound)),
+                },
+            };
+            match outcome {
+                Ok(result) => {
+                    tracing::debug!(elapsed = ?started.elapsed(), "answered");
+                    result.map(|response| restate(response, settings.max_message))
+                }
+                Err(_) => Ok(panicked()),
+            }
+        };
+        Box::pin(work.instrument(span))
+    }
+}
+
+fn next_id() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(1);
+    format!("{:08x}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+fn bound_of(request: &Request<Body>, default: Duration) -> Option<Duration> {
+    let header = request.headers().get("grpc-timeout");
+    let asked = header.and_then(|value| value.to_str().ok());
+    let asked = asked.and_then(deadline::parse);
+    let asked = asked.map(|asked| asked.saturating_sub(EARLIER.min(asked / 10)));
+    deadline::of_call(api::action::of_rpc(request.uri().path()), asked, default)
+}
+
+fn too_late(bound: Duration) -> Response<Body> {
+    let message = format!("the call was not done within {bound:?}");
+    let error = Error::new(Reason::Deadline, message)
+        .hint("what it began may still go on; ask for the object's state before trying again");
+    to_status(error).into_http()
+}
+
+fn panicked() -> Response<Body> {
+    // The panic hook has written where; the client learns no internals.
+    tracing::error!("a handler panicked");
+    to_status(Error::internal(
+        "the node failed on this call; its log says where",
+    ))
+    .into_http()
+}
+
+/// Guards the stream of the answer, and gives the transport's refusal of a large message our form.
+fn restate(response: Response<Body>, max_message: usize) -> Response<Body> {
+    let code = response.headers().get("grpc-status");
+    if code.is_some_and(|code| code == "11") {
+        let message = format!("the request is larger than the {max_message} bytes that are read");
+        let error = Error::new(Reason::LimitExceeded, message)
+            .hint("put large inputs into a file or a volume, or send them on standard input");
+        return to_status(error).into_http();
+    }
+    response.map(|body| Body::new(Guarded::new(body)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    type Answer<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+    #[derive(Clone)]
+    struct Handler(fn() -> Answer<Response<Body>>);
+
+    impl Service<Request<Body>> for Handler {
+        type Response = Response<Body>;
+        type Error = std::convert::Infallible;
+        type Future = Answer<Result<Response<Body>, Self::Error>>;
+
+        fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn call(&mut self, _: Request<Body>) -> Self::Future {
+            let answer = (self.0)();
+            Box::pin(async move { Ok(answer.await) })
+        }
+    }
+
+    async fn reason_of(handler: Handler, timeout: Option<&str>) -> Option<Reason> {
+        let layer = GuardLayer {
+            default_deadline: Duration::from_millis(50),
+            max_message: 10,
+        };
+        let mut request = Request::new(Body::empty());
+        *request.uri_mut() = "/aurae.runtime.v0.Runtime/Get".parse().unwrap();
+        if let Some(timeout) = timeout {
+            let value = timeout.parse().unwrap();
+            request.headers_mut().insert("grpc-timeout", value);
+        }
+        let response = layer.layer(handler).call(request).await.unwrap();
+        let status = tonic::Status::from_header_map(response.headers()).unwrap();
+        api::status::from_status(&status).reason
+    }
+
+    #[tokio::test]
+    async fn a_handler_that_panics_answers_internal() {
+        let handler = Handler(|| Box::pin(async { panic!("a defect, made for this test") }));
+        assert_eq!(reason_of(handler, None).await, Some(Reason::Internal));
+    }
+
+    #[tokio::test]
+    async fn a_handler_that_never_answers_meets_the_deadline() {
+        let never = Handler(|| Box::pin(std::future::pending()));
+        assert_eq!(reason_of(never.clone(), None).await, Some(Reason::Deadline));
+        assert_eq!(reason_of(never, Some("20m")).await, Some(Reason::Deadline));
+    }
+
+    #[tokio::test]
+    async fn a_message_too_large_is_refused_in_our_words() {
+        let large = Handler(|| {
+            Box::pin(async { tonic::Status::out_of_range("Error, decoded…").into_http() })
+        });
+        assert_eq!(reason_of(large, None).await, Some(Reason::LimitExceeded));
+    }
+}
