@@ -3,7 +3,19 @@
 //! for a permit, hands both to a subsystem of `node`, and turns the answer into a message. No handler decides
 //! anything itself. Connections are `listen`'s; `main` wires the two.
 
+mod audit;
 mod body;
+mod caller;
 mod deadline;
+mod identity;
 mod layer;
+pub(crate) mod node;
 mod stream;
+
+/// The services that a node offers.
+const SERVICES: [&str; 4] = [
+    "aurae.runtime.v0.Runtime",
+    "aurae.observe.v0.Observe",
+    "aurae.identity.v0.Identity",
+    "aurae.node.v0.Node",
+];

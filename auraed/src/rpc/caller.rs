@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Who calls: from the connection's peer to a permit for one action. Every handler begins here, so that a
+//! caller who is nobody any more is told so before anything that was sent is looked at.
+
+use std::sync::Arc;
+
+use api::status::to_status;
+use model::error::Error;
+use model::name::{ObjectPath, Tenant};
+use model::object::ObjectRef;
+use model::request::Scope;
+use node::identity::{Identity, Peer, Permit, Target};
+use tonic::{Request, Status};
+
+use super::layer::CallId;
+
+/// A caller with the action that is asked for.
+pub(super) struct Caller {
+    identity: Arc<Identity>,
+    peer: Peer,
+    action: &'static str,
+    id: String,
+}
+
+impl Caller {
+    /// The caller of `request`, who asks for `action`.
+    pub(super) async fn enter<T>(
+        identity: &Arc<Identity>,
+        request: &Request<T>,
+        action: &'static str,
+    ) -> Result<Self, Status> {
+        let extensions = request.extensions();
+        let Some(peer) = extensions.get::<Peer>().cloned() else {
+            // Only a listener that forgets the peer leads here; nobody is served without one.
+            let error = Error::internal("the connection has no peer identity");
+            return Err(to_status(error));
+        };
+        let id = extensions.get::<CallId>();
+        let caller = Self {
+            identity: Arc::clone(identity),
+            peer,
+            action,
+            id: id.map(|id| id.0.clone()).unwrap_or_default(),
+        };
+        if caller.identity.check(&caller.peer).is_err() {
+            // Asked again for the line in the audit.
+            caller.permit(Target::own()).await?;
+        }
+        Ok(caller)
+    }
+
+    /// The tenant that is meant where none is named.
+    pub(super) fn tenant(&self) -> &Tenant {
+        &self.peer.user().tenant
+    }
+
+    /// The caller itself.
+    pub(super) fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// The client's own id for the request stands in the audit, where there is one.
+    pub(super) fn known_as(&mut self, request_id: Option<&str>) {
+        if let Some(id) = request_id {
+            id.clone_into(&mut self.id);
+        }
+    }
+
+    /// A permit for one object.
+    pub(super) async fn permit_for(&self, target: &ObjectRef) -> Result<Permit, Status> {
+        self.permit_at(&target.tenant, Some(&target.path)).await
+    }
+
+    /// A permit for what is at or below a path of a tenant.
+    pub(super) async fn permit_at(
+        &self,
+        tenant: &Tenant,
+        path: Option<&ObjectPath>,
+    ) -> Result<Permit, Status> {
+        self.permit(Target::of(Some(tenant.clone()), path.cloned()))
+            .await
+    }
+
+    /// A permit for a tenant's objects, or everybody's.
+    pub(super) async fn permit_scope(
+        &self,
+        scope: &Scope,
+        below: Option<&ObjectPath>,
+    ) -> Result<Permit, Status> {
+        match scope {
+            Scope::Tenant(tenant) => self.permit_at(tenant, below).await,
+            Scope::Every => self.permit(Target::every_tenant()).await,
+        }
+    }
+
+    /// A permit; the one place where `identity` is asked.
+    pub(super) async fn permit(&self, target: Target) -> Result<Permit, Status> {
+        let target = target.request(self.id.clone());
+        let decided = self.identity.authorize(&self.peer, self.action, target);
+        decided.await.map_err(|denied| to_status(denied.into()))
+    }
+
+    /// Resolves, with the reason, when the caller is nobody any more.
+    pub(super) fn expelled(&self) -> impl Future<Output = Error> + Send + use<> {
+        let (identity, peer) = (Arc::clone(&self.identity), self.peer.clone());
+        async move { identity.ended(&peer).await.into() }
+    }
+
+    /// `work`, which may take long, unless the caller is nobody any more before it is done.
+    pub(super) async fn unless_expelled<T>(
+        &self,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Status> {
+        tokio::select! {
+            done = work => done.map_err(to_status),
+            error = self.expelled() => Err(to_status(error)),
+        }
+    }
+}
