@@ -26,6 +26,7 @@ pub mod fsutil;
 pub mod idmap;
 pub mod inherit;
 pub mod machine;
+pub mod memory;
 pub mod mount;
 pub mod namespace;
 pub mod netlink;

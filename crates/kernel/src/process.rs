@@ -139,6 +139,12 @@ pub fn close_all_but(keep: &[BorrowedFd<'_>]) -> Result<()> {
     close_ranges(keep.iter().map(AsRawFd::as_raw_fd))
 }
 
+/// Marks every descriptor from this number on close-on-exec.
+pub fn cloexec_from(lowest: RawFd) -> Result<()> {
+    let lowest = u32::try_from(lowest).map_err(|_| Error::invalid("close_range", "negative"))?;
+    close_range(lowest, u32::MAX, libc::CLOSE_RANGE_CLOEXEC)
+}
+
 /// Marks every descriptor close-on-exec but these, which lose the mark.
 pub fn cloexec_all_but(keep: &[BorrowedFd<'_>]) -> Result<()> {
     close_range(0, u32::MAX, libc::CLOSE_RANGE_CLOEXEC)?;

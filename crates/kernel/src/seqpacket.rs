@@ -7,7 +7,7 @@
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use rustix::io::{Errno, retry_on_intr};
@@ -214,11 +214,32 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> Result<Option<Packet>, R
     Ok((packet.length > 0).then_some(packet))
 }
 
-/// Who made the connection (`SO_PEERCRED`): the process that called `connect`, `listen` or `socketpair`.
+/// Who made the connection (`SO_PEERCRED`): the process that called `connect`, `listen` or `socketpair`. The
+/// pid is 0 for a process of an outer pid namespace.
 pub fn peer_credentials(socket: impl AsFd) -> Result<Credentials> {
-    sockopt::socket_peercred(socket)
-        .map(Credentials::from_ucred)
-        .call("getsockopt(SO_PEERCRED)")
+    // Not rustix's: its pid can't be 0, which a peer of an outer pid namespace has.
+    let mut cred = libc::ucred {
+        pid: 0,
+        uid: 0,
+        gid: 0,
+    };
+    let mut length = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the structure is the kernel's, of the length given, and both live during the call.
+    let result = unsafe {
+        libc::getsockopt(
+            socket.as_fd().as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut cred).cast(),
+            &raw mut length,
+        )
+    };
+    crate::error::check("getsockopt(SO_PEERCRED)", result.into())?;
+    Ok(Credentials {
+        pid: cred.pid,
+        uid: cred.uid,
+        gid: cred.gid,
+    })
 }
 
 /// Has the kernel add the sender's credentials to every packet received here from now on.

@@ -261,6 +261,9 @@ pub struct SignalInfo {
     pub pid: u32,
     /// The sender's real user id.
     pub uid: u32,
+    /// It was sent by `kill` or `pidfd_send_signal` (`SI_USER`), so the kernel filled in the sender. With any
+    /// other code the sender may have forged it (`rt_sigqueueinfo`).
+    pub by_kill: bool,
 }
 
 impl SignalFd {
@@ -307,6 +310,7 @@ impl SignalFd {
             signal,
             pid: info.ssi_pid,
             uid: info.ssi_uid,
+            by_kill: info.ssi_code == libc::SI_USER,
         }))
     }
 }

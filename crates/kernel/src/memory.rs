@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Memory that can be given back: a buffer whose pages exist only while they are used.
+//!
+//! The allocator keeps what was freed for later. A process of which there are a thousand, each with a large
+//! packet once a day, wants to give it back at once, and to know that it did.
+
+use std::ops::{Deref, DerefMut};
+
+use rustix::io::Errno;
+use rustix::mm::{Advice, MapFlags, ProtFlags};
+
+use crate::{Context, Error, Result};
+
+/// A zeroed, anonymous, private mapping. Pages that were never written take no memory.
+#[derive(Debug)]
+pub struct Scratch {
+    // From mmap, of `length` bytes, owned by this value alone and unmapped by its drop.
+    start: *mut u8,
+    length: usize,
+}
+
+impl Scratch {
+    /// A buffer of `length` bytes, not 0. `ENOMEM` where there is no room for it.
+    pub fn new(length: usize) -> Result<Scratch> {
+        let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
+        if length == 0 || isize::try_from(length).is_err() {
+            return Err(Error::new("mmap", Errno::INVAL));
+        }
+        // SAFETY: no address is asked for, so no mapping that is in use is replaced.
+        let start =
+            unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), length, protection, flags) };
+        Ok(Scratch {
+            start: start.call("mmap")?.cast(),
+            length,
+        })
+    }
+
+    /// Gives the pages back; the buffer is zero again.
+    pub fn discard(&mut self) {
+        // SAFETY: the range is this value's own mapping. It is private and anonymous, so the pages read as
+        // zeros afterwards; `&mut` says that nobody looks at them meanwhile. A failure changes nothing.
+        let _ =
+            unsafe { rustix::mm::madvise(self.start.cast(), self.length, Advice::LinuxDontNeed) };
+    }
+}
+
+impl Deref for Scratch {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        // SAFETY: the mapping has this length, is initialised (to zeros), and lives as long as `self`.
+        unsafe { std::slice::from_raw_parts(self.start, self.length) }
+    }
+}
+
+impl DerefMut for Scratch {
+    fn deref_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as in `deref`; `&mut self` makes it the only reference.
+        unsafe { std::slice::from_raw_parts_mut(self.start, self.length) }
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // SAFETY: the mapping is this value's own, and nobody can refer to it any more.
+        let _ = unsafe { rustix::mm::munmap(self.start.cast(), self.length) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_zero_at_first_and_after_it_was_given_back() {
+        let mut scratch = Scratch::new(100_000).unwrap();
+        assert!(scratch.iter().all(|byte| *byte == 0));
+        scratch.fill(7);
+        scratch.discard();
+        assert_eq!(scratch.len(), 100_000);
+        assert!(scratch.iter().all(|byte| *byte == 0));
+    }
+
+    #[test]
+    fn nothing_can_not_be_had() {
+        Scratch::new(0).expect_err("no bytes");
+        Scratch::new(usize::MAX).expect_err("more than there is");
+    }
+}
