@@ -11,10 +11,17 @@ impl Failure {
     pub(crate) fn new(step: Step, errno: i32, detail: impl Into<String>) -> Failure {
         let mut detail = detail.into();
         if detail.len() > DETAIL {
-            let end = (0..=DETAIL).rev().find(|at| detail.is_char_boundary(*at)).unwrap_or(0);
+            let end = (0..=DETAIL)
+                .rev()
+                .find(|at| detail.is_char_boundary(*at))
+                .unwrap_or(0);
             detail.truncate(end);
         }
-        Failure { step, errno, detail }
+        Failure {
+            step,
+            errno,
+            detail,
+        }
     }
 
     /// From an error of the kernel.

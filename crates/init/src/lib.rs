@@ -1,6 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The parents of all workloads: the node's init, the init of every cell and the spawner between them.
+//!
+//! Single-threaded and synchronous throughout; nothing here panics. `auraed` calls [`be_spawner_if_named`] and
+//! [`run`] from its `main` before any thread exists. `node` uses [`protocol`] and [`codec`] alone.
+//!
+//! * [`protocol`]: what the daemon and the inits say to each other.
+//! * `node`: PID 1 of a machine or of a container, or a subreaper: keeps the daemon and all cell-inits.
+//! * `cell`: the init of one cell.
+//! * `spawner`: what cell-inits are cloned from.
 
+mod cell;
+mod failure;
+mod link;
+mod node;
+mod options;
+mod poll;
 pub mod protocol;
+mod spawner;
 
+use std::convert::Infallible;
+
+pub use options::Options;
 pub use protocol::codec;
+
+/// Becomes the spawner and never returns, if this execution is the one by which node-init starts it (`argv[0]` says
+/// so). The first thing in `main`: nothing else must have been opened, read or started.
+pub fn be_spawner_if_named() {
+    spawner::run_if_named();
+}
+
+/// Is the init of this node, until the machine ends or, as a service, everything is stopped.
+///
+/// # Errors
+/// Only what keeps it from starting at all: no epoll, no memory, or other threads in this process. As PID 1 the caller
+/// should then print it and wait: the kernel panics when PID 1 ends.
+pub fn run(options: Options) -> kernel::Result<Infallible> {
+    node::run(options)
+}

@@ -26,6 +26,8 @@ pub(crate) struct Link {
     scratch: Vec<u8>,
     /// The kernel was out of memory or of descriptors in flight: not a matter of the socket being writable.
     stuck: bool,
+    /// The peer is gone. What it sent before is still to be read, and its answers go nowhere.
+    deaf: bool,
 }
 
 struct Parcel {
@@ -35,7 +37,13 @@ struct Parcel {
 
 impl Link {
     pub(crate) fn new(socket: OwnedFd) -> Link {
-        Link { socket, queue: VecDeque::new(), scratch: Vec::new(), stuck: false }
+        Link {
+            socket,
+            queue: VecDeque::new(),
+            scratch: Vec::new(),
+            stuck: false,
+            deaf: false,
+        }
     }
 
     /// Whether another request may be read.
@@ -55,14 +63,21 @@ impl Link {
 
     /// What to wait for.
     pub(crate) fn interest(&self) -> Interest {
-        Interest { read: self.has_room(), write: !self.queue.is_empty() && !self.stuck }
+        Interest {
+            read: self.has_room(),
+            write: !self.queue.is_empty() && !self.stuck,
+        }
     }
 
-    /// Sends a message, or puts it in the queue with duplicates of its descriptors.
+    /// Sends a message, or puts it in the queue with duplicates of its descriptors. To a peer that is gone it
+    /// does nothing: the reader comes to the end of the connection by itself.
     ///
     /// # Errors
-    /// The connection is broken, the message can't be encoded, or there is no memory to queue it.
+    /// The message can't be encoded, or there is no memory to queue it.
     pub(crate) fn post(&mut self, message: &impl Packet, fds: &[BorrowedFd<'_>]) -> Result<()> {
+        if self.deaf {
+            return Ok(());
+        }
         let mut packet = std::mem::take(&mut self.scratch);
         let result = message
             .encode(&mut packet)
@@ -78,12 +93,19 @@ impl Link {
         if self.queue.is_empty() {
             match seqpacket::send(&self.socket, packet, fds) {
                 Err(error) if self.may_retry(&error) => {}
+                Err(error) if self.is_gone(&error) => return Ok(()),
                 result => return result,
             }
         }
         let no_memory = || Error::new("queue", Errno::NOMEM);
-        let mut parcel = Parcel { packet: Vec::new(), fds: Vec::new() };
-        parcel.packet.try_reserve_exact(packet.len()).map_err(|_| no_memory())?;
+        let mut parcel = Parcel {
+            packet: Vec::new(),
+            fds: Vec::new(),
+        };
+        parcel
+            .packet
+            .try_reserve_exact(packet.len())
+            .map_err(|_| no_memory())?;
         parcel.packet.extend_from_slice(packet);
         for fd in fds {
             parcel.fds.try_reserve(1).map_err(|_| no_memory())?;
@@ -100,10 +122,19 @@ impl Link {
         self.stuck || error.is_would_block()
     }
 
+    fn is_gone(&mut self, error: &Error) -> bool {
+        let errno = Errno::from_raw_os_error(error.errno());
+        self.deaf = matches!(errno, Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN);
+        if self.deaf {
+            self.queue.clear();
+        }
+        self.deaf
+    }
+
     /// Sends what waits, as far as it goes.
     ///
     /// # Errors
-    /// The connection is broken.
+    /// What waits can't be sent at all.
     pub(crate) fn flush(&mut self) -> Result<()> {
         self.stuck = false;
         while let Some(parcel) = self.queue.front() {
@@ -111,6 +142,7 @@ impl Link {
             match seqpacket::send(&self.socket, &parcel.packet, &fds) {
                 Ok(()) => drop(self.queue.pop_front()),
                 Err(error) if self.may_retry(&error) => return Ok(()),
+                Err(error) if self.is_gone(&error) => return Ok(()),
                 Err(error) => return Err(error),
             }
         }

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use kernel::{Context, Result};
 use rustix::buffer::spare_capacity;
-use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::event::Timespec;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 
 /// How many events one wait brings at most.
@@ -30,7 +30,10 @@ pub(crate) struct Interest {
 }
 
 impl Interest {
-    pub(crate) const READ: Interest = Interest { read: true, write: false };
+    pub(crate) const READ: Interest = Interest {
+        read: true,
+        write: false,
+    };
 
     fn flags(self) -> EventFlags {
         let mut flags = EventFlags::empty();

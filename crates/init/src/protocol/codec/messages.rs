@@ -10,6 +10,7 @@ use crate::protocol::{
     MAX_CELLS, MAX_PACKET, MAX_RECORD, Namespaces, NodeEvent, NodeRequest, PowerMode, Principal,
     Role, Stdio, Step, Uid, Volume, Welcome, WorkloadState,
 };
+use crate::spawner::wire::SpawnerEvent;
 
 /// A sentence for people.
 const SENTENCE: usize = 1024;
@@ -101,7 +102,14 @@ macro_rules! packets {
     )*};
 }
 
-packets!(NodeRequest, NodeEvent, CellRequest, CellEvent);
+packets!(
+    NodeRequest,
+    NodeEvent,
+    CellRequest,
+    CellEvent,
+    Failure,
+    SpawnerEvent
+);
 
 choice!(NodeRequest {
     1 Hello { version: Plain, build: Text(SENTENCE) },
@@ -143,6 +151,12 @@ choice!(CellEvent {
     5 Failed { request: Plain, failure: Plain },
     6 Done { request: Plain },
     7 Exited { uid: Plain, exit: Plain },
+});
+
+choice!(SpawnerEvent {
+    1 Isolation { outcome: Outcome(Plain) },
+    2 Born { request: Plain, pid: Plain },
+    3 Failed { request: Plain, failure: Plain },
 });
 
 layout!(Welcome {

@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The first steps of a cell-init, between its clone and its loop.
+//!
+//! It is a copy of the spawner, in the cell's new namespaces, still the kernel's uid 0. It waits until its maps
+//! are written and node-init knows of it; becomes the cell's root; makes itself opaque; lets go of every
+//! descriptor that isn't the cell's; and only then mounts what a cell has on top of the (locked) template.
+//! What goes wrong is written to the status pipe, which node-init reads, and ends it.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+
+use kernel::memory::Scratch;
+use kernel::rlimit::{self, Limit, Resource};
+use kernel::signal::{Signal, SignalFd, SignalSet};
+use kernel::{Context, mount, process, signal};
+use rustix::io::Errno;
+use rustix::mount::MountFlags;
+
+use super::places::{self, PRIVATE};
+use super::{Cell, LISTENER, SIGNALS};
+use crate::codec::Packet;
+use crate::failure::InStep;
+use crate::poll::{Interest, Poll};
+use crate::protocol::{CellLaunch, Failure, MAX_PACKET, Namespaces, Step};
+
+/// The user that the kernel shows for one without a mapping.
+const OVERFLOW: u32 = 65_534;
+
+/// Files of `/proc` that say more of the machine than a cell needs, or steer it. Most are closed to a cell's
+/// root by their modes as well.
+const MASKED_FILES: [&str; 6] = [
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/key-users",
+    "/proc/timer_list",
+    "/proc/sysrq-trigger",
+    "/proc/latency_stats",
+];
+/// Folders of the same kind; an empty one of the template is shown instead.
+const MASKED_FOLDERS: [&str; 4] = [
+    "/proc/acpi",
+    "/proc/scsi",
+    "/sys/firmware",
+    "/sys/kernel/debug",
+];
+/// Made read-only where the cell's root is the node's: elsewhere their modes do it.
+const READ_ONLY: [&str; 4] = ["/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs"];
+/// The empty folder of the template.
+pub(crate) const EMPTY: &str = "/dev/.empty";
+
+/// What a clone of the spawner becomes.
+pub(crate) struct Birth {
+    pub(crate) launch: CellLaunch,
+    pub(crate) listener: OwnedFd,
+    pub(crate) grants: Vec<OwnedFd>,
+    /// Gives one byte when the cell may go on; its end without one means it may not.
+    pub(crate) go: OwnedFd,
+    /// Where readiness (`0`) or a [`Failure`] is written.
+    pub(crate) status: OwnedFd,
+    /// A proc and a sysfs that the maker mounted, where the cell shares what they show.
+    pub(crate) proc: Option<OwnedFd>,
+    pub(crate) sys: Option<OwnedFd>,
+    /// The root of the cell's user namespace is the node's.
+    pub(crate) node_user: bool,
+}
+
+/// Becomes the cell's init and never returns.
+pub(crate) fn live(birth: Birth) -> ! {
+    let mut byte = [0];
+    if !matches!(
+        rustix::io::retry_on_intr(|| rustix::io::read(&birth.go, &mut byte)),
+        Ok(1)
+    ) {
+        process::exit(1)
+    }
+    let (failure, status) = match prepare(birth) {
+        Ok((cell, status)) => match rustix::io::write(&status, &[0]) {
+            Ok(_) => {
+                drop(status);
+                cell.run()
+            }
+            Err(_) => process::exit(1),
+        },
+        Err(failed) => failed,
+    };
+    let mut packet = Vec::new();
+    if failure.encode(&mut packet).is_ok() {
+        let _ = rustix::io::write(&status, &packet);
+    }
+    process::exit(1)
+}
+
+/// A ready cell-init, or why not; with the status pipe.
+fn prepare(birth: Birth) -> Result<(Cell, OwnedFd), (Failure, OwnedFd)> {
+    let Birth {
+        launch,
+        listener,
+        grants,
+        go,
+        status,
+        proc,
+        sys,
+        node_user,
+    } = birth;
+    drop(go);
+    let mounts = Mounts { grants, proc, sys };
+    let prepared = become_root(&launch)
+        .and_then(|()| be_opaque(&listener, &status, &mounts))
+        .and_then(|()| furnish(&launch, &mounts, node_user))
+        .and_then(|()| build(launch, listener, node_user));
+    drop(mounts);
+    match prepared {
+        Ok(cell) => Ok((cell, status)),
+        Err(failure) => Err((failure, status)),
+    }
+}
+
+struct Mounts {
+    grants: Vec<OwnedFd>,
+    proc: Option<OwnedFd>,
+    sys: Option<OwnedFd>,
+}
+
+fn become_root(launch: &CellLaunch) -> Result<(), Failure> {
+    if launch.unshare.has(Namespaces::USER) {
+        process::set_groups(&[]).step(Step::Identity)?;
+        process::set_gid(0).step(Step::Identity)?;
+        process::set_uid(0).step(Step::Identity)?;
+    }
+    Ok(())
+}
+
+/// From here on a workload of the same user can't look into this process, and there is nothing in it.
+fn be_opaque(listener: &OwnedFd, status: &OwnedFd, mounts: &Mounts) -> Result<(), Failure> {
+    process::set_dumpable(false).step(Step::Identity)?;
+    let Mounts { grants, proc, sys } = mounts;
+    let mut keep: Vec<BorrowedFd<'_>> = vec![
+        rustix::stdio::stdin(),
+        rustix::stdio::stdout(),
+        rustix::stdio::stderr(),
+        listener.as_fd(),
+        status.as_fd(),
+    ];
+    keep.extend(grants.iter().chain(proc).chain(sys).map(AsFd::as_fd));
+    process::close_all_but(&keep).step(Step::Identity)?;
+    process::new_session().step(Step::Identity)?;
+    match process::new_session_keyring() {
+        Err(error) if error.is(Errno::NOSYS.raw_os_error()) => Ok(()),
+        other => other.step(Step::Identity),
+    }
+}
+
+/// Everything in the cell that isn't in the template.
+fn furnish(launch: &CellLaunch, mounts: &Mounts, node_user: bool) -> Result<(), Failure> {
+    if launch.unshare.has(Namespaces::UTS) && !launch.hostname.is_empty() {
+        let name = launch.hostname.as_bytes();
+        rustix::system::sethostname(name)
+            .call("sethostname")
+            .step(Step::Hostname)?;
+    }
+    if launch.unshare.has(Namespaces::NET) {
+        kernel::netlink::bring_loopback_up().step(Step::Network)?;
+    }
+    if !launch.unshare.has(Namespaces::MOUNT) {
+        return Ok(());
+    }
+    mount_kernel(mounts)?;
+    mask(node_user)?;
+    mount_private(launch)?;
+    for volume in &launch.volumes {
+        places::attach_volume(volume)?;
+    }
+    for (grant, to) in mounts.grants.iter().zip(&launch.grants) {
+        places::attach(grant, to)?;
+    }
+    Ok(())
+}
+
+fn mount_kernel(mounts: &Mounts) -> Result<(), Failure> {
+    let quiet = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
+    let (proc, sys) = (Path::new("/proc"), Path::new("/sys"));
+    match &mounts.proc {
+        Some(made) => mount::attach(made, proc),
+        None => {
+            rustix::mount::mount(c"proc", proc, c"proc", quiet, None).call_on("mount proc", proc)
+        }
+    }
+    .step(Step::Mount)?;
+    match &mounts.sys {
+        Some(made) => mount::attach(made, sys),
+        None => rustix::mount::mount(c"sysfs", sys, c"sysfs", quiet | MountFlags::RDONLY, None)
+            .call_on("mount sysfs", sys),
+    }
+    .step(Step::Mount)
+}
+
+/// Shows nothing where a cell has no business. What isn't there needs no mask.
+fn mask(node_user: bool) -> Result<(), Failure> {
+    let over = |with: &str, paths: &[&str]| -> Result<(), Failure> {
+        for path in paths.iter().map(Path::new) {
+            match rustix::mount::mount_bind(Path::new(with), path) {
+                Ok(()) | Err(Errno::NOENT | Errno::NOTDIR) => {}
+                Err(errno) => {
+                    let error = kernel::Error::new("mask", errno).on(path);
+                    return Err(Failure::of(Step::Mount, &error));
+                }
+            }
+        }
+        Ok(())
+    };
+    over("/dev/null", &MASKED_FILES)?;
+    over(EMPTY, &MASKED_FOLDERS)?;
+    if !node_user {
+        return Ok(());
+    }
+    for path in READ_ONLY.iter().map(Path::new) {
+        match rustix::mount::mount_bind(path, path) {
+            Err(Errno::NOENT) => continue,
+            result => result.call_on("bind", path).step(Step::Mount)?,
+        }
+        let flags = MountFlags::BIND
+            | MountFlags::RDONLY
+            | MountFlags::NOSUID
+            | MountFlags::NODEV
+            | MountFlags::NOEXEC;
+        rustix::mount::mount_remount(path, flags, c"")
+            .call_on("remount", path)
+            .step(Step::Mount)?;
+    }
+    Ok(())
+}
+
+fn mount_private(launch: &CellLaunch) -> Result<(), Failure> {
+    let private = PRIVATE.iter().chain(&[("/dev/shm", 0o1777)]);
+    for (path, mode) in private {
+        match places::mount_tmpfs(Path::new(path), *mode, 0) {
+            // A node without a /var/tmp.
+            Err(error) if error.is_not_found() => {}
+            result => result.step(Step::Mount)?,
+        }
+    }
+    // The group `tty` owns terminals, where the cell has such a group.
+    let has_tty = !launch.unshare.has(Namespaces::USER)
+        || launch
+            .gid_map
+            .iter()
+            .any(|map| (map.inside..).contains(&5) && 5 - map.inside < map.count);
+    let options = match has_tty {
+        true => c"newinstance,ptmxmode=0666,mode=0620,gid=5",
+        false => c"newinstance,ptmxmode=0666,mode=0620",
+    };
+    let flags = MountFlags::NOSUID | MountFlags::NOEXEC;
+    let pts = Path::new("/dev/pts");
+    rustix::mount::mount(c"devpts", pts, c"devpts", flags, options)
+        .call_on("mount devpts", pts)
+        .step(Step::Mount)
+}
+
+fn build(launch: CellLaunch, listener: OwnedFd, node_user: bool) -> Result<Cell, Failure> {
+    let own = launch.unshare;
+    if !own.has(Namespaces::PID) {
+        // Not PID 1 here: orphans would go to a stranger.
+        process::set_child_subreaper(true).step(Step::Namespace)?;
+    }
+    // As many descriptors as it may have; workloads get limits of their own.
+    if let Ok(limit) = rlimit::get(Resource::NOFILE) {
+        let _ = rlimit::set(
+            Resource::NOFILE,
+            Limit {
+                soft: limit.hard,
+                ..limit
+            },
+        );
+    }
+    let listened = SignalSet::of(&[Signal::CHLD, Signal::TERM, Signal::USR1]);
+    signal::set_mask(SignalSet::ALL).step(Step::Clone)?;
+    let signals = SignalFd::new(listened).step(Step::Clone)?;
+    rustix::io::ioctl_fionbio(&listener, true).step(Step::Protocol)?;
+    let poll = Poll::new().step(Step::Clone)?;
+    poll.add(&signals, SIGNALS, Interest::READ)
+        .step(Step::Clone)?;
+    poll.add(&listener, LISTENER, Interest::READ)
+        .step(Step::Clone)?;
+    Ok(Cell {
+        uid: launch.uid,
+        record: launch.record,
+        own,
+        node_uid: if node_user { 0 } else { OVERFLOW },
+        poll,
+        signals,
+        listener,
+        listen_again: None,
+        link: None,
+        greeted: false,
+        interest: Interest::READ,
+        workloads: Default::default(),
+        news: false,
+        buffer: Some(Scratch::new(MAX_PACKET).step(Step::Limit)?),
+        stop: None,
+    })
+}

@@ -1,0 +1,294 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From a clone of the cell-init to the executable: the child's way to `execve`.
+//!
+//! Runs in the child alone, so it may allocate, block and fail as it likes: whatever goes wrong is written to a
+//! close-on-exec pipe as one [`Failure`], and the child ends. The order is the kernel's: what needs privileges
+//! comes before they are dropped, the filter last.
+
+use std::convert::Infallible;
+use std::ffi::CString;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use kernel::caps::{self, CapabilitySet};
+use kernel::exec::{self, Prepared};
+use kernel::namespace::{self, Namespaces};
+use kernel::rlimit::{self, Limit, Resource};
+use kernel::signal::{self, SignalSet};
+use kernel::{Context, process, sched, seccomp};
+use rustix::io::Errno;
+
+use super::users::{self, Identity};
+use crate::codec::Packet;
+use crate::failure::InStep;
+use crate::protocol::{CellRequest, Failure, Launch, Stdio, Step};
+
+/// The soft limit of descriptors, where none is asked for: programs that use `select` break above it.
+const SOFT_DESCRIPTORS: u64 = 1024;
+/// The hard one: what a program may raise itself to.
+const HARD_DESCRIPTORS: u64 = 524_288;
+
+/// What the child has of its parent.
+pub(super) struct Child<'a> {
+    /// The [`CellRequest::Start`].
+    pub(super) packet: &'a [u8],
+    /// Its standard streams.
+    pub(super) streams: [BorrowedFd<'a>; 3],
+    /// Where a failure is written; close-on-exec.
+    pub(super) status: OwnedFd,
+    /// The cgroup namespace is to be rooted at the leaf.
+    pub(super) own_cgroup_root: bool,
+}
+
+/// Becomes the executable, or says why not and ends.
+pub(super) fn run(child: &Child<'_>) -> ! {
+    let failure = match attempt(child) {
+        Ok(never) => match never {},
+        Err(failure) => failure,
+    };
+    let mut packet = Vec::new();
+    if failure.encode(&mut packet).is_ok() {
+        // A broken pipe: nobody wants to know.
+        let _ = rustix::io::write(&child.status, &packet);
+    }
+    process::exit(127)
+}
+
+fn attempt(child: &Child<'_>) -> Result<Infallible, Failure> {
+    let launch = decode(child.packet)?;
+    isolate(child)?;
+    set_streams(child, launch.stdio)?;
+    set_limits(&launch)?;
+    let who = users::resolve(&launch)?;
+    let prepared = prepare(&launch, &who)?;
+    become_user(&launch, &who)?;
+    go_to_directory(&launch, &who)?;
+    finish(&launch)?;
+    prepared.exec()
+}
+
+fn decode(packet: &[u8]) -> Result<Launch, Failure> {
+    match CellRequest::decode(packet) {
+        Ok(CellRequest::Start { launch, .. }) => Ok(launch),
+        Ok(_) => Err(invalid(Step::Protocol, "not a Start")),
+        Err(error) => Err(invalid(Step::Protocol, &error.to_string())),
+    }
+}
+
+fn invalid(step: Step, detail: &str) -> Failure {
+    Failure::new(step, Errno::INVAL.raw_os_error(), detail)
+}
+
+/// A session, a keyring and a cgroup root of its own.
+fn isolate(child: &Child<'_>) -> Result<(), Failure> {
+    process::new_session().step(Step::Stdio)?;
+    // The cell-init's own keyring is empty and new too. So it may be shared where a container's filter
+    // forbids another, or where the user's quota (200 keys) has run out.
+    if let Err(error) = process::new_session_keyring() {
+        let tolerable = [Errno::NOSYS, Errno::PERM, Errno::ACCESS, Errno::DQUOT];
+        if !tolerable.contains(&Errno::from_raw_os_error(error.errno())) {
+            return Err(Failure::of(Step::Identity, &error));
+        }
+    }
+    if child.own_cgroup_root {
+        namespace::unshare(Namespaces::CGROUP).step(Step::Cgroup)?;
+    }
+    Ok(())
+}
+
+fn set_streams(child: &Child<'_>, stdio: Stdio) -> Result<(), Failure> {
+    let [input, output, error] = child.streams;
+    for (stream, number) in [(input, 0), (output, 1), (error, 2)] {
+        process::place_fd(stream, number).step(Step::Stdio)?;
+    }
+    if stdio == Stdio::Terminal {
+        rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())
+            .call("ioctl(TIOCSCTTY)")
+            .step(Step::Stdio)?;
+    }
+    let [input, output, error] = [
+        rustix::stdio::stdin(),
+        rustix::stdio::stdout(),
+        rustix::stdio::stderr(),
+    ];
+    // What is opened from here on is close-on-exec.
+    process::close_all_but(&[input, output, error, child.status.as_fd()]).step(Step::Stdio)
+}
+
+/// A process that isn't dumpable has files in `/proc` that belong to the node's root, so it is dumpable for the
+/// moment. It holds nothing by now that a root of this cell, who alone could trace it, doesn't have anyway.
+fn set_oom_score_adj(value: i16) -> Result<(), Failure> {
+    process::set_dumpable(true).step(Step::Priority)?;
+    sched::set_own_oom_score_adj(value).step(Step::Priority)?;
+    process::set_dumpable(false).step(Step::Priority)
+}
+
+fn set_limits(launch: &Launch) -> Result<(), Failure> {
+    if let Some(value) = launch.oom_score_adj {
+        set_oom_score_adj(value)?;
+    }
+    if launch.nice != 0 {
+        sched::set_nice(launch.nice).step(Step::Priority)?;
+    }
+    if !launch.affinity.is_empty() {
+        sched::set_affinity(&launch.affinity).step(Step::Affinity)?;
+    }
+    process::set_umask(launch.umask);
+    if !launch
+        .rlimits
+        .iter()
+        .any(|(number, ..)| *number == Resource::NOFILE.number())
+    {
+        let hard = rlimit::get(Resource::NOFILE)
+            .step(Step::Rlimit)?
+            .hard
+            .min(HARD_DESCRIPTORS);
+        let limit = Limit {
+            soft: SOFT_DESCRIPTORS.min(hard),
+            hard,
+        };
+        rlimit::set(Resource::NOFILE, limit).step(Step::Rlimit)?;
+    }
+    for (number, soft, hard) in &launch.rlimits {
+        let resource = Resource::from_number(*number)
+            .ok_or_else(|| invalid(Step::Rlimit, &format!("there is no limit number {number}")))?;
+        let limit = Limit {
+            soft: *soft,
+            hard: *hard,
+        };
+        rlimit::set(resource, limit).map_err(|error| {
+            let detail = format!("RLIMIT_{resource}, soft {soft}, hard {hard}");
+            Failure::of(Step::Rlimit, &error.about(detail))
+        })?;
+    }
+    Ok(())
+}
+
+/// The program, where it may be, and its environment.
+struct Ready {
+    arguments: Prepared,
+    candidates: Vec<CString>,
+    program: Vec<u8>,
+}
+
+impl Ready {
+    fn exec(&self) -> Result<Infallible, Failure> {
+        self.arguments
+            .exec_first(&self.candidates)
+            .map_err(|error| {
+                let program = String::from_utf8_lossy(&self.program).into_owned();
+                Failure::new(Step::Exec, error.errno(), program)
+            })
+    }
+}
+
+fn prepare(launch: &Launch, who: &Identity) -> Result<Ready, Failure> {
+    let env = environment(launch, who);
+    let program = launch
+        .argv
+        .first()
+        .ok_or_else(|| invalid(Step::Exec, "argv is empty"))?;
+    let path = env.iter().find_map(|entry| entry.strip_prefix(b"PATH="));
+    let path = path.unwrap_or(exec::DEFAULT_PATH);
+    Ok(Ready {
+        candidates: exec::candidates(program, path).step(Step::Exec)?,
+        arguments: Prepared::new(&launch.argv, &env).step(Step::Exec)?,
+        program: program.clone(),
+    })
+}
+
+/// The environment as given, with what a login would add where it is absent.
+fn environment(launch: &Launch, who: &Identity) -> Vec<Vec<u8>> {
+    let mut env = launch.env.clone();
+    let mut add = |name: &[u8], value: &[u8]| {
+        let is_set = env.iter().any(|entry| {
+            entry
+                .strip_prefix(name)
+                .is_some_and(|rest| rest.starts_with(b"="))
+        });
+        if !is_set && !value.is_empty() {
+            env.push([name, b"=", value].concat());
+        }
+    };
+    match &who.entry {
+        Some(entry) => {
+            add(b"HOME", &entry.home);
+            add(b"USER", &entry.name);
+            add(b"LOGNAME", &entry.name);
+            add(b"SHELL", &entry.shell);
+        }
+        None => add(b"HOME", b"/"),
+    }
+    env
+}
+
+fn become_user(launch: &Launch, who: &Identity) -> Result<(), Failure> {
+    let bounding = CapabilitySet(launch.bounding);
+    let ambient = CapabilitySet(launch.ambient).intersection(bounding);
+    // With `no_new_privs` the filter is the very last thing. Without, the kernel wants CAP_SYS_ADMIN for it,
+    // which is about to go.
+    if !launch.no_new_privileges {
+        install_filter(launch)?;
+    }
+    caps::limit_bounding(bounding).step(Step::Capabilities)?;
+    process::set_groups(&who.groups).step(Step::User)?;
+    let about = |id: u32, error: kernel::Error| {
+        Failure::of(
+            Step::User,
+            &error.about(format!("id {id}: is it in the cell's range?")),
+        )
+    };
+    process::set_gid(who.gid).map_err(|error| about(who.gid, error))?;
+    let keep = ambient != CapabilitySet::EMPTY && who.uid != 0;
+    process::set_keep_capabilities(keep).step(Step::Capabilities)?;
+    process::set_uid(who.uid).map_err(|error| about(who.uid, error))?;
+    if keep {
+        let sets = caps::ThreadSets {
+            effective: ambient,
+            permitted: ambient,
+            inheritable: ambient,
+        };
+        caps::set(&sets).step(Step::Capabilities)?;
+        caps::set_ambient(ambient).step(Step::Capabilities)?;
+    }
+    Ok(())
+}
+
+fn go_to_directory(launch: &Launch, who: &Identity) -> Result<(), Failure> {
+    let enter = |path: &[u8]| {
+        let path = path_of(path);
+        rustix::process::chdir(path)
+            .call_on("chdir", path)
+            .step(Step::Directory)
+    };
+    if !launch.cwd.is_empty() {
+        return enter(&launch.cwd);
+    }
+    let home = who
+        .entry
+        .as_ref()
+        .map_or(b"/".as_slice(), |entry| &entry.home);
+    enter(home).or_else(|_| enter(b"/"))
+}
+
+fn path_of(bytes: &[u8]) -> &Path {
+    Path::new(std::ffi::OsStr::from_bytes(bytes))
+}
+
+/// What can't be undone: signals, privileges, the filter.
+fn finish(launch: &Launch) -> Result<(), Failure> {
+    signal::set_mask(SignalSet::EMPTY).step(Step::Exec)?;
+    if launch.no_new_privileges {
+        process::set_no_new_privileges().step(Step::Capabilities)?;
+        install_filter(launch)?;
+    }
+    Ok(())
+}
+
+fn install_filter(launch: &Launch) -> Result<(), Failure> {
+    if launch.seccomp.is_empty() {
+        return Ok(());
+    }
+    seccomp::install(&launch.seccomp, launch.seccomp_log).step(Step::Seccomp)
+}

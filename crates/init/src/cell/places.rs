@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where mounts go in a cell: the folders that are its own, those that are hidden, and the way to a grant's
+//! target.
+//!
+//! The root of a cell is the node's, read-only, so a target can be made only where something writable lies on
+//! top: the private folders, and the hidden ones, which get a tmpfs of the cell's own the first time that a
+//! grant or volume is to be attached below them.
+
+use std::os::fd::AsFd;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Component, Path};
+
+use kernel::Context;
+use kernel::mount;
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::mount::{MountFlags, UnmountFlags};
+
+use crate::failure::InStep;
+use crate::protocol::{Failure, GrantMount, Step, Volume};
+
+/// Folders of the node that no cell sees, besides the state directory; empty in the template.
+pub(crate) const HIDDEN: [&str; 5] = ["/root", "/home", "/boot", "/var/log", "/var/spool"];
+
+/// Folders that each cell has for itself, with their modes; empty in the template.
+pub(crate) const PRIVATE: [(&str, u32); 3] =
+    [("/tmp", 0o1777), ("/run", 0o755), ("/var/tmp", 0o1777)];
+
+/// Mounts a private tmpfs. `ENOENT` where the node's root has no such folder.
+pub(crate) fn mount_tmpfs(target: &Path, mode: u32, size_bytes: u64) -> kernel::Result<()> {
+    let size = if size_bytes == 0 {
+        String::new()
+    } else {
+        format!(",size={size_bytes}")
+    };
+    let options = format!("mode={mode:o}{size}");
+    let options = std::ffi::CString::new(options).unwrap_or_default();
+    let flags = MountFlags::NOSUID | MountFlags::NODEV;
+    rustix::mount::mount(c"tmpfs", target, c"tmpfs", flags, options.as_c_str())
+        .call_on("mount tmpfs", target)
+}
+
+/// Attaches a volume.
+pub(super) fn attach_volume(volume: &Volume) -> Result<(), Failure> {
+    let target = checked(&volume.target)?;
+    make(target, true)?;
+    mount_tmpfs(target, volume.mode & 0o7777, volume.size_bytes).step(Step::Grant)
+}
+
+/// Attaches a detached mount at its target.
+pub(super) fn attach(grant: &impl AsFd, to: &GrantMount) -> Result<(), Failure> {
+    let target = checked(&to.target)?;
+    make(target, to.directory)?;
+    mount::attach(grant, target).step(Step::Grant)
+}
+
+/// Detaches what is mounted at a target; open files keep it alive.
+pub(super) fn detach(target: &[u8]) -> Result<(), Failure> {
+    let target = checked(target)?;
+    let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
+    rustix::mount::unmount(target, flags)
+        .call_on("umount", target)
+        .step(Step::Grant)
+}
+
+/// An absolute path without `..`.
+fn checked(target: &[u8]) -> Result<&Path, Failure> {
+    let path = Path::new(std::ffi::OsStr::from_bytes(target));
+    let plain = |part: Component<'_>| matches!(part, Component::RootDir | Component::Normal(_));
+    if path.is_absolute() && path.components().all(plain) && path.parent().is_some() {
+        return Ok(path);
+    }
+    let detail = format!("`{}` is not an absolute path without `..`", path.display());
+    Err(Failure::new(
+        Step::Grant,
+        Errno::INVAL.raw_os_error(),
+        detail,
+    ))
+}
+
+/// Makes the target and the folders above it where they aren't there.
+fn make(target: &Path, directory: bool) -> Result<(), Failure> {
+    match try_make(target, directory) {
+        Err(error) if error.is(Errno::ROFS.raw_os_error()) => {
+            cover(target).and_then(|()| try_make(target, directory))
+        }
+        other => other,
+    }
+    .map_err(|error| {
+        let hint = "not there, and can't be made in the node's read-only root: make it on the node";
+        match error.is(Errno::ROFS.raw_os_error()) {
+            true => Failure::of(
+                Step::Grant,
+                &error.about(format!("{}: {hint}", target.display())),
+            ),
+            false => Failure::of(Step::Grant, &error),
+        }
+    })
+}
+
+fn try_make(target: &Path, directory: bool) -> kernel::Result<()> {
+    if rustix::fs::stat(target).is_ok() {
+        return Ok(());
+    }
+    let above = target.parent().unwrap_or(Path::new("/"));
+    let folders = if directory { target } else { above };
+    let mut path = std::path::PathBuf::new();
+    for part in folders.components() {
+        path.push(part);
+        match rustix::fs::mkdir(&path, Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            // A folder that is there on a read-only root.
+            Err(Errno::ROFS) if rustix::fs::stat(&path).is_ok() => {}
+            Err(errno) => return Err(kernel::Error::new("mkdir", errno).on(&path)),
+        }
+    }
+    if !directory {
+        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        rustix::fs::openat(CWD, target, flags, Mode::from_raw_mode(0o644))
+            .call_on("open", target)?;
+    }
+    Ok(())
+}
+
+/// Puts a tmpfs of the cell's own over the hidden folder that the target lies in, if it does.
+fn cover(target: &Path) -> kernel::Result<()> {
+    match HIDDEN.iter().find(|hidden| target.starts_with(hidden)) {
+        Some(hidden) => mount_tmpfs(Path::new(hidden), 0o755, 0),
+        None => Err(kernel::Error::new("mkdir", Errno::ROFS).on(target)),
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Signals of a cell-init: children that ended, and the node's order to stop.
+
+use kernel::signal::Signal;
+use kernel::wait::{self, Exit, Reap, Target};
+use rustix::io::Errno;
+
+use super::Cell;
+use super::workload::{State, exit_record};
+use crate::protocol::{CellEvent, ExitHow, ExitRecord, Failure, Namespaces};
+
+impl Cell {
+    /// Takes what signals there are. One of a kind stands for many, so all children are looked at.
+    pub(super) fn read_signals(&mut self) {
+        while let Ok(Some(info)) = self.signals.next() {
+            // A workload can send PID 1 of its namespace a signal that a descriptor waits for, and can forge
+            // the sender with `rt_sigqueueinfo`, but not the code that says it came by `kill`.
+            let from_outside = match self.own.has(Namespaces::PID) {
+                true => info.pid == 0,
+                false => info.uid == self.node_uid,
+            };
+            if from_outside && info.by_kill {
+                match info.signal {
+                    Signal::TERM => self.begin_stop(true),
+                    // There are cells inside of this one, whose processes would end with this one's PID 1.
+                    Signal::USR1 => self.begin_stop(false),
+                    _ => {}
+                }
+            }
+        }
+        self.reap();
+    }
+
+    /// Records each end before the kernel forgets it.
+    fn reap(&mut self) {
+        while let Ok(Some(exit)) = wait::try_wait(Target::Any, Reap::No) {
+            self.record_end(&exit);
+            // Between the two the child is a zombie: its pid can't be another's.
+            let _ = wait::try_wait(Target::Pid(exit.pid), Reap::Yes);
+        }
+    }
+
+    fn record_end(&mut self, exit: &Exit) {
+        let is_it =
+            |workload: &super::workload::Workload| workload.pid == exit.pid && workload.is_alive();
+        let Some(at) = self.workloads.0.iter().position(is_it) else {
+            // An orphan of some workload.
+            return;
+        };
+        // It may have said why it could not start, or have started, since the pipe was last looked at.
+        self.conclude_start(at);
+        let Some(workload) = self.workloads.0.get_mut(at) else {
+            return;
+        };
+        if let State::Failing {
+            request: Some(request),
+            failure,
+        } = &workload.state
+        {
+            let event = CellEvent::Failed {
+                request: *request,
+                failure: failure.clone(),
+            };
+            self.workloads.0.swap_remove(at);
+            return self.post(&event, &[]);
+        }
+        let record = match &workload.state {
+            State::Failing { failure, .. } => unheard(failure, exit, workload.started_ns),
+            _ => workload.exit_record(exit),
+        };
+        workload.state = State::Ended(record);
+        self.news = true;
+    }
+}
+
+/// A failed exec that nobody is waiting for any more ends as a shell would have it.
+fn unheard(failure: &Failure, exit: &Exit, started_ns: u64) -> ExitRecord {
+    let missing = failure.errno == Errno::NOENT.raw_os_error();
+    let code = if missing { 127 } else { 126 };
+    ExitRecord {
+        how: ExitHow::Code(code),
+        ..exit_record(exit, started_ns)
+    }
+}

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the daemon asks of a cell-init, one function a request.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use kernel::clone::{self, Cloned};
+use kernel::pidfd;
+use kernel::seqpacket::ReceiveError;
+use kernel::signal::Signal;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use rustix::pipe::PipeFlags;
+
+use super::launch::{self, Child};
+use super::workload::{State, Workload};
+use super::{Cell, end, places, status_token};
+use crate::codec::{Packet, StartHead, start_head};
+use crate::failure::InStep;
+use crate::poll::Interest;
+use crate::protocol::{CellEvent, CellRequest, Failure, GrantMount, Namespaces, Stdio, Step, Uid};
+
+/// The result of a request that is answered by `Done` or `Failed`.
+type Outcome = Result<(), Failure>;
+
+fn failed(step: Step, errno: Errno, detail: &str) -> Failure {
+    Failure::new(step, errno.raw_os_error(), detail)
+}
+
+impl Cell {
+    /// Carries out one packet.
+    pub(super) fn request(&mut self, packet: &[u8], fds: Vec<OwnedFd>) {
+        if let Ok(Some(head)) = start_head(packet) {
+            let request = head.request;
+            if let Err(failure) = self.start(packet, head, fds) {
+                self.post(&CellEvent::Failed { request, failure }, &[]);
+            }
+            return;
+        }
+        match CellRequest::decode(packet) {
+            Ok(CellRequest::Hello { version }) => self.greet(version),
+            Ok(CellRequest::Ack { uid }) => self.acknowledge(uid),
+            Ok(request) => self.answered(request, fds),
+            Err(error) => {
+                let failure = failed(Step::Protocol, Errno::BADMSG, &error.to_string());
+                self.refuse(packet, failure);
+            }
+        }
+    }
+
+    /// A packet that did not fit, or whose descriptors did not.
+    pub(super) fn refuse_cut(&mut self, packet: &[u8], error: &ReceiveError) {
+        let failure = failed(Step::Limit, Errno::MFILE, &error.to_string());
+        self.refuse(packet, failure);
+    }
+
+    /// Answers a request that could not be read, if its number can be: it stands after the first byte.
+    fn refuse(&mut self, packet: &[u8], failure: Failure) {
+        let number = packet.get(1..9).and_then(|bytes| bytes.try_into().ok());
+        if let Some(number) = number.filter(|_| self.greeted) {
+            let request = u64::from_le_bytes(number);
+            self.post(&CellEvent::Failed { request, failure }, &[]);
+        }
+    }
+
+    fn answered(&mut self, asked: CellRequest, fds: Vec<OwnedFd>) {
+        let (request, outcome) = match asked {
+            CellRequest::PutCellRecord { request, record } => {
+                self.record = record;
+                (request, Ok(()))
+            }
+            CellRequest::PutRecord {
+                request,
+                uid,
+                record,
+            } => (
+                request,
+                self.found(uid).map(|workload| workload.record = record),
+            ),
+            CellRequest::Signal {
+                request,
+                uid,
+                signal,
+            } => (request, self.signal(uid, signal)),
+            CellRequest::CloseStdin { request, uid } => (
+                request,
+                self.found(uid).map(|workload| workload.stdin = None),
+            ),
+            CellRequest::Mount { request, grant } => (request, self.mount(&grant, fds)),
+            CellRequest::Unmount { request, target } => (request, places::detach(&target)),
+            CellRequest::Exit { request } => (request, self.exit(request)),
+            // Handled by the caller.
+            CellRequest::Hello { .. } | CellRequest::Ack { .. } | CellRequest::Start { .. } => {
+                return;
+            }
+        };
+        let answer = match outcome {
+            Ok(()) => CellEvent::Done { request },
+            Err(failure) => CellEvent::Failed { request, failure },
+        };
+        self.post(&answer, &[]);
+    }
+
+    fn found(&mut self, uid: Uid) -> Result<&mut Workload, Failure> {
+        self.workloads
+            .find(uid)
+            .ok_or_else(|| failed(Step::Protocol, Errno::SRCH, "no such workload in this cell"))
+    }
+
+    fn signal(&mut self, uid: Uid, number: u8) -> Outcome {
+        let signal = Signal::from_number(number.into())
+            .ok_or_else(|| failed(Step::Protocol, Errno::INVAL, &format!("no signal {number}")))?;
+        let workload = self.found(uid)?;
+        if !workload.is_alive() {
+            return Err(failed(
+                Step::Protocol,
+                Errno::SRCH,
+                "the main process has ended",
+            ));
+        }
+        pidfd::send_signal(&workload.pidfd, signal).step(Step::Protocol)
+    }
+
+    fn mount(&mut self, grant: &GrantMount, fds: Vec<OwnedFd>) -> Outcome {
+        if !self.own.has(Namespaces::MOUNT) {
+            let reason = "the cell shares its mount namespace: a grant would show outside of it";
+            return Err(failed(Step::Grant, Errno::INVAL, reason));
+        }
+        match <[OwnedFd; 1]>::try_from(fds) {
+            Ok([mount]) => places::attach(&mount, grant),
+            Err(_) => Err(failed(
+                Step::Protocol,
+                Errno::BADF,
+                "one descriptor is expected",
+            )),
+        }
+    }
+
+    fn exit(&mut self, request: u64) -> Outcome {
+        if !self.workloads.0.is_empty() {
+            let detail = "workloads run here, or have ended and are not acknowledged";
+            return Err(failed(Step::Protocol, Errno::BUSY, detail));
+        }
+        self.post(&CellEvent::Done { request }, &[]);
+        end()
+    }
+
+    /// Only an end can be acknowledged: a running workload stays, whatever the daemon believes.
+    fn acknowledge(&mut self, uid: Uid) {
+        let ended = |workload: &&mut Workload| matches!(workload.state, State::Ended(_));
+        if self.workloads.find(uid).filter(ended).is_some() {
+            self.workloads.remove(uid);
+        }
+    }
+
+    fn start(&mut self, packet: &[u8], head: StartHead, fds: Vec<OwnedFd>) -> Outcome {
+        if !self.greeted {
+            return Err(failed(Step::Protocol, Errno::PROTO, "no Hello yet"));
+        }
+        if self.stop.is_some() {
+            return Err(failed(
+                Step::Limit,
+                Errno::SHUTDOWN,
+                "the cell is being stopped",
+            ));
+        }
+        if self.workloads.find(head.uid).is_some() {
+            return Err(failed(
+                Step::Protocol,
+                Errno::EXIST,
+                "this uid is in use here",
+            ));
+        }
+        if !self.workloads.reserve() {
+            return Err(failed(
+                Step::Limit,
+                Errno::NOMEM,
+                "too many workloads in this cell",
+            ));
+        }
+        let parts = Parts::take(&head, fds)?;
+        let (status, child_status) = status_pipe()?;
+        self.poll
+            .add(&status, status_token(&status), Interest::READ)
+            .step(Step::Clone)?;
+        let options = clone::Options {
+            cgroup: Some(parts.leaf.as_fd()),
+            ..Default::default()
+        };
+        match clone::clone(options) {
+            Ok(Cloned::Child) => launch::run(&Child {
+                packet,
+                streams: parts.streams(),
+                status: child_status,
+                own_cgroup_root: self.own.has(Namespaces::CGROUP),
+            }),
+            Ok(Cloned::Parent(pid, pidfd)) => {
+                let mut workload = Workload::new(head, pid, pidfd, status);
+                workload.memory_events = memory_events(parts.leaf.as_fd());
+                workload.output = parts.keep;
+                workload.stdin = parts.stdin;
+                self.workloads.0.push(workload);
+                Ok(())
+            }
+            Err(error) => {
+                let _ = self.poll.remove(&status);
+                Err(Failure::of(Step::Clone, &error))
+            }
+        }
+    }
+
+    /// The pipe of a workload that was starting says how it went: closed by the exec, or a failure.
+    pub(super) fn conclude_start(&mut self, at: usize) {
+        let Some(workload) = self.workloads.0.get_mut(at) else {
+            return;
+        };
+        let State::Starting { request, status } = &workload.state else {
+            return;
+        };
+        let mut packet = [0; 1200];
+        let failure = match rustix::io::read(status, &mut packet) {
+            Ok(0) => None,
+            Ok(length) => Some(Failure::decode(packet.get(..length).unwrap_or_default())),
+            Err(Errno::AGAIN | Errno::INTR) => return,
+            Err(errno) => Some(Ok(failed(Step::Exec, errno, "reading the exec's status"))),
+        };
+        let request = *request;
+        // The child of a later start may hold a copy of the pipe for a moment: closing isn't enough.
+        let _ = self.poll.remove(status);
+        match failure {
+            None => {
+                workload.state = State::Running;
+                let (pid, started_ns) = (workload.pid, workload.started_ns);
+                let (link, pidfd) = (&mut self.link, workload.pidfd.as_fd());
+                if let (Some(link), Some(request)) = (link, request)
+                    && link
+                        .post(
+                            &CellEvent::Started {
+                                request,
+                                pid,
+                                started_ns,
+                            },
+                            &[pidfd],
+                        )
+                        .is_err()
+                {
+                    self.lose_link();
+                }
+            }
+            Some(failure) => {
+                let unreadable = |_| failed(Step::Exec, Errno::IO, "an unreadable status");
+                let failure = failure.unwrap_or_else(unreadable);
+                workload.state = State::Failing { request, failure };
+            }
+        }
+    }
+}
+
+/// The descriptors of a start, each in its role.
+struct Parts {
+    leaf: OwnedFd,
+    /// What the child gets: three streams, or one terminal.
+    child: Vec<OwnedFd>,
+    keep: Vec<OwnedFd>,
+    stdin: Option<OwnedFd>,
+}
+
+impl Parts {
+    fn take(head: &StartHead, fds: Vec<OwnedFd>) -> Result<Parts, Failure> {
+        let (child, keep) = match head.stdio {
+            Stdio::Pipes => (3, 2),
+            Stdio::Terminal => (1, 1),
+        };
+        let expected = 1 + child + keep + usize::from(head.keep_stdin);
+        if fds.len() != expected {
+            let detail = format!("{} descriptors came, {expected} are expected", fds.len());
+            return Err(failed(Step::Protocol, Errno::BADF, &detail));
+        }
+        let mut fds = fds.into_iter();
+        let leaf = fds
+            .next()
+            .ok_or_else(|| failed(Step::Protocol, Errno::BADF, "no leaf"))?;
+        Ok(Parts {
+            leaf,
+            child: fds.by_ref().take(child).collect(),
+            keep: fds.by_ref().take(keep).collect(),
+            stdin: fds.next(),
+        })
+    }
+
+    fn streams(&self) -> [BorrowedFd<'_>; 3] {
+        // `take` made sure of three or one; the leaf is never reached.
+        let one = |at: usize| {
+            self.child
+                .get(at)
+                .or(self.child.first())
+                .unwrap_or(&self.leaf)
+        };
+        [one(0).as_fd(), one(1).as_fd(), one(2).as_fd()]
+    }
+}
+
+/// Read end (not blocking) and write end.
+fn status_pipe() -> Result<(OwnedFd, OwnedFd), Failure> {
+    let pipe = rustix::pipe::pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK);
+    pipe.map_err(|errno| failed(Step::Limit, errno, "pipe"))
+}
+
+fn memory_events(leaf: BorrowedFd<'_>) -> Option<OwnedFd> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    rustix::fs::openat(leaf, "memory.events", flags, Mode::empty()).ok()
+}

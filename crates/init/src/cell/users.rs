@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Users and groups by name or number, looked up in the cell's own `/etc/passwd` and `/etc/group`.
+//!
+//! Runs in the child that is about to become the executable, so what it reads costs the cell-init nothing. The
+//! files count as hostile: a bounded read of a regular file, and a line that is no entry is passed over. There
+//! is no NSS: names that come from a directory service are given by number.
+
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::AsFd;
+
+use kernel::Context;
+use rustix::fs::{CWD, FileType, Mode, OFlags};
+
+use crate::failure::InStep;
+use crate::protocol::{Failure, Launch, Principal, Step};
+
+/// The most that is read of either file, in bytes.
+const LIMIT: u64 = 4 * 1024 * 1024;
+
+/// Whom the executable runs as.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Identity {
+    pub(super) uid: u32,
+    pub(super) gid: u32,
+    pub(super) groups: Vec<u32>,
+    /// Of the entry in `/etc/passwd`, if there is one.
+    pub(super) entry: Option<Entry>,
+}
+
+/// What `/etc/passwd` says of a user beside the ids.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) name: Vec<u8>,
+    pub(super) home: Vec<u8>,
+    pub(super) shell: Vec<u8>,
+}
+
+/// Resolves the user and groups of a launch.
+///
+/// Without a user it is the cell's root. Without a group it is the user's own; a number that has no entry has
+/// the group of the same number.
+pub(super) fn resolve(launch: &Launch) -> Result<Identity, Failure> {
+    let passwd = read("/etc/passwd")?;
+    let group = match needs_groups(launch) {
+        true => read("/etc/group")?,
+        false => Vec::new(),
+    };
+    resolve_in(launch, &passwd, &group)
+}
+
+fn needs_groups(launch: &Launch) -> bool {
+    let named = |principal: &Principal| matches!(principal, Principal::Name(_));
+    launch.group.iter().chain(&launch.groups).any(named)
+}
+
+fn resolve_in(launch: &Launch, passwd: &[u8], group: &[u8]) -> Result<Identity, Failure> {
+    let root = Principal::Id(0);
+    let user = launch.user.as_ref().unwrap_or(&root);
+    let found = entries(passwd, 7).find(|fields| is(fields, user));
+    let (uid, own_gid) = match (user, &found) {
+        (_, Some(fields)) => (
+            number(fields, 2).unwrap_or_default(),
+            number(fields, 3).unwrap_or_default(),
+        ),
+        (Principal::Id(id), None) => (*id, *id),
+        (Principal::Name(name), None) => return Err(unknown("user", name, "/etc/passwd")),
+    };
+    let gid_of = |principal: &Principal| match principal {
+        Principal::Id(id) => Ok(*id),
+        Principal::Name(name) => entries(group, 3)
+            .find(|fields| is(fields, principal))
+            .and_then(|fields| number(&fields, 2))
+            .ok_or_else(|| unknown("group", name, "/etc/group")),
+    };
+    let gid = launch.group.as_ref().map_or(Ok(own_gid), gid_of)?;
+    let groups = launch.groups.iter().map(gid_of).collect::<Result<_, _>>()?;
+    let field = |fields: &Fields<'_>, at: usize| fields.get(at).map_or(vec![], |f| f.to_vec());
+    let entry = found.map(|fields| Entry {
+        name: field(&fields, 0),
+        home: field(&fields, 5),
+        shell: field(&fields, 6),
+    });
+    Ok(Identity {
+        uid,
+        gid,
+        groups,
+        entry,
+    })
+}
+
+fn unknown(kind: &str, name: &str, file: &str) -> Failure {
+    let errno = rustix::io::Errno::NOENT.raw_os_error();
+    Failure::new(
+        Step::User,
+        errno,
+        format!("no {kind} `{name}` in the cell's {file}"),
+    )
+}
+
+/// A line of either file, cut at its colons. The ids in it are numbers.
+type Fields<'a> = Vec<&'a [u8]>;
+
+fn entries(file: &[u8], fields: usize) -> impl Iterator<Item = Fields<'_>> {
+    file.split(|byte| *byte == b'\n').filter_map(move |line| {
+        let cut: Fields<'_> = line.split(|byte| *byte == b':').collect();
+        let ids = number(&cut, 2).is_some() && (fields < 7 || number(&cut, 3).is_some());
+        (cut.len() >= fields && ids).then_some(cut)
+    })
+}
+
+fn number(fields: &Fields<'_>, at: usize) -> Option<u32> {
+    std::str::from_utf8(fields.get(at)?).ok()?.parse().ok()
+}
+
+fn is(fields: &Fields<'_>, principal: &Principal) -> bool {
+    match principal {
+        Principal::Id(id) => number(fields, 2) == Some(*id),
+        Principal::Name(name) => fields.first() == Some(&name.as_bytes()),
+    }
+}
+
+/// The file's content; nothing where it isn't there.
+fn read(path: &str) -> Result<Vec<u8>, Failure> {
+    // Not blocking: what lies there may be a FIFO.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
+    let file = match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
+        Ok(file) => file,
+        Err(rustix::io::Errno::NOENT) => return Ok(Vec::new()),
+        Err(errno) => return Err(Failure::new(Step::User, errno.raw_os_error(), path)),
+    };
+    let stat = rustix::fs::fstat(file.as_fd())
+        .call("fstat")
+        .step(Step::User)?;
+    if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        let errno = rustix::io::Errno::INVAL.raw_os_error();
+        return Err(Failure::new(
+            Step::User,
+            errno,
+            format!("{path} is not a regular file"),
+        ));
+    }
+    let mut content = Vec::new();
+    let read = File::from(file).take(LIMIT).read_to_end(&mut content);
+    read.call("read").step(Step::User)?;
+    Ok(content)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::{Stdio, Uid};
+
+    const PASSWD: &[u8] =
+        b"root:x:0:0:root:/root:/bin/sh\nbroken\n:::\nwww:x:33:34::/var/www:/bin/no\n";
+    const GROUP: &[u8] = b"root:x:0:\nwww:x:34:\ntty:x:5:www\n";
+
+    fn launch(user: Option<Principal>, group: Option<Principal>, groups: &[&str]) -> Launch {
+        Launch {
+            uid: Uid([0; 16]),
+            argv: vec![],
+            env: vec![],
+            cwd: vec![],
+            user,
+            group,
+            groups: groups
+                .iter()
+                .map(|g| Principal::Name((*g).to_owned()))
+                .collect(),
+            umask: 0,
+            rlimits: vec![],
+            nice: 0,
+            oom_score_adj: None,
+            affinity: vec![],
+            bounding: 0,
+            ambient: 0,
+            no_new_privileges: true,
+            seccomp: vec![],
+            seccomp_log: false,
+            stdio: Stdio::Pipes,
+            keep_stdin: false,
+            stop_signal: 15,
+            grace_ms: 0,
+            record: vec![],
+        }
+    }
+
+    fn name(name: &str) -> Option<Principal> {
+        Some(Principal::Name(name.to_owned()))
+    }
+
+    #[test]
+    fn a_name_brings_its_ids_home_and_shell() {
+        let who = resolve_in(&launch(name("www"), None, &["tty"]), PASSWD, GROUP).unwrap();
+        assert_eq!((who.uid, who.gid, who.groups), (33, 34, vec![5]));
+        assert_eq!(who.entry.unwrap().home, b"/var/www");
+    }
+
+    #[test]
+    fn nobody_given_is_root_and_a_number_needs_no_entry() {
+        let root = resolve_in(&launch(None, None, &[]), PASSWD, GROUP).unwrap();
+        assert_eq!((root.uid, root.gid), (0, 0));
+        let who = resolve_in(&launch(Some(Principal::Id(77)), None, &[]), PASSWD, GROUP).unwrap();
+        assert_eq!((who.uid, who.gid, who.entry), (77, 77, None));
+    }
+
+    #[test]
+    fn who_is_not_there_is_named() {
+        let error = resolve_in(&launch(name("mallory"), None, &[]), PASSWD, GROUP).unwrap_err();
+        assert_eq!(error.detail, "no user `mallory` in the cell's /etc/passwd");
+        let error = resolve_in(&launch(None, name("nix"), &[]), PASSWD, GROUP).unwrap_err();
+        assert_eq!(error.detail, "no group `nix` in the cell's /etc/group");
+    }
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The workloads of a cell, as its init keeps them: what it is asked to hold until the daemon has it too.
+//!
+//! ```text
+//!            exec                    main process ended              Ack
+//! Starting ────────▶ Running ──────────────────────────────▶ Ended ─────▶ (gone)
+//!    │ exec failed                                             ▲
+//!    └─────────▶ Failing ── reaped ──▶ (gone, `Failed`)        │ nobody asks any more:
+//!                   └──────────────────────────────────────────┘ code 127 or 126, as a shell says it
+//! ```
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use kernel::poll::Deadline;
+use kernel::wait::{Exit, ExitStatus};
+
+use crate::codec::StartHead;
+use crate::protocol::{ExitHow, ExitRecord, Failure, MAX_WORKLOADS, Stdio, Uid, WorkloadState};
+use kernel::time;
+
+/// Where a workload is on its way.
+pub(super) enum State {
+    /// Cloned; it says on the pipe why it could not be executed, or the pipe closes with the exec.
+    Starting {
+        request: Option<u64>,
+        status: OwnedFd,
+    },
+    /// It could not be executed and waits to be reaped.
+    Failing {
+        request: Option<u64>,
+        failure: Failure,
+    },
+    Running,
+    Ended(ExitRecord),
+}
+
+/// One executable.
+pub(super) struct Workload {
+    pub(super) uid: Uid,
+    pub(super) pid: i32,
+    pub(super) pidfd: OwnedFd,
+    pub(super) state: State,
+    pub(super) stdio: Stdio,
+    /// The kept read ends, or the terminal's master.
+    pub(super) output: Vec<OwnedFd>,
+    pub(super) stdin: Option<OwnedFd>,
+    /// `memory.events` of its leaf, where the controller is.
+    pub(super) memory_events: Option<OwnedFd>,
+    pub(super) record: Vec<u8>,
+    pub(super) started_ns: u64,
+    pub(super) stop_signal: u8,
+    pub(super) grace_ms: u32,
+    /// The present daemon knows of it.
+    pub(super) told: bool,
+    /// The present daemon knows of its end.
+    pub(super) end_told: bool,
+    /// In a shutdown: when it is killed.
+    pub(super) kill_at: Option<Deadline>,
+}
+
+impl Workload {
+    pub(super) fn new(head: StartHead, pid: i32, pidfd: OwnedFd, status: OwnedFd) -> Workload {
+        Workload {
+            uid: head.uid,
+            pid,
+            pidfd,
+            state: State::Starting {
+                request: Some(head.request),
+                status,
+            },
+            stdio: head.stdio,
+            output: Vec::new(),
+            stdin: None,
+            memory_events: None,
+            record: head.record,
+            started_ns: time::realtime_ns(),
+            stop_signal: head.stop_signal,
+            grace_ms: head.grace_ms,
+            told: true,
+            end_told: false,
+            kill_at: None,
+        }
+    }
+
+    /// Whether its main process is still there.
+    pub(super) fn is_alive(&self) -> bool {
+        !matches!(self.state, State::Ended(_))
+    }
+
+    /// As the protocol says it.
+    pub(super) fn report(&self) -> WorkloadState {
+        WorkloadState {
+            uid: self.uid,
+            pid: self.pid,
+            stdio: self.stdio,
+            has_stdin: self.stdin.is_some(),
+            record: self.record.clone(),
+            started_ns: self.started_ns,
+            exit: match self.state {
+                State::Ended(exit) => Some(exit),
+                _ => None,
+            },
+        }
+    }
+
+    /// The descriptors that go with [`Workload::report`].
+    pub(super) fn report_fds(&self) -> Vec<BorrowedFd<'_>> {
+        let pidfd = self.is_alive().then(|| self.pidfd.as_fd());
+        let output = self.output.iter().map(AsFd::as_fd);
+        pidfd
+            .into_iter()
+            .chain(output)
+            .chain(self.stdin.as_ref().map(AsFd::as_fd))
+            .collect()
+    }
+
+    /// The record of its end.
+    pub(super) fn exit_record(&self, exit: &Exit) -> ExitRecord {
+        let oom_kills = self
+            .memory_events
+            .as_ref()
+            .and_then(|file| oom_kills(file.as_fd()));
+        ExitRecord {
+            oom_kills,
+            ..exit_record(exit, self.started_ns)
+        }
+    }
+}
+
+/// The record of a process's end, without what its cgroup knows.
+pub(crate) fn exit_record(exit: &Exit, started_ns: u64) -> ExitRecord {
+    let usage = exit.usage;
+    ExitRecord {
+        how: match exit.status {
+            ExitStatus::Code(code) => ExitHow::Code(code),
+            ExitStatus::Signal { signal, core } => ExitHow::Signal { signal, core },
+        },
+        started_ns,
+        finished_ns: time::realtime_ns(),
+        user_ns: usage.user_ns,
+        system_ns: usage.system_ns,
+        max_rss_bytes: usage.max_rss_bytes,
+        minor_faults: usage.minor_faults,
+        major_faults: usage.major_faults,
+        voluntary_switches: usage.voluntary_switches,
+        involuntary_switches: usage.involuntary_switches,
+        oom_kills: None,
+    }
+}
+
+/// The `oom_kill` line of a `memory.events` file.
+fn oom_kills(file: BorrowedFd<'_>) -> Option<u64> {
+    let mut buffer = [0; 512];
+    let length = rustix::io::pread(file, &mut buffer, 0).ok()?;
+    let text = std::str::from_utf8(buffer.get(..length)?).ok()?;
+    text.lines()
+        .find_map(|line| line.strip_prefix("oom_kill "))?
+        .trim()
+        .parse()
+        .ok()
+}
+
+/// All of a cell's workloads, at most [`MAX_WORKLOADS`].
+///
+/// A plain vector: a cell has a handful, and 4,096 are searched in microseconds.
+#[derive(Default)]
+pub(super) struct Workloads(pub(super) Vec<Workload>);
+
+impl Workloads {
+    /// Makes room for one more: `false` where there is none, in the table or in memory.
+    pub(super) fn reserve(&mut self) -> bool {
+        self.0.len() < MAX_WORKLOADS && self.0.try_reserve(1).is_ok()
+    }
+
+    pub(super) fn find(&mut self, uid: Uid) -> Option<&mut Workload> {
+        self.0.iter_mut().find(|workload| workload.uid == uid)
+    }
+
+    pub(super) fn remove(&mut self, uid: Uid) {
+        if let Some(at) = self.0.iter().position(|workload| workload.uid == uid) {
+            self.0.swap_remove(at);
+        }
+        if self.0.len() < self.0.capacity() / 4 {
+            self.0.shrink_to(self.0.len() * 2);
+        }
+    }
+
+    pub(super) fn any_alive(&self) -> bool {
+        self.0.iter().any(Workload::is_alive)
+    }
+}

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The daemon, as node-init sees it: started, heard, restarted with back-off, never trusted with PID 1's life.
+
+use std::os::fd::BorrowedFd;
+use std::time::Duration;
+
+use kernel::pidfd;
+use kernel::poll::Deadline;
+use kernel::seqpacket::{Packet as Received, ReceiveError};
+use kernel::signal::Signal;
+use rustix::io::Errno;
+
+use super::cells::Stage;
+use super::child::{self, BackOff, Child, Recipe};
+use super::{DAEMON, Node, PACKETS_AT_ONCE};
+use crate::codec::Packet;
+use crate::poll::Interest;
+use crate::protocol::{Failure, NodeEvent, NodeRequest, Step, VERSION, Welcome};
+
+/// How long a daemon must have been ready for the next restart to be immediate again.
+const STABLE: Duration = Duration::from_secs(10);
+/// Packets up to this size leave their pages in the buffer.
+const KEEP: usize = 16 * 1024;
+/// How many malformed packets of one daemon are said on the console.
+const COMPLAINTS: u32 = 8;
+
+/// How far the conversation is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) enum Greeting {
+    #[default]
+    None,
+    /// It has said hello; the answer waits for cells in the making and for the spawner's first word.
+    Heard,
+    Welcomed,
+}
+
+/// The daemon.
+pub(super) struct Daemon {
+    pub(super) child: Option<Child>,
+    pub(super) greeting: Greeting,
+    pub(super) starts: u64,
+    back_off: BackOff,
+    start_at: Deadline,
+    /// When it counts as stable; set by `Ready`.
+    stable_at: Option<Deadline>,
+    complaints: u32,
+}
+
+impl Default for Daemon {
+    fn default() -> Daemon {
+        Daemon {
+            child: None,
+            greeting: Greeting::None,
+            starts: 0,
+            back_off: BackOff::NEW,
+            start_at: Deadline::after(Duration::ZERO),
+            stable_at: None,
+            complaints: 0,
+        }
+    }
+}
+
+impl Daemon {
+    pub(super) fn start_at(&self) -> Option<Deadline> {
+        self.child.is_none().then_some(self.start_at)
+    }
+}
+
+impl Node {
+    pub(super) fn start_daemon_if_due(&mut self) {
+        if self.daemon.child.is_some() || !self.daemon.start_at.passed() {
+            return;
+        }
+        let mut argv = self.options.daemon.clone();
+        argv.extend(["--init-fd".into(), child::CHILD_SOCKET.to_string().into()]);
+        let recipe = Recipe {
+            program: &self.options.program,
+            argv,
+            cgroup: self.groups.daemon(),
+            dies_with_us: true,
+            oom_score_adj: Some(-900),
+            descriptors: None,
+        };
+        let started = child::start(&recipe).and_then(|child| {
+            self.poll.add(&child.link, DAEMON, Interest::READ)?;
+            Ok(child)
+        });
+        self.daemon.starts += 1;
+        match started {
+            Ok(child) => self.daemon.child = Some(child),
+            Err(error) => {
+                let delay = self.daemon.back_off.step();
+                self.daemon.start_at = Deadline::after(delay);
+                let error = format!("the daemon can't be started: {error}; again in {delay:?}");
+                self.console.say(&error);
+            }
+        }
+    }
+
+    /// Its process has ended. What it sent before is carried out first: no request is lost between two.
+    pub(super) fn daemon_ended(&mut self, how: &str) {
+        self.read_daemon_to_the_end();
+        let Some(child) = self.daemon.child.take() else {
+            return;
+        };
+        if !child.closed {
+            let _ = self.poll.remove(&child.link);
+        }
+        self.forget_daemon();
+        if self.daemon.stable_at.take().is_some_and(Deadline::passed) {
+            self.daemon.back_off = BackOff::NEW;
+        }
+        let delay = self.daemon.back_off.step();
+        self.daemon.start_at = Deadline::after(delay);
+        if self.shutdown.is_none() {
+            let cells = self.cells.running().len();
+            let starts = self.daemon.starts;
+            self.console.say(&format!(
+                "the daemon {how} (start {starts}); {cells} cells go on; it is started again in {delay:?}"
+            ));
+        }
+    }
+
+    fn read_daemon_to_the_end(&mut self) {
+        // A dead daemon has sent no more than its socket holds.
+        while self.daemon.child.is_some() && self.read_daemon_packets() {}
+    }
+
+    /// It talks no more but still runs: a daemon without init is of no use, so it is made way for.
+    pub(super) fn lose_daemon_link(&mut self) {
+        let Some(child) = &mut self.daemon.child else {
+            return;
+        };
+        if self.shutdown.is_none() && self.daemon.greeting != Greeting::None {
+            let _ = pidfd::send_signal(&child.pidfd, Signal::KILL);
+        }
+        // Its end is noticed by its pid; until then nothing is read.
+        if !std::mem::replace(&mut child.closed, true) {
+            let _ = self.poll.remove(&child.link);
+        }
+        self.forget_daemon();
+    }
+
+    fn forget_daemon(&mut self) {
+        self.daemon.greeting = Greeting::None;
+        self.daemon.complaints = 0;
+        for cell in &mut self.cells.0 {
+            cell.request = None;
+            if let Stage::Ended { told, .. } = &mut cell.stage {
+                *told = false;
+            }
+        }
+    }
+
+    pub(super) fn read_daemon(&mut self) {
+        let _ = self.read_daemon_packets();
+    }
+
+    /// Reads a batch; `true` if there may be more.
+    fn read_daemon_packets(&mut self) -> bool {
+        let Some(mut buffer) = self.buffer.take() else {
+            return false;
+        };
+        let mut more = true;
+        for _ in 0..PACKETS_AT_ONCE {
+            let open = |child: &&Child| !child.closed && child.link.has_room();
+            let Some(child) = self.daemon.child.as_ref().filter(open) else {
+                more = false;
+                break;
+            };
+            match child.link.receive(&mut buffer) {
+                Ok(Some(packet)) => {
+                    let length = packet.length;
+                    self.daemon_says(buffer.get(..length).unwrap_or_default(), packet);
+                    if length > KEEP {
+                        buffer.discard();
+                    }
+                }
+                Err(error) if error.is_would_block() => {
+                    more = false;
+                    break;
+                }
+                Ok(None) | Err(ReceiveError::Os(_)) => {
+                    self.lose_daemon_link();
+                    more = false;
+                    break;
+                }
+                Err(error) => self.refuse(&buffer, &error.to_string()),
+            }
+        }
+        self.buffer = Some(buffer);
+        more
+    }
+
+    fn daemon_says(&mut self, bytes: &[u8], packet: Received) {
+        let request = match NodeRequest::decode(bytes) {
+            Ok(request) => request,
+            Err(error) => return self.refuse(bytes, &error.to_string()),
+        };
+        if let NodeRequest::Hello { version, build } = request {
+            return self.hear_hello(version, &build, &packet);
+        }
+        if self.daemon.greeting == Greeting::None {
+            return self.complain("a request before Hello");
+        }
+        match request {
+            NodeRequest::Hello { .. } => {}
+            NodeRequest::CreateCell { request, launch } => {
+                self.create_cell(request, launch, packet.fds);
+            }
+            NodeRequest::AckCell { uid } => self.acknowledge_cell(uid),
+            NodeRequest::Shutdown { mode, bound_ms } => {
+                let bound = (bound_ms > 0).then(|| Duration::from_millis(bound_ms.into()));
+                self.begin_shutdown(mode, bound, "the daemon asks for it");
+            }
+            NodeRequest::AuditHead { sequence, hash } => self.audit_head = Some((sequence, hash)),
+            NodeRequest::Ready => self.daemon_is_ready(),
+        }
+    }
+
+    /// Only the process that was started here, as the user it was started as, is the daemon.
+    fn hear_hello(&mut self, version: u16, build: &str, packet: &Received) {
+        let Some(child) = &self.daemon.child else {
+            return;
+        };
+        let expected = (child.pid, kernel::process::effective_uid());
+        let sender = packet.credentials.map(|sender| (sender.pid, sender.uid));
+        if sender != Some(expected) {
+            return self.complain("a Hello of another process than the daemon");
+        }
+        if version == VERSION {
+            self.daemon.greeting = Greeting::Heard;
+            return;
+        }
+        let reason = format!("init speaks version {VERSION}, the daemon {build} version {version}");
+        self.console.say(&reason);
+        self.post(
+            &NodeEvent::Refused {
+                version: VERSION,
+                reason,
+            },
+            &[],
+        );
+        if let Some(child) = &mut self.daemon.child {
+            let _ = child.link.flush();
+        }
+        self.lose_daemon_link();
+    }
+
+    fn daemon_is_ready(&mut self) {
+        self.daemon
+            .stable_at
+            .get_or_insert_with(|| Deadline::after(STABLE));
+        self.notify("READY=1");
+    }
+
+    /// Tells the service manager, where there is one.
+    pub(super) fn notify(&self, state: &str) {
+        if let Some(socket) = std::env::var_os("NOTIFY_SOCKET") {
+            let _ = kernel::notify::notify(&socket, state);
+        }
+    }
+
+    /// A packet that can't be carried out: answered if it is a `CreateCell`, whose number stands behind the
+    /// first byte.
+    fn refuse(&mut self, packet: &[u8], reason: &str) {
+        self.complain(reason);
+        let number = packet.get(1..9).and_then(|bytes| bytes.try_into().ok());
+        if let (Some(2), Some(number)) = (packet.first(), number) {
+            let request = u64::from_le_bytes(number);
+            let failure = Failure::new(Step::Protocol, Errno::BADMSG.raw_os_error(), reason);
+            self.post(&NodeEvent::CellFailed { request, failure }, &[]);
+        }
+    }
+
+    fn complain(&mut self, what: &str) {
+        self.daemon.complaints = self.daemon.complaints.saturating_add(1);
+        if self.daemon.complaints <= COMPLAINTS {
+            self.console
+                .say(&format!("the daemon sends what is no request: {what}"));
+        }
+    }
+
+    pub(super) fn post(&mut self, event: &NodeEvent, fds: &[BorrowedFd<'_>]) {
+        let Some(child) = self.daemon.child.as_mut().filter(|child| !child.closed) else {
+            return;
+        };
+        if child.link.post(event, fds).is_err() {
+            self.lose_daemon_link();
+        }
+    }
+
+    /// Welcomes a daemon that waits for it, and tells it of ends that it doesn't know.
+    pub(super) fn tell_news(&mut self) {
+        if self.daemon.greeting == Greeting::Heard {
+            self.welcome_if_settled();
+        }
+        if self.daemon.greeting != Greeting::Welcomed || !self.news {
+            return;
+        }
+        let Some(child) = &mut self.daemon.child else {
+            return;
+        };
+        for cell in &mut self.cells.0 {
+            if let Stage::Ended {
+                exit,
+                told: told @ false,
+            } = &mut cell.stage
+            {
+                if !child.link.is_flushed() {
+                    return;
+                }
+                let event = NodeEvent::CellExited {
+                    uid: cell.uid,
+                    exit: *exit,
+                };
+                if child.link.post(&event, &[]).is_err() {
+                    return self.lose_daemon_link();
+                }
+                *told = true;
+            }
+        }
+        self.news = false;
+    }
+
+    fn welcome_if_settled(&mut self) {
+        let Some(isolation) = self.spawner.isolation.clone() else {
+            return;
+        };
+        if self.cells.any_in_the_making() {
+            return;
+        }
+        let welcome = Welcome {
+            version: VERSION,
+            role: self.role,
+            daemon_starts: self.daemon.starts,
+            started_ns: self.started_ns,
+            audit_head: self.audit_head,
+            cells: self.cells.running(),
+            isolation,
+        };
+        self.daemon.greeting = Greeting::Welcomed;
+        self.news = true;
+        self.post(&NodeEvent::Welcome(welcome), &[]);
+        if let Some(shutdown) = &self.shutdown {
+            let (mode, bound_ms) = shutdown.announcement();
+            self.post(&NodeEvent::ShuttingDown { mode, bound_ms }, &[]);
+        }
+    }
+
+    /// Passes a signal on.
+    pub(super) fn signal_daemon(&self, signal: Signal) {
+        if let Some(child) = &self.daemon.child {
+            let _ = pidfd::send_signal(&child.pidfd, signal);
+        }
+    }
+}

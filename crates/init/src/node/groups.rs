@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The node's own cgroups: a base that all cells are below, and the leaves of node-init and of the daemon.
+//!
+//! Settled once, before anything runs: node-init and what runs beside it in the base's group move to `_init`,
+//! because a group with controllers enabled may hold no process itself. Nothing is ever moved afterwards.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use kernel::Result;
+use kernel::cgroup::{Cgroup, find};
+
+use super::console::Console;
+use crate::protocol::Role;
+
+/// The leaf of node-init and the spawner.
+pub(super) const INIT: &str = "_init";
+/// The leaf of the daemon.
+pub(super) const DAEMON: &str = "_daemon";
+
+/// The node's cgroups; without cgroup2 there are none, and no cell can be made.
+#[derive(Default)]
+pub(super) struct Groups {
+    base: Option<Cgroup>,
+    daemon: Option<OwnedFd>,
+}
+
+impl Groups {
+    /// Makes them and moves node-init to its leaf. What fails is said, and the node comes up as far as it can.
+    pub(super) fn settle(wanted: Option<&Path>, role: Role, console: &Console) -> Groups {
+        Groups::try_settle(wanted, role).unwrap_or_else(|error| {
+            console.say(&format!(
+                "no cgroups of our own: {error}; cells can't be made"
+            ));
+            Groups::default()
+        })
+    }
+
+    fn try_settle(wanted: Option<&Path>, role: Role) -> Result<Groups> {
+        let root = find::mount_point()?;
+        let base = match wanted {
+            Some(path) => path.to_owned(),
+            None => base_path(&root, role)?,
+        };
+        let above = base.parent().unwrap_or(&root);
+        let name = base
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned());
+        let group = match name {
+            Some(name) if base != root && above.starts_with(&root) => {
+                let above = Cgroup::open(above)?;
+                let group = above.ensure(&name)?;
+                if above.path() == root {
+                    enable_all(&above);
+                }
+                group
+            }
+            _ => Cgroup::open(&base)?,
+        };
+        let (init, daemon) = (group.ensure(INIT)?, group.ensure(DAEMON)?);
+        init.enter()?;
+        // As a delegated service's group it may hold whoever started us, too.
+        for pid in group.processes().unwrap_or_default() {
+            let _ = init.write("cgroup.procs", &pid.to_string());
+        }
+        enable_all(&group);
+        Ok(Groups {
+            base: Some(group),
+            daemon: Some(daemon.into_fd()),
+        })
+    }
+
+    /// Where the daemon is born.
+    pub(super) fn daemon(&self) -> Option<BorrowedFd<'_>> {
+        self.daemon.as_ref().map(AsFd::as_fd)
+    }
+
+    /// Kills whatever runs in any cell.
+    pub(super) fn kill_cells(&self) {
+        let Some(base) = &self.base else { return };
+        for name in base.children().unwrap_or_default() {
+            let Some(name) = name.to_str().filter(|name| ![INIT, DAEMON].contains(name)) else {
+                continue;
+            };
+            let _ = base.child(name).and_then(|group| group.kill());
+        }
+    }
+
+    /// The cell-inits, from the tree: also those of cells made by a node-init before this one.
+    pub(super) fn cell_inits(&self) -> Vec<CellInit> {
+        let mut found = Vec::new();
+        let Some(base) = &self.base else { return found };
+        for name in base.children().unwrap_or_default() {
+            if let Some(name) = name.to_str().filter(|name| ![INIT, DAEMON].contains(name))
+                && let Ok(group) = base.child(name)
+            {
+                collect_inits(group, 0, &mut found);
+            }
+        }
+        found
+    }
+}
+
+/// A cell's init, as the tree shows it.
+pub(super) struct CellInit {
+    pub(super) pid: i32,
+    /// The cell's group, where other cells are in it.
+    enclosing: Option<Cgroup>,
+}
+
+impl CellInit {
+    /// Whether a cell inside of this one still has an init.
+    pub(super) fn has_nested(&self) -> bool {
+        let Some(group) = &self.enclosing else {
+            return false;
+        };
+        let children = group.children().unwrap_or_default();
+        let nested = children
+            .iter()
+            .filter_map(|name| name.to_str())
+            .filter(|name| *name != INIT);
+        nested
+            .filter_map(|name| group.child(name).ok())
+            .any(|child| {
+                let mut found = Vec::new();
+                collect_inits(child, 0, &mut found);
+                !found.is_empty()
+            })
+    }
+}
+
+/// Deeper than any cell that the kernel lets be made (32 user namespaces).
+const DEEPEST: usize = 40;
+
+/// Whether the group or one below is a cell's.
+fn collect_inits(group: Cgroup, depth: usize, found: &mut Vec<CellInit>) {
+    if depth > DEEPEST {
+        return;
+    }
+    let (mut pid, before) = (None, found.len());
+    for name in group.children().unwrap_or_default() {
+        let Some(name) = name.to_str() else { continue };
+        let Ok(child) = group.child(name) else {
+            continue;
+        };
+        if name == INIT {
+            pid = child
+                .processes()
+                .unwrap_or_default()
+                .into_iter()
+                .find(|pid| *pid > 0);
+        } else {
+            collect_inits(child, depth + 1, found);
+        }
+    }
+    if let Some(pid) = pid {
+        let enclosing = (found.len() > before).then_some(group);
+        found.push(CellInit { pid, enclosing });
+    }
+}
+
+/// `aurae` below the root, unless this is a service in a group of its own.
+fn base_path(root: &Path, role: Role) -> Result<PathBuf> {
+    let own = find::own_path()?;
+    let own_leaf = own.file_name().is_some_and(|name| name == INIT);
+    Ok(match role {
+        // Executed again by itself, in its leaf already.
+        _ if own_leaf => own.parent().unwrap_or(root).to_owned(),
+        Role::Service if own != root => own,
+        _ => root.join("aurae"),
+    })
+}
+
+/// Passes on every controller there is. One that can't be is missing below, where it is asked for by name.
+fn enable_all(group: &Cgroup) {
+    for controller in group.controllers().unwrap_or_default() {
+        let _ = group.enable(&[controller]);
+    }
+}

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What makes a machine this machine: its name, its id, its seed of randomness, its clock, its loopback.
+//!
+//! Each is tried, none is worth not booting for: what fails is said on the console.
+
+use std::path::Path;
+use std::time::{Duration, UNIX_EPOCH};
+
+use kernel::fsutil;
+use kernel::machine;
+use kernel::{Context, Result, namespace, netlink, process, time};
+
+use super::console::Console;
+use crate::options::Options;
+use crate::protocol::Role;
+
+/// The inode of the first pid namespace, fixed by the kernel (`PROC_PID_INIT_INO`).
+const FIRST_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
+/// The file in the state directory, and how many bytes of it.
+const SEED: &str = "random-seed";
+const SEED_BYTES: usize = 512;
+/// Nobody's clock is right before this code was written: 2026-11-01T00:00:00Z, where the build has no time.
+const WRITTEN: u64 = 1_793_491_200;
+
+/// PID 1 of the first pid namespace is a machine's; of another, a container's.
+pub(super) fn find_role() -> Result<Role> {
+    if process::id() != 1 {
+        return Ok(Role::Service);
+    }
+    let path = Path::new("/proc/self/ns/pid");
+    if !path.exists() {
+        super::boot::mount_proc()?;
+    }
+    let (_, inode) = namespace::identity(namespace::open(path)?)?;
+    Ok(if inode == FIRST_PID_NAMESPACE {
+        Role::Machine
+    } else {
+        Role::Container
+    })
+}
+
+/// Everything above, as PID 1 of a machine.
+pub(super) fn set_up(options: &Options, console: &Console) {
+    let said = |what: &str, result: Result<()>| {
+        if let Err(error) = result {
+            console.say(&format!("{what}: {error}"));
+        }
+    };
+    said("the clock", set_clock(&options.state_dir));
+    said("the loopback", netlink::bring_loopback_up());
+    said("the host's name", set_hostname());
+    said("the seed of randomness", load_seed(&options.state_dir));
+    said("the machine's id", ensure_machine_id());
+    said("ctrl-alt-del", machine::catch_ctrl_alt_del());
+}
+
+fn set_hostname() -> Result<()> {
+    let path = Path::new("/etc/hostname");
+    let Ok(text) = std::fs::read_to_string(path) else {
+        return Ok(());
+    };
+    let name = text
+        .lines()
+        .map(str::trim)
+        .find(|line| !line.is_empty() && !line.starts_with('#'));
+    name.map_or(Ok(()), machine::set_hostname)
+}
+
+/// `/etc/machine-id`, made where it isn't there; on a read-only root in `/run`, for this boot.
+fn ensure_machine_id() -> Result<()> {
+    let path = Path::new("/etc/machine-id");
+    if std::fs::read_to_string(path).is_ok_and(|text| text.trim().len() == 32) {
+        return Ok(());
+    }
+    let mut id = [0; 16];
+    machine::random(&mut id)?;
+    let text: String = id
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect::<String>()
+        + "\n";
+    let place = |folder: &str| {
+        let folder = fsutil::open_directory(Path::new(folder))?;
+        fsutil::replace_file(folder, "machine-id".as_ref(), text.as_bytes(), 0o444)
+    };
+    place("/etc").or_else(|_| place("/run"))
+}
+
+/// Mixes in what the last boot left, once, and leaves something else for the next.
+fn load_seed(state_dir: &Path) -> Result<()> {
+    let path = state_dir.join(SEED);
+    let Ok(old) = std::fs::read(&path) else {
+        save_seed(state_dir);
+        return Ok(());
+    };
+    // It is gone before it counts: the same bytes must never be credited twice.
+    let gone = std::fs::remove_file(&path).is_ok()
+        && fsutil::open_directory(state_dir).is_ok_and(|dir| rustix::fs::fsync(dir).is_ok());
+    let old = old.get(..SEED_BYTES.min(old.len())).unwrap_or_default();
+    machine::seed_random(old, gone && old.len() == SEED_BYTES)?;
+    save_seed(state_dir);
+    Ok(())
+}
+
+/// Leaves a seed for the next boot.
+pub(super) fn save_seed(state_dir: &Path) {
+    let mut seed = [0; SEED_BYTES];
+    if machine::is_random_ready().unwrap_or(false)
+        && machine::random(&mut seed).is_ok()
+        && let Ok(folder) = fsutil::open_directory(state_dir)
+    {
+        // Without one the next boot has less to start from, no more.
+        let _ = fsutil::replace_file(folder, SEED.as_ref(), &seed, 0o600);
+    }
+}
+
+/// Not before this program was built, nor before the newest of its state was written.
+fn set_clock(state_dir: &Path) -> Result<()> {
+    let written = Duration::from_secs(WRITTEN);
+    let of = |path: &Path| -> Option<Duration> {
+        std::fs::metadata(path)
+            .ok()?
+            .modified()
+            .ok()?
+            .duration_since(UNIX_EPOCH)
+            .ok()
+    };
+    let state = [
+        state_dir.to_owned(),
+        state_dir.join("aurae.db"),
+        state_dir.join(SEED),
+    ];
+    let built = of(Path::new("/proc/self/exe"));
+    let state = state.iter().filter_map(|path| of(path)).chain(built);
+    let earliest = state.fold(written, Duration::max);
+    let earliest = u64::try_from(earliest.as_nanos()).unwrap_or(0);
+    if time::realtime_ns() < earliest {
+        time::set_realtime_ns(earliest)?;
+    }
+    Ok(())
+}
+
+/// Makes a folder where it isn't there.
+pub(super) fn ensure_folder(path: &Path, mode: u32) -> Result<()> {
+    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+    if path.is_dir() {
+        return Ok(());
+    }
+    let mut builder = std::fs::DirBuilder::new();
+    builder
+        .recursive(true)
+        .mode(mode)
+        .create(path)
+        .call_on("mkdir", path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).call_on("chmod", path)
+}

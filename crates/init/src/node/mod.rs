@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Node-init: the one process that must not end.
+//!
+//! The parent of the daemon, of the spawner and of every cell-init; on a machine, of every orphan. One loop waits
+//! for: signals (children, orders to stop), the daemon, the spawner, and the status pipes of cells that are
+//! being made. Whatever fails in it (a malformed packet, a closed socket, no memory, no descriptors) is answered
+//! or said on the console, and the loop goes on.
+//!
+//! What it is not: it knows nothing of what is in a cell, reads no configuration, talks to no network.
+//!
+//! * [`boot`] and [`machine`]: before the loop, as PID 1. * [`child`]: executing the daemon and the spawner.
+//! * [`daemon`]: the conversation with the daemon. * [`births`]: that with the spawner. * [`shutdown`]: the end.
+
+mod births;
+mod boot;
+mod cells;
+mod child;
+mod console;
+mod daemon;
+mod groups;
+mod machine;
+mod reap;
+mod shutdown;
+
+use std::time::Duration;
+
+use kernel::memory::Scratch;
+use kernel::poll::Deadline;
+use kernel::rlimit::{self, Limit, Resource};
+use kernel::signal::{self, Signal, SignalFd, SignalSet};
+use kernel::{Result, process, sched, time};
+
+use crate::link::Link;
+use crate::options::Options;
+use crate::poll::{Interest, Poll};
+use crate::protocol::{MAX_PACKET, Role};
+use births::Spawner;
+use cells::Cells;
+use child::Child;
+use console::Console;
+use daemon::Daemon;
+use groups::Groups;
+use shutdown::Shutdown;
+
+const SIGNALS: u64 = 0;
+const DAEMON: u64 = 1;
+const SPAWNER: u64 = 2;
+/// The token of a cell's status pipe is this and its descriptor.
+const STATUS: u64 = 16;
+
+/// How many packets are read before the other sources have their turn.
+const PACKETS_AT_ONCE: usize = 64;
+/// How long to leave alone what failed for want of descriptors or memory.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The signals that node-init listens to. All others are blocked: nobody's signal ends it by accident.
+const LISTENED: [Signal; 6] = [
+    Signal::CHLD,
+    Signal::TERM,
+    Signal::INT,
+    Signal::HUP,
+    Signal::PWR,
+    Signal::USR2,
+];
+
+/// The state of node-init.
+struct Node {
+    options: Options,
+    role: Role,
+    console: Console,
+    poll: Poll,
+    signals: SignalFd,
+    groups: Groups,
+    /// What it was started with, for those that it starts.
+    descriptors: Option<Limit>,
+    started_ns: u64,
+    daemon: Daemon,
+    spawner: Spawner,
+    cells: Cells,
+    /// There may be exits that the daemon hasn't been told.
+    news: bool,
+    audit_head: Option<(u64, [u8; 32])>,
+    buffer: Option<Scratch>,
+    shutdown: Option<Shutdown>,
+}
+
+/// Is the node's init. Returns only if it can't become it at all.
+pub(crate) fn run(options: Options) -> Result<std::convert::Infallible> {
+    let role = options.role.map_or_else(machine::find_role, Ok)?;
+    signal::set_mask(SignalSet::ALL)?;
+    process::set_umask(0o022);
+    let console = boot::boot(role, &options)?;
+    let node = Node::new(options, role, console)?;
+    node.serve()
+}
+
+impl Node {
+    fn new(options: Options, role: Role, console: Console) -> Result<Node> {
+        let poll = Poll::new()?;
+        let signals = SignalFd::new(SignalSet::of(&LISTENED))?;
+        poll.add(&signals, SIGNALS, Interest::READ)?;
+        if role == Role::Service {
+            process::set_child_subreaper(true)?;
+        }
+        let groups = Groups::settle(options.cgroup.as_deref(), role, &console);
+        let descriptors = raise_descriptors();
+        if process::id() == 1 {
+            // Not permitted in a container: then it stays as it is.
+            let _ = sched::set_own_oom_score_adj(-1000);
+        }
+        Ok(Node {
+            options,
+            role,
+            console,
+            poll,
+            signals,
+            groups,
+            descriptors,
+            started_ns: time::boottime_ns(),
+            daemon: Daemon::default(),
+            spawner: Spawner::default(),
+            cells: Cells::default(),
+            news: false,
+            audit_head: None,
+            buffer: Some(Scratch::new(MAX_PACKET)?),
+            shutdown: None,
+        })
+    }
+
+    fn serve(mut self) -> ! {
+        loop {
+            self.start_what_is_due();
+            self.flush();
+            let timeout = self.timeout();
+            if self.poll.wait(timeout).is_err() {
+                // Can't happen with a valid descriptor; children are looked after all the same.
+                self.read_signals();
+            }
+            let mut number = 0;
+            while let Some(token) = self.poll.token(number) {
+                self.handle(token);
+                number += 1;
+            }
+            self.advance_shutdown();
+        }
+    }
+
+    fn handle(&mut self, token: u64) {
+        match token {
+            SIGNALS => self.read_signals(),
+            DAEMON => self.read_daemon(),
+            SPAWNER => self.read_spawner(),
+            _ => self.read_status(token),
+        }
+    }
+
+    fn start_what_is_due(&mut self) {
+        if self.shutdown.is_some() {
+            return;
+        }
+        self.start_spawner_if_due();
+        self.start_daemon_if_due();
+    }
+
+    fn timeout(&self) -> Option<Duration> {
+        let links = [&self.daemon.child, &self.spawner.child];
+        let stuck = links
+            .into_iter()
+            .flatten()
+            .any(|child: &Child| child.link.is_stuck());
+        let starts = match self.shutdown {
+            None => [self.daemon.start_at(), self.spawner.start_at()],
+            Some(_) => [None, None],
+        };
+        let shutdown = self.shutdown.as_ref().and_then(Shutdown::deadline);
+        let deadlines = starts.into_iter().chain([shutdown]).flatten();
+        let soonest = deadlines.filter_map(Deadline::remaining).min();
+        stuck.then_some(PAUSE).into_iter().chain(soonest).min()
+    }
+
+    /// Sends what waits, and keeps the poll set in step.
+    fn flush(&mut self) {
+        self.tell_news();
+        if !flush_link(&mut self.poll, &mut self.daemon.child, DAEMON) {
+            self.lose_daemon_link();
+        }
+        if !flush_link(&mut self.poll, &mut self.spawner.child, SPAWNER) {
+            self.lose_spawner();
+        }
+    }
+}
+
+/// `false` where the connection is broken.
+fn flush_link(poll: &mut Poll, child: &mut Option<Child>, token: u64) -> bool {
+    let Some(child) = child.as_mut().filter(|child| !child.closed) else {
+        return true;
+    };
+    if !child.link.is_flushed() && child.link.flush().is_err() {
+        return false;
+    }
+    let interest = Link::interest(&child.link);
+    if interest == child.interest {
+        return true;
+    }
+    child.interest = interest;
+    poll.change(&child.link, token, interest).is_ok()
+}
+
+/// As many descriptors as are permitted; what the limit was.
+fn raise_descriptors() -> Option<Limit> {
+    let before = rlimit::get(Resource::NOFILE).ok()?;
+    let most = std::fs::read_to_string("/proc/sys/fs/nr_open").ok();
+    let most = most
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or(before.hard);
+    let hard = most.max(before.hard);
+    if rlimit::set(Resource::NOFILE, Limit { soft: hard, hard }).is_err() {
+        let _ = rlimit::set(
+            Resource::NOFILE,
+            Limit {
+                soft: before.hard,
+                ..before
+            },
+        );
+    }
+    rlimit::get(Resource::NOFILE).ok()
+}

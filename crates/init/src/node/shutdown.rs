@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The end: everything is stopped in order, within a bound that is said and kept.
+//!
+//! ```text
+//! Cells ──▶ Killing ──▶ Daemon ──▶ (last steps)
+//! 0.7        0.1         0.1        the rest of the bound
+//! ```
+//! *Cells*: every cell-init stops its workloads, all in parallel, each with its own grace; the daemon stores
+//! output and exits. *Killing*: what is left in cells is killed by cgroup. *Daemon*: it is told to stop, then
+//! killed. A stage that has nothing left to wait for is over at once.
+
+use std::time::Duration;
+
+use kernel::machine::{self, Power};
+use kernel::pidfd;
+use kernel::poll::{self, Deadline};
+use kernel::signal::Signal;
+use kernel::wait::{self, Reap, Target};
+use kernel::{clone, process};
+use rustix::process::{Pid, kill_process};
+
+use super::Node;
+use super::groups::CellInit;
+use crate::protocol::{NodeEvent, PowerMode, Role};
+
+/// How often cells are looked at whose end nobody tells: those of a node-init before this one.
+const LOOK: Duration = Duration::from_millis(50);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Cells,
+    Killing,
+    Daemon,
+}
+
+/// A shutdown under way.
+pub(super) struct Shutdown {
+    mode: PowerMode,
+    end: Deadline,
+    bound: Duration,
+    stage: Stage,
+    stage_end: Deadline,
+    /// Cell-inits that wait for the cells inside of them.
+    waiting: Vec<CellInit>,
+    /// Cell-inits that aren't this process's children.
+    strangers: Vec<std::os::fd::OwnedFd>,
+}
+
+impl Shutdown {
+    /// When something is to be done, whatever happens until then.
+    pub(super) fn deadline(&self) -> Option<Deadline> {
+        let watched = self.stage == Stage::Cells && !self.strangers.is_empty();
+        Some(if watched {
+            Deadline::after(LOOK)
+        } else {
+            self.stage_end
+        })
+    }
+
+    /// For a daemon that comes only now.
+    pub(super) fn announcement(&self) -> (PowerMode, u32) {
+        let left = self.end.remaining().unwrap_or_default();
+        (
+            self.mode,
+            u32::try_from(left.as_millis()).unwrap_or(u32::MAX),
+        )
+    }
+}
+
+fn kill(pid: i32, signal: rustix::process::Signal) {
+    if let Some(pid) = Pid::from_raw(pid) {
+        let _ = kill_process(pid, signal);
+    }
+}
+
+impl Node {
+    pub(super) fn begin_shutdown(&mut self, mode: PowerMode, bound: Option<Duration>, why: &str) {
+        if self.shutdown.is_some() {
+            return;
+        }
+        let bound = bound
+            .unwrap_or(self.options.shutdown_bound)
+            .min(self.options.shutdown_bound);
+        let mode = if self.role == Role::Machine {
+            mode
+        } else {
+            PowerMode::Exit
+        };
+        self.console
+            .say(&format!("{why}: {mode:?} follows, in {bound:?} at most"));
+        let mut shutdown = Shutdown {
+            mode,
+            end: Deadline::after(bound),
+            bound,
+            stage: Stage::Cells,
+            stage_end: Deadline::after(bound.mul_f64(0.7)),
+            waiting: Vec::new(),
+            strangers: Vec::new(),
+        };
+        let (mode, bound_ms) = shutdown.announcement();
+        self.post(&NodeEvent::ShuttingDown { mode, bound_ms }, &[]);
+        self.notify("STOPPING=1");
+        for cell in self.groups.cell_inits() {
+            if self.cells.by_pid(cell.pid).is_none()
+                && let Ok(pidfd) = pidfd::open(cell.pid)
+            {
+                shutdown.strangers.push(pidfd);
+            }
+            if cell.has_nested() {
+                kill(cell.pid, rustix::process::Signal::USR1);
+                shutdown.waiting.push(cell);
+            } else {
+                kill(cell.pid, rustix::process::Signal::TERM);
+            }
+        }
+        self.shutdown = Some(shutdown);
+    }
+
+    pub(super) fn advance_shutdown(&mut self) {
+        let Some(mut shutdown) = self.shutdown.take() else {
+            return;
+        };
+        while self.stage_is_over(&mut shutdown) {
+            match shutdown.stage {
+                Stage::Cells => {
+                    self.groups.kill_cells();
+                    shutdown.stage = Stage::Killing;
+                    shutdown.stage_end = Deadline::after(shutdown.bound.mul_f64(0.1));
+                }
+                Stage::Killing => {
+                    self.signal_daemon(Signal::TERM);
+                    shutdown.stage = Stage::Daemon;
+                    shutdown.stage_end = Deadline::after(shutdown.bound.mul_f64(0.1));
+                }
+                Stage::Daemon => {
+                    self.signal_daemon(Signal::KILL);
+                    self.finish(shutdown.mode, shutdown.end)
+                }
+            }
+        }
+        self.shutdown = Some(shutdown);
+    }
+
+    fn stage_is_over(&self, shutdown: &mut Shutdown) -> bool {
+        if shutdown.stage_end.passed() || shutdown.end.passed() {
+            return true;
+        }
+        match shutdown.stage {
+            Stage::Cells | Stage::Killing => {
+                shutdown.waiting.retain(|cell| {
+                    let nested = cell.has_nested();
+                    if !nested {
+                        kill(cell.pid, rustix::process::Signal::TERM);
+                    }
+                    nested
+                });
+                shutdown
+                    .strangers
+                    .retain(|cell| !pidfd::has_ended(cell).unwrap_or(true));
+                let daemon_owes = self.news && self.daemon.child.is_some();
+                !self.cells.any_alive() && shutdown.strangers.is_empty() && !daemon_owes
+            }
+            Stage::Daemon => self.daemon.child.is_none(),
+        }
+    }
+
+    /// The last steps; nothing comes back from them.
+    fn finish(&mut self, mode: PowerMode, end: Deadline) -> ! {
+        if self.role != Role::Machine {
+            self.console.say("stopped");
+            process::exit(0)
+        }
+        super::machine::save_seed(&self.options.state_dir);
+        self.end_everybody(end);
+        // Writing back can take for ever on a broken disk; the bound holds all the same.
+        self.in_a_child(end, || {
+            machine::sync();
+            super::boot::unmount_all();
+            machine::sync();
+        });
+        self.console.say("the end");
+        let how = match mode {
+            PowerMode::Reboot => Power::Restart,
+            PowerMode::Halt => Power::Halt,
+            PowerMode::PowerOff | PowerMode::Exit => Power::Off,
+        };
+        if let Err(error) = machine::power(how) {
+            self.console
+                .say(&format!("{error}: switch the machine off by hand"));
+        }
+        // PID 1 must not end: the kernel would panic.
+        loop {
+            let _ = poll::wait(&self.signals, poll::Interest::Readable, Deadline::NEVER);
+            let _ = self.signals.next();
+        }
+    }
+
+    /// Runs the steps in a child and waits for it until the time is over.
+    fn in_a_child(&self, end: Deadline, steps: impl FnOnce()) {
+        match clone::clone(clone::Options::default()) {
+            Ok(clone::Cloned::Child) => {
+                steps();
+                process::exit(0)
+            }
+            Ok(clone::Cloned::Parent(_, pidfd)) => {
+                if !poll::wait(&pidfd, poll::Interest::Readable, end).unwrap_or(false) {
+                    self.console
+                        .say("writing back takes too long; some of it may be lost");
+                }
+            }
+            Err(_) => steps(),
+        }
+    }
+}
+
+impl Node {
+    /// Ends every process but this one, and waits until the last is reaped or the time is over.
+    fn end_everybody(&self, end: Deadline) {
+        // The "group" of PID 1 is everybody: kill(-1).
+        let _ = rustix::process::kill_process_group(Pid::INIT, rustix::process::Signal::KILL);
+        loop {
+            match wait::try_wait(Target::Any, Reap::Yes) {
+                Ok(Some(_)) => {}
+                // Nobody is left.
+                Err(_) => return,
+                Ok(None) if end.passed() => return,
+                Ok(None) => {
+                    let _ = poll::wait(&self.signals, poll::Interest::Readable, end);
+                    while let Ok(Some(_)) = self.signals.next() {}
+                }
+            }
+        }
+    }
+}

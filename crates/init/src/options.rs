@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What node-init is told by whoever starts it; it reads no configuration itself.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::protocol::Role;
+
+/// How to be the init of this node.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The daemon's arguments, `argv[0]` first; `--init-fd N` is appended.
+    pub daemon: Vec<OsString>,
+    /// The binary of the daemon and the spawner: this one's own, also after it was replaced on disk.
+    pub program: PathBuf,
+    /// Where state is kept; made (0700) where it isn't there. Hidden from cells.
+    pub state_dir: PathBuf,
+    /// Where sockets are; made (0755), with `cells` (0700) in it.
+    pub run_dir: PathBuf,
+    /// The cgroup to work in. Not given: `aurae` below the root of cgroup2, or as a service in a group of its own,
+    /// that group.
+    pub cgroup: Option<PathBuf>,
+    /// The longest that a shutdown takes.
+    pub shutdown_bound: Duration,
+    /// What kind of init to be. Not given: PID 1 of the initial pid namespace is a machine's, of another a
+    /// container's, and everything else is a service.
+    pub role: Option<Role>,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            daemon: vec!["auraed".into(), "serve".into()],
+            program: "/proc/self/exe".into(),
+            state_dir: "/var/lib/aurae".into(),
+            run_dir: "/run/aurae".into(),
+            cgroup: None,
+            shutdown_bound: Duration::from_secs(30),
+            role: None,
+        }
+    }
+}

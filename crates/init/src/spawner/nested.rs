@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Cells inside of cells, made from outside.
+//!
+//! An enclosing cell can't make one itself: it may not mount a proc. And the spawner can't in one step, because
+//! a pid namespace is made only from the one its maker *is in*, and a user namespace only by somebody whose id
+//! is mapped in the enclosing one. So there are two helpers, siblings of everybody else, that live for it:
+//!
+//! ```text
+//! spawner ── clone ─▶ first: joins the enclosing cell's pid namespace (for its children)
+//!                       └── clone, into the leaf ─▶ second: is in it. Joins what the cell shares, then the
+//!                                │                   enclosing user namespace, and becomes its root
+//!                                │                   └── clone, the new namespaces ─▶ the cell-init
+//!                       joins the enclosing user namespace, *keeping* the kernel's uid 0,
+//!                       writes the maps (the files belong to root, the writer must be in there)
+//! ```
+//!
+//! The second is cloned into the leaf by the first, who may: what the cell-init inherits needs no permission.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use kernel::clone::{self, Cloned};
+use kernel::namespace::{self, Namespaces as Kinds};
+use kernel::seqpacket::{self, Mode};
+use kernel::{idmap, process};
+use rustix::io::Errno;
+
+use super::place::{self, Place, translate};
+use super::{Gates, MakerGates, Parts, delegate, kinds};
+use crate::cell::born::{self, Birth};
+use crate::codec::Packet;
+use crate::failure::InStep;
+use crate::protocol::{CellLaunch, Failure, IdMap, Namespaces, Step};
+
+/// The enclosing cell.
+struct Parent {
+    /// Its init.
+    pidfd: OwnedFd,
+    /// Its user namespace is the node's.
+    node_user: bool,
+    /// Its root's id in the node.
+    root: u32,
+    uid_map: Vec<IdMap>,
+    gid_map: Vec<IdMap>,
+}
+
+impl Parent {
+    fn look_at(place: &Place, pidfd: OwnedFd) -> Result<Parent, Failure> {
+        let pid = place.pid_of(&pidfd).step(Step::Namespace)?;
+        let folder = place.process(pid).step(Step::Namespace)?;
+        // Now the folder is held; had the pid been given to another meanwhile, this one would be gone.
+        place.pid_of(&pidfd).step(Step::Namespace)?;
+        let node_user = place.is_node_user(&folder).step(Step::Namespace)?;
+        let uid_map = place.map_of(&folder, "uid_map").step(Step::IdMap)?;
+        let gid_map = place.map_of(&folder, "gid_map").step(Step::IdMap)?;
+        let root = uid_map
+            .iter()
+            .find(|map| map.inside == 0)
+            .map_or(0, |map| map.outside);
+        Ok(Parent {
+            pidfd,
+            node_user,
+            root,
+            uid_map,
+            gid_map,
+        })
+    }
+}
+
+/// As [`super::make`], for a cell inside of another.
+pub(super) fn make(
+    place: &Place,
+    launch: CellLaunch,
+    mut parts: Parts,
+    gates: Gates,
+) -> Result<(i32, OwnedFd, MakerGates), Failure> {
+    let gone = || {
+        Failure::new(
+            Step::Namespace,
+            Errno::SRCH.raw_os_error(),
+            "the enclosing cell",
+        )
+    };
+    let parent = Parent::look_at(place, parts.parent.take().ok_or_else(gone)?)?;
+    let uids = translate(&launch.uid_map, &parent.uid_map)?;
+    let gids = translate(&launch.gid_map, &parent.gid_map)?;
+    delegate(parts.leaf.as_fd(), &launch, parent.root)?;
+    let pair = || seqpacket::pair(Mode::Blocking).step(Step::Clone);
+    let ((first, to_first), (second, to_second)) = (pair()?, pair()?);
+    let maps = launch.unshare.has(Namespaces::USER);
+    let sibling = clone::Options {
+        sibling: true,
+        ..Default::default()
+    };
+    match clone::clone(sibling).step(Step::Clone)? {
+        Cloned::Child => {
+            drop(first);
+            drop(second);
+            let helper = Helper {
+                place,
+                parent,
+                to_second,
+            };
+            match helper.first(launch, parts, gates, &to_first, &uids, &gids) {
+                Ok(()) => process::exit(0),
+                Err(failure) => fail(&to_first, &failure),
+            }
+        }
+        Cloned::Parent(..) => {
+            drop(to_first);
+            drop(to_second);
+            let (pid, pidfd) = match answer(&second).and_then(|fd| born_at(place, fd)) {
+                Ok(born) => born,
+                // The second never came to be: the first knows why.
+                Err(failure) if failure.errno == Errno::CHILD.raw_os_error() => {
+                    return Err(answer(&first).err().unwrap_or(failure));
+                }
+                Err(failure) => return Err(failure),
+            };
+            if maps {
+                seqpacket::send(&first, &pid.to_le_bytes(), &[]).step(Step::IdMap)?;
+                answer(&first)?;
+            }
+            Ok((pid, pidfd, gates.maker()))
+        }
+    }
+}
+
+fn born_at(place: &Place, pidfd: Option<OwnedFd>) -> Result<(i32, OwnedFd), Failure> {
+    let none = || Failure::new(Step::Clone, Errno::BADF.raw_os_error(), "no pidfd came");
+    let pidfd = pidfd.ok_or_else(none)?;
+    Ok((place.pid_of(&pidfd).step(Step::Clone)?, pidfd))
+}
+
+/// A helper's `0`, with a descriptor or without, or its failure; `ECHILD` if it died without a word.
+fn answer(socket: &OwnedFd) -> Result<Option<OwnedFd>, Failure> {
+    let mut buffer = [0; 1200];
+    let packet = seqpacket::receive(socket, &mut buffer).map_err(kernel::Error::from);
+    let Some(packet) = packet.step(Step::Clone)? else {
+        let detail = "a helper was killed: did the enclosing cell end?";
+        return Err(Failure::new(
+            Step::Clone,
+            Errno::CHILD.raw_os_error(),
+            detail,
+        ));
+    };
+    match buffer.get(..packet.length) {
+        Some([0]) => Ok(packet.fds.into_iter().next()),
+        bytes => Err(
+            Failure::decode(bytes.unwrap_or_default()).unwrap_or_else(|error| {
+                Failure::new(
+                    Step::Protocol,
+                    Errno::BADMSG.raw_os_error(),
+                    error.to_string(),
+                )
+            }),
+        ),
+    }
+}
+
+fn fail(socket: &OwnedFd, failure: &Failure) -> ! {
+    let mut packet = Vec::new();
+    if failure.encode(&mut packet).is_ok() {
+        let _ = seqpacket::send(socket, &packet, &[]);
+    }
+    process::exit(1)
+}
+
+/// What both helpers have.
+struct Helper<'a> {
+    place: &'a Place,
+    parent: Parent,
+    to_second: OwnedFd,
+}
+
+impl Helper<'_> {
+    fn first(
+        self,
+        launch: CellLaunch,
+        parts: Parts,
+        gates: Gates,
+        spawner: &OwnedFd,
+        uids: &[IdMap],
+        gids: &[IdMap],
+    ) -> Result<(), Failure> {
+        namespace::join(&self.parent.pidfd, Kinds::PID).step(Step::Namespace)?;
+        let options = clone::Options {
+            sibling: true,
+            cgroup: Some(parts.leaf.as_fd()),
+            ..Default::default()
+        };
+        match clone::clone(options).step(Step::Clone)? {
+            Cloned::Child => match self.second(launch, parts, gates) {
+                Ok(()) => process::exit(0),
+                Err((failure, socket)) => fail(&socket, &failure),
+            },
+            Cloned::Parent(..) => {
+                drop(self.to_second);
+                drop(gates);
+                if launch.unshare.has(Namespaces::USER) {
+                    write_maps(self.place, &self.parent, spawner, uids, gids)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn second(
+        self,
+        launch: CellLaunch,
+        parts: Parts,
+        gates: Gates,
+    ) -> Result<(), (Failure, OwnedFd)> {
+        let Helper {
+            parent, to_second, ..
+        } = self;
+        let prepared = join_shared(&parent, launch.unshare)
+            .and_then(|()| place::shared_views(launch.unshare))
+            .and_then(|views| become_parent_root(&parent).map(|()| views));
+        let (proc, sys) = match prepared {
+            Ok(views) => views,
+            Err(failure) => return Err((failure, to_second)),
+        };
+        let options = clone::Options {
+            namespaces: kinds(launch.unshare),
+            sibling: true,
+            ..Default::default()
+        };
+        match clone::clone(options) {
+            Ok(Cloned::Child) => {
+                let node_user = parent.node_user && !launch.unshare.has(Namespaces::USER);
+                let birth = gates.birth(nested(launch), parts.listener, parts.grants, node_user);
+                born::live(Birth { proc, sys, ..birth })
+            }
+            Ok(Cloned::Parent(_, pidfd)) => {
+                let sent = seqpacket::send(&to_second, &[0], &[pidfd.as_fd()]).step(Step::Clone);
+                sent.map_err(|failure| (failure, to_second))
+            }
+            Err(error) => Err((Failure::of(Step::Clone, &error), to_second)),
+        }
+    }
+}
+
+/// A nested cell's executables always have their own cgroup root: to share the enclosing cell's would be to
+/// share what each of that cell's executables has for itself.
+fn nested(mut launch: CellLaunch) -> CellLaunch {
+    launch.unshare.0 |= Namespaces::CGROUP;
+    launch
+}
+
+fn join_shared(parent: &Parent, own: Namespaces) -> Result<(), Failure> {
+    let shared = [
+        (Namespaces::MOUNT, Kinds::MOUNT),
+        (Namespaces::NET, Kinds::NET),
+        (Namespaces::IPC, Kinds::IPC),
+        (Namespaces::UTS, Kinds::UTS),
+    ];
+    let shared = shared.iter().filter(|(one, _)| !own.has(*one));
+    let shared = shared.fold(Kinds::NONE, |set, (_, kind)| set.and(*kind));
+    if shared.is_empty() {
+        return Ok(());
+    }
+    namespace::join(&parent.pidfd, shared).step(Step::Namespace)
+}
+
+fn become_parent_root(parent: &Parent) -> Result<(), Failure> {
+    if !parent.node_user {
+        namespace::join(&parent.pidfd, Kinds::USER).step(Step::Namespace)?;
+        process::set_groups(&[]).step(Step::Identity)?;
+        process::set_gid(0).step(Step::Identity)?;
+        process::set_uid(0).step(Step::Identity)?;
+    }
+    process::set_dumpable(false).step(Step::Identity)
+}
+
+fn write_maps(
+    place: &Place,
+    parent: &Parent,
+    spawner: &OwnedFd,
+    uids: &[IdMap],
+    gids: &[IdMap],
+) -> Result<(), Failure> {
+    let mut pid = [0; 4];
+    let packet = seqpacket::receive(spawner, &mut pid).map_err(kernel::Error::from);
+    if packet
+        .step(Step::IdMap)?
+        .is_none_or(|packet| packet.length != pid.len())
+    {
+        // The second failed, and has said so itself.
+        return Ok(());
+    }
+    let process = place.process(i32::from_le_bytes(pid)).step(Step::IdMap)?;
+    if !parent.node_user {
+        namespace::join(&parent.pidfd, Kinds::USER).step(Step::IdMap)?;
+    }
+    let map = |maps: &[IdMap]| maps.iter().map(place::to_kernel).collect::<Vec<_>>();
+    idmap::write(&process, &map(uids), &map(gids)).step(Step::IdMap)?;
+    seqpacket::send(spawner, &[0], &[]).step(Step::IdMap)
+}

@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where the spawner comes from: descriptors of the node's own proc and namespaces, taken before it moved into
+//! the template, in which neither can be seen.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use kernel::mount::{self, Attributes};
+use kernel::namespace::{self, Namespaces as Kinds};
+use kernel::{Context, Error, Result, idmap};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::failure::InStep;
+use crate::protocol::{Failure, IdMap, Namespaces, Step};
+
+/// The node as it was before the template.
+pub(super) struct Place {
+    proc: OwnedFd,
+    mounts: OwnedFd,
+    /// Identity of the node's user namespace.
+    user: (u64, u64),
+}
+
+impl Place {
+    pub(super) fn of_node() -> Result<Place> {
+        let flags = OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC;
+        let path = Path::new("/proc");
+        Ok(Place {
+            proc: rustix::fs::open(path, flags, Mode::empty()).call_on("open", path)?,
+            mounts: namespace::open(Path::new("/proc/self/ns/mnt"))?,
+            user: namespace::identity(namespace::open(Path::new("/proc/self/ns/user"))?)?,
+        })
+    }
+
+    /// Goes back to the node's own mounts.
+    pub(super) fn join_mounts(&self) -> Result<()> {
+        namespace::join(&self.mounts, Kinds::MOUNT)
+    }
+
+    /// The folder of a process in the node's proc.
+    pub(super) fn process(&self, pid: i32) -> Result<OwnedFd> {
+        idmap::open_process_at(&self.proc, pid)
+    }
+
+    /// The pid of a pidfd's process, in the node's pid namespace.
+    pub(super) fn pid_of(&self, pidfd: impl AsFd) -> Result<i32> {
+        use std::os::fd::AsRawFd;
+        let path = format!("self/fdinfo/{}", pidfd.as_fd().as_raw_fd());
+        let info = self.read(&self.proc, &path)?;
+        let pid = info.lines().find_map(|line| line.strip_prefix("Pid:"));
+        let pid = pid
+            .and_then(|pid| pid.trim().parse().ok())
+            .filter(|pid| *pid > 0);
+        pid.ok_or_else(|| {
+            Error::new("pidfd", Errno::SRCH).about("the enclosing cell's init is gone")
+        })
+    }
+
+    /// Whether the process is in the node's user namespace.
+    pub(super) fn is_node_user(&self, process: impl AsFd) -> Result<bool> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let user =
+            rustix::fs::openat(process, "ns/user", flags, Mode::empty()).call("open ns/user")?;
+        Ok(namespace::identity(user)? == self.user)
+    }
+
+    /// A process's `uid_map` or `gid_map`, in the node's ids.
+    pub(super) fn map_of(&self, process: impl AsFd, file: &str) -> Result<Vec<IdMap>> {
+        let text = self.read(process, file)?;
+        Ok(text.lines().filter_map(parse_extent).collect())
+    }
+
+    fn read(&self, directory: impl AsFd, path: &str) -> Result<String> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let file =
+            rustix::fs::openat(directory, path, flags, Mode::empty()).call("open in /proc")?;
+        let mut text = String::new();
+        let mut file = std::fs::File::from(file);
+        std::io::Read::read_to_string(&mut file, &mut text).call("read in /proc")?;
+        Ok(text)
+    }
+}
+
+fn parse_extent(line: &str) -> Option<IdMap> {
+    let mut numbers = line
+        .split_ascii_whitespace()
+        .map(|number| number.parse().ok());
+    let mut next = || numbers.next().flatten();
+    Some(IdMap {
+        inside: next()?,
+        outside: next()?,
+        count: next()?,
+    })
+}
+
+pub(super) fn to_kernel(map: &IdMap) -> idmap::IdMap {
+    idmap::IdMap {
+        inside: map.inside,
+        outside: map.outside,
+        count: map.count,
+    }
+}
+
+/// Turns extents in the node's ids into extents in the ids of a namespace with this map, cutting them where
+/// they lie across its extents.
+///
+/// # Errors
+/// An id that the enclosing cell doesn't have.
+pub(super) fn translate(
+    maps: &[IdMap],
+    parent: &[IdMap],
+) -> std::result::Result<Vec<IdMap>, Failure> {
+    let mut translated = Vec::new();
+    for map in maps {
+        let mut left = *map;
+        while left.count > 0 {
+            let part = cut(&left, parent).ok_or_else(|| {
+                let detail = format!("the enclosing cell has no id {} of the node", left.outside);
+                Failure::new(Step::IdMap, Errno::INVAL.raw_os_error(), detail)
+            })?;
+            left.inside = left.inside.saturating_add(part.count);
+            left.outside = left.outside.saturating_add(part.count);
+            left.count = left.count.saturating_sub(part.count);
+            translated.push(part);
+        }
+    }
+    Ok(translated)
+}
+
+/// The beginning of `map` that lies in one extent of the parent, in the parent's ids.
+fn cut(map: &IdMap, parent: &[IdMap]) -> Option<IdMap> {
+    parent.iter().find_map(|extent| {
+        let offset = map
+            .outside
+            .checked_sub(extent.outside)
+            .filter(|o| *o < extent.count)?;
+        let count = map.count.min(extent.count - offset);
+        Some(IdMap {
+            inside: map.inside,
+            outside: extent.inside.checked_add(offset)?,
+            count,
+        })
+    })
+}
+
+/// A proc and a sysfs for a cell with mounts of its own that shares what they show: it may not mount them
+/// itself, because neither namespace is owned by its user namespace. To be called in those namespaces.
+pub(super) fn shared_views(
+    own: Namespaces,
+) -> std::result::Result<(Option<OwnedFd>, Option<OwnedFd>), Failure> {
+    let quiet = Attributes::NO_SUID | Attributes::NO_DEV | Attributes::NO_EXEC;
+    if !own.has(Namespaces::MOUNT) {
+        return Ok((None, None));
+    }
+    let proc = match own.has(Namespaces::PID) {
+        true => None,
+        false => Some(mount::proc(quiet).step(Step::Mount)?),
+    };
+    let sys = match own.has(Namespaces::NET) {
+        true => None,
+        false => Some(mount::sysfs(quiet | Attributes::READ_ONLY).step(Step::Mount)?),
+    };
+    Ok((proc, sys))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn map(inside: u32, outside: u32, count: u32) -> IdMap {
+        IdMap {
+            inside,
+            outside,
+            count,
+        }
+    }
+
+    #[test]
+    fn ids_of_the_node_become_ids_of_the_enclosing_cell() {
+        let parent = [map(0, 100_000, 1000), map(1000, 500_000, 10)];
+        assert_eq!(
+            translate(&[map(0, 100_500, 100)], &parent).unwrap(),
+            [map(0, 500, 100)]
+        );
+        assert_eq!(
+            translate(&[map(0, 500_003, 2)], &parent).unwrap(),
+            [map(0, 1003, 2)]
+        );
+    }
+
+    #[test]
+    fn what_the_enclosing_cell_has_not_is_named() {
+        let error = translate(&[map(0, 100_999, 2)], &[map(0, 100_000, 1000)]).unwrap_err();
+        assert_eq!(
+            error.detail,
+            "the enclosing cell has no id 101000 of the node"
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn a_translation_maps_as_many_ids_as_it_was_given(start in 0u32..2000, count in 1u32..500) {
+            let parent = [map(0, 100_000, 1000), map(1000, 101_000, 2000)];
+            let parts = translate(&[map(7, 100_000 + start, count)], &parent).unwrap();
+            prop_assert_eq!(parts.iter().map(|part| part.count).sum::<u32>(), count);
+            prop_assert_eq!(parts[0].outside, start);
+        }
+    }
+}

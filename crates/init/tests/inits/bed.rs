@@ -1,0 +1,679 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The test bed: a node-init of its own, a daemon in the hands of the test, cells and executables.
+//!
+//! The process that node-init starts as the daemon says `Hello` (only it may), hands its socket to the test, and
+//! sleeps. From then on the test is the daemon. [`Daemon::crash`] kills that process and drops the sockets.
+
+use std::collections::VecDeque;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use init::codec::Packet;
+use init::protocol::*;
+use kernel::cgroup::{Cgroup, find};
+use kernel::mount::{self, Attributes, Change};
+use kernel::seqpacket::{self, Mode};
+
+/// Nothing in these tests takes longer, unless it is broken.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+/// The first id of the node that cells are given.
+pub(crate) const IDS: u32 = 1_000_000;
+
+pub(crate) fn be_init(arguments: Vec<String>) {
+    let [state, run, cgroup, control, bound] = arguments.try_into().expect("five arguments");
+    let me = std::env::current_exe().unwrap();
+    let options = init::Options {
+        daemon: vec![me.into(), "serve".into(), control.into()],
+        state_dir: state.into(),
+        run_dir: run.into(),
+        cgroup: Some(cgroup.into()),
+        shutdown_bound: Duration::from_millis(bound.parse().unwrap()),
+        role: Some(Role::Service),
+        ..init::Options::default()
+    };
+    let error = init::run(options).unwrap_err();
+    panic!("{error}");
+}
+
+/// Says hello and hands the socket to the test.
+pub(crate) fn be_daemon(arguments: Vec<String>) {
+    let (control, fd) = (&arguments[0], arguments[2].parse().unwrap());
+    let init = kernel::inherit::take(fd).unwrap();
+    let flavour = std::fs::read_to_string(format!("{control}.flavour")).unwrap_or_default();
+    match flavour.as_str() {
+        "crash" => std::process::exit(3),
+        "old" => send(
+            &init,
+            &NodeRequest::Hello {
+                version: 0,
+                build: "old".into(),
+            },
+            &[],
+        ),
+        _ => send(
+            &init,
+            &NodeRequest::Hello {
+                version: VERSION,
+                build: "test".into(),
+            },
+            &[],
+        ),
+    }
+    let Ok(control) = seqpacket::connect(Path::new(control), Mode::Blocking) else {
+        return;
+    };
+    let pid = std::process::id().to_le_bytes();
+    let _ = seqpacket::send(control, &pid, &[init.as_fd()]);
+    drop(init);
+    std::thread::sleep(Duration::from_secs(600));
+}
+
+pub(crate) fn send(socket: impl AsFd, message: &impl Packet, fds: &[BorrowedFd<'_>]) {
+    let mut packet = Vec::new();
+    message.encode(&mut packet).unwrap();
+    seqpacket::send(socket, &packet, fds).unwrap();
+}
+
+/// The next message, or `None` at the end of the connection.
+pub(crate) fn receive<P: Packet>(socket: impl AsFd) -> Option<(P, Vec<OwnedFd>)> {
+    let mut buffer = vec![0; MAX_PACKET];
+    let deadline = kernel::poll::Deadline::after(PATIENCE);
+    let ready = kernel::poll::wait(socket.as_fd(), kernel::poll::Interest::Readable, deadline);
+    assert!(ready.unwrap(), "nothing came in {PATIENCE:?}");
+    match seqpacket::receive(socket, &mut buffer) {
+        Ok(packet) => {
+            let packet = packet?;
+            Some((P::decode(&buffer[..packet.length]).unwrap(), packet.fds))
+        }
+        Err(error) => {
+            let error = kernel::Error::from(error);
+            assert!(error.is(104), "{error}");
+            None
+        }
+    }
+}
+
+/// A node-init with folders and a cgroup of its own.
+pub(crate) struct Node {
+    pub(crate) init: std::process::Child,
+    pub(crate) folder: tempfile::TempDir,
+    pub(crate) base: Cgroup,
+    control: OwnedFd,
+    next: std::cell::Cell<u32>,
+}
+
+impl Node {
+    pub(crate) fn start() -> Node {
+        Node::with_bound(Duration::from_secs(5))
+    }
+
+    pub(crate) fn with_bound(bound: Duration) -> Node {
+        let folder = tempfile::tempdir().unwrap();
+        let root = Cgroup::open(&find::mount_point().unwrap()).unwrap();
+        let name = folder
+            .path()
+            .file_name()
+            .unwrap()
+            .to_str()
+            .unwrap()
+            .replace('.', "aurae-test-");
+        let base = root.ensure(&name).unwrap();
+        let control = folder.path().join("control");
+        let listener = seqpacket::listen(&control, 8, Mode::Blocking).unwrap();
+        let init = Node::command(&folder, &base, bound).spawn().unwrap();
+        Node {
+            init,
+            folder,
+            base,
+            control: listener,
+            next: 0.into(),
+        }
+    }
+
+    fn command(folder: &tempfile::TempDir, base: &Cgroup, bound: Duration) -> Command {
+        let mut command = Command::new(std::env::current_exe().unwrap());
+        let path = |name: &str| folder.path().join(name);
+        command
+            .arg("init")
+            .arg(path("state"))
+            .arg(path("run"))
+            .arg(base.path());
+        command
+            .arg(path("control"))
+            .arg(bound.as_millis().to_string());
+        if std::env::var_os("AURAE_TEST_LOUD").is_none() {
+            command.stderr(std::process::Stdio::null());
+        }
+        command
+    }
+
+    /// `kill -9` of node-init, and another one in its place.
+    pub(crate) fn replace_init(&mut self) {
+        self.init.kill().unwrap();
+        self.init.wait().unwrap();
+        self.init = Node::command(&self.folder, &self.base, Duration::from_secs(5))
+            .spawn()
+            .unwrap();
+    }
+
+    /// How daemons behave from the next on: "", "crash" or "old".
+    pub(crate) fn flavour(&self, flavour: &str) {
+        std::fs::write(self.folder.path().join("control.flavour"), flavour).unwrap();
+    }
+
+    /// The daemon's socket and pid, before its welcome.
+    pub(crate) fn raw_daemon(&self) -> (OwnedFd, i32) {
+        let deadline = kernel::poll::Deadline::after(PATIENCE);
+        let ready = kernel::poll::wait(&self.control, kernel::poll::Interest::Readable, deadline);
+        assert!(ready.unwrap(), "no daemon came");
+        let connection = seqpacket::accept(&self.control, Mode::Blocking).unwrap();
+        let mut pid = [0; 4];
+        let packet = seqpacket::receive(connection, &mut pid).unwrap().unwrap();
+        (
+            packet.fds.into_iter().next().unwrap(),
+            i32::from_le_bytes(pid),
+        )
+    }
+
+    /// Becomes the daemon.
+    pub(crate) fn daemon(&self) -> Daemon {
+        let (socket, pid) = self.raw_daemon();
+        let (event, _) = receive(&socket).unwrap();
+        let NodeEvent::Welcome(welcome) = event else {
+            panic!("{event:?}")
+        };
+        Daemon {
+            socket,
+            pid,
+            welcome,
+            request: 0,
+        }
+    }
+
+    pub(crate) fn socket_path(&self, uid: Uid) -> PathBuf {
+        let name: String = uid.0.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.folder.path().join("run/cells").join(name + ".sock")
+    }
+
+    /// A plan for an isolated cell with nothing special.
+    pub(crate) fn plan(&self) -> Plan {
+        let number = self.next.get();
+        self.next.set(number + 1);
+        Plan::new(&format!("cell{number}"), IDS + number * 70_000, 65_536)
+    }
+
+    /// Stops node-init as a service manager would.
+    pub(crate) fn stop(&mut self) -> Duration {
+        let start = Instant::now();
+        let pid = rustix::process::Pid::from_child(&self.init);
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        let status = self.init.wait().unwrap();
+        assert!(status.success(), "{status}");
+        start.elapsed()
+    }
+}
+
+impl Drop for Node {
+    fn drop(&mut self) {
+        let _ = self.init.kill();
+        let _ = self.init.wait();
+        let _ = self.base.kill_and_wait(PATIENCE);
+        remove_below(&self.base);
+        let above = Cgroup::open(self.base.path().parent().unwrap()).unwrap();
+        let name = self.base.path().file_name().unwrap().to_str().unwrap();
+        let _ = above.remove(name, PATIENCE);
+    }
+}
+
+pub(crate) fn remove_below(group: &Cgroup) {
+    for name in group.children().unwrap_or_default() {
+        let name = name.to_str().unwrap();
+        if let Ok(child) = group.child(name) {
+            remove_below(&child);
+        }
+        let _ = group.remove(name, Duration::from_secs(2));
+    }
+}
+
+/// A cell to be.
+pub(crate) struct Plan {
+    pub(crate) name: String,
+    pub(crate) launch: CellLaunch,
+    pub(crate) grants: Vec<OwnedFd>,
+}
+
+pub(crate) fn random_uid() -> Uid {
+    let mut uid = [0; 16];
+    kernel::machine::random(&mut uid).unwrap();
+    Uid(uid)
+}
+
+impl Plan {
+    pub(crate) fn new(name: &str, first_id: u32, count: u32) -> Plan {
+        let map = vec![IdMap {
+            inside: 0,
+            outside: first_id,
+            count,
+        }];
+        let launch = CellLaunch {
+            uid: random_uid(),
+            unshare: Namespaces::ALL,
+            parent: false,
+            uid_map: map.clone(),
+            gid_map: map,
+            hostname: name.to_owned(),
+            grants: vec![],
+            volumes: vec![],
+            record: format!("record of {name}").into_bytes(),
+        };
+        // The test binary, as a program of the cell.
+        let me = std::env::current_exe().unwrap();
+        Plan {
+            name: name.to_owned(),
+            launch,
+            grants: vec![],
+        }
+        .granting(me.parent().unwrap(), "/run/bed")
+    }
+
+    /// Grants a folder of the node, read-only.
+    pub(crate) fn granting(mut self, source: &Path, target: &str) -> Plan {
+        let copy = mount::copy_tree(source, false).unwrap();
+        let set = Attributes::READ_ONLY | Attributes::NO_SUID | Attributes::NO_DEV;
+        mount::set_attributes(
+            &copy,
+            &Change {
+                set,
+                ..Change::default()
+            },
+        )
+        .unwrap();
+        self.grants.push(copy);
+        self.launch.grants.push(GrantMount {
+            target: target.into(),
+            directory: true,
+        });
+        self
+    }
+
+    /// Shares these namespaces with the parent.
+    pub(crate) fn sharing(mut self, which: u8) -> Plan {
+        self.launch.unshare = Namespaces(Namespaces::ALL.0 & !which);
+        if which & Namespaces::USER != 0 {
+            self.launch.uid_map.clear();
+            self.launch.gid_map.clear();
+        }
+        if which & Namespaces::MOUNT != 0 {
+            self.launch.grants.clear();
+            self.grants.clear();
+        }
+        self
+    }
+}
+
+/// The test, as the daemon.
+pub(crate) struct Daemon {
+    pub(crate) socket: OwnedFd,
+    pub(crate) pid: i32,
+    pub(crate) welcome: Welcome,
+    pub(crate) request: u64,
+}
+
+impl Daemon {
+    pub(crate) fn event(&self) -> (NodeEvent, Vec<OwnedFd>) {
+        receive(&self.socket).expect("node-init is there")
+    }
+
+    /// Asks for a cell without waiting for the answer.
+    pub(crate) fn ask_for_cell(
+        &mut self,
+        node: &Node,
+        plan: &Plan,
+        parent: Option<&Cell>,
+    ) -> (u64, Cgroup) {
+        let above = parent.map_or_else(
+            || node.base.try_clone().unwrap(),
+            |p| p.group.try_clone().unwrap(),
+        );
+        let group = above.create(&plan.name).unwrap();
+        let leaf = group.create("_init").unwrap().into_fd();
+        let path = node.socket_path(plan.launch.uid);
+        let listener = seqpacket::listen(&path, 8, Mode::Nonblocking).unwrap();
+        let mut launch = plan.launch.clone();
+        launch.parent = parent.is_some();
+        let mut fds = vec![leaf.as_fd(), listener.as_fd()];
+        fds.extend(parent.map(|parent| parent.pidfd.as_fd()));
+        fds.extend(plan.grants.iter().map(AsFd::as_fd));
+        self.request += 1;
+        send(
+            &self.socket,
+            &NodeRequest::CreateCell {
+                request: self.request,
+                launch,
+            },
+            &fds,
+        );
+        (self.request, group)
+    }
+
+    pub(crate) fn try_cell(
+        &mut self,
+        node: &Node,
+        plan: Plan,
+        parent: Option<&Cell>,
+    ) -> Result<Cell, Failure> {
+        let (asked, group) = self.ask_for_cell(node, &plan, parent);
+        match self.event() {
+            (NodeEvent::CellCreated { request, pid }, fds) => {
+                assert_eq!(request, asked);
+                let [pidfd] = fds.try_into().unwrap();
+                let root = plan.launch.uid_map.first().map_or(0, |map| map.outside);
+                let root = if root == 0 {
+                    parent.map_or(0, |parent| parent.root)
+                } else {
+                    root
+                };
+                let path = node.socket_path(plan.launch.uid);
+                let link = CellLink::connect(&path);
+                Ok(Cell {
+                    uid: plan.launch.uid,
+                    group,
+                    pidfd,
+                    pid,
+                    root,
+                    path,
+                    link,
+                    number: 0.into(),
+                })
+            }
+            (NodeEvent::CellFailed { request, failure }, _) => {
+                assert_eq!(request, asked);
+                Err(failure)
+            }
+            (other, _) => panic!("{other:?}"),
+        }
+    }
+
+    pub(crate) fn cell(&mut self, node: &Node, plan: Plan) -> Cell {
+        self.try_cell(node, plan, None).unwrap()
+    }
+
+    pub(crate) fn nested(&mut self, node: &Node, plan: Plan, parent: &Cell) -> Cell {
+        self.try_cell(node, plan, Some(parent)).unwrap()
+    }
+
+    /// Dies, as by `kill -9`.
+    pub(crate) fn crash(self) {
+        let pid = rustix::process::Pid::from_raw(self.pid).unwrap();
+        rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    }
+}
+
+/// A cell that runs.
+pub(crate) struct Cell {
+    pub(crate) uid: Uid,
+    pub(crate) group: Cgroup,
+    pub(crate) pidfd: OwnedFd,
+    pub(crate) pid: i32,
+    /// The cell's root, in the node's ids.
+    pub(crate) root: u32,
+    pub(crate) path: PathBuf,
+    pub(crate) link: CellLink,
+    pub(crate) number: std::cell::Cell<u32>,
+}
+
+/// A connection to a cell-init that has said welcome.
+pub(crate) struct CellLink {
+    pub(crate) socket: OwnedFd,
+    pub(crate) record: Vec<u8>,
+    pub(crate) workloads: Vec<(WorkloadState, Vec<OwnedFd>)>,
+    early: std::cell::RefCell<VecDeque<(CellEvent, Vec<OwnedFd>)>>,
+    request: std::cell::Cell<u64>,
+}
+
+impl CellLink {
+    pub(crate) fn connect(path: &Path) -> CellLink {
+        let socket = seqpacket::connect(path, Mode::Blocking).unwrap();
+        seqpacket::reserve_send_buffer(&socket, MAX_PACKET).unwrap();
+        send(&socket, &CellRequest::Hello { version: VERSION }, &[]);
+        let (event, _) = receive(&socket).unwrap();
+        let CellEvent::Welcome {
+            record,
+            workloads: count,
+            ..
+        } = event
+        else {
+            panic!("{event:?}")
+        };
+        let workloads = (0..count)
+            .map(|_| match receive(&socket).unwrap() {
+                (CellEvent::Workload(state), fds) => (state, fds),
+                (other, _) => panic!("{other:?}"),
+            })
+            .collect();
+        CellLink {
+            socket,
+            record,
+            workloads,
+            early: Default::default(),
+            request: 0.into(),
+        }
+    }
+
+    pub(crate) fn next_request(&self) -> u64 {
+        self.request.set(self.request.get() + 1);
+        self.request.get()
+    }
+
+    /// The next event that is wanted; others are kept for later.
+    pub(crate) fn wait_for<T>(
+        &self,
+        wanted: impl Fn(&CellEvent) -> Option<T>,
+    ) -> (T, Vec<OwnedFd>) {
+        let mut early = self.early.borrow_mut();
+        if let Some(at) = early.iter().position(|(event, _)| wanted(event).is_some()) {
+            let (event, fds) = early.remove(at).unwrap();
+            return (wanted(&event).unwrap(), fds);
+        }
+        loop {
+            let (event, fds) = receive(&self.socket).expect("the cell-init is there");
+            match wanted(&event) {
+                Some(value) => return (value, fds),
+                None => early.push_back((event, fds)),
+            }
+        }
+    }
+
+    /// Sends a request made with a new number, and waits for its answer.
+    pub(crate) fn ask(
+        &self,
+        make: impl Fn(u64) -> CellRequest,
+        fds: &[BorrowedFd<'_>],
+    ) -> Result<(), Failure> {
+        let number = self.next_request();
+        send(&self.socket, &make(number), fds);
+        self.wait_for(|event| match event {
+            CellEvent::Done { request } if *request == number => Some(Ok(())),
+            CellEvent::Failed { request, failure } if *request == number => {
+                Some(Err(failure.clone()))
+            }
+            _ => None,
+        })
+        .0
+    }
+
+    pub(crate) fn exit_of(&self, wanted: Uid) -> ExitRecord {
+        self.wait_for(|event| match event {
+            CellEvent::Exited { uid, exit } if *uid == wanted => Some(*exit),
+            _ => None,
+        })
+        .0
+    }
+}
+
+/// A started executable, with the daemon's ends of its pipes.
+pub(crate) struct Running {
+    pub(crate) uid: Uid,
+    pub(crate) pid: i32,
+    pub(crate) pidfd: OwnedFd,
+    pub(crate) stdout: OwnedFd,
+    pub(crate) stderr: OwnedFd,
+    pub(crate) stdin: Option<OwnedFd>,
+}
+
+/// How an executable went.
+#[derive(Debug)]
+pub(crate) struct Went {
+    pub(crate) exit: ExitRecord,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+pub(crate) fn launch_of(argv: &[&str]) -> Launch {
+    Launch {
+        uid: random_uid(),
+        argv: argv.iter().map(|word| word.as_bytes().to_vec()).collect(),
+        env: vec![b"PATH=/usr/bin:/bin:/usr/sbin:/sbin".to_vec()],
+        cwd: vec![],
+        user: None,
+        group: None,
+        groups: vec![],
+        umask: 0o022,
+        rlimits: vec![],
+        nice: 0,
+        oom_score_adj: None,
+        affinity: vec![],
+        bounding: u64::MAX,
+        ambient: 0,
+        no_new_privileges: true,
+        seccomp: vec![],
+        seccomp_log: false,
+        stdio: Stdio::Pipes,
+        keep_stdin: false,
+        stop_signal: 15,
+        grace_ms: 500,
+        record: b"a record".to_vec(),
+    }
+}
+
+impl Cell {
+    pub(crate) fn reconnect(&mut self) {
+        // The old connection is dropped first, as a dead daemon's is.
+        let (a, _) = seqpacket::pair(Mode::Blocking).unwrap();
+        self.link.socket = a;
+        self.link = CellLink::connect(&self.path);
+    }
+
+    /// A leaf for an executable, as the daemon makes it.
+    pub(crate) fn leaf(&self) -> OwnedFd {
+        let number = self.number.get();
+        self.number.set(number + 1);
+        let leaf = self
+            .group
+            .create(&format!("exe{number}"))
+            .unwrap()
+            .into_fd();
+        let owner = Some(rustix::fs::Uid::from_raw(self.root));
+        let none = rustix::fs::AtFlags::empty();
+        rustix::fs::chownat(&leaf, "cgroup.procs", owner, None, none).unwrap();
+        leaf
+    }
+
+    /// Sends a start and returns its number and the daemon's ends.
+    pub(crate) fn ask_to_start(&self, launch: &Launch) -> (u64, [OwnedFd; 2], Option<OwnedFd>) {
+        let leaf = self.leaf();
+        let pipe = || kernel::pipe::pipe().unwrap();
+        let (out, err, input) = (pipe(), pipe(), pipe());
+        let number = self.link.next_request();
+        let mut fds = vec![leaf.as_fd(), input.0.as_fd(), out.1.as_fd(), err.1.as_fd()];
+        fds.extend([out.0.as_fd(), err.0.as_fd()]);
+        if launch.keep_stdin {
+            fds.push(input.1.as_fd());
+        }
+        let start = CellRequest::Start {
+            request: number,
+            launch: launch.clone(),
+        };
+        send(&self.link.socket, &start, &fds);
+        (number, [out.0, err.0], launch.keep_stdin.then_some(input.1))
+    }
+
+    pub(crate) fn try_start(&self, launch: &Launch) -> Result<Running, Failure> {
+        let (number, [stdout, stderr], stdin) = self.ask_to_start(launch);
+        let (result, fds) = self.link.wait_for(|event| match event {
+            CellEvent::Started { request, pid, .. } if *request == number => Some(Ok(*pid)),
+            CellEvent::Failed { request, failure } if *request == number => {
+                Some(Err(failure.clone()))
+            }
+            _ => None,
+        });
+        let pid = result?;
+        let [pidfd] = fds.try_into().unwrap();
+        Ok(Running {
+            uid: launch.uid,
+            pid,
+            pidfd,
+            stdout,
+            stderr,
+            stdin,
+        })
+    }
+
+    pub(crate) fn start(&self, launch: &Launch) -> Running {
+        self.try_start(launch).unwrap()
+    }
+
+    pub(crate) fn ack(&self, uid: Uid) {
+        send(&self.link.socket, &CellRequest::Ack { uid }, &[]);
+    }
+
+    /// Runs to the end; acknowledged.
+    pub(crate) fn run_launch(&self, launch: &Launch) -> Went {
+        let running = self.start(launch);
+        let (out, err) = (read_all(running.stdout), read_all(running.stderr));
+        let exit = self.link.exit_of(running.uid);
+        self.ack(running.uid);
+        Went {
+            exit,
+            stdout: out,
+            stderr: err,
+        }
+    }
+
+    pub(crate) fn run(&self, argv: &[&str]) -> Went {
+        self.run_launch(&launch_of(argv))
+    }
+
+    pub(crate) fn sh(&self, script: &str) -> Went {
+        self.run(&["/bin/sh", "-c", script])
+    }
+
+    /// Runs a part of [`crate::escapes`] in the cell.
+    pub(crate) fn workload(&self, what: &[&str]) -> Went {
+        let me = std::env::current_exe().unwrap();
+        let me = format!("/run/bed/{}", me.file_name().unwrap().to_str().unwrap());
+        let mut argv = vec![me.as_str(), "workload"];
+        argv.extend(what);
+        self.run(&argv)
+    }
+}
+
+pub(crate) fn read_all(from: OwnedFd) -> String {
+    let mut bytes = Vec::new();
+    std::io::Read::read_to_end(&mut std::fs::File::from(from), &mut bytes).unwrap();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Waits until something is so.
+pub(crate) fn until(what: &str, so: impl Fn() -> bool) {
+    let start = Instant::now();
+    while !so() {
+        assert!(
+            start.elapsed() < PATIENCE,
+            "it never came to be that {what}"
+        );
+        std::thread::sleep(Duration::from_millis(2));
+    }
+}

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The inits on a real kernel: node-init as a service, real cells, real executables. Needs root.
+//!
+//! The binary is its own cast: executed again it is node-init (`init`), the daemon that node-init starts
+//! (`serve`), the spawner (by `argv[0]`) and a workload that tries things (`workload`). So it has a `main` of its own, and
+//! runs its stories one after the other: `cargo test -p init --test inits [NAME]`.
+
+mod bed;
+mod crashes;
+mod escapes;
+mod figures;
+mod nesting;
+mod workloads;
+
+use std::process::ExitCode;
+
+type Story = (&'static str, fn());
+
+fn stories() -> Vec<Story> {
+    [
+        workloads::STORIES,
+        nesting::STORIES,
+        escapes::STORIES,
+        crashes::STORIES,
+    ]
+    .concat()
+}
+
+fn main() -> ExitCode {
+    init::be_spawner_if_named();
+    let mut arguments = std::env::args().skip(1);
+    match arguments.next().as_deref() {
+        Some("init") => bed::be_init(arguments.collect()),
+        Some("serve") => bed::be_daemon(arguments.collect()),
+        Some("workload") => escapes::be_workload(arguments.collect()),
+        Some("--figures") => figures::measure(),
+        filter => return run(filter.filter(|word| !word.starts_with('-'))),
+    }
+    ExitCode::SUCCESS
+}
+
+fn run(filter: Option<&str>) -> ExitCode {
+    if !rustix::process::geteuid().is_root() {
+        println!("skipped: cells can be made by root alone");
+        return ExitCode::SUCCESS;
+    }
+    let mut failed = 0;
+    for (name, story) in stories() {
+        if filter.is_some_and(|filter| !name.contains(filter)) {
+            continue;
+        }
+        let start = std::time::Instant::now();
+        let passed = std::panic::catch_unwind(story).is_ok();
+        let word = if passed { "ok" } else { "FAILED" };
+        println!(
+            "story {name} ... {word} ({} ms)",
+            start.elapsed().as_millis()
+        );
+        failed += u32::from(!passed);
+    }
+    println!("{failed} failed");
+    if failed == 0 {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    }
+}
