@@ -32,11 +32,11 @@ pub(crate) struct ExecArgs {
     #[command(flatten)]
     labels: LabelFlags,
     #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
     process: ExecutableFlags,
     #[command(flatten)]
     resources: ResourceFlags,
-    #[command(flatten)]
-    output: OutputArgs,
     /// The cell
     #[arg(value_name = "CELL")]
     cell: String,

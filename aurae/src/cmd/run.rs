@@ -46,13 +46,13 @@ pub(crate) struct RunArgs {
     #[command(flatten)]
     labels: LabelFlags,
     #[command(flatten)]
+    output: OutputArgs,
+    #[command(flatten)]
     process: ExecutableFlags,
     #[command(flatten)]
     resources: ResourceFlags,
     #[command(flatten)]
     cell_flags: CellFlags,
-    #[command(flatten)]
-    output: OutputArgs,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,

@@ -74,9 +74,13 @@ impl Refusal {
             node_hint: None,
             violations: Vec::new(),
             object: None,
-            lost_connection: is_lost_connection(status),
+            lost_connection: !has_timed_out(status) && is_lost_connection(status),
         };
         refusal.read_details(status);
+        if has_timed_out(status) {
+            refusal.code = Code::DeadlineExceeded;
+            refusal.message = "the node did not answer in time".to_owned();
+        }
         if refusal.message.is_empty() {
             refusal.message = status.code().description().to_owned();
         }
@@ -87,7 +91,8 @@ impl Refusal {
         let details = status.get_error_details();
         if let Some(info) = details.error_info().filter(|info| info.domain == DOMAIN) {
             self.reason = ErrorReason::from_str_name(&info.reason).unwrap_or_default();
-            self.node_hint = info.metadata.get("hint").cloned();
+            let hint = info.metadata.get("hint").cloned();
+            self.node_hint = hint.filter(|hint| !hint.is_empty());
         }
         if let Some(resource) = details.resource_info() {
             self.object = Some(resource.resource_name.clone()).filter(|name| !name.is_empty());
@@ -128,15 +133,24 @@ impl fmt::Display for Refusal {
     }
 }
 
+/// Our own clock ran out before the node's.
+fn has_timed_out(status: &Status) -> bool {
+    let mut source = status.source();
+    while let Some(error) = source {
+        if error.is::<tonic::TimeoutExpired>() {
+            return true;
+        }
+        source = error.source();
+    }
+    false
+}
+
 /// tonic gives a broken transport as a status with a source; a node's own answer has none.
 fn is_lost_connection(status: &Status) -> bool {
     let mut source = status.source();
     while let Some(error) = source {
         if error.is::<tonic::transport::Error>() || error.is::<std::io::Error>() {
             return true;
-        }
-        if error.is::<tonic::TimeoutExpired>() {
-            return false;
         }
         source = error.source();
     }

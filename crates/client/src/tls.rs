@@ -184,7 +184,9 @@ fn refused(address: &Address, problem: String, alert: Option<&'static str>) -> E
 
 fn certificate_problem(problem: &CertificateError) -> String {
     match problem {
-        CertificateError::UnknownIssuer => "our CA did not issue its certificate".to_owned(),
+        CertificateError::UnknownIssuer | CertificateError::BadSignature => {
+            "our CA did not issue its certificate".to_owned()
+        }
         CertificateError::Expired | CertificateError::ExpiredContext { .. } => {
             "its certificate has expired (is this machine's clock right?)".to_owned()
         }

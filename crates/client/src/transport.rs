@@ -113,10 +113,11 @@ async fn reuse_or_establish(
 }
 
 async fn establish(target: &Target) -> Result<Box<dyn Transport>, Error> {
-    let credentials = Credentials::load(target)?;
     let address = &target.address;
     let connected = async {
+        // First, so that a node that isn't there is told before credentials that aren't.
         let stream = open(address).await?;
+        let credentials = Credentials::load(target)?;
         connect_tls(stream, address, &credentials, &target.expected).await
     };
     let stream = in_time(address, connected).await?;

@@ -119,7 +119,15 @@ impl Renderer {
         {
             source.time = time;
         }
-        write(stream, &text)
+        write(self.place(stream), &text)
+    }
+
+    /// Where lines of that stream go: objects all go to standard output.
+    fn place(&self, stream: Stream) -> Stream {
+        match self.format {
+            LogFormat::Json => Stream::Stdout,
+            LogFormat::Text | LogFormat::Raw => stream,
+        }
     }
 
     fn end_of(&mut self, uid: &str) -> io::Result<()> {
@@ -142,7 +150,7 @@ impl Renderer {
                     source.time.as_ref(),
                     &rest,
                 );
-                write(source.stream, &text)?;
+                write(self.place(source.stream), &text)?;
             }
         }
         Ok(())
