@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The handle to the log store: what the runtime calls. It owns no state; the mover, the keeper and the files do.
+//!
+//! ```text
+//! attach ----> (output is stored) ----> drained ----> (kept) ----> remove
+//!    ^                                     |
+//!    +-- the next daemon, same key --------+-- as well: both may be repeated
+//! ```
+
+use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use model::error::{Error, Reason};
+use model::executable::LogPolicy;
+use model::name::Uid;
+use model::observe::Stream;
+
+use super::config::LogsConfig;
+use super::folder::{self, Folder, LogKey};
+use super::keep::Keeper;
+use super::live::Registry;
+use super::mover::{self, Command, Drained, Sender};
+use super::sync::Syncer;
+
+/// The node's logs. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Logs {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    root: PathBuf,
+    config: std::sync::RwLock<LogsConfig>,
+    mover: Sender,
+    keeper: Keeper,
+    registry: Arc<Registry>,
+    boot: [u8; 16],
+}
+
+impl Logs {
+    /// Makes `root` (0700) where it isn't there and starts the threads. Looks at no log: one is opened when
+    /// somebody prints or reads, so thousands cost nothing here.
+    ///
+    /// # Errors
+    /// The folder can't be made, or the kernel gives no thread or descriptor.
+    pub fn start(root: &Path, config: LogsConfig) -> Result<Self, Error> {
+        let failed = |what: &str, e: std::io::Error| {
+            let error = Error::internal(format!("{what} {}: {e}", root.display()));
+            match e.raw_os_error() {
+                Some(errno) => error.errno(errno),
+                None => error,
+            }
+        };
+        make_root(root).map_err(|e| failed("can't make the folder of logs", e))?;
+        let boot = boot_id().map_err(|e| failed("can't read the boot id for logs in", e))?;
+        let registry = Arc::<Registry>::default();
+        let start = || -> std::io::Result<(Sender, Keeper)> {
+            let keeper = Keeper::start(root.to_owned(), config.clone(), Arc::clone(&registry))?;
+            let mover = mover::start(mover::Surroundings {
+                root: root.to_owned(),
+                config: config.clone(),
+                boot,
+                registry: Arc::clone(&registry),
+                keeper: keeper.clone(),
+                syncer: Syncer::start()?,
+            })?;
+            Ok((mover, keeper))
+        };
+        let (mover, keeper) = start().map_err(|e| failed("can't start the threads for", e))?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                root: root.to_owned(),
+                config: std::sync::RwLock::new(config),
+                mover,
+                keeper,
+                registry,
+                boot,
+            }),
+        })
+    }
+
+    /// Stores what comes out of `sources` from now on: read ends of pipes, or a terminal's master as
+    /// [`Stream::Stdout`]. Goes on at the end of the log if there is one. Repeating it with the same key puts
+    /// new descriptors in the place of the old; nothing is lost or doubled as long as they are of the same pipes.
+    ///
+    /// # Errors
+    /// A descriptor can't be watched, or the mover has stopped.
+    pub async fn attach(
+        &self,
+        key: LogKey,
+        sources: Vec<(Stream, OwnedFd)>,
+        policy: &LogPolicy,
+    ) -> Result<(), Error> {
+        let keep = self.config().keep(policy);
+        let command = |reply| Command::Attach {
+            key,
+            sources,
+            keep,
+            reply,
+        };
+        self.inner.mover.ask(command).await
+    }
+
+    /// Says that nobody writes any more (the leaf cgroup is empty): takes what is left in the pipes, marks the
+    /// end, closes them. When it answers, every byte is the kernel's: the daemon may be killed, the pipes may
+    /// be closed. The disk has it some milliseconds later; nobody waits for that.
+    ///
+    /// # Errors
+    /// `WRONG_STATE` where the log isn't attached; the end could not be marked; the mover has stopped.
+    pub async fn drained(&self, uid: Uid) -> Result<Drained, Error> {
+        let command = |reply| Command::Drain { uid, reply };
+        self.inner.mover.ask(command).await
+    }
+
+    /// Deletes a finished log. Of one that isn't there: nothing to do.
+    ///
+    /// # Errors
+    /// `WRONG_STATE` while it is attached; the file system's refusal.
+    pub async fn remove(&self, key: &LogKey) -> Result<(), Error> {
+        if self.inner.registry.contains(&key.uid) {
+            return Err(Error::new(
+                Reason::WrongState,
+                format!("the output of {} is still being stored", key.uid),
+            ));
+        }
+        let folder = self.folder(key);
+        let outcome = tokio::task::spawn_blocking(move || folder.remove()).await;
+        match outcome {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(e)) => Err(disk(&self.folder(key), &e)),
+            Err(e) => Err(Error::internal(format!("deleting a log failed: {e}"))),
+        }
+    }
+
+    /// Every log on the disk, so that one whose executable is forgotten can be removed. Blocks.
+    ///
+    /// # Errors
+    /// The file system's refusal.
+    pub fn known(&self) -> Result<Vec<LogKey>, Error> {
+        folder::all(&self.inner.root).map_err(|e| disk(&Folder::at(&self.inner.root), &e))
+    }
+
+    /// Bytes on disk of one log. Blocks for microseconds.
+    ///
+    /// # Errors
+    /// The file system's refusal.
+    pub fn disk_bytes(&self, key: &LogKey) -> Result<u64, Error> {
+        let folder = self.folder(key);
+        let segments = folder.segments().map_err(|e| disk(&folder, &e))?;
+        Ok(segments.iter().map(|s| s.disk_bytes).sum())
+    }
+
+    /// Bytes on disk of all logs, as counted at most [`LogsConfig::keep_every`] ago.
+    pub fn used_bytes(&self) -> u64 {
+        self.inner.keeper.used_bytes()
+    }
+
+    /// Uses other settings from now on; attached logs keep the policy that they were attached with.
+    ///
+    /// # Errors
+    /// The mover has stopped.
+    pub async fn configure(&self, config: LogsConfig) -> Result<(), Error> {
+        if let Ok(mut current) = self.inner.config.write() {
+            *current = config.clone();
+        }
+        self.inner.keeper.configure(config.clone());
+        self.inner
+            .mover
+            .send(Command::Configure(Box::new(config)))
+            .await
+    }
+
+    /// Ends the mover. What workloads print then waits in their pipes for the next daemon.
+    ///
+    /// # Errors
+    /// It had stopped already.
+    pub async fn stop(&self) -> Result<(), Error> {
+        self.inner.mover.ask(|reply| Command::Stop { reply }).await
+    }
+
+    fn folder(&self, key: &LogKey) -> Folder {
+        Folder::new(&self.inner.root, key)
+    }
+
+    fn config(&self) -> LogsConfig {
+        let config = self.inner.config.read();
+        config
+            .unwrap_or_else(std::sync::PoisonError::into_inner)
+            .clone()
+    }
+}
+
+/// A refusal of the file system as the API says it.
+pub(super) fn disk(folder: &Folder, error: &std::io::Error) -> Error {
+    let path = folder.path().display();
+    let message = Error::internal(format!("the log at {path} can't be used: {error}"));
+    match error.raw_os_error() {
+        Some(errno) => message.errno(errno),
+        None => message,
+    }
+}
+
+fn make_root(root: &Path) -> std::io::Result<()> {
+    use std::os::unix::fs::DirBuilderExt;
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true).mode(0o700).create(root)
+}
+
+/// The kernel's name for this boot of the machine: another one means that the page cache is gone.
+fn boot_id() -> std::io::Result<[u8; 16]> {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    u128::from_str_radix(&digits, 16)
+        .map(u128::to_be_bytes)
+        .map_err(|e| std::io::Error::new(std::io::ErrorKind::InvalidData, e))
+}

@@ -1,0 +1,267 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The mover: one thread that carries every byte that workloads print from their pipes into their logs.
+//!
+//! It sleeps in `epoll` over all read ends. When some can be read it takes one batch from each, then waits a
+//! *short pause* if the batches were small: a busy writer fills its pipe meanwhile and is moved in one go, an
+//! idle one's next write is on its own. Nobody can hold it up: a batch is at most a pipe full, whoever is ready
+//! is served before anybody a second time, and a disk that refuses makes it drop and count.
+//!
+//! It decides nothing about whose log is kept how long (`keep`), forces nothing to the disk (`sync`), and serves
+//! no reader (`read`): it tells them by [`Live`] that there is more.
+
+mod command;
+mod log;
+mod segment;
+mod source;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use model::error::{Error, Reason};
+use model::name::Uid;
+use rustix::event::{EventfdFlags, PollFd, PollFlags, epoll, eventfd, poll};
+use rustix::io::Errno;
+use tokio::sync::mpsc;
+
+pub use command::Drained;
+pub(super) use command::{Command, Sender};
+pub(super) use segment::Files;
+
+use self::log::{Log, Now};
+use self::source::{BUFFER, Source};
+use super::config::LogsConfig;
+use super::keep::Keeper;
+use super::live::Registry;
+use super::sync::Syncer;
+
+/// The token of the eventfd; sources count from 1.
+const WAKE: u64 = 0;
+/// Sources served from one look at `epoll`.
+const EVENTS: usize = 512;
+/// Commands that may wait; who sends one more waits with it.
+const COMMANDS: usize = 1024;
+
+/// What the mover works with.
+pub(super) struct Surroundings {
+    pub(super) root: std::path::PathBuf,
+    pub(super) config: LogsConfig,
+    pub(super) boot: [u8; 16],
+    pub(super) registry: Arc<Registry>,
+    pub(super) keeper: Keeper,
+    pub(super) syncer: Syncer,
+}
+
+/// The thread's state.
+struct Mover {
+    with: Surroundings,
+    epoll: std::os::fd::OwnedFd,
+    wake: Arc<std::os::fd::OwnedFd>,
+    commands: mpsc::Receiver<Command>,
+    logs: HashMap<Uid, Log>,
+    sources: HashMap<u64, Source>,
+    next_token: u64,
+    pipes_grown: usize,
+    sync_at: Option<Instant>,
+    buffer: Vec<u8>,
+    stopping: bool,
+}
+
+/// Starts the thread.
+///
+/// # Errors
+/// The kernel gives no descriptor or no thread.
+pub(super) fn start(with: Surroundings) -> std::io::Result<Sender> {
+    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+    let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+    let data = epoll::EventData::new_u64(WAKE);
+    epoll::add(&epoll, &wake, data, epoll::EventFlags::IN)?;
+    let (send, commands) = mpsc::channel(COMMANDS);
+    let sender = Sender::new(send, Arc::clone(&wake));
+    let mover = Mover {
+        with,
+        epoll,
+        wake,
+        commands,
+        logs: HashMap::new(),
+        sources: HashMap::new(),
+        next_token: WAKE + 1,
+        pipes_grown: 0,
+        sync_at: None,
+        buffer: vec![0; BUFFER],
+        stopping: false,
+    };
+    std::thread::Builder::new()
+        .name("log-mover".to_owned())
+        .spawn(move || mover.run_or_abort())?;
+    Ok(sender)
+}
+
+impl Mover {
+    /// Without its mover a daemon would let every workload's pipe fill up. The next daemon begins where this
+    /// one ends, so ending is the safe answer to a defect here.
+    fn run_or_abort(mut self) {
+        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.run()));
+        match outcome {
+            Ok(Ok(())) => {}
+            Ok(Err(errno)) => {
+                tracing::error!(%errno, "the log mover can't go on; ending the daemon");
+                std::process::abort();
+            }
+            Err(_) => {
+                tracing::error!("the log mover panicked; ending the daemon");
+                std::process::abort();
+            }
+        }
+    }
+
+    fn run(&mut self) -> Result<(), Errno> {
+        let mut events = Vec::with_capacity(EVENTS);
+        while !self.stopping {
+            events.clear();
+            let timeout = self.sync_at.map(until);
+            let buffer = rustix::buffer::spare_capacity(&mut events);
+            match epoll::wait(&self.epoll, buffer, timeout.as_ref()) {
+                Err(Errno::INTR) => continue,
+                other => other?,
+            };
+            let now = now();
+            let mut round = Round::default();
+            for event in &events {
+                let token = event.data.u64();
+                if token != WAKE {
+                    self.serve(token, event.flags, now, &mut round);
+                }
+            }
+            self.obey()?;
+            self.sync_when_due();
+            if round.moved && !round.crowded {
+                self.pause(now.instant)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// One batch of one source.
+    fn serve(&mut self, token: u64, flags: epoll::EventFlags, now: Now, round: &mut Round) {
+        let Some(source) = self.sources.get_mut(&token) else {
+            return;
+        };
+        let Some(log) = self.logs.get_mut(&source.key.uid) else {
+            return;
+        };
+        let taken = match log.take(source, u64::MAX, now, &mut self.buffer) {
+            Ok(batch) => {
+                if batch.rotated {
+                    self.with.keeper.segment_full(&source.key, log.keep);
+                }
+                if let Some(errno) = batch.refused {
+                    report(&source.key, errno);
+                    self.with.keeper.disk_full();
+                }
+                batch.taken
+            }
+            Err(errno) => {
+                tracing::error!(uid = %source.key.uid, %errno, "an output can't be read any more");
+                return quiet(&self.epoll, token, source);
+            }
+        };
+        if taken == 0 {
+            if flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
+                quiet(&self.epoll, token, source);
+            }
+            return;
+        }
+        round.moved = true;
+        if source.is_crowded_by(taken) {
+            round.crowded = true;
+            let budget = self
+                .with
+                .config
+                .pipes_max_bytes
+                .saturating_sub(self.pipes_grown);
+            self.pipes_grown += source.grow(self.with.config.pipe_bytes, budget);
+        }
+        self.with.registry.announce(&source.key.uid);
+        if log.is_dirty() && self.sync_at.is_none() {
+            self.sync_at = Some(now.instant + self.with.config.sync_every);
+        }
+    }
+
+    /// Waits for more bytes, not for commands.
+    fn pause(&mut self, since: Instant) -> Result<(), Errno> {
+        let end = since + self.with.config.batch_pause;
+        while Instant::now() < end && !self.stopping {
+            let mut fds = [PollFd::new(&self.wake, PollFlags::IN)];
+            match poll(&mut fds, Some(&until(end))) {
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => self.obey()?,
+                Err(e) => return Err(e),
+            }
+        }
+        Ok(())
+    }
+
+    fn sync_when_due(&mut self) {
+        if self.sync_at.is_none_or(|at| at > Instant::now()) {
+            return;
+        }
+        self.sync_at = None;
+        let files = self.logs.values_mut().flat_map(Log::unsynced);
+        self.with.syncer.sync(files.collect());
+    }
+}
+
+/// What one look at `epoll` led to.
+#[derive(Default)]
+struct Round {
+    moved: bool,
+    crowded: bool,
+}
+
+/// A source that is ready without having anything must not keep the loop spinning. A pipe that hung up has
+/// nobody left who could write; a terminal may be opened again by somebody in its session, which an
+/// edge-triggered watch tells.
+fn quiet(epoll: &std::os::fd::OwnedFd, token: u64, source: &Source) {
+    use epoll::EventFlags;
+    let outcome = if source.is_terminal() {
+        let data = epoll::EventData::new_u64(token);
+        epoll::modify(epoll, &source.fd, data, EventFlags::IN | EventFlags::ET)
+    } else {
+        epoll::delete(epoll, &source.fd)
+    };
+    if let Err(errno) = outcome {
+        tracing::warn!(uid = %source.key.uid, %errno, "an output that ended can't be put aside");
+    }
+}
+
+fn report(key: &super::folder::LogKey, errno: Errno) {
+    tracing::warn!(
+        tenant = %key.tenant,
+        uid = %key.uid,
+        %errno,
+        "the disk refuses output: it is dropped and counted until that changes"
+    );
+}
+
+fn now() -> Now {
+    let wall = SystemTime::now().duration_since(UNIX_EPOCH);
+    Now {
+        instant: Instant::now(),
+        wall_us: wall.map_or(0, |d| u64::try_from(d.as_micros()).unwrap_or(u64::MAX)),
+    }
+}
+
+/// From now to `end`, as the kernel wants it.
+fn until(end: Instant) -> rustix::event::Timespec {
+    let left: Duration = end.saturating_duration_since(Instant::now());
+    rustix::event::Timespec {
+        tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: left.subsec_nanos().into(),
+    }
+}
+
+/// An error of the mover as the API says it.
+fn failure(what: &str, errno: Errno) -> Error {
+    Error::new(Reason::Internal, format!("{what}: {errno}")).errno(errno.raw_os_error())
+}
