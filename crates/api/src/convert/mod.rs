@@ -7,6 +7,7 @@
 pub mod cell;
 pub mod executable;
 pub mod object;
+pub mod observe;
 pub mod request;
 pub mod resources;
 pub mod scalar;

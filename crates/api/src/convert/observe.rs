@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The requests and answers of `Observe`.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use model::error::{Error, Result, Within};
+use model::name::Tenant;
+use model::object::{Kind, ObjectRef};
+use model::observe::{
+    GapReason, LogData, LogItem, LogMessage, LogsQuery, MAX_LOGS_REFS, Stream, Usage, UsageQuery,
+    UsageSample, WatchUsageQuery,
+};
+use model::text::{check_count, check_length, check_printable};
+
+use super::object::{reference, to_object_ref};
+use super::scalar::{enumeration, maybe_duration, maybe_parse, maybe_timestamp, to_timestamp};
+use crate::observe::v0 as wire;
+use crate::runtime::v0::{ObjectRef as WireRef, Stream as WireStream};
+
+/// The most objects of one `Usage`; without any, all of the tenant's are meant.
+const MAX_USAGE_REFS: usize = 1000;
+/// The longest cursor, in bytes; the node makes shorter ones.
+const MAX_CURSOR: usize = 256;
+/// How often usage is told where nothing is said.
+const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
+
+fn refs(own: &Tenant, messages: Vec<WireRef>, most: usize) -> Result<Vec<ObjectRef>> {
+    check_count("refs", messages.len(), most)?;
+    let refs = messages.into_iter().enumerate();
+    refs.map(|(i, message)| reference(own, message).within(&format!("refs[{i}]")))
+        .collect()
+}
+
+/// `Logs`.
+pub fn logs(own: &Tenant, message: wire::LogsRequest) -> Result<LogsQuery> {
+    let refs = refs(own, message.refs, MAX_LOGS_REFS)?;
+    if refs.is_empty() {
+        return Err(Error::invalid(
+            "refs",
+            "must name at least one executable or cell",
+        ));
+    }
+    let streams = message.streams.iter().enumerate();
+    let streams = streams.map(|(i, number)| stream(&format!("streams[{i}]"), *number));
+    check_length("cursor", &message.cursor, MAX_CURSOR)?;
+    check_printable("cursor", &message.cursor)?;
+    let cursor = Some(message.cursor).filter(|cursor| !cursor.is_empty());
+    if cursor.is_some() && (refs.len() > 1 || names_a_cell(&refs)) {
+        let problem = "has a meaning only with exactly one executable";
+        return Err(Error::invalid("cursor", problem));
+    }
+    if cursor.is_some() && message.tail.is_some() {
+        return Err(Error::invalid(
+            "tail",
+            "has no meaning together with a cursor",
+        ));
+    }
+    Ok(LogsQuery {
+        refs,
+        streams: streams.collect::<Result<BTreeSet<_>>>()?,
+        since: maybe_timestamp("since", message.since.as_ref())?,
+        until: maybe_timestamp("until", message.until.as_ref())?,
+        tail: message.tail,
+        follow: message.follow,
+        cursor,
+    })
+}
+
+fn names_a_cell(refs: &[ObjectRef]) -> bool {
+    refs.iter().any(|one| one.kind == Some(Kind::Cell))
+}
+
+fn stream(field: &str, number: i32) -> Result<Stream> {
+    match enumeration(field, number)? {
+        WireStream::Unspecified => Err(Error::invalid(field, "must be STDOUT or STDERR")),
+        WireStream::Stdout => Ok(Stream::Stdout),
+        WireStream::Stderr => Ok(Stream::Stderr),
+    }
+}
+
+/// A stream for the wire.
+pub fn to_stream(stream: Stream) -> WireStream {
+    match stream {
+        Stream::Stdout => WireStream::Stdout,
+        Stream::Stderr => WireStream::Stderr,
+    }
+}
+
+/// One message of a log.
+pub fn to_logs_response(item: LogItem) -> wire::LogsResponse {
+    use wire::logs_response::Message;
+    let message = match item.message {
+        LogMessage::Data(data) => Message::Data(to_data(data)),
+        LogMessage::Gap(gap) => Message::Gap(wire::LogGap {
+            bytes: gap.bytes,
+            reason: to_reason(gap.reason).into(),
+        }),
+        LogMessage::End => Message::End(wire::LogEnd {}),
+    };
+    wire::LogsResponse {
+        r#ref: Some(to_object_ref(&item.object)),
+        message: Some(message),
+        cursor: item.cursor,
+    }
+}
+
+fn to_data(data: LogData) -> wire::LogData {
+    wire::LogData {
+        stream: to_stream(data.stream).into(),
+        time: Some(to_timestamp(data.time)),
+        data: data.data,
+        offset: data.offset,
+    }
+}
+
+fn to_reason(reason: GapReason) -> wire::log_gap::Reason {
+    match reason {
+        GapReason::Retention => wire::log_gap::Reason::Retention,
+        GapReason::DiskFull => wire::log_gap::Reason::DiskFull,
+        GapReason::PowerLoss => wire::log_gap::Reason::PowerLoss,
+        GapReason::IoError => wire::log_gap::Reason::IoError,
+    }
+}
+
+/// `Usage`.
+pub fn usage(own: &Tenant, message: wire::UsageRequest) -> Result<UsageQuery> {
+    usage_query(own, message.refs, &message.tenant)
+}
+
+fn usage_query(own: &Tenant, messages: Vec<WireRef>, tenant: &str) -> Result<UsageQuery> {
+    let tenant = maybe_parse("tenant", tenant)?.unwrap_or_else(|| own.clone());
+    // What is named without a tenant is the one's that is named beside it.
+    let refs = refs(&tenant, messages, MAX_USAGE_REFS)?;
+    if let Some(i) = refs.iter().position(|one| one.tenant != tenant) {
+        let problem = "must be of the tenant that the request is about";
+        return Err(Error::invalid(format!("refs[{i}].tenant"), problem));
+    }
+    Ok(UsageQuery { refs, tenant })
+}
+
+/// `WatchUsage`.
+pub fn watch_usage(own: &Tenant, message: wire::WatchUsageRequest) -> Result<WatchUsageQuery> {
+    let interval = maybe_duration("interval", message.interval.as_ref())?;
+    let interval = interval.unwrap_or(DEFAULT_INTERVAL);
+    if !(Duration::from_millis(100)..=Duration::from_secs(3600)).contains(&interval) {
+        return Err(Error::invalid("interval", "must be from 100 ms to 1 h"));
+    }
+    Ok(WatchUsageQuery {
+        query: usage_query(own, message.refs, &message.tenant)?,
+        interval,
+    })
+}
+
+/// Usage at one time.
+pub fn to_usage_response(sample: UsageSample) -> wire::UsageResponse {
+    wire::UsageResponse {
+        time: Some(to_timestamp(sample.time)),
+        usage: sample.usage.into_iter().map(to_usage).collect(),
+    }
+}
+
+fn to_usage(usage: Usage) -> wire::Usage {
+    wire::Usage {
+        r#ref: Some(to_object_ref(&usage.object)),
+        cpu_usage_usec: usage.cpu_usage_us,
+        cpu_user_usec: usage.cpu_user_us,
+        cpu_system_usec: usage.cpu_system_us,
+        cpu_throttled_usec: usage.cpu_throttled_us,
+        memory_bytes: usage.memory_bytes,
+        memory_peak_bytes: usage.memory_peak_bytes,
+        swap_bytes: usage.swap_bytes,
+        oom_kills: usage.oom_kills,
+        pids: usage.pids,
+        io_read_bytes: usage.io_read_bytes,
+        io_write_bytes: usage.io_write_bytes,
+        log_bytes: usage.log_bytes,
+        unavailable: usage.unavailable,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own() -> Tenant {
+        "acme".parse().unwrap()
+    }
+
+    fn named(path: &str) -> WireRef {
+        WireRef {
+            path: path.into(),
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn logs_are_of_something_and_a_cursor_of_one_thing() {
+        let none = wire::LogsRequest::default();
+        assert_eq!(
+            logs(&own(), none).unwrap_err().field.as_deref(),
+            Some("refs")
+        );
+        let many = wire::LogsRequest {
+            refs: vec![named("web/a"); 65],
+            ..Default::default()
+        };
+        assert_eq!(
+            logs(&own(), many).unwrap_err().field.as_deref(),
+            Some("refs")
+        );
+        let two = wire::LogsRequest {
+            refs: vec![named("web/a"), named("web/b")],
+            cursor: "c".into(),
+            ..Default::default()
+        };
+        assert_eq!(
+            logs(&own(), two).unwrap_err().field.as_deref(),
+            Some("cursor")
+        );
+        let bad = wire::LogsRequest {
+            refs: vec![named("web/a"), named("../b")],
+            ..Default::default()
+        };
+        assert_eq!(
+            logs(&own(), bad).unwrap_err().field.as_deref(),
+            Some("refs[1].path")
+        );
+        let stream = wire::LogsRequest {
+            refs: vec![named("web/a")],
+            streams: vec![1, 7],
+            ..Default::default()
+        };
+        assert_eq!(
+            logs(&own(), stream).unwrap_err().field.as_deref(),
+            Some("streams[1]")
+        );
+    }
+
+    #[test]
+    fn usage_is_of_one_tenant() {
+        let mut message = wire::UsageRequest {
+            refs: vec![named("web")],
+            tenant: "other".into(),
+        };
+        let query = usage(&own(), message.clone()).unwrap();
+        assert_eq!(query.refs[0].tenant, query.tenant);
+        message.refs[0].tenant = "third".into();
+        assert_eq!(
+            usage(&own(), message).unwrap_err().field.as_deref(),
+            Some("refs[0].tenant")
+        );
+    }
+
+    #[test]
+    fn intervals_are_bounded() {
+        let of = |seconds, nanos| {
+            let interval = Some(prost_types::Duration { seconds, nanos });
+            let message = wire::WatchUsageRequest {
+                interval,
+                ..Default::default()
+            };
+            watch_usage(&own(), message)
+        };
+        assert!(of(0, 1).is_err());
+        assert!(of(3601, 0).is_err());
+        assert_eq!(
+            of(0, 100_000_000).unwrap().interval,
+            Duration::from_millis(100)
+        );
+    }
+}
