@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The DHCP clients of one link (`mozim`, RFC 2131 and RFC 8415), each a task that sends every new lease to the
 //! network's loop, and `None` when it has none any more. They retry for as long as they live, backing off as the
-//! RFCs say; whoever started them ends them by dropping the handle.
+//! RFCs say; whoever started them ends them by dropping the handle, or has them give their lease back first.
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -11,6 +11,7 @@ use mozim::{
     DhcpV6State,
 };
 use tokio::sync::mpsc::Sender;
+use tokio::sync::watch;
 
 use super::lease::Lease;
 use super::link::LinkView;
@@ -21,21 +22,34 @@ pub(super) enum Source {
     Static,
     Dhcp4,
     Dhcp6,
+    Advertised,
 }
 
 /// A client's news: its link, itself, and what it has now.
 pub(super) type News = (u32, Source, Option<Lease>);
+
+/// Becomes true when leases are to be given back: the machine goes down.
+pub(super) type Leaving = watch::Receiver<bool>;
 
 /// How long a client that failed (the link went away, a socket was refused) pauses before it starts anew. mozim
 /// has its own back-off for servers that don't answer; this one bounds how fast local failures repeat.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
 
 /// Keeps a DHCPv4 lease for a link.
-pub(super) async fn run4(link: LinkView, host_name: String, metric: u32, news: Sender<News>) {
+pub(super) async fn run4(
+    link: LinkView,
+    host_name: String,
+    metric: u32,
+    news: Sender<News>,
+    mut leaving: Leaving,
+) {
     let send = |lease| send(&news, link.index, Source::Dhcp4, lease);
     loop {
-        if let Err(error) = keep4(&link, &host_name, metric, &send).await {
-            tracing::warn!(link = %link.name, %error, "network: DHCPv4 failed, trying again");
+        if let Err(error) = keep4(&link, &host_name, metric, &send, &mut leaving).await {
+            tracing::warn!(link = %link.name, %error, "network: DHCPv4 failed");
+        }
+        if *leaving.borrow() {
+            return;
         }
         if send(None).await.is_err() {
             return;
@@ -49,6 +63,7 @@ async fn keep4<F, R>(
     host_name: &str,
     metric: u32,
     send: &F,
+    leaving: &mut Leaving,
 ) -> Result<(), DhcpError>
 where
     F: Fn(Option<Lease>) -> R,
@@ -60,18 +75,26 @@ where
         .set_iface_mac_raw(&link.mac)?;
     config.set_host_name(host_name).use_mac_as_client_id();
     let mut client = DhcpV4Client::init(config, None).await?;
-    let mut held = false;
+    let mut held = None;
     loop {
-        match client.run().await? {
+        let state = tokio::select! {
+            state = client.run() => state?,
+            _ = leaving.changed() => return match &held {
+                Some(lease) => client.release(lease).await,
+                None => Ok(()),
+            },
+        };
+        match state {
             DhcpV4State::Done(lease) => {
-                held = true;
-                if send(Some(Lease::of_dhcp4(&lease, metric))).await.is_err() {
+                let ours = Lease::of_dhcp4(&lease, metric);
+                held = Some(*lease);
+                if send(Some(ours)).await.is_err() {
                     return Ok(());
                 }
             }
             // Back at the beginning with a lease in hand: the server took it back, or it ran out.
-            DhcpV4State::InitReboot if held => {
-                held = false;
+            DhcpV4State::InitReboot if held.is_some() => {
+                held = None;
                 if send(None).await.is_err() {
                     return Ok(());
                 }
@@ -82,11 +105,19 @@ where
 }
 
 /// Keeps a DHCPv6 lease for a link, from its link-local address.
-pub(super) async fn run6(link: LinkView, local: Ipv6Addr, news: Sender<News>) {
+pub(super) async fn run6(
+    link: LinkView,
+    local: Ipv6Addr,
+    news: Sender<News>,
+    mut leaving: Leaving,
+) {
     let send = |lease| send(&news, link.index, Source::Dhcp6, lease);
     loop {
-        if let Err(error) = keep6(&link, local, &send).await {
-            tracing::warn!(link = %link.name, %error, "network: DHCPv6 failed, trying again");
+        if let Err(error) = keep6(&link, local, &send, &mut leaving).await {
+            tracing::warn!(link = %link.name, %error, "network: DHCPv6 failed");
+        }
+        if *leaving.borrow() {
+            return;
         }
         if send(None).await.is_err() {
             return;
@@ -95,7 +126,12 @@ pub(super) async fn run6(link: LinkView, local: Ipv6Addr, news: Sender<News>) {
     }
 }
 
-async fn keep6<F, R>(link: &LinkView, local: Ipv6Addr, send: &F) -> Result<(), DhcpError>
+async fn keep6<F, R>(
+    link: &LinkView,
+    local: Ipv6Addr,
+    send: &F,
+    leaving: &mut Leaving,
+) -> Result<(), DhcpError>
 where
     F: Fn(Option<Lease>) -> R,
     R: Future<Output = Result<(), Gone>>,
@@ -106,17 +142,25 @@ where
         .set_link_local_ip(local)
         .set_duid_by_iface_mac(&link.mac);
     let mut client = DhcpV6Client::init(config, None).await?;
-    let mut held = false;
+    let mut held = None;
     loop {
-        match client.run().await? {
+        let state = tokio::select! {
+            state = client.run() => state?,
+            _ = leaving.changed() => return match &held {
+                Some(lease) => client.release(lease).await,
+                None => Ok(()),
+            },
+        };
+        match state {
             DhcpV6State::Done(lease) => {
-                held = true;
-                if send(Some(Lease::of_dhcp6(&lease))).await.is_err() {
+                let ours = Lease::of_dhcp6(&lease, &link.name);
+                held = Some(*lease);
+                if send(Some(ours)).await.is_err() {
                     return Ok(());
                 }
             }
-            DhcpV6State::Solicit if held => {
-                held = false;
+            DhcpV6State::Solicit if held.is_some() => {
+                held = None;
                 if send(None).await.is_err() {
                     return Ok(());
                 }

@@ -13,9 +13,45 @@ use super::config::{LinkConfig, Prefix};
 pub(super) struct Lease {
     pub(super) addresses: Vec<Address>,
     pub(super) routes: Vec<Route>,
-    pub(super) dns: Vec<IpAddr>,
+    pub(super) dns: Vec<NameServer>,
     pub(super) search: Vec<String>,
     pub(super) mtu: Option<u32>,
+}
+
+/// A name server; a link-local one means nothing without its link.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct NameServer {
+    address: IpAddr,
+    link: Option<String>,
+}
+
+impl NameServer {
+    /// One that is said to be reachable, by somebody on the link of that name.
+    pub(super) fn on_link(address: IpAddr, name: &str) -> Self {
+        let local = matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
+        Self {
+            address,
+            link: local.then(|| name.to_owned()),
+        }
+    }
+}
+
+impl From<IpAddr> for NameServer {
+    fn from(address: IpAddr) -> Self {
+        Self {
+            address,
+            link: None,
+        }
+    }
+}
+
+impl std::fmt::Display for NameServer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.link {
+            Some(link) => write!(f, "{}%{link}", self.address),
+            None => write!(f, "{}", self.address),
+        }
+    }
 }
 
 /// An address and how long it is good for, in seconds; `None`: for ever.
@@ -108,7 +144,7 @@ impl Lease {
                 .dns_srvs
                 .iter()
                 .flatten()
-                .map(|server| IpAddr::V4(*server))
+                .map(|server| IpAddr::V4(*server).into())
                 .collect(),
             search: domains.unwrap_or_default(),
             mtu: lease.mtu.map(u32::from).filter(|mtu| *mtu >= 576),
@@ -116,7 +152,7 @@ impl Lease {
     }
 
     /// What a DHCPv6 server says. Routes come from router advertisements alone.
-    pub(super) fn of_dhcp6(lease: &DhcpV6Lease) -> Self {
+    pub(super) fn of_dhcp6(lease: &DhcpV6Lease, name: &str) -> Self {
         let finite = |seconds: u32| (seconds != u32::MAX).then_some(seconds);
         Self {
             addresses: vec![Address {
@@ -130,7 +166,7 @@ impl Lease {
             dns: lease
                 .dns_srvs
                 .iter()
-                .map(|server| IpAddr::V6(*server))
+                .map(|server| NameServer::on_link(IpAddr::V6(*server), name))
                 .collect(),
             search: lease.domain_list.clone(),
             ..Self::default()

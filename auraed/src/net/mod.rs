@@ -6,6 +6,7 @@
 //! duplicate detection) and the DHCP clients'. Nothing here sleeps until something has surely happened, and a node
 //! without any network is not an error. It is not route, which is about services, and not the cells' networks.
 
+mod advert;
 mod apply;
 pub(crate) mod config;
 mod dhcp;
@@ -16,6 +17,7 @@ mod resolv;
 use std::collections::BTreeMap;
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use futures_util::{StreamExt, TryStreamExt};
 use rtnetlink::packet_core::{NetlinkMessage, NetlinkPayload};
@@ -23,16 +25,23 @@ use rtnetlink::packet_route::address::{AddressAttribute, AddressHeaderFlags, Add
 use rtnetlink::packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use rtnetlink::packet_route::{AddressFamily, RouteNetlinkMessage};
 use rtnetlink::{Handle, MulticastGroup, new_multicast_connection};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
+use kernel::netlink::Advertisement;
+
+use self::advert::{Known, Routers};
 use self::config::NetConfig;
 use self::dhcp::{News, Source};
-use self::lease::Lease;
+use self::lease::{Lease, NameServer};
 use self::link::{Action, Link, LinkView};
 
 /// The news that may wait to be applied; a client with more waits.
 const NEWS_QUEUE: usize = 64;
+
+/// How long the machine waits for leases to be given back when it goes down. It is a courtesy: a server that
+/// hears nothing lets them run out.
+const RELEASE_BOUND: Duration = Duration::from_secs(1);
 
 /// What the network needs to know beside its configuration.
 #[derive(Clone, Debug)]
@@ -52,11 +61,16 @@ pub(crate) enum NetError {
     Ask(&'static str, #[source] rtnetlink::Error),
     #[error("the kernel's network events ended")]
     Ended,
+    #[error("cannot read router advertisements")]
+    Routers(#[source] std::io::Error),
 }
 
 enum Event {
     Kernel(NetlinkMessage<RouteNetlinkMessage>),
     News(News),
+    Advertised(Advertisement),
+    AdvertisementExpired,
+    Shutdown,
 }
 
 struct Network {
@@ -67,41 +81,106 @@ struct Network {
     clients: BTreeMap<(u32, Source), AbortHandle>,
     tasks: JoinSet<()>,
     news: mpsc::Sender<News>,
+    leaving: watch::Sender<bool>,
+    advertised: Known,
 }
 
-/// Manages the network until dropped. Returns only with an error.
-pub(crate) async fn run(options: Options) -> Result<(), NetError> {
+/// Manages the network until `shutdown`, which is the machine's: leases are given back then. A daemon that ends
+/// while the machine goes on just drops this future, and its successor finds the network as it was.
+///
+/// Returns earlier only with an error.
+pub(crate) async fn run(
+    options: Options,
+    shutdown: impl Future<Output = ()>,
+) -> Result<(), NetError> {
     let groups = [MulticastGroup::Link, MulticastGroup::Ipv6Ifaddr];
     let (connection, handle, mut kernel) =
         new_multicast_connection(&groups).map_err(NetError::Listen)?;
-    let mut tasks = JoinSet::new();
-    tasks.spawn(connection);
+    let mut routers = Routers::listen().map_err(NetError::Listen)?;
+    let mut connections = JoinSet::new();
+    connections.spawn(connection);
     let (news, mut inbox) = mpsc::channel(NEWS_QUEUE);
-    let (links, leases, clients) = Default::default();
-    let mut network = Network {
-        options,
-        handle,
-        links,
-        leases,
-        clients,
-        tasks,
-        news,
-    };
+    let mut network = Network::new(options, handle, news);
     network.write_resolv_conf();
     network.look_around().await?;
+    let mut shutdown = std::pin::pin!(shutdown);
     loop {
+        let expiry = network.advertised.next_expiry();
         let event = tokio::select! {
             message = kernel.next() => Event::Kernel(message.ok_or(NetError::Ended)?.0),
             news = inbox.recv() => Event::News(news.ok_or(NetError::Ended)?),
+            advertisement = routers.next() => {
+                Event::Advertised(advertisement.map_err(NetError::Routers)?)
+            }
+            () = at(expiry) => Event::AdvertisementExpired,
+            () = &mut shutdown => Event::Shutdown,
         };
         match event {
             Event::Kernel(message) => network.on_kernel(message).await?,
             Event::News((index, source, lease)) => network.on_news(index, source, lease).await,
+            Event::Advertised(advertisement) => network.on_advertisement(advertisement).await,
+            Event::AdvertisementExpired => network.on_advertisement_expired().await,
+            Event::Shutdown => {
+                network.release().await;
+                return Ok(());
+            }
         }
     }
 }
 
+/// Waits for that moment; for ever where there is none.
+async fn at(moment: Option<Instant>) {
+    match moment {
+        Some(moment) => tokio::time::sleep_until(moment.into()).await,
+        None => std::future::pending().await,
+    }
+}
+
 impl Network {
+    fn new(options: Options, handle: Handle, news: mpsc::Sender<News>) -> Self {
+        Self {
+            options,
+            handle,
+            news,
+            links: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            clients: BTreeMap::new(),
+            tasks: JoinSet::new(),
+            leaving: watch::Sender::new(false),
+            advertised: Known::default(),
+        }
+    }
+
+    /// Gives the leases back.
+    async fn release(mut self) {
+        self.leaving.send_replace(true);
+        let ended = async { while self.tasks.join_next().await.is_some() {} };
+        if tokio::time::timeout(RELEASE_BOUND, ended).await.is_err() {
+            tracing::warn!("network: leases were not given back in time");
+        }
+    }
+
+    async fn on_advertisement(&mut self, advertisement: Advertisement) {
+        let index = advertisement.link;
+        let Some(link) = self.links.get(&index).filter(|link| link.config.slaac) else {
+            return;
+        };
+        self.advertised
+            .observe(advertisement, &link.view.name, Instant::now());
+        self.set_advertised(index).await;
+    }
+
+    async fn on_advertisement_expired(&mut self) {
+        for index in self.advertised.expire(Instant::now()) {
+            self.set_advertised(index).await;
+        }
+    }
+
+    async fn set_advertised(&mut self, index: u32) {
+        let lease = self.advertised.lease(index);
+        self.set_lease(index, Source::Advertised, lease).await;
+    }
+
     /// Sees everything that is there: at the start, and when the kernel had more to tell than fits its queue.
     async fn look_around(&mut self) -> Result<(), NetError> {
         let links: Vec<_> = self
@@ -172,6 +251,7 @@ impl Network {
     fn on_link_gone(&mut self, index: u32) {
         self.links.remove(&index);
         self.leases.retain(|(of, _), _| *of != index);
+        self.advertised.forget(index);
         self.stop_clients(index);
         self.write_resolv_conf();
     }
@@ -233,11 +313,13 @@ impl Network {
                 }
                 Action::StartDhcp4 => {
                     let host = self.options.host_name.clone();
-                    let client = dhcp::run4(view, host, config.metric, self.news.clone());
+                    let (news, leaving) = (self.news.clone(), self.leaving.subscribe());
+                    let client = dhcp::run4(view, host, config.metric, news, leaving);
                     self.start(index, Source::Dhcp4, client);
                 }
                 Action::StartDhcp6(local) => {
-                    let client = dhcp::run6(view, local, self.news.clone());
+                    let (news, leaving) = (self.news.clone(), self.leaving.subscribe());
+                    let client = dhcp::run6(view, local, news, leaving);
                     self.start(index, Source::Dhcp6, client);
                 }
                 Action::StopClients => self.lose_carrier(index).await,
@@ -251,6 +333,8 @@ impl Network {
         source: Source,
         client: impl Future<Output = ()> + Send + 'static,
     ) {
+        // Those that were stopped since.
+        while self.tasks.try_join_next().is_some() {}
         let handle = self.tasks.spawn(client);
         if let Some(earlier) = self.clients.insert((index, source), handle) {
             earlier.abort();
@@ -259,7 +343,8 @@ impl Network {
 
     async fn lose_carrier(&mut self, index: u32) {
         self.stop_clients(index);
-        for source in [Source::Dhcp4, Source::Dhcp6] {
+        self.advertised.forget(index);
+        for source in [Source::Dhcp4, Source::Dhcp6, Source::Advertised] {
             if self.leases.contains_key(&(index, source)) {
                 self.set_lease(index, source, Lease::default()).await;
                 self.leases.remove(&(index, source));
@@ -283,16 +368,15 @@ impl Network {
             // Nobody told us of a name server: what the image came with stays.
             return;
         }
-        let servers = config
-            .dns
-            .iter()
-            .chain(leases().flat_map(|lease| &lease.dns));
+        let configured = config.dns.iter().map(|address| NameServer::from(*address));
+        let leased = leases().flat_map(|lease| lease.dns.clone());
+        let servers: Vec<NameServer> = configured.chain(leased).collect();
         let domains = config
             .search
             .iter()
             .chain(leases().flat_map(|lease| &lease.search));
         let path = &self.options.resolv_conf;
-        if let Err(error) = resolv::write(path, &resolv::render(servers, domains)) {
+        if let Err(error) = resolv::write(path, &resolv::render(servers.iter(), domains)) {
             tracing::warn!(path = %path.display(), %error, "network: cannot write name servers");
         }
     }

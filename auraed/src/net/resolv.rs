@@ -2,8 +2,9 @@
 //! `/etc/resolv.conf`, made of what the configuration and the leases say. Written whole, and only when it changes.
 
 use std::io;
-use std::net::IpAddr;
 use std::path::Path;
+
+use super::lease::NameServer;
 
 /// The most name servers that resolvers read (`MAXNS` of resolv.conf(5)).
 const MAX_SERVERS: usize = 3;
@@ -12,7 +13,7 @@ const MAX_DOMAINS: usize = 6;
 
 /// The file's text; the first mention of a server or domain counts.
 pub(super) fn render<'a>(
-    servers: impl Iterator<Item = &'a IpAddr>,
+    servers: impl Iterator<Item = &'a NameServer>,
     domains: impl Iterator<Item = &'a String>,
 ) -> String {
     let mut text = String::from("# Written by auraed from its configuration and leases.\n");
@@ -59,10 +60,11 @@ mod tests {
 
     #[test]
     fn servers_and_domains_are_listed_once_in_order_up_to_what_resolvers_read() {
-        let servers: Vec<IpAddr> = ["192.0.2.1", "2001:db8::1", "192.0.2.1", "192.0.2.2", "::1"]
-            .iter()
-            .map(|s| s.parse().unwrap())
-            .collect();
+        let servers: Vec<NameServer> =
+            ["192.0.2.1", "2001:db8::1", "192.0.2.1", "192.0.2.2", "::1"]
+                .iter()
+                .map(|s| s.parse::<std::net::IpAddr>().unwrap().into())
+                .collect();
         let domains = vec![
             "a.example".to_owned(),
             "a.example".to_owned(),

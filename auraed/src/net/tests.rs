@@ -14,16 +14,18 @@ struct Server(Child);
 const SERVE: &str = "read go && ip link set lo up && ip link set srv0 up \
     && ip addr add 192.0.2.1/24 dev srv0 && ip -6 addr add 2001:db8::1/64 dev srv0 nodad \
     && exec dnsmasq --conf-file=/dev/null --keep-in-foreground --port=0 --interface=srv0 \
-    --bind-dynamic --user=root --no-ping --leasefile-ro --pid-file= --enable-ra \
+    --bind-dynamic --log-facility=\"$LOG\" --user=root --no-ping --leasefile-ro --pid-file= --enable-ra \
     --dhcp-range=192.0.2.50,192.0.2.60,1h --dhcp-range=2001:db8::100,2001:db8::1ff,slaac,64,1h \
     --dhcp-option=option:router,192.0.2.1 --dhcp-option=option:dns-server,192.0.2.53 \
-    --dhcp-option=option6:dns-server,[2001:db8::53] --domain=example.org";
+    --dhcp-option=option6:dns-server,[2001:db8::53] \
+    --dhcp-option=option6:domain-search,example.org --domain=example.org";
 
 impl Server {
     /// Lays a cable from `eth0` here to `srv0` there, and serves.
-    fn start() -> Self {
+    fn start(log: &Path) -> Self {
         let mut child = Command::new("unshare")
             .args(["--net", "sh", "-c", SERVE])
+            .env("LOG", log)
             .stdin(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -78,7 +80,7 @@ fn wait_for(what: &str, mut happened: impl FnMut() -> bool) {
 }
 
 /// Runs a story in a fresh network namespace, with the network managed as `config` says.
-fn story(config: &str, tell: impl FnOnce(&Path)) {
+fn story(config: &str, tell: impl FnOnce(&Path) -> Option<Server>) {
     kernel::namespace::unshare(kernel::namespace::Namespaces::NET).unwrap();
     let dir = tempfile::tempdir().unwrap();
     let resolv_conf = dir.path().join("resolv.conf");
@@ -94,16 +96,22 @@ fn story(config: &str, tell: impl FnOnce(&Path)) {
             .enable_all()
             .build()
             .unwrap();
-        runtime.block_on(async {
-            tokio::select! {
-                result = run(options) => panic!("the network ended: {result:?}"),
-                _ = stopped => {}
-            }
-        });
+        let shutdown = async move {
+            let _dropped = stopped.await;
+        };
+        runtime.block_on(run(options, shutdown)).unwrap();
     });
-    tell(&resolv_conf);
+    let server = tell(&resolv_conf);
     drop(stop);
     manager.join().unwrap();
+    if let Some(_server) = server {
+        let log = dir.path().join("dnsmasq.log");
+        wait_for("the leases given back", || {
+            let text = std::fs::read_to_string(&log).unwrap();
+            let released: Vec<_> = text.lines().filter(|l| l.contains("DHCPRELEASE")).collect();
+            released.len() == 2 && released.iter().any(|line| line.contains("192.0.2.5"))
+        });
+    }
 }
 
 fn is_root() -> bool {
@@ -124,7 +132,7 @@ fn a_node_comes_up_by_dhcp_and_advertisements_and_survives_a_pulled_cable() {
         wait_for("loopback up", || {
             ip("addr show dev lo").contains("127.0.0.1")
         });
-        let server = Server::start();
+        let server = Server::start(&resolv_conf.with_file_name("dnsmasq.log"));
         wait_for("a DHCPv4 address", || {
             ip("-4 addr show dev eth0").contains("192.0.2.5")
         });
@@ -148,9 +156,30 @@ fn a_node_comes_up_by_dhcp_and_advertisements_and_survives_a_pulled_cable() {
             !ip("-4 addr show dev eth0").contains("192.0.2.5")
         });
         server.ip("link set srv0 up");
-        wait_for("the lease back", || {
-            ip("-4 addr show dev eth0").contains("192.0.2.5")
+        // It lost it with the link.
+        server.ip("-6 addr add 2001:db8::1/64 dev srv0 nodad");
+        wait_for("the leases back", || {
+            let text = ip("addr show dev eth0");
+            text.contains("192.0.2.5") && text.contains("2001:db8::1")
         });
+        Some(server)
+    });
+}
+
+#[test]
+fn advertised_name_servers_are_enough_where_there_is_no_dhcp() {
+    if !is_root() {
+        return;
+    }
+    let config = "[[link]]\ndhcp4 = false\ndhcp6 = false\n";
+    story(config, |resolv_conf| {
+        let _server = Server::start(&resolv_conf.with_file_name("dnsmasq.log"));
+        wait_for("an advertised name server", || {
+            let text = std::fs::read_to_string(resolv_conf).unwrap_or_default();
+            text.contains("nameserver 2001:db8::53") && text.contains("search example.org")
+        });
+        assert!(!ip("-4 addr show dev eth0").contains("inet"));
+        None
     });
 }
 
@@ -163,7 +192,7 @@ fn a_static_table_is_applied_when_the_cable_is_there() {
                   slaac = false\naddress = ['192.0.2.7/24', '2001:db8::7/64']\ngateway = ['192.0.2.1']\n\
                   route = [{ to = '198.51.100.0/24', via = '192.0.2.9' }]\nmtu = 1400\n";
     story(config, |resolv_conf| {
-        let _server = Server::start();
+        let _server = Server::start(&resolv_conf.with_file_name("dnsmasq.log"));
         wait_for("addresses", || {
             let text = ip("addr show dev eth0");
             text.contains("192.0.2.7/24")
@@ -177,5 +206,6 @@ fn a_static_table_is_applied_when_the_cable_is_there() {
         let text = std::fs::read_to_string(resolv_conf).unwrap();
         assert!(text.contains("nameserver 192.0.2.99"), "{text}");
         assert!(!ip("-6 addr show dev eth0").contains("dynamic"));
+        None
     });
 }

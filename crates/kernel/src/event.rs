@@ -2,7 +2,7 @@
 //! Small descriptors: a flag to wake a loop with (`eventfd`), a file in memory (`memfd`).
 
 use std::fs::File;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::event::EventfdFlags;
 use rustix::fs::{MemfdFlags, SealFlags};
@@ -34,6 +34,12 @@ impl EventFd {
     /// Takes all: how many signals came since the last time.
     pub fn take(&self) -> Result<u64> {
         crate::time::read_counter(self.0.as_fd())
+    }
+}
+
+impl AsRawFd for EventFd {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
     }
 }
 

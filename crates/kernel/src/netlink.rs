@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Two small things over netlink: the loopback of a new network namespace, and news of devices.
+//! Small things over netlink: the loopback of a new network namespace, news of devices, and what router
+//! advertisements say to programs.
 //!
 //! Not a network configurator: what needs addresses and routes has a library for it. This is for an init
-//! that must not carry one.
+//! that must not carry one, and for the one message that the library doesn't read.
 
+use std::collections::VecDeque;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::net::Ipv6Addr;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
 use rustix::io::Errno;
 use rustix::net::netlink::{self, SocketAddrNetlink};
@@ -120,18 +123,8 @@ impl Uevents {
     /// The next; `None` when there is none now. `ENOBUFS`: some were lost, look at `/sys` again.
     pub fn next(&self) -> Result<Option<Uevent>> {
         loop {
-            let mut buffer = [MaybeUninit::<u8>::uninit(); 8192];
-            let flags = RecvFlags::empty();
-            let received = rustix::io::retry_on_intr(|| {
-                rustix::net::recvfrom(&self.0, &mut buffer, flags).map(|((b, _), _, from)| {
-                    let kernel = from.and_then(|a| SocketAddrNetlink::try_from(a).ok());
-                    (b.to_vec(), kernel.is_some_and(|a| a.pid() == 0))
-                })
-            });
-            match received {
-                // Any process may send to the group; only the kernel's are believed.
-                Ok((_, false)) => {}
-                Ok((bytes, true)) => {
+            match receive_from_kernel::<8192>(&self.0) {
+                Ok(bytes) => {
                     if let Some(event) = parse_uevent(&bytes) {
                         return Ok(Some(event));
                     }
@@ -140,6 +133,12 @@ impl Uevents {
                 Err(errno) => return Err(Error::new("recvfrom(KOBJECT_UEVENT)", errno)),
             }
         }
+    }
+}
+
+impl AsRawFd for Uevents {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
     }
 }
 
@@ -168,6 +167,165 @@ fn parse_uevent(bytes: &[u8]) -> Option<Uevent> {
     })
 }
 
+/// The largest message of the neighbour discovery that is read, in bytes.
+const MAX_ADVERTISEMENT: usize = 4096;
+
+/// What a router advertises to programs: the kernel itself makes addresses and routes of the rest.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Advertisement {
+    /// The link's index.
+    pub link: u32,
+    /// For how long it holds, in seconds from now; 0: no more. `u32::MAX`: for ever.
+    pub lifetime_s: u32,
+    /// What it says.
+    pub says: Advertised,
+}
+
+/// The options of router advertisements that are for programs (RFC 8106).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Advertised {
+    /// Recursive name servers. Link-local ones are of the link.
+    NameServers(Vec<Ipv6Addr>),
+    /// Search domains, as they came: nothing is promised of their bytes but UTF-8.
+    SearchDomains(Vec<String>),
+}
+
+/// Listens to router advertisements, as the kernel passes them on; in the caller's network namespace.
+#[derive(Debug)]
+pub struct Advertisements {
+    socket: OwnedFd,
+    waiting: VecDeque<Advertisement>,
+}
+
+impl Advertisements {
+    /// Starts listening; non-blocking.
+    pub fn open() -> Result<Advertisements> {
+        const RTNLGRP_ND_USEROPT: u32 = 20;
+        let socket = socket(None, SocketFlags::NONBLOCK)?;
+        let address = SocketAddrNetlink::new(0, 1 << (RTNLGRP_ND_USEROPT - 1));
+        rustix::net::bind(&socket, &address).call("bind(RTNLGRP_ND_USEROPT)")?;
+        Ok(Advertisements {
+            socket,
+            waiting: VecDeque::new(),
+        })
+    }
+
+    /// The next; `None` when there is none now. Those that the kernel had to drop come again.
+    pub fn receive(&mut self) -> Result<Option<Advertisement>> {
+        loop {
+            if let Some(next) = self.waiting.pop_front() {
+                return Ok(Some(next));
+            }
+            match receive_from_kernel::<MAX_ADVERTISEMENT>(&self.socket) {
+                Ok(bytes) => self.waiting.extend(parse_advertisements(&bytes)),
+                Err(Errno::NOBUFS) => {}
+                Err(Errno::AGAIN) => return Ok(None),
+                Err(errno) => return Err(Error::new("recvfrom(RTNLGRP_ND_USEROPT)", errno)),
+            }
+        }
+    }
+}
+
+impl AsRawFd for Advertisements {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
+    }
+}
+
+impl AsFd for Advertisements {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// A message from the kernel; empty where it was somebody else's: any process may send to a group, only the
+/// kernel is believed.
+fn receive_from_kernel<const SIZE: usize>(socket: &OwnedFd) -> rustix::io::Result<Vec<u8>> {
+    let mut buffer = [MaybeUninit::<u8>::uninit(); SIZE];
+    rustix::io::retry_on_intr(|| {
+        let received = rustix::net::recvfrom(socket, &mut buffer, RecvFlags::empty());
+        received.map(|((bytes, _), _, from)| {
+            let from = from.and_then(|address| SocketAddrNetlink::try_from(address).ok());
+            if from.is_some_and(|address| address.pid() == 0) {
+                bytes.to_vec()
+            } else {
+                Vec::new()
+            }
+        })
+    })
+}
+
+/// `nlmsghdr`, `nduseroptmsg`, then options of neighbour discovery as they were in the packet.
+fn parse_advertisements(bytes: &[u8]) -> Vec<Advertisement> {
+    const RTM_NEWNDUSEROPT: u16 = 68;
+    const ROUTER_ADVERTISEMENT: u8 = 134;
+    let u16_at = |at: usize| Some(u16::from_ne_bytes(bytes.get(at..at + 2)?.try_into().ok()?));
+    let u32_at = |at: usize| Some(u32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+    let (Some(kind), Some(length), Some(link)) = (u16_at(4), u16_at(18), u32_at(20)) else {
+        return Vec::new();
+    };
+    if kind != RTM_NEWNDUSEROPT || bytes.get(24) != Some(&ROUTER_ADVERTISEMENT) {
+        return Vec::new();
+    }
+    let mut rest = bytes.get(32..32 + usize::from(length)).unwrap_or_default();
+    let mut out = Vec::new();
+    // An option says its length in units of 8 bytes; one of length 0 would never end.
+    while let [kind, units, ..] = rest {
+        let size = usize::from(*units) * 8;
+        let Some((option, behind)) = rest.split_at_checked(size).filter(|_| size > 0) else {
+            break;
+        };
+        out.extend(parse_option(link, *kind, option));
+        rest = behind;
+    }
+    out
+}
+
+fn parse_option(link: u32, kind: u8, option: &[u8]) -> Option<Advertisement> {
+    const RDNSS: u8 = 25;
+    const DNSSL: u8 = 31;
+    let lifetime_s = u32::from_be_bytes(option.get(4..8)?.try_into().ok()?);
+    let body = option.get(8..)?;
+    let says = match kind {
+        RDNSS => {
+            let address = |chunk: &[u8]| <[u8; 16]>::try_from(chunk).ok().map(Ipv6Addr::from);
+            Advertised::NameServers(body.chunks_exact(16).filter_map(address).collect())
+        }
+        DNSSL => Advertised::SearchDomains(parse_domains(body)),
+        _ => return None,
+    };
+    Some(Advertisement {
+        link,
+        lifetime_s,
+        says,
+    })
+}
+
+/// Domains as in DNS, uncompressed: labels with their lengths, each domain ended by an empty one; the rest
+/// is padding of zeros.
+fn parse_domains(mut rest: &[u8]) -> Vec<String> {
+    let (mut domains, mut labels) = (Vec::new(), Vec::<String>::new());
+    while let [length, behind @ ..] = rest {
+        if *length == 0 {
+            if !labels.is_empty() {
+                domains.push(labels.join("."));
+                labels.clear();
+            }
+            rest = behind;
+            continue;
+        }
+        let Some((label, behind)) = behind.split_at_checked(usize::from(*length)) else {
+            break;
+        };
+        let Ok(label) = std::str::from_utf8(label) else {
+            break;
+        };
+        labels.push(label.to_owned());
+        rest = behind;
+    }
+    domains
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -186,6 +344,40 @@ mod tests {
         assert_eq!(parse_uevent(b"libudev\0x"), None);
     }
 
+    /// A kernel's message about link 7 with these options.
+    fn message(options: &[u8]) -> Vec<u8> {
+        let mut out = vec![0; 32];
+        out[4..6].copy_from_slice(&68u16.to_ne_bytes());
+        out[18..20].copy_from_slice(&u16::try_from(options.len()).unwrap().to_ne_bytes());
+        out[20..24].copy_from_slice(&7u32.to_ne_bytes());
+        out[24] = 134;
+        out.extend(options);
+        out
+    }
+
+    #[test]
+    fn a_router_s_name_servers_and_domains_are_read() {
+        let server: Ipv6Addr = "2001:db8::53".parse().unwrap();
+        let mut options = vec![25, 3, 0, 0, 0, 0, 0, 60];
+        options.extend(server.octets());
+        options.extend([99, 1, 0, 0, 0, 0, 0, 0]);
+        options.extend([31, 3, 0, 0, 0, 0, 0, 0]);
+        options.extend(b"\x07example\x03org\0\x01x\0\0");
+        let read = parse_advertisements(&message(&options));
+        assert_eq!(read.len(), 2, "{read:?}");
+        assert_eq!((read[0].link, read[0].lifetime_s), (7, 60));
+        assert_eq!(read[0].says, Advertised::NameServers(vec![server]));
+        let domains = vec!["example.org".to_owned(), "x".to_owned()];
+        assert_eq!(
+            (read[1].lifetime_s, &read[1].says),
+            (0, &Advertised::SearchDomains(domains))
+        );
+        assert_eq!(
+            parse_advertisements(&message(&[25, 0, 0, 0, 0, 0, 0, 0])),
+            []
+        );
+    }
+
     #[test]
     fn a_request_s_length_is_its_own() {
         let request = link_up_request(b"lo\0");
@@ -199,7 +391,8 @@ mod tests {
     proptest! {
         #[test]
         fn no_bytes_make_the_parsers_fall_over(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
-            let _ = (parse_uevent(&bytes), ack_errno(&bytes));
+            let _ = (parse_uevent(&bytes), ack_errno(&bytes), parse_advertisements(&bytes));
+            let _ = (parse_advertisements(&message(&bytes)), parse_domains(&bytes));
         }
     }
 }

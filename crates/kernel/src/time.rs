@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Clocks and timers, in nanoseconds.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::time::Duration;
 
 use rustix::io::Errno;
@@ -113,6 +113,12 @@ impl Timer {
     /// How often it has expired since the last read; 0 where it hasn't.
     pub fn read(&self) -> Result<u64> {
         read_counter(self.0.as_fd())
+    }
+}
+
+impl AsRawFd for Timer {
+    fn as_raw_fd(&self) -> RawFd {
+        self.as_fd().as_raw_fd()
     }
 }
 
