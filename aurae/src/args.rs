@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The command line's shape: options for every command, and the commands, each defined where it is done.
+//! The command line's shape: options for every command, and the commands, each defined where it is
+//! done.
 
 use std::time::Duration;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a command that talks to a node has: the connection, whose objects it is about, how to find them.
+//! What a command that talks to a node has: the connection, whose objects it is about, how to find
+//! them.
 
 use api::runtime::v0::{GetRequest, Kind, Object, ObjectRef, object};
 use client::{Config, Node, Target};
@@ -70,7 +71,8 @@ impl Session {
         Ok(answer.into_inner())
     }
 
-    /// The object of that name; for `web`, where there is no such object, the executable `web/web` that
+    /// The object of that name; for `web`, where there is no such object, the executable `web/web`
+    /// that
     /// `aurae run --name web` left when its cell went.
     pub(crate) async fn find(&self, path: &str) -> Result<Object, Failure> {
         let problem = match self.get(self.reference(path)).await {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the client makes of a node's answers: exit statuses, output, errors. The answers come from a scripted
-//! fixture; see `fixture`.
+//! What the client makes of a node's answers: exit statuses, output, errors. The answers come from
+//! a scripted fixture; see `fixture`.
 
 #![allow(
     clippy::expect_used,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The keys that leave a terminal session without ending it: `ctrl-p,ctrl-q`, unless said otherwise.
+//! The keys that leave a terminal session without ending it: `ctrl-p,ctrl-q`, unless said
+//! otherwise.
 
 /// A sequence of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]

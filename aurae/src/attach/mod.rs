@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Being attached: our standard streams are a workload's until it ends or we leave. Should the node's daemon go away
-//! meanwhile, the workload runs on, and we go on where we were when the daemon is back.
+//! Being attached: our standard streams are a workload's until it ends or we leave. Should the
+//! node's daemon go away meanwhile, the workload runs on, and we go on where we were when the
+//! daemon is back.
 //!
 //! ```text
 //! connect ──> talking ──exit──> Exited
@@ -194,7 +195,9 @@ impl Attachment<'_> {
                 permit = self.output.clone().reserve_owned(), if self.unwritten.is_some() => {
                     self.on_room_out(permit)
                 }
-                input = next_input(&mut self.input), if self.unsent.is_none() => self.on_input(input),
+                input = next_input(&mut self.input), if self.unsent.is_none() => {
+                    self.on_input(input)
+                }
                 permit = sender.reserve(), if self.unsent.is_some() => {
                     if let (Ok(permit), Some(message)) = (permit, self.unsent.take()) {
                         permit.send(wrap(message));
@@ -309,7 +312,8 @@ impl Attachment<'_> {
             tokio::select! {
                 () = tokio::time::sleep(pause) => {}
                 told = self.signals.next() => if let Told::Leave(status) = told {
-                    return Err(Failure::new("interrupted while the node was away").with_status(status));
+                    let problem = Failure::new("interrupted while the node was away");
+                    return Err(problem.with_status(status));
                 },
             }
             pause = (pause * 2).min(LONGEST_PAUSE);
@@ -339,7 +343,8 @@ async fn next_input(input: &mut Option<mpsc::Receiver<Input>>) -> Option<Input> 
     }
 }
 
-/// Sends a signal. That the workload has ended meanwhile is no failure: its exit is on its way to us.
+/// Sends a signal. That the workload has ended meanwhile is no failure: its exit is on its way to
+/// us.
 async fn forward(node: Node, reference: ObjectRef, name: &'static str) {
     let request = SignalRequest {
         r#ref: Some(reference),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Our standard streams on threads of their own: a pipe that blocks must not keep us from signals and the node.
-//! Both channels are bounded: a slow reader slows the workload down, as a pipe would.
+//! Our standard streams on threads of their own: a pipe that blocks must not keep us from signals
+//! and the node. Both channels are bounded: a slow reader slows the workload down, as a pipe would.
 
 use std::io::{self, Read, Write};
 use std::thread;
@@ -19,7 +19,8 @@ pub(crate) enum Input {
     Eof,
 }
 
-/// Reads standard input until its end. The thread stays in its read when we end: the process's exit ends it.
+/// Reads standard input until its end. The thread stays in its read when we end: the process's exit
+/// ends it.
 pub(crate) fn read_stdin() -> mpsc::Receiver<Input> {
     let (sender, receiver) = mpsc::channel(QUEUE);
     thread::spawn(move || {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Our own terminal while a workload's is shown in it: raw, and put back afterwards whatever happens.
+//! Our own terminal while a workload's is shown in it: raw, and put back afterwards whatever
+//! happens.
 
 use std::io::{Stdin, stdin};
 

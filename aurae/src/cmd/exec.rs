@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `aurae exec`: another program in a cell that is there. It is an executable like any other; its record goes when
-//! it has ended, unless it is to be kept.
+//! `aurae exec`: another program in a cell that is there. It is an executable like any other; its
+//! record goes when it has ended, unless it is to be kept.
 
 use api::runtime::v0::{Executable, RunExecutableRequest, WaitFor};
 

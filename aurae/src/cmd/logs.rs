@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `aurae logs`: what executables have printed, line by line, several side by side, followed over a restart of the
-//! node's daemon. What is missing is said where it is missing.
+//! `aurae logs`: what executables have printed, line by line, several side by side, followed over a
+//! restart of the node's daemon. What is missing is said where it is missing.
 
 mod lines;
 mod render;

@@ -77,7 +77,8 @@ async fn on_node(session: &Session, command: Command) -> Result<u8, Failure> {
     }
 }
 
-/// Does the same with each name, all at once; every failure is told, and one is enough for status 1.
+/// Does the same with each name, all at once; every failure is told, and one is enough for status
+/// 1.
 async fn for_each<'a, F, T>(
     session: &Session,
     names: &'a [String],

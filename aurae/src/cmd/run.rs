@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `aurae run`: a program in a cell of its own, or in an existing one; attached unless told otherwise.
+//! `aurae run`: a program in a cell of its own, or in an existing one; attached unless told
+//! otherwise.
 
 use std::io::IsTerminal;
 

@@ -26,7 +26,8 @@ const LONGEST: Duration = Duration::from_secs(3600 + 60);
 #[command(after_help = EXAMPLES)]
 pub(crate) struct StopArgs {
     /// How long it has to end by itself, instead of its own grace
-    #[arg(short = 't', long, visible_alias = "time", value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(short = 't', long, visible_alias = "time")]
+    #[arg(value_name = "DURATION", value_parser = parse_duration)]
     grace: Option<Duration>,
     #[command(flatten)]
     output: OutputArgs,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Messages as canonical proto JSON and as YAML, by reflection: every field that the contract has is printed
-//! without a line of code per field. The descriptors are decoded only when this is asked for.
+//! Messages as canonical proto JSON and as YAML, by reflection: every field that the contract has
+//! is printed without a line of code per field. The descriptors are decoded only when this is asked
+//! for.
 
 use prost::Message;
 use prost_reflect::{DynamicMessage, SerializeOptions};
@@ -26,7 +27,8 @@ macro_rules! named {
 named! {
     runtime: CellStatus, ExecutableStatus, Object, ListResponse, WatchEvent, RemoveResponse, Exit;
     observe: UsageResponse;
-    identity: User, ListUsersResponse, Grant, ExplainResponse, AuditEntry, AuditVerdict, WhoAmIResponse;
+    identity: User, ListUsersResponse, Grant, ExplainResponse, WhoAmIResponse;
+    identity: AuditEntry, AuditVerdict;
     node: NodeStatus, GetConfigResponse, ReloadResponse, ShutdownResponse;
 }
 
@@ -112,7 +114,8 @@ mod tests {
         let text = to_yaml(&status()).unwrap();
         assert_eq!(
             text,
-            "exit:\n  code: 0\nstarted: \"1970-01-01T00:00:01Z\"\nstate: STATE_EXITED\nstdoutBytes: \"5\"\n"
+            "exit:\n  code: 0\nstarted: \"1970-01-01T00:00:01Z\"\nstate: STATE_EXITED\n\
+             stdoutBytes: \"5\"\n"
         );
     }
 

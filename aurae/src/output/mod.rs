@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is printed, and how: tables for people, canonical proto JSON and YAML for programs. Nothing here asks the
-//! node anything.
+//! What is printed, and how: tables for people, canonical proto JSON and YAML for programs. Nothing
+//! here asks the node anything.
 
 mod message;
 mod objects;

@@ -117,8 +117,8 @@ pub(crate) struct Branch<'a> {
 
 type Place = (String, Vec<String>);
 
-/// Objects below their cells, in order of their labels; another order than the paths' as text, where `-` is
-/// less than `/`.
+/// Objects below their cells, in order of their labels; another order than the paths' as text,
+/// where `-` is less than `/`.
 pub(crate) fn tree(objects: &[Object]) -> Vec<Branch<'_>> {
     let mut places: BTreeMap<Place, &Object> = BTreeMap::new();
     for object in objects {

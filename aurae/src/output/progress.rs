@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A spinner on standard error for what takes long; nothing where that isn't a terminal, nothing for what is quick.
+//! A spinner on standard error for what takes long; nothing where that isn't a terminal, nothing
+//! for what is quick.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};

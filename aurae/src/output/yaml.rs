@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! JSON values as YAML (block style). A string is quoted as in JSON, which YAML is a superset of, unless it can't be
-//! taken for anything else.
+//! JSON values as YAML (block style). A string is quoted as in JSON, which YAML is a superset of,
+//! unless it can't be taken for anything else.
 
 use serde_json::Value;
 
@@ -92,7 +92,8 @@ fn string(text: &str) -> String {
     }
 }
 
-/// Whether it can be nothing but a string: a letter or `/` first, harmless characters, no word of YAML's own.
+/// Whether it can be nothing but a string: a letter or `/` first, harmless characters, no word of
+/// YAML's own.
 fn is_plain(text: &str) -> bool {
     let harmless = |c: char| c.is_ascii_alphanumeric() || "_-./@+=".contains(c);
     let first = |c: char| c.is_ascii_alphabetic() || c == '/' || c == '_';

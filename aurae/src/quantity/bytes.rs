@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Bytes: `64M`, `1Gi`, `1.5g`, `4096`, `max`. K, M, G, T, P are powers of 1024, as docker and systemd have them.
+//! Bytes: `64M`, `1Gi`, `1.5g`, `4096`, `max`. K, M, G, T, P are powers of 1024, as docker and
+//! systemd have them.
 
 /// A number of bytes (or of anything), or no limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,8 +28,8 @@ pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     scale(number, shift).ok_or_else(fail)
 }
 
-/// `number` × 2^`shift`, exactly for whole numbers and to the byte for fractions; `None` when it isn't a number
-/// or doesn't fit.
+/// `number` × 2^`shift`, exactly for whole numbers and to the byte for fractions; `None` when it
+/// isn't a number or doesn't fit.
 fn scale(number: &str, shift: u32) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
     if whole.is_empty() || (number.contains('.') && fraction.is_empty()) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Quantities as people write them: `64M`, `500m` CPUs, `1h30m`, `10m` ago. Each parser fits clap, which names
-//! the flag; the messages here say what to write instead. Printing the same quantities is here, too.
+//! Quantities as people write them: `64M`, `500m` CPUs, `1h30m`, `10m` ago. Each parser fits clap,
+//! which names the flag; the messages here say what to write instead. Printing the same quantities
+//! is here, too.
 
 mod bytes;
 mod cpus;

@@ -78,7 +78,8 @@ pub(crate) struct ExecutableFlags {
     #[arg(long, value_name = "SIGNAL")]
     stop_signal: Option<String>,
     /// How long it has from that to SIGKILL (10s)
-    #[arg(long, visible_alias = "stop-grace", value_name = "DURATION", value_parser = parse_duration)]
+    #[arg(long, visible_alias = "stop-grace")]
+    #[arg(value_name = "DURATION", value_parser = parse_duration)]
     stop_timeout: Option<Duration>,
     /// How much of its output is kept
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
@@ -92,7 +93,8 @@ pub(crate) struct ExecutableFlags {
 }
 
 impl ExecutableFlags {
-    /// The specification, without what the command itself decides: terminal, stdin, resources, removal.
+    /// The specification, without what the command itself decides: terminal, stdin, resources,
+    /// removal.
     pub(crate) fn build(&self, argv: &[String]) -> Result<ExecutableSpec, Failure> {
         let (user, group) = self.user_and_group();
         let affinity = self.cpu_affinity.as_deref().map(parse_numbers).transpose();

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `--read SRC[:DST]`, `--write SRC[:DST],owner=UID[,group=GID][,allow-root]`, `--tmpfs PATH[,size=N][,mode=N]`.
+//! `--read SRC[:DST]`, `--write SRC[:DST],owner=UID[,group=GID][,allow-root]`, `--tmpfs
+//! PATH[,size=N][,mode=N]`.
 
 use api::runtime::v0::{Grant, Volume, grant};
 
 use crate::quantity::parse_bytes;
 
-const WRITE: &str = "write SRC[:DST],owner=UID[,group=GID][,allow-root]: the on-disk user that the cell's \
-                     root acts as must be named";
+const WRITE: &str = "write SRC[:DST],owner=UID[,group=GID][,allow-root]: the on-disk user \
+                     that the cell's root acts as must be named";
 const TMPFS: &str = "write PATH[,size=BYTES][,mode=OCTAL], as in /cache,size=16M";
 
 /// Parses a read grant.

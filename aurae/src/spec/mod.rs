@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Flags that describe a workload, and their translation into the contract's messages. The names are those that
-//! docker's and systemd-run's users know. Only shapes are checked here; what is possible, the node says.
+//! Flags that describe a workload, and their translation into the contract's messages. The names
+//! are those that docker's and systemd-run's users know. Only shapes are checked here; what is
+//! possible, the node says.
 
 mod capabilities;
 mod cell;
@@ -22,7 +23,8 @@ pub(crate) fn parse_pair(text: &str) -> Result<(String, String), String> {
     }
 }
 
-/// A span of time for the wire. Longer than the wire has room for is cut; the node refuses it by far earlier.
+/// A span of time for the wire. Longer than the wire has room for is cut; the node refuses it by
+/// far earlier.
 pub(crate) fn wire_duration(span: std::time::Duration) -> prost_types::Duration {
     prost_types::Duration {
         seconds: i64::try_from(span.as_secs()).unwrap_or(i64::MAX),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `--property NAME=VALUE` in systemd's words (systemd.exec(5), systemd.resource-control(5), systemd.kill(5)): those
-//! that have a meaning for a single executable.
+//! `--property NAME=VALUE` in systemd's words (systemd.exec(5), systemd.resource-control(5),
+//! systemd.kill(5)): those that have a meaning for a single executable.
 
 use api::runtime::v0::{
     Capabilities, Cpu, ExecutableSpec, Io, Memory, Resources, Seccomp, seccomp,
@@ -39,8 +39,9 @@ impl Property {
             return Ok(());
         }
         Err(format!(
-            "{} isn't known; known are those of systemd that fit one process, such as MemoryMax, CPUQuota, \
-             TasksMax, Nice, User, WorkingDirectory, Environment, LimitNOFILE, SystemCallFilter",
+            "{} isn't known; known are those of systemd that fit one process, such as MemoryMax, \
+             CPUQuota, TasksMax, Nice, User, WorkingDirectory, Environment, LimitNOFILE, \
+             SystemCallFilter",
             self.name
         ))
     }

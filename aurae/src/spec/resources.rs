@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Limits and shares, for cells and executables alike; and which of them were given, for `cell update`.
+//! Limits and shares, for cells and executables alike; and which of them were given, for `cell
+//! update`.
 
 use std::time::Duration;
 
@@ -102,7 +103,8 @@ impl ResourceFlags {
         }
     }
 
-    /// The update mask's paths of what was given; a limit given as `max` is in it, and absent in the message.
+    /// The update mask's paths of what was given; a limit given as `max` is in it, and absent in
+    /// the message.
     pub(crate) fn mask(&self) -> Vec<String> {
         let given = [
             (self.memory.is_some(), "memory.max"),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The client's configuration: nodes, users and the contexts that join them, as kubectl's users know them.
+//! The client's configuration: nodes, users and the contexts that join them, as kubectl's users
+//! know them.
 //!
 //! ```toml
 //! current-context = "home"
@@ -131,8 +132,8 @@ impl Target {
 }
 
 impl Config {
-    /// `$AURAE_CONFIG`, else `aurae/config.toml` in `$XDG_CONFIG_HOME`, `~/.config` or, for who has no home (a
-    /// service, an init), `/root/.config`.
+    /// `$AURAE_CONFIG`, else `aurae/config.toml` in `$XDG_CONFIG_HOME`, `~/.config` or, for who has
+    /// no home (a service, an init), `/root/.config`.
     pub fn default_path() -> PathBuf {
         let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
         if let Some(path) = variable("AURAE_CONFIG") {
@@ -212,8 +213,8 @@ impl Config {
         toml::to_string_pretty(self).map_err(|problem| self.wrong(problem.to_string()))
     }
 
-    /// What to connect to. `choice`: a context's name, or an address that is spoken to with the current
-    /// context's credentials; `None`: the current context.
+    /// What to connect to. `choice`: a context's name, or an address that is spoken to with the
+    /// current context's credentials; `None`: the current context.
     ///
     /// # Errors
     /// [`Error::Config`] for a context that isn't there.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Certificates and keys on disk, and signing requests. A private key is made here and stays here: what goes to a
-//! node is a signing request (PKCS #10).
+//! Certificates and keys on disk, and signing requests. A private key is made here and stays here:
+//! what goes to a node is a signing request (PKCS #10).
 
 use std::fmt;
 use std::path::{Path, PathBuf};

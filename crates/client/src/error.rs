@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How reaching a node fails. `Display` is one sentence that names the object; [`Error::hint`] says what to do.
+//! How reaching a node fails. `Display` is one sentence that names the object; [`Error::hint`] says
+//! what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -121,7 +122,8 @@ impl Error {
         }
     }
 
-    /// What the user can do about it; `None` when there is nothing better to say than the error itself.
+    /// What the user can do about it; `None` when there is nothing better to say than the error
+    /// itself.
     pub fn hint(&self) -> Option<String> {
         let text = match self {
             Self::NoSocket { .. } | Self::ConnectionRefused { .. } => {
@@ -139,8 +141,8 @@ impl Error {
                 "become root, or set a context of your own with `aurae config set-context`"
             }
             Self::File { path, .. } if path.starts_with("/var/lib/aurae/pki") => {
-                "the node writes its administrator's credentials on its first start; elsewhere, set a \
-                 context with `aurae config set-context`"
+                "the node writes its administrator's credentials on its first start; elsewhere, \
+                 set a context with `aurae config set-context`"
             }
             Self::Refused(refusal) => return refusal.hint(),
             _ => return None,
@@ -156,7 +158,8 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later without anybody's doing: the node is away or restarting.
+    /// Whether the same call may succeed later without anybody's doing: the node is away or
+    /// restarting.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::NoSocket { .. } | Self::ConnectionRefused { .. } => true,

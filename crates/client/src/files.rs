@@ -11,7 +11,8 @@ use crate::Error;
 /// The largest configuration, certificate or key file that is read: 1 MiB.
 const MAX_FILE: u64 = 1 << 20;
 
-/// Replaces a file at once: readers see the old or the new one. Mode 0600; missing folders are made, 0700.
+/// Replaces a file at once: readers see the old or the new one. Mode 0600; missing folders are
+/// made, 0700.
 ///
 /// # Errors
 /// [`Error::File`] with the path.

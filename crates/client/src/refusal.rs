@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A node's refusal, taken apart: the reason, the field, the object, what to do. Made from a gRPC status and its
+//! A node's refusal, taken apart: the reason, the field, the object, what to do. Made from a gRPC
+//! status and its
 //! `google.rpc` details.
 
 use std::error::Error as _;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Byte streams below HTTP/2: any transport boxed, and a stream whose first bytes were read already.
+//! Byte streams below HTTP/2: any transport boxed, and a stream whose first bytes were read
+//! already.
 
 use std::io;
 use std::pin::Pin;

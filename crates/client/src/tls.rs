@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The client's half of mutual TLS 1.3: our certificate, the node's SPIFFE ID, and refusals that can be read.
+//! The client's half of mutual TLS 1.3: our certificate, the node's SPIFFE ID, and refusals that
+//! can be read.
 //!
-//! A node is known by its SPIFFE ID (the one URI name of its certificate, `spiffe://DOMAIN/node/NAME`), never by
-//! DNS name or address. In TLS 1.3 a client has finished before the server has looked at its certificate; so the
-//! handshake counts as done only when the server's first byte has come (HTTP/2 servers speak first).
+//! A node is known by its SPIFFE ID (the one URI name of its certificate,
+//! `spiffe://DOMAIN/node/NAME`), never by DNS name or address. In TLS 1.3 a client has finished
+//! before the server has looked at its certificate; so the handshake counts as done only when the
+//! server's first byte has come (HTTP/2 servers speak first).
 
 use std::fmt;
 use std::io;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A connection to a node and its typed clients. The first connection is made at once, so that its failure is
-//! told as what it is; a later one is made again by itself when a call needs it.
+//! A connection to a node and its typed clients. The first connection is made at once, so that its
+//! failure is told as what it is; a later one is made again by itself when a call needs it.
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};

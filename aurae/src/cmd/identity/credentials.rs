@@ -164,7 +164,8 @@ pub(super) fn csr(args: &CsrArgs) -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Renews. With the same key, one file is replaced at once: there is no moment without a valid pair.
+/// Renews. With the same key, one file is replaced at once: there is no moment without a valid
+/// pair.
 pub(super) async fn renew(session: &Session, args: &RenewArgs) -> Result<(), Failure> {
     if let Some(due) = args.if_due
         && let Some(left) = time_left(session).await?.filter(|left| *left > due)

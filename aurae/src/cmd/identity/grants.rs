@@ -11,7 +11,7 @@ use crate::session::Session;
 
 const GRANT_EXAMPLES: &str = "\
 Examples:
-  aurae identity allow alice runtime                     every action of the runtime, on her own tenant's
+  aurae identity allow alice runtime                  all of the runtime, on her own tenant's
   aurae identity allow alice observe.Logs --target-tenant green --path web
   aurae identity deny bob runtime.Stop --tenant blue";
 
@@ -37,9 +37,8 @@ pub(super) struct GrantArgs {
 
 /// `aurae identity withdraw`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(
-    after_help = "Examples:\n  aurae identity withdraw grant-17\n\nIds are in `aurae identity user ls -o json`."
-)]
+#[command(after_help = "Examples:\n  aurae identity withdraw grant-17\n\n\
+                  Ids are in `aurae identity user ls -o json`.")]
 pub(super) struct WithdrawArgs {
     /// The grant
     #[arg(value_name = "ID")]

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Pieces of output made into lines. A piece may hold half a line, many lines, or parts of a character.
+//! Pieces of output made into lines. A piece may hold half a line, many lines, or parts of a
+//! character.
 
 /// The longest line that is held together; a longer one is shown in parts.
 const LONGEST: usize = 1 << 20;

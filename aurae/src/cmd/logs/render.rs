@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Log lines on our standard streams: with names and times for people, as objects for programs, or as bytes.
+//! Log lines on our standard streams: with names and times for people, as objects for programs, or
+//! as bytes.
 
 use std::collections::BTreeMap;
 use std::io::{self, Write};
@@ -66,7 +67,8 @@ impl Renderer {
         }
     }
 
-    /// Shows one answer of the node; `false`: it couldn't be written, and [`Self::finish`] will say why.
+    /// Shows one answer of the node; `false`: it couldn't be written, and [`Self::finish`] will say
+    /// why.
     pub(crate) fn show(&mut self, answer: LogsResponse) -> bool {
         let reference = answer.r#ref.unwrap_or_default();
         let written = match answer.message {
@@ -233,7 +235,8 @@ fn json_line(
     match std::str::from_utf8(line) {
         Ok(line) => json!({"name": name, "uid": uid, "stream": stream, "time": time, "line": line}),
         Err(_) => {
-            json!({"name": name, "uid": uid, "stream": stream, "time": time, "base64": base64(line)})
+            let line = base64(line);
+            json!({"name": name, "uid": uid, "stream": stream, "time": time, "base64": line})
         }
     }
     .to_string()
