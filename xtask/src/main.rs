@@ -5,6 +5,7 @@
 
 mod build;
 mod ci;
+mod demo;
 mod dist;
 mod test;
 mod vm;
@@ -27,6 +28,8 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
+    /// Boot a node and watch its story: a cell, nginx, logs, the daemon's death
+    Demo,
     /// Boot a node: a shell on its console, or a script and its exit status
     Vm(vm::Vm),
     /// Run the tests: every crate's own, then the stories on booted nodes
@@ -49,6 +52,7 @@ fn main() -> ExitCode {
 
 fn run(arguments: Arguments) -> Result<ExitCode> {
     match arguments.command {
+        Task::Demo => demo::run(),
         Task::Vm(vm) => vm::run(&vm),
         Task::Test(test) => test::run(&test),
         Task::Dist => dist::run(),
