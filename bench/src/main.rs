@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Measures a node against the bare kernel, in one run on one machine.
 //!
-//! Takes a node that serves already (natively or in a VM: `./x bench` prepares both) and prints a JSON list of
-//! figures. What is compared with another system (systemd, crun) is measured by `xtask`, which has them at hand.
+//! Takes a node that serves already (natively or in a VM: `./x bench` prepares both) and prints a
+//! JSON list of figures. What is compared with another system (systemd, crun) is measured by
+//! `xtask`, which has them at hand.
 //!
-//! Two processes: this one talks to the node over a warm connection; the reference is a single-threaded process
-//! that clones and waits by itself, in turns with us, so that both see the same machine.
+//! Two processes: this one talks to the node over a warm connection; the reference is a
+//! single-threaded process that clones and waits by itself, in turns with us, so that both see the
+//! same machine.
 
 mod reference;
 mod rows;

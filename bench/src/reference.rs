@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the bare kernel takes for the same work: fork, exec, wait; with seven namespaces and a cgroup; and, for
-//! memory, as many of those standing at once.
+//! What the bare kernel takes for the same work: fork, exec, wait; with seven namespaces and a
+//! cgroup; and, for memory, as many of those standing at once.
 //!
-//! A process of its own, because a clone wants a single-threaded parent and a small one. It is asked over its stdin,
-//! a line a request, and answers in a line of JSON: the microseconds of each time.
+//! A process of its own, because a clone wants a single-threaded parent and a small one. It is
+//! asked over its stdin, a line a request, and answers in a line of JSON: the microseconds of each
+//! time.
 
 use std::io::{BufRead, BufReader, Write, stdin, stdout};
 use std::os::fd::{AsFd, OwnedFd};

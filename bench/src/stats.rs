@@ -131,8 +131,8 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// The ratio at this percentile over all samples, with the spread of the batches' medians or, for the
-    /// tail, none: a batch is too small to have one.
+    /// The ratio at this percentile over all samples, with the spread of the batches' medians or,
+    /// for the tail, none: a batch is too small to have one.
     pub(crate) fn figure(&self, row: &str, against: &str, share: f64, goal: Goal) -> Figure {
         let (mut ours, mut reference) = (Samples::default(), Samples::default());
         for (our, their) in &self.batches {

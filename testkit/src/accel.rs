@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Finds out whether KVM boots an ordinary kernel here.
 //!
-//! A `/dev/kvm` that opens isn't enough: some hosts offer one that runs only guests made for it. So a kernel is
-//! booted on it, with nothing to run, and has to get as far as its panic within a deadline. The verdict is kept.
+//! A `/dev/kvm` that opens isn't enough: some hosts offer one that runs only guests made for it. So
+//! a kernel is booted on it, with nothing to run, and has to get as far as its panic within a
+//! deadline. The verdict is kept.
 
 use std::fs;
 use std::path::Path;

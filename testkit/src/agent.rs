@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How the host runs programs on a node: frames over a virtio port, between a story and the agent.
 //!
-//! A frame is a kind, a number that pairs a run with its output, a length and bytes. Output is binary-safe, stdout
-//! and stderr are apart, and the exit status has a frame of its own. The agent (`src/bin/node-agent.rs`) is a
-//! workload of the node like any other, so it also lives through the daemon's death. This file is both ends' wire
-//! format and the host's end.
+//! A frame is a kind, a number that pairs a run with its output, a length and bytes. Output is
+//! binary-safe, stdout and stderr are apart, and the exit status has a frame of its own. The agent
+//! (`src/bin/node-agent.rs`) is a workload of the node like any other, so it also lives through the
+//! daemon's death. This file is both ends' wire format and the host's end.
 
 use std::collections::HashMap;
 use std::io::{self, Read, Write};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Writes cpio archives in the "newc" form, the one that the kernel unpacks as an initramfs.
 //!
-//! Only what an initramfs needs: folders, files, symbolic links and character devices, all owned by root.
-//! The form is described in the kernel's `Documentation/driver-api/early-userspace/buffer-format.rst`.
+//! Only what an initramfs needs: folders, files, symbolic links and character devices, all owned by
+//! root. The form is described in the kernel's
+//! `Documentation/driver-api/early-userspace/buffer-format.rst`.
 
 use std::io::{self, Write};
 
@@ -111,7 +112,8 @@ impl<W: Write> Archive<W> {
         let size = u32::try_from(entry.data.len()).map_err(too_big)?;
         let name_size = u32::try_from(entry.name.len() + 1).map_err(too_big)?;
         let (major, minor) = entry.device;
-        // inode, mode, uid, gid, links, mtime, size, device major/minor, rdev major/minor, name's size, checksum
+        // inode, mode, uid, gid, links, mtime, size, device major/minor, rdev major/minor, name's
+        // size, checksum
         let fields = [
             self.inode, entry.mode, 0, 0, 1, 0, size, 0, 0, major, minor, name_size, 0,
         ];

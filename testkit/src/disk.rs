@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Root disks: a Debian made once, and copies of it that hold the files of the day.
 //!
-//! The Debian is kept as long as its recipe is the same. A copy gets its files by `debugfs`, without mounting
-//! anything and without root, so a new build of the daemon costs a second and no new disk. What a run writes goes
-//! to a throw-away layer of QEMU's: every boot starts from the same disk.
+//! The Debian is kept as long as its recipe is the same. A copy gets its files by `debugfs`,
+//! without mounting anything and without root, so a new build of the daemon costs a second and no
+//! new disk. What a run writes goes to a throw-away layer of QEMU's: every boot starts from the
+//! same disk.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fmt::Write as _;
@@ -18,16 +19,17 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::exec;
 
-/// What the disk has beyond Debian's minimum: the demo's server, systemd and the container runtimes as references
-/// to measure against, and what stories look at a node with.
-const PACKAGES: &str = "busybox-static,ca-certificates,cron,crun,curl,dbus,e2fsprogs,iproute2,iputils-ping,kmod,\
-    libcap2-bin,nginx-light,openssh-server,procps,python3-minimal,runc,strace,systemd-sysv,util-linux-extra";
+/// What the disk has beyond Debian's minimum: the demo's server, systemd and the container runtimes
+/// as references to measure against, and what stories look at a node with.
+const PACKAGES: &str = "busybox-static,cron,crun,curl,dbus,e2fsprogs,iproute2,iputils-ping,\
+    keyutils,kmod,libcap2-bin,nginx-light,openssh-server,procps,runc,strace,systemd-sysv";
 /// Apparent size; the file is sparse.
 const SIZE: &str = "4G";
 /// Copies kept beside each other; the least recently used go.
 const COPIES: usize = 4;
 
-/// Runs as root in the new Debian, before it becomes a disk. `$1` is its folder, `$2` the disk's file.
+/// Runs as root in the new Debian, before it becomes a disk. `$1` is its folder, `$2` the disk's
+/// file.
 const FINISH: &str = r#"
 set -e
 echo node > "$1/etc/hostname"

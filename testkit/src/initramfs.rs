@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The initramfs of a node: the daemon's binary as `/init` and the modules that reach the root disk.
+//! The initramfs of a node: the daemon's binary as `/init` and the modules that reach the root
+//! disk.
 //!
-//! What happens on it is the business of auraed's init role: it loads the files that `/lib/modules/aurae.load`
-//! names, in this order, mounts what `root=` says, and goes on as the `auraed` of that disk.
+//! What happens on it is the business of auraed's init role: it loads the files that
+//! `/lib/modules/aurae.load` names, in this order, mounts what `root=` says, and goes on as the
+//! `auraed` of that disk.
 
 use std::fs;
 use std::io::BufWriter;
@@ -13,7 +15,8 @@ use anyhow::{Context, Result};
 use crate::cpio::Archive;
 use crate::kernel::Kernel;
 
-/// What the node's hardware needs, in the order in which it is wanted: bus, disk, network, the agent's channel.
+/// What the node's hardware needs, in the order in which it is wanted: bus, disk, network, the
+/// agent's channel.
 pub const MODULES: [&str; 4] = ["virtio_pci", "virtio_blk", "virtio_net", "virtio_console"];
 
 /// The list of modules to load, one path a line.

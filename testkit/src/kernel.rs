@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Gets a kernel to boot: Debian's cloud kernel with its modules, as a package unpacked into a folder of ours.
+//! Gets a kernel to boot: Debian's cloud kernel with its modules, as a package unpacked into a
+//! folder of ours.
 //!
-//! Nothing is installed on the machine and root isn't needed. Where the package can't be had, a cloud kernel that
-//! is installed already is used.
+//! Nothing is installed on the machine and root isn't needed. Where the package can't be had, a
+//! cloud kernel that is installed already is used.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -49,7 +50,8 @@ impl Kernel {
         }
     }
 
-    /// A kernel image of the user's own; its modules are looked up beside the usual one's or in `/lib/modules`.
+    /// A kernel image of the user's own; its modules are looked up beside the usual one's or in
+    /// `/lib/modules`.
     ///
     /// # Errors
     /// When the file can't be read.

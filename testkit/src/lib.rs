@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The VM test bed: real kernels for stories, the demo, the benchmark and anybody's own tries.
 //!
-//! It gets Debian's cloud kernel, builds a small initramfs with the daemon as `/init`, makes a Debian root disk,
-//! puts freshly built binaries into a copy of it, and runs the result in QEMU. Inside, a small agent (started by
-//! the node like any other workload) runs scripts for the host, so a story drives a node from outside.
+//! It gets Debian's cloud kernel, builds a small initramfs with the daemon as `/init`, makes a
+//! Debian root disk, puts freshly built binaries into a copy of it, and runs the result in QEMU.
+//! Inside, a small agent (started by the node like any other workload) runs scripts for the host,
+//! so a story drives a node from outside.
 //!
-//! It knows nothing of Aurae's API and links none of its crates: it sees the node as a user does. Called by
-//! `xtask` and by the stories in `tests/`.
+//! It knows nothing of Aurae's API and links none of its crates: it sees the node as a user does.
+//! Called by `xtask` and by the stories in `tests/`.
 
 pub mod accel;
 pub mod agent;

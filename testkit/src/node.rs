@@ -83,7 +83,8 @@ impl Default for Options {
 }
 
 impl Bed {
-    /// Prepares kernel and disk below `target`, with the `auraed`, `aurae` and `node-agent` of `binaries`.
+    /// Prepares kernel and disk below `target`, with the `auraed`, `aurae` and `node-agent` of
+    /// `binaries`.
     ///
     /// # Errors
     /// When one of them can't be had.
@@ -304,9 +305,8 @@ impl Node {
             |error| format!("{error:#}"),
             |finished| String::from_utf8_lossy(&finished.err).into_owned(),
         );
-        bail!(
-            "the node wasn't off {SHUTDOWN_DEADLINE:?} after `aurae node shutdown`: {answer}\n{said}"
-        )
+        let late = format!("wasn't off {SHUTDOWN_DEADLINE:?} after `aurae node shutdown`");
+        bail!("the node {late}: {answer}\n{said}")
     }
 
     /// Waits for the machine to go off by itself.

@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Stories: what a node promises, tried on a real kernel from outside, as its users would.
 //!
-//! Stories that can share a node do, since a boot takes seconds; each uses names of its own and leaves nothing
-//! behind that another could stumble on. They are run by `./x test`; an argument picks those whose name holds it.
+//! Stories that can share a node do, since a boot takes seconds; each uses names of its own and
+//! leaves nothing behind that another could stumble on. They are run by `./x test`; an argument
+//! picks those whose name holds it.
 
 mod boot;
+mod cells;
+mod daemon;
+mod executables;
+mod logs;
 mod story;
 
 use std::path::PathBuf;
@@ -28,7 +33,13 @@ struct Arguments {
     filter: Option<String>,
 }
 
-const CHAPTERS: &[&Chapter] = &[&boot::CHAPTER];
+const CHAPTERS: &[&Chapter] = &[
+    &boot::CHAPTER,
+    &cells::CHAPTER,
+    &executables::CHAPTER,
+    &logs::CHAPTER,
+    &daemon::CHAPTER,
+];
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How stories are told: a chapter boots one node, its stories are run on it in order, and each is counted.
+//! How stories are told: a chapter boots one node, its stories are run on it in order, and each is
+//! counted.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Context, Result, anyhow};
+use serde_json::Value;
 use testkit::node::{Bed, Node, Options};
 
 /// Stories that share a node.
@@ -85,4 +87,19 @@ impl Tally {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Everything that the node knows of an object.
+pub(crate) fn inspect(node: &Node, name: &str) -> Result<Value> {
+    let told = node.sh(&format!("aurae inspect -o json {name}"))?;
+    serde_json::from_str(&told).with_context(|| format!("`aurae inspect` printed {told}"))
+}
+
+/// A text in it, by the names that lead there.
+pub(crate) fn text(value: &Value, names: &[&str]) -> Result<String> {
+    let pointer: String = names.iter().map(|name| format!("/{name}")).collect();
+    let found = value.pointer(&pointer).and_then(Value::as_str);
+    found
+        .map(str::to_owned)
+        .with_context(|| format!("no {pointer} in {value}"))
 }

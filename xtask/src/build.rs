@@ -52,8 +52,8 @@ pub(crate) fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// Builds `auraed`, `aurae` and the test bed's agent; returns their folder. `AURAE_BINARIES` names a folder that has
-/// them already, such as the one of another build.
+/// Builds `auraed`, `aurae` and the test bed's agent; returns their folder. `AURAE_BINARIES` names
+/// a folder that has them already, such as the one of another build.
 pub(crate) fn binaries(profile: Profile) -> Result<PathBuf> {
     if let Some(folder) = std::env::var_os("AURAE_BINARIES") {
         return Ok(PathBuf::from(folder));

@@ -8,8 +8,8 @@ use testkit::exec;
 
 use crate::{build, test};
 
-/// Licences, duplicates and sources of what we depend on. Its database of advisories is a download from elsewhere,
-/// so it is a check of its own: `cargo deny check advisories`.
+/// Licences, duplicates and sources of what we depend on. Its database of advisories is a download
+/// from elsewhere, so it is a check of its own: `cargo deny check advisories`.
 const DENY: [&str; 5] = ["deny", "check", "bans", "licenses", "sources"];
 
 /// Runs the command.

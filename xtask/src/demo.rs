@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `./x demo`: the main job as a story with visible steps, on a node of its own. Every step is checked: a node
-//! that doesn't keep a promise breaks the story.
+//! `./x demo`: the main job as a story with visible steps, on a node of its own. Every step is
+//! checked: a node that doesn't keep a promise breaks the story.
 
 use std::io::{Write, stderr, stdout};
 use std::process::ExitCode;
@@ -79,7 +79,7 @@ impl Demo {
             "aurae run --cell web --name nginx -d -- nginx -e stderr -c /srv/demo/nginx.conf",
         )?;
         let up = "for try in $(seq 100); do \
-            aurae run --cell web --name up --rm -- curl -sf -o /dev/null http://localhost/ && exit; \
+            aurae run --cell web --name up --rm -- curl -sfo /dev/null http://localhost/ && exit; \
             done; exit 1";
         self.node.sh(up).context("nginx should answer")?;
         self.step("A page, over the cell's own loopback, by a second executable of the cell");

@@ -3,6 +3,7 @@
 //!
 //! Each command is a file. `x` itself has installed the Debian packages that the command needs.
 
+mod bench;
 mod build;
 mod ci;
 mod demo;
@@ -34,6 +35,8 @@ enum Task {
     Vm(vm::Vm),
     /// Run the tests: every crate's own, then the stories on booted nodes
     Test(test::Test),
+    /// Measure a node against the bare kernel, systemd and container runtimes
+    Bench(bench::Bench),
     /// Make the static binaries to ship
     Dist,
     /// What CI runs: form, lints, licences, then the tests
@@ -55,6 +58,7 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
         Task::Demo => demo::run(),
         Task::Vm(vm) => vm::run(&vm),
         Task::Test(test) => test::run(&test),
+        Task::Bench(bench) => bench::run(&bench),
         Task::Dist => dist::run(),
         Task::Ci => ci::run(),
     }

@@ -16,7 +16,8 @@ use crate::build;
 
 /// Where a script lands on the node.
 const SCRIPTS: &str = "/usr/local/lib/aurae-testbed/run";
-/// Runs a shell on the console, and powers off when it ends. A session of its own gives it job control.
+/// Runs a shell on the console, and powers off when it ends. A session of its own gives it job
+/// control.
 const SHELL: &str = "#!/bin/sh
 exec </dev/console >/dev/console 2>&1
 echo 'A node of Aurae. Try `aurae ps`; `exit` powers it off; Ctrl-a x cuts its power.'

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The edges between crates are those that ARCHITECTURE.md allows: no more, and no crate without a row.
+//! The edges between crates are those that ARCHITECTURE.md allows: no more, and no crate without a
+//! row.
 
 #![expect(
     clippy::unwrap_used,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The house rules that no lint knows: licence lines, headers, sizes, and what must not be in the code.
+//! The house rules that no lint knows: licence lines, headers, sizes, and what must not be in the
+//! code.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by them")]
 

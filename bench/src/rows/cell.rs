@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Row `cell`: an isolated cell with a process, its exit and its removal, against a clone into the same seven
-//! namespaces and a cgroup, with exec, wait and the cgroup's removal; with few cells beside it and with many.
+//! Row `cell`: an isolated cell with a process, its exit and its removal, against a clone into the
+//! same seven namespaces and a cgroup, with exec, wait and the cgroup's removal; with few cells
+//! beside it and with many.
 
 use std::time::Instant;
 

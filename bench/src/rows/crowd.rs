@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rows `memory`, `restart` and `density`: a thousand cells with a process each, what they cost, how fast the node
-//! answers among them, what the daemon's death does to them, and how long it takes to end them all.
+//! Rows `memory`, `restart` and `density`: a thousand cells with a process each, what they cost,
+//! how fast the node answers among them, what the daemon's death does to them, and how long it
+//! takes to end them all.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Row `logs`: two million lines of a hundred bytes, a write each, from one and from eight writers, against
-//! `cat > file` fed by the same writers on the same disk.
+//! Row `logs`: two million lines of a hundred bytes, a write each, from one and from eight writers,
+//! against `cat > file` fed by the same writers on the same disk.
 
 use std::fs::{self, File};
 use std::os::unix::fs::MetadataExt;

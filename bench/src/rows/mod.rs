@@ -13,7 +13,8 @@ use anyhow::{Result, bail};
 use crate::stats::Figure;
 use crate::subject::Subject;
 
-/// The rows, in the order in which they are measured: those that leave a thousand cells behind are one visit.
+/// The rows, in the order in which they are measured: those that leave a thousand cells behind are
+/// one visit.
 const ROWS: [&str; 6] = ["run", "cell", "memory", "restart", "density", "logs"];
 
 /// What a row needs.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Row `run`: an executable in a running cell until its exit status is back, against fork, exec and wait.
+//! Row `run`: an executable in a running cell until its exit status is back, against fork, exec and
+//! wait.
 
 use anyhow::Result;
 use api::runtime::v0::WaitFor;

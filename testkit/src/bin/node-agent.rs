@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The agent: runs programs on a node for the host, over a virtio port (see `testkit::agent`).
 //!
-//! Started by the node as a workload of its own that shares the node's namespaces. It is part of the test bed, not
-//! of Aurae, and no node that isn't a test has it.
+//! Started by the node as a workload of its own that shares the node's namespaces. It is part of
+//! the test bed, not of Aurae, and no node that isn't a test has it.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read};
@@ -47,7 +47,8 @@ fn main() -> io::Result<()> {
     }
 }
 
-/// Opens the port as soon as the kernel has made it, which happens some time after its driver is loaded.
+/// Opens the port as soon as the kernel has made it, which happens some time after its driver is
+/// loaded.
 fn open_port() -> io::Result<File> {
     let watch = inotify::init(inotify::CreateFlags::CLOEXEC)?;
     inotify::add_watch(&watch, "/dev", inotify::WatchFlags::CREATE)?;
@@ -136,8 +137,8 @@ fn code(status: ExitStatus) -> i32 {
         .unwrap_or(126)
 }
 
-/// Passes a pipe on until its end, or until the program has ended and the pipe is empty: a program that was left
-/// in the background doesn't hold up the one that started it.
+/// Passes a pipe on until its end, or until the program has ended and the pipe is empty: a program
+/// that was left in the background doesn't hold up the one that started it.
 fn pump<P>(
     port: &Port,
     kind: Kind,

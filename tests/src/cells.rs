@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of cells: what is shared, what is limited, what is hidden, and that it stays so from
+//! inside.
+
+use anyhow::{Result, ensure};
+use testkit::node::{Node, Options};
+
+use crate::story::{Chapter, Story, inspect, text};
+
+pub(crate) const CHAPTER: Chapter = Chapter {
+    name: "cells",
+    options: Options::default,
+    stories: &[
+        Story {
+            name: "a cell shares no namespace with the node",
+            tell: nothing_is_shared,
+        },
+        Story {
+            name: "a namespace is shared when named",
+            tell: sharing_is_explicit,
+        },
+        Story {
+            name: "limits are the kernel's, and change live",
+            tell: limits,
+        },
+        Story {
+            name: "a frozen cell stands still",
+            tell: frozen,
+        },
+        Story {
+            name: "cells nest, and go recursively on demand only",
+            tell: nested,
+        },
+        Story {
+            name: "the node's root is read-only and /tmp is private",
+            tell: read_only,
+        },
+        Story {
+            name: "what only root may read can't be read",
+            tell: hidden,
+        },
+        Story {
+            name: "a read grant lets in what it names",
+            tell: read_grant,
+        },
+        Story {
+            name: "a write grant acts as its owner, without setuid",
+            tell: write_grant,
+        },
+        Story {
+            name: "the jail can't be undone from inside",
+            tell: jail_holds,
+        },
+        Story {
+            name: "a fork bomb stays in its cell",
+            tell: fork_bomb,
+        },
+        Story {
+            name: "a removed cell leaves no cgroup",
+            tell: nothing_left,
+        },
+    ],
+};
+
+const KINDS: [&str; 7] = ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup"];
+/// An attacker's process: the cell's root with every capability of its user namespace and no
+/// seccomp.
+const ATTACKER: &str = "--rm --cap-add ALL --seccomp unconfined --allow-new-privileges";
+
+fn nothing_is_shared(node: &mut Node) -> Result<()> {
+    for kind in KINDS {
+        let ours = node.sh(&format!("readlink /proc/1/ns/{kind}"))?;
+        let theirs = node.sh(&format!("aurae run --rm -- readlink /proc/self/ns/{kind}"))?;
+        ensure!(
+            theirs.contains(kind) && ours != theirs,
+            "{kind}: {ours} and {theirs}"
+        );
+    }
+    Ok(())
+}
+
+fn sharing_is_explicit(node: &mut Node) -> Result<()> {
+    let script = "aurae run --rm --share net -- readlink /proc/self/ns/net /proc/self/ns/uts";
+    let theirs = node.sh(script)?;
+    let ours = node.sh("readlink /proc/1/ns/net /proc/1/ns/uts")?;
+    let (theirs, ours): (Vec<&str>, Vec<&str>) = (theirs.lines().collect(), ours.lines().collect());
+    ensure!(
+        theirs.first() == ours.first(),
+        "net isn't shared: {theirs:?} {ours:?}"
+    );
+    ensure!(theirs.last() != ours.last(), "uts is shared: {theirs:?}");
+    Ok(())
+}
+
+fn limits(node: &mut Node) -> Result<()> {
+    node.sh("aurae cell run limited --memory 64M --cpus 0.5 --pids-limit 32")?;
+    let cell = inspect(node, "limited")?;
+    let group = format!("/sys/fs/cgroup/{}", text(&cell, &["cell", "cgroup"])?);
+    let read = |file: &str| node.sh(&format!("cat {group}/{file}"));
+    ensure!(
+        read("memory.max")?.trim() == "67108864",
+        "memory.max {}",
+        read("memory.max")?
+    );
+    ensure!(
+        read("pids.max")?.trim() == "32",
+        "pids.max {}",
+        read("pids.max")?
+    );
+    ensure!(
+        read("cpu.max")?.trim() == "50000 100000",
+        "cpu.max {}",
+        read("cpu.max")?
+    );
+    node.sh("aurae cell update limited --memory 128M")?;
+    ensure!(
+        read("memory.max")?.trim() == "134217728",
+        "memory.max {}",
+        read("memory.max")?
+    );
+    ensure!(
+        read("pids.max")?.trim() == "32",
+        "an update touched pids.max"
+    );
+    node.sh("aurae cell rm -rf limited").map(drop)
+}
+
+fn frozen(node: &mut Node) -> Result<()> {
+    node.sh("aurae cell run ice")?;
+    let count = "i=0; while :; do i=$((i+1)); echo $i; busybox usleep 10000; done";
+    node.sh(&format!(
+        "aurae run --cell ice --name count -d -- sh -c '{count}'"
+    ))?;
+    let lines = "aurae logs ice/count | wc -l";
+    node.sh("aurae cell freeze ice")?;
+    let first = node.sh(lines)?;
+    let later = node.sh(&format!("busybox usleep 500000; {lines}"))?;
+    ensure!(first == later, "it counts on while frozen: {first} {later}");
+    node.sh("aurae cell thaw ice")?;
+    let thawed = node.sh(&format!("busybox usleep 500000; {lines}"))?;
+    ensure!(thawed != later, "it doesn't count after the thaw: {thawed}");
+    node.sh("aurae cell rm -rf ice").map(drop)
+}
+
+fn nested(node: &mut Node) -> Result<()> {
+    node.sh("aurae cell run outer --id-range 262144 && aurae cell run outer/inner")?;
+    node.sh("aurae run --cell outer/inner --name sleeper -d -- sleep 1000")?;
+    let refused = node.sh_fails("aurae cell rm -f outer", 1)?;
+    ensure!(
+        refused.contains("outer"),
+        "it doesn't name the cell: {refused}"
+    );
+    node.sh("aurae inspect outer/inner/sleeper")?;
+    node.sh("aurae cell rm -rf outer")?;
+    let left = node.sh("aurae ps -a")?;
+    ensure!(!left.contains("inner"), "the nested cell is left:\n{left}");
+    Ok(())
+}
+
+fn read_only(node: &mut Node) -> Result<()> {
+    let said = node.sh_fails("aurae run --rm -- touch /etc/motd", 1)?;
+    ensure!(said.contains("Read-only"), "touch said: {said}");
+    node.sh("touch /tmp/of-the-node")?;
+    let seen =
+        node.sh("aurae run --rm -- sh -c 'touch /tmp/mine /run/mine /dev/shm/mine && ls /tmp'")?;
+    ensure!(seen.trim() == "mine", "/tmp of a cell shows {seen}");
+    Ok(())
+}
+
+fn hidden(node: &mut Node) -> Result<()> {
+    node.sh("echo secret > /root/secret; echo secret > /var/log/secret")?;
+    for folder in ["/root", "/home", "/boot", "/var/lib/aurae", "/var/log"] {
+        let seen = node.sh(&format!(
+            "aurae run --rm -- sh -c 'ls -A {folder} 2>/dev/null; true'"
+        ))?;
+        ensure!(seen.trim().is_empty(), "{folder} of a cell shows {seen}");
+    }
+    let shadow = format!("aurae run {ATTACKER} -- cat /etc/shadow");
+    let said = node.sh_fails(&shadow, 1)?;
+    ensure!(said.contains("denied"), "cat said: {said}");
+    Ok(())
+}
+
+fn read_grant(node: &mut Node) -> Result<()> {
+    node.sh("mkdir -p /root/site && echo page > /root/site/index && chmod 600 /root/site/index")?;
+    let run = "aurae run --rm --read /root/site:/srv/site --";
+    let page = node.sh(&format!("{run} cat /srv/site/index"))?;
+    ensure!(page.trim() == "page", "the granted file holds {page}");
+    node.sh_fails(&format!("{run} touch /srv/site/new"), 1)?;
+    Ok(())
+}
+
+fn write_grant(node: &mut Node) -> Result<()> {
+    node.sh("mkdir -p /srv/upload && chown 1000:1000 /srv/upload")?;
+    node.sh("aurae run --rm --write /srv/upload,owner=1000 -- \
+         sh -c 'cp /bin/busybox /srv/upload/tool && chmod 4755 /srv/upload/tool'")?;
+    let owner = node.sh("stat -c %u:%g /srv/upload/tool")?;
+    ensure!(owner.trim() == "1000:1000", "it belongs to {owner}");
+    let refused = node.sh_fails("aurae run --rm --write /srv/upload,owner=0 -- true", 125)?;
+    ensure!(refused.contains("root"), "it doesn't say why: {refused}");
+    Ok(())
+}
+
+fn jail_holds(node: &mut Node) -> Result<()> {
+    for attempt in [
+        "mount -o remount,rw,bind /",
+        "mount -o remount,rw /",
+        "umount /root",
+        "umount -l /tmp && ls /tmp/of-the-node",
+        "umount /sys",
+        "mount -t tmpfs none /sys && ls /sys/kernel/debug/tracing",
+        "mknod /tmp/vda b 254 0 && head -c 1 /tmp/vda",
+        "head -c 1 /dev/vda",
+        "nsenter -t 1 -m true && cat /root/secret",
+        "cat /proc/1/root/root/secret",
+        "head -c 1 /proc/1/mem",
+        "echo x > /proc/sys/kernel/core_pattern",
+        "echo b > /proc/sysrq-trigger",
+        "dmesg",
+        "reboot -f -n",
+    ] {
+        let script = format!("aurae run {ATTACKER} -- sh -c '{attempt}'");
+        let came = node.try_sh(&script)?;
+        let out = String::from_utf8_lossy(&came.out);
+        ensure!(came.status != 0, "`{attempt}` succeeded: {out}");
+        ensure!(
+            came.status < 125,
+            "`{attempt}` wasn't tried: {:?}",
+            came.err.escape_ascii()
+        );
+    }
+    let fds = node.sh("aurae run --rm -- sh -c 'ls /proc/$$/fd'")?;
+    ensure!(
+        fds.split_whitespace()
+            .all(|fd| fd.parse::<u8>().is_ok_and(|fd| fd < 3 || fd == 10)),
+        "{fds}"
+    );
+    Ok(())
+}
+
+fn fork_bomb(node: &mut Node) -> Result<()> {
+    node.sh("aurae cell run bomb --pids-limit 50")?;
+    node.sh("aurae run --cell bomb --name b -d -- sh -c 'b() { b | b & }; b; sleep 1000'")?;
+    node.sh("busybox usleep 500000; aurae node info && aurae ps bomb")?;
+    node.sh("aurae cell rm -rf bomb").map(drop)
+}
+
+fn nothing_left(node: &mut Node) -> Result<()> {
+    node.sh("aurae cell run gone && aurae run --cell gone --name s -d -- sleep 1000")?;
+    let group = format!(
+        "/sys/fs/cgroup/{}",
+        text(&inspect(node, "gone")?, &["cell", "cgroup"])?
+    );
+    node.sh(&format!(
+        "test -d {group} && aurae cell rm -rf gone && test ! -e {group}"
+    ))?;
+    node.sh("aurae cell run gone && aurae cell rm gone")
+        .map(drop)
+}

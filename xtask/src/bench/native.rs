@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Natively: a daemon of our own as a service of this machine, with state, sockets and a cgroup
+//! apart from any other's, and everything gone afterwards.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, ensure};
+use rustix::process::{Pid, Signal, kill_process};
+use testkit::exec;
+
+use super::table::{self, Row};
+use crate::build;
+
+/// Until it serves, and until it has ended.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// Measures these rows.
+pub(super) fn measure(binaries: &Path, rows: &[&str], cells: usize) -> Result<Vec<Row>> {
+    ensure!(
+        rustix::process::geteuid().is_root(),
+        "natively it takes root: `--only vm` does not"
+    );
+    // State on the disk that the project is on; sockets where their paths stay short.
+    let state = build::target()?.join("bench-state");
+    if state.exists() {
+        fs::remove_dir_all(&state)?;
+    }
+    fs::create_dir_all(&state)?;
+    let run = tempfile::tempdir()?;
+    let _service = Service::start(binaries, &state, run.path())?;
+    let mut bench = Command::new(binaries.join("aurae-bench"));
+    bench.arg("--socket").arg(run.path().join("aurae.sock"));
+    bench
+        .arg("--pki")
+        .arg(state.join("pki"))
+        .arg("--state")
+        .arg(&state);
+    bench
+        .arg("--cells")
+        .arg(cells.to_string())
+        .args(rows)
+        .stderr(Stdio::inherit());
+    table::read(&exec::read(&mut bench)?, "native").context("what aurae-bench printed")
+}
+
+/// The daemon and its init; ended when dropped.
+struct Service {
+    init: Child,
+}
+
+impl Service {
+    fn start(binaries: &Path, state: &Path, run: &Path) -> Result<Self> {
+        let said = fs::File::create(state.join("auraed.out"))?;
+        let init = Command::new(binaries.join("auraed"))
+            .arg("--state-dir")
+            .arg(state)
+            .arg("--run-dir")
+            .arg(run)
+            .args(["--set", "paths.cgroup=aurae-bench-node"])
+            .stdin(Stdio::null())
+            .stdout(said.try_clone()?)
+            .stderr(said)
+            .spawn()
+            .context("auraed")?;
+        let mut service = Self { init };
+        let started = Instant::now();
+        let pki = state.join("pki");
+        let ask = || {
+            let mut ask = Command::new(binaries.join("aurae"));
+            ask.args(["node", "info"]).env("AURAE_NODE", "bench");
+            ask.env("AURAE_CONFIG", run.join("client.toml"));
+            exec::capture(&mut ask)
+        };
+        write_context(run, &pki)?;
+        while !ask()?.status.success() {
+            let ended = service.init.try_wait()?;
+            let said = || fs::read_to_string(state.join("auraed.out")).unwrap_or_default();
+            ensure!(ended.is_none(), "auraed ended: {ended:?}\n{}", said());
+            ensure!(
+                started.elapsed() < PATIENCE,
+                "auraed doesn't serve:\n{}",
+                said()
+            );
+        }
+        Ok(service)
+    }
+}
+
+/// A client's configuration that names the service.
+fn write_context(run: &Path, pki: &Path) -> Result<()> {
+    let (run_dir, pki) = (run.display(), pki.display());
+    let text = format!(
+        "[nodes.bench]\naddress = \"unix://{run_dir}/aurae.sock\"\nca = \"{pki}/ca.pem\"\n\
+         [users.admin]\ncertificate = \"{pki}/admin.pem\"\nkey = \"{pki}/admin.key\"\n\
+         [contexts.bench]\nnode = \"bench\"\nuser = \"admin\"\n"
+    );
+    fs::write(run.join("client.toml"), text)?;
+    Ok(())
+}
+
+impl Drop for Service {
+    fn drop(&mut self) {
+        if let Some(pid) = i32::try_from(self.init.id()).ok().and_then(Pid::from_raw) {
+            let _ = kill_process(pid, Signal::TERM);
+        }
+        let _ = self.init.wait();
+    }
+}

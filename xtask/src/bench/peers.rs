@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What others take for the same, in the same VM on the same disk: systemd, its journal, crun and
+//! runc.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use anyhow::{Context, Result, ensure};
+use testkit::disk::Copy;
+use testkit::node::{AGENT, Bed, Node, Options};
+
+use super::table::Row;
+use super::{Bench, PROGRAM};
+
+/// The agent as a service of systemd; the kernel's command line wants it.
+const UNIT: &str = "[Unit]
+Description=The test bed's agent
+[Service]
+ExecStart=/usr/local/lib/aurae-testbed/node-agent
+Environment=HOME=/root
+WorkingDirectory=/root
+";
+/// systemd as init, with the agent, and no question asked at the first boot.
+const SYSTEMD: &str = "init=/lib/systemd/systemd systemd.wants=node-agent.service \
+    systemd.firstboot=off";
+
+const SYSTEMD_RUN: &str = r#"
+systemctl is-system-running --wait >/dev/null
+for try in 1 2 3; do systemd-run --quiet --wait /bin/busybox true; done
+begin=$(date +%s%N)
+for try in $(seq 20); do systemd-run --quiet --wait /bin/busybox true; done
+echo run_us $((($(date +%s%N) - begin) / 20000))
+"#;
+
+const BOOT_OF_SYSTEMD: &str = r#"
+systemctl is-system-running --wait >/dev/null
+systemctl show -p ActiveEnterTimestampMonotonic multi-user.target | sed 's/.*=/target_us /'
+dmesg | sed -n 's/^\[ *\([0-9.]*\)\] Run \/init as init process.*/init_s \1/p'
+"#;
+
+const JOURNAL: &str = r#"
+systemctl is-system-running --wait >/dev/null
+mkdir -p /var/log/journal /run/systemd/journald.conf.d
+printf '[Journal]\nRateLimitBurst=0\nSystemMaxUse=3G\n' > /run/systemd/journald.conf.d/bench.conf
+systemctl restart systemd-journald && journalctl --flush
+lines=200000
+journal=$(systemctl show -P MainPID systemd-journald)
+cpu() { awk '{print $1}' /proc/$journal/schedstat; }
+used() { du -s -B1 /var/log/journal | cut -f1; }
+cpu0=$(cpu); used0=$(used); begin=$(date +%s%N)
+systemd-run --quiet --wait -u writer PROGRAM --write-lines $lines
+journalctl --sync
+end=$(date +%s%N)
+echo lines_per_second $((lines * 1000000000 / (end - begin)))
+echo cpu_ns_per_line $((($(cpu) - cpu0) / lines))
+echo bytes_percent $((($(used) - used0) / lines))
+echo stored $(journalctl -u writer -o cat | grep -c xxx)
+"#;
+
+const CONTAINERS: &str = r#"
+mkdir -p /tmp/bundle/rootfs/bin && cd /tmp/bundle && cp /bin/busybox rootfs/bin/
+crun spec && sed -i 's/"terminal": true/"terminal": false/; s/"sh"/"\/bin\/busybox", "true"/' config.json
+for runtime in crun runc; do
+    $runtime run warm || exit 1
+    begin=$(date +%s%N)
+    for try in $(seq 20); do $runtime run bench || exit 1; done
+    echo ${runtime}_us $((($(date +%s%N) - begin) / 20000))
+done
+"#;
+
+/// Measures what the wanted rows have beside them; `ours` are the VM's figures so far.
+pub(super) fn measure(
+    bed: &Bed,
+    options: &Options,
+    bench: &Bench,
+    ours: &[Row],
+) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    let ours_of = |name: &str| {
+        ours.iter()
+            .find(|row| row.place == "vm" && row.row.starts_with(name))
+            .map(|row| row.ours)
+    };
+    if bench.wants("cell") {
+        eprintln!("bench: crun and runc in a VM");
+        rows.extend(containers(bed, options, ours_of("cell p50, 10 beside"))?);
+    }
+    if !["run", "logs", "boot"]
+        .into_iter()
+        .any(|row| bench.wants(row))
+    {
+        return Ok(rows);
+    }
+    eprintln!("bench: systemd in a VM");
+    let systemd = boot_systemd(bed, options)?;
+    if bench.wants("boot") {
+        let theirs = boot_of_systemd(&systemd)?;
+        let boot = boot_of_ours(bed, options)?;
+        rows.push(Row::beside(
+            "boot, start of init to the first answer",
+            "s",
+            boot,
+            ("systemd to its multi-user.target", theirs),
+            "<= 0.05",
+        ));
+    }
+    if bench.wants("run") {
+        let told = told(&systemd, SYSTEMD_RUN)?;
+        let ours = ours_of("run p50").context("row run wasn't measured in the VM")?;
+        let theirs = ("systemd-run --wait", number(&told, "run_us")?);
+        rows.push(Row::beside(
+            "run, beside systemd",
+            "us",
+            ours,
+            theirs,
+            "<= 0.1",
+        ));
+    }
+    if bench.wants("logs") {
+        rows.extend(journal(&systemd, &ours_of)?);
+    }
+    let _ = systemd.start("systemctl poweroff"); // its power is cut when this is over
+    Ok(rows)
+}
+
+fn containers(bed: &Bed, options: &Options, ours: Option<f64>) -> Result<Vec<Row>> {
+    let node = bed.boot(options)?;
+    let told = told(&node, CONTAINERS)?;
+    node.shutdown()?;
+    let ours = ours.context("row cell wasn't measured in the VM")?;
+    let crun = ("crun run", number(&told, "crun_us")?);
+    let runc = ("runc run", number(&told, "runc_us")?);
+    Ok(vec![
+        Row::beside("cell, beside crun", "us", ours, crun, "<= 0.25"),
+        Row::beside("cell, beside runc", "us", ours, runc, ""),
+    ])
+}
+
+fn boot_systemd(bed: &Bed, options: &Options) -> Result<Node> {
+    let scratch = tempfile::tempdir()?;
+    let unit = scratch.path().join("node-agent.service");
+    fs::write(&unit, UNIT)?;
+    let mut options = options.clone();
+    options
+        .copies
+        .push(Copy::new(&unit, "/etc/systemd/system/node-agent.service"));
+    options.append = SYSTEMD.into();
+    options.run = String::new();
+    bed.boot(&options).context("Debian with systemd")
+}
+
+/// Seconds from the kernel's start of init to `multi-user.target`.
+fn boot_of_systemd(node: &Node) -> Result<f64> {
+    let told = told(node, BOOT_OF_SYSTEMD)?;
+    Ok(number(&told, "target_us")? / 1e6 - number(&told, "init_s")?)
+}
+
+/// Seconds from the kernel's start of init to the first answer that the first workload gets.
+fn boot_of_ours(bed: &Bed, options: &Options) -> Result<f64> {
+    let scratch = tempfile::tempdir()?;
+    let clock = scratch.path().join("clock");
+    let script = format!(
+        "#!/bin/sh\naurae node info >/dev/null && cut -d' ' -f1 /proc/uptime > /run/answered\n\
+         exec {AGENT}\n"
+    );
+    fs::write(&clock, script)?;
+    fs::set_permissions(&clock, std::os::unix::fs::PermissionsExt::from_mode(0o755))?;
+    let mut options = options.clone();
+    let place = "/usr/local/lib/aurae-testbed/clock";
+    options.copies.push(Copy::new(&clock, place));
+    options.run = place.into();
+    let node = bed.boot(&options)?;
+    let script = "echo answered_s $(cat /run/answered)
+        dmesg | sed -n 's/^\\[ *\\([0-9.]*\\)\\] Run \\/init as init process.*/init_s \\1/p'";
+    let told = told(&node, script)?;
+    node.shutdown()?;
+    Ok(number(&told, "answered_s")? - number(&told, "init_s")?)
+}
+
+fn journal(node: &Node, ours_of: &dyn Fn(&str) -> Option<f64>) -> Result<Vec<Row>> {
+    let told = told(node, &JOURNAL.replace("PROGRAM", PROGRAM))?;
+    ensure!(
+        number(&told, "stored")? > 0.0,
+        "journald has stored nothing: {told:?}"
+    );
+    let ours = |what: &str| {
+        ours_of(&format!("logs, 1 writers, {what}")).context("row logs wasn't measured in the VM")
+    };
+    let rate = ("journald, one writer", number(&told, "lines_per_second")?);
+    let cpu = ("journald", number(&told, "cpu_ns_per_line")? / 1e3);
+    let bytes = ("journald", number(&told, "bytes_percent")? / 100.0);
+    let stored = ours("lines stored per second")?;
+    Ok(vec![
+        Row::beside(
+            "logs, lines per second beside journald",
+            "1/s",
+            stored,
+            rate,
+            ">= 30",
+        ),
+        Row::beside(
+            "logs, CPU per line",
+            "us",
+            ours("CPU of the daemon")?,
+            cpu,
+            "<= 0.01",
+        ),
+        Row::beside(
+            "logs, bytes on disk per byte",
+            "",
+            ours("bytes on disk")?,
+            bytes,
+            "",
+        ),
+    ])
+}
+
+/// Runs a script that prints names and numbers.
+fn told(node: &Node, script: &str) -> Result<BTreeMap<String, f64>> {
+    let finished = node.start(script)?.finish()?;
+    let out = String::from_utf8_lossy(&finished.out).into_owned();
+    let err = String::from_utf8_lossy(&finished.err);
+    ensure!(
+        finished.status == 0,
+        "{script}\nended with {}\n{out}{err}",
+        finished.status
+    );
+    let pairs = out.lines().filter_map(|line| line.split_once(' '));
+    Ok(pairs
+        .filter_map(|(name, value)| Some((name.to_owned(), value.parse().ok()?)))
+        .collect())
+}
+
+fn number(told: &BTreeMap<String, f64>, name: &str) -> Result<f64> {
+    told.get(name)
+        .copied()
+        .with_context(|| format!("nothing said {name}: {told:?}"))
+}
