@@ -43,7 +43,7 @@ systemctl is-system-running --wait >/dev/null
 mkdir -p /var/log/journal /run/systemd/journald.conf.d
 printf '[Journal]\nRateLimitBurst=0\nSystemMaxUse=3G\n' > /run/systemd/journald.conf.d/bench.conf
 systemctl restart systemd-journald && journalctl --flush
-lines=200000
+lines=100000
 journal=$(systemctl show -P MainPID systemd-journald)
 cpu() { awk '{print $1}' /proc/$journal/schedstat; }
 used() { du -s -B1 /var/log/journal | cut -f1; }
