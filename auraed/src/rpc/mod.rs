@@ -10,6 +10,8 @@ mod deadline;
 mod identity;
 mod layer;
 pub(crate) mod node;
+mod runtime;
+pub(crate) mod server;
 mod stream;
 
 /// The services that a node offers.

@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The `Runtime` service on the wire. What it means is `node::runtime`'s.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::action::runtime as action;
+use api::convert::{object, request as convert, status};
+use api::runtime::v0 as wire;
+use api::runtime::v0::runtime_server::Runtime as Service;
+use api::status::to_status;
+use futures_util::{Stream, stream};
+use model::error::{Error, Reason};
+use model::name::ObjectPath;
+use model::object::Kind;
+use model::request::{ListQuery, RunExecutable, WaitFor};
+use model::status::Object;
+use node::identity::{Identity, Permit};
+use node::runtime::{Page, Runtime, WatchEvent, WatchKind, Watcher};
+use prost::Message;
+use tonic::{Request, Response, Status};
+
+use super::caller::Caller;
+use super::stream::{Answers, until_expelled};
+
+/// A page of objects is made smaller where its message would be larger: clients read 4 MiB unless told otherwise.
+const MAX_PAGE_BYTES: usize = 3 << 20;
+
+/// The service.
+pub(super) struct RuntimeService {
+    pub(super) identity: Arc<Identity>,
+    pub(super) runtime: Runtime,
+    /// Of calls without a deadline of their own.
+    pub(super) deadline: Duration,
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+impl RuntimeService {
+    pub(super) async fn enter<T>(
+        &self,
+        request: &Request<T>,
+        action: &'static str,
+    ) -> Result<Caller, Status> {
+        Caller::enter(&self.identity, request, action).await
+    }
+
+    /// `work` of a Run call: bounded where it answers at once and the client gave no deadline; for as long as
+    /// its caller is somebody where it waits for the end.
+    async fn run<T>(
+        &self,
+        caller: &Caller,
+        wait_for: WaitFor,
+        bounded: bool,
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Status> {
+        if wait_for == WaitFor::Exited || bounded {
+            return caller.unless_expelled(work).await;
+        }
+        match tokio::time::timeout(self.deadline, work).await {
+            Ok(done) => done.map_err(to_status),
+            Err(_) => {
+                let message = format!("it was not started within {:?}", self.deadline);
+                Err(to_status(Error::new(Reason::Deadline, message)))
+            }
+        }
+    }
+
+    /// One page, of so many objects as a message may hold.
+    async fn page(&self, caller: &Caller, mut query: ListQuery) -> Answer<wire::ListResponse> {
+        loop {
+            let permit = self.permit_list(caller, &query).await?;
+            let page = self.runtime.list(permit, &query).map_err(to_status)?;
+            let answer = to_page(&page);
+            if answer.encoded_len() <= MAX_PAGE_BYTES || query.page_size <= 1 {
+                return Ok(Response::new(answer));
+            }
+            query.page_size = page.objects.len().div_ceil(2).max(1);
+        }
+    }
+
+    async fn permit_list(&self, caller: &Caller, query: &ListQuery) -> Result<Permit, Status> {
+        let filter = &query.filter;
+        caller
+            .permit_scope(&filter.scope, filter.below.as_ref())
+            .await
+    }
+
+    async fn hold(
+        &self,
+        caller: Caller,
+        target: Option<wire::ObjectRef>,
+        freeze: bool,
+    ) -> Answer<wire::CellStatus> {
+        let target = object::object_ref(caller.tenant(), target)
+            .and_then(|target| convert::of_kind(Kind::Cell, target))
+            .map_err(to_status)?;
+        let permit = caller.permit_for(&target).await?;
+        let held = if freeze {
+            self.runtime.freeze_cell(permit, &target).await
+        } else {
+            self.runtime.thaw_cell(permit, &target).await
+        };
+        cell(&*held.map_err(to_status)?)
+    }
+}
+
+/// Where the permission must hold: who makes the cell as well acts on the cell.
+fn place(request: &RunExecutable) -> ObjectPath {
+    let parent = request
+        .own_cell
+        .as_ref()
+        .and_then(|_| request.path.parent());
+    parent.unwrap_or_else(|| request.path.clone())
+}
+
+fn has_deadline<T>(request: &Request<T>) -> bool {
+    request.metadata().contains_key("grpc-timeout")
+}
+
+fn cell(object: &Object) -> Answer<wire::CellStatus> {
+    match object {
+        Object::Cell(cell) => Ok(Response::new(status::to_cell(cell))),
+        Object::Executable(_) => Err(other_kind()),
+    }
+}
+
+fn executable(object: &Object) -> Answer<wire::ExecutableStatus> {
+    match object {
+        Object::Executable(executable) => Ok(Response::new(status::to_executable(executable))),
+        Object::Cell(_) => Err(other_kind()),
+    }
+}
+
+fn other_kind() -> Status {
+    to_status(Error::internal(
+        "the runtime answered with an object of another kind",
+    ))
+}
+
+fn any(object: &Object) -> Answer<wire::Object> {
+    Ok(Response::new(status::to_object(object)))
+}
+
+fn to_page(page: &Page) -> wire::ListResponse {
+    wire::ListResponse {
+        objects: page
+            .objects
+            .iter()
+            .map(|object| status::to_object(object))
+            .collect(),
+        next_page_token: page.next_page_token.clone().unwrap_or_default(),
+        resume_token: page.resume_token.clone(),
+    }
+}
+
+fn events(watcher: Watcher) -> impl Stream<Item = Result<wire::WatchEvent, Status>> {
+    stream::unfold(watcher, |mut watcher| async move {
+        let event = watcher.next().await;
+        Some((Ok(to_event(event)), watcher))
+    })
+}
+
+fn to_event(event: WatchEvent) -> wire::WatchEvent {
+    use wire::watch_event::Type;
+    let kind = match event.kind {
+        WatchKind::Added => Type::Added,
+        WatchKind::Changed => Type::Changed,
+        WatchKind::Removed => Type::Removed,
+        WatchKind::SnapshotEnd => Type::SnapshotEnd,
+        WatchKind::Reset => Type::Reset,
+    };
+    wire::WatchEvent {
+        r#type: kind.into(),
+        object: event.object.map(|object| status::to_object(&object)),
+        resume_token: event.resume_token,
+    }
+}
+
+#[tonic::async_trait]
+impl Service for RuntimeService {
+    async fn run_executable(
+        &self,
+        request: Request<wire::RunExecutableRequest>,
+    ) -> Answer<wire::ExecutableStatus> {
+        let mut caller = self.enter(&request, action::RUN_EXECUTABLE).await?;
+        let bounded = has_deadline(&request);
+        let request = convert::run_executable(caller.tenant(), request.into_inner());
+        let request = request.map_err(to_status)?;
+        caller.known_as(request.request_id.as_ref().map(|id| id.as_str()));
+        let permit = caller
+            .permit_at(&request.tenant, Some(&place(&request)))
+            .await?;
+        let wait_for = request.wait_for;
+        let work = self.runtime.run_executable(permit, request);
+        executable(&*self.run(&caller, wait_for, bounded, work).await?)
+    }
+
+    async fn run_cell(&self, request: Request<wire::RunCellRequest>) -> Answer<wire::CellStatus> {
+        let mut caller = self.enter(&request, action::RUN_CELL).await?;
+        let bounded = has_deadline(&request);
+        let request = convert::run_cell(caller.tenant(), request.into_inner());
+        let request = request.map_err(to_status)?;
+        caller.known_as(request.request_id.as_ref().map(|id| id.as_str()));
+        let permit = caller
+            .permit_at(&request.tenant, Some(&request.path))
+            .await?;
+        let wait_for = request.wait_for;
+        let work = self.runtime.run_cell(permit, request);
+        cell(&*self.run(&caller, wait_for, bounded, work).await?)
+    }
+
+    async fn update_cell(
+        &self,
+        request: Request<wire::UpdateCellRequest>,
+    ) -> Answer<wire::CellStatus> {
+        let caller = self.enter(&request, action::UPDATE_CELL).await?;
+        let request = convert::update_cell(caller.tenant(), request.into_inner());
+        let request = request.map_err(to_status)?;
+        let permit = caller.permit_for(&request.target).await?;
+        drop(permit);
+        Err(to_status(Error::new(
+            Reason::Unsupported,
+            "this node can't change running cells yet",
+        )))
+    }
+
+    async fn freeze_cell(
+        &self,
+        request: Request<wire::FreezeCellRequest>,
+    ) -> Answer<wire::CellStatus> {
+        let caller = self.enter(&request, action::FREEZE_CELL).await?;
+        self.hold(caller, request.into_inner().r#ref, true).await
+    }
+
+    async fn thaw_cell(&self, request: Request<wire::ThawCellRequest>) -> Answer<wire::CellStatus> {
+        let caller = self.enter(&request, action::THAW_CELL).await?;
+        self.hold(caller, request.into_inner().r#ref, false).await
+    }
+
+    async fn get(&self, request: Request<wire::GetRequest>) -> Answer<wire::Object> {
+        let caller = self.enter(&request, action::GET).await?;
+        let target = object::object_ref(caller.tenant(), request.into_inner().r#ref);
+        let target = target.map_err(to_status)?;
+        let permit = caller.permit_for(&target).await?;
+        any(&*self.runtime.get(permit, &target).map_err(to_status)?)
+    }
+
+    async fn list(&self, request: Request<wire::ListRequest>) -> Answer<wire::ListResponse> {
+        let caller = self.enter(&request, action::LIST).await?;
+        let query = convert::list(caller.tenant(), request.into_inner()).map_err(to_status)?;
+        self.page(&caller, query).await
+    }
+
+    type WatchStream = Answers<wire::WatchEvent>;
+
+    async fn watch(&self, request: Request<wire::WatchRequest>) -> Answer<Self::WatchStream> {
+        let caller = self.enter(&request, action::WATCH).await?;
+        let query = convert::watch(caller.tenant(), request.into_inner()).map_err(to_status)?;
+        let filter = &query.filter;
+        let permit = caller
+            .permit_scope(&filter.scope, filter.below.as_ref())
+            .await?;
+        let watcher = self.runtime.watch(permit, query).map_err(to_status)?;
+        Ok(Response::new(until_expelled(
+            events(watcher),
+            caller.expelled(),
+        )))
+    }
+
+    async fn wait(&self, request: Request<wire::WaitRequest>) -> Answer<wire::Object> {
+        let caller = self.enter(&request, action::WAIT).await?;
+        let target = convert::wait(caller.tenant(), request.into_inner()).map_err(to_status)?;
+        let permit = caller.permit_for(&target).await?;
+        any(&*caller
+            .unless_expelled(self.runtime.wait(permit, &target))
+            .await?)
+    }
+
+    async fn signal(&self, request: Request<wire::SignalRequest>) -> Answer<wire::Object> {
+        let caller = self.enter(&request, action::SIGNAL).await?;
+        let request = convert::signal(caller.tenant(), request.into_inner());
+        let request = request.map_err(to_status)?;
+        let permit = caller.permit_for(&request.target).await?;
+        any(&*self
+            .runtime
+            .signal(permit, request)
+            .await
+            .map_err(to_status)?)
+    }
+
+    async fn stop(&self, request: Request<wire::StopRequest>) -> Answer<wire::Object> {
+        let caller = self.enter(&request, action::STOP).await?;
+        let request = convert::stop(caller.tenant(), request.into_inner()).map_err(to_status)?;
+        let permit = caller.permit_for(&request.target).await?;
+        any(&*caller
+            .unless_expelled(self.runtime.stop(permit, request))
+            .await?)
+    }
+
+    async fn remove(&self, request: Request<wire::RemoveRequest>) -> Answer<wire::RemoveResponse> {
+        let caller = self.enter(&request, action::REMOVE).await?;
+        let request = convert::remove(caller.tenant(), request.into_inner());
+        let request = request.map_err(to_status)?;
+        let permit = caller.permit_for(&request.target).await?;
+        let removed = caller
+            .unless_expelled(self.runtime.remove(permit, request))
+            .await?;
+        Ok(Response::new(wire::RemoveResponse { removed }))
+    }
+
+    type AttachStream = Answers<wire::AttachResponse>;
+
+    async fn attach(
+        &self,
+        request: Request<tonic::Streaming<wire::AttachRequest>>,
+    ) -> Answer<Self::AttachStream> {
+        self.enter(&request, action::ATTACH).await?;
+        Err(to_status(Error::new(
+            Reason::Unsupported,
+            "this node can't attach to executables yet",
+        )))
+    }
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The services together, with health and reflection beside them, served over whatever connections `listen`
+//! lets in. Called by `serve` once the node is adopted, never before: who connects sees the truth.
+
+use std::io;
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::identity::v0::identity_server::IdentityServer;
+use api::node::v0::node_server::NodeServer;
+use api::runtime::v0::runtime_server::RuntimeServer;
+use api::status::to_status;
+use futures_util::Stream;
+use model::error::Error;
+use node::identity::{Identity, Peer};
+use node::runtime::Runtime;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tonic::service::interceptor::InterceptedService;
+use tonic::service::{Interceptor, Routes};
+use tonic::transport::Server;
+use tonic::transport::server::Connected;
+use tonic::{Request, Status};
+
+use super::SERVICES;
+use super::identity::IdentityService;
+use super::layer::GuardLayer;
+use super::node::{NodePort, NodeService};
+use super::runtime::RuntimeService;
+
+/// How many calls one connection may have open.
+const MAX_STREAMS: u32 = 64;
+/// The largest headers of a request, in bytes.
+const MAX_HEADERS: u32 = 16 * 1024;
+/// How often a silent connection is asked whether it is still there.
+const KEEPALIVE: Duration = Duration::from_secs(20);
+/// How long it may take to say so.
+const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long open calls may go on when the daemon stops.
+const PARTING: Duration = Duration::from_secs(1);
+
+/// What the services stand on.
+pub(crate) struct Services {
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) runtime: Runtime,
+    pub(crate) node: Arc<dyn NodePort>,
+    /// Of unary calls without a deadline of their own.
+    pub(crate) deadline: Duration,
+    /// The largest request, in bytes.
+    pub(crate) max_message: usize,
+}
+
+/// Why serving ended.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ServeError {
+    #[error("the descriptors for reflection are broken")]
+    Reflection(#[from] tonic_reflection::server::Error),
+    #[error("the API's server ended")]
+    Transport(#[from] tonic::transport::Error),
+}
+
+/// Serves until `stop`; then open calls have a moment to end.
+pub(crate) async fn serve<C>(
+    services: Services,
+    incoming: impl Stream<Item = io::Result<C>>,
+    stop: impl Future<Output = ()>,
+) -> Result<(), ServeError>
+where
+    C: AsyncRead + AsyncWrite + Connected<ConnectInfo = Peer> + Unpin + Send + 'static,
+{
+    let guard = GuardLayer {
+        default_deadline: services.deadline,
+        max_message: services.max_message,
+    };
+    let (stopping, mut stopped) = tokio::sync::watch::channel(false);
+    let stop = async move {
+        stop.await;
+        stopping.send_replace(true);
+    };
+    let late = async move {
+        // An error means that `stop` was dropped with the server: then `served` is done first.
+        let _ = stopped.wait_for(|stopping| *stopping).await;
+        tokio::time::sleep(PARTING).await;
+    };
+    let served = Server::builder()
+        .layer(guard)
+        .max_concurrent_streams(MAX_STREAMS)
+        .http2_max_header_list_size(MAX_HEADERS)
+        .http2_keepalive_interval(Some(KEEPALIVE))
+        .http2_keepalive_timeout(Some(KEEPALIVE_TIMEOUT))
+        .add_routes(routes(services).await?)
+        .serve_with_incoming_shutdown(incoming, stop);
+    tokio::select! {
+        ended = served => Ok(ended?),
+        () = late => Ok(()),
+    }
+}
+
+async fn routes(services: Services) -> Result<Routes, ServeError> {
+    let Services {
+        identity,
+        runtime,
+        node,
+        deadline,
+        max_message,
+    } = services;
+    let known = Known(Arc::clone(&identity));
+    let runtime_service = RuntimeService {
+        identity: Arc::clone(&identity),
+        runtime,
+        deadline,
+    };
+    let node_service = NodeService {
+        identity: Arc::clone(&identity),
+        port: node,
+    };
+    let identity_service = IdentityService { identity };
+    let mut routes = Routes::builder();
+    routes
+        .add_service(RuntimeServer::new(runtime_service).max_decoding_message_size(max_message))
+        .add_service(IdentityServer::new(identity_service).max_decoding_message_size(max_message))
+        .add_service(NodeServer::new(node_service).max_decoding_message_size(max_message));
+    add_health(&mut routes, &known).await;
+    add_reflection(&mut routes, &known)?;
+    Ok(routes.routes())
+}
+
+async fn add_health(routes: &mut tonic::service::RoutesBuilder, known: &Known) {
+    let (reporter, health) = tonic_health::server::health_reporter();
+    for service in SERVICES {
+        reporter
+            .set_service_status(service, tonic_health::ServingStatus::Serving)
+            .await;
+    }
+    routes.add_service(known.guard(health));
+}
+
+/// Both versions: older `grpcurl`s ask for the alpha.
+fn add_reflection(
+    routes: &mut tonic::service::RoutesBuilder,
+    known: &Known,
+) -> Result<(), ServeError> {
+    let builder = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(api::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    routes.add_service(known.guard(builder().build_v1()?));
+    routes.add_service(known.guard(builder().build_v1alpha()?));
+    Ok(())
+}
+
+/// Health and reflection tell nothing of any tenant; they are for everybody who is somebody, without a line in
+/// the audit.
+#[derive(Clone)]
+struct Known(Arc<Identity>);
+
+impl Known {
+    fn guard<S>(
+        &self,
+        service: S,
+    ) -> InterceptedService<S, impl Interceptor + Clone + Send + Sync + 'static + use<S>> {
+        let identity = Arc::clone(&self.0);
+        InterceptedService::new(service, move |request: Request<()>| {
+            check(&identity, request)
+        })
+    }
+}
+
+fn check(identity: &Identity, request: Request<()>) -> Result<Request<()>, Status> {
+    match request.extensions().get::<Peer>() {
+        None => Err(to_status(Error::internal(
+            "the connection has no peer identity",
+        ))),
+        Some(peer) => match identity.check(peer) {
+            Ok(()) => Ok(request),
+            Err(why) => Err(to_status(why.into())),
+        },
+    }
+}
