@@ -3,7 +3,6 @@
 //! files, so a slow one costs nobody anything.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use model::name::Uid;
@@ -15,18 +14,12 @@ use super::folder::LogKey;
 #[derive(Debug, Default)]
 pub(super) struct Live {
     more: Notify,
-    ended: AtomicBool,
 }
 
 impl Live {
     /// Resolves when there is more to read, or the log ended. Make it *before* looking at the files.
     pub(super) fn more(&self) -> tokio::sync::futures::Notified<'_> {
         self.more.notified()
-    }
-
-    /// Whether everything that there will ever be is in the files.
-    pub(super) fn has_ended(&self) -> bool {
-        self.ended.load(Ordering::Acquire)
     }
 }
 
@@ -63,7 +56,6 @@ impl Registry {
     pub(super) fn finish(&self, uid: &Uid) {
         let mut logs = self.logs.write().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, live)) = logs.remove(uid) {
-            live.ended.store(true, Ordering::Release);
             live.more.notify_waiters();
         }
     }

@@ -15,12 +15,14 @@ use model::error::{Error, Reason};
 use model::executable::LogPolicy;
 use model::name::Uid;
 use model::observe::Stream;
+use tokio::sync::Semaphore;
 
 use super::config::LogsConfig;
 use super::folder::{self, Folder, LogKey};
 use super::keep::Keeper;
 use super::live::Registry;
 use super::mover::{self, Command, Drained, Sender};
+use super::read::{self, LogReader, ReadOptions};
 use super::sync::Syncer;
 
 /// The node's logs. Cheap to clone.
@@ -37,7 +39,11 @@ struct Inner {
     keeper: Keeper,
     registry: Arc<Registry>,
     boot: [u8; 16],
+    readers: Arc<Semaphore>,
 }
+
+/// Logs that may be read at once; each costs three descriptors at most.
+const READERS: usize = 2048;
 
 impl Logs {
     /// Makes `root` (0700) where it isn't there and starts the threads. Looks at no log: one is opened when
@@ -77,6 +83,7 @@ impl Logs {
                 keeper,
                 registry,
                 boot,
+                readers: Arc::new(Semaphore::new(READERS)),
             }),
         })
     }
@@ -114,6 +121,37 @@ impl Logs {
         self.inner.mover.ask(command).await
     }
 
+    /// Reads a log, also while it is written. Nothing is read before the first item is asked for. Of a log that
+    /// was never attached, or printed nothing, the end is the only item.
+    ///
+    /// # Errors
+    /// `LIMIT_EXCEEDED` where 2,048 logs are being read.
+    pub fn read(&self, key: &LogKey, options: ReadOptions) -> Result<LogReader, Error> {
+        let permit = Arc::clone(&self.inner.readers).try_acquire_owned();
+        let permit = permit.map_err(|_| {
+            Error::new(
+                Reason::LimitExceeded,
+                format!("{READERS} logs are being read already"),
+            )
+            .retry_after(std::time::Duration::from_secs(1))
+        })?;
+        let registry = Arc::clone(&self.inner.registry);
+        let folder = self.folder(key);
+        let boot = self.inner.boot;
+        Ok(LogReader::new(
+            key.uid, folder, boot, registry, options, permit,
+        ))
+    }
+
+    /// The length of the whole output so far, as far as it is stored.
+    ///
+    /// # Errors
+    /// The file system's refusal.
+    pub async fn end_offset(&self, key: &LogKey) -> Result<u64, Error> {
+        let folder = self.folder(key);
+        read::blocking(folder.clone(), move || read::end_of(&folder)).await
+    }
+
     /// Deletes a finished log. Of one that isn't there: nothing to do.
     ///
     /// # Errors
@@ -126,12 +164,7 @@ impl Logs {
             ));
         }
         let folder = self.folder(key);
-        let outcome = tokio::task::spawn_blocking(move || folder.remove()).await;
-        match outcome {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(e)) => Err(disk(&self.folder(key), &e)),
-            Err(e) => Err(Error::internal(format!("deleting a log failed: {e}"))),
-        }
+        read::blocking(folder.clone(), move || folder.remove()).await
     }
 
     /// Every log on the disk, so that one whose executable is forgotten can be removed. Blocks.
@@ -209,7 +242,7 @@ fn make_root(root: &Path) -> std::io::Result<()> {
 }
 
 /// The kernel's name for this boot of the machine: another one means that the page cache is gone.
-fn boot_id() -> std::io::Result<[u8; 16]> {
+pub(super) fn boot_id() -> std::io::Result<[u8; 16]> {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
     let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
     u128::from_str_radix(&digits, 16)

@@ -17,9 +17,14 @@ mod keep;
 mod live;
 mod logs;
 mod mover;
+mod read;
 mod sync;
 
 pub use config::{LogsConfig, MIN_LOG_BYTES};
 pub use folder::LogKey;
 pub use logs::Logs;
 pub use mover::Drained;
+pub use read::{LogReader, ReadItem, ReadOptions};
+
+#[cfg(test)]
+mod tests;

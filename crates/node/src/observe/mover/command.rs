@@ -219,7 +219,7 @@ impl Mover {
                 self.pipes_grown = self.pipes_grown.saturating_sub(source.grown());
                 // Init holds the pipe too: closing alone would leave it in the set. A pipe that hung up isn't
                 // in it any more.
-                drop(epoll::delete(&self.epoll, &source.fd));
+                let _ = epoll::delete(&self.epoll, &source.fd);
             }
         }
     }

@@ -147,6 +147,9 @@ impl Log {
             segment.probe(length)?;
         }
         let position = segment.walk().position();
+        // A batch ends with its segment, so that a small limit is kept in spite of large pipes.
+        let room = self.keep.segment_bytes().saturating_sub(position);
+        let length = length.min(room.max(1));
         let record = Record {
             entry: Entry::Data {
                 stream: source.stream,
@@ -192,34 +195,44 @@ impl Log {
     /// Goes on where an earlier mover ended, or begins. `in_terminal`: what is in the terminal's buffer.
     fn open(&mut self, in_terminal: u64, now: Now) -> Result<(), Errno> {
         let bases = self.folder.bases().map_err(super::segment::errno)?;
-        let segment = match bases.last() {
-            None => Segment::create(&self.folder, &self.header(0, (0, 0), now))?,
-            Some(base) => match Segment::resume(&self.folder, *base, &self.boot)? {
-                None => {
-                    let size = fs::metadata(self.folder.data(*base)).map_or(0, |m| m.len());
-                    let after = base.saturating_add(size.max(1));
-                    Segment::create(&self.folder, &self.header(after, (0, 0), now))?
-                }
-                Some(found) => match found.closed {
-                    Some(lost) => {
-                        let walk = found.segment.walk();
-                        let after = walk.offset().saturating_add(lost);
-                        Segment::create(&self.folder, &self.header(after, walk.totals(), now))?
-                    }
-                    None => {
-                        let mut segment = found.segment;
-                        // Announced, and gone from the terminal: read by a mover that was killed then.
-                        let lost = found.terminal_length.saturating_sub(in_terminal);
-                        if lost > 0 {
-                            segment.drop_bytes(GapReason::IoError, lost, now.wall_us)?;
-                        }
-                        segment
-                    }
-                },
-            },
-        };
-        self.state = State::Writing(segment);
+        for base in bases.into_iter().rev() {
+            if let Some(segment) = self.reopen(base, in_terminal, now)? {
+                self.state = State::Writing(segment);
+                return Ok(());
+            }
+        }
+        let first = Segment::create(&self.folder, &self.header(0, (0, 0), now))?;
+        self.state = State::Writing(first);
         Ok(())
+    }
+
+    /// Goes on in the segment at `base`, or behind it. `None`: it was never begun.
+    fn reopen(&self, base: u64, in_terminal: u64, now: Now) -> Result<Option<Segment>, Errno> {
+        let behind = |after, totals| {
+            Segment::create(&self.folder, &self.header(after, totals, now)).map(Some)
+        };
+        let Some(found) = Segment::resume(&self.folder, base, &self.boot)? else {
+            let size = fs::metadata(self.folder.data(base)).map_or(0, |m| m.len());
+            if size > 0 {
+                return behind(base.saturating_add(size), (0, 0));
+            }
+            // The last mover died, or the disk was full, between making the file and writing its header.
+            self.folder
+                .remove_segment(base)
+                .map_err(super::segment::errno)?;
+            return Ok(None);
+        };
+        let mut segment = found.segment;
+        if let Some(lost) = found.closed {
+            let walk = segment.walk();
+            return behind(walk.offset().saturating_add(lost), walk.totals());
+        }
+        // Announced, and gone from the terminal: read by a mover that was killed before it wrote.
+        let lost = found.terminal_length.saturating_sub(in_terminal);
+        if lost > 0 {
+            segment.drop_bytes(GapReason::IoError, lost, now.wall_us)?;
+        }
+        Ok(Some(segment))
     }
 
     fn header(&self, base: u64, (stdout, stderr): (u64, u64), now: Now) -> Header {

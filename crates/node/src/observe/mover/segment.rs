@@ -74,7 +74,11 @@ impl Segment {
         make_folder(folder.path())?;
         let index = open(&folder.index(header.base), true)?;
         index.set_len(0).map_err(errno)?;
-        index.write_all_at(&header.encode(), 0).map_err(errno)?;
+        if let Err(e) = index.write_all_at(&header.encode(), 0) {
+            // Without its header it would be taken for a damaged one.
+            let _ = index.set_len(0);
+            return Err(errno(e));
+        }
         let data = open(&folder.data(header.base), true)?;
         // Debris of a segment that was never begun.
         data.set_len(0).map_err(errno)?;
