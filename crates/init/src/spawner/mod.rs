@@ -109,13 +109,14 @@ fn run(socket: OwnedFd, hide: &[PathBuf]) -> ! {
 }
 
 fn settle(hide: &[PathBuf]) -> Result<Place, Failure> {
-    let place = Place::of_node().step(Step::Template)?;
+    let mut place = Place::of_node().step(Step::Template)?;
     process::set_dumpable(false).step(Step::Template)?;
     // Nothing ignored and nothing preferred is to be inherited by workloads.
     signal::reset_dispositions().step(Step::Template)?;
     let _ = kernel::sched::set_own_oom_score_adj(0);
     process::set_umask(0);
     template::enter(hide).step(Step::Template)?;
+    place.in_template().step(Step::Template)?;
     template::forget_streams().step(Step::Template)?;
     process::set_umask(0o022);
     Ok(place)
@@ -295,11 +296,19 @@ fn make_top(
         cgroup: Some(parts.leaf.as_fd()),
         exit_signal: None,
     };
-    match clone::clone(options).step(Step::Clone)? {
-        Cloned::Child => {
-            if !launch.unshare.has(Namespaces::MOUNT) && place.join_mounts().is_err() {
+    let cloned = match launch.unshare.has(Namespaces::MOUNT) {
+        true => clone::clone(options),
+        false => {
+            let cloned = place.among_node_mounts(|| clone::clone(options));
+            if !matches!(cloned, Ok(Cloned::Child)) && place.back_to_template().is_err() {
+                // Node-init executes another.
                 process::exit(1)
             }
+            cloned
+        }
+    };
+    match cloned.step(Step::Clone)? {
+        Cloned::Child => {
             let node_user = !launch.unshare.has(Namespaces::USER);
             let Parts {
                 listener, grants, ..

@@ -18,6 +18,8 @@ use crate::protocol::{Failure, IdMap, Namespaces, Step};
 pub(super) struct Place {
     proc: OwnedFd,
     mounts: OwnedFd,
+    /// The template's, once this process is in it.
+    template: Option<OwnedFd>,
     /// Identity of the node's user namespace.
     user: (u64, u64),
 }
@@ -29,13 +31,35 @@ impl Place {
         Ok(Place {
             proc: rustix::fs::open(path, flags, Mode::empty()).call_on("open", path)?,
             mounts: namespace::open(Path::new("/proc/self/ns/mnt"))?,
+            template: None,
             user: namespace::identity(namespace::open(Path::new("/proc/self/ns/user"))?)?,
         })
     }
 
-    /// Goes back to the node's own mounts.
-    pub(super) fn join_mounts(&self) -> Result<()> {
-        namespace::join(&self.mounts, Kinds::MOUNT)
+    /// Notes that this process is in the template now.
+    pub(super) fn in_template(&mut self) -> Result<()> {
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+        let mounts = rustix::fs::openat(&self.proc, "self/ns/mnt", flags, Mode::empty());
+        self.template = Some(mounts.call("open self/ns/mnt")?);
+        Ok(())
+    }
+
+    /// Does something (a clone) among the node's own mounts: whoever comes out in a new user namespace could not
+    /// go there any more.
+    pub(super) fn among_node_mounts<T>(&self, act: impl FnOnce() -> Result<T>) -> Result<T> {
+        namespace::join(&self.mounts, Kinds::MOUNT)?;
+        act()
+    }
+
+    /// Goes back to the template.
+    ///
+    /// # Errors
+    /// Then this process is where no cell may be made from, and must end.
+    pub(super) fn back_to_template(&self) -> Result<()> {
+        match &self.template {
+            Some(template) => namespace::join(template, Kinds::MOUNT),
+            None => Err(Error::invalid("setns", "no template yet")),
+        }
     }
 
     /// The folder of a process in the node's proc.
