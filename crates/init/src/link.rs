@@ -150,6 +150,13 @@ impl Link {
         Ok(())
     }
 
+    /// Ends the conversation: the peer sees its end after what was sent.
+    pub(crate) fn hang_up(&mut self) {
+        self.queue.clear();
+        self.deaf = true;
+        let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
+    }
+
     /// The next packet; `None` at the end of the connection, `EAGAIN` where there is nothing to read.
     pub(crate) fn receive(
         &self,

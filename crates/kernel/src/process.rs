@@ -116,6 +116,13 @@ pub fn set_uid(uid: u32) -> Result<()> {
     check("setresuid", result).map(|_| ())
 }
 
+/// Sets the effective user id (and the file system's) alone; the real and the saved one stay.
+pub fn set_effective_uid(uid: u32) -> Result<()> {
+    // SAFETY: integers; -1 leaves an id as it is.
+    let result = unsafe { libc::syscall(libc::SYS_setresuid, -1, uid, -1) };
+    check("setresuid", result).map(|_| ())
+}
+
 /// Effective user id.
 pub fn effective_uid() -> u32 {
     rustix::process::geteuid().as_raw()

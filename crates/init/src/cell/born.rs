@@ -121,18 +121,28 @@ struct Mounts {
     sys: Option<OwnedFd>,
 }
 
+/// The cell's root, and nobody else: with a user namespace of its own it can't become the node's root again.
+///
+/// Where the cell shares the pid namespace, only the effective id changes. The real and the saved one stay the
+/// node's root's, which have no number in the cell, so that no workload has the uid it takes to signal this process;
+/// [`super::launch`] leaves out the capability that it takes otherwise.
 fn become_root(launch: &CellLaunch) -> Result<(), Failure> {
-    if launch.unshare.has(Namespaces::USER) {
-        process::set_groups(&[]).step(Step::Identity)?;
-        process::set_gid(0).step(Step::Identity)?;
-        process::set_uid(0).step(Step::Identity)?;
+    if !launch.unshare.has(Namespaces::USER) {
+        return Ok(());
     }
-    Ok(())
+    process::set_groups(&[]).step(Step::Identity)?;
+    process::set_gid(0).step(Step::Identity)?;
+    match launch.unshare.has(Namespaces::PID) {
+        true => process::set_uid(0),
+        false => process::set_effective_uid(0),
+    }
+    .step(Step::Identity)
 }
 
 /// From here on a workload of the same user can't look into this process, and there is nothing in it.
 fn be_opaque(listener: &OwnedFd, status: &OwnedFd, mounts: &Mounts) -> Result<(), Failure> {
     process::set_dumpable(false).step(Step::Identity)?;
+    process::set_name(c"aurae-cell").step(Step::Identity)?;
     let Mounts { grants, proc, sys } = mounts;
     let mut keep: Vec<BorrowedFd<'_>> = vec![
         rustix::stdio::stdin(),

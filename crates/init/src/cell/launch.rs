@@ -13,7 +13,7 @@ use std::path::Path;
 
 use kernel::caps::{self, CapabilitySet};
 use kernel::exec::{self, Prepared};
-use kernel::namespace::{self, Namespaces};
+use kernel::namespace::{self, Namespaces as Kinds};
 use kernel::rlimit::{self, Limit, Resource};
 use kernel::signal::{self, SignalSet};
 use kernel::{Context, process, sched, seccomp};
@@ -22,7 +22,7 @@ use rustix::io::Errno;
 use super::users::{self, Identity};
 use crate::codec::Packet;
 use crate::failure::InStep;
-use crate::protocol::{CellRequest, Failure, Launch, Stdio, Step};
+use crate::protocol::{CellRequest, Failure, Launch, Namespaces, Stdio, Step};
 
 /// The soft limit of descriptors, where none is asked for: programs that use `select` break above it.
 const SOFT_DESCRIPTORS: u64 = 1024;
@@ -37,8 +37,8 @@ pub(super) struct Child<'a> {
     pub(super) streams: [BorrowedFd<'a>; 3],
     /// Where a failure is written; close-on-exec.
     pub(super) status: OwnedFd,
-    /// The cgroup namespace is to be rooted at the leaf.
-    pub(super) own_cgroup_root: bool,
+    /// The cell's own namespaces.
+    pub(super) own: Namespaces,
 }
 
 /// Becomes the executable, or says why not and ends.
@@ -62,7 +62,7 @@ fn attempt(child: &Child<'_>) -> Result<Infallible, Failure> {
     set_limits(&launch)?;
     let who = users::resolve(&launch)?;
     let prepared = prepare(&launch, &who)?;
-    become_user(&launch, &who)?;
+    become_user(child, &launch, &who)?;
     go_to_directory(&launch, &who)?;
     finish(&launch)?;
     prepared.exec()
@@ -91,8 +91,8 @@ fn isolate(child: &Child<'_>) -> Result<(), Failure> {
             return Err(Failure::of(Step::Identity, &error));
         }
     }
-    if child.own_cgroup_root {
-        namespace::unshare(Namespaces::CGROUP).step(Step::Cgroup)?;
+    if child.own.has(Namespaces::CGROUP) {
+        namespace::unshare(Kinds::CGROUP).step(Step::Cgroup)?;
     }
     Ok(())
 }
@@ -223,8 +223,14 @@ fn environment(launch: &Launch, who: &Identity) -> Vec<Vec<u8>> {
     env
 }
 
-fn become_user(launch: &Launch, who: &Identity) -> Result<(), Failure> {
-    let bounding = CapabilitySet(launch.bounding);
+/// The number of the capability to signal anybody.
+const KILL: u64 = 5;
+
+fn become_user(child: &Child<'_>, launch: &Launch, who: &Identity) -> Result<(), Failure> {
+    // In a shared pid namespace the cell-init is no PID 1, which signals would pass by.
+    let exposed = child.own.has(Namespaces::USER) && !child.own.has(Namespaces::PID);
+    let withheld = if exposed { 1 << KILL } else { 0 };
+    let bounding = CapabilitySet(launch.bounding & !withheld);
     let ambient = CapabilitySet(launch.ambient).intersection(bounding);
     // With `no_new_privs` the filter is the very last thing. Without, the kernel wants CAP_SYS_ADMIN for it,
     // which is about to go.

@@ -191,7 +191,7 @@ impl Cell {
                 packet,
                 streams: parts.streams(),
                 status: child_status,
-                own_cgroup_root: self.own.has(Namespaces::CGROUP),
+                own: self.own,
             }),
             Ok(Cloned::Parent(pid, pidfd)) => {
                 let mut workload = Workload::new(head, pid, pidfd, status);

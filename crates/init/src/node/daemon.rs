@@ -137,6 +137,7 @@ impl Node {
         // Its end is noticed by its pid; until then nothing is read.
         if !std::mem::replace(&mut child.closed, true) {
             let _ = self.poll.remove(&child.link);
+            child.link.hang_up();
         }
         self.forget_daemon();
     }

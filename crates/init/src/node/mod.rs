@@ -141,6 +141,8 @@ impl Node {
                 self.handle(token);
                 number += 1;
             }
+            // What is told now needs no waiting for.
+            self.flush();
             self.advance_shutdown();
         }
     }

@@ -548,6 +548,7 @@ pub struct Launch {
     /// One bit per CPU; empty: unchanged.
     pub affinity: Vec<u8>,
     /// Bit mask of capability numbers: the bounding set, and what a root user holds.
+    /// `CAP_KILL` is left out in a cell that shares the pid namespace alone, to spare its init.
     pub bounding: u64,
     /// Kept across the exec for a user that isn't root.
     pub ambient: u64,

@@ -111,6 +111,7 @@ fn run(socket: OwnedFd, hide: &[PathBuf]) -> ! {
 fn settle(hide: &[PathBuf]) -> Result<Place, Failure> {
     let mut place = Place::of_node().step(Step::Template)?;
     process::set_dumpable(false).step(Step::Template)?;
+    process::set_name(c"aurae-spawner").step(Step::Template)?;
     // Nothing ignored and nothing preferred is to be inherited by workloads.
     signal::reset_dispositions().step(Step::Template)?;
     let _ = kernel::sched::set_own_oom_score_adj(0);

@@ -270,12 +270,20 @@ impl Plan {
         };
         // The test binary, as a program of the cell.
         let me = std::env::current_exe().unwrap();
-        Plan {
+        let plan = Plan {
             name: name.to_owned(),
             launch,
             grants: vec![],
-        }
-        .granting(me.parent().unwrap(), "/run/bed")
+        };
+        plan.granting(me.parent().unwrap(), "/run/bed")
+    }
+
+    /// A cell without anything that isn't every cell's.
+    pub(crate) fn bare(name: &str, first_id: u32) -> Plan {
+        let mut plan = Plan::new(name, first_id, 65_536);
+        plan.launch.grants.clear();
+        plan.grants.clear();
+        plan
     }
 
     /// Grants a folder of the node, read-only.
@@ -516,7 +524,6 @@ impl CellLink {
 /// A started executable, with the daemon's ends of its pipes.
 pub(crate) struct Running {
     pub(crate) uid: Uid,
-    pub(crate) pid: i32,
     pub(crate) pidfd: OwnedFd,
     pub(crate) stdout: OwnedFd,
     pub(crate) stderr: OwnedFd,
@@ -603,17 +610,16 @@ impl Cell {
     pub(crate) fn try_start(&self, launch: &Launch) -> Result<Running, Failure> {
         let (number, [stdout, stderr], stdin) = self.ask_to_start(launch);
         let (result, fds) = self.link.wait_for(|event| match event {
-            CellEvent::Started { request, pid, .. } if *request == number => Some(Ok(*pid)),
+            CellEvent::Started { request, .. } if *request == number => Some(Ok(())),
             CellEvent::Failed { request, failure } if *request == number => {
                 Some(Err(failure.clone()))
             }
             _ => None,
         });
-        let pid = result?;
+        result?;
         let [pidfd] = fds.try_into().unwrap();
         Ok(Running {
             uid: launch.uid,
-            pid,
             pidfd,
             stdout,
             stderr,

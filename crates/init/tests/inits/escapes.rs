@@ -1,26 +1,199 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a cell's root can't do, tried from inside with all capabilities of its user namespace.
 
+use std::os::fd::AsFd;
+
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags};
+
 use crate::Story;
 use crate::bed::*;
+use init::protocol::*;
 
-pub(crate) const STORIES: &[Story] = &[];
+pub(crate) const STORIES: &[Story] = &[
+    ("the_jail_can_not_be_undone", the_jail_can_not_be_undone),
+    (
+        "what_the_node_hides_is_not_there",
+        what_the_node_hides_is_not_there,
+    ),
+    (
+        "the_cells_init_is_opaque_and_deaf",
+        the_cells_init_is_opaque_and_deaf,
+    ),
+    (
+        "an_init_in_a_shared_pid_namespace_is_deaf_too",
+        an_init_in_a_shared_pid_namespace_is_deaf_too,
+    ),
+    (
+        "a_new_user_namespace_inside_helps_nobody",
+        a_new_user_namespace_inside_helps_nobody,
+    ),
+    (
+        "a_cgroup_shows_its_own_leaf_alone",
+        a_cgroup_shows_its_own_leaf_alone,
+    ),
+    ("files_keep_their_modes", files_keep_their_modes),
+    ("cells_do_not_see_each_other", cells_do_not_see_each_other),
+];
+
+/// Tries a script in a fresh cell and returns what it printed.
+fn tried(script: &str) -> String {
+    let node = Node::start();
+    let mut daemon = node.daemon();
+    let cell = daemon.cell(&node, node.plan());
+    let went = cell.sh(script);
+    assert_eq!(
+        cell.sh("exit 4").exit.how,
+        ExitHow::Code(4),
+        "the cell has survived"
+    );
+    went.stdout
+}
+
+fn the_jail_can_not_be_undone() {
+    let shown = tried(
+        "exec 2>/dev/null
+        mount -o remount,rw / || echo root stays read-only
+        mount -o remount,bind,rw,suid,dev / || echo so does its mount
+        touch /etc/x /usr/x || echo nothing is written
+        umount /; umount -l / || echo root stays
+        umount /dev/pts /dev/shm; umount /dev || echo dev stays
+        umount /tmp && umount /tmp || echo a hidden folder stays
+        ls -A /tmp; touch /tmp/x || echo and is read-only
+        umount /run/bed; umount /run && umount /run || echo run stays
+        ls -A /run
+        umount -l /proc && ls /proc | grep -c '^[0-9]'
+        umount -l /proc || echo the empty proc stays
+        umount /sys && umount /sys || echo the empty sys stays
+        mknod /var/tmp/disk b 254 0 || echo no devices
+        mount -t ext4 /dev/vda /var/tmp || mount -t tmpfs x /boot && ls -A /boot
+        chroot /var/tmp /bin/true || echo done",
+    );
+    let expected = "root stays read-only\nso does its mount\nnothing is written\nroot stays\ndev stays\n\
+        a hidden folder stays\nand is read-only\nrun stays\n0\nthe empty proc stays\nthe empty sys stays\n\
+        no devices\ndone\n";
+    assert_eq!(shown, expected);
+}
+
+fn what_the_node_hides_is_not_there() {
+    let shown = tried(
+        "exec 2>/dev/null
+        ls -A /root /home /boot /var/log /var/spool | grep -v : | grep -v '^$'
+        cat /proc/kcore /proc/keys /proc/timer_list /proc/sysrq-trigger | wc -c
+        umount /proc/kcore /proc/sysrq-trigger /proc/timer_list
+        head -c 1 /proc/kcore || echo no kcore; cat /proc/timer_list || echo no timers
+        echo h > /proc/sysrq-trigger || echo no sysrq
+        echo 1 > /proc/sys/kernel/panic || echo no sysctl
+        echo 1 > /sys/kernel/mm/ksm/run || echo no sysfs
+        ls /sys/class/net; ls /sys/firmware; dmesg > /dev/null || echo no kernel log",
+    );
+    let expected = "0\nno kcore\nno timers\nno sysrq\nno sysctl\nno sysfs\nlo\n";
+    assert!(shown.starts_with(expected), "{shown}");
+}
+
+fn the_cells_init_is_opaque_and_deaf() {
+    let node = Node::start();
+    let mut daemon = node.daemon();
+    let cell = daemon.cell(&node, node.plan());
+    let went = cell.workload(&["look-into", "1"]);
+    assert_eq!(went.stdout, "", "{went:?}");
+    assert_eq!(went.exit.how, ExitHow::Code(0), "{went:?}");
+    cell.sh("for s in 1 2 3 6 9 10 11 12 15 17 19 20 31; do kill -$s 1; done");
+    cell.sh("kill -9 -1");
+    assert_eq!(cell.sh("exit 8").exit.how, ExitHow::Code(8));
+    assert_eq!(
+        cell.sh("readlink /proc/1/exe /proc/1/ns/user /proc/1/cwd; ls /proc/1/fd | wc -l")
+            .stdout,
+        "0\n"
+    );
+}
+
+fn an_init_in_a_shared_pid_namespace_is_deaf_too() {
+    let node = Node::start();
+    let mut daemon = node.daemon();
+    let parent = daemon.cell(&node, Plan::new("parent", IDS, 300_000));
+    let top = daemon.cell(&node, node.plan().sharing(Namespaces::PID));
+    let nested = Plan::new("nested", IDS + 100_000, 65_536).sharing(Namespaces::PID);
+    let nested = daemon.nested(&node, nested, &parent);
+    for cell in [&top, &nested] {
+        let seen = cell.sh("echo $PPID").stdout.trim().to_owned();
+        let script =
+            "for s in 1 9 10 15 19; do kill -$s $PPID && echo it was signalled; done 2>/dev/null";
+        assert_eq!(cell.sh(script).stdout, "");
+        let went = cell.workload(&["look-into", &seen]);
+        assert_eq!(
+            (went.stdout.as_str(), went.exit.how),
+            ("", ExitHow::Code(0)),
+            "{went:?}"
+        );
+        assert_eq!(cell.sh("exit 8").exit.how, ExitHow::Code(8));
+    }
+}
+
+fn a_new_user_namespace_inside_helps_nobody() {
+    let shown = tried(
+        "unshare -Urm sh -c 'mount -o remount,rw / || echo still read-only
+            umount /tmp || echo still there; umount /proc || echo still mounted
+            cat /etc/shadow || echo still closed' 2>/dev/null",
+    );
+    assert_eq!(
+        shown,
+        "still read-only\nstill there\nstill mounted\nstill closed\n"
+    );
+}
+
+fn a_cgroup_shows_its_own_leaf_alone() {
+    let shown = tried(
+        "cat /proc/self/cgroup | grep '^0:'
+        mkdir /tmp/cg && mount -t cgroup2 none /tmp/cg 2>/dev/null && cd /tmp/cg || echo not mounted
+        ls -d */ 2>/dev/null; cat cgroup.procs 2>/dev/null | grep -c . | grep -v 0 > /dev/null && echo itself
+        echo 1 > cgroup.kill 2>/dev/null || echo no kill
+        mkdir x 2>/dev/null || echo no child",
+    );
+    assert_eq!(shown, "0::/\nitself\nno kill\nno child\n");
+}
+
+fn files_keep_their_modes() {
+    let node = Node::start();
+    let mut daemon = node.daemon();
+    let folder = tempfile::tempdir().unwrap();
+    let secret = folder.path().join("secret");
+    std::fs::write(&secret, "x").unwrap();
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o600)).unwrap();
+    let cell = daemon.cell(&node, node.plan().granting(folder.path(), "/run/granted"));
+    let script = "cat /run/granted/secret /etc/shadow 2>&1 | grep -c denied
+        grep ' / / ' /proc/self/mountinfo | grep -o 'ro,nosuid,nodev'";
+    assert_eq!(cell.sh(script).stdout, "2\nro,nosuid,nodev\n");
+}
+
+fn cells_do_not_see_each_other() {
+    let node = Node::start();
+    let mut daemon = node.daemon();
+    let (one, two) = (
+        daemon.cell(&node, node.plan()),
+        daemon.cell(&node, node.plan()),
+    );
+    let running = one.start(&launch_of(&["/bin/sleep", "60"]));
+    one.sh("echo secret > /tmp/file; echo secret > /dev/shm/file; echo secret > /run/file");
+    let went =
+        two.sh("cat /tmp/file /dev/shm/file /run/file 2>/dev/null; ls -d /proc/[0-9]* | wc -l");
+    assert_eq!(went.stdout, "4\n", "{went:?}");
+    assert!(!kernel::pidfd::has_ended(&running.pidfd).unwrap());
+}
 
 pub(crate) fn be_workload(arguments: Vec<String>) {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
         ["descriptors"] => descriptors(),
         ["orphans", count] => orphans(count.parse().unwrap()),
+        ["look-into", pid] => look_into(pid.parse().unwrap()),
         other => panic!("{other:?}"),
     }
 }
 
 fn descriptors() {
-    let mut open: Vec<i32> = (0..4096)
-        .filter(|fd| std::fs::read_link(format!("/proc/self/fd/{fd}")).is_ok())
-        .collect();
-    open.sort_unstable();
-    let words: Vec<String> = open.iter().map(i32::to_string).collect();
+    let there = |fd: &i32| std::fs::read_link(format!("/proc/self/fd/{fd}")).is_ok();
+    let words: Vec<String> = (0..4096).filter(there).map(|fd| fd.to_string()).collect();
     println!("{}", words.join(" "));
 }
 
@@ -29,6 +202,54 @@ fn orphans(count: u32) {
     for _ in 0..count {
         if let Cloned::Child = clone(Options::default()).unwrap() {
             kernel::process::exit(0)
+        }
+    }
+}
+
+/// Prints what could be had of another process.
+fn look_into(pid: i32) {
+    let files = [
+        "mem",
+        "environ",
+        "maps",
+        "auxv",
+        "syscall",
+        "stack",
+        "exe",
+        "pagemap",
+        "map_files",
+    ];
+    for file in files {
+        let path = format!("/proc/{pid}/{file}");
+        if let Ok(mut open) = std::fs::File::open(&path) {
+            let read = std::io::Read::read(&mut open, &mut [0; 8]);
+            if matches!(read, Ok(1..)) {
+                println!("{path} is readable");
+            }
+        }
+    }
+    for kind in ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup"] {
+        if std::fs::File::open(format!("/proc/{pid}/ns/{kind}")).is_ok() {
+            println!("its {kind} namespace can be opened");
+        }
+    }
+    for folder in ["root", "cwd", "fd"] {
+        if std::fs::read_dir(format!("/proc/{pid}/{folder}/")).is_ok_and(|dir| dir.count() > 0) {
+            println!("its {folder} can be listed");
+        }
+    }
+    if let Ok(pidfd) = rustix::process::pidfd_open(Pid::from_raw(pid).unwrap(), PidfdFlags::empty())
+    {
+        for fd in 0..20 {
+            if rustix::process::pidfd_getfd(&pidfd, fd, PidfdGetfdFlags::empty()).is_ok() {
+                println!("its descriptor {fd} can be taken");
+            }
+        }
+        let kinds = kernel::namespace::Namespaces::NET;
+        if kernel::namespace::join(pidfd.as_fd(), kernel::namespace::Namespaces::MOUNT).is_ok()
+            || kernel::namespace::join(pidfd.as_fd(), kinds).is_ok()
+        {
+            println!("its namespaces can be joined");
         }
     }
 }

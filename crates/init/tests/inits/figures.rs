@@ -1,4 +1,144 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What it costs, beside what the kernel alone costs.
+//! What it costs, beside what the kernel alone costs, turn by turn in one run: `--test inits -- --figures`.
+//! Take them with an optimised build (`--release`); they are no test.
 
-pub(crate) fn measure() {}
+use std::os::fd::{AsFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use crate::bed::*;
+use init::protocol::*;
+use kernel::clone::{self, Cloned, Options};
+use kernel::exec::Prepared;
+use kernel::namespace::Namespaces as Kinds;
+use kernel::process;
+use kernel::wait::{self, Reap, Target};
+
+/// A small static program (Debian's busybox-static).
+const PROGRAM: &str = "/bin/busybox";
+const TURNS: usize = 300;
+
+pub(crate) fn measure() {
+    let node = Node::start();
+    let mut daemon = node.daemon();
+    executables(&node, &mut daemon);
+    cells(&node, &mut daemon);
+    memory(&node, &mut daemon);
+}
+
+fn report(what: &str, ours: &mut [Duration], raw: &mut [Duration]) {
+    ours.sort_unstable();
+    raw.sort_unstable();
+    let at = |all: &[Duration], part: usize| all[all.len() * part / 100];
+    for part in [50, 90, 99] {
+        let (ours, raw) = (at(ours, part), at(raw, part));
+        let ratio = ours.as_secs_f64() / raw.as_secs_f64();
+        println!("{what} p{part}: {ours:?}, raw {raw:?}, ratio {ratio:.2}");
+    }
+}
+
+fn prepared() -> Prepared {
+    Prepared::new(&["busybox", "true"], &["PATH=/bin"]).unwrap()
+}
+
+/// fork, exec, wait; in new namespaces and a cgroup of its own where asked.
+fn raw(namespaces: Kinds, group: Option<&OwnedFd>) -> Duration {
+    let prepared = prepared();
+    let program = std::ffi::CString::new(PROGRAM).unwrap();
+    let start = Instant::now();
+    let cgroup = group.map(AsFd::as_fd);
+    match clone::clone(Options {
+        namespaces,
+        cgroup,
+        ..Options::default()
+    })
+    .unwrap()
+    {
+        Cloned::Child => {
+            let _ = prepared.exec(&program);
+            process::exit(1)
+        }
+        Cloned::Parent(pid, _) => wait::wait(Target::Pid(pid), Reap::Yes).unwrap(),
+    };
+    start.elapsed()
+}
+
+/// A program in a running cell, with its leaf and pipes, until its exit is here; and the kernel alone.
+fn executables(node: &Node, daemon: &mut Daemon) {
+    let cell = daemon.cell(node, node.plan());
+    let mut launch = launch_of(&[PROGRAM, "true"]);
+    let (mut ours, mut raws, mut starts) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..TURNS {
+        raws.push(raw(Kinds::NONE, None));
+        launch.uid = random_uid();
+        let start = Instant::now();
+        let running = cell.start(&launch);
+        starts.push(start.elapsed());
+        cell.link.exit_of(running.uid);
+        ours.push(start.elapsed());
+        cell.ack(running.uid);
+    }
+    report("executable", &mut ours, &mut raws.clone());
+    report("  of which until Started", &mut starts, &mut raws);
+}
+
+/// An isolated cell, a program in it, its end and that of the cell.
+fn cells(node: &Node, daemon: &mut Daemon) {
+    let (mut ours, mut raws, mut births) = (Vec::new(), Vec::new(), Vec::new());
+    for turn in 0..TURNS / 3 {
+        let start = Instant::now();
+        let group = node.base.create(&format!("raw{turn}")).unwrap();
+        let group = group.into_fd();
+        let _ = raw(Kinds::ALL, Some(&group));
+        node.base.remove(&format!("raw{turn}"), PATIENCE).unwrap();
+        raws.push(start.elapsed());
+
+        let plan = Plan::bare(&format!("ours{turn}"), IDS + 10_000_000);
+        let name = plan.name.clone();
+        let start = Instant::now();
+        let cell = daemon.cell(node, plan);
+        births.push(start.elapsed());
+        cell.run(&[PROGRAM, "true"]);
+        cell.link
+            .ask(|request| CellRequest::Exit { request }, &[])
+            .unwrap();
+        let (event, _) = daemon.event();
+        assert!(matches!(event, NodeEvent::CellExited { .. }));
+        cell.group.remove("exe0", PATIENCE).unwrap();
+        cell.group.remove("_init", PATIENCE).unwrap();
+        node.base.remove(&name, PATIENCE).unwrap();
+        ours.push(start.elapsed());
+        send(&daemon.socket, &NodeRequest::AckCell { uid: cell.uid }, &[]);
+    }
+    report("cell", &mut ours, &mut raws.clone());
+    report("  of which until CellCreated", &mut births, &mut raws);
+}
+
+fn pss(pid: u32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).unwrap();
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("Pss:"))
+        .unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+fn memory(node: &Node, daemon: &mut Daemon) {
+    let mut cells = Vec::new();
+    for count in [10, 100, 300] {
+        while cells.len() < count {
+            let name = format!("memory{}", cells.len());
+            let cell = daemon.cell(node, Plan::bare(&name, IDS + 10_000_000));
+            cell.run(&[PROGRAM, "true"]);
+            cells.push(cell);
+        }
+        let all: Vec<u64> = cells
+            .iter()
+            .map(|cell| pss(cell.pid.unsigned_abs()))
+            .collect();
+        let mean = all.iter().sum::<u64>() / all.len() as u64;
+        println!(
+            "memory: {count} cells: {mean} kB PSS per cell-init, node-init {} kB",
+            pss(node.init.id())
+        );
+    }
+}

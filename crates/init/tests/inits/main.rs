@@ -5,6 +5,14 @@
 //! (`serve`), the spawner (by `argv[0]`) and a workload that tries things (`workload`). So it has a `main` of its own, and
 //! runs its stories one after the other: `cargo test -p init --test inits [NAME]`.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that fails says so by panicking"
+)]
+
 mod bed;
 mod crashes;
 mod escapes;

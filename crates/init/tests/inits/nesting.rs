@@ -7,25 +7,47 @@ use init::protocol::*;
 
 pub(crate) const STORIES: &[Story] = &[
     ("cells_nest_three_deep", cells_nest_three_deep),
-    ("a_cell_ends_with_the_one_around_it", a_cell_ends_with_the_one_around_it),
-    ("a_cell_shares_what_it_is_told_to_with_the_node", a_cell_shares_with_the_node),
-    ("a_nested_cell_shares_what_it_is_told_to_with_its_parent", a_nested_cell_shares),
-    ("a_cell_that_shares_everything_is_the_nodes", a_cell_that_shares_everything),
-    ("every_way_of_sharing_works_or_is_refused_by_name", every_way_of_sharing),
-    ("ids_that_the_parent_has_not_are_refused", ids_that_the_parent_has_not_are_refused),
+    (
+        "a_cell_ends_with_the_one_around_it",
+        a_cell_ends_with_the_one_around_it,
+    ),
+    (
+        "a_cell_shares_what_it_is_told_to_with_the_node",
+        a_cell_shares_with_the_node,
+    ),
+    (
+        "a_nested_cell_shares_what_it_is_told_to_with_its_parent",
+        a_nested_cell_shares,
+    ),
+    (
+        "a_cell_that_shares_everything_is_the_nodes",
+        a_cell_that_shares_everything,
+    ),
+    (
+        "every_way_of_sharing_works_or_is_refused_by_name",
+        every_way_of_sharing,
+    ),
+    (
+        "ids_that_the_parent_has_not_are_refused",
+        ids_that_the_parent_has_not_are_refused,
+    ),
 ];
 
 /// Names of a cell's namespaces, as a process in it sees them.
 fn namespaces(cell: &Cell) -> Vec<String> {
     let kinds = ["user", "mnt", "pid", "net", "ipc", "uts"];
-    let script = kinds.map(|kind| format!("readlink /proc/self/ns/{kind}")).join("; ");
+    let script = kinds
+        .map(|kind| format!("readlink /proc/self/ns/{kind}"))
+        .join("; ");
     cell.sh(&script).stdout.lines().map(str::to_owned).collect()
 }
 
 fn of_node() -> Vec<String> {
     let kinds = ["user", "mnt", "pid", "net", "ipc", "uts"];
     let read = |kind| std::fs::read_link(format!("/proc/self/ns/{kind}")).unwrap();
-    kinds.map(|kind| read(kind).to_str().unwrap().to_owned()).to_vec()
+    kinds
+        .map(|kind| read(kind).to_str().unwrap().to_owned())
+        .to_vec()
 }
 
 /// For each kind, whether it is the same in both.
@@ -43,7 +65,12 @@ fn cells_nest_three_deep() {
     let two = daemon.nested(&node, Plan::new("two", IDS + 10_000, 200_000), &one);
     let three = daemon.nested(&node, Plan::new("three", IDS + 20_000, 65_536), &two);
     let four = daemon.nested(&node, Plan::new("four", IDS + 30_000, 1000), &three);
-    for (cell, name) in [(&one, "one"), (&two, "two"), (&three, "three"), (&four, "four")] {
+    for (cell, name) in [
+        (&one, "one"),
+        (&two, "two"),
+        (&three, "three"),
+        (&four, "four"),
+    ] {
         let went = cell.sh("id -u; hostname; ls -d /proc/[0-9]* | wc -l; cat /proc/1/comm; touch /tmp/x /run/y; ls -A /tmp");
         let expected = format!("0\n{name}\n");
         assert!(went.stdout.starts_with(&expected), "{went:?}");
@@ -53,10 +80,18 @@ fn cells_nest_three_deep() {
     let running = four.start(&launch_of(&["/bin/sleep", "60"]));
     let pid = kernel::pidfd::pid_of(&running.pidfd).unwrap();
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    assert!(status.contains(&format!("Uid:\t{}", IDS + 30_000)), "{status}");
-    // The parent sees the nested cell's processes, but can't touch what isn't its: it may signal them.
-    assert_eq!(three.sh("ls -d /proc/[0-9]* | wc -l").stdout.trim().parse::<u32>().unwrap() > 3, true);
-    assert!(same(&namespaces(&three), &namespaces(&four)).iter().all(|same| !same));
+    assert!(
+        status.contains(&format!("Uid:\t{}", IDS + 30_000)),
+        "{status}"
+    );
+    // The enclosing cell sees the processes of the one in it.
+    let seen = three.sh("ls -d /proc/[0-9]* | wc -l").stdout;
+    assert!(seen.trim().parse::<u32>().unwrap() > 3, "{seen}");
+    assert!(
+        same(&namespaces(&three), &namespaces(&four))
+            .iter()
+            .all(|same| !same)
+    );
 }
 
 fn a_cell_ends_with_the_one_around_it() {
@@ -71,9 +106,14 @@ fn a_cell_ends_with_the_one_around_it() {
         other => panic!("{other:?}"),
     });
     ended.sort_unstable_by_key(|(uid, _)| *uid != one.uid);
-    let killed = ExitHow::Signal { signal: 9, core: false };
+    let killed = ExitHow::Signal {
+        signal: 9,
+        core: false,
+    };
     assert_eq!(ended, [(one.uid, killed), (two.uid, killed)]);
-    until("its workload has ended", || kernel::pidfd::has_ended(&running.pidfd).unwrap());
+    until("its workload has ended", || {
+        kernel::pidfd::has_ended(&running.pidfd).unwrap()
+    });
 }
 
 fn a_cell_shares_with_the_node() {
@@ -116,7 +156,10 @@ fn a_nested_cell_shares() {
         expected[at] = true;
         assert_eq!(same(&namespaces(&child), &parent_has), expected, "{kind}");
         // What it leaves running is reaped where it is, also without a pid namespace of its own.
-        assert_eq!(child.sh("(sleep 0.01 &) ; exit 9").exit.how, ExitHow::Code(9));
+        assert_eq!(
+            child.sh("(sleep 0.01 &) ; exit 9").exit.how,
+            ExitHow::Code(9)
+        );
     }
 }
 
@@ -128,10 +171,17 @@ fn a_cell_that_shares_everything() {
     let folder = tempfile::tempdir().unwrap();
     let script = format!("id -u > {}/id", folder.path().display());
     assert_eq!(cell.sh(&script).exit.how, ExitHow::Code(0));
-    assert_eq!(std::fs::read_to_string(folder.path().join("id")).unwrap(), "0\n");
+    assert_eq!(
+        std::fs::read_to_string(folder.path().join("id")).unwrap(),
+        "0\n"
+    );
     // A cell in such a cell may be isolated.
     let inner = daemon.nested(&node, node.plan(), &cell);
-    assert!(same(&namespaces(&inner), &of_node()).iter().all(|same| !same));
+    assert!(
+        same(&namespaces(&inner), &of_node())
+            .iter()
+            .all(|same| !same)
+    );
 }
 
 fn every_way_of_sharing() {
@@ -147,7 +197,9 @@ fn every_way_of_sharing() {
                 Ok(cell) => {
                     let went = cell.sh("readlink /proc/self > /dev/null && echo fine");
                     assert_eq!(went.stdout, "fine\n", "{name}: {went:?}");
-                    cell.link.ask(|request| CellRequest::Exit { request }, &[]).unwrap();
+                    cell.link
+                        .ask(|request| CellRequest::Exit { request }, &[])
+                        .unwrap();
                     assert!(matches!(daemon.event().0, NodeEvent::CellExited { .. }));
                     made += 1;
                 }
@@ -165,5 +217,8 @@ fn ids_that_the_parent_has_not_are_refused() {
     let plan = Plan::new("child", IDS + 990, 11);
     let failure = daemon.try_cell(&node, plan, Some(&parent)).err().unwrap();
     assert_eq!(failure.step, Step::IdMap);
-    assert!(failure.detail.contains(&(IDS + 1000).to_string()), "{failure:?}");
+    assert!(
+        failure.detail.contains(&(IDS + 1000).to_string()),
+        "{failure:?}"
+    );
 }
