@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What routers advertise to programs: name servers and search domains (RFC 8106), each for a lifetime. Addresses
-//! and routes the kernel makes itself.
+//! What routers advertise to programs: name servers and search domains (RFC 8106), each for a
+//! lifetime. Addresses and routes the kernel makes itself.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -22,7 +22,7 @@ impl Routers {
     /// Listens, in the network namespace of the calling thread.
     #[expect(
         deprecated,
-        reason = "the type owns its descriptor and never replaces it; the newer call is unsafe to say so"
+        reason = "the type owns its descriptor and never replaces it; the newer call is unsafe"
     )]
     pub(super) fn listen() -> io::Result<Self> {
         AsyncFd::new(Advertisements::open()?).map(Self)

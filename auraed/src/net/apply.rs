@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Puts what a link is to have into the kernel, by rtnetlink. Each step that fails is told and the others go on: a
-//! bad route must not cost the node its address.
+//! Puts what a link is to have into the kernel, by rtnetlink. Each step that fails is told and the
+//! others go on: a bad route must not cost the node its address.
 
 use std::io;
 use std::net::IpAddr;

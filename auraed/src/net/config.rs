@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `[network]` of the configuration: which links the node manages, and how each gets its addresses.
 //!
-//! A link takes the first `[[network.link]]` whose `name` matches it; without one it gets the defaults, so that a
-//! node with an empty configuration comes up wherever a cable carries DHCP or router advertisements.
+//! A link takes the first `[[network.link]]` whose `name` matches it; without one it gets the
+//! defaults, so that a node with an empty configuration comes up wherever a cable carries DHCP or
+//! router advertisements.
 
 use std::net::IpAddr;
 use std::str::FromStr;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The DHCP clients of one link (`mozim`, RFC 2131 and RFC 8415), each a task that sends every new lease to the
-//! network's loop, and `None` when it has none any more. They retry for as long as they live, backing off as the
-//! RFCs say; whoever started them ends them by dropping the handle, or has them give their lease back first.
+//! The DHCP clients of one link (`mozim`, RFC 2131 and RFC 8415), each a task that sends every new
+//! lease to the network's loop, and `None` when it has none any more. They retry for as long as
+//! they live, backing off as the RFCs say; whoever started them ends them by dropping the handle,
+//! or has them give their lease back first.
 
 use std::net::Ipv6Addr;
 use std::time::Duration;
@@ -31,8 +32,9 @@ pub(super) type News = (u32, Source, Option<Lease>);
 /// Becomes true when leases are to be given back: the machine goes down.
 pub(super) type Leaving = watch::Receiver<bool>;
 
-/// How long a client that failed (the link went away, a socket was refused) pauses before it starts anew. mozim
-/// has its own back-off for servers that don't answer; this one bounds how fast local failures repeat.
+/// How long a client that failed (the link went away, a socket was refused) pauses before it starts
+/// anew. mozim has its own back-off for servers that don't answer; this one bounds how fast local
+/// failures repeat.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
 
 /// Keeps a DHCPv4 lease for a link.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The network of a node whose PID 1 we are: links up, addresses by router advertisement, DHCP or configuration,
-//! routes, name servers.
+//! The network of a node whose PID 1 we are: links up, addresses by router advertisement, DHCP or
+//! configuration, routes, name servers.
 //!
-//! One task owns it and waits for events: the kernel's (a link appeared, a cable was plugged, an address passed
-//! duplicate detection) and the DHCP clients'. Nothing here sleeps until something has surely happened, and a node
-//! without any network is not an error. It is not route, which is about services, and not the cells' networks.
+//! One task owns it and waits for events: the kernel's (a link appeared, a cable was plugged, an
+//! address passed duplicate detection) and the DHCP clients'. Nothing here sleeps until something
+//! has surely happened, and a node without any network is not an error. It is not route, which is
+//! about services, and not the cells' networks.
 
 mod advert;
 mod apply;
@@ -39,8 +40,8 @@ use self::link::{Action, Link, LinkView};
 /// The news that may wait to be applied; a client with more waits.
 const NEWS_QUEUE: usize = 64;
 
-/// How long the machine waits for leases to be given back when it goes down. It is a courtesy: a server that
-/// hears nothing lets them run out.
+/// How long the machine waits for leases to be given back when it goes down. It is a courtesy: a
+/// server that hears nothing lets them run out.
 const RELEASE_BOUND: Duration = Duration::from_secs(1);
 
 /// What the network needs to know beside its configuration.
@@ -85,8 +86,9 @@ struct Network {
     advertised: Known,
 }
 
-/// Manages the network until `shutdown`, which is the machine's: leases are given back then. A daemon that ends
-/// while the machine goes on just drops this future, and its successor finds the network as it was.
+/// Manages the network until `shutdown`, which is the machine's: leases are given back then. A
+/// daemon that ends while the machine goes on just drops this future, and its successor finds the
+/// network as it was.
 ///
 /// Returns earlier only with an error.
 pub(crate) async fn run(
@@ -181,7 +183,8 @@ impl Network {
         self.set_lease(index, Source::Advertised, lease).await;
     }
 
-    /// Sees everything that is there: at the start, and when the kernel had more to tell than fits its queue.
+    /// Sees everything that is there: at the start, and when the kernel had more to tell than fits
+    /// its queue.
     async fn look_around(&mut self) -> Result<(), NetError> {
         let links: Vec<_> = self
             .handle
@@ -402,7 +405,8 @@ fn view_of(message: &LinkMessage) -> LinkView {
     view
 }
 
-/// The link-local address that the message is about, unless it may still turn out to be somebody else's.
+/// The link-local address that the message is about, unless it may still turn out to be somebody
+/// else's.
 fn usable_link_local(message: &AddressMessage) -> Option<Ipv6Addr> {
     let flags = message.header.flags;
     let unusable = AddressHeaderFlags::Tentative | AddressHeaderFlags::Dadfailed;

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The network against a real dnsmasq, in network namespaces of the test's own. Needs root, `ip` and `dnsmasq`.
+//! The network against a real dnsmasq, in network namespaces of the test's own. Needs root, `ip`
+//! and `dnsmasq`.
 
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
+
+use kernel::poll::{self, Deadline, Interest};
 
 use super::*;
 
@@ -14,7 +18,8 @@ struct Server(Child);
 const SERVE: &str = "read go && ip link set lo up && ip link set srv0 up \
     && ip addr add 192.0.2.1/24 dev srv0 && ip -6 addr add 2001:db8::1/64 dev srv0 nodad \
     && exec dnsmasq --conf-file=/dev/null --keep-in-foreground --port=0 --interface=srv0 \
-    --bind-dynamic --log-facility=\"$LOG\" --user=root --no-ping --leasefile-ro --pid-file= --enable-ra \
+    --bind-dynamic --log-facility=\"$LOG\" --user=root --no-ping --leasefile-ro --pid-file= \
+    --enable-ra \
     --dhcp-range=192.0.2.50,192.0.2.60,1h --dhcp-range=2001:db8::100,2001:db8::1ff,slaac,64,1h \
     --dhcp-option=option:router,192.0.2.1 --dhcp-option=option:dns-server,192.0.2.53 \
     --dhcp-option=option6:dns-server,[2001:db8::53] \
@@ -22,10 +27,10 @@ const SERVE: &str = "read go && ip link set lo up && ip link set srv0 up \
 
 impl Server {
     /// Lays a cable from `eth0` here to `srv0` there, and serves.
-    fn start(log: &Path) -> Self {
+    fn start(bed: &Bed) -> Self {
         let mut child = Command::new("unshare")
             .args(["--net", "sh", "-c", SERVE])
-            .env("LOG", log)
+            .env("LOG", bed.server_log())
             .stdin(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
@@ -33,7 +38,7 @@ impl Server {
         ip("link add eth0 type veth peer name srv0");
         let mine = std::fs::read_link("/proc/thread-self/ns/net").unwrap();
         let theirs = format!("/proc/{}/ns/net", child.id());
-        wait_for("the server's namespace", || {
+        bed.wait_for("the server's namespace", || {
             std::fs::read_link(&theirs).is_ok_and(|ns| ns != mine)
         });
         ip(&format!("link set srv0 netns {}", child.id()));
@@ -48,6 +53,25 @@ impl Server {
             .status()
             .unwrap();
         assert!(status.success(), "ip {arguments}");
+    }
+}
+
+impl Server {
+    /// The server writes of both leases that they were given back.
+    fn wait_for_releases(&self, log: &Path) {
+        let pidfd = kernel::pidfd::open(i32::try_from(self.0.id()).unwrap()).unwrap();
+        let deadline = Deadline::after(Duration::from_secs(30));
+        loop {
+            let text = std::fs::read_to_string(log).unwrap();
+            let released: Vec<_> = text.lines().filter(|l| l.contains("DHCPRELEASE")).collect();
+            if released.len() == 2 && released.iter().any(|line| line.contains("192.0.2.5")) {
+                return;
+            }
+            assert!(!deadline.passed(), "{text}");
+            let pause = Deadline::after(Duration::from_millis(20));
+            let ended = poll::wait(&pidfd, Interest::Readable, pause).unwrap();
+            assert!(!ended, "the server ended: {text}");
+        }
     }
 }
 
@@ -67,31 +91,56 @@ fn ip(arguments: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-fn wait_for(what: &str, mut happened: impl FnMut() -> bool) {
-    let deadline = Instant::now() + Duration::from_secs(30);
-    while !happened() {
-        assert!(
-            Instant::now() < deadline,
-            "{what} did not happen in 30 s\n{}",
-            ip("addr")
-        );
-        std::thread::sleep(Duration::from_millis(20));
+/// A managed network and its manager, in a fresh network namespace.
+struct Bed {
+    folder: tempfile::TempDir,
+    /// Disconnected when the manager has ended.
+    manager_ended: std::sync::mpsc::Receiver<()>,
+}
+
+impl Bed {
+    fn resolv_conf(&self) -> PathBuf {
+        self.folder.path().join("resolv.conf")
+    }
+
+    fn server_log(&self) -> PathBuf {
+        self.folder.path().join("dnsmasq.log")
+    }
+
+    /// Asks again and again, unless the manager ends.
+    fn wait_for(&self, what: &str, mut happened: impl FnMut() -> bool) {
+        let deadline = Instant::now() + Duration::from_secs(30);
+        while !happened() {
+            let now = ip("addr");
+            assert!(
+                Instant::now() < deadline,
+                "{what} did not happen in 30 s\n{now}"
+            );
+            let pause = self.manager_ended.recv_timeout(Duration::from_millis(20));
+            assert_eq!(pause, Err(RecvTimeoutError::Timeout), "the manager ended");
+        }
     }
 }
 
-/// Runs a story in a fresh network namespace, with the network managed as `config` says.
-fn story(config: &str, tell: impl FnOnce(&Path) -> Option<Server>) {
+/// Tells a story with the network managed as `config` says. Where it gives its server back, the
+/// leases must be given back to that when the machine goes down.
+fn story(config: &str, tell: impl FnOnce(&Bed) -> Option<Server>) {
     kernel::namespace::unshare(kernel::namespace::Namespaces::NET).unwrap();
-    let dir = tempfile::tempdir().unwrap();
-    let resolv_conf = dir.path().join("resolv.conf");
+    let (ended, manager_ended) = std::sync::mpsc::channel();
+    let folder = tempfile::tempdir().unwrap();
+    let bed = Bed {
+        folder,
+        manager_ended,
+    };
     let options = Options {
         config: toml::from_str(config).unwrap(),
         host_name: "alice".to_owned(),
-        resolv_conf: resolv_conf.clone(),
+        resolv_conf: bed.resolv_conf(),
     };
     // The manager's thread starts in this thread's namespace.
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
     let manager = std::thread::spawn(move || {
+        let _ended = ended;
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()
@@ -101,16 +150,11 @@ fn story(config: &str, tell: impl FnOnce(&Path) -> Option<Server>) {
         };
         runtime.block_on(run(options, shutdown)).unwrap();
     });
-    let server = tell(&resolv_conf);
+    let server = tell(&bed);
     drop(stop);
     manager.join().unwrap();
-    if let Some(_server) = server {
-        let log = dir.path().join("dnsmasq.log");
-        wait_for("the leases given back", || {
-            let text = std::fs::read_to_string(&log).unwrap();
-            let released: Vec<_> = text.lines().filter(|l| l.contains("DHCPRELEASE")).collect();
-            released.len() == 2 && released.iter().any(|line| line.contains("192.0.2.5"))
-        });
+    if let Some(server) = server {
+        server.wait_for_releases(&bed.server_log());
     }
 }
 
@@ -128,37 +172,37 @@ fn a_node_comes_up_by_dhcp_and_advertisements_and_survives_a_pulled_cable() {
     if !is_root() {
         return;
     }
-    story("", |resolv_conf| {
-        wait_for("loopback up", || {
+    story("", |bed| {
+        bed.wait_for("loopback up", || {
             ip("addr show dev lo").contains("127.0.0.1")
         });
-        let server = Server::start(&resolv_conf.with_file_name("dnsmasq.log"));
-        wait_for("a DHCPv4 address", || {
+        let server = Server::start(bed);
+        bed.wait_for("a DHCPv4 address", || {
             ip("-4 addr show dev eth0").contains("192.0.2.5")
         });
-        wait_for("a route", || {
+        bed.wait_for("a route", || {
             ip("-4 route").contains("default via 192.0.2.1 dev eth0")
         });
-        wait_for("SLAAC", || {
+        bed.wait_for("SLAAC", || {
             ip("-6 addr show dev eth0").contains("/64 scope global")
         });
-        wait_for("a DHCPv6 address", || {
+        bed.wait_for("a DHCPv6 address", || {
             ip("-6 addr show dev eth0").contains("2001:db8::1")
         });
-        wait_for("name servers", || {
-            let text = std::fs::read_to_string(resolv_conf).unwrap_or_default();
+        bed.wait_for("name servers", || {
+            let text = std::fs::read_to_string(bed.resolv_conf()).unwrap_or_default();
             text.contains("192.0.2.53")
                 && text.contains("2001:db8::53")
                 && text.contains("example.org")
         });
         server.ip("link set srv0 down");
-        wait_for("the lease withdrawn", || {
+        bed.wait_for("the lease withdrawn", || {
             !ip("-4 addr show dev eth0").contains("192.0.2.5")
         });
         server.ip("link set srv0 up");
         // It lost it with the link.
         server.ip("-6 addr add 2001:db8::1/64 dev srv0 nodad");
-        wait_for("the leases back", || {
+        bed.wait_for("the leases back", || {
             let text = ip("addr show dev eth0");
             text.contains("192.0.2.5") && text.contains("2001:db8::1")
         });
@@ -172,10 +216,10 @@ fn advertised_name_servers_are_enough_where_there_is_no_dhcp() {
         return;
     }
     let config = "[[link]]\ndhcp4 = false\ndhcp6 = false\n";
-    story(config, |resolv_conf| {
-        let _server = Server::start(&resolv_conf.with_file_name("dnsmasq.log"));
-        wait_for("an advertised name server", || {
-            let text = std::fs::read_to_string(resolv_conf).unwrap_or_default();
+    story(config, |bed| {
+        let _server = Server::start(bed);
+        bed.wait_for("an advertised name server", || {
+            let text = std::fs::read_to_string(bed.resolv_conf()).unwrap_or_default();
             text.contains("nameserver 2001:db8::53") && text.contains("search example.org")
         });
         assert!(!ip("-4 addr show dev eth0").contains("inet"));
@@ -189,21 +233,22 @@ fn a_static_table_is_applied_when_the_cable_is_there() {
         return;
     }
     let config = "dns = ['192.0.2.99']\n[[link]]\nname = 'eth*'\ndhcp4 = false\ndhcp6 = false\n\
-                  slaac = false\naddress = ['192.0.2.7/24', '2001:db8::7/64']\ngateway = ['192.0.2.1']\n\
+                  slaac = false\naddress = ['192.0.2.7/24', '2001:db8::7/64']\n\
+                  gateway = ['192.0.2.1']\n\
                   route = [{ to = '198.51.100.0/24', via = '192.0.2.9' }]\nmtu = 1400\n";
-    story(config, |resolv_conf| {
-        let _server = Server::start(&resolv_conf.with_file_name("dnsmasq.log"));
-        wait_for("addresses", || {
+    story(config, |bed| {
+        let _server = Server::start(bed);
+        bed.wait_for("addresses", || {
             let text = ip("addr show dev eth0");
             text.contains("192.0.2.7/24")
                 && text.contains("2001:db8::7/64")
                 && text.contains("mtu 1400")
         });
-        wait_for("routes", || {
+        bed.wait_for("routes", || {
             let text = ip("-4 route");
             text.contains("default via 192.0.2.1") && text.contains("198.51.100.0/24 via 192.0.2.9")
         });
-        let text = std::fs::read_to_string(resolv_conf).unwrap();
+        let text = std::fs::read_to_string(bed.resolv_conf()).unwrap();
         assert!(text.contains("nameserver 192.0.2.99"), "{text}");
         assert!(!ip("-6 addr show dev eth0").contains("dynamic"));
         None

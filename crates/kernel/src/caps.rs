@@ -119,9 +119,9 @@ impl CapabilitySet {
     /// All that have names.
     pub const ALL: CapabilitySet = CapabilitySet((1 << NAMES.len()) - 1);
 
-    /// What container engines leave to a container's root by default: `CHOWN`, `DAC_OVERRIDE`, `FOWNER`,
-    /// `FSETID`, `KILL`, `SETGID`, `SETUID`, `SETPCAP`, `NET_BIND_SERVICE`, `NET_RAW`, `SYS_CHROOT`, `MKNOD`,
-    /// `AUDIT_WRITE`, `SETFCAP`.
+    /// What container engines leave to a container's root by default: `CHOWN`, `DAC_OVERRIDE`,
+    /// `FOWNER`, `FSETID`, `KILL`, `SETGID`, `SETUID`, `SETPCAP`, `NET_BIND_SERVICE`, `NET_RAW`,
+    /// `SYS_CHROOT`, `MKNOD`, `AUDIT_WRITE`, `SETFCAP`.
     pub const CONTAINER: CapabilitySet =
         Self::of(&[0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 27, 29, 31]);
 
@@ -237,8 +237,8 @@ fn prctl(
     check(call, result.into())
 }
 
-/// The calling thread's bounding set: no exec ever grants more. Capabilities that the running kernel
-/// doesn't know are not in it.
+/// The calling thread's bounding set: no exec ever grants more. Capabilities that the running
+/// kernel doesn't know are not in it.
 pub fn bounding() -> CapabilitySet {
     let known = |number: &u8| {
         prctl(
@@ -255,7 +255,8 @@ pub fn bounding() -> CapabilitySet {
     )
 }
 
-/// Drops all but these from the bounding set, also capabilities newer than this code. Needs `CAP_SETPCAP`.
+/// Drops all but these from the bounding set, also capabilities newer than this code. Needs
+/// `CAP_SETPCAP`.
 pub fn limit_bounding(keep: CapabilitySet) -> Result<()> {
     for number in 0..64u8 {
         if keep.0 & (1 << number) != 0 {
@@ -276,8 +277,8 @@ pub fn limit_bounding(keep: CapabilitySet) -> Result<()> {
     Ok(())
 }
 
-/// Replaces the ambient set: what an ordinary program without privileges of its own keeps across exec. Each
-/// must be permitted and inheritable already (`EPERM`).
+/// Replaces the ambient set: what an ordinary program without privileges of its own keeps across
+/// exec. Each must be permitted and inheritable already (`EPERM`).
 pub fn set_ambient(set: CapabilitySet) -> Result<()> {
     let option = libc::PR_CAP_AMBIENT;
     let clear = libc::PR_CAP_AMBIENT_CLEAR_ALL as libc::c_ulong;

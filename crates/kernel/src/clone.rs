@@ -3,17 +3,18 @@
 //!
 //! # Why it is sound, and only single-threaded
 //!
-//! The child gets a copy of the memory (never `CLONE_VM`), so no Rust value is shared. What a copy of *one*
-//! thread of many breaks is locks: one that another thread held stays locked for ever in the child, the
-//! allocator's first of all. So [`clone`] asks the kernel whether the caller is the only thread, and refuses
-//! with `EBUSY` otherwise; a single thread holds none of those locks while it is here.
+//! The child gets a copy of the memory (never `CLONE_VM`), so no Rust value is shared. What a copy
+//! of *one* thread of many breaks is locks: one that another thread held stays locked for ever in
+//! the child, the allocator's first of all. So [`clone`] asks the kernel whether the caller is the
+//! only thread, and refuses with `EBUSY` otherwise; a single thread holds none of those locks while
+//! it is here.
 //!
-//! glibc is not told of the clone. What it caches about the thread stays the parent's: the thread id. That
-//! shows only in `pthread_*` calls and in how `abort` raises its signal (it still ends the process). glibc's
-//! `atfork` handlers don't run; a static binary of ours registers none.
+//! glibc is not told of the clone. What it caches about the thread stays the parent's: the thread
+//! id. That shows only in `pthread_*` calls and in how `abort` raises its signal (it still ends the
+//! process). glibc's `atfork` handlers don't run; a static binary of ours registers none.
 //!
-//! A clone copies every descriptor too; close-on-exec does nothing without exec. The child closes what it
-//! must not have: [`crate::process::close_all_but`].
+//! A clone copies every descriptor too; close-on-exec does nothing without exec. The child closes
+//! what it must not have: [`crate::process::close_all_but`].
 
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
@@ -29,10 +30,11 @@ use crate::{Error, Result};
 pub struct Options<'a> {
     /// Namespaces that the child gets new.
     pub namespaces: Namespaces,
-    /// The child becomes its creator's sibling (`CLONE_PARENT`); its exit signal is then the creator's own.
-    /// Refused (`EINVAL`) for the init of a pid namespace.
+    /// The child becomes its creator's sibling (`CLONE_PARENT`); its exit signal is then the
+    /// creator's own. Refused (`EINVAL`) for the init of a pid namespace.
     pub sibling: bool,
-    /// The cgroup that the child is born in: a directory of a cgroup2 without controllers enabled below it.
+    /// The cgroup that the child is born in: a directory of a cgroup2 without controllers enabled
+    /// below it.
     pub cgroup: Option<BorrowedFd<'a>>,
     /// What its parent is sent at its end.
     pub exit_signal: Option<Signal>,
@@ -77,9 +79,10 @@ struct CloneArgs {
 
 /// Makes a copy of this process; returns in both.
 ///
-/// Errors: `EBUSY` where the process has more than one thread, or where the cgroup has controllers enabled;
-/// `ENOSYS` under a seccomp filter that hides `clone3`; `EPERM` without the right to new namespaces;
-/// `EUSERS`/`ENOSPC` past `user.max_*_namespaces`; `EAGAIN` past `pids.max` or `RLIMIT_NPROC`.
+/// Errors: `EBUSY` where the process has more than one thread, or where the cgroup has controllers
+/// enabled; `ENOSYS` under a seccomp filter that hides `clone3`; `EPERM` without the right to new
+/// namespaces; `EUSERS`/`ENOSPC` past `user.max_*_namespaces`; `EAGAIN` past `pids.max` or
+/// `RLIMIT_NPROC`.
 pub fn clone(options: Options<'_>) -> Result<Cloned> {
     if !is_single_threaded()? {
         return Err(Error::new("clone3", Errno::BUSY).about("the process has other threads"));
@@ -100,9 +103,9 @@ pub fn clone(options: Options<'_>) -> Result<Cloned> {
         args.cgroup = cgroup.as_raw_fd().unsigned_abs().into();
     }
     args.flags = flags;
-    // SAFETY: the arguments have the kernel's layout and size and live during the call. Neither CLONE_VM
-    // nor a stack is asked for, so the child goes on with a copy of this stack; the module's header says
-    // why the rest of the copy is usable.
+    // SAFETY: the arguments have the kernel's layout and size and live during the call. Neither
+    // CLONE_VM nor a stack is asked for, so the child goes on with a copy of this stack; the
+    // module's header says why the rest of the copy is usable.
     let result = unsafe { libc::syscall(libc::SYS_clone3, &raw mut args, size_of::<CloneArgs>()) };
     let pid = check("clone3", result)?;
     if pid == 0 {
@@ -122,9 +125,9 @@ const fn flag(flag: libc::c_int) -> u64 {
 
 /// Whether this thread is the only one of its process.
 ///
-/// `unshare(CLONE_THREAD)` changes nothing and fails with `EINVAL` exactly if there are others. Unlike
-/// `/proc`, it is there in an empty root. A container's filter may refuse every `unshare` (`EPERM`), so
-/// `/proc` is the second question.
+/// `unshare(CLONE_THREAD)` changes nothing and fails with `EINVAL` exactly if there are others.
+/// Unlike `/proc`, it is there in an empty root. A container's filter may refuse every `unshare`
+/// (`EPERM`), so `/proc` is the second question.
 pub fn is_single_threaded() -> Result<bool> {
     // SAFETY: for the only thread this is a no-op, for one of many an error.
     let result = unsafe { libc::unshare(libc::CLONE_THREAD) };

@@ -89,8 +89,9 @@ impl Epoll {
             .map(Epoll)
     }
 
-    /// Adds a descriptor. `EEXIST` where it is in; `EPERM` for a plain file, which is always ready. A
-    /// descriptor that was copied elsewhere (by a clone) stays in the set when it is closed here: remove it.
+    /// Adds a descriptor. `EEXIST` where it is in; `EPERM` for a plain file, which is always ready.
+    /// A descriptor that was copied elsewhere (by a clone) stays in the set when it is closed here:
+    /// remove it.
     pub fn add(&self, fd: impl AsFd, token: u64, interests: Interests) -> Result<()> {
         let data = epoll::EventData::new_u64(token);
         epoll::add(&self.0, fd, data, interests.flags()).call("epoll_ctl(ADD)")

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Executing a program: prepared arguments, the search in `PATH`, `execve`.
 //!
-//! Everything that allocates happens in [`Prepared::new`] and [`candidates`]; [`Prepared::exec`] only calls
-//! the kernel.
+//! Everything that allocates happens in [`Prepared::new`] and [`candidates`]; [`Prepared::exec`]
+//! only calls the kernel.
 
 use std::convert::Infallible;
 use std::ffi::{CStr, CString};
@@ -48,12 +48,14 @@ impl Prepared {
 
     /// Becomes the program at `path`. Returns only on failure.
     pub fn exec(&self, path: &CStr) -> Result<Infallible> {
-        // SAFETY: both arrays end with a null pointer and point to NUL-terminated strings that `self` owns.
+        // SAFETY: both arrays end with a null pointer and point to NUL-terminated strings that
+        // `self` owns.
         unsafe { libc::execve(path.as_ptr(), self.argv.as_ptr(), self.envp.as_ptr()) };
         Err(Error::last("execve").about(path.to_string_lossy().into_owned()))
     }
 
-    /// Becomes the program behind a descriptor. `ENOENT` for a script whose descriptor is close-on-exec.
+    /// Becomes the program behind a descriptor. `ENOENT` for a script whose descriptor is
+    /// close-on-exec.
     pub fn exec_fd(&self, program: BorrowedFd<'_>) -> Result<Infallible> {
         let (fd, flags) = (program.as_raw_fd(), libc::AT_EMPTY_PATH);
         let (argv, envp) = (self.argv.as_ptr(), self.envp.as_ptr());
@@ -62,8 +64,8 @@ impl Prepared {
         Err(Error::last("execveat"))
     }
 
-    /// Tries the candidates in order, as a shell does: a missing one is passed over, and one that may not be
-    /// executed is remembered. Returns only on failure; `ENOENT` where there was none.
+    /// Tries the candidates in order, as a shell does: a missing one is passed over, and one that
+    /// may not be executed is remembered. Returns only on failure; `ENOENT` where there was none.
     pub fn exec_first(&self, candidates: &[CString]) -> Result<Infallible> {
         let mut denied = None;
         for path in candidates {
@@ -89,8 +91,8 @@ fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
         .collect()
 }
 
-/// The paths where `program` may be: itself if it has a `/`, else in the folders of `search` (a `PATH`;
-/// an empty folder is the working directory, as POSIX has it).
+/// The paths where `program` may be: itself if it has a `/`, else in the folders of `search` (a
+/// `PATH`; an empty folder is the working directory, as POSIX has it).
 pub fn candidates(program: &[u8], search: &[u8]) -> Result<Vec<CString>> {
     if program.is_empty() {
         return Err(Error::new("execve", Errno::NOENT).about("an empty program name"));

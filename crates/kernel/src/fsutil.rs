@@ -59,7 +59,8 @@ pub fn open_below(
         } else {
             OFlags::NOCTTY
         };
-    // EAGAIN: something was renamed meanwhile and the kernel could not be sure. Bounded, then an error.
+    // EAGAIN: something was renamed meanwhile and the kernel could not be sure. Bounded, then an
+    // error.
     for _ in 0..64 {
         match rustix::fs::openat2(&folder, path, flags, mode, rules) {
             Err(Errno::AGAIN | Errno::INTR) => {}
@@ -69,8 +70,8 @@ pub fn open_below(
     Err(Error::new("openat2", Errno::AGAIN).on(path))
 }
 
-/// Makes the folders of a relative path below a folder, those that aren't there with `mode`, and opens the
-/// last. Goes through no symbolic link.
+/// Makes the folders of a relative path below a folder, those that aren't there with `mode`, and
+/// opens the last. Goes through no symbolic link.
 pub fn make_folders_below(folder: impl AsFd, path: &Path, mode: u32) -> Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
     let resolve = Resolve::BeneathNoSymlinks;
@@ -92,8 +93,8 @@ pub fn make_folders_below(folder: impl AsFd, path: &Path, mode: u32) -> Result<O
     Ok(at)
 }
 
-/// Puts a whole file in place: written beside it, synced, renamed over it, the folder synced. After a crash
-/// there is the old or the new, never a part. `name` is one name.
+/// Puts a whole file in place: written beside it, synced, renamed over it, the folder synced. After
+/// a crash there is the old or the new, never a part. `name` is one name.
 pub fn replace_file(folder: impl AsFd, name: &OsStr, bytes: &[u8], mode: u32) -> Result<()> {
     let folder = folder.as_fd();
     let shown = Path::new(name);
@@ -149,8 +150,8 @@ pub fn space(path: &Path) -> Result<Space> {
     })
 }
 
-/// Takes the lock of an open file, for as long as any copy of the descriptor is open. `EWOULDBLOCK` where
-/// another has it; never waits.
+/// Takes the lock of an open file, for as long as any copy of the descriptor is open. `EWOULDBLOCK`
+/// where another has it; never waits.
 pub fn try_lock(file: impl AsFd) -> Result<()> {
     rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).call("flock")
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Maps of user and group ids: written into a process's new user namespace.
 //!
-//! Who may write them: a process with `CAP_SETUID`/`CAP_SETGID` in the namespace's *parent* user namespace,
-//! once, through files that belong to the namespace's maker. For a nested namespace that means a writer which
-//! joined the parent's user namespace and has kept its own kernel uid 0: the files are root's while the child
-//! isn't dumpable, and the node itself, being outside of the parent, gets `EPERM`.
+//! Who may write them: a process with `CAP_SETUID`/`CAP_SETGID` in the namespace's *parent* user
+//! namespace, once, through files that belong to the namespace's maker. For a nested namespace that
+//! means a writer which joined the parent's user namespace and has kept its own kernel uid 0: the
+//! files are root's while the child isn't dumpable, and the node itself, being outside of the
+//! parent, gets `EPERM`.
 
 use std::fmt::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
@@ -39,7 +40,8 @@ impl IdMap {
     }
 }
 
-/// The process's folder in `/proc`, for [`write`] and namespaces: held open, it can't become another's.
+/// The process's folder in `/proc`, for [`write`] and namespaces: held open, it can't become
+/// another's.
 pub fn open_process(pid: i32) -> Result<OwnedFd> {
     let path = PathBuf::from(format!("/proc/{pid}"));
     rustix::fs::open(&path, FOLDER, Mode::empty()).call_on("open", &path)
@@ -54,8 +56,8 @@ pub fn open_process_at(proc: impl AsFd, pid: i32) -> Result<OwnedFd> {
 
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Writes both maps of the process whose folder this is. `EPERM`: see the module's header, or the maps are
-/// written already; `EINVAL`: extents overlap, or reach ids that have no mapping outside.
+/// Writes both maps of the process whose folder this is. `EPERM`: see the module's header, or the
+/// maps are written already; `EINVAL`: extents overlap, or reach ids that have no mapping outside.
 pub fn write(process: impl AsFd, uids: &[IdMap], gids: &[IdMap]) -> Result<()> {
     write_file(process.as_fd(), "uid_map", text(uids)?.as_bytes())?;
     write_file(process.as_fd(), "gid_map", text(gids)?.as_bytes())

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Descriptors that a process was started with and is told of by number, as `--init-fd N`. `auraed`'s main takes
-//! them over before it does anything else.
+//! Descriptors that a process was started with and is told of by number, as `--init-fd N`.
+//! `auraed`'s main takes them over before it does anything else.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::Mutex;
@@ -12,7 +12,8 @@ use crate::error::{Error, Result};
 /// Numbers that were taken already.
 static TAKEN: Mutex<Vec<RawFd>> = Mutex::new(Vec::new());
 
-/// Takes over an inherited descriptor; it is closed on exec from now on. Each number can be taken once.
+/// Takes over an inherited descriptor; it is closed on exec from now on. Each number can be taken
+/// once.
 ///
 /// # Errors
 /// `EBADF`: no such descriptor, one of 0 to 2, or taken already.
@@ -24,7 +25,8 @@ pub fn take(number: RawFd) -> Result<OwnedFd> {
         return Err(refuse());
     }
     taken.push(number);
-    // SAFETY: it is open, and nobody in this process owns it: it was there before main, and is handed out once.
+    // SAFETY: it is open, and nobody in this process owns it: it was there before main, and is
+    // handed out once.
     let fd = unsafe { OwnedFd::from_raw_fd(number) };
     fcntl_setfd(&fd, FdFlags::CLOEXEC).map_err(|e| Error::new("fcntl", e))?;
     debug_assert_eq!(fd.as_raw_fd(), number);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Linux, safely.
 //!
-//! The only crate with `unsafe`. It knows nothing of Aurae: no names, no cells, no policy. `init` and `node`
-//! call it. Every function is one thing that Linux does, with an error ([`Error`]) that says which call failed,
-//! on what, and with which errno.
+//! The only crate with `unsafe`. It knows nothing of Aurae: no names, no cells, no policy. `init`
+//! and `node` call it. Every function is one thing that Linux does, with an error ([`Error`]) that
+//! says which call failed, on what, and with which errno.
 //!
-//! What is absent on purpose: no async, no threads, no logging, no global state, no sleeping. Functions that
-//! wait do so on a descriptor the kernel wakes, and take a bound.
+//! What is absent on purpose: no async, no threads, no logging, no global state, no sleeping.
+//! Functions that wait do so on a descriptor the kernel wakes, and take a bound.
 //!
-//! `init` runs code of this crate in children that were cloned without exec. Such a child is a copy of a
-//! *single-threaded* process, so the allocator and the standard library work in it; see [`clone`].
+//! `init` runs code of this crate in children that were cloned without exec. Such a child is a copy
+//! of a *single-threaded* process, so the allocator and the standard library work in it; see
+//! [`clone`].
 #![allow(
     unsafe_code,
     reason = "system calls that rustix does not wrap, or wraps as unsafe"

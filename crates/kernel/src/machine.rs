@@ -44,7 +44,8 @@ pub struct Sysinfo {
     pub uptime_s: u64,
     /// Memory, in bytes.
     pub memory_bytes: u64,
-    /// Memory in no use at all, in bytes (see `MemAvailable` of `/proc/meminfo` for what can be had).
+    /// Memory in no use at all, in bytes (see `MemAvailable` of `/proc/meminfo` for what can be
+    /// had).
     pub free_bytes: u64,
     /// Swap, in bytes.
     pub swap_bytes: u64,
@@ -87,9 +88,9 @@ pub enum Power {
     Kexec,
 }
 
-/// Ends the machine at once: no process is stopped, nothing is synced. In a pid namespace that is not the
-/// initial one it ends the namespace's init instead. Needs `CAP_SYS_BOOT`. Returns only on failure, or from
-/// [`Power::Halt`] on some machines.
+/// Ends the machine at once: no process is stopped, nothing is synced. In a pid namespace that is
+/// not the initial one it ends the namespace's init instead. Needs `CAP_SYS_BOOT`. Returns only on
+/// failure, or from [`Power::Halt`] on some machines.
 pub fn power(how: Power) -> Result<()> {
     let command = match how {
         Power::Off => RebootCommand::PowerOff,
@@ -110,8 +111,9 @@ pub fn sync() {
     rustix::fs::sync();
 }
 
-/// Loads a kernel module; one that is loaded (or built in and named the same) already is fine. `ENOENT`
-/// may also mean a symbol of a module that isn't loaded: load in the order of dependencies.
+/// Loads a kernel module; one that is loaded (or built in and named the same) already is fine.
+/// `ENOENT` may also mean a symbol of a module that isn't loaded: load in the order of
+/// dependencies.
 pub fn load_module(path: &Path, parameters: &CStr) -> Result<()> {
     const COMPRESSED: libc::c_int = 4;
     let file = File::open(path).call_on("open", path)?;
@@ -144,9 +146,9 @@ pub fn is_random_ready() -> Result<bool> {
     }
 }
 
-/// Mixes bytes kept from the last boot (at most 512) into the kernel's generator. `credit`: they count as
-/// random, which they only do where they were written by this machine and are never used twice. Needs
-/// `CAP_SYS_ADMIN` to be credited.
+/// Mixes bytes kept from the last boot (at most 512) into the kernel's generator. `credit`: they
+/// count as random, which they only do where they were written by this machine and are never used
+/// twice. Needs `CAP_SYS_ADMIN` to be credited.
 pub fn seed_random(bytes: &[u8], credit: bool) -> Result<()> {
     const MAX: usize = 512;
     // _IOW('R', 0x03, int[2])
@@ -175,7 +177,8 @@ pub fn seed_random(bytes: &[u8], credit: bool) -> Result<()> {
         .open(path)
         .call_on("open", path)?;
     use std::os::fd::AsRawFd;
-    // SAFETY: the structure has the layout that the request reads, `size` bytes of it are initialised.
+    // SAFETY: the structure has the layout that the request reads, `size` bytes of it are
+    // initialised.
     let result = unsafe { libc::ioctl(device.as_raw_fd(), RNDADDENTROPY as _, &raw const info) };
     check("ioctl(RNDADDENTROPY)", result.into()).map(|_| ())
 }

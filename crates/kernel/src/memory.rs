@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Memory that can be given back: a buffer whose pages exist only while they are used.
 //!
-//! The allocator keeps what was freed for later. A process of which there are a thousand, each with a large
-//! packet once a day, wants to give it back at once, and to know that it did.
+//! The allocator keeps what was freed for later. A process of which there are a thousand, each with
+//! a large packet once a day, wants to give it back at once, and to know that it did.
 
 use std::ops::{Deref, DerefMut};
 
@@ -37,8 +37,9 @@ impl Scratch {
 
     /// Gives the pages back; the buffer is zero again.
     pub fn discard(&mut self) {
-        // SAFETY: the range is this value's own mapping. It is private and anonymous, so the pages read as
-        // zeros afterwards; `&mut` says that nobody looks at them meanwhile. A failure changes nothing.
+        // SAFETY: the range is this value's own mapping. It is private and anonymous, so the pages
+        // read as zeros afterwards; `&mut` says that nobody looks at them meanwhile. A failure
+        // changes nothing.
         let _ =
             unsafe { rustix::mm::madvise(self.start.cast(), self.length, Advice::LinuxDontNeed) };
     }
@@ -48,7 +49,8 @@ impl Deref for Scratch {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the mapping has this length, is initialised (to zeros), and lives as long as `self`.
+        // SAFETY: the mapping has this length, is initialised (to zeros), and lives as long as
+        // `self`.
         unsafe { std::slice::from_raw_parts(self.start, self.length) }
     }
 }

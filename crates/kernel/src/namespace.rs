@@ -82,8 +82,9 @@ impl std::ops::BitOr for Namespaces {
 /// Moves the calling thread into namespaces: those in `which` of the process of a pidfd, or, with a
 /// descriptor of one namespace (`/proc/PID/ns/KIND`), that one.
 ///
-/// Joining a pid namespace takes effect for later children. A user or mount namespace needs a single-threaded
-/// caller (`EINVAL`). Joining a user namespace gives all capabilities in it and leaves the ids alone.
+/// Joining a pid namespace takes effect for later children. A user or mount namespace needs a
+/// single-threaded caller (`EINVAL`). Joining a user namespace gives all capabilities in it and
+/// leaves the ids alone.
 pub fn join(fd: impl AsFd, which: Namespaces) -> Result<()> {
     // SAFETY: a descriptor and a flag; namespaces hold none of this process's memory.
     let result = unsafe { libc::setns(fd.as_fd().as_raw_fd(), which.int()) };
@@ -92,7 +93,8 @@ pub fn join(fd: impl AsFd, which: Namespaces) -> Result<()> {
 
 /// Puts the calling thread into new namespaces; a new pid namespace is for its later children.
 pub fn unshare(which: Namespaces) -> Result<()> {
-    // SAFETY: only namespace flags, never CLONE_FILES or CLONE_FS: no descriptor table changes hands.
+    // SAFETY: only namespace flags, never CLONE_FILES or CLONE_FS: no descriptor table changes
+    // hands.
     let result = unsafe { libc::unshare(which.int()) };
     check("unshare", result.into()).map(|_| ())
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Small things over netlink: the loopback of a new network namespace, news of devices, and what router
-//! advertisements say to programs.
+//! Small things over netlink: the loopback of a new network namespace, news of devices, and what
+//! router advertisements say to programs.
 //!
-//! Not a network configurator: what needs addresses and routes has a library for it. This is for an init
-//! that must not carry one, and for the one message that the library doesn't read.
+//! Not a network configurator: what needs addresses and routes has a library for it. This is for an
+//! init that must not carry one, and for the one message that the library doesn't read.
 
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
@@ -29,8 +29,8 @@ fn socket(protocol: Option<rustix::net::Protocol>, flags: SocketFlags) -> Result
         .call("socket(AF_NETLINK)")
 }
 
-/// Brings `lo` up in the caller's network namespace: the kernel then gives it 127.0.0.1 and ::1. Needs
-/// `CAP_NET_ADMIN` in the namespace.
+/// Brings `lo` up in the caller's network namespace: the kernel then gives it 127.0.0.1 and ::1.
+/// Needs `CAP_NET_ADMIN` in the namespace.
 pub fn bring_loopback_up() -> Result<()> {
     // No protocol is NETLINK_ROUTE.
     let socket = socket(None, SocketFlags::empty())?;
@@ -50,7 +50,8 @@ pub fn bring_loopback_up() -> Result<()> {
     }
 }
 
-/// `nlmsghdr`, `ifinfomsg` with `IFF_UP` set and changed, and the name as the attribute that selects it.
+/// `nlmsghdr`, `ifinfomsg` with `IFF_UP` set and changed, and the name as the attribute that
+/// selects it.
 fn link_up_request(name: &[u8]) -> Vec<u8> {
     let padded = name.len().next_multiple_of(4);
     let mut out = Vec::with_capacity(64);
@@ -105,13 +106,14 @@ impl Uevent {
     }
 }
 
-/// News of devices, from when it was opened. Open it first, then look whether the device is there, then wait.
+/// News of devices, from when it was opened. Open it first, then look whether the device is there,
+/// then wait.
 #[derive(Debug)]
 pub struct Uevents(OwnedFd);
 
 impl Uevents {
-    /// Starts listening; non-blocking. Devices' news come to the initial network namespace alone (network
-    /// devices' to their own).
+    /// Starts listening; non-blocking. Devices' news come to the initial network namespace alone
+    /// (network devices' to their own).
     pub fn open() -> Result<Uevents> {
         let socket = socket(Some(netlink::KOBJECT_UEVENT), SocketFlags::NONBLOCK)?;
         // A cold boot sends thousands; without room the kernel drops them and says ENOBUFS.
@@ -190,7 +192,8 @@ pub enum Advertised {
     SearchDomains(Vec<String>),
 }
 
-/// Listens to router advertisements, as the kernel passes them on; in the caller's network namespace.
+/// Listens to router advertisements, as the kernel passes them on; in the caller's network
+/// namespace.
 #[derive(Debug)]
 pub struct Advertisements {
     socket: OwnedFd,
@@ -238,8 +241,8 @@ impl AsFd for Advertisements {
     }
 }
 
-/// A message from the kernel; empty where it was somebody else's: any process may send to a group, only the
-/// kernel is believed.
+/// A message from the kernel; empty where it was somebody else's: any process may send to a group,
+/// only the kernel is believed.
 fn receive_from_kernel<const SIZE: usize>(socket: &OwnedFd) -> rustix::io::Result<Vec<u8>> {
     let mut buffer = [MaybeUninit::<u8>::uninit(); SIZE];
     rustix::io::retry_on_intr(|| {
@@ -301,8 +304,8 @@ fn parse_option(link: u32, kind: u8, option: &[u8]) -> Option<Advertisement> {
     })
 }
 
-/// Domains as in DNS, uncompressed: labels with their lengths, each domain ended by an empty one; the rest
-/// is padding of zeros.
+/// Domains as in DNS, uncompressed: labels with their lengths, each domain ended by an empty one;
+/// the rest is padding of zeros.
 fn parse_domains(mut rest: &[u8]) -> Vec<String> {
     let (mut domains, mut labels) = (Vec::new(), Vec::<String>::new());
     while let [length, behind @ ..] = rest {
@@ -390,7 +393,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_bytes_make_the_parsers_fall_over(bytes in proptest::collection::vec(any::<u8>(), 0..100)) {
+        fn nothing_is_too_odd_for_the_parsers(bytes in prop::collection::vec(any::<u8>(), 0..100)) {
             let _ = (parse_uevent(&bytes), ack_errno(&bytes), parse_advertisements(&bytes));
             let _ = (parse_advertisements(&message(&bytes)), parse_domains(&bytes));
         }

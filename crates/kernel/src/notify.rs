@@ -9,8 +9,9 @@ use std::path::Path;
 
 use crate::{Context, Error, Result};
 
-/// Sends `message` (`READY=1`, `STOPPING=1`, `STATUS=text`, several on lines of their own) to `socket`, the
-/// value of `NOTIFY_SOCKET`: an absolute path, or `@name` for an abstract one. Never waits.
+/// Sends `message` (`READY=1`, `STOPPING=1`, `STATUS=text`, several on lines of their own) to
+/// `socket`, the value of `NOTIFY_SOCKET`: an absolute path, or `@name` for an abstract one. Never
+/// waits.
 pub fn notify(socket: &OsStr, message: &str) -> Result<()> {
     let shown = Path::new(socket);
     let address = match socket.as_bytes() {

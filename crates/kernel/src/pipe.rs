@@ -13,14 +13,14 @@ pub fn pipe() -> Result<(OwnedFd, OwnedFd)> {
     rustix::pipe::pipe_with(PipeFlags::CLOEXEC).call("pipe2")
 }
 
-/// Makes the descriptor's *open file* non-blocking, or blocking again: every copy of the descriptor, in
-/// any process, is concerned.
+/// Makes the descriptor's *open file* non-blocking, or blocking again: every copy of the
+/// descriptor, in any process, is concerned.
 pub fn set_nonblocking(fd: impl AsFd, nonblocking: bool) -> Result<()> {
     rustix::io::ioctl_fionbio(fd, nonblocking).call("ioctl(FIONBIO)")
 }
 
-/// Asks for room for `bytes` bytes and returns what it has now. Beyond `fs.pipe-max-size` (1 MiB) it needs
-/// `CAP_SYS_RESOURCE` (`EPERM`); `EBUSY` where more is in it.
+/// Asks for room for `bytes` bytes and returns what it has now. Beyond `fs.pipe-max-size` (1 MiB)
+/// it needs `CAP_SYS_RESOURCE` (`EPERM`); `EBUSY` where more is in it.
 pub fn set_size(pipe: impl AsFd, bytes: usize) -> Result<usize> {
     rustix::pipe::fcntl_setpipe_size(pipe, bytes).call("fcntl(F_SETPIPE_SZ)")
 }
@@ -48,8 +48,8 @@ pub enum Spliced {
 
 /// Moves at most `length` bytes from a pipe to a file at `offset`, never waiting for the pipe.
 ///
-/// Exact under `SIGKILL`: a byte is in the pipe or in the file. The file must not be `O_APPEND` (`EINVAL`)
-/// and should have one writer. On `ENOSPC` the bytes stay in the pipe.
+/// Exact under `SIGKILL`: a byte is in the pipe or in the file. The file must not be `O_APPEND`
+/// (`EINVAL`) and should have one writer. On `ENOSPC` the bytes stay in the pipe.
 pub fn splice_to_file(
     pipe: impl AsFd,
     file: impl AsFd,
@@ -76,7 +76,8 @@ pub fn splice_to_file(
     }
 }
 
-/// Reads and throws away what is in a pipe, at most `length` bytes, never waiting; how many they were.
+/// Reads and throws away what is in a pipe, at most `length` bytes, never waiting; how many they
+/// were.
 pub fn discard(pipe: impl AsFd, length: usize) -> Result<usize> {
     let mut buffer = [0u8; 16 * 1024];
     let mut total = 0;

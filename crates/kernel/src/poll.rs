@@ -45,7 +45,8 @@ impl Deadline {
     }
 }
 
-/// Waits until the descriptor is ready (`true`) or the deadline has passed (`false`); goes on after signals.
+/// Waits until the descriptor is ready (`true`) or the deadline has passed (`false`); goes on after
+/// signals.
 pub fn wait(fd: impl AsFd, interest: Interest, deadline: Deadline) -> Result<bool> {
     let flags = match interest {
         Interest::Readable => PollFlags::IN,

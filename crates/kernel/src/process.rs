@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a process says of itself: session, credentials, `prctl`, open descriptors.
 //!
-//! Credentials are changed by the raw calls, which concern the calling *thread* alone (glibc's wrappers
-//! would signal all threads): they are for single-threaded processes and children about to be executed.
+//! Credentials are changed by the raw calls, which concern the calling *thread* alone (glibc's
+//! wrappers would signal all threads): they are for single-threaded processes and children about to
+//! be executed.
 
 use std::ffi::CStr;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
@@ -34,8 +35,8 @@ pub fn new_session() -> Result<()> {
 
 /// Starts a new, anonymous session keyring, so that the node's keys can't be reached.
 ///
-/// `ENOSYS` on a kernel without keyrings and `EPERM`/`EACCES` under a container's filter are for the caller
-/// to judge.
+/// `ENOSYS` on a kernel without keyrings and `EPERM`/`EACCES` under a container's filter are for
+/// the caller to judge.
 pub fn new_session_keyring() -> Result<()> {
     const KEYCTL_JOIN_SESSION_KEYRING: libc::c_int = 1;
     let none = std::ptr::null::<libc::c_char>();
@@ -50,8 +51,8 @@ fn prctl(call: &'static str, option: libc::c_int, value: libc::c_ulong) -> Resul
     check(call, result.into()).map(|_| ())
 }
 
-/// Whether others of the same user may trace this process and read its memory, and who owns its `/proc`.
-/// Exec sets it again.
+/// Whether others of the same user may trace this process and read its memory, and who owns its
+/// `/proc`. Exec sets it again.
 pub fn set_dumpable(dumpable: bool) -> Result<()> {
     prctl(
         "prctl(PR_SET_DUMPABLE)",
@@ -69,8 +70,8 @@ pub fn set_child_subreaper(on: bool) -> Result<()> {
     )
 }
 
-/// The signal sent to this process when its parent *thread* ends; lost on exec of a set-id program and on
-/// changes of credentials. Check [`parent_id`] afterwards: it may have ended before.
+/// The signal sent to this process when its parent *thread* ends; lost on exec of a set-id program
+/// and on changes of credentials. Check [`parent_id`] afterwards: it may have ended before.
 pub fn set_parent_death_signal(signal: Option<Signal>) -> Result<()> {
     let number = signal.map_or(0, |s| s.number().unsigned_abs());
     prctl(
@@ -90,7 +91,8 @@ pub fn set_name(name: &CStr) -> Result<()> {
     rustix::thread::set_name(name).call("prctl(PR_SET_NAME)")
 }
 
-/// Whether permitted capabilities survive a change from uid 0 to another (`PR_SET_KEEPCAPS`); exec clears it.
+/// Whether permitted capabilities survive a change from uid 0 to another (`PR_SET_KEEPCAPS`); exec
+/// clears it.
 pub fn set_keep_capabilities(keep: bool) -> Result<()> {
     prctl("prctl(PR_SET_KEEPCAPS)", libc::PR_SET_KEEPCAPS, keep.into())
 }
@@ -140,8 +142,8 @@ pub fn set_umask(mask: u32) -> u32 {
 
 /// Closes every descriptor but these.
 ///
-/// The owners of the closed ones, if there are any in this process, must not be used or dropped any more:
-/// it is for a cloned child, which forgets what it copied and ends with [`exit`] or an exec.
+/// The owners of the closed ones, if there are any in this process, must not be used or dropped any
+/// more: it is for a cloned child, which forgets what it copied and ends with [`exit`] or an exec.
 pub fn close_all_but(keep: &[BorrowedFd<'_>]) -> Result<()> {
     close_ranges(keep.iter().map(AsRawFd::as_raw_fd))
 }
@@ -176,14 +178,14 @@ fn close_ranges(keep: impl Iterator<Item = RawFd>) -> Result<()> {
 }
 
 fn close_range(first: u32, last: u32, flags: libc::c_uint) -> Result<()> {
-    // SAFETY: integers. That nobody uses the closed descriptors any more is the callers' documented duty;
-    // breaking it makes errors (EBADF), not undefined behaviour of memory.
+    // SAFETY: integers. That nobody uses the closed descriptors any more is the callers' documented
+    // duty; breaking it makes errors (EBADF), not undefined behaviour of memory.
     let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
     check("close_range", result).map(|_| ())
 }
 
-/// Makes `from` the descriptor `number` (without close-on-exec), closing what `number` was: for standard
-/// streams just before exec. Where they are the same, only the mark is removed.
+/// Makes `from` the descriptor `number` (without close-on-exec), closing what `number` was: for
+/// standard streams just before exec. Where they are the same, only the mark is removed.
 pub fn place_fd(from: BorrowedFd<'_>, number: RawFd) -> Result<()> {
     if from.as_raw_fd() == number {
         return rustix::io::fcntl_setfd(from, rustix::io::FdFlags::empty()).call("fcntl(F_SETFD)");
@@ -193,8 +195,8 @@ pub fn place_fd(from: BorrowedFd<'_>, number: RawFd) -> Result<()> {
     check("dup2", result.into()).map(|_| ())
 }
 
-/// The lowest descriptor that a copy of `fd` gets is `lowest`; close-on-exec. To move descriptors out of the
-/// way of 0, 1 and 2 before [`place_fd`].
+/// The lowest descriptor that a copy of `fd` gets is `lowest`; close-on-exec. To move descriptors
+/// out of the way of 0, 1 and 2 before [`place_fd`].
 pub fn duplicate_above(fd: BorrowedFd<'_>, lowest: RawFd) -> Result<std::os::fd::OwnedFd> {
     if lowest < 0 {
         return Err(Error::invalid(

@@ -112,7 +112,8 @@ fn prlimit(pid: i32, resource: Resource, new: Option<Limit>) -> Result<Limit> {
         .as_ref()
         .map_or(std::ptr::null(), |limit| limit.as_ptr());
     let mut old = [0u64; 2];
-    // SAFETY: both are `struct rlimit64`, two 64-bit numbers, alive during the call; `new` may be null.
+    // SAFETY: both are `struct rlimit64`, two 64-bit numbers, alive during the call; `new` may be
+    // null.
     let result = unsafe {
         libc::syscall(
             libc::SYS_prlimit64,

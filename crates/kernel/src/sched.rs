@@ -6,8 +6,8 @@ use std::path::Path;
 use crate::error::check;
 use crate::{Context, Error, Result};
 
-/// Lets the calling thread run on these CPUs alone: bit n of byte n/8 is CPU n. `EINVAL` where none of them
-/// is there, or the cpuset has none of them.
+/// Lets the calling thread run on these CPUs alone: bit n of byte n/8 is CPU n. `EINVAL` where none
+/// of them is there, or the cpuset has none of them.
 pub fn set_affinity(mask: &[u8]) -> Result<()> {
     // The kernel takes any length, and reads what it is told, byte by byte.
     // SAFETY: pointer and length are of one slice.
@@ -33,8 +33,8 @@ pub fn affinity() -> Result<Vec<u8>> {
     Ok(mask)
 }
 
-/// Sets the calling process's nice value, -20 (first) to 19 (last). Lowering it needs `CAP_SYS_NICE`
-/// (`EACCES`).
+/// Sets the calling process's nice value, -20 (first) to 19 (last). Lowering it needs
+/// `CAP_SYS_NICE` (`EACCES`).
 pub fn set_nice(nice: i8) -> Result<()> {
     rustix::process::setpriority_process(None, nice.into()).call("setpriority")
 }
@@ -45,7 +45,8 @@ pub fn nice() -> Result<i32> {
 }
 
 /// Sets a process's `oom_score_adj`, -1,000 (never killed) to 1,000 (first). Lowering it needs
-/// `CAP_SYS_RESOURCE` (`EACCES`); with it, the value is also the minimum the process can return to itself.
+/// `CAP_SYS_RESOURCE` (`EACCES`); with it, the value is also the minimum the process can return to
+/// itself.
 pub fn set_oom_score_adj(pid: i32, value: i16) -> Result<()> {
     write_oom(&format!("/proc/{pid}/oom_score_adj"), value)
 }
@@ -73,8 +74,8 @@ pub fn online_cpus() -> Result<usize> {
     }
 }
 
-/// A list of CPUs as the kernel writes it (`0-3,8`): their numbers. `None` where it isn't one, or has a CPU
-/// beyond 8,191.
+/// A list of CPUs as the kernel writes it (`0-3,8`): their numbers. `None` where it isn't one, or
+/// has a CPU beyond 8,191.
 pub fn parse_cpu_list(text: &str) -> Option<Vec<u32>> {
     let mut cpus = Vec::new();
     for part in text.split(',').filter(|p| !p.is_empty()) {
@@ -140,7 +141,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_mask_has_the_cpus_it_was_made_of(cpus in proptest::collection::btree_set(0..600u32, 0..20)) {
+        fn a_mask_has_its_cpus(cpus in prop::collection::btree_set(0..600u32, 0..20)) {
             let list: Vec<u32> = cpus.iter().copied().collect();
             let mask = affinity_mask(&list);
             let back: Vec<u32> = (0..600u32)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `SOCK_SEQPACKET` sockets of the Unix domain: whole packets, with descriptors beside them.
 //!
-//! A packet comes whole or the receive fails: one that was cut, in its bytes or in its descriptors, is an
-//! error of its own ([`ReceiveError`]), and every descriptor that came with it is closed. Everything is
-//! close-on-exec. It knows no message format.
+//! A packet comes whole or the receive fails: one that was cut, in its bytes or in its descriptors,
+//! is an error of its own ([`ReceiveError`]), and every descriptor that came with it is closed.
+//! Everything is close-on-exec. It knows no message format.
 
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -129,8 +129,8 @@ fn socket(mode: Mode) -> Result<OwnedFd> {
     rustix::net::socket_with(AddressFamily::UNIX, kind, mode.flags(), None).call("socket")
 }
 
-/// A socket that listens at `path` (at most 107 bytes). Whatever is at the path already is `EADDRINUSE`;
-/// who may connect is the business of the folder's and the file's mode.
+/// A socket that listens at `path` (at most 107 bytes). Whatever is at the path already is
+/// `EADDRINUSE`; who may connect is the business of the folder's and the file's mode.
 pub fn listen(path: &Path, backlog: i32, mode: Mode) -> Result<OwnedFd> {
     let address = SocketAddrUnix::new(path).call_on("bind", path)?;
     let socket = socket(mode)?;
@@ -144,8 +144,8 @@ pub fn accept(listener: impl AsFd, mode: Mode) -> Result<OwnedFd> {
     retry_on_intr(|| rustix::net::accept_with(listener.as_fd(), mode.flags())).call("accept4")
 }
 
-/// Connects to the socket at `path`. Never waits for the peer to accept; a full backlog is `EAGAIN` where
-/// non-blocking.
+/// Connects to the socket at `path`. Never waits for the peer to accept; a full backlog is `EAGAIN`
+/// where non-blocking.
 pub fn connect(path: &Path, mode: Mode) -> Result<OwnedFd> {
     let address = SocketAddrUnix::new(path).call_on("connect", path)?;
     let socket = socket(mode)?;
@@ -153,8 +153,8 @@ pub fn connect(path: &Path, mode: Mode) -> Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Sends one packet. Never raises `SIGPIPE`. An empty packet is refused: its receiver would take it for the
-/// end of the connection.
+/// Sends one packet. Never raises `SIGPIPE`. An empty packet is refused: its receiver would take it
+/// for the end of the connection.
 pub fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
     if bytes.is_empty() {
         return Err(Error::invalid("sendmsg", "an empty packet"));
@@ -214,8 +214,8 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> Result<Option<Packet>, R
     Ok((packet.length > 0).then_some(packet))
 }
 
-/// Who made the connection (`SO_PEERCRED`): the process that called `connect`, `listen` or `socketpair`. The
-/// pid is 0 for a process of an outer pid namespace.
+/// Who made the connection (`SO_PEERCRED`): the process that called `connect`, `listen` or
+/// `socketpair`. The pid is 0 for a process of an outer pid namespace.
 pub fn peer_credentials(socket: impl AsFd) -> Result<Credentials> {
     // Not rustix's: its pid can't be 0, which a peer of an outer pid namespace has.
     let mut cred = libc::ucred {
@@ -247,14 +247,15 @@ pub fn pass_credentials(socket: impl AsFd) -> Result<()> {
     sockopt::set_socket_passcred(socket, true).call("setsockopt(SO_PASSCRED)")
 }
 
-/// Makes room for packets of `bytes` bytes to be sent from here, and returns the buffer's size in bytes as
-/// the kernel counts it (overhead included).
+/// Makes room for packets of `bytes` bytes to be sent from here, and returns the buffer's size in
+/// bytes as the kernel counts it (overhead included).
 ///
-/// With `CAP_NET_ADMIN` any size will do; without, `net.core.wmem_max` is the bound, and passing it is
-/// `ENOBUFS` here instead of `EMSGSIZE` at some later send.
+/// With `CAP_NET_ADMIN` any size will do; without, `net.core.wmem_max` is the bound, and passing it
+/// is `ENOBUFS` here instead of `EMSGSIZE` at some later send.
 pub fn reserve_send_buffer(socket: impl AsFd, bytes: usize) -> Result<usize> {
     let socket = socket.as_fd();
-    // The kernel doubles what it is told; a packet may take what remains of the double after 32 bytes.
+    // The kernel doubles what it is told; a packet may take what remains of the double after 32
+    // bytes.
     if sockopt::set_socket_send_buffer_size_force(socket, bytes).is_err() {
         sockopt::set_socket_send_buffer_size(socket, bytes).call("setsockopt(SO_SNDBUF)")?;
     }
@@ -307,7 +308,8 @@ mod tests {
 
     #[test]
     fn a_cut_packet_is_an_error_and_leaks_no_descriptor() {
-        // Other tests open and close descriptors meanwhile: only /dev/zero's count, seen by its device.
+        // Other tests open and close descriptors meanwhile: only /dev/zero's count, seen by its
+        // device.
         let zeros = || {
             let links = std::fs::read_dir("/proc/self/fd").unwrap();
             let links = links.filter_map(|e| std::fs::read_link(e.ok()?.path()).ok());

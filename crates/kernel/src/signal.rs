@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Signals: numbers and names, masks, dispositions, `signalfd`.
 //!
-//! It installs no handlers: an init takes its signals from a descriptor, and a daemon has its runtime's.
+//! It installs no handlers: an init takes its signals from a descriptor, and a daemon has its
+//! runtime's.
 
 use std::fmt;
 use std::io::Read;
@@ -230,12 +231,13 @@ pub fn ignore(signal: Signal) -> Result<()> {
     set_action(signal.number(), 1)
 }
 
-/// `handler`: 0 is the default, 1 ignores. Raw, because glibc refuses the two real-time signals it keeps.
+/// `handler`: 0 is the default, 1 ignores. Raw, because glibc refuses the two real-time signals it
+/// keeps.
 fn set_action(number: i32, handler: u64) -> Result<()> {
     let action = KernelSigaction([handler, 0, 0, 0]);
     let old = std::ptr::null_mut::<KernelSigaction>();
-    // SAFETY: the structure is as large as the kernel's largest layout (x86_64 has the restorer), holds no
-    // code address, and lives during the call; the old one is not asked for.
+    // SAFETY: the structure is as large as the kernel's largest layout (x86_64 has the restorer),
+    // holds no code address, and lives during the call; the old one is not asked for.
     let result = unsafe {
         libc::syscall(
             libc::SYS_rt_sigaction,
@@ -257,12 +259,13 @@ pub struct SignalFd(std::fs::File);
 pub struct SignalInfo {
     /// Which signal.
     pub signal: Signal,
-    /// Who sent it, in the reader's pid namespace; 0 for the kernel or a process of an outer namespace.
+    /// Who sent it, in the reader's pid namespace; 0 for the kernel or a process of an outer
+    /// namespace.
     pub pid: u32,
     /// The sender's real user id.
     pub uid: u32,
-    /// It was sent by `kill` or `pidfd_send_signal` (`SI_USER`), so the kernel filled in the sender. With any
-    /// other code the sender may have forged it (`rt_sigqueueinfo`).
+    /// It was sent by `kill` or `pidfd_send_signal` (`SI_USER`), so the kernel filled in the
+    /// sender. With any other code the sender may have forged it (`rt_sigqueueinfo`).
     pub by_kill: bool,
 }
 

@@ -128,7 +128,8 @@ impl AsFd for Timer {
     }
 }
 
-/// The 64-bit counter of a non-blocking timer or event descriptor; 0 where there is nothing to read.
+/// The 64-bit counter of a non-blocking timer or event descriptor; 0 where there is nothing to
+/// read.
 pub(crate) fn read_counter(fd: BorrowedFd<'_>) -> Result<u64> {
     let mut bytes = [0; 8];
     match rustix::io::retry_on_intr(|| rustix::io::read(fd, &mut bytes)) {

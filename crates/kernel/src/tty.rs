@@ -19,8 +19,8 @@ pub struct Size {
     pub rows: u16,
 }
 
-/// A new pseudo-terminal of the devpts at `/dev/pts`: (master, slave), both close-on-exec; neither becomes
-/// the caller's controlling terminal.
+/// A new pseudo-terminal of the devpts at `/dev/pts`: (master, slave), both close-on-exec; neither
+/// becomes the caller's controlling terminal.
 pub fn open_pair() -> Result<(OwnedFd, OwnedFd)> {
     open_pair_of(Path::new("/dev/ptmx"))
 }

@@ -43,7 +43,8 @@ pub enum ExitStatus {
     },
 }
 
-/// What a process and its waited-for descendants used. Durations in nanoseconds (the kernel counts µs).
+/// What a process and its waited-for descendants used. Durations in nanoseconds (the kernel counts
+/// µs).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Usage {
     /// CPU time in user mode.

@@ -8,8 +8,8 @@ use rustix::io::Errno;
 use crate::mount::info::{self, MountInfo};
 use crate::{Context, Error, Result};
 
-/// Where cgroup2 is mounted (`/sys/fs/cgroup`, or `/sys/fs/cgroup/unified` on a hybrid system), and which
-/// group is its root. `ENOENT` where it isn't mounted.
+/// Where cgroup2 is mounted (`/sys/fs/cgroup`, or `/sys/fs/cgroup/unified` on a hybrid system), and
+/// which group is its root. `ENOENT` where it isn't mounted.
 fn mount() -> Result<MountInfo> {
     pick(info::read()?).ok_or_else(|| {
         Error::new("find cgroup2", Errno::NOENT)

@@ -80,7 +80,8 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The files to write and what, in an order that works: a soft bound before the hard one it is under.
+    /// The files to write and what, in an order that works: a soft bound before the hard one it is
+    /// under.
     pub fn settings(&self) -> Vec<(String, String)> {
         let mut out = Vec::new();
         let mut put = |file: &str, value: Option<String>| {
@@ -150,8 +151,8 @@ impl IoMax {
 }
 
 impl Cgroup {
-    /// Writes the limits, in order. The first that fails is the error, which names file and value; those
-    /// before it stay. `EOPNOTSUPP` names a controller that the group hasn't got.
+    /// Writes the limits, in order. The first that fails is the error, which names file and value;
+    /// those before it stay. `EOPNOTSUPP` names a controller that the group hasn't got.
     pub fn set_limits(&self, limits: &Limits) -> Result<()> {
         for (file, value) in limits.settings() {
             self.write(&file, &value)?;

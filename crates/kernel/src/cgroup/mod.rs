@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Control groups, version 2.
 //!
-//! A [`Cgroup`] is a descriptor of a group's directory; names are resolved below it and nothing else, so a
-//! group that was removed and made again is another one, and no symbolic link leads away.
+//! A [`Cgroup`] is a descriptor of a group's directory; names are resolved below it and nothing
+//! else, so a group that was removed and made again is another one, and no symbolic link leads
+//! away.
 //!
 //! * [`find`]: where cgroup2 is mounted and which group the caller is in. Never a fixed path.
 //! * this file: making, removing, controllers, freezing, killing, waiting until empty.
 //! * [`limits`]: what a group may use. * [`usage`]: what it has used.
 //!
 //! It moves no process between groups: that is slow, and everything is cloned into its group
-//! ([`crate::clone::Options::cgroup`]). [`Cgroup::enter`] is for a daemon that moves *itself* at start.
+//! ([`crate::clone::Options::cgroup`]). [`Cgroup::enter`] is for a daemon that moves *itself* at
+//! start.
 //!
-//! Waiting is on `cgroup.events`, which the kernel wakes when it changes. Version 1 is not supported; nor
-//! are threaded groups.
+//! Waiting is on `cgroup.events`, which the kernel wakes when it changes. Version 1 is not
+//! supported; nor are threaded groups.
 
 pub mod find;
 pub mod limits;
@@ -35,7 +37,8 @@ use crate::{Context, Error, Result};
 pub use limits::{Bound, CpuMax, IoMax, Limits};
 pub use usage::{CpuStat, IoStat, MemoryEvents, MemoryUsage, PidsUsage};
 
-/// The largest file of a group that is read, in bytes. `cgroup.procs` of 32,768 processes has 256 KiB.
+/// The largest file of a group that is read, in bytes. `cgroup.procs` of 32,768 processes has 256
+/// KiB.
 const MAX_FILE: u64 = 4 * 1024 * 1024;
 
 /// One control group.
@@ -65,7 +68,8 @@ impl Cgroup {
         })
     }
 
-    /// The group of a directory's descriptor, for instance a received one. `path` is for messages alone.
+    /// The group of a directory's descriptor, for instance a received one. `path` is for messages
+    /// alone.
     pub fn from_fd(directory: OwnedFd, path: impl Into<PathBuf>) -> Cgroup {
         Cgroup {
             directory,
@@ -105,8 +109,8 @@ impl Cgroup {
         Ok(Cgroup { directory, path })
     }
 
-    /// Makes a group directly below. `EEXIST` where there is one; `EAGAIN` past `cgroup.max.descendants`
-    /// or `cgroup.max.depth`.
+    /// Makes a group directly below. `EEXIST` where there is one; `EAGAIN` past
+    /// `cgroup.max.descendants` or `cgroup.max.depth`.
     pub fn create(&self, name: &str) -> Result<Cgroup> {
         let path = self.child_path(name)?;
         rustix::fs::mkdirat(&self.directory, name, Mode::from(0o755))
@@ -135,8 +139,8 @@ impl Cgroup {
         Ok(names)
     }
 
-    /// Removes a group directly below and everything below that. Waits until each is empty; kills nothing.
-    /// One that isn't there is removed already. `ETIMEDOUT` past the bound.
+    /// Removes a group directly below and everything below that. Waits until each is empty; kills
+    /// nothing. One that isn't there is removed already. `ETIMEDOUT` past the bound.
     pub fn remove(&self, name: &str, within: Duration) -> Result<()> {
         self.remove_by(name, Deadline::after(within))
     }
@@ -156,8 +160,8 @@ impl Cgroup {
         loop {
             match rustix::fs::unlinkat(&self.directory, name, AtFlags::REMOVEDIR) {
                 Ok(()) | Err(Errno::NOENT) => return Ok(()),
-                // The last process has left but is still being taken apart; the kernel sends no event
-                // for that end, so the events file only paces the question.
+                // The last process has left but is still being taken apart; the kernel sends no
+                // event for that end, so the events file only paces the question.
                 Err(Errno::BUSY) if !deadline.passed() => {
                     let file = child.open_file("cgroup.events", OFlags::RDONLY)?;
                     child.events_of(&file)?;
@@ -179,8 +183,8 @@ impl Cgroup {
         Ok(parse::words(&self.read("cgroup.subtree_control")?))
     }
 
-    /// Hands controllers on to the groups below. `EOPNOTSUPP` names the first that the group hasn't got
-    /// itself; `EBUSY` says that processes are in the group (the root excepted).
+    /// Hands controllers on to the groups below. `EOPNOTSUPP` names the first that the group hasn't
+    /// got itself; `EBUSY` says that processes are in the group (the root excepted).
     pub fn enable<S: AsRef<str>>(&self, controllers: &[S]) -> Result<()> {
         let available = self.controllers()?;
         for wanted in controllers {
@@ -231,7 +235,8 @@ impl Cgroup {
         Ok(text)
     }
 
-    /// Opens one of the group's files: `cgroup.events` to poll for `POLLPRI`, `memory.events` likewise.
+    /// Opens one of the group's files: `cgroup.events` to poll for `POLLPRI`, `memory.events`
+    /// likewise.
     pub fn open_events(&self, file: &str) -> Result<OwnedFd> {
         self.open_file(file, OFlags::RDONLY)
     }
@@ -241,7 +246,8 @@ impl Cgroup {
         let flags = mode | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         match rustix::fs::openat(&self.directory, file, flags, Mode::empty()) {
             Ok(fd) => Ok(fd),
-            // The group itself may be gone: then its files are, and that isn't a missing controller.
+            // The group itself may be gone: then its files are, and that isn't a missing
+            // controller.
             Err(Errno::NOENT) => Err(self.explain_missing(file)),
             Err(errno) => Err(Error::new("open cgroup", errno).on(&self.path.join(file))),
         }
@@ -280,8 +286,8 @@ impl Cgroup {
         self.wait_events(Deadline::after(within), |events| !events.populated)
     }
 
-    /// Stops every process of the group and below, and waits until they are. `ETIMEDOUT` past the bound;
-    /// they then stop as soon as they can, unless thawed.
+    /// Stops every process of the group and below, and waits until they are. `ETIMEDOUT` past the
+    /// bound; they then stop as soon as they can, unless thawed.
     pub fn freeze(&self, within: Duration) -> Result<()> {
         self.write("cgroup.freeze", "1")?;
         self.wait_events(Deadline::after(within), |events| {
@@ -322,8 +328,8 @@ impl Cgroup {
 
     /// Kills every process of the group and below, frozen ones too, and returns at once.
     ///
-    /// Before Linux 5.14 there is no `cgroup.kill`: then every process found is killed, until none is. Give
-    /// that a bound with [`Cgroup::kill_and_wait`].
+    /// Before Linux 5.14 there is no `cgroup.kill`: then every process found is killed, until none
+    /// is. Give that a bound with [`Cgroup::kill_and_wait`].
     pub fn kill(&self) -> Result<()> {
         match self.write("cgroup.kill", "1") {
             Err(e) if e.is_not_found() => self.kill_each(),

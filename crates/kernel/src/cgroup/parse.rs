@@ -98,7 +98,9 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_was_written_is_read(values in proptest::collection::btree_map("[a-z_]{1,12}", any::<u64>(), 0..12)) {
+        fn what_was_written_is_read(
+            values in prop::collection::btree_map("[a-z_]{1,12}", any::<u64>(), 0..12),
+        ) {
             let text: String = values.iter().map(|(k, v)| format!("{k} {v}\n")).collect();
             for (key, value) in &values {
                 prop_assert_eq!(flat(&text, key), Some(*value));

@@ -134,7 +134,8 @@ mod tests {
 
     #[test]
     fn the_manual_s_example_is_read() {
-        let line = b"36 35 98:0 /mnt1 /mnt\\0402 rw,noatime master:1 shared:7 - ext3 /dev/root rw,errors=continue\n";
+        let line = b"36 35 98:0 /mnt1 /mnt\\0402 rw,noatime master:1 shared:7 \
+            - ext3 /dev/root rw,errors=continue\n";
         let mounts = parse(line).unwrap();
         let mount = &mounts[0];
         assert_eq!((mount.id, mount.parent, mount.device), (36, 35, (98, 0)));
@@ -171,13 +172,13 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_path_survives_the_kernel_s_escaping(path in proptest::collection::vec(1u8.., 0..40)) {
+        fn any_path_survives_escaping(path in prop::collection::vec(1u8.., 0..40)) {
             let read = unescape(&escape(&path));
             prop_assert_eq!(read.as_bytes(), &path[..]);
         }
 
         #[test]
-        fn no_bytes_make_the_parser_fall_over(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        fn nothing_is_too_odd_for_it(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
             let _ = parse(&bytes);
         }
     }

@@ -65,23 +65,25 @@ pub fn tmpfs(size_bytes: u64, mode: u32, attributes: Attributes) -> Result<Owned
         .mount(attributes)
 }
 
-/// The proc of the caller's pid namespace. `EPERM` in a user namespace where the visible proc is masked.
+/// The proc of the caller's pid namespace. `EPERM` in a user namespace where the visible proc is
+/// masked.
 pub fn proc(attributes: Attributes) -> Result<OwnedFd> {
     NewFileSystem::open("proc")?
         .set("source", "proc")?
         .mount(attributes)
 }
 
-/// The sysfs of the caller's network namespace. `EPERM` in a user namespace where the visible one is masked.
+/// The sysfs of the caller's network namespace. `EPERM` in a user namespace where the visible one
+/// is masked.
 pub fn sysfs(attributes: Attributes) -> Result<OwnedFd> {
     NewFileSystem::open("sysfs")?
         .set("source", "sysfs")?
         .mount(attributes)
 }
 
-/// A cgroup2, rooted at the caller's cgroup namespace. Options are the hierarchy's own (`nsdelegate`,
-/// `favordynmods`, `memory_recursiveprot`); those of a hierarchy that is mounted already change it, and only
-/// the initial namespaces may.
+/// A cgroup2, rooted at the caller's cgroup namespace. Options are the hierarchy's own
+/// (`nsdelegate`, `favordynmods`, `memory_recursiveprot`); those of a hierarchy that is mounted
+/// already change it, and only the initial namespaces may.
 pub fn cgroup2(options: &[&str], attributes: Attributes) -> Result<OwnedFd> {
     let new = NewFileSystem::open("cgroup2")?.set("source", "cgroup2")?;
     options

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Mounts, by the descriptors of Linux's newer calls: copy, make, change, attach.
 //!
-//! A mount is first a descriptor nobody sees: a copy of a folder ([`copy_tree`]) or a new file system
-//! ([`NewFileSystem`]). It is given its attributes there ([`set_attributes`]) and then attached in one step
-//! ([`attach`]): there is no moment in which it is visible with the wrong ones. The descriptor can also be
-//! sent to another process, which attaches it in its own namespace.
+//! A mount is first a descriptor nobody sees: a copy of a folder ([`copy_tree`]) or a new file
+//! system ([`NewFileSystem`]). It is given its attributes there ([`set_attributes`]) and then
+//! attached in one step ([`attach`]): there is no moment in which it is visible with the wrong
+//! ones. The descriptor can also be sent to another process, which attaches it in its own
+//! namespace.
 //!
-//! * [`info`]: what is mounted. * [`userns`]: a user namespace as a map of ids, for [`Change::id_map`].
+//! * [`info`]: what is mounted. * [`userns`]: a user namespace as a map of ids, for
+//!   [`Change::id_map`].
 
 pub mod info;
 mod make;
@@ -85,9 +87,10 @@ pub struct Change<'a> {
     pub clear: Attributes,
     /// Also below.
     pub recursive: bool,
-    /// The user namespace whose map turns ids of the file system into the mount's. Only on a detached copy
-    /// that has none yet, by `CAP_SYS_ADMIN` of the file system's own user namespace; `EINVAL` where the file
-    /// system can't (on Linux 6.1 tmpfs, overlay, proc, sysfs, cgroup2, devtmpfs, hugetlbfs).
+    /// The user namespace whose map turns ids of the file system into the mount's. Only on a
+    /// detached copy that has none yet, by `CAP_SYS_ADMIN` of the file system's own user namespace;
+    /// `EINVAL` where the file system can't (on Linux 6.1 tmpfs, overlay, proc, sysfs, cgroup2,
+    /// devtmpfs, hugetlbfs).
     pub id_map: Option<BorrowedFd<'a>>,
     /// To be set.
     pub propagation: Option<Propagation>,
@@ -95,7 +98,8 @@ pub struct Change<'a> {
 
 /// A detached copy of what is mounted at `path`: `recursive` also what is mounted below.
 ///
-/// In a less privileged mount namespace a non-recursive copy of what has locked mounts below is `EINVAL`.
+/// In a less privileged mount namespace a non-recursive copy of what has locked mounts below is
+/// `EINVAL`.
 pub fn copy_tree(path: &Path, recursive: bool) -> Result<OwnedFd> {
     copy_tree_at(CWD, path, recursive)
 }
@@ -117,8 +121,8 @@ pub fn set_attributes(mount: impl AsFd, change: &Change<'_>) -> Result<()> {
     set_attributes_at(mount.as_fd(), c"", libc::AT_EMPTY_PATH, change)
 }
 
-/// Changes the mount at `path`; `EINVAL` where `path` is no mount's root, `EPERM` where the attribute is
-/// locked by a more privileged namespace.
+/// Changes the mount at `path`; `EINVAL` where `path` is no mount's root, `EPERM` where the
+/// attribute is locked by a more privileged namespace.
 pub fn set_attributes_of(path: &Path, change: &Change<'_>) -> Result<()> {
     let root = open_path(path)?;
     set_attributes(&root, change).map_err(|e| e.on(path))
@@ -154,7 +158,8 @@ fn set_attributes_at(
     } else {
         flags
     };
-    // SAFETY: a C string and a structure of the kernel's layout and size, both alive during the call.
+    // SAFETY: a C string and a structure of the kernel's layout and size, both alive during the
+    // call.
     let result = unsafe {
         libc::syscall(
             libc::SYS_mount_setattr,
@@ -186,14 +191,15 @@ impl Propagation {
     }
 }
 
-/// Attaches a detached mount at `target` (which must be of its kind: folder on folder, file on file).
+/// Attaches a detached mount at `target` (which must be of its kind: folder on folder, file on
+/// file).
 pub fn attach(mount: impl AsFd, target: &Path) -> Result<()> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH;
     rustix::mount::move_mount(mount, c"", CWD, target, flags).call_on("move_mount", target)
 }
 
-/// Attaches a detached mount on the very file or folder of a descriptor (`O_PATH` will do): no path is
-/// looked up, so nobody can put a symbolic link in between.
+/// Attaches a detached mount on the very file or folder of a descriptor (`O_PATH` will do): no path
+/// is looked up, so nobody can put a symbolic link in between.
 pub fn attach_on(mount: impl AsFd, target: impl AsFd) -> Result<()> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     rustix::mount::move_mount(mount, c"", target, c"", flags).call("move_mount")
@@ -228,8 +234,9 @@ pub fn move_to(from: &Path, to: &Path) -> Result<()> {
     rustix::mount::move_mount(CWD, from, CWD, to, MoveMountFlags::empty()).call_on("move_mount", to)
 }
 
-/// Takes the mount at `path` away: `EBUSY` while it is used, unless `lazy` (`MNT_DETACH`: out of sight at
-/// once, gone with its last use). `EINVAL` where it is locked or no mount. Follows no symbolic link.
+/// Takes the mount at `path` away: `EBUSY` while it is used, unless `lazy` (`MNT_DETACH`: out of
+/// sight at once, gone with its last use). `EINVAL` where it is locked or no mount. Follows no
+/// symbolic link.
 pub fn unmount(path: &Path, lazy: bool) -> Result<()> {
     let mut flags = UnmountFlags::NOFOLLOW;
     if lazy {
@@ -238,8 +245,8 @@ pub fn unmount(path: &Path, lazy: bool) -> Result<()> {
     rustix::mount::unmount(path, flags).call_on("umount2", path)
 }
 
-/// Makes the mount of a descriptor the root of the mount namespace and of this process, and takes the old
-/// root away. `EINVAL` where the old root is the initramfs: see [`leave_initramfs`].
+/// Makes the mount of a descriptor the root of the mount namespace and of this process, and takes
+/// the old root away. `EINVAL` where the old root is the initramfs: see [`leave_initramfs`].
 pub fn pivot_root(new_root: impl AsFd) -> Result<()> {
     rustix::process::fchdir(new_root).call("fchdir")?;
     // The old root lands on top of the new one, in the same place, and is unmounted from there.
@@ -250,8 +257,9 @@ pub fn pivot_root(new_root: impl AsFd) -> Result<()> {
     rustix::process::chdir(c"/").call_on("chdir", Path::new("/"))
 }
 
-/// Makes the mount at `new_root` the root where the root is an initramfs, which can be covered but not
-/// left: moves it over `/` and changes root. The initramfs's files keep their memory: remove them before.
+/// Makes the mount at `new_root` the root where the root is an initramfs, which can be covered but
+/// not left: moves it over `/` and changes root. The initramfs's files keep their memory: remove
+/// them before.
 pub fn leave_initramfs(new_root: &Path) -> Result<()> {
     rustix::process::chdir(new_root).call_on("chdir", new_root)?;
     rustix::mount::mount_move(c".", c"/").call_on("mount(MS_MOVE)", new_root)?;
@@ -259,8 +267,8 @@ pub fn leave_initramfs(new_root: &Path) -> Result<()> {
     rustix::process::chdir(c"/").call_on("chdir", Path::new("/"))
 }
 
-/// A descriptor of a file or folder that can't be read by it (`O_PATH`); the last component may not be a
-/// symbolic link's target: it is the link itself.
+/// A descriptor of a file or folder that can't be read by it (`O_PATH`); the last component may not
+/// be a symbolic link's target: it is the link itself.
 pub fn open_path(path: &Path) -> Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::CLOEXEC | OFlags::NOFOLLOW;
     rustix::fs::open(path, flags, Mode::empty()).call_on("open", path)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A user namespace as nothing but a map of ids, for idmapped mounts.
 //!
-//! A namespace needs a process to be made by: here one that does nothing, lives only until its namespace
-//! has a descriptor, and shares nothing that it could disturb. Unlike [`crate::clone`], this may be called by
-//! a process with threads: the child makes three system calls and touches no lock and no memory.
+//! A namespace needs a process to be made by: here one that does nothing, lives only until its
+//! namespace has a descriptor, and shares nothing that it could disturb. Unlike [`crate::clone`],
+//! this may be called by a process with threads: the child makes three system calls and touches no
+//! lock and no memory.
 
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 
@@ -13,7 +14,8 @@ use crate::signal::Signal;
 use crate::wait::{Reap, Target, wait};
 use crate::{Context, Error, Result, pidfd};
 
-/// Makes a user namespace with these maps. Needs `CAP_SETUID` and `CAP_SETGID` for more than one's own id.
+/// Makes a user namespace with these maps. Needs `CAP_SETUID` and `CAP_SETGID` for more than one's
+/// own id.
 pub fn with_maps(uids: &[IdMap], gids: &[IdMap]) -> Result<OwnedFd> {
     let (pid, pidfd) = idle_child()?;
     let namespace = map_and_open(pid, uids, gids);
@@ -32,15 +34,17 @@ fn map_and_open(pid: i32, uids: &[IdMap], gids: &[IdMap]) -> Result<OwnedFd> {
 
 /// A child in a new user namespace, asleep until it is killed or its maker's thread ends.
 fn idle_child() -> Result<(i32, OwnedFd)> {
-    // clone_args of Linux 5.3: flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls.
+    // clone_args of Linux 5.3: flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size,
+    // tls.
     let mut pidfd: libc::c_int = -1;
-    // CLONE_FILES: a copy of the descriptors would keep pipes open that we close. No exit signal: nobody
-    // but us is to notice.
+    // CLONE_FILES: a copy of the descriptors would keep pipes open that we close. No exit signal:
+    // nobody but us is to notice.
     let flags = libc::CLONE_NEWUSER | libc::CLONE_PIDFD | libc::CLONE_FILES;
     let flags = u64::from(flags.unsigned_abs());
     let args: [u64; 8] = [flags, (&raw mut pidfd) as u64, 0, 0, 0, 0, 0, 0];
     let parent = crate::process::id();
-    // SAFETY: arguments of the kernel's layout; the child runs on a copy of this stack, and only `idle`.
+    // SAFETY: arguments of the kernel's layout; the child runs on a copy of this stack, and only
+    // `idle`.
     let result = unsafe { libc::syscall(libc::SYS_clone3, args.as_ptr(), size_of_val(&args)) };
     if result == 0 {
         idle(parent);

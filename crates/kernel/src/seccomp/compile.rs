@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From a profile to a BPF program: names to numbers, numbers to ranges, ranges to a search tree. Pure.
+//! From a profile to a BPF program: names to numbers, numbers to ranges, ranges to a search tree.
+//! Pure.
 
 use std::collections::BTreeMap;
 
@@ -278,7 +279,8 @@ fn case(conditions: &[Condition], action: Action) -> Vec<Instruction> {
     out
 }
 
-/// Falls through where the condition holds, skips `fail` instructions behind itself where it doesn't.
+/// Falls through where the condition holds, skips `fail` instructions behind itself where it
+/// doesn't.
 fn test(condition: &Condition, fail: u8) -> Vec<Instruction> {
     let offset = OFFSET_ARGUMENTS + 8 * u32::from(condition.argument);
     let (low, high) = halves(condition.value);
@@ -292,8 +294,8 @@ fn test(condition: &Condition, fail: u8) -> Vec<Instruction> {
         load_low.push(plain(AND, mask_low));
     }
     let lows = u8::try_from(load_low.len()).unwrap_or(0);
-    // Behind the last test, "holds" skips nothing and "fails" skips `fail`; from the high half's test the
-    // loads of the low half and its test lie between.
+    // Behind the last test, "holds" skips nothing and "fails" skips `fail`; from the high half's
+    // test the loads of the low half and its test lie between.
     let ahead = lows + 1;
     use Comparison as C;
     let (high_tests, low_test) = match condition.comparison {

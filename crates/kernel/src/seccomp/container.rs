@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The profile that the container world has settled on (the default of Docker and containerd), in our own
-//! words: what ordinary programs need is allowed, the rest is `EPERM`, and what a capability is needed for
-//! anyway is allowed where the capability is.
+//! The profile that the container world has settled on (the default of Docker and containerd), in
+//! our own words: what ordinary programs need is allowed, the rest is `EPERM`, and what a
+//! capability is needed for anyway is allowed where the capability is.
 //!
-//! It differs from theirs in this: `TIOCSTI` and `TIOCLINUX` are refused (typing into the terminal of
-//! whoever attached); 32-bit and x32 programs don't run; `process_vm_*` and `ptrace` are allowed as theirs
-//! are since Linux 4.8.
+//! It differs from theirs in this: `TIOCSTI` and `TIOCLINUX` are refused (typing into the terminal
+//! of whoever attached); 32-bit and x32 programs don't run; `process_vm_*` and `ptrace` are allowed
+//! as theirs are since Linux 4.8.
 
 use super::{Action, Comparison, Condition, Profile, Rule, groups};
 use crate::caps::{Capability, CapabilitySet};
@@ -50,12 +50,12 @@ const NOT_OF_GROUPS: &[&str] = &[
 ];
 
 /// Allowed beside the groups.
-const OTHERS: &str = "adjtimex capset clock_adjtime copy_file_range fadvise64 fanotify_mark flock getcpu \
-     getpriority ioctl ioprio_get ioprio_set madvise memfd_secret mincore modify_ldt mremap name_to_handle_at \
-     prctl ptrace readahead remap_file_pages sched_get_priority_max sched_get_priority_min sched_getattr \
-     sched_getparam sched_getscheduler sched_rr_get_interval sched_setaffinity sched_setattr sched_setparam \
-     sched_setscheduler sendfile setfsgid setfsuid setpgid setpriority setrlimit setsid splice sysinfo tee \
-     umask uname vmsplice";
+const OTHERS: &str = "adjtimex capset clock_adjtime copy_file_range fadvise64 fanotify_mark \
+    flock getcpu getpriority ioctl ioprio_get ioprio_set madvise memfd_secret mincore modify_ldt \
+    mremap name_to_handle_at prctl ptrace readahead remap_file_pages sched_get_priority_max \
+    sched_get_priority_min sched_getattr sched_getparam sched_getscheduler sched_rr_get_interval \
+    sched_setaffinity sched_setattr sched_setparam sched_setscheduler sendfile setfsgid setfsuid \
+    setpgid setpriority setrlimit setsid splice sysinfo tee umask uname vmsplice";
 
 /// What a capability allows beside that.
 const BY_CAPABILITY: &[(&str, &str)] = &[
@@ -64,9 +64,10 @@ const BY_CAPABILITY: &[(&str, &str)] = &[
     ("CAP_PERFMON", "perf_event_open"),
     (
         "CAP_SYS_ADMIN",
-        "bpf clone clone3 fanotify_init fsconfig fsmount fsopen fspick lookup_dcookie lsm_get_self_attr \
-         lsm_list_modules lsm_set_self_attr mount mount_setattr move_mount open_tree open_tree_attr \
-         perf_event_open pivot_root quotactl quotactl_fd setdomainname sethostname setns syslog umount2 unshare",
+        "bpf clone clone3 fanotify_init fsconfig fsmount fsopen fspick lookup_dcookie \
+         lsm_get_self_attr lsm_list_modules lsm_set_self_attr mount mount_setattr move_mount \
+         open_tree open_tree_attr perf_event_open pivot_root quotactl quotactl_fd setdomainname \
+         sethostname setns syslog umount2 unshare",
     ),
     ("CAP_SYS_BOOT", "reboot"),
     ("CAP_SYS_CHROOT", "chroot"),
@@ -83,8 +84,8 @@ const BY_CAPABILITY: &[(&str, &str)] = &[
     ("CAP_SYSLOG", "syslog"),
 ];
 
-/// The personalities that programs ask for: Linux, and Linux with addresses not randomised or with the old
-/// layout; `0xffffffff` asks which it is.
+/// The personalities that programs ask for: Linux, and Linux with addresses not randomised or with
+/// the old layout; `0xffffffff` asks which it is.
 const PERSONALITIES: [u32; 5] = [0, 0x0008, 0x2_0000, 0x2_0008, 0xffff_ffff];
 
 /// The container profile for a process that is left these capabilities.
@@ -123,16 +124,16 @@ fn known<'a>(action: Action, calls: impl Iterator<Item = &'a str>) -> Rule {
     Rule::new(action, calls.filter(|call| native.number(call).is_some()))
 }
 
-/// `TIOCSTI` and `TIOCLINUX` put characters into a terminal's input as if they had been typed. The kernel
-/// reads the request as 32 bits.
+/// `TIOCSTI` and `TIOCLINUX` put characters into a terminal's input as if they had been typed. The
+/// kernel reads the request as 32 bits.
 fn terminal_injection() -> [Rule; 2] {
     [libc::TIOCSTI as u32, libc::TIOCLINUX as u32].map(|request| {
         Rule::new(REFUSED, ["ioctl"]).when(Condition::on_u32(1, Comparison::Equal, request))
     })
 }
 
-/// `clone` without new namespaces. `clone3` hides its flags behind a pointer: `ENOSYS` has libraries fall
-/// back to `clone`.
+/// `clone` without new namespaces. `clone3` hides its flags behind a pointer: `ENOSYS` has
+/// libraries fall back to `clone`.
 fn namespaces() -> [Rule; 2] {
     let flags = Condition {
         argument: 0,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Groups of system calls under the names that systemd has made usual (`SystemCallFilter=`).
 //!
-//! What a group is for is systemd's (systemd.exec(5)); its members here are the calls of x86_64 and aarch64,
-//! newer ones included. One that an architecture hasn't got is passed over there.
+//! What a group is for is systemd's (systemd.exec(5)); its members here are the calls of x86_64 and
+//! aarch64, newer ones included. One that an architecture hasn't got is passed over there.
 
 /// A group: its name, its calls, and groups that belong to it.
 struct Group {
@@ -23,11 +23,12 @@ const GROUPS: &[Group] = &[
     group(
         "@default",
         "arch_prctl brk clock_getres clock_gettime clock_nanosleep execve exit exit_group futex \
-         futex_requeue futex_wait futex_waitv futex_wake get_robust_list get_thread_area getegid geteuid \
-         getgid getgroups getpgid getpgrp getpid getppid getrandom getresgid getresuid getrlimit getsid \
-         gettid gettimeofday getuid map_shadow_stack membarrier mmap mprotect mseal munmap nanosleep pause \
-         prlimit64 restart_syscall rseq rt_sigreturn sched_getaffinity sched_yield set_robust_list \
-         set_thread_area set_tid_address time uretprobe",
+         futex_requeue futex_wait futex_waitv futex_wake get_robust_list get_thread_area getegid \
+         geteuid getgid getgroups getpgid getpgrp getpid getppid getrandom getresgid getresuid \
+         getrlimit getsid gettid gettimeofday getuid map_shadow_stack membarrier mmap mprotect \
+         mseal munmap nanosleep pause prlimit64 restart_syscall rseq rt_sigreturn \
+         sched_getaffinity sched_yield set_robust_list set_thread_area set_tid_address time \
+         uretprobe",
     ),
     group(
         "@aio",
@@ -36,8 +37,8 @@ const GROUPS: &[Group] = &[
     ),
     group(
         "@basic-io",
-        "close close_range dup dup2 dup3 lseek pread64 preadv preadv2 pwrite64 pwritev pwritev2 read readv \
-         write writev",
+        "close close_range dup dup2 dup3 lseek pread64 preadv preadv2 pwrite64 pwritev pwritev2 \
+         read readv write writev",
     ),
     group("@chown", "chown fchown fchownat lchown"),
     group(
@@ -51,13 +52,14 @@ const GROUPS: &[Group] = &[
     ),
     group(
         "@file-system",
-        "access cachestat chdir chmod close creat faccessat faccessat2 fallocate fchdir fchmod fchmodat \
-         fchmodat2 fcntl fgetxattr file_getattr file_setattr flistxattr fremovexattr fsetxattr fstat fstatfs \
-         ftruncate futimesat getcwd getdents getdents64 getxattr getxattrat inotify_add_watch inotify_init \
-         inotify_init1 inotify_rm_watch lgetxattr link linkat listmount listxattr listxattrat llistxattr \
-         lremovexattr lsetxattr lstat mkdir mkdirat mknod mknodat newfstatat open openat openat2 readlink \
-         readlinkat removexattr removexattrat rename renameat renameat2 rmdir setxattr setxattrat stat statfs \
-         statmount statx symlink symlinkat truncate unlink unlinkat utime utimensat utimes",
+        "access cachestat chdir chmod close creat faccessat faccessat2 fallocate fchdir fchmod \
+         fchmodat fchmodat2 fcntl fgetxattr file_getattr file_setattr flistxattr fremovexattr \
+         fsetxattr fstat fstatfs ftruncate futimesat getcwd getdents getdents64 getxattr \
+         getxattrat inotify_add_watch inotify_init inotify_init1 inotify_rm_watch lgetxattr link \
+         linkat listmount listxattr listxattrat llistxattr lremovexattr lsetxattr lstat mkdir \
+         mkdirat mknod mknodat newfstatat open openat openat2 readlink readlinkat removexattr \
+         removexattrat rename renameat renameat2 rmdir setxattr setxattrat stat statfs statmount \
+         statx symlink symlinkat truncate unlink unlinkat utime utimensat utimes",
     ),
     group(
         "@io-event",
@@ -66,47 +68,49 @@ const GROUPS: &[Group] = &[
     ),
     group(
         "@ipc",
-        "memfd_create mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend mq_unlink msgctl msgget \
-         msgrcv msgsnd pipe pipe2 process_madvise process_vm_readv process_vm_writev semctl semget semop \
-         semtimedop shmat shmctl shmdt shmget",
+        "memfd_create mq_getsetattr mq_notify mq_open mq_timedreceive mq_timedsend mq_unlink \
+         msgctl msgget msgrcv msgsnd pipe pipe2 process_madvise process_vm_readv \
+         process_vm_writev semctl semget semop semtimedop shmat shmctl shmdt shmget",
     ),
     group("@keyring", "add_key keyctl request_key"),
     group("@memlock", "mlock mlock2 mlockall munlock munlockall"),
     group("@module", "delete_module finit_module init_module"),
     group(
         "@mount",
-        "chroot fsconfig fsmount fsopen fspick mount mount_setattr move_mount open_tree open_tree_attr \
-         pivot_root umount2",
+        "chroot fsconfig fsmount fsopen fspick mount mount_setattr move_mount open_tree \
+         open_tree_attr pivot_root umount2",
     ),
     group(
         "@network-io",
-        "accept accept4 bind connect getpeername getsockname getsockopt listen recvfrom recvmmsg recvmsg \
-         sendmmsg sendmsg sendto setsockopt shutdown socket socketpair",
+        "accept accept4 bind connect getpeername getsockname getsockopt listen recvfrom recvmmsg \
+         recvmsg sendmmsg sendmsg sendto setsockopt shutdown socket socketpair",
     ),
     group(
         "@obsolete",
-        "_sysctl afs_syscall create_module get_kernel_syms getpmsg putpmsg query_module security sysfs \
-         tuxcall uselib ustat vserver",
+        "_sysctl afs_syscall create_module get_kernel_syms getpmsg putpmsg query_module security \
+         sysfs tuxcall uselib ustat vserver",
     ),
     group("@pkey", "pkey_alloc pkey_free pkey_mprotect"),
     Group {
         name: "@privileged",
-        calls: "_sysctl acct bpf capset chroot fanotify_init fanotify_mark nfsservctl open_by_handle_at \
-                pivot_root quotactl quotactl_fd setdomainname setfsuid setgroups sethostname setresuid \
-                setreuid setuid vhangup",
+        calls: "_sysctl acct bpf capset chroot fanotify_init fanotify_mark nfsservctl \
+            open_by_handle_at pivot_root quotactl quotactl_fd setdomainname setfsuid setgroups \
+            sethostname setresuid setreuid setuid vhangup",
         includes: &["@chown", "@clock", "@module", "@raw-io", "@reboot", "@swap"],
     },
     group(
         "@process",
-        "arch_prctl capget clone clone3 execveat fork getrusage kill pidfd_open pidfd_send_signal prctl \
-         process_mrelease rt_sigqueueinfo rt_tgsigqueueinfo setns tgkill times tkill unshare vfork wait4 waitid",
+        "arch_prctl capget clone clone3 execveat fork getrusage kill pidfd_open \
+         pidfd_send_signal prctl process_mrelease rt_sigqueueinfo rt_tgsigqueueinfo setns tgkill \
+         times tkill unshare vfork wait4 waitid",
     ),
     group("@raw-io", "ioperm iopl"),
     group("@reboot", "kexec_file_load kexec_load reboot"),
     group(
         "@resources",
-        "ioprio_set mbind migrate_pages move_pages sched_setaffinity sched_setattr sched_setparam \
-         sched_setscheduler set_mempolicy set_mempolicy_home_node setpriority setrlimit",
+        "ioprio_set mbind migrate_pages move_pages sched_setaffinity sched_setattr \
+         sched_setparam sched_setscheduler set_mempolicy set_mempolicy_home_node setpriority \
+         setrlimit",
     ),
     group(
         "@sandbox",
@@ -118,17 +122,18 @@ const GROUPS: &[Group] = &[
     ),
     group(
         "@signal",
-        "rt_sigaction rt_sigpending rt_sigprocmask rt_sigsuspend rt_sigtimedwait sigaltstack signalfd signalfd4",
+        "rt_sigaction rt_sigpending rt_sigprocmask rt_sigsuspend rt_sigtimedwait sigaltstack \
+         signalfd signalfd4",
     ),
     group("@swap", "swapoff swapon"),
     group("@sync", "fdatasync fsync msync sync sync_file_range syncfs"),
     Group {
         name: "@system-service",
-        calls: "capget capset copy_file_range fadvise64 flock get_mempolicy getcpu getpriority ioctl ioprio_get \
-                kcmp madvise mremap name_to_handle_at personality readahead remap_file_pages \
-                sched_get_priority_max sched_get_priority_min sched_getattr sched_getparam \
-                sched_getscheduler sched_rr_get_interval sendfile setfsgid setfsuid setpgid setsid splice \
-                sysinfo tee umask uname userfaultfd vmsplice",
+        calls: "capget capset copy_file_range fadvise64 flock get_mempolicy getcpu getpriority \
+            ioctl ioprio_get kcmp madvise mremap name_to_handle_at personality readahead \
+            remap_file_pages sched_get_priority_max sched_get_priority_min sched_getattr \
+            sched_getparam sched_getscheduler sched_rr_get_interval sendfile setfsgid setfsuid \
+            setpgid setsid splice sysinfo tee umask uname userfaultfd vmsplice",
         includes: &[
             "@aio",
             "@basic-io",
@@ -150,8 +155,8 @@ const GROUPS: &[Group] = &[
     },
     group(
         "@timer",
-        "alarm getitimer setitimer timer_create timer_delete timer_getoverrun timer_gettime timer_settime \
-         timerfd_create timerfd_gettime timerfd_settime times",
+        "alarm getitimer setitimer timer_create timer_delete timer_getoverrun timer_gettime \
+         timer_settime timerfd_create timerfd_gettime timerfd_settime times",
     ),
 ];
 

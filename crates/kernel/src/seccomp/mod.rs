@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Filters of system calls (seccomp(2)).
 //!
-//! A [`Profile`] is data: what is done by default, and rules for named calls or groups of them ([`groups`]),
-//! some of them looking at arguments. [`Profile::compile`] turns it into a BPF program, which may be made in
-//! one process and installed ([`install`]) in another. [`container`] is the profile of the container world.
+//! A [`Profile`] is data: what is done by default, and rules for named calls or groups of them
+//! ([`groups`]), some of them looking at arguments. [`Profile::compile`] turns it into a BPF
+//! program, which may be made in one process and installed ([`install`]) in another. [`container`]
+//! is the profile of the container world.
 //!
-//! The program finds the call's rule by binary search over ranges of numbers. The container profile is 196
-//! instructions, at most 21 of them for one call. Measured on one machine: an `ioctl` costs 0.14 µs more than
-//! without a filter; with a list of comparisons it was 0.9 µs more. Since Linux 5.11 the kernel remembers the
-//! calls that a program always allows without looking at arguments and doesn't run it for those at all.
+//! The program finds the call's rule by binary search over ranges of numbers. The container profile
+//! is 196 instructions, at most 21 of them for one call. Measured on one machine: an `ioctl` costs
+//! 0.14 µs more than without a filter; with a list of comparisons it was 0.9 µs more. Since Linux
+//! 5.11 the kernel remembers the calls that a program always allows without looking at arguments
+//! and doesn't run it for those at all.
 //!
-//! Calls of another architecture than the program's kill the process: a filter by numbers means nothing
-//! there. The x32 calls of x86_64 answer `ENOSYS`, as most kernels do.
+//! Calls of another architecture than the program's kill the process: a filter by numbers means
+//! nothing there. The x32 calls of x86_64 answer `ENOSYS`, as most kernels do.
 
 mod compile;
 mod container;
@@ -129,8 +131,9 @@ pub enum Comparison {
 
 /// A condition on one argument: `argument & mask` compared to `value`.
 ///
-/// The kernel reads many arguments as 32-bit numbers and ignores the upper half, which the program sees. A rule
-/// that *refuses* such a value must mask the upper half out, or it is got round by setting a bit there.
+/// The kernel reads many arguments as 32-bit numbers and ignores the upper half, which the program
+/// sees. A rule that *refuses* such a value must mask the upper half out, or it is got round by
+/// setting a bit there.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Condition {
     /// Which argument, 0 to 5.
@@ -206,7 +209,10 @@ pub enum ProfileError {
         names: Vec<String>,
     },
     /// Names with `@` that are no group.
-    #[error("no such group of system calls: {} (there are: {})", names.join(", "), groups::names().join(", "))]
+    #[error(
+        "no such group of system calls: {} (there are: {})",
+        names.join(", "), groups::names().join(", ")
+    )]
     UnknownGroups {
         /// All of them.
         names: Vec<String>,
@@ -220,8 +226,8 @@ pub enum ProfileError {
 }
 
 impl Profile {
-    /// Only these calls and groups are allowed; the rest meets `otherwise`. Calls that a program can't start
-    /// or end without (`@default`) are not added by themselves.
+    /// Only these calls and groups are allowed; the rest meets `otherwise`. Calls that a program
+    /// can't start or end without (`@default`) are not added by themselves.
     pub fn allow_list<S: Into<String>>(
         names: impl IntoIterator<Item = S>,
         otherwise: Action,
@@ -249,10 +255,12 @@ impl Profile {
     }
 }
 
-/// Installs a compiled filter ([`Filter::to_bytes`]) in the calling thread and what it starts from now on. It
-/// can't be taken off. `log` has the kernel log what isn't allowed, where its administrator wants that.
+/// Installs a compiled filter ([`Filter::to_bytes`]) in the calling thread and what it starts from
+/// now on. It can't be taken off. `log` has the kernel log what isn't allowed, where its
+/// administrator wants that.
 ///
-/// `EACCES` without `no_new_privileges` and `CAP_SYS_ADMIN`; `EINVAL` for bytes that are no program.
+/// `EACCES` without `no_new_privileges` and `CAP_SYS_ADMIN`; `EINVAL` for bytes that are no
+/// program.
 pub fn install(filter: &[u8], log: bool) -> Result<()> {
     let program: Vec<Instruction> = Instruction::read_all(filter).ok_or_else(|| {
         Error::invalid("seccomp", "a filter is 1 to 4,096 instructions of 8 bytes")
@@ -273,8 +281,8 @@ pub fn install(filter: &[u8], log: bool) -> Result<()> {
     } else {
         0
     };
-    // SAFETY: the structure has the kernel's layout and points to `length` instructions; both live during
-    // the call, which copies and checks them.
+    // SAFETY: the structure has the kernel's layout and points to `length` instructions; both live
+    // during the call, which copies and checks them.
     let result = unsafe {
         libc::syscall(
             libc::SYS_seccomp,

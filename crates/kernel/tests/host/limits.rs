@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Limits, where cgroup2 has the controllers: in a machine of the test bed, hardly on a developer's host.
+//! Limits, where cgroup2 has the controllers: in a machine of the test bed, hardly on a developer's
+//! host.
 
 use std::os::fd::AsFd;
 use std::time::Duration;
@@ -34,7 +35,8 @@ pub(crate) const STORIES: &[Story] = &[
 
 const SOON: Duration = Duration::from_secs(20);
 
-/// A group with these controllers, for the story; nothing where the caller's own group hasn't got them.
+/// A group with these controllers, for the story; nothing where the caller's own group hasn't got
+/// them.
 fn with_controllers(controllers: &[&str], story: impl FnOnce(&Cgroup)) {
     let own = Cgroup::own().unwrap();
     if let Err(e) = own.enable(controllers) {

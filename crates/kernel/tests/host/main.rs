@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Stories on the running kernel, as root: clones, namespaces, mounts, groups.
 //!
-//! No default harness, because that one has threads and `clone` refuses them. Each story runs in a process
-//! of its own (a clone of this one), so it may leave its namespaces, credentials and root behind.
-//! `cargo test -p kernel --test host -- WORD` runs those whose name contains WORD.
+//! No default harness, because that one has threads and `clone` refuses them. Each story runs in a
+//! process of its own (a clone of this one), so it may leave its namespaces, credentials and root
+//! behind. `cargo test -p kernel --test host -- WORD` runs those whose name contains WORD.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
