@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The command line of `auraed`. As PID 1 of a machine it is not read at all: the kernel hands init whatever words
-//! it didn't know, and a stray one must not keep a node from booting.
+//! The command line of `auraed`. The kernel hands a machine's PID 1 whatever words it didn't know itself, and a stray
+//! one must not keep a node from booting.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ const EXAMPLES: &str = "Examples:
   auraed                                   be the init of this node (PID 1, or a service) and run the daemon
   auraed --set limits.cells=100            the same, with one value of the configuration changed
   auraed config                            print the effective configuration and where each value is from
-  auraed credentials --out /root/admin     mint an administrator's certificate, offline";
+  auraed credentials                       mint the administrator's certificate anew, offline";
 
 /// What every role takes.
 #[derive(Clone, Debug, Default, Args)]
@@ -58,24 +58,20 @@ pub(crate) enum Role {
         #[arg(short = 'o', long = "output", value_name = "FORMAT", value_parser = ["text", "json"], default_value = "text")]
         output: String,
     },
-    /// Mint a certificate with the CA of this node, offline, so that root is never locked out
-    Credentials {
-        /// The folder for ca.pem, NAME.pem and NAME.key; must not hold them yet
-        #[arg(long, value_name = "DIR")]
-        out: PathBuf,
-        /// The administrator's name
-        #[arg(long, default_value = "admin")]
-        name: String,
-    },
+    /// Mint the administrator's certificate anew with this node's CA, offline, so that root is never locked out
+    Credentials,
 }
 
 impl Arguments {
-    /// Init of a machine: no flag but the configuration's file and kernel command line.
-    pub(crate) fn of_pid1() -> Self {
-        Self {
+    /// What the process was given. A machine's PID 1 overlooks words that it doesn't know: they are the kernel's.
+    pub(crate) fn read(machine: bool) -> Self {
+        if !machine {
+            return Self::parse();
+        }
+        Self::try_parse().unwrap_or_else(|_| Self {
             common: Common::default(),
             role: Some(Role::Init),
-        }
+        })
     }
 }
 

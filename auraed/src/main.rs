@@ -4,41 +4,89 @@
 //! `init` runs before any thread exists and never returns; `serve` is the daemon that it starts. What the roles
 //! do lives in `init`, `node` and the modules here; this file chooses between them.
 
+mod actions;
 mod args;
+mod boot;
 mod config;
+mod daemon;
 mod host;
+mod keeper;
 mod listen;
 mod net;
-#[allow(dead_code, reason = "nothing serves it before `serve` is wired")]
 mod rpc;
+mod serve;
+mod telemetry;
 
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
-use clap::Parser;
+use anyhow::Context;
 
 use args::{Arguments, Common, Role};
-use config::Loaded;
+use config::{Config, Loaded};
 
 fn main() -> ExitCode {
-    let arguments = if std::process::id() == 1 {
-        Arguments::of_pid1()
-    } else {
-        Arguments::parse()
-    };
-    match run(arguments) {
+    init::be_spawner_if_named();
+    let kind = init::find_role();
+    let machine = matches!(kind, Ok(init::protocol::Role::Machine));
+    let arguments = Arguments::read(machine);
+    match run(arguments, machine) {
         Ok(code) => code,
         Err(error) => {
             eprintln!("auraed: {error:#}");
+            if machine {
+                wait_for_ever();
+            }
             ExitCode::FAILURE
         }
     }
 }
 
-fn run(arguments: Arguments) -> anyhow::Result<ExitCode> {
+fn run(arguments: Arguments, machine: bool) -> anyhow::Result<ExitCode> {
     let common = arguments.common;
     match arguments.role.unwrap_or(Role::Init) {
+        Role::Init => be_init(&common, machine),
+        Role::Serve { init_fd } => serve::run(&common, init_fd),
         Role::Config { output } => print_config(&common, &output),
-        _ => anyhow::bail!("not here yet"),
+        Role::Credentials => mint_credentials(&common),
+    }
+}
+
+/// Never returns where it can start at all.
+fn be_init(common: &Common, machine: bool) -> anyhow::Result<ExitCode> {
+    let config = match common.sources().load() {
+        Ok(loaded) => loaded.config,
+        // A machine must come up: the daemon will refuse the same configuration, again and again, on the console.
+        Err(error) if machine => {
+            eprintln!("auraed: {error}; init goes on with its defaults");
+            Config::default()
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let never = init::run(init_options(common, &config))?;
+    match never {}
+}
+
+fn init_options(common: &Common, config: &Config) -> init::Options {
+    let words = ["auraed".to_owned(), "serve".to_owned()]
+        .into_iter()
+        .chain(common.to_words());
+    let cgroup = &config.paths.cgroup;
+    init::Options {
+        daemon: words.map(OsString::from).collect(),
+        state_dir: config.paths.state.clone(),
+        run_dir: config.paths.run.clone(),
+        cgroup: (!cgroup.is_empty()).then(|| PathBuf::from(cgroup)),
+        shutdown_bound: config.shutdown.bound.0,
+        ..init::Options::default()
+    }
+}
+
+/// PID 1 of a machine must not end: the kernel would panic before anybody has read why.
+fn wait_for_ever() -> ! {
+    loop {
+        std::thread::park();
     }
 }
 
@@ -61,4 +109,17 @@ fn json_of(loaded: &Loaded) -> Vec<serde_json::Value> {
             serde_json::json!({ "key": key, "value": value, "origin": origin.to_string() })
         })
         .collect()
+}
+
+fn mint_credentials(common: &Common) -> anyhow::Result<ExitCode> {
+    let config = common.sources().load()?.config;
+    let lifetime = config.identity.administrator_lifetime.0;
+    let minted = node::identity::mint_offline(&config.paths.state, lifetime)
+        .with_context(|| format!("no credentials from {}", config.paths.state.display()))?;
+    println!("certificate  {}", minted.certificate.display());
+    println!("key          {}", minted.key.display());
+    println!("ca           {}", minted.ca.display());
+    println!("identity     {}", minted.spiffe_id);
+    println!("serial       {}", minted.serial);
+    Ok(ExitCode::SUCCESS)
 }

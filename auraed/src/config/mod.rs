@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-pub(crate) use self::schema::{Config, is_reloadable};
+pub(crate) use self::schema::{Boot, Config, Then, is_reloadable};
 
 use self::layer::Layer;
 
@@ -129,6 +129,20 @@ impl Loaded {
         self.leaves
             .iter()
             .map(|(key, (value, origin))| (key.as_str(), value.to_string(), origin))
+    }
+
+    /// Takes over the keys of `new` that take effect while running; the others stay as they are in force.
+    pub(crate) fn take_reloadable(&mut self, new: Loaded) {
+        self.leaves.retain(|key, _| !is_reloadable(key));
+        self.leaves
+            .extend(new.leaves.into_iter().filter(|(key, _)| is_reloadable(key)));
+        self.config.api.deadline = new.config.api.deadline;
+        self.config.node.log_level = new.config.node.log_level;
+        self.config.logs = new.config.logs;
+        self.config.identity = new.config.identity;
+        self.config.limits = new.config.limits;
+        self.config.runtime.finished_max_age = new.config.runtime.finished_max_age;
+        self.config.runtime.finished_max_count = new.config.runtime.finished_max_count;
     }
 
     /// The keys whose values differ, split into those that take effect at once and those that don't.

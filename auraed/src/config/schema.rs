@@ -122,8 +122,6 @@ pub(crate) struct Boot {
     /// A program that runs once the API answers, in a cell `boot` that shares all of the node's namespaces.
     /// Words are split at white space; none: nothing.
     pub(crate) run: String,
-    /// A device that becomes the program's terminal, e.g. `/dev/console`. Empty: its output is logged.
-    pub(crate) terminal: PathBuf,
     /// What follows the program's end: `nothing`, `power-off` or `reboot`.
     pub(crate) then: Then,
 }

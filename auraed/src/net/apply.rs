@@ -92,7 +92,12 @@ pub(super) async fn replace(handle: &Handle, index: u32, old: &Lease, new: &Leas
     }
 }
 
-fn tell(what: &str, index: u32, about: &dyn std::fmt::Debug, result: Result<(), rtnetlink::Error>) {
+fn tell(
+    what: &str,
+    index: u32,
+    about: &(dyn std::fmt::Debug + Sync),
+    result: Result<(), rtnetlink::Error>,
+) {
     if let Err(error) = result {
         tracing::warn!(index, %error, "network: cannot {what} {about:?}");
     }

@@ -29,6 +29,15 @@ pub fn be_spawner_if_named() {
     spawner::run_if_named();
 }
 
+/// What kind of init this process would be. Gives a PID 1 its `/proc` where it came without one, so that a caller can
+/// read its configuration before [`run`].
+///
+/// # Errors
+/// Without `/proc` it can't be told.
+pub fn find_role() -> kernel::Result<protocol::Role> {
+    node::find_role()
+}
+
 /// Is the init of this node, until the machine ends or, as a service, everything is stopped.
 ///
 /// # Errors

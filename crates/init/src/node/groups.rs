@@ -39,7 +39,8 @@ impl Groups {
     fn try_settle(wanted: Option<&Path>, role: Role) -> Result<Groups> {
         let root = find::mount_point()?;
         let base = match wanted {
-            Some(path) => path.to_owned(),
+            Some(path) if path.starts_with(&root) => path.to_owned(),
+            Some(path) => root.join(path.strip_prefix("/").unwrap_or(path)),
             None => base_path(&root, role)?,
         };
         let above = base.parent().unwrap_or(&root);

@@ -23,7 +23,7 @@ const SEED_BYTES: usize = 512;
 const WRITTEN: u64 = 1_793_491_200;
 
 /// PID 1 of the first pid namespace is a machine's; of another, a container's.
-pub(super) fn find_role() -> Result<Role> {
+pub(crate) fn find_role() -> Result<Role> {
     if process::id() != 1 {
         return Ok(Role::Service);
     }

@@ -42,6 +42,8 @@ use daemon::Daemon;
 use groups::Groups;
 use shutdown::Shutdown;
 
+pub(crate) use machine::find_role;
+
 const SIGNALS: u64 = 0;
 const DAEMON: u64 = 1;
 const SPAWNER: u64 = 2;

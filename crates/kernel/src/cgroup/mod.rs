@@ -62,6 +62,15 @@ impl Cgroup {
     pub fn open(path: &Path) -> Result<Cgroup> {
         let directory =
             rustix::fs::open(path, DIRECTORY, Mode::empty()).call_on("open cgroup", path)?;
+        let kind = rustix::fs::fstatfs(&directory)
+            .call_on("open cgroup", path)?
+            .f_type;
+        if kind != rustix::fs::FsWord::from(CGROUP2_MAGIC) {
+            // A folder of another kind would be taken for a group whose every process may be killed.
+            return Err(Error::new("open cgroup", Errno::NOTTY)
+                .on(path)
+                .about("it is not in a cgroup2 file system"));
+        }
         Ok(Cgroup {
             directory,
             path: path.to_owned(),
@@ -332,7 +341,8 @@ impl Cgroup {
     /// is. Give that a bound with [`Cgroup::kill_and_wait`].
     pub fn kill(&self) -> Result<()> {
         match self.write("cgroup.kill", "1") {
-            Err(e) if e.is_not_found() => self.kill_each(),
+            // The hierarchy's root has neither file, and holds everything that runs on the machine.
+            Err(e) if e.is_not_found() && self.read("cgroup.events").is_ok() => self.kill_each(),
             other => other,
         }
     }
@@ -377,6 +387,9 @@ impl Cgroup {
         Ok(self.path.join(name))
     }
 }
+
+/// `CGROUP2_SUPER_MAGIC` of statfs(2).
+const CGROUP2_MAGIC: u32 = 0x6367_7270;
 
 const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)

@@ -19,6 +19,7 @@ mod authority;
 mod authorize;
 mod certificates;
 mod directory;
+mod errand;
 mod handshake;
 mod issue;
 mod offline;

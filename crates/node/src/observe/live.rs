@@ -3,6 +3,7 @@
 //! files, so a slow one costs nobody anything.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use model::name::Uid;
@@ -14,12 +15,23 @@ use super::folder::LogKey;
 #[derive(Debug, Default)]
 pub(super) struct Live {
     more: Notify,
+    /// Bytes so far, of standard output and of standard error.
+    totals: [AtomicU64; 2],
 }
 
 impl Live {
     /// Resolves when there is more to read, or the log ended. Make it *before* looking at the files.
     pub(super) fn more(&self) -> tokio::sync::futures::Notified<'_> {
         self.more.notified()
+    }
+
+    /// Bytes of both streams so far. Each is right; together they may be of two moments.
+    pub(super) fn totals(&self) -> (u64, u64) {
+        let [stdout, stderr] = &self.totals;
+        (
+            stdout.load(Ordering::Relaxed),
+            stderr.load(Ordering::Relaxed),
+        )
     }
 }
 
@@ -46,9 +58,12 @@ impl Registry {
             .or_insert_with(|| (key.clone(), Arc::default()));
     }
 
-    pub(super) fn announce(&self, uid: &Uid) {
+    pub(super) fn announce(&self, uid: &Uid, (stdout, stderr): (u64, u64)) {
         let logs = self.logs.read().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, live)) = logs.get(uid) {
+            let [out, err] = &live.totals;
+            out.store(stdout, Ordering::Relaxed);
+            err.store(stderr, Ordering::Relaxed);
             live.more.notify_waiters();
         }
     }

@@ -152,6 +152,11 @@ impl Logs {
         read::blocking(folder.clone(), move || read::end_of(&folder)).await
     }
 
+    /// Bytes of standard output and of standard error so far, of a log that is attached and has output since.
+    pub(super) fn totals_of(&self, uid: &Uid) -> Option<(u64, u64)> {
+        self.inner.registry.get(uid).map(|live| live.totals())
+    }
+
     /// Deletes a finished log. Of one that isn't there: nothing to do.
     ///
     /// # Errors

@@ -17,6 +17,7 @@ mod keep;
 mod live;
 mod logs;
 mod mover;
+mod port;
 mod read;
 mod sync;
 

@@ -53,7 +53,7 @@ pub trait Logs: Send + Sync + 'static {
     ///
     /// # Errors
     /// Where the log can't be opened. The run goes on; its pipes fill up.
-    fn attach(&self, owner: &LogOwner, source: LogSource) -> Result<(), Error>;
+    fn attach(&self, owner: LogOwner, source: LogSource) -> BoxFuture<'static, Result<(), Error>>;
 
     /// Called when no process of the run is left: stores what its pipes still hold, closes them, and
     /// answers how much it was altogether.

@@ -327,6 +327,14 @@ impl Log {
         files
     }
 
+    /// Bytes of standard output and of standard error, as far as they are stored.
+    pub(super) fn totals(&self) -> (u64, u64) {
+        match &self.state {
+            State::Writing(segment) => segment.walk().totals(),
+            State::Unopened => (0, 0),
+        }
+    }
+
     pub(super) fn is_dirty(&self) -> bool {
         self.dirty
     }

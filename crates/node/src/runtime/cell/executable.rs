@@ -36,6 +36,8 @@ pub(crate) struct Executable {
     pub(crate) lost: bool,
     /// Nothing lives in its leaf.
     pub(crate) empty: bool,
+    /// Its output is being stored, or can't be.
+    pub(crate) attached: bool,
     /// Its end is being stored.
     pub(crate) finishing: bool,
     /// Somebody watches its leaf; from that moment on it is killed.
@@ -70,6 +72,7 @@ impl Executable {
             adopted_exit: None,
             lost: false,
             empty: false,
+            attached: false,
             finishing: false,
             kill_at: None,
             waiting: Vec::new(),

@@ -113,11 +113,12 @@ impl Owner {
     }
 
     /// Goes on once both the exit is known and nothing is left in the leaf.
-    fn finish(&mut self, uid: Uid) {
+    pub(super) fn finish(&mut self, uid: Uid) {
         let Some(executable) = self.executables.get_mut(&uid) else {
             return;
         };
-        if executable.exit.is_none() || !executable.empty || executable.finishing {
+        let over = executable.exit.is_some() && executable.empty;
+        if !over || !executable.attached || executable.finishing {
             return;
         }
         executable.finishing = true;

@@ -47,6 +47,8 @@ pub(crate) enum Event {
     InitEnded(Option<ExitRecord>),
     /// The oldest call was not answered in time.
     Late,
+    /// The output of this executable is being stored, or can't be.
+    Attached(Uid, Result<(), Error>),
     /// Nothing lives in the leaf of this executable.
     LeafEmpty(Uid),
     /// The output of this executable is stored.
@@ -229,6 +231,7 @@ impl Owner {
             Event::Silent(error) => self.silent(&error),
             Event::InitEnded(exit) => self.init_ended(exit),
             Event::Late => self.late(),
+            Event::Attached(uid, outcome) => self.attached(uid, outcome),
             Event::LeafEmpty(uid) => self.leaf_empty(uid),
             Event::Drained(uid, totals) => self.drained(uid, totals),
             Event::Stored(uid, outcome) => self.stored(uid, outcome),

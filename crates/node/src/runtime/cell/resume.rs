@@ -52,7 +52,7 @@ impl Owner {
         let (source, input) = outputs(kept.outputs, kept.stdin);
         executable.input = input.map(Arc::new);
         executable.adopted_exit = kept.state.exit.as_ref().map(exit_of);
-        self.attach_logs(&mut executable, source);
+        self.attach_logs(&executable, source);
         self.executables.insert(executable.uid(), executable);
         Ok(())
     }

@@ -138,7 +138,7 @@ impl Owner {
         if let Err(error) = executable.step(Life::Started) {
             tracing::error!(%error, "a start out of turn");
         }
-        self.attach_logs(&mut executable, source);
+        self.attach_logs(&executable, source);
         if let Some(asked) = &executable.record.asked {
             self.shared.index.remember(&self.key.tenant, asked, uid);
         }
@@ -161,24 +161,33 @@ impl Owner {
         }
     }
 
-    pub(super) fn attach_logs(&self, executable: &mut Executable, source: LogSource) {
+    /// Has the output stored from now on; the end of it is not stored before that has begun.
+    pub(super) fn attach_logs(&self, executable: &Executable, source: LogSource) {
+        let uid = executable.uid();
         let owner = LogOwner {
             tenant: self.key.tenant.clone(),
             path: executable.record.meta.path.clone(),
-            uid: executable.uid(),
+            uid,
             policy: executable.effective.logs,
         };
-        if let Err(error) = self.shared.logs.attach(&owner, source) {
-            tracing::error!(executable = %owner.path, %error, "its output is not stored");
-            executable
-                .status
-                .conditions
-                .push(super::executable::condition(
-                    "OutputNotStored",
-                    "LogUnavailable",
-                    error.message.clone(),
-                ));
+        let attached = self.shared.logs.attach(owner, source);
+        self.beside(async move { super::owner::Event::Attached(uid, attached.await) });
+    }
+
+    pub(super) fn attached(&mut self, uid: Uid, outcome: Result<(), Error>) {
+        let Some(executable) = self.executables.get_mut(&uid) else {
+            return;
+        };
+        executable.attached = true;
+        if let Err(error) = outcome {
+            tracing::error!(executable = %executable.record.meta.path, %error, "output is not stored");
+            let message = error.message.clone();
+            let condition =
+                super::executable::condition("OutputNotStored", "LogUnavailable", message);
+            executable.status.conditions.push(condition);
+            self.publish_executable(uid);
         }
+        self.finish(uid);
     }
 
     pub(super) fn start_failed(&mut self, uid: Uid, failure: &Failure) {

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the built-in policies say of each method of the contract. The methods come from the descriptors; a method
+//! without a row here does not compile. `serve` hands the rows to `identity`, which knows no contract.
+
+use api::action::ACTIONS;
+use node::identity::{ActionDef, Audience};
+
+use Audience::{Administrator, Member};
+use Effect::{Changes, Decides, Reads};
+
+/// What a method does to the node.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    /// Nothing.
+    Reads,
+    /// Something of the running node.
+    Changes,
+    /// Something that outlives a power loss; so must the line that says who did it.
+    Decides,
+}
+
+const ROWS: [(&str, Audience, Effect); 32] = [
+    ("runtime.RunExecutable", Member, Changes),
+    ("runtime.RunCell", Member, Changes),
+    ("runtime.UpdateCell", Member, Changes),
+    ("runtime.FreezeCell", Member, Changes),
+    ("runtime.ThawCell", Member, Changes),
+    ("runtime.Get", Member, Reads),
+    ("runtime.List", Member, Reads),
+    ("runtime.Watch", Member, Reads),
+    ("runtime.Wait", Member, Reads),
+    ("runtime.Signal", Member, Changes),
+    ("runtime.Stop", Member, Changes),
+    ("runtime.Remove", Member, Changes),
+    ("runtime.Attach", Member, Changes),
+    ("observe.Logs", Member, Reads),
+    ("observe.Usage", Member, Reads),
+    ("observe.WatchUsage", Member, Reads),
+    ("identity.CreateUser", Administrator, Decides),
+    ("identity.ListUsers", Administrator, Reads),
+    ("identity.DisableUser", Administrator, Decides),
+    ("identity.Issue", Administrator, Decides),
+    ("identity.Renew", Member, Decides),
+    ("identity.Revoke", Administrator, Decides),
+    ("identity.Allow", Administrator, Decides),
+    ("identity.Deny", Administrator, Decides),
+    ("identity.Withdraw", Administrator, Decides),
+    ("identity.Explain", Member, Reads),
+    ("identity.Audit", Administrator, Reads),
+    ("identity.WhoAmI", Member, Reads),
+    ("node.Get", Member, Reads),
+    ("node.GetConfig", Administrator, Reads),
+    ("node.Reload", Administrator, Changes),
+    ("node.Shutdown", Administrator, Decides),
+];
+
+/// One definition per method.
+pub(crate) fn definitions() -> Vec<ActionDef> {
+    let define = |&(name, audience, effect): &(&'static str, Audience, Effect)| ActionDef {
+        name,
+        audience,
+        mutating: effect != Reads,
+        durable: effect == Decides,
+    };
+    ROWS.iter().map(define).collect()
+}
+
+const _: () = assert!(
+    each_method_has_a_row(),
+    "a method of the contract has no row in actions.rs"
+);
+const _: () = assert!(
+    ROWS.len() == ACTIONS.len(),
+    "a row of actions.rs is of no method"
+);
+
+const fn each_method_has_a_row() -> bool {
+    let mut methods: &[api::action::Action] = &ACTIONS;
+    while let [method, rest @ ..] = methods {
+        if !has_row(method.name) {
+            return false;
+        }
+        methods = rest;
+    }
+    true
+}
+
+const fn has_row(name: &str) -> bool {
+    let mut rows: &[(&str, Audience, Effect)] = &ROWS;
+    while let [(row, ..), rest @ ..] = rows {
+        if same(row.as_bytes(), name.as_bytes()) {
+            return true;
+        }
+        rows = rest;
+    }
+    false
+}
+
+const fn same(mut a: &[u8], mut b: &[u8]) -> bool {
+    while let ([x, more_a @ ..], [y, more_b @ ..]) = (a, b) {
+        if *x != *y {
+            return false;
+        }
+        (a, b) = (more_a, more_b);
+    }
+    a.is_empty() && b.is_empty()
+}

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `boot.run`: one program that the node runs by itself once it serves, in a cell `boot` that shares all of the
+//! node's namespaces. It is how a fresh machine is given its first work, and how a shell comes to the console.
+//! Whatever is to be kept running belongs to schedule, not here.
+//!
+//! An executable like any other: listed, logged, stopped by its path `boot/run`. A daemon that comes back finds it
+//! running, or ended, and does not run it again.
+
+use std::sync::Arc;
+
+use model::cell::{self, Namespace};
+use model::error::{Error, Reason};
+use model::executable::{DEFAULT_PATH, Draft};
+use model::name::{InvalidName, ObjectPath, Tenant};
+use model::request::{RunExecutable, WaitFor};
+use model::seccomp::{Profile, Seccomp};
+use model::status::Object;
+use node::identity::Identity;
+use node::runtime::Runtime;
+
+use crate::config::Boot;
+
+/// Of the request: a second daemon of the same boot asks for the same, and is answered with what there is.
+const REQUEST_ID: &str = "boot-run";
+
+/// Runs the program to its end.
+pub(crate) async fn run(
+    boot: &Boot,
+    identity: &Identity,
+    runtime: &Runtime,
+) -> Result<Arc<Object>, Error> {
+    let name = |e: InvalidName| Error::internal(e.to_string());
+    let path: ObjectPath = "boot/run".parse().map_err(name)?;
+    let tenant: Tenant = "system".parse().map_err(name)?;
+    let shared = cell::Draft {
+        share: Namespace::ALL.into_iter().collect(),
+        ..Default::default()
+    };
+    let request = RunExecutable {
+        tenant,
+        path: path.clone(),
+        labels: Default::default(),
+        spec: program(boot).try_into()?,
+        request_id: Some(REQUEST_ID.parse().map_err(name)?),
+        wait_for: WaitFor::Exited,
+        own_cell: Some(shared.try_into()?),
+    };
+    let permit = identity.errand(api::action::runtime::RUN_EXECUTABLE, Some(path))?;
+    match runtime.run_executable(permit, request).await {
+        // It runs under another request, after a change of the configuration.
+        Err(error) if error.reason == Reason::AlreadyExists => {
+            Err(error.hint("stop `boot`, or reboot, to run the configured program"))
+        }
+        answer => answer,
+    }
+}
+
+/// The configured words as a program with root's whole rights, as an init gives them.
+fn program(boot: &Boot) -> Draft {
+    let all = vec!["ALL".to_owned()];
+    let env = [("PATH", DEFAULT_PATH), ("HOME", "/root"), ("TERM", "linux")];
+    Draft {
+        argv: boot.run.split_whitespace().map(str::to_owned).collect(),
+        env: env
+            .map(|(name, value)| (name.to_owned(), value.to_owned()))
+            .into(),
+        capabilities: Some(model::capability::Capabilities {
+            bounding: all,
+            ambient: Vec::new(),
+        }),
+        no_new_privileges: Some(false),
+        seccomp: Seccomp {
+            profile: Profile::Unconfined,
+            ..Seccomp::default()
+        },
+        ..Draft::default()
+    }
+}

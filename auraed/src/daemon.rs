@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The daemon as a whole, as the `Node` service sees it: facts, configuration, reload, shutdown. `serve` makes it
+//! of the running parts; it owns none of their state.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime};
+
+use init::protocol::{MAX_RECORD, PowerMode, Role, Welcome};
+use model::error::{Error, Reason};
+use node::identity::{Identity, Lifetimes, Permit};
+use node::observe::{Logs, LogsConfig};
+use node::runtime::NodeInit;
+use node::store::Store;
+
+use crate::config::{self, Config, Loaded, Sources, is_reloadable};
+use crate::host;
+use crate::rpc::node::{ConfigLeaf, NodeFacts, NodeLimits, NodePort, Reloaded, ShutdownMode};
+use crate::telemetry::LogLevel;
+
+/// The running parts that the daemon as a whole speaks for.
+pub(crate) struct Daemon {
+    pub(crate) sources: Sources,
+    pub(crate) loaded: Mutex<Loaded>,
+    pub(crate) name: String,
+    pub(crate) started: SystemTime,
+    pub(crate) controllers: Vec<String>,
+    pub(crate) welcome: Welcome,
+    pub(crate) node_init: NodeInit,
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) logs: Logs,
+    pub(crate) store: Store,
+    pub(crate) log_level: LogLevel,
+}
+
+impl Daemon {
+    /// The configuration as of now.
+    fn config(&self) -> Config {
+        self.loaded
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .config
+            .clone()
+    }
+
+    /// Reads the configuration again and uses what can be changed; an error changes nothing.
+    pub(crate) async fn reread(&self) -> Result<Reloaded, Error> {
+        let new = self.sources.load().map_err(|e| {
+            Error::new(Reason::InvalidField, e.to_string())
+                .hint("nothing was changed; mend the configuration and reload again")
+        })?;
+        let (changed, needs_restart) = self
+            .loaded
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .changes(&new);
+        self.identity.set_lifetimes(lifetimes(&new.config));
+        self.logs.configure(logs_config(&new.config)).await?;
+        self.log_level.set(&new.config.node.log_level);
+        let mut kept = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.take_reloadable(new);
+        tracing::info!(?changed, ?needs_restart, "configuration read again");
+        Ok(Reloaded {
+            changed,
+            needs_restart,
+        })
+    }
+
+    /// Asks init to bring the node down within the bound.
+    pub(crate) async fn go_down(&self, mode: ShutdownMode, bound: Duration) {
+        let mode = match mode {
+            ShutdownMode::PowerOff => PowerMode::PowerOff,
+            ShutdownMode::Reboot => PowerMode::Reboot,
+            ShutdownMode::Halt => PowerMode::Halt,
+        };
+        self.node_init.shutdown(mode, bound).await;
+    }
+
+    fn features(&self) -> Vec<(&'static str, Result<(), String>)> {
+        let words = |f: &init::protocol::Failure| {
+            let error = std::io::Error::from_raw_os_error(f.errno);
+            format!("{}: {error}", f.detail)
+        };
+        let isolation = self.welcome.isolation.as_ref().map(|_| ()).map_err(words);
+        let controller = |name: &'static str| {
+            let there = self.controllers.iter().any(|c| c == name);
+            there.then_some(()).ok_or_else(|| {
+                format!("the cgroup v2 controller {name} is not available to the node")
+            })
+        };
+        vec![
+            ("cells.isolated", isolation),
+            ("limits.cpu", controller("cpu")),
+            ("limits.memory", controller("memory")),
+            ("limits.pids", controller("pids")),
+            ("limits.io", controller("io")),
+        ]
+    }
+}
+
+#[tonic::async_trait]
+impl NodePort for Daemon {
+    async fn facts(&self, _permit: Permit) -> NodeFacts {
+        let (total, available) = host::memory().unwrap_or_default();
+        let broken = [
+            self.store.health().degraded(),
+            self.identity.audit().health().degraded(),
+        ];
+        NodeFacts {
+            name: self.name.clone(),
+            trust_domain: self.identity.trust_domain().to_string(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
+            role: match self.welcome.role {
+                Role::Machine => "pid1",
+                Role::Container => "container",
+                Role::Service => "service",
+            },
+            kernel: host::kernel_release(),
+            machine_id: host::machine_id(),
+            boot_id: host::boot_id(),
+            booted: host::booted(),
+            started: Some(self.started),
+            daemon_starts: self.welcome.daemon_starts,
+            controllers: self.controllers.clone(),
+            features: self.features(),
+            limits: limits(&self.config()),
+            cpus: host::cpus(),
+            memory_bytes: total,
+            memory_available_bytes: available,
+            degraded: broken.into_iter().flatten().collect(),
+        }
+    }
+
+    fn config(&self, _permit: Permit) -> Vec<ConfigLeaf> {
+        let loaded = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
+        let leaf = |(key, value, origin): (&str, String, &config::Origin)| ConfigLeaf {
+            key: key.to_owned(),
+            value,
+            origin: origin.to_string(),
+            reloadable: is_reloadable(key),
+        };
+        loaded.entries().map(leaf).collect()
+    }
+
+    async fn reload(&self, _permit: Permit) -> Result<Reloaded, Error> {
+        self.reread().await
+    }
+
+    async fn shutdown(
+        &self,
+        permit: Permit,
+        mode: ShutdownMode,
+        bound: Option<Duration>,
+    ) -> Result<Duration, Error> {
+        let bound = bound.unwrap_or(self.config().shutdown.bound.0);
+        tracing::warn!(actor = permit.actor(), ?mode, ?bound, "the node goes down");
+        self.go_down(mode, bound).await;
+        Ok(bound)
+    }
+}
+
+fn limits(config: &Config) -> NodeLimits {
+    let limits = &config.limits;
+    NodeLimits {
+        cells: limits.cells,
+        executables: limits.executables,
+        connections: limits.connections,
+        connections_per_tenant: limits.connections_per_tenant,
+        message_bytes: limits.message.0,
+        record_bytes: MAX_RECORD as u64,
+    }
+}
+
+/// As `identity` takes it.
+pub(crate) fn lifetimes(config: &Config) -> Lifetimes {
+    Lifetimes {
+        node: config.identity.node_lifetime.0,
+        user: config.identity.user_lifetime.0,
+        administrator: config.identity.administrator_lifetime.0,
+    }
+}
+
+/// As `observe` takes it.
+pub(crate) fn logs_config(config: &Config) -> LogsConfig {
+    LogsConfig {
+        max_bytes: config.logs.max_size.0,
+        max_age: config.logs.max_age.0,
+        node_max_bytes: config.logs.node_max_size.0,
+        ..LogsConfig::default()
+    }
+}

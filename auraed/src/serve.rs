@@ -1,0 +1,330 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The daemon: from an inherited socket to an open API, and back. The order is ARCHITECTURE.md's "How a daemon comes
+//! back": lock, store, init, identity, logs, workloads, and only then the doors.
+//!
+//! Everything here may be killed at any instant. A graceful stop (SIGTERM) differs from that only in what is
+//! answered before: workloads go on either way.
+
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, SystemTime};
+
+use anyhow::Context;
+use init::protocol::{Role, Welcome};
+use node::identity::audit::{AuditHeadSink, AuditLimits, Hash, Head};
+use node::identity::{Identity, Options as IdentityOptions};
+use node::observe::Logs;
+use node::runtime::{InitState, NodeInit, Runtime, Settings};
+use node::store::{StateLock, Store};
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+use crate::args::Common;
+use crate::config::{Config, Loaded, Then};
+use crate::daemon::{Daemon, lifetimes, logs_config};
+use crate::keeper::Keeper;
+use crate::rpc::node::ShutdownMode;
+use crate::rpc::server::Services;
+use crate::{actions, boot, host, listen, net, rpc, telemetry};
+
+/// Told to init, for people.
+const BUILD: &str = env!("CARGO_PKG_VERSION");
+/// How long calls that run may take to end at a graceful stop.
+const FAREWELL: Duration = Duration::from_secs(5);
+/// The daemon waits more than it computes; what computes long has threads of its own.
+const WORKERS: usize = 2;
+
+/// Is the daemon until told to stop.
+pub(crate) fn run(common: &Common, init_fd: i32) -> anyhow::Result<ExitCode> {
+    let socket = kernel::inherit::take(init_fd)
+        .context("--init-fd is not a socket to init; `auraed serve` is started by `auraed`")?;
+    let sources = common.sources();
+    let loaded = sources.load()?;
+    let log_level = telemetry::start(&loaded.config.node.log_level);
+    let state = loaded.config.paths.state.clone();
+    let _lock = StateLock::acquire(&state)?;
+    let store = Store::open(&state)?;
+    let threads = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(WORKERS)
+        .enable_all()
+        .build()
+        .context("cannot start the daemon's threads")?;
+    threads.block_on(async {
+        let (node_init, welcome) = NodeInit::connect(socket, BUILD).await?;
+        let parts = Parts::start(&loaded, store, node_init, &welcome).await?;
+        let daemon = Arc::new(Daemon {
+            sources,
+            loaded: Mutex::new(loaded.clone()),
+            name: node_name(&loaded.config),
+            started: SystemTime::now(),
+            controllers: parts.controllers.clone(),
+            welcome,
+            node_init: parts.node_init.clone(),
+            identity: parts.identity.clone(),
+            logs: parts.logs.clone(),
+            store: parts.store.clone(),
+            log_level,
+        });
+        serve(loaded, parts, daemon).await
+    })
+}
+
+/// The running subsystems.
+struct Parts {
+    store: Store,
+    node_init: NodeInit,
+    identity: Arc<Identity>,
+    logs: Logs,
+    runtime: Runtime,
+    controllers: Vec<String>,
+}
+
+impl Parts {
+    async fn start(
+        loaded: &Loaded,
+        store: Store,
+        node_init: NodeInit,
+        welcome: &Welcome,
+    ) -> anyhow::Result<Self> {
+        let config = &loaded.config;
+        let identity = start_identity(config, &store, &node_init, welcome).await?;
+        let logs = Logs::start(&config.paths.state.join("logs"), logs_config(config))?;
+        let settings = runtime_settings(config)?;
+        let controllers = kernel::cgroup::Cgroup::open(&settings.cgroup_root)?.controllers()?;
+        let archive = Arc::new(store.clone());
+        let (runtime, adoption) = Runtime::start(
+            settings,
+            node_init.clone(),
+            welcome,
+            Arc::new(logs.clone()),
+            archive,
+        )
+        .await?;
+        tracing::info!(
+            ?adoption,
+            starts = welcome.daemon_starts,
+            "workloads adopted"
+        );
+        Ok(Self {
+            store,
+            node_init,
+            identity: Arc::new(identity),
+            logs,
+            runtime,
+            controllers,
+        })
+    }
+}
+
+async fn start_identity(
+    config: &Config,
+    store: &Store,
+    node_init: &NodeInit,
+    welcome: &Welcome,
+) -> anyhow::Result<Identity> {
+    let options = IdentityOptions {
+        state_dir: config.paths.state.clone(),
+        node: node_name(config).parse().context("node.name")?,
+        trust_domain: config
+            .node
+            .trust_domain
+            .parse()
+            .context("node.trust_domain")?,
+        lifetimes: lifetimes(config),
+        actions: actions::definitions(),
+        audit: AuditLimits::default(),
+        audit_head: welcome
+            .audit_head
+            .map(|(sequence, hash)| Head { sequence, hash }),
+        audit_sink: Box::new(Heads::start(node_init.clone())),
+    };
+    Ok(Identity::start(options, store.clone()).await?)
+}
+
+/// Leaves the newest head of the audit with init; heads that come faster than init reads are skipped.
+struct Heads(watch::Sender<(u64, Hash)>);
+
+impl Heads {
+    fn start(node_init: NodeInit) -> Self {
+        let (send, mut newest) = watch::channel((0, Hash::default()));
+        tokio::spawn(async move {
+            while newest.changed().await.is_ok() {
+                let (sequence, hash) = *newest.borrow_and_update();
+                node_init.audit_head(sequence, hash).await;
+            }
+        });
+        Self(send)
+    }
+}
+
+impl AuditHeadSink for Heads {
+    fn put(&self, sequence: u64, hash: Hash) {
+        self.0.send_replace((sequence, hash));
+    }
+}
+
+fn node_name(config: &Config) -> String {
+    if config.node.name.is_empty() {
+        host::default_name()
+    } else {
+        config.node.name.clone()
+    }
+}
+
+fn runtime_settings(config: &Config) -> anyhow::Result<Settings> {
+    // Init has put the daemon into the leaf `_daemon` of the group that is ours.
+    let own = kernel::cgroup::find::own_path().context("cannot find the daemon's cgroup")?;
+    let root = own
+        .parent()
+        .context("the daemon is not in a leaf of a cgroup that is ours")?;
+    let mut settings = Settings::new(config.paths.run.join("cells"), root.to_owned());
+    settings.first_id = config.runtime.first_id;
+    settings.id_count = config.runtime.id_count;
+    settings.max_cells = config.limits.cells as usize;
+    settings.max_running_per_tenant = config.limits.executables as usize;
+    settings.max_finished = config.runtime.finished_max_count as usize;
+    settings.max_finished_age = config.runtime.finished_max_age.0;
+    Ok(settings)
+}
+
+async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Result<ExitCode> {
+    let config = &loaded.config;
+    let keeper = Arc::new(Keeper::new(parts.identity.clone())?);
+    let doors = listen::open(listen_options(config), keeper).await?;
+    let mut beside = JoinSet::new();
+    keep_network(config, &daemon, &mut beside);
+    let identity = parts.identity.clone();
+    beside.spawn(async move { identity.keep_certificates().await });
+    let (close, mut closing) = watch::channel(false);
+    let services = Services {
+        identity: parts.identity.clone(),
+        runtime: parts.runtime.clone(),
+        node: daemon.clone(),
+        deadline: config.api.deadline.0,
+        max_message: usize::try_from(config.limits.message.0).unwrap_or(usize::MAX),
+    };
+    let server = tokio::spawn(rpc::server::serve(services, doors.incoming, async move {
+        // Dropped or set: either way it is time to close.
+        let _closed = closing.wait_for(|close| *close).await;
+    }));
+    announce(&parts.node_init, "READY=1").await;
+    run_first(config, &parts, &daemon, &mut beside);
+    let why = until_told_to_stop(&parts.node_init, &daemon).await?;
+    tracing::info!(why, "stopping; workloads go on");
+    drop(doors.tasks);
+    close.send_replace(true);
+    if tokio::time::timeout(FAREWELL, server).await.is_err() {
+        tracing::warn!("calls were still running after {FAREWELL:?}; they are cut off");
+    }
+    beside.shutdown().await;
+    parts.logs.stop().await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn listen_options(config: &Config) -> listen::Options {
+    let socket = &config.api.socket;
+    let default = || config.paths.run.join("aurae.sock");
+    listen::Options {
+        socket: if socket.as_os_str().is_empty() {
+            default()
+        } else {
+            socket.clone()
+        },
+        tcp: config.api.listen.clone(),
+        connections: config.limits.connections as usize,
+        connections_per_tenant: config.limits.connections_per_tenant as usize,
+        handshake_timeout: config.api.handshake_timeout.0,
+    }
+}
+
+/// Tells init, and the service manager around it, if there is one.
+async fn announce(node_init: &NodeInit, message: &str) {
+    node_init.ready().await;
+    let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else {
+        return;
+    };
+    if let Err(error) = kernel::notify::notify(&socket, message) {
+        tracing::warn!(%error, "the service manager can't be told that we are ready");
+    }
+}
+
+fn keep_network(config: &Config, daemon: &Arc<Daemon>, beside: &mut JoinSet<()>) {
+    use net::config::Manage;
+    let ours = match config.network.manage {
+        Manage::Auto => daemon.welcome.role == Role::Machine,
+        Manage::Always => true,
+        Manage::Never => false,
+    };
+    if !ours {
+        return;
+    }
+    let options = net::Options {
+        config: config.network.clone(),
+        host_name: daemon.name.clone(),
+        resolv_conf: "/etc/resolv.conf".into(),
+    };
+    let mut init = daemon.node_init.state();
+    let going_down = async move {
+        let down = |state: &InitState| matches!(state, InitState::ShuttingDown(..));
+        if init.wait_for(down).await.is_err() {
+            // Init is gone, not the machine: the next daemon goes on with the leases.
+            std::future::pending::<()>().await;
+        }
+    };
+    beside.spawn(async move {
+        if let Err(error) = net::run(options, going_down).await {
+            tracing::error!(%error, "the network is not managed any more");
+        }
+    });
+}
+
+/// Runs `boot.run`, and what the configuration says is to follow.
+fn run_first(config: &Config, parts: &Parts, daemon: &Arc<Daemon>, beside: &mut JoinSet<()>) {
+    let boot = config.boot.clone();
+    if boot.run.trim().is_empty() {
+        return;
+    }
+    let (identity, runtime) = (parts.identity.clone(), parts.runtime.clone());
+    let (daemon, bound) = (daemon.clone(), config.shutdown.bound.0);
+    beside.spawn(async move {
+        match boot::run(&boot, &identity, &runtime).await {
+            Ok(object) => tracing::info!(path = %object.meta().path, "boot.run has ended"),
+            Err(error) => tracing::error!(%error, "boot.run failed"),
+        }
+        let mode = match boot.then {
+            Then::Nothing => return,
+            Then::PowerOff => ShutdownMode::PowerOff,
+            Then::Reboot => ShutdownMode::Reboot,
+        };
+        daemon.go_down(mode, bound).await;
+    });
+}
+
+/// Serves signals and init until one of them ends the daemon; says which.
+async fn until_told_to_stop(node_init: &NodeInit, daemon: &Daemon) -> anyhow::Result<&'static str> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hang_up = signal(SignalKind::hangup())?;
+    let mut init = node_init.state();
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => return Ok("SIGTERM"),
+            _ = interrupt.recv() => return Ok("SIGINT"),
+            _ = hang_up.recv() => {
+                if let Err(error) = daemon.reread().await {
+                    tracing::error!(%error, "the configuration was not read again");
+                }
+            }
+            changed = init.changed() => {
+                let state = *init.borrow_and_update();
+                if changed.is_err() || state == InitState::Gone {
+                    return Ok("init is gone");
+                }
+                if let InitState::ShuttingDown(mode, bound_ms) = state {
+                    tracing::warn!(?mode, bound_ms, "the machine goes down");
+                }
+            }
+        }
+    }
+}
