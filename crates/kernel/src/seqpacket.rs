@@ -5,16 +5,15 @@
 //! is an error of its own ([`ReceiveError`]), and every descriptor that came with it is closed.
 //! Everything is close-on-exec. It knows no message format.
 
-use std::io::{IoSlice, IoSliceMut};
+use std::io::IoSlice;
 use std::mem::MaybeUninit;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 use std::path::Path;
 
 use rustix::io::{Errno, retry_on_intr};
 use rustix::net::{
-    AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, ReturnFlags,
-    SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
-    sockopt,
+    AddressFamily, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, SocketAddrUnix,
+    SocketFlags, SocketType, sockopt,
 };
 
 use crate::{Context, Error, Result};
@@ -28,7 +27,7 @@ const SEND_SPACE: usize = rustix::cmsg_space!(ScmRights(MAX_FDS));
 /// Who is at the other end, as the kernel knows it, in the reader's namespaces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Credentials {
-    /// Process id.
+    /// Process id; 0 for a process that the reader's pid namespace doesn't show.
     pub pid: i32,
     /// Effective user id.
     pub uid: u32,
@@ -37,12 +36,14 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    fn from_ucred(cred: rustix::net::UCred) -> Self {
-        Credentials {
-            pid: cred.pid.as_raw_nonzero().get(),
-            uid: cred.uid.as_raw(),
-            gid: cred.gid.as_raw(),
-        }
+    /// A `struct ucred`.
+    fn parse(data: &[u8]) -> Option<Self> {
+        let mut numbers = numbers(data);
+        Some(Credentials {
+            pid: numbers.next()?,
+            uid: numbers.next()?.cast_unsigned(),
+            gid: numbers.next()?.cast_unsigned(),
+        })
     }
 }
 
@@ -181,37 +182,108 @@ pub fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(
 
 /// Receives one packet into `buffer`; `None` is the end of the connection.
 pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> Result<Option<Packet>, ReceiveError> {
-    let mut space = [MaybeUninit::uninit(); CONTROL_SPACE];
-    let mut control = RecvAncillaryBuffer::new(&mut space);
-    let size = buffer.len();
-    let message = retry_on_intr(|| {
-        let flags = RecvFlags::CMSG_CLOEXEC;
-        let mut slices = [IoSliceMut::new(buffer)];
-        rustix::net::recvmsg(socket.as_fd(), &mut slices, &mut control, flags)
-    })
-    .call("recvmsg")?;
+    let mut control = Control([0; CONTROL_SPACE]);
+    let message = receive_message(socket.as_fd(), buffer, &mut control)?;
     let mut packet = Packet {
-        length: message.bytes,
+        length: message.length,
         fds: Vec::new(),
         credentials: None,
     };
-    for part in control.drain() {
-        match part {
-            RecvAncillaryMessage::ScmRights(fds) => packet.fds.extend(fds),
-            RecvAncillaryMessage::ScmCredentials(cred) => {
-                packet.credentials = Some(Credentials::from_ucred(cred));
-            }
+    let control = control.0.get(..message.control).unwrap_or_default();
+    for (kind, data) in control_messages(control) {
+        match kind {
+            // SAFETY: the kernel has just put these descriptors into this process, for this message
+            // alone, and each of its control messages is looked at once.
+            libc::SCM_RIGHTS => packet
+                .fds
+                .extend(numbers(data).map(|fd| unsafe { OwnedFd::from_raw_fd(fd) })),
+            libc::SCM_CREDENTIALS => packet.credentials = Credentials::parse(data),
             _ => {}
         }
     }
     // Returning drops the packet, and with it every descriptor that did arrive.
-    if message.flags.contains(ReturnFlags::CTRUNC) || packet.fds.len() > MAX_FDS {
+    if message.flags & libc::MSG_CTRUNC != 0 || packet.fds.len() > MAX_FDS {
         return Err(ReceiveError::DescriptorsTruncated);
     }
-    if message.flags.contains(ReturnFlags::TRUNC) {
-        return Err(ReceiveError::DataTruncated { buffer: size });
+    if message.flags & libc::MSG_TRUNC != 0 {
+        return Err(ReceiveError::DataTruncated {
+            buffer: buffer.len(),
+        });
     }
     Ok((packet.length > 0).then_some(packet))
+}
+
+/// Room for control messages, aligned as their headers want it.
+#[repr(C, align(8))]
+struct Control([u8; CONTROL_SPACE]);
+
+/// What `recvmsg` says of one message.
+struct Message {
+    length: usize,
+    control: usize,
+    flags: libc::c_int,
+}
+
+/// The raw call, because rustix's reads credentials into a type whose pid can't be 0: that of a
+/// sender in an outer pid namespace is.
+fn receive_message(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    control: &mut Control,
+) -> Result<Message> {
+    let mut slice = libc::iovec {
+        iov_base: buffer.as_mut_ptr().cast(),
+        iov_len: buffer.len(),
+    };
+    loop {
+        // SAFETY: for this plain structure of integers and pointers, zeros are a valid value.
+        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+        header.msg_iov = &raw mut slice;
+        header.msg_iovlen = 1;
+        header.msg_control = control.0.as_mut_ptr().cast();
+        header.msg_controllen = CONTROL_SPACE as _;
+        // SAFETY: the header points to one slice and one control buffer of the lengths given, which
+        // live and are ours alone during the call.
+        let result =
+            unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut header, libc::MSG_CMSG_CLOEXEC) };
+        match usize::try_from(result) {
+            Ok(length) => {
+                return Ok(Message {
+                    length,
+                    control: header.msg_controllen as usize,
+                    flags: header.msg_flags,
+                });
+            }
+            Err(_) => match Error::last("recvmsg") {
+                error if error.is(libc::EINTR) => {}
+                error => return Err(error),
+            },
+        }
+    }
+}
+
+/// The control messages of `SOL_SOCKET`: type and data. A header is a length that counts itself,
+/// the level and the type; the next begins at a multiple of 8.
+fn control_messages(mut rest: &[u8]) -> impl Iterator<Item = (libc::c_int, &[u8])> {
+    const HEADER: usize = size_of::<libc::cmsghdr>();
+    std::iter::from_fn(move || {
+        loop {
+            let length = usize::from_ne_bytes(rest.get(..8)?.try_into().ok()?);
+            let mut numbers = numbers(rest.get(8..HEADER)?);
+            let (level, kind) = (numbers.next()?, numbers.next()?);
+            let data = rest.get(HEADER..length)?;
+            rest = rest.get(length.next_multiple_of(8)..).unwrap_or_default();
+            if level == libc::SOL_SOCKET {
+                return Some((kind, data));
+            }
+        }
+    })
+}
+
+/// The 32-bit numbers in this.
+fn numbers(data: &[u8]) -> impl Iterator<Item = i32> {
+    let number = |chunk: &[u8]| Some(i32::from_ne_bytes(chunk.try_into().ok()?));
+    data.chunks_exact(4).filter_map(number)
 }
 
 /// Who made the connection (`SO_PEERCRED`): the process that called `connect`, `listen` or

@@ -40,6 +40,10 @@ pub(crate) const STORIES: &[Story] = &[
         "a_program_gets_the_streams_it_was_given",
         a_program_gets_its_streams,
     ),
+    (
+        "a_sender_of_an_outer_namespace_has_no_pid",
+        an_outer_sender_has_no_pid,
+    ),
     ("allocation_works_in_a_clone_of_a_clone", allocation_works),
 ];
 
@@ -164,6 +168,24 @@ fn a_program_gets_its_streams() {
     let mut text = String::new();
     std::io::Read::read_to_string(&mut reader, &mut text).unwrap();
     assert_eq!(text, "1\n");
+}
+
+fn an_outer_sender_has_no_pid() {
+    let (ours, theirs) = seqpacket::pair(Mode::Blocking).unwrap();
+    seqpacket::pass_credentials(&theirs).unwrap();
+    let null = File::open("/dev/null").unwrap();
+    seqpacket::send(&ours, b"x", &[null.as_fd()]).unwrap();
+    let options = Options {
+        namespaces: Namespaces::PID,
+        ..Options::default()
+    };
+    ok_in_clone(options, || {
+        let packet = seqpacket::receive(&theirs, &mut [0; 8]).unwrap().unwrap();
+        let credentials = packet.credentials.unwrap();
+        assert_eq!((credentials.pid, credentials.uid), (0, 0));
+        assert_eq!(packet.fds.len(), 1);
+        assert_eq!(seqpacket::peer_credentials(&theirs).unwrap().pid, 0);
+    });
 }
 
 fn allocation_works() {
