@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of the runtime on this host's own kernel, as root, with real inits: cells, executables, their ends, and
+//! daemons that are killed at any moment.
+//!
+//! The binary plays every role. Without arguments it tells the stories; `init DIR` is node-init, which starts
+//! the spawner from it and `serve DIR`, the daemon, which obeys what the stories ask over a socket.
+
+mod client;
+mod host;
+mod killed;
+mod logs;
+mod serve;
+mod stories;
+
+fn main() {
+    init::be_spawner_if_named();
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    match args
+        .iter()
+        .map(String::as_str)
+        .collect::<Vec<_>>()
+        .as_slice()
+    {
+        ["init", dir] => host::be_init(dir),
+        ["serve", dir, "--init-fd", fd] => serve::run(dir, fd),
+        filters => stories::tell(filters),
+    }
+}

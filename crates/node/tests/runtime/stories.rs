@@ -1,0 +1,567 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The stories: what must hold of cells and executables on a real kernel.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::{Duration, Instant};
+
+use model::exit::How;
+use model::lifecycle::State;
+use model::status::Object;
+use model::{cell, executable as exe};
+
+use crate::client::{Answer, Ask, Client, draft, executable, refusal, run};
+use crate::host::Node;
+use crate::killed;
+
+type Story = fn(&str);
+
+const STORIES: &[(&str, Story)] = &[
+    ("codes", exit_codes_come_back),
+    ("refused", what_cannot_run_leaves_nothing),
+    ("names", a_living_name_is_taken_and_a_finished_one_replaced),
+    ("forker", stop_ends_what_a_shell_left_behind),
+    (
+        "stubborn",
+        who_ignores_the_stop_signal_is_killed_after_its_grace,
+    ),
+    ("orphans", what_outlives_its_main_process_is_ended),
+    ("retry", a_retried_request_is_answered_the_same),
+    ("own", an_own_cell_goes_with_its_executable),
+    ("auto", what_removes_itself_is_gone_but_its_end_was_told),
+    ("nested", cells_nest_and_stop_together),
+    ("freeze", freezing_holds_everything_and_spares_inits),
+    ("watch", a_watcher_sees_everything_and_resumes),
+    ("signal", signals_reach_the_main_process_or_all),
+    ("remove", removing_is_refused_where_it_would_lose_something),
+    ("terminal", a_terminal_is_one),
+    ("lost-init", a_cell_whose_init_dies_fails_with_all_in_it),
+    ("limits", a_limit_without_its_controller_is_refused_by_name),
+    ("adopt", killed::the_view_after_is_the_view_before),
+    ("resume", killed::a_stop_goes_on_under_the_next_daemon),
+    (
+        "meanwhile",
+        killed::what_ends_while_there_is_no_daemon_is_not_lost,
+    ),
+    ("moments", killed::at_random_moments_nothing_is_lost),
+];
+
+/// Tells those whose name contains a filter; all without one.
+pub(crate) fn tell(filters: &[&str]) {
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("the stories need root: nothing was tested");
+        return;
+    }
+    let filters: Vec<_> = filters.iter().filter(|f| !f.starts_with('-')).collect();
+    let mut failed = 0;
+    for (name, story) in STORIES {
+        if !filters.is_empty() && !filters.iter().any(|f| name.contains(**f)) {
+            continue;
+        }
+        let begun = Instant::now();
+        let outcome = catch_unwind(AssertUnwindSafe(|| story(name)));
+        let said = if outcome.is_ok() { "ok" } else { "FAILED" };
+        println!("story {name} ... {said} ({:.1?})", begun.elapsed());
+        failed += i32::from(outcome.is_err());
+    }
+    std::process::exit(failed.min(1));
+}
+
+/// A script for `sh`.
+pub(crate) fn sh(script: &str) -> [&str; 3] {
+    ["/bin/sh", "-c", script]
+}
+
+fn exit_codes_come_back(name: &str) {
+    let node = Node::start(name);
+    let mut daemon = node.client();
+    let cell = daemon.cell("web");
+    assert_eq!(cell.state, State::Running);
+    assert!(cell.pid.unwrap() > 1 && cell.first_uid.unwrap() > 0);
+    for code in [0, 1, 42, 255] {
+        let ended = daemon.run("web/job", &sh(&format!("echo {code}; exit {code}")));
+        assert_eq!(ended.state, State::Exited);
+        assert_eq!(ended.exit.unwrap().how, How::Code(code));
+        assert_eq!(daemon.log(ended.meta.uid), format!("{code}\n"));
+        assert_eq!(ended.stdout_bytes, format!("{code}\n").len() as u64);
+    }
+    let killed = daemon.run("web/job", &sh("kill -9 $$"));
+    assert_eq!(killed.exit.unwrap().how, How::Signal(9));
+    assert!(
+        !node.cgroup().join("acme/web/job").exists(),
+        "no leaf stays behind"
+    );
+}
+
+fn what_cannot_run_leaves_nothing(name: &str) {
+    let node = Node::start(name);
+    let mut daemon = node.client();
+    daemon.cell("web");
+    let (reason, errno) = refusal(daemon.ask(run("web/a", &["/no/such"], false)));
+    assert_eq!((reason.as_str(), errno), ("PROGRAM_NOT_FOUND", Some(2)));
+    let (reason, errno) = refusal(daemon.ask(run("web/a", &["/etc/passwd"], false)));
+    assert_eq!(
+        (reason.as_str(), errno),
+        ("PROGRAM_NOT_EXECUTABLE", Some(13))
+    );
+    let (reason, _) = refusal(daemon.ask(run("nowhere/a", &["/bin/true"], false)));
+    assert_eq!(reason, "NOT_FOUND");
+    let ask = Ask::Run {
+        path: "solo/solo".into(),
+        spec: draft(&["/no/such"]),
+        own_cell: Some(cell::Draft::default()),
+        id: None,
+        wait: false,
+    };
+    let (reason, _) = refusal(daemon.ask(ask));
+    assert_eq!(reason, "PROGRAM_NOT_FOUND");
+    assert_eq!(daemon.list().len(), 1, "only the cell: {:?}", daemon.list());
+    assert!(!node.cgroup().join("acme/web/a").exists());
+    assert!(!node.cgroup().join("acme/solo").exists());
+}
+
+fn a_living_name_is_taken_and_a_finished_one_replaced(name: &str) {
+    let node = Node::start(name);
+    let mut daemon = node.client();
+    daemon.cell("web");
+    let first = daemon.start("web/a", &["/bin/sleep", "100"]);
+    for path in ["web/a", "web"] {
+        let ask = Ask::RunCell {
+            path: path.into(),
+            spec: Default::default(),
+            id: None,
+            wait: false,
+        };
+        assert_eq!(refusal(daemon.ask(ask)).0, "ALREADY_EXISTS", "{path}");
+    }
+    daemon.stop("web/a", None);
+    let second = daemon.run("web/a", &["/bin/true"]);
+    assert_ne!(first.meta.uid, second.meta.uid);
+    assert_eq!(daemon.list().len(), 2);
+    let ask = Ask::Wait {
+        path: "web/a".into(),
+        uid: first.meta.uid,
+    };
+    assert_eq!(
+        refusal(daemon.ask(ask)).0,
+        "NOT_FOUND",
+        "the first record was replaced"
+    );
+}
+
+fn stop_ends_what_a_shell_left_behind(name: &str) {
+    let node = Node::start(name);
+    let mut daemon = node.client();
+    daemon.cell("web");
+    daemon.start(
+        "web/forker",
+        &sh("sleep 1000 & sleep 1001 & sleep 1002; true"),
+    );
+    let begun = Instant::now();
+    let stopped = daemon.stop("web/forker", None);
+    assert_eq!(stopped.state(), State::Exited);
+    assert!(
+        begun.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        begun.elapsed()
+    );
+    let Object::Executable(stopped) = stopped else {
+        panic!()
+    };
+    assert_eq!(stopped.exit.unwrap().how, How::Signal(15));
+    assert!(!node.cgroup().join("acme/web/forker").exists());
+}
+
+fn who_ignores_the_stop_signal_is_killed_after_its_grace(name: &str) {
+    let node = Node::start(name);
+    let mut daemon = node.client();
+    daemon.cell("web");
+    daemon.start("web/deaf", &sh("trap '' TERM; while :; do sleep 1; done"));
+    std::thread::sleep(Duration::from_millis(100));
+    let begun = Instant::now();
+    let Object::Executable(stopped) = daemon.stop("web/deaf", Some(400)) else {
+        panic!()
+    };
+    let took = begun.elapsed();
+    assert!(
+        took >= Duration::from_millis(400) && took < Duration::from_secs(3),
+        "{took:?}"
+    );
+    assert_eq!(stopped.exit.unwrap().how, How::Signal(9));
+    assert!(!stopped.exit.unwrap().oom_killed);
+}
+
+fn what_outlives_its_main_process_is_ended(name: &str) {
+    let node = Node::start(name);
+    let mut daemon = node.client();
+    daemon.cell("web");
+    let begun = Instant::now();
+    let ended = daemon.run("web/parent", &sh("sleep 1000 & echo done; exit 7"));
+    assert!(
+        begun.elapsed() < Duration::from_secs(3),
+        "{:?}",
+        begun.elapsed()
+    );
+    assert_eq!(ended.exit.unwrap().how, How::Code(7));
+    assert_eq!(daemon.log(ended.meta.uid), "done\n");
+}
+
+fn a_retried_request_is_answered_the_same(name: &str) {
+    let node = Node::start(name);
+    let mut daemon = node.client();
+    daemon.cell("web");
+    let ask = |script: &str, wait| Ask::Run {
+        path: "web/once".into(),
+        spec: draft(&sh(script)),
+        own_cell: None,
+        id: Some("request-1".into()),
+        wait,
+    };
+    let first = executable(daemon.ask(ask("sleep 0.2; exit 3", false)));
+    let again = executable(daemon.ask(ask("sleep 0.2; exit 3", true)));
+    assert_eq!(first.meta.uid, again.meta.uid);
+    assert_eq!(again.exit.unwrap().how, How::Code(3));
+    assert_eq!(
+        refusal(daemon.ask(ask("exit 4", false))).0,
+        "REQUEST_ID_REUSED"
+    );
+    node.kill_daemon();
+    let mut daemon = node.client();
+    let later = executable(daemon.ask(ask("sleep 0.2; exit 3", true)));
+    assert_eq!(first.meta.uid, later.meta.uid, "the next daemon knows, too");
+    assert_eq!(
+        refusal(daemon.ask(ask("exit 4", false))).0,
+        "REQUEST_ID_REUSED"
+    );
+}
+
+fn own(path: &str, argv: &[&str], auto_remove: bool) -> Ask {
+    Ask::Run {
+        path: path.into(),
+        spec: exe::Draft {
+            auto_remove,
+            ..draft(argv)
+        },
+        own_cell: Some(cell::Draft::default()),
+        id: None,
+        wait: true,
+    }
+}
+
+fn an_own_cell_goes_with_its_executable(name: &str) {
+    let node = Node::start(name);
+    let mut daemon = node.client();
+    for _ in 0..3 {
+        let ended = executable(daemon.ask(own("solo/solo", &["/bin/true"], false)));
+        assert_eq!(ended.exit.unwrap().how, How::Code(0));
+    }
+    wait_until("the cell goes", || {
+        !node.cgroup().join("acme/solo").exists()
+    });
+    wait_until("only the record stays", || daemon.list().len() == 1);
+    assert_eq!(daemon.get("solo/solo").state(), State::Exited);
+}
+
+fn what_removes_itself_is_gone_but_its_end_was_told(name: &str) {
+    let node = Node::start(name);
+    let mut daemon = node.client();
+    let ended = executable(daemon.ask(own("solo/solo", &sh("exit 9"), true)));
+    assert_eq!(ended.exit.unwrap().how, How::Code(9));
+    wait_until("nothing stays", || daemon.list().is_empty());
+}
+
+fn cells_nest_and_stop_together(name: &str) {
+    let node = Node::start(name);
+    let mut daemon = node.client();
+    let outer = daemon.cell("a");
+    let inner = daemon.cell("a/b");
+    let (first, range) = (outer.first_uid.unwrap(), outer.effective.id_range.unwrap());
+    let nested = inner.first_uid.unwrap();
+    assert!(
+        nested >= first + 65_536 && nested < first + range,
+        "{first} {range} {nested}"
+    );
+    daemon.start("a/b/job", &["/bin/sleep", "1000"]);
+    daemon.start("a/job", &["/bin/sleep", "1000"]);
+    let Object::Cell(a) = daemon.get("a") else {
+        panic!()
+    };
+    assert_eq!(a.running_children, 2);
+    node.kill_daemon();
+    let mut daemon = node.client();
+    assert_eq!(daemon.stop("a", None).state(), State::Exited);
+    for object in daemon.list() {
+        assert_eq!(object.state(), State::Exited, "{object:?}");
+    }
+    assert!(!node.cgroup().join("acme/a").exists());
+    let again = daemon.cell("a");
+    assert_eq!(again.first_uid, outer.first_uid, "its ids were free again");
+}
+
+fn ticks(daemon: &mut Client, uid: model::name::Uid) -> usize {
+    daemon.log(uid).len()
+}
+
+fn freezing_holds_everything_and_spares_inits(name: &str) {
+    let node = Node::start(name);
+    let mut daemon = node.client();
+    daemon.cell("a");
+    daemon.cell("a/b");
+    let script = "while :; do echo; sleep 0.01; done";
+    let outer = daemon.start("a/tick", &sh(script)).meta.uid;
+    let inner = daemon.start("a/b/tick", &sh(script)).meta.uid;
+    let frozen = daemon.ask(Ask::Freeze {
+        path: "a".into(),
+        frozen: true,
+    });
+    let Answer::Object(frozen) = frozen else {
+        panic!("{frozen:?}")
+    };
+    assert_eq!(frozen.state(), State::Frozen);
+    std::thread::sleep(Duration::from_millis(50));
+    let before = (ticks(&mut daemon, outer), ticks(&mut daemon, inner));
+    for path in ["a", "a/b", "a/tick", "a/b/tick"] {
+        assert_eq!(daemon.get(path).state(), State::Frozen, "{path}");
+    }
+    assert_eq!(
+        refusal(daemon.ask(run("a/new", &["/bin/true"], false))).0,
+        "WRONG_STATE"
+    );
+    // The next daemon finds it frozen, and every init answers it.
+    node.kill_daemon();
+    let mut daemon = node.client();
+    assert_eq!(daemon.get("a/b/tick").state(), State::Frozen);
+    std::thread::sleep(Duration::from_millis(50));
+    assert_eq!(
+        before,
+        (ticks(&mut daemon, outer), ticks(&mut daemon, inner))
+    );
+    daemon.ask(Ask::Freeze {
+        path: "a".into(),
+        frozen: false,
+    });
+    wait_until("both go on", || {
+        ticks(&mut daemon, outer) > before.0 && ticks(&mut daemon, inner) > before.1
+    });
+    assert_eq!(daemon.get("a/b").state(), State::Running);
+    daemon.ask(Ask::Freeze {
+        path: "a".into(),
+        frozen: true,
+    });
+    assert_eq!(
+        daemon.stop("a", Some(2000)).state(),
+        State::Exited,
+        "a frozen cell stops"
+    );
+}
+
+fn a_watcher_sees_everything_and_resumes(name: &str) {
+    let node = Node::start(name);
+    let mut daemon = node.client();
+    daemon.cell("web");
+    let Answer::Events(snapshot, token) = daemon.ask(Ask::Watch {
+        token: None,
+        events: 2,
+    }) else {
+        panic!()
+    };
+    let seen: Vec<_> = snapshot.iter().map(|(kind, _)| kind.as_str()).collect();
+    assert_eq!(seen, ["Added", "SnapshotEnd"]);
+    daemon.run("web/job", &["/bin/true"]);
+    daemon.ask(Ask::Remove {
+        path: "web/job".into(),
+        recursive: false,
+        force: false,
+    });
+    let resumed = daemon.ask(Ask::Watch {
+        token: Some(token.clone()),
+        events: 3,
+    });
+    let Answer::Events(events, _) = resumed else {
+        panic!()
+    };
+    let expected = [
+        ("Added", "web/job running"),
+        ("Changed", "web/job exited"),
+        ("Removed", "web/job exited"),
+    ];
+    let seen: Vec<_> = events
+        .iter()
+        .map(|(kind, what)| (kind.as_str(), what.as_str()))
+        .collect();
+    assert_eq!(seen, expected);
+    node.kill_daemon();
+    let mut daemon = node.client();
+    let reset = daemon.ask(Ask::Watch {
+        token: Some(token),
+        events: 3,
+    });
+    let Answer::Events(events, _) = reset else {
+        panic!()
+    };
+    let seen: Vec<_> = events.iter().map(|(kind, _)| kind.as_str()).collect();
+    assert_eq!(
+        seen,
+        ["Reset", "Added", "SnapshotEnd"],
+        "another daemon's token"
+    );
+}
+
+fn signals_reach_the_main_process_or_all(name: &str) {
+    let node = Node::start(name);
+    let mut daemon = node.client();
+    daemon.cell("web");
+    let script = "trap 'echo got; exit 5' USR1; echo up; while :; do sleep 0.05; done";
+    let uid = daemon.start("web/job", &sh(script)).meta.uid;
+    wait_until("it is up", || daemon.log(uid) == "up\n");
+    let signal = |all| Ask::Signal {
+        path: "web/job".into(),
+        signal: "SIGUSR1".into(),
+        all,
+    };
+    assert!(matches!(daemon.ask(signal(false)), Answer::Object(_)));
+    let ended = executable(daemon.ask(Ask::Wait {
+        path: "web/job".into(),
+        uid,
+    }));
+    assert_eq!(ended.exit.unwrap().how, How::Code(5));
+    assert_eq!(refusal(daemon.ask(signal(true))).0, "WRONG_STATE");
+    let uid = daemon
+        .start("web/many", &sh("sleep 100 & sleep 100"))
+        .meta
+        .uid;
+    let kill = Ask::Signal {
+        path: "web/many".into(),
+        signal: "KILL".into(),
+        all: true,
+    };
+    assert!(matches!(daemon.ask(kill), Answer::Object(_)));
+    let ended = executable(daemon.ask(Ask::Wait {
+        path: "web/many".into(),
+        uid,
+    }));
+    assert_eq!(ended.exit.unwrap().how, How::Signal(9));
+}
+
+fn removing_is_refused_where_it_would_lose_something(name: &str) {
+    let node = Node::start(name);
+    let mut daemon = node.client();
+    daemon.cell("web");
+    daemon.start("web/job", &["/bin/sleep", "1000"]);
+    let remove = |path: &str, recursive, force| Ask::Remove {
+        path: path.into(),
+        recursive,
+        force,
+    };
+    assert_eq!(
+        refusal(daemon.ask(remove("web/job", false, false))).0,
+        "WRONG_STATE"
+    );
+    assert_eq!(
+        refusal(daemon.ask(remove("web", false, true))).0,
+        "NOT_EMPTY"
+    );
+    assert_eq!(
+        refusal(daemon.ask(remove("web", true, false))).0,
+        "NOT_EMPTY"
+    );
+    assert_eq!(daemon.get("web/job").state(), State::Running);
+    let Answer::Removed(2) = daemon.ask(remove("web", true, true)) else {
+        panic!()
+    };
+    assert!(daemon.list().is_empty());
+    daemon.cell("empty");
+    let Answer::Removed(1) = daemon.ask(remove("empty", false, false)) else {
+        panic!()
+    };
+    node.kill_daemon();
+    assert!(node.client().list().is_empty(), "nothing comes back");
+}
+
+fn a_terminal_is_one(name: &str) {
+    let node = Node::start(name);
+    let mut daemon = node.client();
+    daemon.cell("web");
+    let terminal = Some(exe::Terminal {
+        rows: 33,
+        columns: 101,
+    });
+    let spec = exe::Draft {
+        terminal,
+        ..draft(&sh("test -t 0 && test -t 1 && stty size; echo $TERM"))
+    };
+    let ask = Ask::Run {
+        path: "web/tty".into(),
+        spec,
+        own_cell: None,
+        id: None,
+        wait: true,
+    };
+    let ended = executable(daemon.ask(ask));
+    assert_eq!(daemon.log(ended.meta.uid), "33 101\r\nxterm\r\n");
+    assert_eq!(ended.exit.unwrap().how, How::Code(0));
+}
+
+fn a_cell_whose_init_dies_fails_with_all_in_it(name: &str) {
+    let node = Node::start(name);
+    let mut daemon = node.client();
+    let cell = daemon.cell("web");
+    let uid = daemon.start("web/job", &["/bin/sleep", "1000"]).meta.uid;
+    let init = kernel::pidfd::open(i32::try_from(cell.pid.unwrap()).unwrap()).unwrap();
+    kernel::pidfd::send_signal(&init, kernel::signal::Signal::KILL).unwrap();
+    let ended = executable(daemon.ask(Ask::Wait {
+        path: "web/job".into(),
+        uid,
+    }));
+    assert_eq!(ended.state, State::Failed);
+    assert_eq!(ended.exit.unwrap().how, How::Unknown, "never invented");
+    wait_until("the cell failed", || {
+        daemon.get("web").state() == State::Failed
+    });
+    assert!(!node.cgroup().join("acme/web").exists());
+    assert_eq!(daemon.cell("web").state, State::Running, "its name is free");
+}
+
+fn a_limit_without_its_controller_is_refused_by_name(name: &str) {
+    let node = Node::start(name);
+    let mut daemon = node.client();
+    let root = kernel::cgroup::Cgroup::open(node.cgroup()).unwrap();
+    let there = root.controllers().unwrap().iter().any(|c| c == "memory");
+    let mut spec = cell::Draft::default();
+    spec.resources.memory.max = Some(64 << 20);
+    let ask = Ask::RunCell {
+        path: "small".into(),
+        spec,
+        id: None,
+        wait: false,
+    };
+    match (there, daemon.ask(ask)) {
+        (true, Answer::Object(_)) => {
+            let limit = node.cgroup().join("acme/small/memory.max");
+            assert_eq!(
+                std::fs::read_to_string(limit).unwrap().trim(),
+                (64 << 20).to_string()
+            );
+        }
+        (
+            false,
+            Answer::Error {
+                reason, message, ..
+            },
+        ) => {
+            assert_eq!(reason, "CONTROLLER_UNAVAILABLE");
+            assert!(message.contains("memory"), "{message}");
+            assert!(daemon.list().is_empty());
+            assert!(!node.cgroup().join("acme/small").exists());
+        }
+        (_, other) => panic!("{other:?}"),
+    }
+}
+
+/// Waits, at most 10 s, until it is so.
+pub(crate) fn wait_until(what: &str, mut so: impl FnMut() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while !so() {
+        assert!(Instant::now() < deadline, "not within 10 s: {what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
