@@ -39,8 +39,10 @@ rm -rf "$1"/var/lib/apt/lists/* "$1"/var/cache/apt/*.bin
 chroot "$1" passwd -q -d root
 mkdir -p "$1/etc/aurae" "$1/usr/local/lib/aurae-testbed"
 # Without the file systems that are mounted inside while packages are set up.
-unshare -m sh -c 'mkdir -p "$1/mnt" && mount --bind "$1" "$1/mnt" &&
-    mke2fs -q -t ext4 -L aurae -E root_owner=0:0 -d "$1/mnt" "$2" "$3"' sh "$1" "$2" "$3"
+mkdir -p "$1/mnt"
+mount --bind "$1" "$1/mnt"
+trap 'umount "$1/mnt"' EXIT
+mke2fs -q -t ext4 -L aurae -E root_owner=0:0 -d "$1/mnt" "$2" "$3"
 "#;
 
 /// A file to put on a disk.
