@@ -3,8 +3,7 @@
 //! files, so a slow one costs nobody anything.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use model::name::Uid;
 use tokio::sync::Notify;
@@ -15,23 +14,14 @@ use super::folder::LogKey;
 #[derive(Debug, Default)]
 pub(super) struct Live {
     more: Notify,
-    /// Bytes so far, of standard output and of standard error.
-    totals: [AtomicU64; 2],
+    /// Bytes stored of standard output and standard error over its whole life; `None` before that was looked at.
+    stored: Mutex<Option<(u64, u64)>>,
 }
 
 impl Live {
     /// Resolves when there is more to read, or the log ended. Make it *before* looking at the files.
     pub(super) fn more(&self) -> tokio::sync::futures::Notified<'_> {
         self.more.notified()
-    }
-
-    /// Bytes of both streams so far. Each is right; together they may be of two moments.
-    pub(super) fn totals(&self) -> (u64, u64) {
-        let [stdout, stderr] = &self.totals;
-        (
-            stdout.load(Ordering::Relaxed),
-            stderr.load(Ordering::Relaxed),
-        )
     }
 }
 
@@ -58,13 +48,29 @@ impl Registry {
             .or_insert_with(|| (key.clone(), Arc::default()));
     }
 
-    pub(super) fn announce(&self, uid: &Uid, (stdout, stderr): (u64, u64)) {
+    /// There is more; so much was stored altogether.
+    pub(super) fn announce(&self, uid: &Uid, stored: (u64, u64)) {
         let logs = self.logs.read().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, live)) = logs.get(uid) {
-            let [out, err] = &live.totals;
-            out.store(stdout, Ordering::Relaxed);
-            err.store(stderr, Ordering::Relaxed);
+            *live.stored.lock().unwrap_or_else(PoisonError::into_inner) = Some(stored);
             live.more.notify_waiters();
+        }
+    }
+
+    /// Whose log it is, and what is known to be stored of it.
+    pub(super) fn stored(&self, uid: &Uid) -> Option<(LogKey, Option<(u64, u64)>)> {
+        let logs = self.logs.read().unwrap_or_else(PoisonError::into_inner);
+        let (key, live) = logs.get(uid)?;
+        let stored = *live.stored.lock().unwrap_or_else(PoisonError::into_inner);
+        Some((key.clone(), stored))
+    }
+
+    /// What the files said, unless the mover knows better by now.
+    pub(super) fn found(&self, uid: &Uid, stored: (u64, u64)) {
+        let logs = self.logs.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, live)) = logs.get(uid) {
+            let mut known = live.stored.lock().unwrap_or_else(PoisonError::into_inner);
+            known.get_or_insert(stored);
         }
     }
 

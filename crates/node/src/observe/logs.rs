@@ -110,6 +110,26 @@ impl Logs {
         self.inner.mover.ask(command).await
     }
 
+    /// Bytes of standard output and standard error stored so far, what retention has dropped since included;
+    /// `None` where the log isn't attached. Blocks for microseconds where nothing was printed since this daemon
+    /// began.
+    pub fn stored(&self, uid: &Uid) -> Option<(u64, u64)> {
+        let (key, stored) = self.inner.registry.stored(uid)?;
+        if let Some(stored) = stored {
+            return Some(stored);
+        }
+        match read::totals_of(&self.folder(&key)) {
+            Ok(totals) => {
+                self.inner.registry.found(uid, totals);
+                Some(totals)
+            }
+            Err(error) => {
+                tracing::warn!(%uid, %error, "a log can't be looked at");
+                None
+            }
+        }
+    }
+
     /// Says that nobody writes any more (the leaf cgroup is empty): takes what is left in the pipes, marks the
     /// end, closes them. When it answers, every byte is the kernel's: the daemon may be killed, the pipes may
     /// be closed. The disk has it some milliseconds later; nobody waits for that.
@@ -150,11 +170,6 @@ impl Logs {
     pub async fn end_offset(&self, key: &LogKey) -> Result<u64, Error> {
         let folder = self.folder(key);
         read::blocking(folder.clone(), move || read::end_of(&folder)).await
-    }
-
-    /// Bytes of standard output and of standard error so far, of a log that is attached and has output since.
-    pub(super) fn totals_of(&self, uid: &Uid) -> Option<(u64, u64)> {
-        self.inner.registry.get(uid).map(|live| live.totals())
     }
 
     /// Deletes a finished log. Of one that isn't there: nothing to do.

@@ -19,13 +19,16 @@ mod logs;
 mod mover;
 mod port;
 mod read;
+mod service;
 mod sync;
+mod usage;
 
 pub use config::{LogsConfig, MIN_LOG_BYTES};
 pub use folder::LogKey;
 pub use logs::Logs;
 pub use mover::Drained;
 pub use read::{LogReader, ReadItem, ReadOptions};
+pub use service::{LogStream, Measured, Objects, Observe, UsageStream};
 
 #[cfg(test)]
 mod tests;

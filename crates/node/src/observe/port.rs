@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The log store as the runtime asks for it.
+//! The log store as the runtime wants it: the runtime's port `Logs`, on top of the handle.
+
+use std::os::fd::OwnedFd;
 
 use futures_util::future::BoxFuture;
 use model::error::Error;
 use model::name::{Tenant, Uid};
 use model::observe::Stream;
 
-use super::{LogKey, Logs};
-use crate::runtime::ports::{LogOwner, LogSource, LogTotals, Logs as Port};
+use super::folder::LogKey;
+use super::logs::Logs;
+use crate::runtime::ports::{self, LogOwner, LogSource, LogTotals};
 
-impl Port for Logs {
+impl ports::Logs for Logs {
     fn attach(&self, owner: LogOwner, source: LogSource) -> BoxFuture<'static, Result<(), Error>> {
         let logs = self.clone();
-        let sources = match source {
+        let sources: Vec<(Stream, OwnedFd)> = match source {
             LogSource::Pipes { stdout, stderr } => {
                 vec![(Stream::Stdout, stdout), (Stream::Stderr, stderr)]
             }
@@ -30,21 +33,20 @@ impl Port for Logs {
     fn finish(&self, uid: Uid) -> BoxFuture<'static, LogTotals> {
         let logs = self.clone();
         Box::pin(async move {
-            match logs.drained(uid).await {
-                Ok(all) => LogTotals {
-                    stdout: all.stdout_bytes,
-                    stderr: all.stderr_bytes,
-                },
+            let before = logs.stored(&uid).unwrap_or_default();
+            let (stdout, stderr) = match logs.drained(uid).await {
+                Ok(drained) => (drained.stdout_bytes, drained.stderr_bytes),
                 Err(error) => {
-                    tracing::warn!(%uid, %error, "the end of a log could not be marked");
-                    LogTotals::default()
+                    tracing::error!(%uid, %error, "a log was not ended as it should");
+                    before
                 }
-            }
+            };
+            LogTotals { stdout, stderr }
         })
     }
 
     fn totals(&self, uid: Uid) -> Option<LogTotals> {
-        let (stdout, stderr) = self.totals_of(&uid)?;
+        let (stdout, stderr) = self.stored(&uid)?;
         Some(LogTotals { stdout, stderr })
     }
 
@@ -56,7 +58,7 @@ impl Port for Logs {
         };
         Box::pin(async move {
             if let Err(error) = logs.remove(&key).await {
-                tracing::warn!(%uid, %error, "a log stays behind");
+                tracing::error!(%uid, %error, "the log of a forgotten executable stays behind");
             }
         })
     }

@@ -24,6 +24,7 @@ pub(crate) mod ids;
 pub(crate) mod index;
 pub(crate) mod link;
 mod make;
+mod observed;
 pub mod ports;
 pub(crate) mod record;
 mod seccomp;

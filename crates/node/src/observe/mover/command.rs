@@ -77,6 +77,10 @@ impl Sender {
 
     pub(in crate::observe) async fn send(&self, command: Command) -> Result<(), Error> {
         self.commands.send(command).await.map_err(|_| stopped())?;
+        self.ring()
+    }
+
+    fn ring(&self) -> Result<(), Error> {
         // A full counter means that the mover is being woken already.
         match rustix::io::write(&*self.wake, &1u64.to_ne_bytes()) {
             Ok(_) | Err(Errno::AGAIN) => Ok(()),

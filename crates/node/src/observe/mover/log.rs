@@ -317,6 +317,14 @@ impl Log {
         })
     }
 
+    /// Bytes of standard output and standard error over its whole life; nothing before it was opened.
+    pub(super) fn stored(&self) -> (u64, u64) {
+        match &self.state {
+            State::Writing(segment) => segment.walk().totals(),
+            State::Unopened => (0, 0),
+        }
+    }
+
     /// The files to sync, once per change.
     pub(super) fn unsynced(&mut self) -> Vec<Arc<Files>> {
         let mut files = std::mem::take(&mut self.full);
@@ -325,14 +333,6 @@ impl Log {
         }
         self.dirty = false;
         files
-    }
-
-    /// Bytes of standard output and of standard error, as far as they are stored.
-    pub(super) fn totals(&self) -> (u64, u64) {
-        match &self.state {
-            State::Writing(segment) => segment.walk().totals(),
-            State::Unopened => (0, 0),
-        }
     }
 
     pub(super) fn is_dirty(&self) -> bool {

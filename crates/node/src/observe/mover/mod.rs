@@ -182,7 +182,7 @@ impl Mover {
                 .saturating_sub(self.pipes_grown);
             self.pipes_grown += source.grow(self.with.config.pipe_bytes, budget);
         }
-        self.with.registry.announce(&source.key.uid, log.totals());
+        self.with.registry.announce(&source.key.uid, log.stored());
         if log.is_dirty() && self.sync_at.is_none() {
             self.sync_at = Some(now.instant + self.with.config.sync_every);
         }

@@ -24,7 +24,7 @@ use self::cursor::{Chunk, Cursor};
 use super::folder::Folder;
 use super::live::Registry;
 use super::logs::disk;
-pub(super) use tail::end_of;
+pub(super) use tail::{end_of, totals_of};
 
 /// What of a log.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

@@ -26,6 +26,16 @@ pub(in crate::observe) fn end_of(folder: &Folder) -> io::Result<u64> {
     Ok(0)
 }
 
+/// Bytes of standard output and standard error over the log's whole life.
+pub(in crate::observe) fn totals_of(folder: &Folder) -> io::Result<(u64, u64)> {
+    for base in folder.bases()?.into_iter().rev() {
+        if let Some((walk, _)) = steps(folder, base)? {
+            return Ok(walk.totals());
+        }
+    }
+    Ok((0, 0))
+}
+
 /// The segment in which the first record at or after `since_us` is, by what the headers say.
 pub(super) fn first_since(folder: &Folder, since_us: u64) -> io::Result<Option<u64>> {
     let bases = folder.bases()?;
