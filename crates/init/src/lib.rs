@@ -6,11 +6,13 @@
 //!
 //! * [`protocol`]: what the daemon and the inits say to each other.
 //! * `node`: PID 1 of a machine or of a container, or a subreaper: keeps the daemon and all cell-inits.
+//! * `initramfs`: the stage before, where the kernel starts PID 1 from one.
 //! * `cell`: the init of one cell.
 //! * `spawner`: what cell-inits are cloned from.
 
 mod cell;
 mod failure;
+mod initramfs;
 mod link;
 mod node;
 mod options;

@@ -11,6 +11,7 @@ use rustix::mount::{MountFlags, UnmountFlags};
 
 use super::console::Console;
 use super::machine::{self, ensure_folder};
+use crate::initramfs;
 use crate::options::Options;
 use crate::protocol::Role;
 
@@ -39,6 +40,9 @@ pub(super) fn boot(role: Role, options: &Options) -> Result<Console> {
             let console = Console::of_machine();
             for problem in problems {
                 console.say(&problem.to_string());
+            }
+            if initramfs::is_here() {
+                initramfs::pass(&console);
             }
             console.say(concat!(
                 "init ",

@@ -193,8 +193,15 @@ impl Node {
     }
 
     pub(crate) fn socket_path(&self, uid: Uid) -> PathBuf {
-        let name: String = uid.0.iter().map(|byte| format!("{byte:02x}")).collect();
-        self.folder.path().join("run/cells").join(name + ".sock")
+        self.place().socket_path(uid)
+    }
+
+    fn place(&self) -> Place {
+        let cells = self.folder.path().join("run/cells");
+        Place {
+            base: self.base.try_clone().unwrap(),
+            cells,
+        }
     }
 
     /// A plan for an isolated cell with nothing special.
@@ -227,6 +234,26 @@ impl Drop for Node {
     }
 }
 
+/// Where a node keeps its cells.
+pub(crate) struct Place {
+    pub(crate) base: Cgroup,
+    pub(crate) cells: PathBuf,
+}
+
+impl Place {
+    pub(crate) fn of_machine(base: &Cgroup) -> Place {
+        Place {
+            base: base.try_clone().unwrap(),
+            cells: "/run/aurae/cells".into(),
+        }
+    }
+
+    fn socket_path(&self, uid: Uid) -> PathBuf {
+        let name: String = uid.0.iter().map(|byte| format!("{byte:02x}")).collect();
+        self.cells.join(name + ".sock")
+    }
+}
+
 pub(crate) fn remove_below(group: &Cgroup) {
     for name in group.children().unwrap_or_default() {
         let name = name.to_str().unwrap();
@@ -242,6 +269,8 @@ pub(crate) struct Plan {
     pub(crate) name: String,
     pub(crate) launch: CellLaunch,
     pub(crate) grants: Vec<OwnedFd>,
+    /// Files of the cell's cgroup, and what is written to them.
+    pub(crate) limits: Vec<(&'static str, &'static str)>,
 }
 
 pub(crate) fn random_uid() -> Uid {
@@ -274,6 +303,7 @@ impl Plan {
             name: name.to_owned(),
             launch,
             grants: vec![],
+            limits: vec![],
         };
         plan.granting(me.parent().unwrap(), "/run/bed")
     }
@@ -341,11 +371,21 @@ impl Daemon {
         plan: &Plan,
         parent: Option<&Cell>,
     ) -> (u64, Cgroup) {
+        self.ask_at(&node.place(), plan, parent)
+    }
+
+    fn ask_at(&mut self, node: &Place, plan: &Plan, parent: Option<&Cell>) -> (u64, Cgroup) {
         let above = parent.map_or_else(
             || node.base.try_clone().unwrap(),
             |p| p.group.try_clone().unwrap(),
         );
         let group = above.create(&plan.name).unwrap();
+        for controller in group.controllers().unwrap() {
+            let _ = group.enable(&[controller]);
+        }
+        for (file, value) in &plan.limits {
+            group.write(file, value).unwrap();
+        }
         let leaf = group.create("_init").unwrap().into_fd();
         let path = node.socket_path(plan.launch.uid);
         let listener = seqpacket::listen(&path, 8, Mode::Nonblocking).unwrap();
@@ -372,7 +412,16 @@ impl Daemon {
         plan: Plan,
         parent: Option<&Cell>,
     ) -> Result<Cell, Failure> {
-        let (asked, group) = self.ask_for_cell(node, &plan, parent);
+        self.try_at(&node.place(), plan, parent)
+    }
+
+    pub(crate) fn try_at(
+        &mut self,
+        node: &Place,
+        plan: Plan,
+        parent: Option<&Cell>,
+    ) -> Result<Cell, Failure> {
+        let (asked, group) = self.ask_at(node, &plan, parent);
         match self.event() {
             (NodeEvent::CellCreated { request, pid }, fds) => {
                 assert_eq!(request, asked);

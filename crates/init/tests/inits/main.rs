@@ -17,6 +17,7 @@ mod bed;
 mod crashes;
 mod escapes;
 mod figures;
+mod machine;
 mod nesting;
 mod workloads;
 
@@ -30,16 +31,21 @@ fn stories() -> Vec<Story> {
         nesting::STORIES,
         escapes::STORIES,
         crashes::STORIES,
+        machine::STORIES,
     ]
     .concat()
 }
 
 fn main() -> ExitCode {
     init::be_spawner_if_named();
+    if std::process::id() == 1 {
+        machine::be_init();
+    }
     let mut arguments = std::env::args().skip(1);
     match arguments.next().as_deref() {
         Some("init") => bed::be_init(arguments.collect()),
         Some("serve") => bed::be_daemon(arguments.collect()),
+        Some("serve-machine") => machine::be_daemon(arguments.collect()),
         Some("workload") => escapes::be_workload(arguments.collect()),
         Some("--figures") => figures::measure(),
         filter => return run(filter.filter(|word| !word.starts_with('-'))),

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The stage before init, where the kernel started PID 1 from an initramfs.
+//!
+//! An initramfs can't be left by `pivot_root`, and the template of all cells is made by one. So this stage always
+//! ends in another root, and in another execution of init there:
+//!
+//! * with `root=` on the kernel's command line: modules are loaded, the device is waited for, mounted, and its
+//!   `init=` executed (not given: `/sbin/auraed`, then `/sbin/init`);
+//! * without: the initramfs moves itself to a tmpfs, and the same program is executed there.
+//!
+//! What it is not: no udev, no LVM, no encryption, no network root. What fails is said on the console with what to
+//! do, and the machine restarts or goes off as `panic=` says.
+
+mod modules;
+mod root;
+mod tree;
+
+use std::convert::Infallible;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use kernel::exec::Prepared;
+use kernel::machine::{Power, power, sync};
+use kernel::mount::{self, Attributes, NewFileSystem, info};
+use kernel::signal::{self, SignalSet};
+use kernel::{Error, Result};
+use rustix::io::Errno;
+
+use crate::node::Console;
+
+/// Where the new root is mounted before it is the root.
+const SYSROOT: &str = "/sysroot";
+/// What is mounted already, and goes along.
+const MOUNTS: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];
+/// The program of a root, where `init=` names none.
+const PROGRAMS: [&str; 2] = ["/sbin/auraed", "/sbin/init"];
+
+/// Whether the root is an initramfs. Needs `/proc`.
+pub(crate) fn is_here() -> bool {
+    let mounts = info::read().unwrap_or_default();
+    let root = mounts
+        .iter()
+        .rev()
+        .find(|mount| mount.target == Path::new("/"));
+    root.is_some_and(|root| root.fs_type == "rootfs" || root.fs_type == "ramfs")
+}
+
+/// The words of the kernel's command line that concern this stage.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Words {
+    root: Option<String>,
+    fs_type: Option<String>,
+    flags: String,
+    read_only: bool,
+    init: Option<String>,
+    /// Seconds, as the kernel means it: 0 is never.
+    panic: i64,
+}
+
+impl Words {
+    fn parse(line: &str) -> Words {
+        let mut words = Words::default();
+        for word in line.split_ascii_whitespace() {
+            match word.split_once('=') {
+                Some(("root", value)) => words.root = Some(value.to_owned()),
+                Some(("rootfstype", value)) => words.fs_type = Some(value.to_owned()),
+                Some(("rootflags", value)) => value.clone_into(&mut words.flags),
+                Some(("init", value)) => words.init = Some(value.to_owned()),
+                Some(("panic", value)) => words.panic = value.parse().unwrap_or(0),
+                None if word == "ro" => words.read_only = true,
+                None if word == "rw" => words.read_only = false,
+                _ => {}
+            }
+        }
+        words
+    }
+}
+
+/// Goes on in the real root. Does not come back.
+pub(crate) fn pass(console: &Console) -> ! {
+    let words = Words::parse(&std::fs::read_to_string("/proc/cmdline").unwrap_or_default());
+    let Err(error) = try_pass(&words, console);
+    console.say(&format!("from the initramfs to the root: {error}"));
+    if words.root.is_some() {
+        console.say("check root=, rootfstype= and rootflags= on the kernel's command line, and that every module that the device needs is in /lib/modules/aurae.load");
+    }
+    give_up(&words, console)
+}
+
+fn try_pass(words: &Words, console: &Console) -> Result<Infallible> {
+    modules::load_listed(console);
+    std::fs::create_dir_all(SYSROOT).map_err(|e| Error::from_io("mkdir /sysroot", &e))?;
+    let programs: Vec<PathBuf> = match &words.root {
+        Some(device) => {
+            root::mount(device, words, Path::new(SYSROOT))?;
+            let named = words.init.as_ref().map(|init| vec![PathBuf::from(init)]);
+            named.unwrap_or_else(|| PROGRAMS.iter().map(PathBuf::from).collect())
+        }
+        None => {
+            let own = std::fs::read_link("/proc/self/exe");
+            let own = own.map_err(|e| Error::from_io("readlink /proc/self/exe", &e))?;
+            let attributes = Attributes::NONE;
+            let tmpfs = NewFileSystem::open("tmpfs")?
+                .set("mode", "0755")?
+                .set("size", "90%")?;
+            mount::attach(tmpfs.mount(attributes)?, Path::new(SYSROOT))?;
+            tree::move_to(Path::new(SYSROOT))?;
+            vec![own]
+        }
+    };
+    for path in MOUNTS {
+        move_mount(path)?;
+    }
+    if words.root.is_some() {
+        tree::remove_all();
+    }
+    mount::leave_initramfs(Path::new(SYSROOT))?;
+    execute(&programs)
+}
+
+/// Takes a mount along; where the new root has no place for it, it is made, or the mount stays behind.
+fn move_mount(path: &str) -> Result<()> {
+    let from = Path::new(path);
+    if !mount::is_mount_point(from)? {
+        return Ok(());
+    }
+    let to = PathBuf::from(format!("{SYSROOT}{path}"));
+    let _ = std::fs::create_dir(&to);
+    if to.is_dir() {
+        mount::move_to(from, &to)
+    } else {
+        mount::unmount(from, true)
+    }
+}
+
+fn execute(programs: &[PathBuf]) -> Result<Infallible> {
+    let env: Vec<Vec<u8>> = std::env::vars_os()
+        .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat())
+        .collect();
+    signal::set_mask(SignalSet::EMPTY)?;
+    let mut last = Error::new("execve", Errno::NOENT);
+    for program in programs {
+        let prepared = Prepared::new(&[program.as_os_str().as_bytes()], &env)?;
+        let path = CString::new(program.as_os_str().as_bytes());
+        let path = path.map_err(|_| Error::invalid("execve", "NUL in init="))?;
+        match prepared.exec(&path) {
+            Ok(never) => match never {},
+            Err(error) => last = error,
+        }
+    }
+    Err(last)
+}
+
+/// Restarts after `panic=` seconds (at once where negative); without it, off.
+fn give_up(words: &Words, console: &Console) -> ! {
+    let how = if words.panic == 0 {
+        Power::Off
+    } else {
+        Power::Restart
+    };
+    if let Ok(seconds) = u64::try_from(words.panic)
+        && seconds > 0
+    {
+        console.say(&format!("the machine restarts in {seconds} s (panic=)"));
+        std::thread::sleep(Duration::from_secs(seconds));
+    }
+    sync();
+    loop {
+        if let Err(error) = power(how) {
+            console.say(&format!("{error}: switch the machine off by hand"));
+        }
+        // PID 1 must not end.
+        std::thread::sleep(Duration::from_secs(3600));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_read_as_the_kernel_does() {
+        let line =
+            "quiet root=/dev/vda rootfstype=ext4 rootflags=noatime,x=y ro init=/bin/i panic=-1 rw";
+        let expected = Words {
+            root: Some("/dev/vda".into()),
+            fs_type: Some("ext4".into()),
+            flags: "noatime,x=y".into(),
+            read_only: false,
+            init: Some("/bin/i".into()),
+            panic: -1,
+        };
+        assert_eq!(Words::parse(line), expected);
+        assert_eq!(Words::parse("quiet"), Words::default());
+    }
+}
