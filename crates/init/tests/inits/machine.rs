@@ -246,7 +246,7 @@ fn boot(qemu: &Path, kernel: &Path, image: &Path) -> String {
         "-cpu",
         "max",
         "-m",
-        "1024",
+        "2048",
         "-smp",
         "2",
         "-nographic",
@@ -259,7 +259,7 @@ fn boot(qemu: &Path, kernel: &Path, image: &Path) -> String {
     qemu.stdin(Stdio::null()).stdout(Stdio::piped());
     let mut machine = qemu.spawn().unwrap();
     let stop = Command::new("timeout")
-        .args(["90", "tail", "-f", "/dev/null"])
+        .args(["200", "tail", "-f", "/dev/null"])
         .arg(format!("--pid={}", machine.id()))
         .spawn();
     let mut shown = String::new();
