@@ -26,7 +26,7 @@ const CA_LIFETIME: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// Certificates begin a little in the past, for clocks that disagree a little.
 const BACKDATE: Duration = Duration::from_secs(300);
 /// The longest signing request, in bytes of PEM.
-pub const MAX_CSR: usize = 16 * 1024;
+pub(super) const MAX_CSR: usize = 16 * 1024;
 
 /// A failure to make or read keys and certificates.
 #[derive(Debug, thiserror::Error)]

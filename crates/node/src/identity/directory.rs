@@ -11,11 +11,11 @@ use super::spiffe::UserKey;
 use crate::store::{GrantRow, Role, Store, StoreError, UserRow};
 
 /// The most users of a node.
-pub const MAX_USERS: usize = 10_000;
+pub(super) const MAX_USERS: usize = 10_000;
 /// The most grants of one user: a decision's time grows with them.
-pub const MAX_GRANTS: usize = 256;
+pub(super) const MAX_GRANTS: usize = 256;
 /// The most certificates that are revoked and not yet past their end.
-pub const MAX_REVOCATIONS: usize = 100_000;
+pub(super) const MAX_REVOCATIONS: usize = 100_000;
 
 /// One user with what was granted.
 #[derive(Debug)]

@@ -68,7 +68,7 @@ pub enum Scope {
 
 /// What Cedar said.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Verdict {
+pub(super) struct Verdict {
     /// Whether the call may go on.
     pub allowed: bool,
     /// The policies that decided; none, where nothing permits it.

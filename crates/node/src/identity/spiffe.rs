@@ -131,7 +131,7 @@ impl FromStr for SpiffeId {
 
 /// What the node reads of a certificate. Nothing is verified here but the shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct CertificateFacts {
+pub(super) struct CertificateFacts {
     /// The one URI name.
     pub id: SpiffeId,
     /// Lower-case hexadecimal, without leading zeros of the encoding.
@@ -147,7 +147,7 @@ impl CertificateFacts {
     ///
     /// # Errors
     /// No certificate, not exactly one URI name, or one that is no SPIFFE ID of ours.
-    pub fn from_der(der: &[u8]) -> Result<Self, InvalidIdentity> {
+    pub(super) fn from_der(der: &[u8]) -> Result<Self, InvalidIdentity> {
         let Ok((_, certificate)) = X509Certificate::from_der(der) else {
             return invalid("it is not an X.509 certificate");
         };

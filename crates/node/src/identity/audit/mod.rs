@@ -248,6 +248,13 @@ impl Audit {
         self.synced.clone()
     }
 
+    /// Lets every write fail from now on, as `/dev/full` does.
+    #[cfg(test)]
+    pub(crate) fn break_for_test(&self, file: &str) {
+        let file = OpenOptions::new().append(true).open(file);
+        self.shared.lock().file = Arc::new(file.unwrap());
+    }
+
     /// Writes counted denials now, without waiting for their windows.
     pub fn flush(&self) {
         let mut state = self.shared.lock();
