@@ -2,24 +2,30 @@
 //! The API's doors: a Unix socket, TCP where configured, mutual TLS 1.3 on both.
 //!
 //! A connection is let in when its certificate is one of our authority's ([`Doorkeeper`], which `identity` is) and
-//! there is a place for it. Everything before that is bounded in number and time: half-open handshakes, slow
-//! clients and floods cost a place each, for at most the handshake's time-out. What is refused is told why by a TLS
-//! alert, which the client gets to read: we half-close and drain instead of resetting.
+//! there is a place for it. Everything before that is bounded in number and time ([`admission`]): half-open
+//! handshakes, slow clients and floods hold little, and not for long. What is refused is told why, and gets to
+//! read it (we half-close and drain instead of resetting): by a TLS alert where the handshake fails, by an
+//! HTTP/2 GOAWAY where there is no place.
 //!
 //! Authorization is not here: it is asked on every request, by `rpc`.
 
-mod slots;
+mod admission;
+mod keeper;
 mod stream;
+#[cfg(test)]
+mod tests;
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use node::identity::SocketCredentials;
 use rustls::pki_types::CertificateDer;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -27,17 +33,24 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_stream::wrappers::ReceiverStream;
 
-use self::slots::{Slot, Slots};
+use self::admission::{Admission, Full, Source, Stranger};
+pub(crate) use self::keeper::Keeper;
 pub(crate) use self::stream::PeerStream;
 use self::stream::Raw;
 
 /// Connections let in that the server has not taken yet.
 const DOOR_QUEUE: usize = 16;
-/// How long, and for how much, a refused client is listened to so that it can read its alert.
+/// How long, and for how much, a refused client is listened to so that it can read why.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
 const DRAIN_BYTES: u64 = 64 * 1024;
 /// After an accept that failed for want of descriptors or memory: the condition is not an event to wait for.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// HTTP/2's ENHANCE_YOUR_CALM (gRPC: RESOURCE_EXHAUSTED) and INADEQUATE_SECURITY (PERMISSION_DENIED).
+const CALM: u8 = 0xb;
+const INADEQUATE: u8 = 0xc;
+
+/// Done when a peer doesn't count any more.
+pub(crate) type Ending = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Decides who is let in.
 pub(crate) trait Doorkeeper: Send + Sync + 'static {
@@ -46,10 +59,16 @@ pub(crate) trait Doorkeeper: Send + Sync + 'static {
 
     /// The settings of TLS as of now: certificates are renewed while connections go on.
     fn tls(&self) -> Arc<rustls::ServerConfig>;
-    /// Who has this certificate. `uid` is the local user at the other end of a Unix socket.
-    fn admit(&self, leaf: &CertificateDer<'_>, uid: Option<u32>) -> Result<Self::Peer, String>;
+    /// Who has this certificate. `socket` is the local process at the other end of a Unix socket.
+    fn admit(
+        &self,
+        leaf: &CertificateDer<'_>,
+        socket: Option<SocketCredentials>,
+    ) -> Result<Self::Peer, String>;
     /// The tenant that the connection counts for.
     fn tenant(peer: &Self::Peer) -> &str;
+    /// When the peer stops to count (its certificate expires, …): the connection is closed soon after.
+    fn ending(&self, peer: &Self::Peer) -> Ending;
 }
 
 /// Where to listen, and how much to bear.
@@ -71,6 +90,8 @@ pub(crate) enum ListenError {
     Tcp(SocketAddr, #[source] io::Error),
     #[error("{path} is served by another process; stop it, or configure another api.socket", path = .0.display())]
     Taken(PathBuf),
+    #[error("{path} is there and is no socket; move it away, or configure another api.socket", path = .0.display())]
+    NoSocket(PathBuf),
 }
 
 /// The doors, open.
@@ -88,10 +109,9 @@ pub(crate) async fn open<D: Doorkeeper>(
 ) -> Result<Doors<D>, ListenError> {
     let unix = bind_unix(&options.socket).await?;
     let (let_in, incoming) = mpsc::channel(DOOR_QUEUE);
-    let slots = Slots::new(options.connections, options.connections_per_tenant);
     let door = Door {
         keeper,
-        slots,
+        admission: Admission::new(options.connections, options.connections_per_tenant),
         let_in,
         timeout: options.handshake_timeout,
     };
@@ -112,11 +132,19 @@ pub(crate) async fn open<D: Doorkeeper>(
 /// Binds the socket, in place of one that nobody serves any more.
 async fn bind_unix(path: &Path) -> Result<UnixListener, ListenError> {
     let fail = |e| ListenError::Unix(path.to_owned(), e);
-    if path.exists() {
-        if UnixStream::connect(path).await.is_ok() {
-            return Err(ListenError::Taken(path.to_owned()));
+    match std::fs::symlink_metadata(path) {
+        Ok(there) if !there.file_type().is_socket() => {
+            return Err(ListenError::NoSocket(path.to_owned()));
         }
-        std::fs::remove_file(path).map_err(fail)?;
+        Ok(_) => match UnixStream::connect(path).await {
+            // Only this says that nobody listens; a full queue, for one, says that somebody does.
+            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
+                std::fs::remove_file(path).map_err(fail)?;
+            }
+            _ => return Err(ListenError::Taken(path.to_owned())),
+        },
+        Err(e) if e.kind() == io::ErrorKind::NotFound => {}
+        Err(e) => return Err(fail(e)),
     }
     let listener = UnixListener::bind(path).map_err(fail)?;
     // Anybody may knock: the certificate decides.
@@ -126,7 +154,7 @@ async fn bind_unix(path: &Path) -> Result<UnixListener, ListenError> {
 
 struct Door<D: Doorkeeper> {
     keeper: Arc<D>,
-    slots: Slots,
+    admission: Admission,
     let_in: mpsc::Sender<io::Result<PeerStream<D::Peer>>>,
     timeout: Duration,
 }
@@ -135,9 +163,30 @@ impl<D: Doorkeeper> Clone for Door<D> {
     fn clone(&self) -> Self {
         Self {
             keeper: self.keeper.clone(),
-            slots: self.slots.clone(),
+            admission: self.admission.clone(),
             let_in: self.let_in.clone(),
             timeout: self.timeout,
+        }
+    }
+}
+
+/// A connection that was accepted.
+struct Visitor {
+    raw: Raw,
+    source: Source,
+    socket: Option<SocketCredentials>,
+}
+
+impl Visitor {
+    fn local(stream: UnixStream) -> Self {
+        let socket = stream.peer_cred().ok().map(|c| SocketCredentials {
+            uid: c.uid(),
+            pid: c.pid().unwrap_or(0),
+        });
+        Self {
+            raw: Raw::Unix(stream),
+            source: socket.map_or(Source::Unknown, |s| Source::User(s.uid)),
+            socket,
         }
     }
 }
@@ -146,10 +195,10 @@ impl<D: Doorkeeper> Door<D> {
     async fn serve_unix(self, listener: UnixListener) {
         let mut visits = JoinSet::new();
         loop {
-            let accepted = listener.accept().await.map(|(stream, _)| {
-                let uid = stream.peer_cred().ok().map(|credentials| credentials.uid());
-                (Raw::Unix(stream), uid)
-            });
+            let accepted = listener
+                .accept()
+                .await
+                .map(|(stream, _)| Visitor::local(stream));
             self.welcome(accepted, &mut visits).await;
         }
     }
@@ -157,23 +206,25 @@ impl<D: Doorkeeper> Door<D> {
     async fn serve_tcp(self, listener: TcpListener) {
         let mut visits = JoinSet::new();
         loop {
-            let accepted = listener.accept().await.map(|(stream, _)| {
+            let accepted = listener.accept().await.map(|(stream, address)| {
                 // Answers are small and waited for.
                 let _best_effort = stream.set_nodelay(true);
-                (Raw::Tcp(stream), None)
+                Visitor {
+                    raw: Raw::Tcp(stream),
+                    source: Source::Address(address.ip()),
+                    socket: None,
+                }
             });
             self.welcome(accepted, &mut visits).await;
         }
     }
 
-    async fn welcome(&self, accepted: io::Result<(Raw, Option<u32>)>, visits: &mut JoinSet<()>) {
+    async fn welcome(&self, accepted: io::Result<Visitor>, visits: &mut JoinSet<()>) {
         while visits.try_join_next().is_some() {}
         match accepted {
-            // Without a place the connection is dropped at once: holding it would be what it may not have.
-            Ok((raw, uid)) => {
-                if let Some(slot) = self.slots.take(uid) {
-                    visits.spawn(self.clone().visit(raw, uid, slot));
-                }
+            Ok(visitor) => {
+                let stranger = self.admission.stranger(visitor.source);
+                visits.spawn(self.clone().visit(visitor, stranger));
             }
             Err(error) => {
                 tracing::warn!(%error, "listen: cannot accept a connection");
@@ -182,56 +233,101 @@ impl<D: Doorkeeper> Door<D> {
         }
     }
 
-    async fn visit(self, raw: Raw, uid: Option<u32>, slot: Slot) {
-        let Some(_handshake) = self.slots.handshakes.take(uid) else {
-            return;
-        };
-        let acceptor = TlsAcceptor::from(self.keeper.tls());
-        match tokio::time::timeout(self.timeout, acceptor.accept(raw).into_fallible()).await {
-            Ok(Ok(tls)) => self.admit(tls, uid, slot).await,
-            Ok(Err((error, raw))) => {
-                tracing::debug!(%error, ?uid, "listen: handshake refused");
-                part(raw).await;
+    async fn visit(self, visitor: Visitor, stranger: Stranger) {
+        let source = visitor.source;
+        tokio::select! {
+            () = self.greet(visitor) => {}
+            () = stranger.displaced() => {
+                tracing::debug!(?source, "listen: displaced by newer connections");
             }
-            Err(_late) => tracing::debug!(?uid, "listen: handshake took too long"),
         }
     }
 
-    async fn admit(&self, tls: TlsStream<Raw>, uid: Option<u32>, slot: Slot) {
-        let leaf = tls
-            .get_ref()
-            .1
-            .peer_certificates()
-            .and_then(<[_]>::first)
-            .cloned();
-        let admitted = match leaf {
-            Some(leaf) => self.keeper.admit(&leaf, uid),
+    async fn greet(&self, visitor: Visitor) {
+        let Visitor {
+            raw,
+            source,
+            socket,
+        } = visitor;
+        let acceptor = TlsAcceptor::from(self.keeper.tls());
+        let handshake = async {
+            // Until the client has begun to speak, it costs no more than its descriptor.
+            match raw.readable().await {
+                Ok(()) => acceptor.accept(raw).into_fallible().await,
+                Err(error) => Err((error, raw)),
+            }
+        };
+        match tokio::time::timeout(self.timeout, handshake).await {
+            Ok(Ok(tls)) => self.admit(tls, socket).await,
+            Ok(Err((error, raw))) => {
+                tracing::debug!(%error, ?source, "listen: handshake refused");
+                part(raw).await;
+            }
+            Err(_late) => tracing::debug!(?source, "listen: handshake took too long"),
+        }
+    }
+
+    async fn admit(&self, tls: TlsStream<Raw>, socket: Option<SocketCredentials>) {
+        let certificates = tls.get_ref().1.peer_certificates();
+        let admitted = match certificates.and_then(<[_]>::first) {
+            Some(leaf) => self.keeper.admit(leaf, socket),
             None => Err("no certificate".to_owned()),
         };
         let peer = match admitted {
             Ok(peer) => peer,
-            Err(reason) => return tracing::info!(%reason, ?uid, "listen: not let in"),
+            Err(reason) => {
+                tracing::info!(%reason, ?socket, "listen: not let in");
+                return turn_away(tls, INADEQUATE, &reason).await;
+            }
         };
-        let tenant = D::tenant(&peer).to_owned();
-        let Some(of_tenant) = self.slots.tenants.take(tenant.clone()) else {
-            return tracing::info!(%tenant, "listen: the tenant has as many connections as it may");
+        let tenant = D::tenant(&peer);
+        let place = match self.admission.enter(tenant) {
+            Ok(place) => place,
+            Err(full) => {
+                let words = match full {
+                    Full::Tenant => format!("tenant {tenant} has as many connections as it may"),
+                    Full::Node => "the node has as many connections as it may".to_owned(),
+                };
+                tracing::info!("listen: {words}");
+                return turn_away(tls, CALM, &words).await;
+            }
         };
-        let stream = PeerStream {
-            tls,
-            peer,
-            _slot: slot,
-            _of_tenant: of_tenant,
-        };
+        let ending = self.keeper.ending(&peer);
+        let stream = PeerStream::new(tls, peer, place, ending);
         // The server ends before its doors do only at shutdown.
         let _closing = self.let_in.send(Ok(stream)).await;
     }
 }
 
-/// Lets a refused client read its alert: no more from us, and its own words read away, within bounds.
-async fn part(mut raw: Raw) {
+/// Says why in HTTP/2's terms, which every gRPC client turns into a status, and parts.
+async fn turn_away(mut tls: TlsStream<Raw>, code: u8, words: &str) {
+    let message = goodbye(code, words);
+    let said = async {
+        tls.write_all(&message).await?;
+        tls.flush().await
+    };
+    let _either_way_it_ends = tokio::time::timeout(DRAIN_TIME, said).await;
+    part(tls).await;
+}
+
+/// An empty SETTINGS frame, as a server must begin, and GOAWAY.
+fn goodbye(code: u8, words: &str) -> Vec<u8> {
+    let words: Vec<u8> = words.bytes().take(200).collect();
+    // 200 and 8 fit a byte.
+    let length = u8::try_from(words.len() + 8).unwrap_or(8);
+    let mut message = vec![0, 0, 0, 4, 0, 0, 0, 0, 0];
+    message.extend([0, 0, length, 7, 0, 0, 0, 0, 0]);
+    message.extend([0, 0, 0, 0, 0, 0, 0, code]);
+    message.extend(words);
+    message
+}
+
+/// Lets a refused client read why: no more from us, and its own words read away, within bounds.
+async fn part<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
     let drain = async {
-        raw.shutdown().await?;
-        tokio::io::copy(&mut (&mut raw).take(DRAIN_BYTES), &mut tokio::io::sink()).await
+        stream.shutdown().await?;
+        let mut bounded = (&mut stream).take(DRAIN_BYTES);
+        tokio::io::copy(&mut bounded, &mut tokio::io::sink()).await
     };
     let _either_way_it_ends = tokio::time::timeout(DRAIN_TIME, drain).await;
 }

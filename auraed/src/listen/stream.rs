@@ -1,17 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A connection that was let in: the encrypted stream, who is at its other end, and the places it holds. `tonic`
-//! serves it like any byte stream.
+//! A connection that was let in: the encrypted stream, who is at its other end, and the place it holds. `tonic`
+//! serves it like any byte stream. It reads as ended when its peer stopped to count, or never began to speak
+//! HTTP/2: `tonic` then closes it.
 
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
-use super::slots::{Count, Slot};
+use super::Ending;
+use super::admission::Place;
+
+/// How long a client may take to begin with HTTP/2.
+const PREFACE_TIME: Duration = Duration::from_secs(10);
+/// HTTP/2's first bytes: `PRI * HTTP/2.0…`.
+const PREFACE_BYTES: usize = 24;
+/// How long a peer that no longer counts is still told so on each request, before its connection is closed.
+const LINGER: Duration = Duration::from_secs(5);
 
 /// A byte stream of either kind of listener.
 #[derive(Debug)]
@@ -20,13 +30,51 @@ pub(super) enum Raw {
     Tcp(TcpStream),
 }
 
+impl Raw {
+    /// Waits for the first byte.
+    pub(super) async fn readable(&self) -> io::Result<()> {
+        match self {
+            Raw::Unix(stream) => stream.readable().await,
+            Raw::Tcp(stream) => stream.readable().await,
+        }
+    }
+}
+
 /// A connection with a known peer.
-#[derive(Debug)]
 pub(crate) struct PeerStream<P> {
-    pub(super) tls: TlsStream<Raw>,
-    pub(super) peer: P,
-    pub(super) _slot: Slot,
-    pub(super) _of_tenant: Count<String>,
+    tls: TlsStream<Raw>,
+    peer: P,
+    _place: Place,
+    /// Bytes of the preface that have not come yet; 0: all have.
+    preface_left: usize,
+    preface_late: Pin<Box<tokio::time::Sleep>>,
+    ending: Ending,
+    ended: bool,
+}
+
+impl<P> PeerStream<P> {
+    pub(super) fn new(tls: TlsStream<Raw>, peer: P, place: Place, ending: Ending) -> Self {
+        let ending = Box::pin(async move {
+            ending.await;
+            tokio::time::sleep(LINGER).await;
+        });
+        Self {
+            tls,
+            peer,
+            _place: place,
+            preface_left: PREFACE_BYTES,
+            preface_late: Box::pin(tokio::time::sleep(PREFACE_TIME)),
+            ending,
+            ended: false,
+        }
+    }
+
+    /// Whether the time of this connection is over.
+    fn poll_over(&mut self, cx: &mut Context<'_>) -> bool {
+        let late = self.preface_left > 0 && self.preface_late.as_mut().poll(cx).is_ready();
+        self.ended = self.ended || late || self.ending.as_mut().poll(cx).is_ready();
+        self.ended
+    }
 }
 
 impl<P: Clone + Send + Sync + 'static> Connected for PeerStream<P> {
@@ -83,7 +131,15 @@ impl<P: Unpin> AsyncRead for PeerStream<P> {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().tls).poll_read(cx, buffer)
+        let this = self.get_mut();
+        if this.poll_over(cx) {
+            return Poll::Ready(Ok(()));
+        }
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut this.tls).poll_read(cx, buffer);
+        let count = buffer.filled().len().saturating_sub(before);
+        this.preface_left = this.preface_left.saturating_sub(count);
+        read
     }
 }
 

@@ -98,7 +98,36 @@ pub async fn connect_tls<S: Transport>(
         ));
     }
     first.truncate(count);
+    if let Some(words) = goodbye(&first) {
+        return Err(refused(address, words, None));
+    }
     Ok(Prefixed::new(first, tls))
+}
+
+/// What a node says that turns us away behind the handshake: HTTP/2's GOAWAY right after its SETTINGS.
+fn goodbye(mut frames: &[u8]) -> Option<String> {
+    const HEAD: usize = 9;
+    const GOAWAY: u8 = 7;
+    /// The last stream's number and the error's.
+    const FIXED: usize = 8;
+    loop {
+        let (head, rest) = frames.split_at_checked(HEAD)?;
+        let &[a, b, c, kind, ..] = head else {
+            return None;
+        };
+        let length = usize::try_from(u32::from_be_bytes([0, a, b, c])).ok()?;
+        let (payload, following) = rest.split_at_checked(length)?;
+        if kind == GOAWAY {
+            let words = String::from_utf8_lossy(payload.get(FIXED..)?);
+            let words: String = words.chars().filter(|c| !c.is_control()).collect();
+            return Some(if words.is_empty() {
+                "it closed the connection".to_owned()
+            } else {
+                words
+            });
+        }
+        frames = following;
+    }
 }
 
 /// SNI carries a name for the server's use only: the SPIFFE ID is what is checked.
@@ -335,6 +364,20 @@ mod tests {
         ] {
             assert!(problem(&any, wrong).is_some(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_goodbye_is_found_behind_the_settings_and_nowhere_else() {
+        let settings = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 100];
+        assert_eq!(goodbye(&settings), None);
+        assert_eq!(goodbye(&settings[..12]), None);
+        assert_eq!(goodbye(&[]), None);
+        let mut away = settings.to_vec();
+        away.extend([0, 0, 13, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 11]);
+        away.extend(b"fu\x1bl");
+        assert_eq!(goodbye(&away), None, "not whole yet");
+        away.push(b'l');
+        assert_eq!(goodbye(&away).as_deref(), Some("full"));
     }
 
     #[test]

@@ -75,11 +75,14 @@ impl Authority {
         let key = KeyPair::generate_for(&PKCS_ECDSA_P256_SHA256)?;
         let key_pem = key.serialize_pem();
         let mut params = CertificateParams::default();
-        params.distinguished_name = named(&format!("Aurae CA of {domain}"));
+        let (serial, number) = new_serial()?;
+        // A name of its own: two CAs of one trust domain's name must not be taken for each other, or the
+        // wrong one shows as a bad signature instead of an unknown issuer.
+        params.distinguished_name = named(&format!("Aurae CA {serial}"));
         params.subject_alt_names = vec![uri(&format!("spiffe://{domain}"))?];
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
         params.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::CrlSign];
-        params.serial_number = Some(new_serial()?.1);
+        params.serial_number = Some(number);
         set_validity(&mut params, backdated(now), now + CA_LIFETIME);
         let pem = params.self_signed(&key)?.pem();
         Ok((Self::from_pem(&pem, &key_pem)?, key_pem))

@@ -13,6 +13,10 @@ use super::spiffe::{CertificateFacts, InvalidIdentity, Subject, UserKey};
 /// How often an open stream looks at the clock: it must end within a second of its peer, also when the
 /// clock was set meanwhile.
 const CLOCK_CHECK: Duration = Duration::from_millis(500);
+/// Between the last look at a certificate and its end, within the second that clocks here count in.
+const SOON: Duration = Duration::from_millis(100);
+/// The same for an idle connection, which has no data to give away: its requests are checked one by one.
+const COARSE_CLOCK_CHECK: Duration = Duration::from_secs(30);
 
 /// Who a Unix socket's other end is, as the kernel says (`SO_PEERCRED`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -204,15 +208,27 @@ impl Identity {
     /// Waits until the caller no longer counts, and says why. For streams: race it against the next message.
     /// Answers within a second of revocation, expiry or disabling.
     pub async fn ended(&self, peer: &Peer) -> Unauthenticated {
+        self.ended_checking(peer, CLOCK_CHECK).await
+    }
+
+    /// The same for whole connections: wakes up seldom, so that idle ones cost nothing. Only after the clock was set may it
+    /// be half a minute late.
+    pub async fn ended_coarsely(&self, peer: &Peer) -> Unauthenticated {
+        self.ended_checking(peer, COARSE_CLOCK_CHECK).await
+    }
+
+    async fn ended_checking(&self, peer: &Peer, every: Duration) -> Unauthenticated {
         let mut changes = self.changes.subscribe();
         loop {
             if let Err(why) = self.check(peer) {
                 return why;
             }
+            let left = u64::try_from(peer.not_after.saturating_add(1) - now_seconds()).unwrap_or(0);
+            let every = every.min(Duration::from_secs(left)).max(SOON);
             tokio::select! {
                 // The sender lives as long as `self`.
                 _ = changes.changed() => {}
-                () = tokio::time::sleep(CLOCK_CHECK) => {}
+                () = tokio::time::sleep(every) => {}
             }
         }
     }

@@ -348,7 +348,10 @@ async fn grants_take_effect_at_once_deny_wins_and_withdrawing_undoes() {
         (stop.allowed, &stop.policies[..]),
         (false, &[deny.id.clone()][..])
     );
-    assert_eq!(explain("runtime.Get").policies, [allow.id.clone()]);
+    assert_eq!(
+        explain("runtime.Get").policies,
+        std::slice::from_ref(&allow.id)
+    );
     let nothing = explain("observe.Logs");
     assert!(nothing.policies.is_empty() && nothing.explanation.contains("no policy permits"));
 

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `identity` at the doors: who is let in is whoever its CA has certified as a user.
+
+use std::sync::Arc;
+
+use node::identity::{Identity, Peer, SocketCredentials, StartError};
+use rustls::pki_types::CertificateDer;
+
+use super::{Doorkeeper, Ending};
+
+/// The node's doorkeeper.
+pub(crate) struct Keeper {
+    identity: Arc<Identity>,
+    tls: Arc<rustls::ServerConfig>,
+}
+
+impl Keeper {
+    /// Keeps the doors for this identity.
+    ///
+    /// # Errors
+    /// As [`Identity::server_config`].
+    pub(crate) fn new(identity: Arc<Identity>) -> Result<Self, StartError> {
+        let tls = Arc::new(identity.server_config()?);
+        Ok(Self { identity, tls })
+    }
+}
+
+impl Doorkeeper for Keeper {
+    /// What `rpc` finds among a request's extensions.
+    type Peer = Arc<Peer>;
+
+    fn tls(&self) -> Arc<rustls::ServerConfig> {
+        self.tls.clone()
+    }
+
+    fn admit(
+        &self,
+        leaf: &CertificateDer<'_>,
+        socket: Option<SocketCredentials>,
+    ) -> Result<Arc<Peer>, String> {
+        let peer = self
+            .identity
+            .peer(leaf, socket)
+            .map_err(|e| e.to_string())?;
+        Ok(Arc::new(peer))
+    }
+
+    fn tenant(peer: &Arc<Peer>) -> &str {
+        peer.user().tenant.as_str()
+    }
+
+    fn ending(&self, peer: &Arc<Peer>) -> Ending {
+        let (identity, peer) = (self.identity.clone(), peer.clone());
+        Box::pin(async move { drop(identity.ended_coarsely(&peer).await) })
+    }
+}
