@@ -27,7 +27,7 @@ impl Keeper {
 
 impl Doorkeeper for Keeper {
     /// What `rpc` finds among a request's extensions.
-    type Peer = Arc<Peer>;
+    type Peer = Peer;
 
     fn tls(&self) -> Arc<rustls::ServerConfig> {
         self.tls.clone()
@@ -37,19 +37,15 @@ impl Doorkeeper for Keeper {
         &self,
         leaf: &CertificateDer<'_>,
         socket: Option<SocketCredentials>,
-    ) -> Result<Arc<Peer>, String> {
-        let peer = self
-            .identity
-            .peer(leaf, socket)
-            .map_err(|e| e.to_string())?;
-        Ok(Arc::new(peer))
+    ) -> Result<Peer, String> {
+        self.identity.peer(leaf, socket).map_err(|e| e.to_string())
     }
 
-    fn tenant(peer: &Arc<Peer>) -> &str {
+    fn tenant(peer: &Peer) -> &str {
         peer.user().tenant.as_str()
     }
 
-    fn ending(&self, peer: &Arc<Peer>) -> Ending {
+    fn ending(&self, peer: &Peer) -> Ending {
         let (identity, peer) = (self.identity.clone(), peer.clone());
         Box::pin(async move { drop(identity.ended_coarsely(&peer).await) })
     }

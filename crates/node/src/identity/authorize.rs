@@ -170,7 +170,7 @@ impl Identity {
         }
         Ok(Permit {
             actor: peer.id.to_string(),
-            user: peer.user.clone(),
+            user: (*peer.user).clone(),
             action: action.name,
             tenant: tenant.unwrap_or(&peer.user.tenant).clone(),
             path: target.path,
@@ -183,7 +183,7 @@ impl Identity {
     fn verdict(&self, action: usize, question: &Question<'_>) -> Result<(Verdict, bool), Denied> {
         let defect = |e: super::policy::PolicyError| Denied::Defect(e.to_string());
         let directory = self.directory.load();
-        let Some(account) = directory.accounts.get(&question.peer.user) else {
+        let Some(account) = directory.accounts.get(&*question.peer.user) else {
             let user = question.peer.user.to_string();
             return Err(Unauthenticated::Unknown { user }.into());
         };

@@ -27,10 +27,10 @@ pub struct SocketCredentials {
     pub pid: i32,
 }
 
-/// An authenticated caller.
+/// An authenticated caller; cheap to clone, as every request does.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    pub(super) user: UserKey,
+    pub(super) user: Arc<UserKey>,
     pub(super) id: Arc<str>,
     pub(super) serial: Arc<str>,
     pub(super) not_after: i64,
@@ -168,7 +168,7 @@ impl Identity {
         let id = facts.id.to_string();
         match facts.id.subject {
             Subject::User(user) => Ok(Peer {
-                user,
+                user: Arc::new(user),
                 id: id.into(),
                 serial: facts.serial.into(),
                 not_after: facts.not_after,
@@ -198,7 +198,7 @@ impl Identity {
                 serial: peer.serial.to_string(),
             });
         }
-        match directory.accounts.get(&peer.user) {
+        match directory.accounts.get(&*peer.user) {
             None => Err(Unauthenticated::Unknown { user: user() }),
             Some(account) if account.disabled => Err(Unauthenticated::Disabled { user: user() }),
             Some(_) => Ok(()),
