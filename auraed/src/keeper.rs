@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `identity` as the listener's doorkeeper: who has which certificate, and which TLS is spoken.
+//! `identity` at the doors: who is let in is whoever its CA has certified as a user.
 
 use std::sync::Arc;
 
 use node::identity::{Identity, Peer, SocketCredentials, StartError};
-use rustls::ServerConfig;
 use rustls::pki_types::CertificateDer;
 
-use crate::listen::Doorkeeper;
+use crate::listen::{Doorkeeper, Ending};
 
-/// Lets in whom `identity` knows.
+/// The node's doorkeeper.
 pub(crate) struct Keeper {
     identity: Arc<Identity>,
-    /// Its certificate is looked up at each handshake, so one configuration serves renewed ones too.
-    tls: Arc<ServerConfig>,
+    tls: Arc<rustls::ServerConfig>,
 }
 
 impl Keeper {
-    /// A keeper with the node's TLS.
+    /// Keeps the doors for this identity.
+    ///
+    /// # Errors
+    /// As [`Identity::server_config`].
     pub(crate) fn new(identity: Arc<Identity>) -> Result<Self, StartError> {
         let tls = Arc::new(identity.server_config()?);
         Ok(Self { identity, tls })
@@ -25,18 +26,27 @@ impl Keeper {
 }
 
 impl Doorkeeper for Keeper {
+    /// What `rpc` finds among a request's extensions.
     type Peer = Peer;
 
-    fn tls(&self) -> Arc<ServerConfig> {
+    fn tls(&self) -> Arc<rustls::ServerConfig> {
         self.tls.clone()
     }
 
-    fn admit(&self, leaf: &CertificateDer<'_>, uid: Option<u32>) -> Result<Peer, String> {
-        let socket = uid.map(|uid| SocketCredentials { uid, pid: 0 });
+    fn admit(
+        &self,
+        leaf: &CertificateDer<'_>,
+        socket: Option<SocketCredentials>,
+    ) -> Result<Peer, String> {
         self.identity.peer(leaf, socket).map_err(|e| e.to_string())
     }
 
     fn tenant(peer: &Peer) -> &str {
         peer.user().tenant.as_str()
+    }
+
+    fn ending(&self, peer: &Peer) -> Ending {
+        let (identity, peer) = (self.identity.clone(), peer.clone());
+        Box::pin(async move { drop(identity.ended_coarsely(&peer).await) })
     }
 }

@@ -10,7 +10,6 @@
 //! Authorization is not here: it is asked on every request, by `rpc`.
 
 mod admission;
-mod keeper;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -34,7 +33,6 @@ use tokio_rustls::server::TlsStream;
 use tokio_stream::wrappers::ReceiverStream;
 
 use self::admission::{Admission, Full, Source, Stranger};
-pub(crate) use self::keeper::Keeper;
 pub(crate) use self::stream::PeerStream;
 use self::stream::Raw;
 

@@ -17,6 +17,7 @@ use tonic::Code;
 use tonic::transport::Server;
 
 use super::*;
+use crate::keeper::Keeper;
 
 struct NoSink;
 
