@@ -79,6 +79,11 @@ impl Node {
         request
     }
 
+    /// The connection itself, for services that have no typed client here.
+    pub fn channel(&self) -> Channel {
+        self.channel.clone()
+    }
+
     /// The runtime subsystem.
     pub fn runtime(&self) -> RuntimeClient<Channel> {
         RuntimeClient::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER)

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A node of the test's own: the `auraed` binary as a service, with its files in a folder that goes with it.
+
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use client::{Address, NodeIdentity, Target};
+use tempfile::TempDir;
+use tokio::io::AsyncReadExt;
+
+use crate::caller::Person;
+
+/// How long a node may take to open its API.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+pub(crate) struct TestNode {
+    folder: TempDir,
+    process: Child,
+}
+
+impl TestNode {
+    /// Starts one and waits until it answers; `None`, with a word, where this isn't root.
+    pub(crate) fn start() -> Option<Self> {
+        if !is_root() {
+            eprintln!("skipped: a node needs root");
+            return None;
+        }
+        let folder = tempfile::tempdir().unwrap();
+        let log = std::fs::File::create(folder.path().join("log")).unwrap();
+        let process = Command::new(env!("CARGO_BIN_EXE_auraed"))
+            .arg("--state-dir")
+            .arg(folder.path().join("state"))
+            .arg("--run-dir")
+            .arg(folder.path().join("run"))
+            .args(["--config", "/dev/null"])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(log)
+            .spawn()
+            .unwrap();
+        let mut node = Self { folder, process };
+        node.wait_until_it_answers();
+        Some(node)
+    }
+
+    fn wait_until_it_answers(&mut self) {
+        let started = Instant::now();
+        while std::os::unix::net::UnixStream::connect(self.socket()).is_err() {
+            let ended = self.process.try_wait().unwrap();
+            if ended.is_some() || started.elapsed() > PATIENCE {
+                panic!("the node did not come up ({ended:?}):\n{}", self.log());
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+
+    pub(crate) fn log(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.path().join("run/aurae.sock")
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// A way to this node with the certificate and key of that name in its folder.
+    pub(crate) fn target(&self, certificate: PathBuf, key: PathBuf) -> Target {
+        Target {
+            context: None,
+            address: Address::Unix(self.socket()),
+            ca: self.folder.path().join("state/pki/ca.pem"),
+            certificate,
+            key,
+            expected: NodeIdentity::default(),
+            tenant: String::new(),
+        }
+    }
+
+    /// The administrator that the node made at its first start.
+    pub(crate) async fn administrator(&self) -> Person {
+        let pki = self.folder.path().join("state/pki");
+        Person::new(
+            self.target(pki.join("admin.pem"), pki.join("admin.key")),
+            String::new(),
+        )
+        .await
+    }
+
+    /// Speaks TLS without a certificate; answers what the node says to that.
+    pub(crate) async fn connect_without_certificate(&self) -> String {
+        let pem = std::fs::read(self.folder.path().join("state/pki/ca.pem")).unwrap();
+        let mut roots = rustls::RootCertStore::empty();
+        for certificate in rustls::pki_types::pem::PemObject::pem_slice_iter(&pem) {
+            roots.add(certificate.unwrap()).unwrap();
+        }
+        let provider = std::sync::Arc::new(rustls::crypto::ring::default_provider());
+        let config = rustls::ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&[&rustls::version::TLS13])
+            .unwrap()
+            .with_root_certificates(roots)
+            .with_no_client_auth();
+        let stream = tokio::net::UnixStream::connect(self.socket())
+            .await
+            .unwrap();
+        let connector = tokio_rustls::TlsConnector::from(std::sync::Arc::new(config));
+        let name = "localhost".try_into().unwrap();
+        let mut tls = connector.connect(name, stream).await.unwrap();
+        tls.read_u8().await.unwrap_err().to_string()
+    }
+
+    /// Asks the node to end, and waits for that.
+    pub(crate) fn stop(mut self) {
+        self.end();
+    }
+
+    fn end(&mut self) {
+        let pid = self.process.id().to_string();
+        let asked = Command::new("kill").args(["-TERM", &pid]).status();
+        let deadline = Instant::now() + Duration::from_secs(15);
+        while asked.is_ok() && Instant::now() < deadline {
+            if matches!(self.process.try_wait(), Ok(Some(_))) {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        }
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+impl Drop for TestNode {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("---- the node's log\n{}", self.log());
+        }
+        if matches!(self.process.try_wait(), Ok(None)) {
+            self.end();
+        }
+    }
+}
+
+fn is_root() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let uid = status.lines().find_map(|line| line.strip_prefix("Uid:"));
+    uid.and_then(|uid| uid.split_whitespace().nth(1)) == Some("0")
+}

@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The table: each method, a message for it, and whom it is for. The objects are tenant `acme`'s: a cell `web`
+//! with the executable `web/main`. A stranger names them with their tenant; the owner leaves it out.
+
+use std::sync::OnceLock;
+
+use api::identity::v0 as identity;
+use api::node::v0 as node;
+use api::observe::v0 as observe;
+use api::runtime::v0 as runtime;
+use prost::Message;
+use tonic::Code;
+
+use crate::caller::Person;
+use crate::raw::Answer;
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Whom {
+    Stranger,
+    Owner,
+    Administrator,
+}
+
+/// What a caller gets.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Expected {
+    /// Past the policies.
+    Permitted,
+    /// No word on whether it exists.
+    Hidden,
+    /// It is the caller's own, but not for it.
+    Denied,
+}
+
+impl Expected {
+    pub(crate) fn permits(self) -> bool {
+        self == Expected::Permitted
+    }
+
+    pub(crate) fn check(self, action: &str, whom: Whom, answer: &Answer) {
+        let met = match self {
+            Expected::Permitted => answer.was_permitted(),
+            Expected::Hidden => answer.code() == Some(Code::NotFound),
+            Expected::Denied => answer.code() == Some(Code::PermissionDenied),
+        };
+        assert!(met, "{action} as {whom:?} should be {self:?}: {answer:?}");
+    }
+}
+
+/// One method.
+pub(crate) struct Row {
+    pub(crate) action: &'static str,
+    pub(crate) message: fn(Whom) -> Vec<u8>,
+    stranger: Expected,
+    owner: Expected,
+    /// A grant to the owner changes what it gets.
+    pub(crate) changes: bool,
+}
+
+impl Row {
+    pub(crate) fn expected(&self, whom: Whom) -> Expected {
+        match whom {
+            Whom::Stranger => self.stranger,
+            Whom::Owner => self.owner,
+            Whom::Administrator => Expected::Permitted,
+        }
+    }
+}
+
+/// About an object of the owner's tenant, which members may do.
+const fn member(action: &'static str, message: fn(Whom) -> Vec<u8>) -> Row {
+    Row {
+        action,
+        message,
+        stranger: Expected::Hidden,
+        owner: Expected::Permitted,
+        changes: true,
+    }
+}
+
+/// About the caller or the node, which everybody may do.
+const fn anybody(action: &'static str, message: fn(Whom) -> Vec<u8>) -> Row {
+    Row {
+        action,
+        message,
+        stranger: Expected::Permitted,
+        owner: Expected::Permitted,
+        changes: true,
+    }
+}
+
+/// About the owner's tenant, which only administrators may do.
+const fn administrator(action: &'static str, message: fn(Whom) -> Vec<u8>) -> Row {
+    Row {
+        action,
+        message,
+        stranger: Expected::Hidden,
+        owner: Expected::Denied,
+        changes: true,
+    }
+}
+
+/// About the node, or every tenant, which only administrators may do.
+const fn node_wide(action: &'static str, message: fn(Whom) -> Vec<u8>, changes: bool) -> Row {
+    Row {
+        action,
+        message,
+        stranger: Expected::Denied,
+        owner: Expected::Denied,
+        changes,
+    }
+}
+
+fn tenant(whom: Whom) -> String {
+    match whom {
+        Whom::Owner => String::new(),
+        Whom::Stranger | Whom::Administrator => "acme".to_owned(),
+    }
+}
+
+fn at(whom: Whom, path: &str) -> Option<runtime::ObjectRef> {
+    Some(runtime::ObjectRef {
+        tenant: tenant(whom),
+        path: path.to_owned(),
+        ..Default::default()
+    })
+}
+
+fn argv(words: &[&str]) -> Option<runtime::ExecutableSpec> {
+    Some(runtime::ExecutableSpec {
+        argv: words.iter().map(ToString::to_string).collect(),
+        ..Default::default()
+    })
+}
+
+/// The run of `web/main`.
+static MAIN: OnceLock<String> = OnceLock::new();
+/// A grant of somebody else's.
+static GRANT: OnceLock<String> = OnceLock::new();
+
+/// In the order in which they are called: what ends things comes last.
+pub(crate) const ROWS: &[Row] = &[
+    member("runtime.RunCell", |whom| {
+        // It is there already.
+        let cell = runtime::Cell {
+            r#ref: at(whom, "web"),
+            ..Default::default()
+        };
+        runtime::RunCellRequest {
+            cell: Some(cell),
+            ..Default::default()
+        }
+        .encode_to_vec()
+    }),
+    member("runtime.RunExecutable", |whom| {
+        let executable = runtime::Executable {
+            r#ref: at(whom, "web/main"),
+            spec: argv(&["/bin/sleep", "1000"]),
+            ..Default::default()
+        };
+        let executable = Some(executable);
+        runtime::RunExecutableRequest {
+            executable,
+            ..Default::default()
+        }
+        .encode_to_vec()
+    }),
+    member("runtime.Get", |whom| {
+        runtime::GetRequest {
+            r#ref: at(whom, "web/main"),
+        }
+        .encode_to_vec()
+    }),
+    member("runtime.List", |whom| {
+        runtime::ListRequest {
+            tenant: tenant(whom),
+            ..Default::default()
+        }
+        .encode_to_vec()
+    }),
+    member("runtime.Watch", |whom| {
+        runtime::WatchRequest {
+            tenant: tenant(whom),
+            ..Default::default()
+        }
+        .encode_to_vec()
+    }),
+    member("runtime.UpdateCell", |whom| {
+        let paths = vec!["labels".to_owned()];
+        let update_mask = Some(prost_types::FieldMask { paths });
+        let update = runtime::UpdateCellRequest {
+            r#ref: at(whom, "web"),
+            update_mask,
+            ..Default::default()
+        };
+        update.encode_to_vec()
+    }),
+    member("runtime.FreezeCell", |whom| {
+        runtime::FreezeCellRequest {
+            r#ref: at(whom, "web"),
+        }
+        .encode_to_vec()
+    }),
+    member("runtime.ThawCell", |whom| {
+        runtime::ThawCellRequest {
+            r#ref: at(whom, "web"),
+        }
+        .encode_to_vec()
+    }),
+    member("runtime.Signal", |whom| {
+        let signal = "CONT".to_owned();
+        let target = at(whom, "web/main");
+        runtime::SignalRequest {
+            r#ref: target,
+            signal,
+            all_processes: false,
+        }
+        .encode_to_vec()
+    }),
+    member("runtime.Attach", |whom| {
+        use runtime::attach_request::Message as Part;
+        let start = runtime::AttachStart {
+            r#ref: at(whom, "web/main"),
+            ..Default::default()
+        };
+        runtime::AttachRequest {
+            message: Some(Part::Start(start)),
+        }
+        .encode_to_vec()
+    }),
+    member("observe.Logs", |whom| {
+        let refs = vec![at(whom, "web/main").unwrap_or_default()];
+        observe::LogsRequest {
+            refs,
+            ..Default::default()
+        }
+        .encode_to_vec()
+    }),
+    member("observe.Usage", |whom| {
+        observe::UsageRequest {
+            tenant: tenant(whom),
+            ..Default::default()
+        }
+        .encode_to_vec()
+    }),
+    member("observe.WatchUsage", |whom| {
+        observe::WatchUsageRequest {
+            tenant: tenant(whom),
+            ..Default::default()
+        }
+        .encode_to_vec()
+    }),
+    anybody("identity.WhoAmI", |_| {
+        identity::WhoAmIRequest {}.encode_to_vec()
+    }),
+    anybody("identity.Renew", |_| {
+        // Refused as no signing request, once permitted.
+        identity::RenewRequest {
+            csr_pem: "none".into(),
+            lifetime: None,
+        }
+        .encode_to_vec()
+    }),
+    member("identity.Explain", |whom| {
+        let explain = identity::ExplainRequest {
+            tenant: tenant(whom),
+            user: "ann".into(),
+            action: "runtime.Get".into(),
+            ..Default::default()
+        };
+        explain.encode_to_vec()
+    }),
+    administrator("identity.CreateUser", |whom| {
+        identity::CreateUserRequest {
+            tenant: tenant(whom),
+            name: "ann".into(),
+        }
+        .encode_to_vec()
+    }),
+    administrator("identity.ListUsers", |whom| {
+        identity::ListUsersRequest {
+            tenant: tenant(whom),
+        }
+        .encode_to_vec()
+    }),
+    administrator("identity.Issue", |whom| {
+        let issue = identity::IssueRequest {
+            tenant: tenant(whom),
+            name: "ann".into(),
+            csr_pem: "none".into(),
+            lifetime: None,
+        };
+        issue.encode_to_vec()
+    }),
+    administrator("identity.Allow", |whom| {
+        let allow = identity::AllowRequest {
+            tenant: tenant(whom),
+            user: "rita".into(),
+            action: "runtime.Get".into(),
+            ..Default::default()
+        };
+        allow.encode_to_vec()
+    }),
+    administrator("identity.Deny", |whom| {
+        let deny = identity::DenyRequest {
+            tenant: tenant(whom),
+            user: "rita".into(),
+            action: "runtime.Get".into(),
+            ..Default::default()
+        };
+        deny.encode_to_vec()
+    }),
+    administrator("identity.DisableUser", |whom| {
+        identity::DisableUserRequest {
+            tenant: tenant(whom),
+            name: "rita".into(),
+        }
+        .encode_to_vec()
+    }),
+    // Past the policies, `none` is no serial number.
+    node_wide(
+        "identity.Revoke",
+        |_| {
+            identity::RevokeRequest {
+                serial: "none".into(),
+                reason: String::new(),
+            }
+            .encode_to_vec()
+        },
+        true,
+    ),
+    // There is one to be withdrawn, once.
+    node_wide(
+        "identity.Withdraw",
+        |_| {
+            let id = GRANT.get().cloned().unwrap_or_default();
+            identity::WithdrawRequest { id }.encode_to_vec()
+        },
+        false,
+    ),
+    node_wide(
+        "identity.Audit",
+        |_| identity::AuditRequest::default().encode_to_vec(),
+        false,
+    ),
+    anybody("node.Get", |_| node::GetRequest {}.encode_to_vec()),
+    node_wide(
+        "node.GetConfig",
+        |_| node::GetConfigRequest {}.encode_to_vec(),
+        true,
+    ),
+    node_wide(
+        "node.Reload",
+        |_| node::ReloadRequest {}.encode_to_vec(),
+        true,
+    ),
+    member("runtime.Stop", |whom| {
+        let grace = Some(prost_types::Duration::default());
+        runtime::StopRequest {
+            r#ref: at(whom, "web/main"),
+            grace,
+        }
+        .encode_to_vec()
+    }),
+    // It has just been stopped: the answer is there at once.
+    member("runtime.Wait", |whom| {
+        let mut target = at(whom, "web/main").unwrap_or_default();
+        target.uid = MAIN.get().cloned().unwrap_or_default();
+        runtime::WaitRequest {
+            r#ref: Some(target),
+        }
+        .encode_to_vec()
+    }),
+    // What is in it keeps it.
+    member("runtime.Remove", |whom| {
+        let remove = runtime::RemoveRequest {
+            r#ref: at(whom, "web"),
+            ..Default::default()
+        };
+        remove.encode_to_vec()
+    }),
+    node_wide(
+        "node.Shutdown",
+        |whom| {
+            let mode = match whom {
+                // Past the policies: this one is the end.
+                Whom::Administrator => node::shutdown_request::Mode::Halt,
+                _ => node::shutdown_request::Mode::Reboot,
+            };
+            node::ShutdownRequest {
+                mode: mode.into(),
+                bound: None,
+            }
+            .encode_to_vec()
+        },
+        false,
+    ),
+];
+
+/// Makes what the table is about.
+pub(crate) async fn furnish(administrator: &Person, owner: &Person) {
+    use runtime::Namespace::{Cgroup, Ipc, Mount, Net, Pid, User, Uts};
+    let mut client = owner.node.runtime();
+    let spec = runtime::CellSpec {
+        share: [User, Mount, Pid, Net, Ipc, Uts, Cgroup]
+            .map(Into::into)
+            .into(),
+        ..Default::default()
+    };
+    let cell = runtime::Cell {
+        r#ref: at(Whom::Owner, "web"),
+        spec: Some(spec),
+        ..Default::default()
+    };
+    let request = runtime::RunCellRequest {
+        cell: Some(cell),
+        ..Default::default()
+    };
+    client.run_cell(request).await.unwrap();
+    let executable = runtime::Executable {
+        r#ref: at(Whom::Owner, "web/main"),
+        spec: argv(&["/bin/sleep", "1000"]),
+        ..Default::default()
+    };
+    let executable = Some(executable);
+    let request = runtime::RunExecutableRequest {
+        executable,
+        ..Default::default()
+    };
+    let status = client.run_executable(request).await.unwrap().into_inner();
+    let uid = status
+        .meta
+        .and_then(|meta| meta.r#ref)
+        .map(|target| target.uid);
+    MAIN.set(uid.unwrap()).unwrap();
+    let message = identity::AllowRequest {
+        tenant: "acme".into(),
+        user: "rita".into(),
+        action: "runtime".into(),
+        ..Default::default()
+    };
+    GRANT.set(administrator.allow(message).await.id).unwrap();
+}
