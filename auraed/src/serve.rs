@@ -200,6 +200,7 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
     let services = Services {
         identity: parts.identity.clone(),
         runtime: parts.runtime.clone(),
+        logs: parts.logs.clone(),
         node: daemon.clone(),
         deadline: config.api.deadline.0,
         max_message: usize::try_from(config.limits.message.0).unwrap_or(usize::MAX),

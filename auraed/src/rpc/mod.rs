@@ -3,6 +3,7 @@
 //! for a permit, hands both to a subsystem of `node`, and turns the answer into a message. No handler decides
 //! anything itself. Connections are `listen`'s; `main` wires the two.
 
+mod attach;
 mod audit;
 mod body;
 mod caller;

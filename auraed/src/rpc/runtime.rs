@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The `Runtime` service on the wire. What it means is `node::runtime`'s.
+//! The `Runtime` service on the wire. What it means is `node::runtime`'s; `Attach` is in `attach`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,10 +16,12 @@ use model::object::Kind;
 use model::request::{ListQuery, RunExecutable, WaitFor};
 use model::status::Object;
 use node::identity::{Identity, Permit};
+use node::observe::Logs;
 use node::runtime::{Page, Runtime, WatchEvent, WatchKind, Watcher};
 use prost::Message;
 use tonic::{Request, Response, Status};
 
+use super::attach::Attaching;
 use super::caller::Caller;
 use super::stream::{Answers, until_expelled};
 
@@ -30,6 +32,7 @@ const MAX_PAGE_BYTES: usize = 3 << 20;
 pub(super) struct RuntimeService {
     pub(super) identity: Arc<Identity>,
     pub(super) runtime: Runtime,
+    pub(super) logs: Logs,
     /// Of calls without a deadline of their own.
     pub(super) deadline: Duration,
 }
@@ -315,10 +318,11 @@ impl Service for RuntimeService {
         &self,
         request: Request<tonic::Streaming<wire::AttachRequest>>,
     ) -> Answer<Self::AttachStream> {
-        self.enter(&request, action::ATTACH).await?;
-        Err(to_status(Error::new(
-            Reason::Unsupported,
-            "this node can't attach to executables yet",
-        )))
+        let caller = self.enter(&request, action::ATTACH).await?;
+        let attaching = Attaching {
+            runtime: self.runtime.clone(),
+            logs: self.logs.clone(),
+        };
+        attaching.attach(caller, request.into_inner()).await
     }
 }

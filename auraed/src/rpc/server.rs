@@ -13,6 +13,7 @@ use api::status::to_status;
 use futures_util::Stream;
 use model::error::Error;
 use node::identity::{Identity, Peer};
+use node::observe::Logs;
 use node::runtime::Runtime;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::service::interceptor::InterceptedService;
@@ -42,6 +43,7 @@ const PARTING: Duration = Duration::from_secs(1);
 pub(crate) struct Services {
     pub(crate) identity: Arc<Identity>,
     pub(crate) runtime: Runtime,
+    pub(crate) logs: Logs,
     pub(crate) node: Arc<dyn NodePort>,
     /// Of unary calls without a deadline of their own.
     pub(crate) deadline: Duration,
@@ -99,6 +101,7 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
     let Services {
         identity,
         runtime,
+        logs,
         node,
         deadline,
         max_message,
@@ -107,6 +110,7 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
     let runtime_service = RuntimeService {
         identity: Arc::clone(&identity),
         runtime,
+        logs,
         deadline,
     };
     let node_service = NodeService {

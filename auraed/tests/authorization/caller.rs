@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use api::identity::v0 as wire;
-use client::{NewKey, Node, Target};
+use client::credentials::NewKey;
+use client::{Node, Target};
 
 use crate::node::TestNode;
 

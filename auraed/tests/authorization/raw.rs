@@ -19,7 +19,7 @@ const SILENCE: Duration = Duration::from_millis(300);
 /// What came back first.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    Message(Vec<u8>),
+    Message(#[allow(dead_code, reason = "shown where a check fails")] Vec<u8>),
     /// A stream that is open, or ended, without a message.
     Nothing,
     Refused(Box<Failure>),

@@ -41,6 +41,11 @@ pub fn logs(own: &Tenant, message: wire::LogsRequest) -> Result<LogsQuery> {
             "must name at least one executable or cell",
         ));
     }
+    let first = refs.first().map(|one| one.tenant.clone());
+    if let Some(i) = refs.iter().position(|one| Some(&one.tenant) != first.as_ref()) {
+        let problem = "must be of the same tenant as the first";
+        return Err(Error::invalid(format!("refs[{i}].tenant"), problem));
+    }
     let streams = message.streams.iter().enumerate();
     let streams = streams.map(|(i, number)| stream(&format!("streams[{i}]"), *number));
     check_length("cursor", &message.cursor, MAX_CURSOR)?;

@@ -346,7 +346,7 @@ impl Runtime {
     }
 
     /// The owner of the cell that the object is, or is in.
-    fn owner_of(&self, object: &Object) -> Option<CellHandle> {
+    pub(super) fn owner_of(&self, object: &Object) -> Option<CellHandle> {
         let key = Key::of(object);
         match object.meta().kind {
             Kind::Cell => self
@@ -382,7 +382,7 @@ impl Runtime {
 
 /// A permit is for one tenant's objects. That another one arrives here is a defect above, not a question of
 /// policy; it must still not get through.
-fn covers(permit: &Permit, tenant: &Tenant) -> Result<(), Error> {
+pub(super) fn covers(permit: &Permit, tenant: &Tenant) -> Result<(), Error> {
     if permit.tenant() == tenant || permit.every_tenant() {
         return Ok(());
     }
@@ -412,7 +412,7 @@ async fn joined<T>(task: tokio::task::JoinHandle<Result<T, Error>>) -> Result<T,
         .unwrap_or_else(|e| Err(Error::internal(format!("the request broke off: {e}"))))
 }
 
-fn has_ended(object: &Object) -> Error {
+pub(super) fn has_ended(object: &Object) -> Error {
     let meta = object.meta();
     Error::new(Reason::WrongState, format!("{} has ended", meta.path))
         .about(meta.kind.as_str(), meta.path.to_string())

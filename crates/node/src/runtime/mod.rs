@@ -19,6 +19,7 @@
 
 mod adopt;
 mod api;
+mod attach;
 pub(crate) mod cell;
 pub(crate) mod ids;
 pub(crate) mod index;
@@ -35,6 +36,7 @@ use std::sync::Arc;
 use model::status::Object;
 use model::time::Timestamp;
 
+pub use attach::{Attachment, End, Input};
 pub use index::list::Page;
 pub use index::watch::{WatchEvent, WatchKind, Watcher};
 pub use link::node::{InitState, NodeInit, NodeInitError};

@@ -15,6 +15,7 @@
 pub(crate) mod executable;
 mod finish;
 mod freeze;
+mod input;
 pub(crate) mod launch;
 pub(crate) mod leaf;
 pub(crate) mod limits;
@@ -25,6 +26,7 @@ mod start;
 pub(crate) use start::failure as start_failure;
 mod stop;
 
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,6 +73,13 @@ pub(crate) enum Request {
         by_parent: bool,
         reply: Reply<Arc<Object>>,
     },
+    /// Hand out the write end of standard input, or the terminal: to one at a time.
+    TakeInput {
+        uid: Uid,
+        reply: Reply<Arc<OwnedFd>>,
+    },
+    /// Close standard input for good.
+    CloseInput { uid: Uid, reply: Reply<()> },
 }
 
 /// An executable to be started.

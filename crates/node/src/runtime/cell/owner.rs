@@ -265,6 +265,8 @@ impl Owner {
                 by_parent,
                 reply,
             } => self.freeze(frozen, by_parent, reply),
+            Request::TakeInput { uid, reply } => self.take_input(uid, reply),
+            Request::CloseInput { uid, reply } => self.close_input(uid, reply),
         }
     }
 

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `Runtime.Attach` on the wire: output comes from the log, so that every attacher sees all of it and a slow
+//! one harms nobody; input goes to the executable of the one attacher who holds it.
+//!
+//! ```text
+//! start ──► output, gap … (the log) ──► the log's end ──► exit, always the last message
+//!   └─────► stdin, eof, resize ──► the executable         (the client's half-close is no eof)
+//! ```
+
+use api::convert::observe::to_stream;
+use api::convert::{request as convert, status};
+use api::runtime::v0 as wire;
+use api::runtime::v0::attach_request::Message as Asked;
+use api::runtime::v0::attach_response::Message as Answer;
+use api::status::to_status;
+use futures_util::{Stream, stream};
+use model::error::Error;
+use model::observe::LogMessage;
+use model::request::AttachFrom;
+use model::status::Object;
+use node::observe::{LogKey, LogReader, Logs, ReadOptions};
+use node::runtime::{End, Input, Runtime};
+use tonic::{Response, Status, Streaming};
+
+use super::caller::Caller;
+use super::stream::{Answers, until_expelled};
+
+/// What attaching needs.
+pub(super) struct Attaching {
+    pub(super) runtime: Runtime,
+    pub(super) logs: Logs,
+}
+
+impl Attaching {
+    /// Attaches as the first message says.
+    pub(super) async fn attach(
+        self,
+        caller: Caller,
+        mut asked: Streaming<wire::AttachRequest>,
+    ) -> Result<Response<Answers<wire::AttachResponse>>, Status> {
+        let start = first(&mut asked).await?;
+        let start = convert::attach_start(caller.tenant(), start).map_err(to_status)?;
+        let permit = caller.permit_for(&start.target).await?;
+        let attachment = self
+            .runtime
+            .attach(permit, &start)
+            .await
+            .map_err(to_status)?;
+        let reader = self
+            .reader(&attachment.object, start.from)
+            .await
+            .map_err(to_status)?;
+        let input = tokio::spawn(feed(asked, attachment.input));
+        let output = Output {
+            reader,
+            end: attachment.end,
+            _input: AbortOnDrop(input),
+            over: false,
+        };
+        Ok(Response::new(until_expelled(
+            output.into_stream(),
+            caller.expelled(),
+        )))
+    }
+
+    async fn reader(&self, object: &Object, from: AttachFrom) -> Result<LogReader, Error> {
+        let meta = object.meta();
+        let key = LogKey {
+            tenant: meta.tenant.clone(),
+            uid: meta.uid,
+        };
+        let from = match from {
+            AttachFrom::Offset(offset) => offset,
+            AttachFrom::Now => self.logs.end_offset(&key).await?,
+        };
+        let options = ReadOptions {
+            follow: true,
+            from: Some(from),
+            ..ReadOptions::default()
+        };
+        self.logs.read(&key, options)
+    }
+}
+
+/// The message that must come first.
+async fn first(asked: &mut Streaming<wire::AttachRequest>) -> Result<wire::AttachStart, Status> {
+    match asked.message().await?.and_then(|message| message.message) {
+        Some(Asked::Start(start)) => Ok(start),
+        _ => {
+            let problem = "must be the first message";
+            Err(to_status(Error::invalid("start", problem)))
+        }
+    }
+}
+
+/// Ends the input with the output that goes with it.
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Hands the client's messages to the executable until one of the two is done. That the client sends no more is
+/// no end of file: it may only have nothing to say.
+async fn feed(mut asked: Streaming<wire::AttachRequest>, input: Option<Input>) {
+    let Some(mut input) = input else {
+        // Read on, so that a client which sends what nobody wants is not held up for ever.
+        while let Ok(Some(_)) = asked.message().await {}
+        return;
+    };
+    while let Ok(Some(message)) = asked.message().await {
+        let done = match message.message {
+            Some(Asked::Stdin(bytes)) => input.write(&bytes).await,
+            Some(Asked::Eof(_)) => input.close().await,
+            Some(Asked::Resize(size)) => resize(&input, size),
+            Some(Asked::Start(_)) | None => Ok(()),
+        };
+        if let Err(error) = done {
+            // It has ended, or closed its standard input: the client learns by the exit, or not at all, as
+            // with a shell's pipe.
+            tracing::debug!(%error, "input went nowhere");
+            return;
+        }
+    }
+}
+
+fn resize(input: &Input, size: wire::Terminal) -> Result<(), Error> {
+    let size = api::convert::executable::terminal(size)?;
+    input.resize(size)
+}
+
+/// The answers of one attachment.
+struct Output {
+    reader: LogReader,
+    end: End,
+    _input: AbortOnDrop,
+    over: bool,
+}
+
+impl Output {
+    fn into_stream(self) -> impl Stream<Item = Result<wire::AttachResponse, Status>> + Send {
+        stream::try_unfold(self, |mut output| async move {
+            let next = output.next().await.map_err(to_status)?;
+            let answer = |message| wire::AttachResponse {
+                message: Some(message),
+            };
+            Ok(next.map(|message| (answer(message), output)))
+        })
+    }
+
+    async fn next(&mut self) -> Result<Option<Answer>, Error> {
+        if self.over {
+            return Ok(None);
+        }
+        Ok(Some(match self.reader.next().await? {
+            Some((LogMessage::Data(data), _)) => Answer::Output(wire::AttachOutput {
+                stream: to_stream(data.stream).into(),
+                data: data.data,
+                offset: data.offset,
+            }),
+            Some((LogMessage::Gap(gap), _)) => Answer::Gap(wire::AttachGap {
+                bytes: gap.bytes,
+                reason: gap.reason.as_str().to_owned(),
+            }),
+            Some((LogMessage::End, _)) | None => {
+                self.over = true;
+                Answer::Exit(self.exit().await?)
+            }
+        }))
+    }
+
+    async fn exit(&mut self) -> Result<wire::Exit, Error> {
+        let ended = self.end.wait().await?;
+        match &*ended {
+            Object::Executable(executable) => {
+                let unknown = model::exit::Exit::unknown();
+                Ok(status::to_exit(
+                    executable.exit.as_ref().unwrap_or(&unknown),
+                ))
+            }
+            Object::Cell(_) => Err(Error::internal("a cell was attached to")),
+        }
+    }
+}
