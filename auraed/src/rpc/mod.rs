@@ -11,6 +11,7 @@ mod deadline;
 mod identity;
 mod layer;
 pub(crate) mod node;
+mod observe;
 mod runtime;
 pub(crate) mod server;
 mod stream;

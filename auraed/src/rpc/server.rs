@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use api::identity::v0::identity_server::IdentityServer;
 use api::node::v0::node_server::NodeServer;
+use api::observe::v0::observe_server::ObserveServer;
 use api::runtime::v0::runtime_server::RuntimeServer;
 use api::status::to_status;
 use futures_util::Stream;
 use model::error::Error;
 use node::identity::{Identity, Peer};
-use node::observe::Logs;
+use node::observe::{Logs, Observe};
 use node::runtime::Runtime;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::service::interceptor::InterceptedService;
@@ -26,6 +27,7 @@ use super::SERVICES;
 use super::identity::IdentityService;
 use super::layer::GuardLayer;
 use super::node::{NodePort, NodeService};
+use super::observe::ObserveService;
 use super::runtime::RuntimeService;
 
 /// How many calls one connection may have open.
@@ -107,6 +109,10 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
         max_message,
     } = services;
     let known = Known(Arc::clone(&identity));
+    let observe_service = ObserveService {
+        identity: Arc::clone(&identity),
+        observe: Observe::new(logs.clone(), Arc::new(runtime.clone())),
+    };
     let runtime_service = RuntimeService {
         identity: Arc::clone(&identity),
         runtime,
@@ -121,6 +127,7 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
     let mut routes = Routes::builder();
     routes
         .add_service(RuntimeServer::new(runtime_service).max_decoding_message_size(max_message))
+        .add_service(ObserveServer::new(observe_service).max_decoding_message_size(max_message))
         .add_service(IdentityServer::new(identity_service).max_decoding_message_size(max_message))
         .add_service(NodeServer::new(node_service).max_decoding_message_size(max_message));
     add_health(&mut routes, &known).await;

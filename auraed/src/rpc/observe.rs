@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The `Observe` service on the wire. What it means is `node::observe`'s.
+
+use std::sync::Arc;
+
+use api::action::observe as action;
+use api::convert::observe as convert;
+use api::observe::v0 as wire;
+use api::observe::v0::observe_server::Observe as Service;
+use api::status::to_status;
+use futures_util::StreamExt;
+use model::error::Error;
+use model::name::Tenant;
+use model::object::ObjectRef;
+use node::identity::{Identity, Permit};
+use node::observe::Observe;
+use tonic::{Request, Response, Status};
+
+use super::caller::Caller;
+use super::stream::{Answers, until_expelled};
+
+/// The service.
+pub(super) struct ObserveService {
+    pub(super) identity: Arc<Identity>,
+    pub(super) observe: Observe,
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+/// One decision per object that is named; where none is, one for the tenant's. The last permit stands for all of
+/// them: they are of one tenant.
+async fn permit_all(
+    caller: &Caller,
+    tenant: &Tenant,
+    refs: &[ObjectRef],
+) -> Result<Permit, Status> {
+    let Some((last, others)) = refs.split_last() else {
+        return caller.permit_at(tenant, None).await;
+    };
+    for target in others {
+        caller.permit_for(target).await?;
+    }
+    caller.permit_for(last).await
+}
+
+#[tonic::async_trait]
+impl Service for ObserveService {
+    type LogsStream = Answers<wire::LogsResponse>;
+
+    async fn logs(&self, request: Request<wire::LogsRequest>) -> Answer<Self::LogsStream> {
+        let caller = Caller::enter(&self.identity, &request, action::LOGS).await?;
+        let query = convert::logs(caller.tenant(), request.into_inner()).map_err(to_status)?;
+        let permit = permit_all(&caller, caller.tenant(), &query.refs).await?;
+        let items = self.observe.logs(permit, query).map_err(to_status)?;
+        let items = items.map(|item| item.map(convert::to_logs_response).map_err(to_status));
+        Ok(Response::new(until_expelled(items, caller.expelled())))
+    }
+
+    async fn usage(&self, request: Request<wire::UsageRequest>) -> Answer<wire::UsageResponse> {
+        let caller = Caller::enter(&self.identity, &request, action::USAGE).await?;
+        let query = convert::usage(caller.tenant(), request.into_inner()).map_err(to_status)?;
+        let permit = permit_all(&caller, &query.tenant, &query.refs).await?;
+        let sample = self.observe.usage(permit, query).await;
+        let answer = sample.map(convert::to_usage_response);
+        answer.map(Response::new).map_err(to_status)
+    }
+
+    type WatchUsageStream = Answers<wire::UsageResponse>;
+
+    async fn watch_usage(
+        &self,
+        request: Request<wire::WatchUsageRequest>,
+    ) -> Answer<Self::WatchUsageStream> {
+        let caller = Caller::enter(&self.identity, &request, action::WATCH_USAGE).await?;
+        let watch = convert::watch_usage(caller.tenant(), request.into_inner());
+        let watch = watch.map_err(to_status)?;
+        let permit = permit_all(&caller, &watch.query.tenant, &watch.query.refs).await?;
+        let samples = self.observe.watch_usage(permit, watch).map_err(to_status)?;
+        let samples = samples.map(|sample: Result<_, Error>| {
+            sample.map(convert::to_usage_response).map_err(to_status)
+        });
+        Ok(Response::new(until_expelled(samples, caller.expelled())))
+    }
+}
