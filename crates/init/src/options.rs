@@ -21,6 +21,8 @@ pub struct Options {
     /// The cgroup to work in. Not given: `aurae` below the root of cgroup2, or as a service in a group of its own,
     /// that group.
     pub cgroup: Option<PathBuf>,
+    /// The longest pause before a daemon that keeps dying is started again.
+    pub back_off: Duration,
     /// The longest that a shutdown takes.
     pub shutdown_bound: Duration,
     /// What kind of init to be. Not given: PID 1 of the initial pid namespace is a machine's, of another a
@@ -36,6 +38,7 @@ impl Default for Options {
             state_dir: "/var/lib/aurae".into(),
             run_dir: "/run/aurae".into(),
             cgroup: None,
+            back_off: Duration::from_secs(10),
             shutdown_bound: Duration::from_secs(30),
             role: None,
         }

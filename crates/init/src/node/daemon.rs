@@ -110,7 +110,7 @@ impl Node {
         if self.daemon.stable_at.take().is_some_and(Deadline::passed) {
             self.daemon.back_off = BackOff::NEW;
         }
-        let delay = self.daemon.back_off.step();
+        let delay = self.daemon.back_off.step().min(self.options.back_off);
         self.daemon.start_at = Deadline::after(delay);
         if self.shutdown.is_none() {
             let cells = self.cells.running().len();

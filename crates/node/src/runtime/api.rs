@@ -45,7 +45,8 @@ impl Runtime {
         let asked = asked(request.request_id.clone(), &body)?;
         let tenant = request.tenant.clone();
         let shared = self.shared.clone();
-        let run = move |asked| async move { run_executable(&shared, request, asked).await };
+        let run =
+            move |uid, asked| async move { run_executable(&shared, uid, request, asked).await };
         self.once(&tenant, asked, wait_for, run).await
     }
 
@@ -60,7 +61,7 @@ impl Runtime {
         let asked = asked(request.request_id.clone(), &body)?;
         let tenant = request.tenant.clone();
         let shared = self.shared.clone();
-        let run = move |asked| async move { run_cell(&shared, request, asked).await };
+        let run = move |uid, asked| async move { run_cell(&shared, uid, request, asked).await };
         self.once(&tenant, asked, wait_for, run).await
     }
 
@@ -70,7 +71,7 @@ impl Runtime {
         tenant: &Tenant,
         asked: Option<Asked>,
         wait_for: WaitFor,
-        run: impl FnOnce(Option<Asked>) -> F + Send + 'static,
+        run: impl FnOnce(Uid, Option<Asked>) -> F + Send + 'static,
     ) -> Result<Arc<Object>, Error>
     where
         F: Future<Output = Result<Arc<Object>, Error>> + Send + 'static,
@@ -89,8 +90,14 @@ impl Runtime {
                     .unwrap_or_else(|| Err(gave_up()))?
             }
             turn => {
+                let uid = new_uid()?;
+                let index = self.shared.index.clone();
+                let mut end = index.expect_end(uid);
                 let task = tokio::spawn(async move {
-                    let result = run(asked).await;
+                    let result = run(uid, asked).await;
+                    if result.is_err() {
+                        index.expect_no_end(uid);
+                    }
                     if let Some(Turn::First(outcome)) = turn {
                         outcome.send_replace(Some(result.clone().map(|o| o.meta().uid)));
                     }
@@ -100,7 +107,9 @@ impl Runtime {
                 if wait_for == WaitFor::Started {
                     return Ok(self.shared.index.present(&object));
                 }
-                return self.ended(&object).await;
+                let ended = end.wait_for(Option::is_some).await;
+                let ended = ended.ok().and_then(|ended| ended.clone());
+                return ended.ok_or_else(|| object.meta().to_ref().not_found());
             }
         };
         let object = self.shared.index.by_uid(uid).ok_or_else(|| {
@@ -441,6 +450,7 @@ fn meta(key: &Key, uid: Uid, kind: Kind, labels: model::label::Labels) -> Meta {
 
 async fn run_cell(
     shared: &Arc<Shared>,
+    uid: Uid,
     request: RunCell,
     asked: Option<Asked>,
 ) -> Result<Arc<Object>, Error> {
@@ -448,7 +458,6 @@ async fn run_cell(
         tenant: request.tenant,
         path: request.path,
     };
-    let uid = new_uid()?;
     let record = CellRecord {
         meta: meta(&key, uid, Kind::Cell, request.labels),
         spec: request.spec,
@@ -505,6 +514,7 @@ fn found(shared: &Shared, uid: Uid) -> Result<Arc<Object>, Error> {
 
 async fn run_executable(
     shared: &Arc<Shared>,
+    uid: Uid,
     request: RunExecutable,
     asked: Option<Asked>,
 ) -> Result<Arc<Object>, Error> {
@@ -512,7 +522,6 @@ async fn run_executable(
         tenant: request.tenant,
         path: request.path,
     };
-    let uid = new_uid()?;
     let record = ExecutableRecord {
         meta: meta(&key, uid, Kind::Executable, request.labels),
         spec: request.spec,

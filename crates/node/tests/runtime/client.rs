@@ -60,6 +60,10 @@ pub(crate) enum Ask {
     Log {
         uid: Uid,
     },
+    Attach {
+        path: String,
+        input: String,
+    },
 }
 
 /// An answer.
@@ -70,6 +74,7 @@ pub(crate) enum Answer {
     Removed(u32),
     Events(Vec<(String, String)>, String),
     Log(Vec<u8>),
+    Attached(Vec<u8>, String),
     Error {
         reason: String,
         message: String,

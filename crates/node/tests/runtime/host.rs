@@ -20,6 +20,7 @@ pub(crate) fn be_init(dir: &str) -> ! {
         state_dir: dir.join("state"),
         run_dir: dir.join("run"),
         cgroup: Some(cgroup.into()),
+        back_off: Duration::ZERO,
         shutdown_bound: Duration::from_secs(10),
         role: Some(Role::Service),
     };

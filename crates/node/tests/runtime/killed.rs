@@ -133,7 +133,7 @@ pub(crate) fn at_random_moments_nothing_is_lost(name: &str) {
     let mut answered = Vec::new();
     for kill in 0..kills {
         let mut daemon = node.client();
-        let pause = Duration::from_micros(next(12_000));
+        let pause = Duration::from_micros(next(80_000));
         let killer = std::thread::scope(|scope| {
             let killer = scope.spawn(|| {
                 std::thread::sleep(pause);

@@ -8,7 +8,6 @@
 mod client;
 mod host;
 mod killed;
-mod logs;
 mod serve;
 mod stories;
 

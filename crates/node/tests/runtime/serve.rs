@@ -6,24 +6,27 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::error::Error;
+use model::error::{Error, Reason};
 use model::name::Tenant;
 use model::object::ObjectRef;
+use model::observe::LogMessage;
 use model::request::{
-    Filter, ListQuery, Remove, RunCell, RunExecutable, Scope, SendSignal, Stop, WaitFor, WatchQuery,
+    AttachFrom, AttachStart, Filter, ListQuery, Remove, RunCell, RunExecutable, Scope, SendSignal,
+    Stop, WaitFor, WatchQuery,
 };
 use model::selector::Selector;
+use model::status::Object;
 use node::identity::permit::Permit;
+use node::observe::{LogKey, LogReader, Logs, LogsConfig, ReadOptions};
 use node::runtime::{NodeInit, Runtime, Settings};
 use node::store::Store;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 
 use crate::client::{Answer, Ask};
-use crate::logs::PlainLogs;
 
 pub(crate) fn run(dir: &str, fd: &str) {
-    let fd = kernel::process::inherit(fd.parse().unwrap()).unwrap();
+    let fd = kernel::inherit::take(fd.parse().unwrap()).unwrap();
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()
@@ -43,13 +46,13 @@ async fn serve(dir: &Path, fd: std::os::fd::OwnedFd) {
     let own = kernel::cgroup::find::own_path().unwrap();
     let root = own.parent().unwrap().to_owned();
     let settings = Settings::new(dir.join("run/cells"), root);
-    let logs = Arc::new(PlainLogs::new(dir.join("logs")));
+    let logs = Logs::start(&dir.join("state/logs"), LogsConfig::default()).unwrap();
     let begun = std::time::Instant::now();
     let (runtime, adoption) = Runtime::start(
         settings,
         node.clone(),
         &welcome,
-        logs.clone(),
+        Arc::new(logs.clone()),
         Arc::new(store),
     )
     .await
@@ -65,7 +68,7 @@ async fn serve(dir: &Path, fd: std::os::fd::OwnedFd) {
     }
 }
 
-async fn converse(stream: UnixStream, runtime: Runtime, logs: Arc<PlainLogs>) {
+async fn converse(stream: UnixStream, runtime: Runtime, logs: Logs) {
     let (reader, mut writer) = stream.into_split();
     let mut lines = BufReader::new(reader).lines();
     while let Ok(Some(line)) = lines.next_line().await {
@@ -110,7 +113,7 @@ fn everything() -> Filter {
     }
 }
 
-async fn answer(runtime: &Runtime, logs: &PlainLogs, ask: Ask) -> Result<Answer, Error> {
+async fn answer(runtime: &Runtime, logs: &Logs, ask: Ask) -> Result<Answer, Error> {
     let permit = Permit::for_tests("runtime.Test", tenant()).unwrap();
     let object = match ask {
         Ask::RunCell {
@@ -190,12 +193,7 @@ async fn answer(runtime: &Runtime, logs: &PlainLogs, ask: Ask) -> Result<Answer,
     Ok(Answer::Object(Box::new((*object).clone())))
 }
 
-async fn plain(
-    runtime: &Runtime,
-    logs: &PlainLogs,
-    permit: Permit,
-    ask: Ask,
-) -> Result<Answer, Error> {
+async fn plain(runtime: &Runtime, logs: &Logs, permit: Permit, ask: Ask) -> Result<Answer, Error> {
     match ask {
         Ask::List => {
             let query = ListQuery {
@@ -243,9 +241,67 @@ async fn plain(
             }
             Ok(Answer::Events(seen, token))
         }
-        Ask::Log { uid } => Ok(Answer::Log(
-            std::fs::read(logs.dir.join(format!("{uid}.out"))).unwrap_or_default(),
-        )),
+        Ask::Log { uid } => {
+            let key = LogKey {
+                tenant: tenant(),
+                uid,
+            };
+            let bytes = output(logs.read(&key, ReadOptions::default())?).await?;
+            Ok(Answer::Log(bytes))
+        }
+        Ask::Attach { path, input } => attach(runtime, logs, permit, &path, input).await,
         other => unreachable!("{other:?}"),
     }
+}
+
+/// Attaches, types, and tells all output and how it ended.
+async fn attach(
+    runtime: &Runtime,
+    logs: &Logs,
+    permit: Permit,
+    path: &str,
+    input: String,
+) -> Result<Answer, Error> {
+    let start = AttachStart {
+        target: target(path),
+        stdin: !input.is_empty(),
+        from: AttachFrom::Offset(0),
+    };
+    let mut attached = runtime.attach(permit, &start).await?;
+    if let Some(stdin) = &mut attached.input {
+        stdin.write(input.as_bytes()).await?;
+        let second = Permit::for_tests("runtime.Attach", tenant()).unwrap();
+        let refused = runtime.attach(second, &start).await.err().unwrap();
+        assert_eq!(refused.reason, Reason::StdinTaken);
+        stdin.close().await?;
+    }
+    let key = LogKey {
+        tenant: tenant(),
+        uid: attached.object.meta().uid,
+    };
+    let follow = ReadOptions {
+        follow: true,
+        ..ReadOptions::default()
+    };
+    let bytes = output(logs.read(&key, follow)?).await?;
+    let ended = attached.end.wait().await?;
+    let Object::Executable(ended) = &*ended else {
+        unreachable!()
+    };
+    Ok(Answer::Attached(
+        bytes,
+        format!("{:?}", ended.exit.unwrap().how),
+    ))
+}
+
+async fn output(mut reader: LogReader) -> Result<Vec<u8>, Error> {
+    let mut bytes = Vec::new();
+    while let Some((message, _)) = reader.next().await? {
+        match message {
+            LogMessage::Data(data) => bytes.extend(data.data),
+            LogMessage::Gap(gap) => panic!("{gap:?}"),
+            LogMessage::End => break,
+        }
+    }
+    Ok(bytes)
 }

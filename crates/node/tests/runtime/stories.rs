@@ -33,6 +33,7 @@ const STORIES: &[(&str, Story)] = &[
     ("watch", a_watcher_sees_everything_and_resumes),
     ("signal", signals_reach_the_main_process_or_all),
     ("remove", removing_is_refused_where_it_would_lose_something),
+    ("attach", who_attaches_types_reads_all_and_is_told_the_end),
     ("terminal", a_terminal_is_one),
     ("lost-init", a_cell_whose_init_dies_fails_with_all_in_it),
     ("limits", a_limit_without_its_controller_is_refused_by_name),
@@ -475,6 +476,50 @@ fn removing_is_refused_where_it_would_lose_something(name: &str) {
     };
     node.kill_daemon();
     assert!(node.client().list().is_empty(), "nothing comes back");
+}
+
+fn who_attaches_types_reads_all_and_is_told_the_end(name: &str) {
+    let node = Node::start(name);
+    let mut daemon = node.client();
+    daemon.cell("web");
+    let spec = exe::Draft {
+        stdin: true,
+        ..draft(&sh("echo hello; cat; exit 6"))
+    };
+    let ask = |path: &str| Ask::Run {
+        path: path.into(),
+        spec: spec.clone(),
+        own_cell: None,
+        id: None,
+        wait: false,
+    };
+    let attach = |path: &str, input: &str| Ask::Attach {
+        path: path.into(),
+        input: input.into(),
+    };
+    daemon.ask(ask("web/one"));
+    daemon.ask(ask("web/two"));
+    let Answer::Attached(bytes, how) = daemon.ask(attach("web/one", "typed\n")) else {
+        panic!()
+    };
+    assert_eq!(bytes, b"hello\ntyped\n");
+    assert_eq!(how, "Code(6)");
+    node.kill_daemon();
+    let mut daemon = node.client();
+    let Answer::Attached(bytes, _) = daemon.ask(attach("web/two", "later\n")) else {
+        panic!()
+    };
+    assert_eq!(
+        bytes, b"hello\nlater\n",
+        "the next daemon has its standard input, too"
+    );
+    let Answer::Attached(bytes, how) = daemon.ask(attach("web/one", "")) else {
+        panic!()
+    };
+    assert_eq!(
+        (bytes.as_slice(), how.as_str()),
+        (&b"hello\ntyped\n"[..], "Code(6)")
+    );
 }
 
 fn a_terminal_is_one(name: &str) {

@@ -28,6 +28,8 @@ pub(crate) struct Executable {
     pub(crate) leaf: Arc<Cgroup>,
     /// The write end of its standard input, or its terminal.
     pub(crate) input: Option<Arc<OwnedFd>>,
+    /// Who started it and is told when its output is being stored.
+    pub(crate) starter: Option<Reply<Arc<Object>>>,
     /// The main process has ended, so.
     pub(crate) exit: Option<Exit>,
     /// So, as an earlier daemon was told; not dealt with yet.
@@ -68,6 +70,7 @@ impl Executable {
             status,
             leaf,
             input: None,
+            starter: None,
             exit: None,
             adopted_exit: None,
             lost: false,

@@ -146,8 +146,8 @@ impl Owner {
         if let Some(displaced) = self.shared.index.publish_new(object, reservation) {
             self.shared.forget(&displaced);
         }
+        executable.starter = Some(reply);
         self.executables.insert(uid, executable);
-        let _ = reply.send(self.object(uid));
         self.catch_up(uid);
     }
 
@@ -179,6 +179,7 @@ impl Owner {
             return;
         };
         executable.attached = true;
+        let starter = executable.starter.take();
         if let Err(error) = outcome {
             tracing::error!(executable = %executable.record.meta.path, %error, "output is not stored");
             let message = error.message.clone();
@@ -186,6 +187,10 @@ impl Owner {
                 super::executable::condition("OutputNotStored", "LogUnavailable", message);
             executable.status.conditions.push(condition);
             self.publish_executable(uid);
+        }
+        // Only now, so that whoever is told and attaches finds a log.
+        if let Some(starter) = starter {
+            let _ = starter.send(self.object(uid));
         }
         self.finish(uid);
     }

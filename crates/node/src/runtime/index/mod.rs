@@ -294,6 +294,21 @@ impl Index {
         )
     }
 
+    /// Follows a run that is yet to be made, so that its end is not missed however short it is.
+    pub(crate) fn expect_end(&self, uid: Uid) -> signal::Receiver<Option<Arc<Object>>> {
+        let mut inner = self.lock();
+        inner
+            .waiters
+            .entry(uid)
+            .or_insert_with(|| signal::Sender::new(None))
+            .subscribe()
+    }
+
+    /// That run was never made.
+    pub(crate) fn expect_no_end(&self, uid: Uid) {
+        self.lock().waiters.remove(&uid);
+    }
+
     /// Registers the owner of a cell. Refused where the enclosing cell was closed meanwhile.
     pub(crate) fn register(
         &self,
@@ -536,7 +551,8 @@ impl Inner {
     }
 
     fn release(&mut self, key: &Key, range: Option<IdRange>) {
-        if self.reserved.remove(key).is_some() {
+        if let Some(uid) = self.reserved.remove(key) {
+            self.waiters.remove(&uid);
             self.ended(&key.tenant);
         }
         if let Some(range) = range
