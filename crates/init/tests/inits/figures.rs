@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What it costs, beside what the kernel alone costs, turn by turn in one run: `--test inits -- --figures`.
-//! Take them with an optimised build (`--release`); they are no test.
+//! Take them with an optimised build (`--release`); they are no test. On a busy machine a new session waits for its
+//! first turn longer than the raw clone does, which has had turns before: run them under `chrt -f 10` there.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -84,6 +85,7 @@ fn executables(node: &Node, daemon: &mut Daemon) {
 /// An isolated cell, a program in it, its end and that of the cell.
 fn cells(node: &Node, daemon: &mut Daemon) {
     let (mut ours, mut raws, mut births) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut runs, mut ends) = (Vec::new(), Vec::new());
     for turn in 0..TURNS / 3 {
         let start = Instant::now();
         let group = node.base.create(&format!("raw{turn}")).unwrap();
@@ -98,11 +100,13 @@ fn cells(node: &Node, daemon: &mut Daemon) {
         let cell = daemon.cell(node, plan);
         births.push(start.elapsed());
         cell.run(&[PROGRAM, "true"]);
+        runs.push(start.elapsed());
         cell.link
             .ask(|request| CellRequest::Exit { request }, &[])
             .unwrap();
         let (event, _) = daemon.event();
         assert!(matches!(event, NodeEvent::CellExited { .. }));
+        ends.push(start.elapsed());
         cell.group.remove("exe0", PATIENCE).unwrap();
         cell.group.remove("_init", PATIENCE).unwrap();
         node.base.remove(&name, PATIENCE).unwrap();
@@ -110,7 +114,13 @@ fn cells(node: &Node, daemon: &mut Daemon) {
         send(&daemon.socket, &NodeRequest::AckCell { uid: cell.uid }, &[]);
     }
     report("cell", &mut ours, &mut raws.clone());
-    report("  of which until CellCreated", &mut births, &mut raws);
+    report(
+        "  of which until CellCreated",
+        &mut births,
+        &mut raws.clone(),
+    );
+    report("  until its program's exit", &mut runs, &mut raws.clone());
+    report("  until CellExited", &mut ends, &mut raws);
 }
 
 fn pss(pid: u32) -> u64 {
