@@ -101,7 +101,8 @@ fn every_edge_between_crates_is_allowed() {
             wrong.push(format!("{name} has no row in ARCHITECTURE.md"));
             continue;
         };
-        let surplus = edges.difference(may);
+        // A crate's tests may ask for its own features.
+        let surplus = edges.difference(may).filter(|edge| **edge != name);
         wrong.extend(surplus.map(|edge| format!("{name} must not depend on {edge}")));
     }
     assert!(
