@@ -118,7 +118,7 @@ fn tenant(whom: Whom) -> String {
     }
 }
 
-fn at(whom: Whom, path: &str) -> Option<runtime::ObjectRef> {
+pub(crate) fn at(whom: Whom, path: &str) -> Option<runtime::ObjectRef> {
     Some(runtime::ObjectRef {
         tenant: tenant(whom),
         path: path.to_owned(),
@@ -397,10 +397,9 @@ pub(crate) const ROWS: &[Row] = &[
     ),
 ];
 
-/// Makes what the table is about.
-pub(crate) async fn furnish(administrator: &Person, owner: &Person) {
+/// A cell that shares all that the node has: it can be made wherever a node runs.
+pub(crate) fn shared_cell(path: &str) -> runtime::RunCellRequest {
     use runtime::Namespace::{Cgroup, Ipc, Mount, Net, Pid, User, Uts};
-    let mut client = owner.node.runtime();
     let spec = runtime::CellSpec {
         share: [User, Mount, Pid, Net, Ipc, Uts, Cgroup]
             .map(Into::into)
@@ -408,15 +407,20 @@ pub(crate) async fn furnish(administrator: &Person, owner: &Person) {
         ..Default::default()
     };
     let cell = runtime::Cell {
-        r#ref: at(Whom::Owner, "web"),
+        r#ref: at(Whom::Owner, path),
         spec: Some(spec),
         ..Default::default()
     };
-    let request = runtime::RunCellRequest {
+    runtime::RunCellRequest {
         cell: Some(cell),
         ..Default::default()
-    };
-    client.run_cell(request).await.unwrap();
+    }
+}
+
+/// Makes what the table is about.
+pub(crate) async fn furnish(administrator: &Person, owner: &Person) {
+    let mut client = owner.node.runtime();
+    client.run_cell(shared_cell("web")).await.unwrap();
     let executable = runtime::Executable {
         r#ref: at(Whom::Owner, "web/main"),
         spec: argv(&["/bin/sleep", "1000"]),

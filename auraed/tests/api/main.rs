@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who may call what: every method of the contract, asked by every kind of caller, at a real node. The table is
-//! in `table`; a method without a row there fails [`every_method_has_a_row`].
+//! The API of a real node, over its socket. Here: who may call what, every method of the contract asked by every
+//! kind of caller. The table is in `table`; a method without a row there fails [`every_method_has_a_row`]. What
+//! calls do is in `stories`.
 //!
 //! The node is the `auraed` binary as a service on this machine, with state and sockets in a folder of its own;
 //! it needs root and a cgroup2 hierarchy.
@@ -14,6 +15,7 @@
 mod caller;
 mod node;
 mod raw;
+mod stories;
 mod table;
 
 use api::action::ACTIONS;

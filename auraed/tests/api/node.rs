@@ -16,6 +16,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct TestNode {
     folder: TempDir,
+    cgroup: String,
     process: Child,
 }
 
@@ -28,18 +29,30 @@ impl TestNode {
         }
         let folder = tempfile::tempdir().unwrap();
         let log = std::fs::File::create(folder.path().join("log")).unwrap();
+        // Nodes of one machine have a group each, or they would adopt each other's cells.
+        let name = folder
+            .path()
+            .file_name()
+            .unwrap_or_default()
+            .to_string_lossy();
+        let cgroup = format!("aurae-api-{}", name.trim_start_matches('.'));
         let process = Command::new(env!("CARGO_BIN_EXE_auraed"))
             .arg("--state-dir")
             .arg(folder.path().join("state"))
             .arg("--run-dir")
             .arg(folder.path().join("run"))
             .args(["--config", "/dev/null"])
+            .args(["--set", &format!("paths.cgroup={cgroup}")])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(log)
             .spawn()
             .unwrap();
-        let mut node = Self { folder, process };
+        let mut node = Self {
+            folder,
+            cgroup,
+            process,
+        };
         node.wait_until_it_answers();
         Some(node)
     }
@@ -140,7 +153,31 @@ impl Drop for TestNode {
         if matches!(self.process.try_wait(), Ok(None)) {
             self.end();
         }
+        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
+        let unified = mounts.lines().find_map(|line| {
+            let mut words = line.split(' ').skip(1);
+            let (point, kind) = (words.next()?, words.next()?);
+            (kind == "cgroup2").then(|| PathBuf::from(point))
+        });
+        let group = unified.unwrap_or_default().join(&self.cgroup);
+        let deadline = Instant::now() + Duration::from_secs(2);
+        // The last processes may still be on their way out.
+        while group.exists() && Instant::now() < deadline {
+            remove_groups(&group);
+            std::thread::sleep(Duration::from_millis(20));
+        }
     }
+}
+
+/// Removes what a node leaves of its cgroup: empty ones, the inner first.
+fn remove_groups(group: &Path) {
+    for entry in std::fs::read_dir(group).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            remove_groups(&entry.path());
+        }
+    }
+    // What still has processes stays, and is seen there.
+    let _ = std::fs::remove_dir(group);
 }
 
 fn is_root() -> bool {

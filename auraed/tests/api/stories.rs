@@ -1,0 +1,246 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of calls as clients make them: what is refused and in which words, attaching, retries, watching.
+
+use api::runtime::v0 as wire;
+use api::status::{Failure, Reason, from_status};
+use tonic::{Code, Status};
+
+use crate::caller::Person;
+use crate::node::TestNode;
+use crate::table::Whom::Owner;
+use crate::table::{at, shared_cell};
+
+fn failure(status: Status) -> Failure {
+    from_status(&status)
+}
+
+fn run(path: &str, argv: &[&str]) -> wire::RunExecutableRequest {
+    let spec = wire::ExecutableSpec {
+        argv: argv.iter().map(ToString::to_string).collect(),
+        ..Default::default()
+    };
+    let executable = wire::Executable {
+        r#ref: at(Owner, path),
+        spec: Some(spec),
+        ..Default::default()
+    };
+    wire::RunExecutableRequest {
+        executable: Some(executable),
+        ..Default::default()
+    }
+}
+
+fn spec(request: &mut wire::RunExecutableRequest) -> &mut wire::ExecutableSpec {
+    request.executable.as_mut().unwrap().spec.as_mut().unwrap()
+}
+
+/// A node, and a member of a tenant with a cell `web`.
+async fn node_with_cell() -> Option<(TestNode, Person)> {
+    let node = TestNode::start()?;
+    let ann = node
+        .administrator()
+        .await
+        .introduce(&node, "acme", "ann", None)
+        .await;
+    ann.node
+        .runtime()
+        .run_cell(shared_cell("web"))
+        .await
+        .unwrap();
+    Some((node, ann))
+}
+
+#[tokio::test]
+async fn what_cant_be_is_refused_by_field_and_the_node_goes_on() {
+    let Some((node, ann)) = node_with_cell().await else {
+        return;
+    };
+    let mut client = ann.node.runtime();
+    let megabyte = "x".repeat(1 << 20);
+    let status = client
+        .run_executable(run("web/a", &["echo", &megabyte]))
+        .await
+        .unwrap_err();
+    let refused = failure(status);
+    assert_eq!(refused.reason, Some(Reason::InvalidField));
+    assert_eq!(refused.field.as_deref(), Some("executable.spec.argv"));
+    assert!(refused.message.contains("49152"), "{refused:?}");
+
+    let mut million = run("web/a", &["env"]);
+    spec(&mut million).env = (0..1_000_000)
+        .map(|i| (format!("V{i}"), String::new()))
+        .collect();
+    let refused = failure(client.run_executable(million).await.unwrap_err());
+    assert_eq!(refused.reason, Some(Reason::LimitExceeded), "{refused:?}");
+
+    let mut nul = run("web/a", &["echo", "a\0b"]);
+    spec(&mut nul).nice = Some(i32::MIN);
+    let refused = failure(client.run_executable(nul).await.unwrap_err());
+    assert_eq!(refused.field.as_deref(), Some("executable.spec.argv[1]"));
+
+    let refused = failure(
+        client
+            .run_executable(run("web/\u{1b}[2J", &["a"]))
+            .await
+            .unwrap_err(),
+    );
+    assert_eq!(refused.field.as_deref(), Some("executable.ref.path"));
+    assert!(!refused.message.chars().any(char::is_control));
+
+    let done = client.run_executable(run("web/a", &["/bin/true"])).await;
+    assert!(done.is_ok(), "the node goes on: {done:?}");
+    node.stop();
+}
+
+#[tokio::test]
+async fn a_program_that_isnt_there_is_the_answer_and_leaves_nothing() {
+    let Some((node, ann)) = node_with_cell().await else {
+        return;
+    };
+    let mut client = ann.node.runtime();
+    let missing = client
+        .run_executable(run("web/a", &["/no/such/program"]))
+        .await;
+    let refused = failure(missing.unwrap_err());
+    assert_eq!(refused.code, Code::NotFound);
+    assert_eq!(refused.reason, Some(Reason::ProgramNotFound));
+    assert_eq!(refused.errno.as_deref(), Some("ENOENT"), "{refused:?}");
+    let not_executable = client
+        .run_executable(run("web/a", &["/etc/hostname"]))
+        .await;
+    let refused = failure(not_executable.unwrap_err());
+    assert_eq!(
+        refused.reason,
+        Some(Reason::ProgramNotExecutable),
+        "{refused:?}"
+    );
+    let get = wire::GetRequest {
+        r#ref: at(Owner, "web/a"),
+    };
+    assert_eq!(client.get(get).await.unwrap_err().code(), Code::NotFound);
+    node.stop();
+}
+
+#[tokio::test]
+async fn an_exit_status_is_the_answer_of_a_run_that_waits_and_of_its_retry() {
+    let Some((node, ann)) = node_with_cell().await else {
+        return;
+    };
+    let mut client = ann.node.runtime();
+    let mut request = run("web/job", &["/bin/sh", "-c", "exit 7"]);
+    request.wait_for = wire::WaitFor::Exited.into();
+    request.request_id = "nightly-1".into();
+    let first = client
+        .run_executable(request.clone())
+        .await
+        .unwrap()
+        .into_inner();
+    let how = first.exit.as_ref().and_then(|exit| exit.how);
+    assert_eq!(how, Some(wire::exit::How::Code(7)));
+    let again = client
+        .run_executable(request.clone())
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(again.meta.unwrap().r#ref, first.meta.unwrap().r#ref);
+    spec(&mut request).argv.push("other".into());
+    let refused = failure(client.run_executable(request).await.unwrap_err());
+    assert_eq!(refused.code, Code::InvalidArgument);
+    assert_eq!(refused.reason, Some(Reason::RequestIdReused));
+    node.stop();
+}
+
+fn message(message: wire::attach_request::Message) -> wire::AttachRequest {
+    wire::AttachRequest {
+        message: Some(message),
+    }
+}
+
+fn start(path: &str) -> wire::AttachRequest {
+    let start = wire::AttachStart {
+        r#ref: at(Owner, path),
+        stdin: true,
+        ..Default::default()
+    };
+    message(wire::attach_request::Message::Start(start))
+}
+
+#[tokio::test]
+async fn what_is_typed_comes_back_and_the_exit_comes_last() {
+    let Some((node, ann)) = node_with_cell().await else {
+        return;
+    };
+    let mut client = ann.node.runtime();
+    let mut cat = run("web/cat", &["/bin/cat"]);
+    spec(&mut cat).stdin = true;
+    client.run_executable(cat).await.unwrap();
+    let (typed, keys) = tokio::sync::mpsc::channel(4);
+    typed.send(start("web/cat")).await.unwrap();
+    let keys = tokio_stream::wrappers::ReceiverStream::new(keys);
+    let mut screen = client.attach(keys).await.unwrap().into_inner();
+
+    let second = client.attach(tokio_stream::iter([start("web/cat")])).await;
+    assert_eq!(
+        failure(second.unwrap_err()).reason,
+        Some(Reason::StdinTaken)
+    );
+
+    let hello = wire::attach_request::Message::Stdin(b"hello\n".to_vec());
+    typed.send(message(hello)).await.unwrap();
+    let shown = screen.message().await.unwrap().unwrap();
+    let Some(wire::attach_response::Message::Output(output)) = shown.message else {
+        panic!("{shown:?}");
+    };
+    assert_eq!(output.data, b"hello\n");
+    assert_eq!(output.offset, 0);
+
+    let eof = wire::attach_request::Message::Eof(wire::AttachEof {});
+    typed.send(message(eof)).await.unwrap();
+    let last = screen.message().await.unwrap().unwrap();
+    let Some(wire::attach_response::Message::Exit(exit)) = last.message else {
+        panic!("{last:?}");
+    };
+    assert_eq!(exit.how, Some(wire::exit::How::Code(0)));
+    assert!(
+        screen.message().await.unwrap().is_none(),
+        "nothing follows the exit"
+    );
+    node.stop();
+}
+
+#[tokio::test]
+async fn a_watcher_sees_what_there_is_and_then_every_change() {
+    use wire::watch_event::Type::{Added, Changed, SnapshotEnd};
+    let Some((node, ann)) = node_with_cell().await else {
+        return;
+    };
+    let mut client = ann.node.runtime();
+    let watch = wire::WatchRequest {
+        kinds: vec![2],
+        ..Default::default()
+    };
+    let mut events = client.watch(watch).await.unwrap().into_inner();
+    assert_eq!(
+        events.message().await.unwrap().unwrap().r#type(),
+        SnapshotEnd
+    );
+    let mut request = run("web/job", &["/bin/true"]);
+    request.wait_for = wire::WaitFor::Exited.into();
+    client.run_executable(request).await.unwrap();
+    let mut seen = Vec::new();
+    loop {
+        let event = events.message().await.unwrap().unwrap();
+        seen.push(event.r#type());
+        let Some(wire::object::Object::Executable(status)) = event.object.and_then(|o| o.object)
+        else {
+            panic!("an executable was asked for");
+        };
+        if status.state() == wire::State::Exited {
+            assert!(status.exit.is_some());
+            break;
+        }
+    }
+    assert_eq!(seen.first(), Some(&Added));
+    assert!(seen.iter().skip(1).all(|kind| *kind == Changed), "{seen:?}");
+    node.stop();
+}
