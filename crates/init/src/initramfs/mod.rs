@@ -164,6 +164,7 @@ fn give_up(words: &Words, console: &Console) -> ! {
         && seconds > 0
     {
         console.say(&format!("the machine restarts in {seconds} s (panic=)"));
+        // Time is what was asked for: somebody shall read what is above.
         std::thread::sleep(Duration::from_secs(seconds));
     }
     sync();
