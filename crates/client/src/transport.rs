@@ -4,7 +4,7 @@
 
 use std::future::Future;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api::identity::v0::identity_client::IdentityClient;
 use api::node::v0::node_client::NodeClient;
@@ -29,6 +29,10 @@ pub const RPC_DEADLINE: Duration = Duration::from_secs(30);
 /// The largest answer that is read: a page of 1,000 objects with large specs fits.
 const MAX_ANSWER: usize = 64 << 20;
 const KEEPALIVE: Duration = Duration::from_secs(10);
+/// How long a socket that is there may refuse: init starts a daemon that has died again at once.
+const RESTART: Duration = Duration::from_secs(5);
+const FIRST_PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 type Stream = TokioIo<Box<dyn Transport>>;
 
@@ -40,12 +44,13 @@ pub struct Node {
 }
 
 impl Node {
-    /// Connects, with TLS and both certificates checked.
+    /// Connects, with TLS and both certificates checked. A daemon that is being started again is
+    /// waited for, up to five seconds.
     ///
     /// # Errors
     /// Whatever keeps from it, sorted: see [`Error`].
     pub async fn connect(target: &Target) -> Result<Self, Error> {
-        let first = establish(target).await?;
+        let first = establish_over_a_restart(target).await?;
         let first = Arc::new(Mutex::new(Some(TokioIo::new(first))));
         let target = Arc::new(target.clone());
         let connector =
@@ -115,6 +120,34 @@ async fn reuse_or_establish(
         Some(stream) => Ok(stream),
         None => establish(&target).await.map(TokioIo::new),
     }
+}
+
+/// Connects; again, while the socket is there but its daemon isn't, or died while we shook hands.
+async fn establish_over_a_restart(target: &Target) -> Result<Box<dyn Transport>, Error> {
+    let deadline = Instant::now() + RESTART;
+    let mut pause = FIRST_PAUSE;
+    let mut restarting = false;
+    loop {
+        let problem = match establish(target).await {
+            Ok(stream) => return Ok(stream),
+            Err(problem) => problem,
+        };
+        restarting |= is_restarting(&target.address, &problem);
+        if !restarting || !problem.is_transient() || Instant::now() >= deadline {
+            return Err(problem);
+        }
+        tokio::time::sleep(pause).await;
+        pause = (pause * 2).min(LONGEST_PAUSE);
+    }
+}
+
+fn is_restarting(address: &Address, problem: &Error) -> bool {
+    let local = matches!(address, Address::Unix(_));
+    let died = matches!(
+        problem,
+        Error::ConnectionRefused { .. } | Error::Handshake { alert: None, .. }
+    );
+    local && died
 }
 
 async fn establish(target: &Target) -> Result<Box<dyn Transport>, Error> {
