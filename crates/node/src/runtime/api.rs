@@ -10,7 +10,8 @@ use model::error::{Error, Reason};
 use model::name::{Tenant, Uid};
 use model::object::{Kind, ObjectRef};
 use model::request::{
-    ListQuery, Remove, RunCell, RunExecutable, Scope, SendSignal, Stop, WaitFor, WatchQuery,
+    ListQuery, Remove, RunCell, RunExecutable, Scope, SendSignal, Stop, UpdateCell, WaitFor,
+    WatchQuery,
 };
 use model::status::{Meta, Object};
 use serde::Serialize;
@@ -19,7 +20,7 @@ use super::cell::{CellHandle, Request, StartOrder};
 use super::index::requests::{Asked, Turn};
 use super::index::{IdWish, Key, Reservation};
 use super::record::{CellRecord, ExecutableRecord};
-use super::{Page, Runtime, Shared, Watcher, make, now};
+use super::{Page, Runtime, Shared, Watcher, make, now, privilege};
 use crate::identity::permit::Permit;
 
 impl Runtime {
@@ -35,6 +36,10 @@ impl Runtime {
         request: RunExecutable,
     ) -> Result<Arc<Object>, Error> {
         covers(&permit, &request.tenant)?;
+        privilege::check_executable(&permit, &request.spec)?;
+        if let Some((spec, path)) = request.own_cell.as_ref().zip(request.path.parent()) {
+            privilege::check_cell(&permit, &path, spec)?;
+        }
         let wait_for = request.wait_for;
         let body = (
             &request.path,
@@ -56,6 +61,7 @@ impl Runtime {
     /// As [`Runtime::run_executable`], of the cell.
     pub async fn run_cell(&self, permit: Permit, request: RunCell) -> Result<Arc<Object>, Error> {
         covers(&permit, &request.tenant)?;
+        privilege::check_cell(&permit, &request.path, &request.spec)?;
         let wait_for = request.wait_for;
         let body = (&request.path, &request.labels, &request.spec);
         let asked = asked(request.request_id.clone(), &body)?;
@@ -300,6 +306,27 @@ impl Runtime {
             Kind::Executable => {}
         }
         self.stop_object(object, None).await.map(drop)
+    }
+
+    /// Changes a running cell's labels, limits and grants.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `CONFLICT` (another generation), `WRONG_STATE`, `CONTROLLER_UNAVAILABLE`, `UNSUPPORTED`. Nothing
+    /// has changed then.
+    pub async fn update_cell(
+        &self,
+        permit: Permit,
+        request: UpdateCell,
+    ) -> Result<Arc<Object>, Error> {
+        covers(&permit, &request.target.tenant)?;
+        privilege::check_cell(&permit, &request.target.path, &request.spec)?;
+        let object = self.cell(&request.target)?;
+        let owner = self.owner_of(&object).ok_or_else(|| has_ended(&object))?;
+        let request = Box::new(request);
+        let updated = owner
+            .ask(|reply| Request::Update { request, reply })
+            .await?;
+        Ok(self.present(&updated))
     }
 
     /// Holds every process of a cell and of those in it.

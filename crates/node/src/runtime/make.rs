@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
-use init::protocol::{CellLaunch, Failure, IdMap, Namespaces, Step, Volume};
+use init::protocol::{CellLaunch, Failure, GrantMount, IdMap, Namespaces, Step, Volume};
 use kernel::cgroup::Cgroup;
 use kernel::seqpacket;
 use model::cell::{CellSpec, Draft, Namespace};
@@ -87,18 +87,25 @@ pub(crate) async fn cell(
     let mut fds = vec![leaf_fd(&group)?, listen(&socket)?];
     undo.socket = Some(socket.clone());
     fds.extend(around.pidfd);
-    let launch = launch(&record, &effective, around.nested, bytes);
-    let exit = shared.node.exit_of(record::wire(record.meta.uid)).await;
+    let root_id = record.ids.map_or(around.root_id, |ids| ids.first);
+    let mut targets = Vec::new();
+    for grant in &effective.grants {
+        let prepared = super::grants::prepare(grant, root_id)?;
+        fds.push(prepared.mount);
+        targets.push(prepared.target);
+    }
+    let launch = launch(&record, &effective, around.nested, targets, bytes);
     let created = shared
         .node
         .create(launch, fds)
         .await
         .map_err(|e| not_made(e, &key))?;
+    // One that has ended meanwhile is kept for whoever asks.
+    let exit = shared.node.exit_of(record::wire(record.meta.uid)).await;
     let (link, _) = super::link::cell::connect(&socket, record::wire(record.meta.uid))
         .await
         .map_err(|e| Error::internal(format!("the new cell's init can't be talked to: {e}")))?;
     let status = status(&record, effective, created.pid, &group);
-    let root_id = record.ids.map_or(around.root_id, |ids| ids.first);
     let beginning = Beginning {
         key: key.clone(),
         record,
@@ -290,7 +297,13 @@ fn listen(socket: &std::path::Path) -> Result<OwnedFd, Error> {
         .map_err(|e| kernel_failed("the cell's socket could not be made", &e))
 }
 
-fn launch(record: &CellRecord, effective: &Draft, nested: bool, bytes: Vec<u8>) -> CellLaunch {
+fn launch(
+    record: &CellRecord,
+    effective: &Draft,
+    nested: bool,
+    targets: Vec<GrantMount>,
+    bytes: Vec<u8>,
+) -> CellLaunch {
     let map: Vec<IdMap> = record
         .ids
         .iter()
@@ -307,7 +320,7 @@ fn launch(record: &CellRecord, effective: &Draft, nested: bool, bytes: Vec<u8>) 
         gid_map: map.clone(),
         uid_map: map,
         hostname: effective.hostname.clone(),
-        grants: Vec::new(),
+        grants: targets,
         volumes: effective
             .volumes
             .iter()

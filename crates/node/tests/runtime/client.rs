@@ -60,6 +60,12 @@ pub(crate) enum Ask {
     Log {
         uid: Uid,
     },
+    Update {
+        path: String,
+        spec: cell::Draft,
+        mask: Vec<String>,
+        generation: Option<u64>,
+    },
     Attach {
         path: String,
         input: String,

@@ -12,10 +12,11 @@ use model::object::ObjectRef;
 use model::observe::LogMessage;
 use model::request::{
     AttachFrom, AttachStart, Filter, ListQuery, Remove, RunCell, RunExecutable, Scope, SendSignal,
-    Stop, WaitFor, WatchQuery,
+    Stop, UpdateCell, WaitFor, WatchQuery,
 };
 use model::selector::Selector;
 use model::status::Object;
+use model::update::Mask;
 use node::identity::permit::Permit;
 use node::observe::{LogKey, LogReader, Logs, LogsConfig, ReadOptions};
 use node::runtime::{NodeInit, Runtime, Settings};
@@ -188,6 +189,21 @@ async fn answer(runtime: &Runtime, logs: &Logs, ask: Ask) -> Result<Answer, Erro
             path,
             frozen: false,
         } => runtime.thaw_cell(permit, &target(&path)).await?,
+        Ask::Update {
+            path,
+            spec,
+            mask,
+            generation,
+        } => {
+            let request = UpdateCell {
+                target: target(&path),
+                spec: spec.try_into()?,
+                labels: Default::default(),
+                mask: Mask::new(mask.iter().map(String::as_str))?,
+                expected_generation: generation,
+            };
+            runtime.update_cell(permit, request).await?
+        }
         other => return plain(runtime, logs, permit, other).await,
     };
     Ok(Answer::Object(Box::new((*object).clone())))

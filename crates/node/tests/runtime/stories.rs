@@ -37,6 +37,7 @@ const STORIES: &[(&str, Story)] = &[
     ("terminal", a_terminal_is_one),
     ("lost-init", a_cell_whose_init_dies_fails_with_all_in_it),
     ("limits", a_limit_without_its_controller_is_refused_by_name),
+    ("grants", grants_are_what_was_asked_for_and_change_live),
     ("adopt", killed::the_view_after_is_the_view_before),
     ("resume", killed::a_stop_goes_on_under_the_next_daemon),
     (
@@ -600,6 +601,98 @@ fn a_limit_without_its_controller_is_refused_by_name(name: &str) {
         }
         (_, other) => panic!("{other:?}"),
     }
+}
+
+fn grant(source: &std::path::Path, target: &str, owner_uid: Option<u32>) -> cell::Grant {
+    let access = if owner_uid.is_some() {
+        cell::Access::Write
+    } else {
+        cell::Access::Read
+    };
+    cell::Grant {
+        source: source.to_str().unwrap().to_owned(),
+        target: target.to_owned(),
+        access,
+        owner_uid,
+        owner_gid: None,
+        allow_root_owner: false,
+    }
+}
+
+fn grants_are_what_was_asked_for_and_change_live(name: &str) {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+    let node = Node::start(name);
+    let mut daemon = node.client();
+    // Beside the node's own folders, where idmapped mounts are likelier than on a tmpfs.
+    let dir = tempfile::Builder::new()
+        .prefix("aurae-grant-")
+        .tempdir_in("/var/tmp")
+        .unwrap();
+    std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
+    std::fs::write(dir.path().join("hello"), "from the node").unwrap();
+    let mut spec = cell::Draft {
+        grants: vec![grant(dir.path(), "/run/in", None)],
+        ..Default::default()
+    };
+    daemon.cell_with("web", spec.clone());
+    let read = daemon.run("web/cat", &["/bin/cat", "/run/in/hello"]);
+    assert_eq!(daemon.log(read.meta.uid), "from the node");
+    let refused = daemon.run("web/touch", &sh("touch /run/in/new"));
+    assert_ne!(
+        refused.exit.unwrap().how,
+        How::Code(0),
+        "a read grant is read-only"
+    );
+
+    let owned = dir.path().join("owned");
+    std::fs::create_dir(&owned).unwrap();
+    chown(&owned, Some(4242), Some(4242)).unwrap();
+    spec.grants.push(grant(&owned, "/run/out", Some(4242)));
+    let update = Ask::Update {
+        path: "web".into(),
+        spec,
+        mask: vec!["spec.grants".into()],
+        generation: Some(1),
+    };
+    match daemon.ask(update.clone()) {
+        Answer::Object(object) => assert_eq!(object.meta().generation, 2),
+        Answer::Error {
+            reason, message, ..
+        } if reason == "UNSUPPORTED" => {
+            println!("    no idmapped mounts on /var/tmp: {message}");
+            return;
+        }
+        other => panic!("{other:?}"),
+    }
+    let wrote = daemon.run(
+        "web/write",
+        &sh("umask 0; echo x > /run/out/file; chmod 4755 /run/out/file"),
+    );
+    assert_eq!(
+        wrote.exit.unwrap().how,
+        How::Code(0),
+        "{}",
+        daemon.log(wrote.meta.uid)
+    );
+    assert_eq!(std::fs::metadata(owned.join("file")).unwrap().uid(), 4242);
+    assert_eq!(
+        refusal(daemon.ask(update)).0,
+        "CONFLICT",
+        "the generation has passed"
+    );
+    let none = Ask::Update {
+        path: "web".into(),
+        spec: cell::Draft::default(),
+        mask: vec!["spec.grants".into()],
+        generation: None,
+    };
+    assert!(matches!(daemon.ask(none), Answer::Object(_)));
+    let gone = daemon.run("web/cat", &["/bin/cat", "/run/in/hello"]);
+    assert_ne!(
+        gone.exit.unwrap().how,
+        How::Code(0),
+        "a grant can be taken back"
+    );
 }
 
 /// Waits, at most 10 s, until it is so.

@@ -25,6 +25,7 @@ mod start;
 
 pub(crate) use start::failure as start_failure;
 mod stop;
+mod update;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -32,6 +33,7 @@ use std::time::Duration;
 
 use model::error::{Error, Reason};
 use model::name::Uid;
+use model::request::UpdateCell;
 use model::signal::Signal;
 use model::status::Object;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -65,6 +67,11 @@ pub(crate) enum Request {
         uid: Uid,
         signal: Signal,
         all: bool,
+        reply: Reply<Arc<Object>>,
+    },
+    /// Change the cell.
+    Update {
+        request: Box<UpdateCell>,
         reply: Reply<Arc<Object>>,
     },
     /// Freeze or thaw: the cell itself, or because the one around it was.

@@ -82,6 +82,10 @@ pub(crate) enum Call {
         frozen: bool,
         reply: Reply<Arc<Object>>,
     },
+    /// The cell's own record before it is changed.
+    Update(Box<super::update::Update>),
+    /// The last grant of an update.
+    Attached(Reply<Arc<Object>>),
     /// Whatever comes of it, there is nothing to do about it.
     Noted(&'static str),
 }
@@ -254,6 +258,7 @@ impl Owner {
                 self.waiting.push(reply);
                 self.stop_cell(grace);
             }
+            Request::Update { request, reply } => self.update(&request, reply),
             Request::Signal {
                 uid,
                 signal,
@@ -312,6 +317,11 @@ impl Owner {
             }
             Call::FreezeIntent { frozen, reply } => self.apply_freeze(frozen, reply),
             Call::Start(_) => self.misspoke("a start is answered without a process"),
+            Call::Update(update) => self.apply_update(*update),
+            Call::Attached(reply) => {
+                let status = self.object(self.record.meta.uid);
+                let _ = reply.send(status);
+            }
             Call::Noted(_) => {}
         }
     }
@@ -331,6 +341,14 @@ impl Owner {
             }
             Call::FreezeIntent { reply, .. } => {
                 let error = super::start::failure("the cell's record was not written", failure);
+                let _ = reply.send(Err(error));
+            }
+            Call::Update(update) => {
+                let error = super::start::failure("the cell's record was not written", failure);
+                self.undo_update(*update, error);
+            }
+            Call::Attached(reply) => {
+                let error = super::start::failure("the grant was not attached", failure);
                 let _ = reply.send(Err(error));
             }
             Call::Noted(what) => {

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Grants as detached mounts: made with the node's privileges, attached by the cell's init.
+//!
+//! A source is opened without following any symbolic link, so that nobody who can write somewhere on the way
+//! decides what is granted. A read grant is a plain read-only bind: mode bits go on meaning what they mean on the
+//! node. A write grant maps one on-disk owner to the cell's root and nobody else.
+
+use std::fs::File;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::Path;
+
+use init::protocol::GrantMount;
+use kernel::fsutil::{self, OpenFlags, Resolve};
+use kernel::idmap::IdMap;
+use kernel::mount::{self, Attributes, Change, Propagation};
+use model::cell::Grant;
+use model::error::{Error, Reason};
+
+/// A mount that is attached nowhere yet.
+pub(crate) struct Prepared {
+    pub(crate) mount: OwnedFd,
+    pub(crate) target: GrantMount,
+}
+
+/// Makes the mount of a grant for a cell whose root is the node's `root_id`.
+///
+/// # Errors
+/// `INVALID_FIELD` for a source that isn't there or leads over a symbolic link, `UNSUPPORTED` naming the file
+/// system where it has no idmapped mounts.
+pub(crate) fn prepare(grant: &Grant, root_id: u32) -> Result<Prepared, Error> {
+    let source = open(&grant.source)?;
+    let directory = File::from(source.try_clone().map_err(|e| io(grant, &e))?)
+        .metadata()
+        .map_err(|e| io(grant, &e))?
+        .is_dir();
+    let failed = |e: kernel::Error| {
+        let message = format!("{} can't be granted: {e}", grant.source);
+        Error::new(Reason::Unsupported, message).errno(e.errno())
+    };
+    let mount = mount::copy_tree_at(&source, Path::new(""), false).map_err(failed)?;
+    let safe = Attributes::NO_SUID | Attributes::NO_DEV;
+    let change = Change {
+        propagation: Some(Propagation::Private),
+        ..Change::default()
+    };
+    match grant.owner() {
+        None => {
+            let set = safe | Attributes::READ_ONLY;
+            mount::set_attributes(&mount, &Change { set, ..change }).map_err(failed)?;
+        }
+        Some((uid, gid)) => {
+            let one = |id| {
+                [IdMap {
+                    inside: id,
+                    outside: root_id,
+                    count: 1,
+                }]
+            };
+            let namespace = mount::userns::with_maps(&one(uid), &one(gid)).map_err(failed)?;
+            let id_map = Some(namespace.as_fd());
+            mount::set_attributes(
+                &mount,
+                &Change {
+                    set: safe,
+                    id_map,
+                    ..change
+                },
+            )
+            .map_err(|e| not_mapped(grant, &e))?;
+        }
+    }
+    let target = grant.effective_target().as_bytes().to_vec();
+    Ok(Prepared {
+        mount,
+        target: GrantMount { target, directory },
+    })
+}
+
+fn open(source: &str) -> Result<OwnedFd, Error> {
+    const ELOOP: i32 = 40;
+    let bad = |e: kernel::Error| {
+        let problem = match e.errno() {
+            ELOOP => format!("{source} leads over a symbolic link"),
+            errno => format!("{source}: {}", std::io::Error::from_raw_os_error(errno)),
+        };
+        Error::invalid("cell.spec.grants.source", problem)
+            .errno(e.errno())
+            .hint("name an existing file or folder of the node by its real path")
+    };
+    let root = fsutil::open_directory(Path::new("/")).map_err(bad)?;
+    let below = match source.trim_start_matches('/') {
+        "" => ".",
+        below => below,
+    };
+    fsutil::open_below(
+        root,
+        Path::new(below),
+        OpenFlags::PATH,
+        0,
+        Resolve::BeneathNoSymlinks,
+    )
+    .map_err(bad)
+}
+
+fn io(grant: &Grant, error: &std::io::Error) -> Error {
+    Error::internal(format!("{}: {error}", grant.source))
+        .errno(error.raw_os_error().unwrap_or_default())
+}
+
+fn not_mapped(grant: &Grant, error: &kernel::Error) -> Error {
+    let kind = file_system(Path::new(&grant.source));
+    Error::new(
+        Reason::Unsupported,
+        format!(
+            "{} can't be granted for writing: its file system ({kind}) has no idmapped mounts here ({error})",
+            grant.source
+        ),
+    )
+    .errno(error.errno())
+    .field("cell.spec.grants")
+    .hint("grant a folder on ext4, xfs or btrfs, grant it for reading, or use a volume")
+}
+
+/// The type of the file system that a path is on.
+fn file_system(path: &Path) -> String {
+    let mounts = mount::info::read().unwrap_or_default();
+    let on = mounts.iter().filter(|m| path.starts_with(&m.target));
+    // Of mounts at the same place the last one covers the others.
+    let innermost = on.max_by_key(|m| m.target.components().count());
+    innermost.map_or_else(|| "of an unknown type".to_owned(), |m| m.fs_type.clone())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::cell::Access;
+
+    fn read(source: &str) -> Grant {
+        Grant {
+            source: source.to_owned(),
+            target: String::new(),
+            access: Access::Read,
+            owner_uid: None,
+            owner_gid: None,
+            allow_root_owner: false,
+        }
+    }
+
+    #[test]
+    fn a_source_behind_a_link_is_refused_by_name() {
+        let dir = tempfile::tempdir().unwrap();
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink("/etc", &link).unwrap();
+        for source in [link.clone(), link.join("passwd"), dir.path().join("none")] {
+            let error = prepare(&read(source.to_str().unwrap()), 0).err().unwrap();
+            assert_eq!(error.reason, Reason::InvalidField, "{error}");
+        }
+    }
+}
