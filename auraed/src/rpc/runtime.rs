@@ -221,11 +221,8 @@ impl Service for RuntimeService {
         let request = convert::update_cell(caller.tenant(), request.into_inner());
         let request = request.map_err(to_status)?;
         let permit = caller.permit_for(&request.target).await?;
-        drop(permit);
-        Err(to_status(Error::new(
-            Reason::Unsupported,
-            "this node can't change running cells yet",
-        )))
+        let work = self.runtime.update_cell(permit, request);
+        cell(&*caller.unless_expelled(work).await?)
     }
 
     async fn freeze_cell(
