@@ -19,6 +19,8 @@ use crate::protocol::{Failure, NodeEvent, NodeRequest, Step, VERSION, Welcome};
 
 /// How long a daemon must have been ready for the next restart to be immediate again.
 const STABLE: Duration = Duration::from_secs(10);
+/// How long a daemon that hung up has to exit by itself, and say so with its own code.
+const HUNG_UP: Duration = Duration::from_secs(1);
 /// Packets up to this size leave their pages in the buffer.
 const KEEP: usize = 16 * 1024;
 /// How many malformed packets of one daemon are said on the console.
@@ -44,6 +46,8 @@ pub(super) struct Daemon {
     /// When it counts as stable; set by `Ready`.
     stable_at: Option<Deadline>,
     complaints: u32,
+    /// It hung up: when it is killed.
+    kill_at: Option<Deadline>,
 }
 
 impl Default for Daemon {
@@ -56,6 +60,7 @@ impl Default for Daemon {
             start_at: Deadline::after(Duration::ZERO),
             stable_at: None,
             complaints: 0,
+            kill_at: None,
         }
     }
 }
@@ -63,6 +68,10 @@ impl Default for Daemon {
 impl Daemon {
     pub(super) fn start_at(&self) -> Option<Deadline> {
         self.child.is_none().then_some(self.start_at)
+    }
+
+    pub(super) fn kill_at(&self) -> Option<Deadline> {
+        self.kill_at
     }
 }
 
@@ -121,6 +130,13 @@ impl Node {
         }
     }
 
+    pub(super) fn kill_daemon_if_due(&mut self) {
+        if self.daemon.kill_at.is_some_and(Deadline::passed) {
+            self.daemon.kill_at = None;
+            self.signal_daemon(Signal::KILL);
+        }
+    }
+
     fn read_daemon_to_the_end(&mut self) {
         // A dead daemon has sent no more than its socket holds.
         while self.daemon.child.is_some() && self.read_daemon_packets() {}
@@ -131,8 +147,10 @@ impl Node {
         let Some(child) = &mut self.daemon.child else {
             return;
         };
-        if self.shutdown.is_none() && self.daemon.greeting != Greeting::None {
-            let _ = pidfd::send_signal(&child.pidfd, Signal::KILL);
+        if self.shutdown.is_none() {
+            self.daemon
+                .kill_at
+                .get_or_insert_with(|| Deadline::after(HUNG_UP));
         }
         // Its end is noticed by its pid; until then nothing is read.
         if !std::mem::replace(&mut child.closed, true) {

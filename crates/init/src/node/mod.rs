@@ -131,6 +131,7 @@ impl Node {
 
     fn serve(mut self) -> ! {
         loop {
+            self.kill_daemon_if_due();
             self.start_what_is_due();
             self.flush();
             let timeout = self.timeout();
@@ -177,7 +178,10 @@ impl Node {
             Some(_) => [None, None],
         };
         let shutdown = self.shutdown.as_ref().and_then(Shutdown::deadline);
-        let deadlines = starts.into_iter().chain([shutdown]).flatten();
+        let deadlines = starts
+            .into_iter()
+            .chain([shutdown, self.daemon.kill_at()])
+            .flatten();
         let soonest = deadlines.filter_map(Deadline::remaining).min();
         stuck.then_some(PAUSE).into_iter().chain(soonest).min()
     }

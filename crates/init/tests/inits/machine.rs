@@ -14,7 +14,13 @@ use crate::bed::*;
 use init::protocol::*;
 use kernel::cgroup::Cgroup;
 
-pub(crate) const STORIES: &[Story] = &[("a_machine_boots_runs_a_cell_and_goes_off", a_machine)];
+pub(crate) const STORIES: &[Story] = &[
+    ("a_machine_boots_runs_a_cell_and_goes_off", a_machine),
+    (
+        "a_machine_passes_from_its_initramfs_to_a_disk",
+        a_machine_with_a_disk,
+    ),
+];
 
 pub(crate) fn be_init() -> ! {
     let options = init::Options {
@@ -58,6 +64,28 @@ pub(crate) fn be_daemon(arguments: Vec<String>) {
         "welcome {:?} {:?}",
         daemon.welcome.role, daemon.welcome.isolation
     ));
+    if Path::new("/etc/short").exists() {
+        let mounts = kernel::mount::info::read().unwrap();
+        let root = mounts
+            .iter()
+            .find(|mount| mount.target == Path::new("/"))
+            .unwrap();
+        step(&format!("root {} {}", root.fs_type, root.source.display()));
+        step(&format!(
+            "seeded {}",
+            Path::new("/var/lib/aurae/random-seed").exists()
+        ));
+        let mode = PowerMode::Reboot;
+        send(
+            &daemon.socket,
+            &NodeRequest::Shutdown {
+                mode,
+                bound_ms: 5000,
+            },
+            &[],
+        );
+        std::thread::sleep(Duration::from_secs(60));
+    }
     if second {
         assert_eq!(daemon.welcome.cells.len(), 1);
         step("the cell is still there");
@@ -189,32 +217,52 @@ fn orphans() {
     step("10000 orphans are gone");
 }
 
-fn a_machine() {
-    let kernel = std::fs::read_dir("/boot")
-        .unwrap()
+/// The newest kernel in /boot, where everything is there to boot it.
+fn kernel_to_boot() -> Option<PathBuf> {
+    let all = std::fs::read_dir("/boot")
+        .ok()?
         .flatten()
         .map(|entry| entry.path());
+    let kernel = all.filter(|path| path.to_str().is_some_and(|path| path.contains("/vmlinuz-")));
+    let tools = [
+        QEMU,
+        "/bin/busybox",
+        "/usr/bin/cpio",
+        "/usr/sbin/modprobe",
+        "/usr/sbin/mkfs.ext4",
+    ];
     let kernel = kernel
-        .filter(|path| path.to_str().unwrap().contains("/vmlinuz-"))
-        .max();
-    let qemu = Path::new("/usr/bin/qemu-system-x86_64");
-    let Some(kernel) = kernel.filter(|_| qemu.exists() && Path::new("/bin/busybox").exists())
-    else {
+        .max()
+        .filter(|_| tools.iter().all(|tool| Path::new(tool).exists()));
+    if kernel.is_none() {
         println!(
-            "skipped: needs qemu-system-x86, linux-image-cloud-amd64, busybox-static and cpio"
+            "skipped: needs linux-image-cloud-amd64 in /boot and {}",
+            tools.join(", ")
         );
-        return;
-    };
-    let folder = tempfile::tempdir().unwrap();
-    let image = initramfs(folder.path());
-    let shown = boot(qemu, &kernel, &image);
+    }
+    kernel
+}
+
+const QEMU: &str = "/usr/bin/qemu-system-x86_64";
+
+fn steps(shown: &str) -> Vec<&str> {
     if std::env::var_os("AURAE_TEST_LOUD").is_some() {
         println!("{shown}");
     }
-    let steps: Vec<&str> = shown
+    shown
         .lines()
         .filter_map(|line| line.trim().strip_prefix("STEP "))
-        .collect();
+        .collect()
+}
+
+fn a_machine() {
+    let Some(kernel) = kernel_to_boot() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let root = root_folder(folder.path(), "init");
+    let shown = boot(&kernel, &pack(folder.path(), &root), "", &[]);
+    let steps = steps(&shown);
     let expected = [
         "welcome Machine Ok(())",
         "around 0::/aurae/_daemon",
@@ -237,62 +285,145 @@ fn a_machine() {
     );
 }
 
-/// What the machine's console shows until it is off.
-fn boot(qemu: &Path, kernel: &Path, image: &Path) -> String {
-    let mut qemu = Command::new(qemu);
+fn a_machine_with_a_disk() {
+    let Some(kernel) = kernel_to_boot() else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    // The disk: the same program where `init=` is not needed.
+    let root = root_folder(folder.path(), "sbin/auraed");
+    std::os::unix::fs::symlink("sbin/auraed", root.join("init")).unwrap();
+    std::fs::write(root.join("etc/short"), "").unwrap();
+    let disk = folder.path().join("disk");
+    std::fs::File::create(&disk)
+        .unwrap()
+        .set_len(200 << 20)
+        .unwrap();
+    run(
+        "mkfs.ext4",
+        &["-q", "-d", root.to_str().unwrap(), disk.to_str().unwrap()],
+    );
+    // The initramfs: the program, and the modules of the disk.
+    let first = root_folder(&folder.path().join("first"), "init");
+    add_modules(&first, &kernel);
+    let image = pack(folder.path(), &first);
+    let drive = format!("file={},format=raw,if=virtio", disk.display());
+    let shown = boot(&kernel, &image, "root=/dev/vda rw", &["-drive", &drive]);
+    let expected = [
+        "welcome Machine Ok(())",
+        "root ext4 /dev/vda",
+        "seeded true",
+    ];
+    assert_eq!(steps(&shown), expected, "{shown}");
+    assert!(shown.contains("Reboot follows, in 5s at most"), "{shown}");
+    // It was left in order: nothing is to be repaired.
+    run("e2fsck", &["-n", disk.to_str().unwrap()]);
+    let missing = boot(&kernel, &pack(folder.path(), &first), "root=nonsense", &[]);
+    assert!(
+        missing.contains("PARTUUID=ID or PARTLABEL=NAME is expected"),
+        "{missing}"
+    );
+}
+
+fn run(program: &str, arguments: &[&str]) -> String {
+    let output = Command::new(program).args(arguments).output().unwrap();
+    assert!(
+        output.status.success(),
+        "{program}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// What virtio disks need, listed in the order of dependencies.
+fn add_modules(root: &Path, kernel: &Path) {
+    let release = kernel.to_str().unwrap().rsplit_once("vmlinuz-").unwrap().1;
+    let folder = root.join("lib/modules");
+    std::fs::create_dir_all(&folder).unwrap();
+    let mut list = String::from("# for the disk\n");
+    for module in ["virtio_pci", "virtio_blk", "ext4"] {
+        for line in run("modprobe", &["-S", release, "--show-depends", module]).lines() {
+            let Some(path) = line.strip_prefix("insmod ") else {
+                continue;
+            };
+            let path = Path::new(path.trim());
+            let name = path.file_name().unwrap();
+            if std::fs::copy(path, folder.join(name)).is_ok()
+                && !list.contains(name.to_str().unwrap())
+            {
+                list += name.to_str().unwrap();
+                list.push('\n');
+            }
+        }
+    }
+    std::fs::write(folder.join("aurae.load"), list).unwrap();
+}
+
+/// What the machine's console shows until it is off; at most some minutes.
+fn boot(kernel: &Path, image: &Path, append: &str, more: &[&str]) -> String {
+    let append = format!("console=ttyS0 quiet panic=-1 {append}");
+    let mut qemu = Command::new("timeout");
     qemu.args([
+        "240",
+        QEMU,
         "-accel",
         "tcg,thread=multi",
         "-cpu",
         "max",
         "-m",
         "2048",
+    ]);
+    qemu.args([
         "-smp",
         "2",
         "-nographic",
+        "-no-reboot",
+        "-net",
+        "none",
+        "-append",
+        &append,
     ]);
-    qemu.args(["-no-reboot", "-net", "none", "-kernel"])
+    qemu.arg("-kernel")
         .arg(kernel)
         .arg("-initrd")
-        .arg(image);
-    qemu.args(["-append", "console=ttyS0 quiet panic=-1"]);
-    qemu.stdin(Stdio::null()).stdout(Stdio::piped());
-    let mut machine = qemu.spawn().unwrap();
-    let stop = Command::new("timeout")
-        .args(["200", "tail", "-f", "/dev/null"])
-        .arg(format!("--pid={}", machine.id()))
-        .spawn();
-    let mut shown = String::new();
-    let _ = std::io::Read::read_to_string(&mut machine.stdout.take().unwrap(), &mut shown);
-    machine.wait().unwrap();
-    drop(stop.unwrap().kill());
-    shown
+        .arg(image)
+        .args(more);
+    let output = qemu
+        .stdin(Stdio::null())
+        .stderr(Stdio::inherit())
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// This binary, busybox and a host name.
-fn initramfs(folder: &Path) -> PathBuf {
+/// This binary under a name, busybox and a host name.
+fn root_folder(folder: &Path, program: &str) -> PathBuf {
     let root = folder.join("root");
-    for place in [
-        "bin", "etc", "proc", "sys", "dev", "run", "tmp", "var/tmp", "root", "var/lib",
-    ] {
+    let places = [
+        "bin", "sbin", "etc", "proc", "sys", "dev", "run", "tmp", "var/tmp", "root", "var/lib",
+    ];
+    for place in places {
         std::fs::create_dir_all(root.join(place)).unwrap();
     }
-    std::fs::copy(std::env::current_exe().unwrap(), root.join("init")).unwrap();
+    std::fs::copy(std::env::current_exe().unwrap(), root.join(program)).unwrap();
     std::fs::copy("/bin/busybox", root.join("bin/busybox")).unwrap();
     std::fs::write(root.join("etc/hostname"), "testnode\n").unwrap();
+    root
+}
+
+fn pack(folder: &Path, root: &Path) -> PathBuf {
     let image = folder.join("image");
-    let mut pack = Command::new("cpio");
-    pack.args(["-o", "-H", "newc", "--quiet"])
-        .current_dir(&root);
-    pack.stdin(Stdio::piped())
-        .stdout(std::fs::File::create(&image).unwrap());
-    let mut pack = pack.spawn().unwrap();
     let names = Command::new("find")
         .arg(".")
-        .current_dir(&root)
+        .current_dir(root)
         .output()
         .unwrap()
         .stdout;
+    let mut pack = Command::new("cpio");
+    pack.args(["-o", "-H", "newc", "--quiet"]).current_dir(root);
+    pack.stdin(Stdio::piped())
+        .stdout(std::fs::File::create(&image).unwrap());
+    let mut pack = pack.spawn().unwrap();
     pack.stdin.take().unwrap().write_all(&names).unwrap();
     assert!(pack.wait().unwrap().success());
     image
