@@ -2,12 +2,19 @@
 //! What a command that talks to a node has: the connection, whose objects it is about, how to find
 //! them.
 
+use std::time::{Duration, Instant};
+
 use api::runtime::v0::{GetRequest, Kind, Object, ObjectRef, object};
 use client::{Config, Node, Target};
 
 use crate::args::Global;
 use crate::failure::Failure;
 use crate::output::Style;
+
+/// How long a node may be away before we give up.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(20);
+pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// A connection and the choices that hold for the whole command.
 pub(crate) struct Session {
@@ -18,7 +25,7 @@ pub(crate) struct Session {
     /// Of standard error.
     pub(crate) err_style: Style,
     tenant: String,
-    deadline: std::time::Duration,
+    deadline: Duration,
 }
 
 impl Session {
@@ -46,6 +53,22 @@ impl Session {
         Ok(Node::connect(&self.target)
             .await?
             .with_deadline(self.deadline))
+    }
+
+    /// After a connection was lost: tries until the node answers again, or patience ends. What the
+    /// node refuses is told at once.
+    pub(crate) async fn reconnect(&self, mut problem: client::Error) -> Result<Node, Failure> {
+        let deadline = Instant::now() + PATIENCE;
+        let mut pause = FIRST_PAUSE;
+        while problem.is_transient() && Instant::now() < deadline {
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+            match self.reopen().await {
+                Ok(node) => return Ok(node),
+                Err(again) => problem = again,
+            }
+        }
+        Err(problem.into())
     }
 
     /// Whose objects; empty: the caller's own.

@@ -149,8 +149,15 @@ fn logs_are_what_was_printed() {
         (&line["line"], &line["name"]),
         (&"oops".into(), &"c/p".into())
     );
-    let followed = node.aurae(&["logs", "-f", "c"]).ok();
-    assert!(followed.starts_with("c/p | line 0\n"), "{followed:.100}");
+    let alone = node.aurae(&["logs", "-f", "c"]).ok();
+    assert!(alone.starts_with("line 0\n"), "{alone:.100}");
+    node.aurae(&["run", "--cell", "c", "--name", "q", "--", "echo", "beside"])
+        .ok();
+    let both = node.aurae(&["logs", "-f", "c"]).ok();
+    assert!(
+        both.contains("c/p | line 0\n") && both.contains("c/q | beside\n"),
+        "{both:.100}"
+    );
 }
 
 #[test]
@@ -173,6 +180,31 @@ fn an_attached_run_outlives_its_daemon() {
         assert_eq!(read_line(&mut stdout), n.to_string(), "{}", node.log());
     }
     assert_eq!(run.wait().unwrap().code(), Some(9));
+}
+
+#[test]
+fn whoever_waits_or_follows_outlives_a_daemon() {
+    let Some(node) = node() else { return };
+    let script = "i=0; while [ $i -lt 20 ]; do echo $i; i=$((i+1)); sleep 0.05; done; exit 4";
+    node.aurae(&["run", "--name", "job", "-d", "--", "sh", "-c", script])
+        .ok();
+    let spawn = |args: &[&str]| node.command(args).stdout(Stdio::piped()).spawn().unwrap();
+    let wait = spawn(&["wait", "job"]);
+    let mut follow = spawn(&["logs", "-f", "job"]);
+    let mut lines = follow.stdout.take().unwrap();
+    assert_eq!(read_line(&mut lines), "0", "{}", node.log());
+    node.kill_daemon();
+    for n in 1..20 {
+        assert_eq!(read_line(&mut lines), n.to_string(), "{}", node.log());
+    }
+    assert_eq!(follow.wait().unwrap().code(), Some(0), "{}", node.log());
+    let waited = wait.wait_with_output().unwrap();
+    assert_eq!(
+        String::from_utf8_lossy(&waited.stdout),
+        "4\n",
+        "{}",
+        node.log()
+    );
 }
 
 #[test]

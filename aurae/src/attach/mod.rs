@@ -15,7 +15,7 @@ mod signals;
 mod streams;
 mod terminal;
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use api::runtime::v0::{
     AttachEof, AttachRequest, AttachResponse, AttachStart, Exit, ObjectRef, SignalRequest, Stream,
@@ -35,12 +35,8 @@ pub(crate) use terminal::size as terminal_size;
 
 use crate::failure::Failure;
 use crate::output::note;
-use crate::session::Session;
+use crate::session::{FIRST_PAUSE, LONGEST_PAUSE, PATIENCE, Session};
 
-/// How long a node may be away before we give up.
-const PATIENCE: Duration = Duration::from_secs(30);
-const FIRST_PAUSE: Duration = Duration::from_millis(20);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 /// Pieces of input on their way to the node.
 const QUEUE: usize = 4;
 

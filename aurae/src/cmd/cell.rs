@@ -46,7 +46,7 @@ const RUN_EXAMPLES: &str = "\
 Examples:
   aurae cell run web --memory 64M --cpus 0.5 --pids-limit 100
   aurae cell run web --read /srv/www --write /srv/upload,owner=1000
-  aurae cell run web/db --tmpfs /tmp/sort,size=256M         a cell in the cell web
+  aurae cell run web/db --tmpfs /mnt,size=256M              a cell in the cell web
   aurae cell run tools --share net                          the node's network";
 
 #[derive(Clone, Debug, clap::Args)]

@@ -6,14 +6,14 @@ mod lines;
 mod render;
 
 use std::collections::BTreeMap;
-use std::time::{Duration, Instant};
 
 use api::observe::v0::{LogsRequest, LogsResponse, logs_response};
-use api::runtime::v0::{Kind, ObjectRef, Stream};
+use api::runtime::v0::{Kind, ListRequest, ObjectRef, Stream};
 use client::Node;
 use prost_types::Timestamp;
 use tonic::{Request, Streaming};
 
+use super::ps::list;
 use crate::failure::Failure;
 use crate::output::reference;
 use crate::quantity::parse_instant;
@@ -30,10 +30,6 @@ Examples:
 
 Lines of several executables have their names before them. The program's standard error goes to
 ours. With -o json, each line is an object.";
-
-/// How long a node may be away before following ends.
-const PATIENCE: Duration = Duration::from_secs(30);
-const PAUSE: Duration = Duration::from_millis(100);
 
 /// `aurae logs`.
 #[derive(Clone, Debug, clap::Args)]
@@ -92,8 +88,7 @@ pub(crate) async fn run(session: &Session, args: &LogsArgs) -> Result<u8, Failur
     for name in &args.names {
         refs.push(reference(&session.find(name).await?));
     }
-    let several = refs.len() > 1 || refs.iter().any(|found| found.kind() == Kind::Cell);
-    let prefix = several && !args.no_prefix;
+    let prefix = !args.no_prefix && have_several(session, &refs).await?;
     let renderer = Renderer::new(session, args.output, args.timestamps, prefix);
     let mut reader = Reader {
         session,
@@ -106,6 +101,22 @@ pub(crate) async fn run(session: &Session, args: &LogsArgs) -> Result<u8, Failur
     // Lines without an end, too, are lines.
     reader.renderer.finish()?;
     done.map(|()| 0)
+}
+
+/// Whether more than one executable will be heard.
+async fn have_several(session: &Session, refs: &[ObjectRef]) -> Result<bool, Failure> {
+    match refs {
+        [cell] if cell.kind() == Kind::Cell => {
+            let request = ListRequest {
+                tenant: cell.tenant.clone(),
+                kinds: vec![Kind::Executable.into()],
+                below: cell.path.clone(),
+                ..Default::default()
+            };
+            Ok(list(session, request).await?.objects.len() > 1)
+        }
+        refs => Ok(refs.len() > 1),
+    }
 }
 
 impl LogsArgs {
@@ -143,7 +154,7 @@ impl Reader<'_> {
             Err(problem) => problem,
         };
         while follow && lost.is_transient() {
-            self.reconnect(lost).await?;
+            self.node = self.session.reconnect(lost).await?;
             match self.read_on().await {
                 Ok(()) => return Ok(()),
                 Err(problem) => lost = problem,
@@ -202,20 +213,5 @@ impl Reader<'_> {
             }
         }
         Ok(())
-    }
-
-    async fn reconnect(&mut self, mut problem: client::Error) -> Result<(), Failure> {
-        let deadline = Instant::now() + PATIENCE;
-        while problem.is_transient() && Instant::now() < deadline {
-            tokio::time::sleep(PAUSE).await;
-            match self.session.reopen().await {
-                Ok(node) => {
-                    self.node = node;
-                    return Ok(());
-                }
-                Err(again) => problem = again,
-            }
-        }
-        Err(problem.into())
     }
 }

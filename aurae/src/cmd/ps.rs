@@ -4,7 +4,7 @@
 use api::runtime::v0::{
     ListRequest, ListResponse, Object, WatchEvent, WatchRequest, object, watch_event,
 };
-use tonic::Request;
+use tonic::{Request, Status, Streaming};
 
 use crate::failure::Failure;
 use crate::output::{
@@ -219,29 +219,53 @@ fn shorten(command: &str) -> String {
     format!("{start}…")
 }
 
-/// A line for each change. For programs each event as one line of JSON.
+/// A line for each change. For programs each event as one line of JSON. When the node's daemon was
+/// away, it goes on with what has changed meanwhile, or with a new snapshot.
 async fn watch(session: &Session, args: &PsArgs) -> Result<u8, Failure> {
-    let request = WatchRequest {
+    let mut request = WatchRequest {
         tenant: tenant(session, args),
         selector: args.selector.clone().unwrap_or_default(),
         below: args.cell.clone().unwrap_or_default(),
         ..Default::default()
     };
-    let mut events = session
-        .node
-        .runtime()
-        .watch(Request::new(request))
-        .await?
-        .into_inner();
+    let mut node = session.node.clone();
     let mut snapshot = Some(Vec::new());
-    while let Some(event) = events.message().await? {
+    loop {
+        let lost = match node.runtime().watch(Request::new(request.clone())).await {
+            Ok(events) => {
+                let mut events = events.into_inner();
+                show_events(session, args, &mut events, &mut request, &mut snapshot).await?
+            }
+            Err(status) => Some(status),
+        };
+        match lost {
+            Some(status) => node = session.reconnect(status.into()).await?,
+            None => return Ok(0),
+        }
+    }
+}
+
+/// Shows events until there are no more, or the connection is lost.
+async fn show_events(
+    session: &Session,
+    args: &PsArgs,
+    events: &mut Streaming<WatchEvent>,
+    request: &mut WatchRequest,
+    snapshot: &mut Option<Vec<Object>>,
+) -> Result<Option<Status>, Failure> {
+    loop {
+        let event = match events.message().await {
+            Ok(Some(event)) => event,
+            Ok(None) => return Ok(None),
+            Err(status) => return Ok(Some(status)),
+        };
+        request.resume_token.clone_from(&event.resume_token);
         if args.output.output.is_machine() {
             print_line(&to_value(&event)?.to_string())?;
         } else {
-            show_event(session, args, event, &mut snapshot)?;
+            show_event(session, args, event, snapshot)?;
         }
     }
-    Ok(0)
 }
 
 /// The snapshot is printed as a tree, what comes afterwards as lines.

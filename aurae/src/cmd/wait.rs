@@ -47,9 +47,19 @@ async fn wait(session: &Session, name: &str) -> Result<Object, Failure> {
     let request = WaitRequest {
         r#ref: Some(reference(&found)),
     };
-    // No deadline: it takes as long as it takes; keepalives notice a node that is gone.
-    let answer = session.node.runtime().wait(Request::new(request)).await?;
-    Ok(answer.into_inner())
+    let mut node = session.node.clone();
+    loop {
+        // No deadline: it takes as long as it takes; keepalives notice a node that is gone. The uid
+        // makes asking again harmless.
+        let problem = match node.runtime().wait(Request::new(request.clone())).await {
+            Ok(answer) => return Ok(answer.into_inner()),
+            Err(status) => client::Error::from(status),
+        };
+        if !problem.is_transient() {
+            return Err(problem.into());
+        }
+        node = session.reconnect(problem).await?;
+    }
 }
 
 fn status_words(ended: &Object) -> String {

@@ -104,7 +104,8 @@ pub async fn connect_tls<S: Transport>(
     Ok(Prefixed::new(first, tls))
 }
 
-/// What a node says that turns us away behind the handshake: HTTP/2's GOAWAY right after its SETTINGS.
+/// What a node says that turns us away behind the handshake: HTTP/2's GOAWAY right after its
+/// SETTINGS.
 fn goodbye(mut frames: &[u8]) -> Option<String> {
     const HEAD: usize = 9;
     const GOAWAY: u8 = 7;
