@@ -128,6 +128,16 @@ struct Question<'a> {
     target: &'a Target,
 }
 
+/// What is kept of a caller's request id, in characters: a line of the audit has a bound.
+const MAX_REQUEST_ID: usize = 128;
+
+impl Question<'_> {
+    fn request_id(&self) -> String {
+        let id = self.target.request_id.as_deref().unwrap_or_default();
+        id.chars().take(MAX_REQUEST_ID).collect()
+    }
+}
+
 impl Identity {
     /// Decides a request and records the decision. For actions that change something, the line is in the
     /// kernel (for those whose effect outlives a power loss: on disk) before the permit is given.
@@ -214,7 +224,7 @@ impl Identity {
                 .unwrap_or_default(),
             allowed: verdict.allowed,
             policies: verdict.policies.clone(),
-            request_id: question.target.request_id.clone().unwrap_or_default(),
+            request_id: question.request_id(),
             ..Entry::default()
         })
     }

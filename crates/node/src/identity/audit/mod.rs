@@ -442,7 +442,7 @@ fn note(action: &str, words: String) -> Entry {
 fn resume(dir: &Path, held: Option<Head>) -> Result<(State, Vec<Entry>), AuditError> {
     let fail = |e: io::Error| AuditError::new(dir, e);
     let mut notes = Vec::new();
-    let newest = segment::list(dir).map_err(fail)?.pop();
+    let newest = segment::newest(dir).map_err(fail)?;
     let (file, length, mut head) = match newest {
         None => {
             let (sequence, hash) = held.map_or((0, [0; 32]), |h| (h.sequence, h.hash));

@@ -55,6 +55,18 @@ pub(super) fn list(dir: &Path) -> io::Result<Vec<Segment>> {
     Ok(segments)
 }
 
+/// The newest file that was begun. One without a whole header is of a crash in the moment of its making: it never
+/// held a line, and goes.
+pub(super) fn newest(dir: &Path) -> io::Result<Option<Segment>> {
+    for segment in list(dir)?.into_iter().rev() {
+        match Lines::open(&segment.file)?.next()? {
+            Line::Whole(_) => return Ok(Some(segment)),
+            Line::Torn | Line::End => fs::remove_file(&segment.file)?,
+        }
+    }
+    Ok(None)
+}
+
 /// Makes the file that begins with line `first`.
 pub(super) fn create(dir: &Path, first: u64, previous: &Hash) -> io::Result<(File, u64)> {
     let header = Header {

@@ -271,6 +271,21 @@ async fn a_line_torn_by_a_crash_is_taken_off_and_no_tampering() {
 }
 
 #[tokio::test]
+async fn a_crash_in_the_making_of_a_file_keeps_no_node_from_starting() {
+    for header in ["", "{\"segment\":6,\"prev"] {
+        let dir = tempfile::tempdir().unwrap();
+        let held = written(dir.path(), AuditLimits::default(), 5).await;
+        let half = dir.path().join("audit/audit-00000000000000000006.jsonl");
+        fs::write(&half, header).unwrap();
+        let audit = open(dir.path(), AuditLimits::default(), &held);
+        let last = audit.record(entry(6)).unwrap().unwrap();
+        audit.settled(last).await.unwrap();
+        let verdict = audit.reader().verify(audit.head()).unwrap();
+        assert_eq!((verdict.problem, verdict.entries), (None, 6));
+    }
+}
+
+#[tokio::test]
 async fn an_unsynced_tail_after_kill_9_is_no_tampering() {
     let dir = tempfile::tempdir().unwrap();
     let held = written(dir.path(), SMALL, 10).await;
