@@ -153,6 +153,7 @@ fn add_reflection(
     let builder = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(api::FILE_DESCRIPTOR_SET)
+            .register_encoded_file_descriptor_set(api::ERROR_DETAILS_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
     routes.add_service(known.guard(builder().build_v1()?));

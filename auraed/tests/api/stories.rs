@@ -37,16 +37,14 @@ fn spec(request: &mut wire::RunExecutableRequest) -> &mut wire::ExecutableSpec {
 /// A node, and a member of a tenant with a cell `web`.
 async fn node_with_cell() -> Option<(TestNode, Person)> {
     let node = TestNode::start()?;
-    let ann = node
-        .administrator()
-        .await
-        .introduce(&node, "acme", "ann", None)
-        .await;
-    ann.node
+    let administrator = node.administrator().await;
+    let ann = administrator.introduce(&node, "acme", "ann", None).await;
+    let made = administrator
+        .node
         .runtime()
         .run_cell(shared_cell("web"))
-        .await
-        .unwrap();
+        .await;
+    made.unwrap();
     Some((node, ann))
 }
 
@@ -242,5 +240,72 @@ async fn a_watcher_sees_what_there_is_and_then_every_change() {
     }
     assert_eq!(seen.first(), Some(&Added));
     assert!(seen.iter().skip(1).all(|kind| *kind == Changed), "{seen:?}");
+    node.stop();
+}
+
+#[tokio::test]
+async fn labels_of_a_running_cell_change_and_an_old_generation_is_refused() {
+    let Some((node, ann)) = node_with_cell().await else {
+        return;
+    };
+    let mut client = ann.node.runtime();
+    let update = |expected_generation| wire::UpdateCellRequest {
+        r#ref: at(Owner, "web"),
+        labels: [("tier".to_owned(), "front".to_owned())].into(),
+        update_mask: Some(prost_types::FieldMask {
+            paths: vec!["labels".into()],
+        }),
+        expected_generation,
+        ..Default::default()
+    };
+    let changed = client.update_cell(update(1)).await.unwrap().into_inner();
+    let meta = changed.meta.unwrap();
+    assert_eq!(meta.generation, 2);
+    assert_eq!(meta.labels.get("tier").map(String::as_str), Some("front"));
+    let refused = failure(client.update_cell(update(1)).await.unwrap_err());
+    assert_eq!(
+        (refused.code, refused.reason),
+        (Code::Aborted, Some(Reason::Conflict))
+    );
+    let mut fixed = update(0);
+    fixed.update_mask = Some(prost_types::FieldMask {
+        paths: vec!["spec.share".into()],
+    });
+    let refused = failure(client.update_cell(fixed).await.unwrap_err());
+    assert_eq!(refused.field.as_deref(), Some("update_mask.paths[0]"));
+    node.stop();
+}
+
+#[tokio::test]
+async fn a_log_is_read_to_its_end() {
+    use api::observe::v0::{LogsRequest, logs_response::Message};
+    let Some((node, ann)) = node_with_cell().await else {
+        return;
+    };
+    let mut job = run("web/job", &["/bin/sh", "-c", "echo out; echo err >&2"]);
+    job.wait_for = wire::WaitFor::Exited.into();
+    ann.node.runtime().run_executable(job).await.unwrap();
+    let refs = vec![at(Owner, "web/job").unwrap()];
+    let request = LogsRequest {
+        refs,
+        follow: true,
+        ..Default::default()
+    };
+    let mut items = ann.node.observe().logs(request).await.unwrap().into_inner();
+    let (mut data, mut ended) = (Vec::new(), false);
+    while let Some(item) = items.message().await.unwrap() {
+        match item.message {
+            Some(Message::Data(piece)) => data.push((piece.stream(), piece.data)),
+            Some(Message::End(_)) => ended = true,
+            other => panic!("{other:?}"),
+        }
+    }
+    data.sort_by_key(|(stream, _)| i32::from(*stream));
+    let expected = [
+        (wire::Stream::Stdout, b"out\n".to_vec()),
+        (wire::Stream::Stderr, b"err\n".to_vec()),
+    ];
+    assert_eq!(data, expected);
+    assert!(ended);
     node.stop();
 }

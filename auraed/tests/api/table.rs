@@ -397,7 +397,8 @@ pub(crate) const ROWS: &[Row] = &[
     ),
 ];
 
-/// A cell that shares all that the node has: it can be made wherever a node runs.
+/// A cell that shares all that the node has, in the owner's tenant: it can be made wherever a node runs, by an
+/// administrator.
 pub(crate) fn shared_cell(path: &str) -> runtime::RunCellRequest {
     use runtime::Namespace::{Cgroup, Ipc, Mount, Net, Pid, User, Uts};
     let spec = runtime::CellSpec {
@@ -407,7 +408,7 @@ pub(crate) fn shared_cell(path: &str) -> runtime::RunCellRequest {
         ..Default::default()
     };
     let cell = runtime::Cell {
-        r#ref: at(Whom::Owner, path),
+        r#ref: at(Whom::Administrator, path),
         spec: Some(spec),
         ..Default::default()
     };
@@ -419,8 +420,13 @@ pub(crate) fn shared_cell(path: &str) -> runtime::RunCellRequest {
 
 /// Makes what the table is about.
 pub(crate) async fn furnish(administrator: &Person, owner: &Person) {
+    let made = administrator
+        .node
+        .runtime()
+        .run_cell(shared_cell("web"))
+        .await;
+    made.unwrap();
     let mut client = owner.node.runtime();
-    client.run_cell(shared_cell("web")).await.unwrap();
     let executable = runtime::Executable {
         r#ref: at(Whom::Owner, "web/main"),
         spec: argv(&["/bin/sleep", "1000"]),

@@ -54,7 +54,9 @@ pub fn code(reason: Reason) -> Code {
 pub fn to_status(error: Error) -> Status {
     let error = error.into_details();
     let message = match &error.field {
-        Some(field) if !field.is_empty() => format!("{field} {}", error.message),
+        Some(field) if error.reason == Reason::InvalidField && !field.is_empty() => {
+            format!("{field} {}", error.message)
+        }
         _ => error.message.clone(),
     };
     let mut metadata = HashMap::new();

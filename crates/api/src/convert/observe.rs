@@ -42,7 +42,10 @@ pub fn logs(own: &Tenant, message: wire::LogsRequest) -> Result<LogsQuery> {
         ));
     }
     let first = refs.first().map(|one| one.tenant.clone());
-    if let Some(i) = refs.iter().position(|one| Some(&one.tenant) != first.as_ref()) {
+    if let Some(i) = refs
+        .iter()
+        .position(|one| Some(&one.tenant) != first.as_ref())
+    {
         let problem = "must be of the same tenant as the first";
         return Err(Error::invalid(format!("refs[{i}].tenant"), problem));
     }
