@@ -119,6 +119,44 @@ fn a_cell_holds_executables_until_it_is_removed() {
 }
 
 #[test]
+fn a_running_cell_is_changed_in_what_was_named() {
+    let Some(node) = node() else { return };
+    let shared = node.path("shared");
+    std::fs::create_dir(&shared).unwrap();
+    std::fs::write(shared.join("note"), "hello\n").unwrap();
+    node.aurae(&["cell", "run", "c", "-l", "app=shop"]).ok();
+    let grant = format!("{}:/mnt", shared.display());
+    node.aurae(&["cell", "update", "c", "--read", &grant]).ok();
+    assert_eq!(
+        node.aurae(&["exec", "c", "--", "cat", "/mnt/note"]).ok(),
+        "hello\n"
+    );
+    node.aurae(&["exec", "c", "--", "touch", "/mnt/mine"])
+        .fails(1);
+    let json = node.aurae(&["inspect", "c"]).ok();
+    assert!(
+        json.contains("\"app\": \"shop\"") && json.contains("\"generation\": \"2\""),
+        "{json}"
+    );
+    let stale = [
+        "cell",
+        "update",
+        "c",
+        "--expected-generation",
+        "1",
+        "-l",
+        "app=x",
+    ];
+    let stale = node.aurae(&stale).fails(1);
+    assert!(stale.contains("generation"), "{stale}");
+    node.aurae(&["cell", "freeze", "c"]).ok();
+    assert!(node.aurae(&["cell", "ls"]).ok().contains("frozen"));
+    node.aurae(&["cell", "thaw", "c"]).ok();
+    assert!(node.aurae(&["cell", "ls"]).ok().contains("running"));
+    node.aurae(&["cell", "rm", "-rf", "c"]).ok();
+}
+
+#[test]
 fn logs_are_what_was_printed() {
     let Some(node) = node() else { return };
     let print = "i=0; while [ $i -lt 2000 ]; do echo line $i; i=$((i+1)); done; echo oops >&2";
