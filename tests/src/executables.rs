@@ -59,6 +59,10 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: standard_input,
         },
         Story {
+            name: "a program may open its standard streams by name",
+            tell: streams_by_name,
+        },
+        Story {
             name: "a terminal is one",
             tell: terminal,
         },
@@ -206,6 +210,20 @@ fn record(node: &mut Node) -> Result<()> {
     node.sh("aurae rm kept/job")?;
     node.sh_fails("aurae inspect kept/job", 1)?;
     node.sh("aurae rm -rf kept").map(drop)
+}
+
+fn streams_by_name(node: &mut Node) -> Result<()> {
+    for user in ["root", "nobody"] {
+        let print = "echo out > /dev/stdout; echo err > /dev/stderr";
+        let out = node.sh(&format!(
+            "aurae run --rm --user {user} -- sh -c '{print}' 2>&1"
+        ))?;
+        ensure!(
+            out.contains("out\n") && out.contains("err\n"),
+            "as {user} it printed {out:?}"
+        );
+    }
+    Ok(())
 }
 
 fn out_of_memory(node: &mut Node) -> Result<()> {

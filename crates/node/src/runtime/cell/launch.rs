@@ -126,6 +126,14 @@ fn pipes(keep_stdin: bool) -> Result<Streams, Error> {
             None,
         ),
     };
+    reopenable(&stdout_write, 0o622)
+        .and_then(|()| reopenable(&stderr_write, 0o622))
+        .and_then(|()| {
+            write
+                .as_ref()
+                .map_or(Ok(()), |write| reopenable(write, 0o644))
+        })
+        .map_err(failed)?;
     let stdout = OwnedFd::from(stdout);
     let stderr = OwnedFd::from(stderr);
     let mut fds = vec![
@@ -149,6 +157,15 @@ fn pipes(keep_stdin: bool) -> Result<Streams, Error> {
         source,
         input,
     })
+}
+
+/// Lets a program open `/dev/stdout` and its like, as servers do for their logs: the pipe is the node's, which to the
+/// program is a stranger. Nobody else comes to it: the way is through `/proc/PID/fd`, which is the program's own.
+fn reopenable(pipe: impl std::os::fd::AsFd, mode: u32) -> std::io::Result<()> {
+    Ok(rustix::fs::fchmod(
+        pipe,
+        rustix::fs::Mode::from_raw_mode(mode),
+    )?)
 }
 
 fn terminal(rows: u16, columns: u16) -> Result<Streams, Error> {
