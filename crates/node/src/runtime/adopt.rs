@@ -7,7 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use init::protocol::Welcome;
@@ -32,6 +32,9 @@ use crate::store::Finished;
 
 /// How long dead cells may take to go before the API is opened; the rest goes on beside it.
 const SWEEP: Duration = Duration::from_secs(2);
+
+/// How often the age of finished records is looked at; their number is at every end.
+const AGEING: Duration = Duration::from_secs(60);
 
 /// What a daemon found when it came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -91,12 +94,20 @@ impl Runtime {
         let kept = adopt(&shared, living, &mut adoption).await;
         adoption.finished = publish_finished(&shared, finished);
         sweep(&shared, kept).await;
-        for uid in shared.index.aged(expiry(&shared)) {
-            if let Some(object) = shared.index.remove(uid) {
-                shared.forget(&object);
-            }
-        }
+        shared.age_out();
+        tokio::spawn(keep_ageing(Arc::downgrade(&shared)));
         Ok((Self { shared }, adoption))
+    }
+}
+
+/// Ages out what has become too old, for as long as there is a runtime.
+async fn keep_ageing(shared: Weak<Shared>) {
+    loop {
+        tokio::time::sleep(AGEING).await;
+        match shared.upgrade() {
+            Some(shared) => shared.age_out(),
+            None => return,
+        }
     }
 }
 

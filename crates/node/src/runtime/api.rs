@@ -20,7 +20,7 @@ use super::cell::{CellHandle, Request, StartOrder};
 use super::index::requests::{Asked, Turn};
 use super::index::{IdWish, Key, Reservation};
 use super::record::{CellRecord, ExecutableRecord};
-use super::{Page, Runtime, Shared, Watcher, make, now, privilege};
+use super::{InitState, Page, Runtime, Shared, Watcher, make, now, privilege};
 use crate::identity::permit::Permit;
 
 impl Runtime {
@@ -71,6 +71,17 @@ impl Runtime {
         self.once(&tenant, asked, wait_for, run).await
     }
 
+    /// Nothing new begins on a node that goes down.
+    fn open(&self) -> Result<(), Error> {
+        let state = self.shared.node.state();
+        let message = match *state.borrow() {
+            InitState::Serving => return Ok(()),
+            InitState::ShuttingDown(..) => "the node goes down: nothing new can begin",
+            InitState::Gone => "node-init is gone: nothing new can begin until it is back",
+        };
+        Err(Error::new(Reason::ShuttingDown, message))
+    }
+
     /// Runs the first of all requests with the same id; the others get its answer.
     async fn once<F>(
         &self,
@@ -82,6 +93,7 @@ impl Runtime {
     where
         F: Future<Output = Result<Arc<Object>, Error>> + Send + 'static,
     {
+        self.open()?;
         let turn = asked
             .as_ref()
             .map(|asked| self.shared.index.begin(tenant, asked))

@@ -80,6 +80,15 @@ impl Shared {
         });
     }
 
+    /// Forgets the finished records that are too many or too old.
+    pub(crate) fn age_out(&self) {
+        for uid in self.index.aged(adopt::expiry(self)) {
+            if let Some(object) = self.index.remove(uid) {
+                self.forget(&object);
+            }
+        }
+    }
+
     /// Takes a finished object out, with everything that is kept of it. Who waits for it has been told.
     pub(crate) fn forget_later(&self, object: &Arc<Object>) {
         if let Some(removed) = self.index.remove(object.meta().uid) {

@@ -60,10 +60,6 @@ impl Node {
         node
     }
 
-    pub(crate) fn dir(&self) -> &Path {
-        self.dir.path()
-    }
-
     pub(crate) fn cgroup(&self) -> &Path {
         &self.cgroup
     }

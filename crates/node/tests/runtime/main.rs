@@ -5,6 +5,15 @@
 //! The binary plays every role. Without arguments it tells the stories; `init DIR` is node-init, which starts
 //! the spawner from it and `serve DIR`, the daemon, which obeys what the stories ask over a socket.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::too_many_lines,
+    reason = "a test binary without the test harness: what fails here is a failed story, and a story may be long"
+)]
+
 mod client;
 mod host;
 mod killed;

@@ -8,6 +8,7 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 
 use model::observe::Stream;
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fs::{FileType, fstat};
 use rustix::io::Errno;
 use rustix::pipe::{SpliceFlags, fcntl_getpipe_size, fcntl_setpipe_size, splice};
@@ -74,6 +75,12 @@ impl Source {
             Kind::Pipe { .. } => u64::from(MAX_BATCH),
             Kind::Terminal => u64::try_from(BUFFER).unwrap_or(u64::MAX),
         };
+        if self.is_terminal() {
+            // What was written last may be on its way through a work queue of the kernel's: a poll waits
+            // for that, FIONREAD doesn't, and the end of a log must not miss it.
+            let mut fds = [PollFd::new(&self.fd, PollFlags::IN)];
+            rustix::event::poll(&mut fds, Some(&Timespec::default()))?;
+        }
         match rustix::io::ioctl_fionread(&self.fd) {
             // A terminal that hung up.
             Err(Errno::IO) => Ok(0),

@@ -175,6 +175,9 @@ impl Owner {
         if self.record.goes_with == Some(uid) {
             self.stop_cell(None);
         }
+        if self.shared.index.is_crowded() {
+            self.shared.age_out();
+        }
     }
 
     /// Watchers need not wait for a broken store.

@@ -285,11 +285,12 @@ impl Owner {
                 Some(Call::Start(uid)) => self.started(uid, started_ns, received.fds),
                 _ => self.misspoke("it started what nobody asked for"),
             },
-            CellEvent::Failed { request, failure } => match self.answered(request) {
-                Some(call) => self.refused(call, &failure),
-                // An answer after our patience ended; it was dealt with then.
-                None => {}
-            },
+            CellEvent::Failed { request, failure } => {
+                // None: an answer after our patience ended; it was dealt with then.
+                if let Some(call) = self.answered(request) {
+                    self.refused(call, &failure);
+                }
+            }
             CellEvent::Done { request } => {
                 if let Some(call) = self.answered(request) {
                     self.done(call);

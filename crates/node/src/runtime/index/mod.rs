@@ -80,6 +80,8 @@ struct Inner {
     cells: BTreeMap<Key, CellEntry>,
     /// Objects that have not ended, reserved ones included, by tenant.
     running: HashMap<Tenant, usize>,
+    /// Objects that have.
+    finished: usize,
     ids: IdPool,
     ring: Ring,
     requests: Requests,
@@ -141,6 +143,7 @@ impl Index {
                 reserved: BTreeMap::new(),
                 cells: BTreeMap::new(),
                 running: HashMap::new(),
+                finished: 0,
                 ids,
                 ring,
                 requests: Requests::default(),
@@ -423,6 +426,11 @@ impl Index {
         found
     }
 
+    /// Whether there are so many finished records that it is worth ageing some out.
+    pub(crate) fn is_crowded(&self) -> bool {
+        self.lock().finished > self.bounds.finished + self.bounds.finished / 16
+    }
+
     /// The finished records that are one too many, or ended before that moment; oldest first.
     pub(crate) fn aged(&self, before: model::time::Timestamp) -> Vec<Uid> {
         let inner = self.lock();
@@ -592,6 +600,13 @@ impl Inner {
         let key = Key::of(&object);
         let uid = object.meta().uid;
         self.uids.insert(uid, key.clone());
+        let before = self
+            .objects
+            .get(&key)
+            .is_some_and(|before| before.state().is_final());
+        if object.state().is_final() && !before {
+            self.finished += 1;
+        }
         if object.state().is_final()
             && let Some(waiter) = self.waiters.remove(&uid)
         {
@@ -610,8 +625,9 @@ impl Inner {
         self.uids.remove(&uid);
         self.requests.forget(uid);
         self.revision += 1;
-        if !object.state().is_final() {
-            self.ended(&key.tenant);
+        match object.state().is_final() {
+            true => self.finished = self.finished.saturating_sub(1),
+            false => self.ended(&key.tenant),
         }
         if let Some(waiter) = self.waiters.remove(&uid) {
             waiter.send_replace(Some(object.clone()));
