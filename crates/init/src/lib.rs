@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The parents of all workloads: the node's init, the init of every cell and the spawner between them.
+//! The parents of all workloads: the node's init, the init of every cell and the spawner between
+//! them.
 //!
-//! Single-threaded and synchronous throughout; nothing here panics. `auraed` calls [`be_spawner_if_named`] and
-//! [`run`] from its `main` before any thread exists. `node` uses [`protocol`] and [`codec`] alone.
+//! Single-threaded and synchronous throughout; nothing here panics. `auraed` calls
+//! [`be_spawner_if_named`] and [`run`] from its `main` before any thread exists. `node` uses
+//! [`protocol`] and [`codec`] alone.
 //!
 //! * [`protocol`]: what the daemon and the inits say to each other.
-//! * `node`: PID 1 of a machine or of a container, or a subreaper: keeps the daemon and all cell-inits.
+//! * `node`: PID 1 of a machine or of a container, or a subreaper: keeps the daemon and all
+//!   cell-inits.
 //! * `initramfs`: the stage before, where the kernel starts PID 1 from one.
 //! * `cell`: the init of one cell.
 //! * `spawner`: what cell-inits are cloned from.
@@ -25,14 +28,15 @@ use std::convert::Infallible;
 pub use options::Options;
 pub use protocol::codec;
 
-/// Becomes the spawner and never returns, if this execution is the one by which node-init starts it (`argv[0]` says
-/// so). The first thing in `main`: nothing else must have been opened, read or started.
+/// Becomes the spawner and never returns, if this execution is the one by which node-init starts it
+/// (`argv[0]` says so). The first thing in `main`: nothing else must have been opened, read or
+/// started.
 pub fn be_spawner_if_named() {
     spawner::run_if_named();
 }
 
-/// What kind of init this process would be. Gives a PID 1 its `/proc` where it came without one, so that a caller can
-/// read its configuration before [`run`].
+/// What kind of init this process would be. Gives a PID 1 its `/proc` where it came without one, so
+/// that a caller can read its configuration before [`run`].
 ///
 /// # Errors
 /// Without `/proc` it can't be told.
@@ -43,8 +47,8 @@ pub fn find_role() -> kernel::Result<protocol::Role> {
 /// Is the init of this node, until the machine ends or, as a service, everything is stopped.
 ///
 /// # Errors
-/// Only what keeps it from starting at all: no epoll, no memory, or other threads in this process. As PID 1 the caller
-/// should then print it and wait: the kernel panics when PID 1 ends.
+/// Only what keeps it from starting at all: no epoll, no memory, or other threads in this process.
+/// As PID 1 the caller should then print it and wait: the kernel panics when PID 1 ends.
 pub fn run(options: Options) -> kernel::Result<Infallible> {
     node::run(options)
 }

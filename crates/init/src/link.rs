@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One end of a conversation with the daemon, as the inits hold it: never blocking, bounded both ways.
+//! One end of a conversation with the daemon, as the inits hold it: never blocking, bounded both
+//! ways.
 //!
-//! What can't be sent at once waits in a short queue; while that queue is full the owner reads no further
-//! requests, so a slow daemon slows itself and nobody else. It knows packets, not what they mean.
+//! What can't be sent at once waits in a short queue; while that queue is full the owner reads no
+//! further requests, so a slow daemon slows itself and nobody else. It knows packets, not what they
+//! mean.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -24,7 +26,8 @@ pub(crate) struct Link {
     socket: OwnedFd,
     queue: VecDeque<Parcel>,
     scratch: Vec<u8>,
-    /// The kernel was out of memory or of descriptors in flight: not a matter of the socket being writable.
+    /// The kernel was out of memory or of descriptors in flight: not a matter of the socket being
+    /// writable.
     stuck: bool,
     /// The peer is gone. What it sent before is still to be read, and its answers go nowhere.
     deaf: bool,
@@ -69,8 +72,8 @@ impl Link {
         }
     }
 
-    /// Sends a message, or puts it in the queue with duplicates of its descriptors. To a peer that is gone it
-    /// does nothing: the reader comes to the end of the connection by itself.
+    /// Sends a message, or puts it in the queue with duplicates of its descriptors. To a peer that
+    /// is gone it does nothing: the reader comes to the end of the connection by itself.
     ///
     /// # Errors
     /// The message can't be encoded, or there is no memory to queue it.
@@ -157,7 +160,8 @@ impl Link {
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 
-    /// The next packet; `None` at the end of the connection, `EAGAIN` where there is nothing to read.
+    /// The next packet; `None` at the end of the connection, `EAGAIN` where there is nothing to
+    /// read.
     pub(crate) fn receive(
         &self,
         buffer: &mut [u8],

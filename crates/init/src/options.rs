@@ -12,21 +12,22 @@ use crate::protocol::Role;
 pub struct Options {
     /// The daemon's arguments, `argv[0]` first; `--init-fd N` is appended.
     pub daemon: Vec<OsString>,
-    /// The binary of the daemon and the spawner: this one's own, also after it was replaced on disk.
+    /// The binary of the daemon and the spawner: this one's own, also after it was replaced on
+    /// disk.
     pub program: PathBuf,
     /// Where state is kept; made (0700) where it isn't there. Hidden from cells.
     pub state_dir: PathBuf,
     /// Where sockets are; made (0755), with `cells` (0700) in it.
     pub run_dir: PathBuf,
-    /// The cgroup to work in. Not given: `aurae` below the root of cgroup2, or as a service in a group of its own,
-    /// that group.
+    /// The cgroup to work in. Not given: `aurae` below the root of cgroup2, or as a service in a
+    /// group of its own, that group.
     pub cgroup: Option<PathBuf>,
     /// The longest pause before a daemon that keeps dying is started again.
     pub back_off: Duration,
     /// The longest that a shutdown takes.
     pub shutdown_bound: Duration,
-    /// What kind of init to be. Not given: PID 1 of the initial pid namespace is a machine's, of another a
-    /// container's, and everything else is a service.
+    /// What kind of init to be. Not given: PID 1 of the initial pid namespace is a machine's, of
+    /// another a container's, and everything else is a service.
     pub role: Option<Role>,
 }
 

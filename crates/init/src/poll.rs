@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `epoll`, level-triggered, with plain numbers as tokens: what every loop of this crate waits on.
 //!
-//! It allocates nothing after it was made. A source that is added twice or removed twice is an error of the
-//! caller that shows as the kernel's `EEXIST` or `ENOENT`.
+//! It allocates nothing after it was made. A source that is added twice or removed twice is an
+//! error of the caller that shows as the kernel's `EEXIST` or `ENOENT`.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -66,7 +66,8 @@ impl Poll {
         epoll::delete(&self.fd, source).call("epoll_ctl(DEL)")
     }
 
-    /// Waits for events or for the time to pass (none: for ever); an interrupted wait brings no event.
+    /// Waits for events or for the time to pass (none: for ever); an interrupted wait brings no
+    /// event.
     pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> Result<()> {
         self.events.clear();
         let timeout = timeout.map(|time| Timespec {

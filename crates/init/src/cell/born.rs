@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The first steps of a cell-init, between its clone and its loop.
 //!
-//! It is a copy of the spawner, in the cell's new namespaces, still the kernel's uid 0. It waits until its maps
-//! are written and node-init knows of it; becomes the cell's root; makes itself opaque; lets go of every
-//! descriptor that isn't the cell's; and only then mounts what a cell has on top of the (locked) template.
-//! What goes wrong is written to the status pipe, which node-init reads, and ends it.
+//! It is a copy of the spawner, in the cell's new namespaces, still the kernel's uid 0. It waits
+//! until its maps are written and node-init knows of it; becomes the cell's root; makes itself
+//! opaque; lets go of every descriptor that isn't the cell's; and only then mounts what a cell has
+//! on top of the (locked) template. What goes wrong is written to the status pipe, which node-init
+//! reads, and ends it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -26,8 +27,8 @@ use crate::protocol::{CellLaunch, Failure, MAX_PACKET, Namespaces, Step};
 /// The user that the kernel shows for one without a mapping.
 const OVERFLOW: u32 = 65_534;
 
-/// Files of `/proc` that say more of the machine than a cell needs, or steer it. Most are closed to a cell's
-/// root by their modes as well.
+/// Files of `/proc` that say more of the machine than a cell needs, or steer it. Most are closed to
+/// a cell's root by their modes as well.
 const MASKED_FILES: [&str; 6] = [
     "/proc/kcore",
     "/proc/keys",
@@ -121,11 +122,13 @@ struct Mounts {
     sys: Option<OwnedFd>,
 }
 
-/// The cell's root, and nobody else: with a user namespace of its own it can't become the node's root again.
+/// The cell's root, and nobody else: with a user namespace of its own it can't become the node's
+/// root again.
 ///
-/// Where the cell shares the pid namespace, only the effective id changes. The real and the saved one stay the
-/// node's root's, which have no number in the cell, so that no workload has the uid it takes to signal this process;
-/// [`super::launch`] leaves out the capability that it takes otherwise.
+/// Where the cell shares the pid namespace, only the effective id changes. The real and the saved
+/// one stay the node's root's, which have no number in the cell, so that no workload has the uid it
+/// takes to signal this process; [`super::launch`] leaves out the capability that it takes
+/// otherwise.
 fn become_root(launch: &CellLaunch) -> Result<(), Failure> {
     if !launch.unshare.has(Namespaces::USER) {
         return Ok(());
@@ -139,7 +142,8 @@ fn become_root(launch: &CellLaunch) -> Result<(), Failure> {
     .step(Step::Identity)
 }
 
-/// From here on a workload of the same user can't look into this process, and there is nothing in it.
+/// From here on a workload of the same user can't look into this process, and there is nothing in
+/// it.
 fn be_opaque(listener: &OwnedFd, status: &OwnedFd, mounts: &Mounts) -> Result<(), Failure> {
     process::set_dumpable(false).step(Step::Identity)?;
     process::set_name(c"aurae-cell").step(Step::Identity)?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From a clone of the cell-init to the executable: the child's way to `execve`.
 //!
-//! Runs in the child alone, so it may allocate, block and fail as it likes: whatever goes wrong is written to a
-//! close-on-exec pipe as one [`Failure`], and the child ends. The order is the kernel's: what needs privileges
-//! comes before they are dropped, the filter last.
+//! Runs in the child alone, so it may allocate, block and fail as it likes: whatever goes wrong is
+//! written to a close-on-exec pipe as one [`Failure`], and the child ends. The order is the
+//! kernel's: what needs privileges comes before they are dropped, the filter last.
 
 use std::convert::Infallible;
 use std::ffi::CString;
@@ -24,7 +24,8 @@ use crate::codec::Packet;
 use crate::failure::InStep;
 use crate::protocol::{CellRequest, Failure, Launch, Namespaces, Stdio, Step};
 
-/// The soft limit of descriptors, where none is asked for: programs that use `select` break above it.
+/// The soft limit of descriptors, where none is asked for: programs that use `select` break above
+/// it.
 const SOFT_DESCRIPTORS: u64 = 1024;
 /// The hard one: what a program may raise itself to.
 const HARD_DESCRIPTORS: u64 = 524_288;
@@ -83,8 +84,8 @@ fn invalid(step: Step, detail: &str) -> Failure {
 /// A session, a keyring and a cgroup root of its own.
 fn isolate(child: &Child<'_>) -> Result<(), Failure> {
     process::new_session().step(Step::Stdio)?;
-    // The cell-init's own keyring is empty and new too. So it may be shared where a container's filter
-    // forbids another, or where the user's quota (200 keys) has run out.
+    // The cell-init's own keyring is empty and new too. So it may be shared where a container's
+    // filter forbids another, or where the user's quota (200 keys) has run out.
     if let Err(error) = process::new_session_keyring() {
         let tolerable = [Errno::NOSYS, Errno::PERM, Errno::ACCESS, Errno::DQUOT];
         if !tolerable.contains(&Errno::from_raw_os_error(error.errno())) {
@@ -116,8 +117,9 @@ fn set_streams(child: &Child<'_>, stdio: Stdio) -> Result<(), Failure> {
     process::close_all_but(&[input, output, error, child.status.as_fd()]).step(Step::Stdio)
 }
 
-/// A process that isn't dumpable has files in `/proc` that belong to the node's root, so it is dumpable for the
-/// moment. It holds nothing by now that a root of this cell, who alone could trace it, doesn't have anyway.
+/// A process that isn't dumpable has files in `/proc` that belong to the node's root, so it is
+/// dumpable for the moment. It holds nothing by now that a root of this cell, who alone could trace
+/// it, doesn't have anyway.
 fn set_oom_score_adj(value: i16) -> Result<(), Failure> {
     process::set_dumpable(true).step(Step::Priority)?;
     sched::set_own_oom_score_adj(value).step(Step::Priority)?;
@@ -232,8 +234,8 @@ fn become_user(child: &Child<'_>, launch: &Launch, who: &Identity) -> Result<(),
     let withheld = if exposed { 1 << KILL } else { 0 };
     let bounding = CapabilitySet(launch.bounding & !withheld);
     let ambient = CapabilitySet(launch.ambient).intersection(bounding);
-    // With `no_new_privs` the filter is the very last thing. Without, the kernel wants CAP_SYS_ADMIN for it,
-    // which is about to go.
+    // With `no_new_privs` the filter is the very last thing. Without, the kernel wants
+    // CAP_SYS_ADMIN for it, which is about to go.
     if !launch.no_new_privileges {
         install_filter(launch)?;
     }

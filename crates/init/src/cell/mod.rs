@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The cell-init: the parent and record keeper of the executables of one cell.
 //!
-//! A clone of the spawner without exec, so it has the code of this binary, a few pages of memory of its own and
-//! no descriptor but those it needs. One loop waits for: the daemon's connection (one at a time), the pipes
-//! that tell whether an exec went well, and signals. It never blocks, holds no more than its table of workloads
-//! allows, and goes on without a daemon: then exits and output simply wait.
+//! A clone of the spawner without exec, so it has the code of this binary, a few pages of memory of
+//! its own and no descriptor but those it needs. One loop waits for: the daemon's connection (one
+//! at a time), the pipes that tell whether an exec went well, and signals. It never blocks, holds
+//! no more than its table of workloads allows, and goes on without a daemon: then exits and output
+//! simply wait.
 //!
-//! What it is not: it knows no limits, no logs, no policy; it does what the daemon says, to its own cell only.
-//! [`born`] makes the cell around it, [`launch`] is its children's way to their programs.
+//! What it is not: it knows no limits, no logs, no policy; it does what the daemon says, to its own
+//! cell only. [`born`] makes the cell around it, [`launch`] is its children's way to their
+//! programs.
 //!
-//! Allocation: the tables and queues grow with `try_reserve` and answer `ENOMEM`. What can still abort is the
-//! standard library's own few allocations on error paths (the text of a failure, at most 1 KiB) and decoding a
-//! request other than `Start`, of at most [`crate::protocol::MAX_RECORD`] bytes, which uses `try_reserve` too.
+//! Allocation: tables, queues and decoded requests grow with `try_reserve` and answer `ENOMEM`. What
+//! can still abort where `malloc` itself fails (in a cgroup over its limit it doesn't: there the OOM
+//! killer decides) is the standard library's: the descriptors of a packet (at most 64), the copy of a
+//! record that is told to a new daemon (at most 64 KiB), and the text of a failure (at most 1 KiB).
 
 pub(crate) mod born;
 mod launch;

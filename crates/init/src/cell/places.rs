@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where mounts go in a cell: the folders that are its own, those that are hidden, and the way to a grant's
-//! target.
+//! Where mounts go in a cell: the folders that are its own, those that are hidden, and the way to a
+//! grant's target.
 //!
-//! The root of a cell is the node's, read-only, so a target can be made only where something writable lies on
-//! top: the private folders, and the hidden ones, which get a tmpfs of the cell's own the first time that a
-//! grant or volume is to be attached below them.
+//! The root of a cell is the node's, read-only, so a target can be made only where something
+//! writable lies on top: the private folders, and the hidden ones, which get a tmpfs of the cell's
+//! own the first time that a grant or volume is to be attached below them.
 
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;

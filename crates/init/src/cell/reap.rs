@@ -13,8 +13,9 @@ impl Cell {
     /// Takes what signals there are. One of a kind stands for many, so all children are looked at.
     pub(super) fn read_signals(&mut self) {
         while let Ok(Some(info)) = self.signals.next() {
-            // A workload can send PID 1 of its namespace a signal that a descriptor waits for, and can forge
-            // the sender with `rt_sigqueueinfo`, but not the code that says it came by `kill`.
+            // A workload can send PID 1 of its namespace a signal that a descriptor waits for, and
+            // can forge the sender with `rt_sigqueueinfo`, but not the code that says it came by
+            // `kill`.
             let from_outside = match self.own.has(Namespaces::PID) {
                 true => info.pid == 0,
                 false => info.uid == self.node_uid,
@@ -22,7 +23,8 @@ impl Cell {
             if from_outside && info.by_kill {
                 match info.signal {
                     Signal::TERM => self.begin_stop(true),
-                    // There are cells inside of this one, whose processes would end with this one's PID 1.
+                    // There are cells inside of this one, whose processes would end with this one's
+                    // PID 1.
                     Signal::USR1 => self.begin_stop(false),
                     _ => {}
                 }
@@ -47,7 +49,8 @@ impl Cell {
             // An orphan of some workload.
             return;
         };
-        // It may have said why it could not start, or have started, since the pipe was last looked at.
+        // It may have said why it could not start, or have started, since the pipe was last looked
+        // at.
         self.conclude_start(at);
         let Some(workload) = self.workloads.0.get_mut(at) else {
             return;

@@ -53,7 +53,8 @@ impl Cell {
         self.refuse(packet, failure);
     }
 
-    /// Answers a request that could not be read, if its number can be: it stands after the first byte.
+    /// Answers a request that could not be read, if its number can be: it stands after the first
+    /// byte.
     fn refuse(&mut self, packet: &[u8], failure: Failure) {
         let number = packet.get(1..9).and_then(|bytes| bytes.try_into().ok());
         if let Some(number) = number.filter(|_| self.greeted) {
@@ -224,7 +225,8 @@ impl Cell {
             Err(errno) => Some(Ok(failed(Step::Exec, errno, "reading the exec's status"))),
         };
         let request = *request;
-        // The child of a later start may hold a copy of the pipe for a moment: closing isn't enough.
+        // The child of a later start may hold a copy of the pipe for a moment: closing isn't
+        // enough.
         let _ = self.poll.remove(status);
         match failure {
             None => {

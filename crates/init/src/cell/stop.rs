@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Stopping a cell on the node's order, with or without a daemon: each workload gets its own stop signal and
-//! its own grace, all at once; then `SIGKILL`; then the cell-init ends.
+//! Stopping a cell on the node's order, with or without a daemon: each workload gets its own stop
+//! signal and its own grace, all at once; then `SIGKILL`; then the cell-init ends.
 
 use std::time::Duration;
 
@@ -16,8 +16,8 @@ const ACKNOWLEDGE: Duration = Duration::from_secs(2);
 
 /// A stop under way.
 ///
-/// Node-init sends `SIGTERM` to the init of a cell without cells inside. One with cells inside gets `SIGUSR1`, to
-/// stop its workloads in parallel with theirs, and `SIGTERM` when they have ended.
+/// Node-init sends `SIGTERM` to the init of a cell without cells inside. One with cells inside gets
+/// `SIGUSR1`, to stop its workloads in parallel with theirs, and `SIGTERM` when they have ended.
 pub(super) struct Stop {
     /// To end when nothing runs here any more.
     end: bool,
@@ -84,8 +84,8 @@ impl Cell {
             .end_at
             .get_or_insert_with(|| Deadline::after(ACKNOWLEDGE));
         if heard || end_at.passed() {
-            // Whatever the main processes left behind dies with PID 1 of the pid namespace; in a shared one
-            // node-init kills it by its cgroup.
+            // Whatever the main processes left behind dies with PID 1 of the pid namespace; in a
+            // shared one node-init kills it by its cgroup.
             end()
         }
     }

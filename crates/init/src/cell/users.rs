@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Users and groups by name or number, looked up in the cell's own `/etc/passwd` and `/etc/group`.
 //!
-//! Runs in the child that is about to become the executable, so what it reads costs the cell-init nothing. The
-//! files count as hostile: a bounded read of a regular file, and a line that is no entry is passed over. There
-//! is no NSS: names that come from a directory service are given by number.
+//! Runs in the child that is about to become the executable, so what it reads costs the cell-init
+//! nothing. The files count as hostile: a bounded read of a regular file, and a line that is no
+//! entry is passed over. There is no NSS: names that come from a directory service are given by
+//! number.
 
 use std::fs::File;
 use std::io::Read;
@@ -38,8 +39,8 @@ pub(super) struct Entry {
 
 /// Resolves the user and groups of a launch.
 ///
-/// Without a user it is the cell's root. Without a group it is the user's own; a number that has no entry has
-/// the group of the same number.
+/// Without a user it is the cell's root. Without a group it is the user's own; a number that has no
+/// entry has the group of the same number.
 pub(super) fn resolve(launch: &Launch) -> Result<Identity, Failure> {
     let passwd = read("/etc/passwd")?;
     let group = match needs_groups(launch) {

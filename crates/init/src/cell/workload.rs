@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The workloads of a cell, as its init keeps them: what it is asked to hold until the daemon has it too.
+//! The workloads of a cell, as its init keeps them: what it is asked to hold until the daemon has
+//! it too.
 //!
 //! ```text
 //!            exec                    main process ended              Ack
 //! Starting ────────▶ Running ──────────────────────────────▶ Ended ─────▶ (gone)
 //!    │ exec failed                                             ▲
-//!    └─────────▶ Failing ── reaped ──▶ (gone, `Failed`)        │ nobody asks any more:
-//!                   └──────────────────────────────────────────┘ code 127 or 126, as a shell says it
+//!    └─────────▶ Failing ── reaped ──▶ (gone, `Failed`)        │ nobody asks any
+//!                   └──────────────────────────────────────────┘ more: 127 or 126
 //! ```
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The stage before init, where the kernel started PID 1 from an initramfs.
 //!
-//! An initramfs can't be left by `pivot_root`, and the template of all cells is made by one. So this stage always
-//! ends in another root, and in another execution of init there:
+//! An initramfs can't be left by `pivot_root`, and the template of all cells is made by one. So
+//! this stage always ends in another root, and in another execution of init there:
 //!
-//! * with `root=` on the kernel's command line: modules are loaded, the device is waited for, mounted, and its
-//!   `init=` executed (not given: `/sbin/auraed`, then `/sbin/init`);
+//! * with `root=` on the kernel's command line: modules are loaded, the device is waited for,
+//!   mounted, and its `init=` executed (not given: `/sbin/auraed`, then `/sbin/init`);
 //! * without: the initramfs moves itself to a tmpfs, and the same program is executed there.
 //!
-//! What it is not: no udev, no LVM, no encryption, no network root. What fails is said on the console with what to
-//! do, and the machine restarts or goes off as `panic=` says.
+//! What it is not: no udev, no LVM, no encryption, no network root. What fails is said on the
+//! console with what to do, and the machine restarts or goes off as `panic=` says.
 
 mod modules;
 mod root;
@@ -84,7 +84,9 @@ pub(crate) fn pass(console: &Console) -> ! {
     let Err(error) = try_pass(&words, console);
     console.say(&format!("from the initramfs to the root: {error}"));
     if words.root.is_some() {
-        console.say("check root=, rootfstype= and rootflags= on the kernel's command line, and that every module that the device needs is in /lib/modules/aurae.load");
+        console
+            .say("check root=, rootfstype= and rootflags= on the kernel's command line, and that");
+        console.say("every module that the device needs is in /lib/modules/aurae.load");
     }
     give_up(&words, console)
 }
@@ -120,7 +122,8 @@ fn try_pass(words: &Words, console: &Console) -> Result<Infallible> {
     execute(&programs)
 }
 
-/// Takes a mount along; where the new root has no place for it, it is made, or the mount stays behind.
+/// Takes a mount along; where the new root has no place for it, it is made, or the mount stays
+/// behind.
 fn move_mount(path: &str) -> Result<()> {
     let from = Path::new(path);
     if !mount::is_mount_point(from)? {

@@ -81,7 +81,8 @@ impl Node {
         }
     }
 
-    /// The spawner is gone, or no longer makes sense: whoever waits for it is told, and another is started.
+    /// The spawner is gone, or no longer makes sense: whoever waits for it is told, and another is
+    /// started.
     pub(super) fn lose_spawner(&mut self) {
         let Some(child) = self.spawner.child.take() else {
             return;

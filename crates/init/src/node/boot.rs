@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From the kernel's start of PID 1 to a place to work in: mounts, the console, folders. And back, at the end.
+//! From the kernel's start of PID 1 to a place to work in: mounts, the console, folders. And back,
+//! at the end.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -147,8 +148,8 @@ fn place(target: &'static str, make: impl FnOnce() -> Result<OwnedFd>) -> Result
     mount::attach(make()?, path).map_err(|error| error.about(format!("at {target}")))
 }
 
-/// The kernel mounts the root read-only unless told `rw`; state needs it writable. `ro` on the command line says
-/// that it is meant.
+/// The kernel mounts the root read-only unless told `rw`; state needs it writable. `ro` on the
+/// command line says that it is meant.
 fn remount_root() -> Result<()> {
     let words = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
     let meant = words.split_ascii_whitespace().any(|word| word == "ro");
@@ -158,7 +159,8 @@ fn remount_root() -> Result<()> {
     rustix::mount::mount_remount("/", MountFlags::RELATIME, c"").call_on("remount", Path::new("/"))
 }
 
-/// The console as standard streams, where the kernel hasn't opened it (it does so before `/dev` is mounted).
+/// The console as standard streams, where the kernel hasn't opened it (it does so before `/dev` is
+/// mounted).
 fn open_console() {
     if rustix::fs::fstat(rustix::stdio::stderr()).is_ok() {
         return;
@@ -175,7 +177,8 @@ fn open_console() {
     }
 }
 
-/// Takes every file system away that holds something, newest first; what is in use becomes read-only.
+/// Takes every file system away that holds something, newest first; what is in use becomes
+/// read-only.
 pub(super) fn unmount_all() {
     for mounted in info::read().unwrap_or_default().iter().rev() {
         if TRANSIENT.contains(&mounted.fs_type.as_str()) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where node-init says what happens: standard error, and as PID 1 of a machine the kernel's log too.
+//! Where node-init says what happens: standard error, and as PID 1 of a machine the kernel's log
+//! too.
 //!
 //! A line is written at once or not at all: a console that doesn't take it must not stop init.
 
@@ -25,7 +26,8 @@ impl Console {
     /// Says one line.
     pub(crate) fn say(&self, line: &str) {
         if let Some(mut kmsg) = self.kmsg.as_ref() {
-            // Priority 30: daemon, informational. The kernel puts it on its console by its own level.
+            // Priority 30: daemon, informational. The kernel puts it on its console by its own
+            // level.
             let _ = writeln!(kmsg, "<30>auraed: {line}");
         }
         let stderr = rustix::stdio::stderr();

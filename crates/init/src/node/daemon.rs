@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The daemon, as node-init sees it: started, heard, restarted with back-off, never trusted with PID 1's life.
+//! The daemon, as node-init sees it: started, heard, restarted with back-off, never trusted with
+//! PID 1's life.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -31,7 +32,8 @@ const COMPLAINTS: u32 = 8;
 pub(super) enum Greeting {
     #[default]
     None,
-    /// It has said hello; the answer waits for cells in the making and for the spawner's first word.
+    /// It has said hello; the answer waits for cells in the making and for the spawner's first
+    /// word.
     Heard,
     Welcomed,
 }
@@ -106,7 +108,8 @@ impl Node {
         }
     }
 
-    /// Its process has ended. What it sent before is carried out first: no request is lost between two.
+    /// Its process has ended. What it sent before is carried out first: no request is lost between
+    /// two.
     pub(super) fn daemon_ended(&mut self, how: &str) {
         self.read_daemon_to_the_end();
         let Some(child) = self.daemon.child.take() else {
@@ -125,7 +128,7 @@ impl Node {
             let cells = self.cells.running().len();
             let starts = self.daemon.starts;
             self.console.say(&format!(
-                "the daemon {how} (start {starts}); {cells} cells go on; it is started again in {delay:?}"
+                "the daemon {how} (start {starts}); {cells} cells go on; again in {delay:?}"
             ));
         }
     }
@@ -280,8 +283,8 @@ impl Node {
         }
     }
 
-    /// A packet that can't be carried out: answered if it is a `CreateCell`, whose number stands behind the
-    /// first byte.
+    /// A packet that can't be carried out: answered if it is a `CreateCell`, whose number stands
+    /// behind the first byte.
     fn refuse(&mut self, packet: &[u8], reason: &str) {
         self.complain(reason);
         let number = packet.get(1..9).and_then(|bytes| bytes.try_into().ok());

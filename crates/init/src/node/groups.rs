@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The node's own cgroups: a base that all cells are below, and the leaves of node-init and of the daemon.
+//! The node's own cgroups: a base that all cells are below, and the leaves of node-init and of the
+//! daemon.
 //!
-//! Settled once, before anything runs: node-init and what runs beside it in the base's group move to `_init`,
-//! because a group with controllers enabled may hold no process itself. Nothing is ever moved afterwards.
+//! Settled once, before anything runs: node-init and what runs beside it in the base's group move
+//! to `_init`, because a group with controllers enabled may hold no process itself. Nothing is ever
+//! moved afterwards.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -26,7 +28,8 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Makes them and moves node-init to its leaf. What fails is said, and the node comes up as far as it can.
+    /// Makes them and moves node-init to its leaf. What fails is said, and the node comes up as far
+    /// as it can.
     pub(super) fn settle(wanted: Option<&Path>, role: Role, console: &Console) -> Groups {
         Groups::try_settle(wanted, role).unwrap_or_else(|error| {
             console.say(&format!(
@@ -172,7 +175,8 @@ fn base_path(root: &Path, role: Role) -> Result<PathBuf> {
     })
 }
 
-/// Passes on every controller there is. One that can't be is missing below, where it is asked for by name.
+/// Passes on every controller there is. One that can't be is missing below, where it is asked for
+/// by name.
 fn enable_all(group: &Cgroup) {
     for controller in group.controllers().unwrap_or_default() {
         let _ = group.enable(&[controller]);

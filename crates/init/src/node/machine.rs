@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What makes a machine this machine: its name, its id, its seed of randomness, its clock, its loopback.
+//! What makes a machine this machine: its name, its id, its seed of randomness, its clock, its
+//! loopback.
 //!
 //! Each is tried, none is worth not booting for: what fails is said on the console.
 
@@ -19,7 +20,8 @@ const FIRST_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
 /// The file in the state directory, and how many bytes of it.
 const SEED: &str = "random-seed";
 const SEED_BYTES: usize = 512;
-/// Nobody's clock is right before this code was written: 2026-11-01T00:00:00Z, where the build has no time.
+/// Nobody's clock is right before this code was written: 2026-11-01T00:00:00Z, where the build has
+/// no time.
 const WRITTEN: u64 = 1_793_491_200;
 
 /// PID 1 of the first pid namespace is a machine's; of another, a container's.

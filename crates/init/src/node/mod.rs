@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Node-init: the one process that must not end.
 //!
-//! The parent of the daemon, of the spawner and of every cell-init; on a machine, of every orphan. One loop waits
-//! for: signals (children, orders to stop), the daemon, the spawner, and the status pipes of cells that are
-//! being made. Whatever fails in it (a malformed packet, a closed socket, no memory, no descriptors) is answered
-//! or said on the console, and the loop goes on.
+//! The parent of the daemon, of the spawner and of every cell-init; on a machine, of every orphan.
+//! One loop waits for: signals (children, orders to stop), the daemon, the spawner, and the status
+//! pipes of cells that are being made. Whatever fails in it (a malformed packet, a closed socket,
+//! no memory, no descriptors) is answered or said on the console, and the loop goes on.
 //!
-//! What it is not: it knows nothing of what is in a cell, reads no configuration, talks to no network.
+//! What it is not: it knows nothing of what is in a cell, reads no configuration, talks to no
+//! network.
 //!
-//! * [`boot`] and [`machine`]: before the loop, as PID 1. * [`child`]: executing the daemon and the spawner.
-//! * [`daemon`]: the conversation with the daemon. * [`births`]: that with the spawner. * [`shutdown`]: the end.
+//! * [`boot`] and [`machine`]: before the loop, as PID 1.
+//! * [`child`]: executing the daemon and the spawner.
+//! * [`daemon`]: the conversation with the daemon.
+//! * [`births`]: that with the spawner.
+//! * [`shutdown`]: the end.
 
 mod births;
 mod boot;
@@ -55,7 +59,8 @@ const PACKETS_AT_ONCE: usize = 64;
 /// How long to leave alone what failed for want of descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The signals that node-init listens to. All others are blocked: nobody's signal ends it by accident.
+/// The signals that node-init listens to. All others are blocked: nobody's signal ends it by
+/// accident.
 const LISTENED: [Signal; 6] = [
     Signal::CHLD,
     Signal::TERM,

@@ -24,7 +24,8 @@ impl Node {
         self.reap();
     }
 
-    /// A machine's SIGINT is ctrl-alt-del; SIGUSR2 and SIGPWR are what power buttons and UPS daemons send.
+    /// A machine's SIGINT is ctrl-alt-del; SIGUSR2 and SIGPWR are what power buttons and UPS
+    /// daemons send.
     fn order_to_stop(&mut self, signal: Signal) {
         let mode = match (self.role, signal) {
             (Role::Machine, Signal::INT) => PowerMode::Reboot,
@@ -54,7 +55,8 @@ impl Node {
             self.read_spawner();
             return self.lose_spawner();
         }
-        // The spawner tells of a cell-init before it lets it go on; so whoever ends as one is known after this.
+        // The spawner tells of a cell-init before it lets it go on; so whoever ends as one is known
+        // after this.
         if self.cells.by_pid(exit.pid).is_none() && self.cells.any_in_the_making() {
             self.read_spawner();
         }

@@ -5,9 +5,9 @@
 //! Cells ──▶ Killing ──▶ Daemon ──▶ (last steps)
 //! 0.7        0.1         0.1        the rest of the bound
 //! ```
-//! *Cells*: every cell-init stops its workloads, all in parallel, each with its own grace; the daemon stores
-//! output and exits. *Killing*: what is left in cells is killed by cgroup. *Daemon*: it is told to stop, then
-//! killed. A stage that has nothing left to wait for is over at once.
+//! *Cells*: every cell-init stops its workloads, all in parallel, each with its own grace; the
+//! daemon stores output and exits. *Killing*: what is left in cells is killed by cgroup. *Daemon*:
+//! it is told to stop, then killed. A stage that has nothing left to wait for is over at once.
 
 use std::time::Duration;
 

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Packets: the messages of [`super`] as bytes and back, bounded in every field.
 //!
-//! Little-endian, no padding, no self-description: both ends are of one [`super::VERSION`] or part at once.
-//! Decoding never panics, never allocates more than the packet's own length justifies, and refuses what is too
-//! long, unknown, cut short or followed by something. It does no input or output: the inits read packets with
-//! `crate::packet`, the daemon with its own asynchronous sockets.
+//! Little-endian, no padding, no self-description: both ends are of one [`super::VERSION`] or part
+//! at once. Decoding never panics, never allocates more than the packet's own length justifies, and
+//! refuses what is too long, unknown, cut short or followed by something. It does no input or
+//! output: the inits read packets with `crate::packet`, the daemon with its own asynchronous
+//! sockets.
 //!
-//! [`field`] has the codecs of single fields, [`messages`] says in which order they stand in a packet.
+//! [`field`] has the codecs of single fields, [`messages`] says in which order they stand in a
+//! packet.
 
 pub(crate) mod field;
 mod messages;

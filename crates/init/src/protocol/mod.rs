@@ -3,19 +3,21 @@
 //!
 //! Two conversations, both over `SOCK_SEQPACKET`, one message a packet, descriptors beside it:
 //!
-//! * **daemon ↔ node-init** over a socket pair that the daemon inherits. Node-init makes cells (through the
-//!   spawner), reaps their inits, and keeps each cell-init's exit until it is acknowledged.
-//! * **daemon ↔ cell-init** over a socket that the cell-init listens on, at `RUN_DIR/cells/UID.sock`. The
-//!   cell-init is the parent of the cell's executables: it keeps their records, the read ends of their pipes
-//!   and their exits. A new daemon connects to every socket that it finds there; nothing else is needed to
-//!   adopt a node's workloads, also after `kill -9` of node-init itself.
+//! * **daemon ↔ node-init** over a socket pair that the daemon inherits. Node-init makes cells
+//!   (through the spawner), reaps their inits, and keeps each cell-init's exit until it is
+//!   acknowledged.
+//! * **daemon ↔ cell-init** over a socket that the cell-init listens on, at
+//!   `RUN_DIR/cells/UID.sock`. The cell-init is the parent of the cell's executables: it keeps
+//!   their records, the read ends of their pipes and their exits. A new daemon connects to every
+//!   socket that it finds there; nothing else is needed to adopt a node's workloads, also after
+//!   `kill -9` of node-init itself.
 //!
-//! A daemon speaks first (`Hello`); an init of another [`VERSION`] answers `Refused` and closes. An init
-//! reads its old connection to the end before it accepts the next, so a request is never lost between two
-//! daemons: it was either carried out, and shows in the snapshot, or never sent.
+//! A daemon speaks first (`Hello`); an init of another [`VERSION`] answers `Refused` and closes. An
+//! init reads its old connection to the end before it accepts the next, so a request is never lost
+//! between two daemons: it was either carried out, and shows in the snapshot, or never sent.
 //!
-//! Everything here is plain data. [`codec`] turns it into packets and back, bounded in every field; a
-//! cell-init counts as hostile, so the daemon decodes with the same suspicion as the inits do.
+//! Everything here is plain data. [`codec`] turns it into packets and back, bounded in every field;
+//! a cell-init counts as hostile, so the daemon decodes with the same suspicion as the inits do.
 
 pub mod codec;
 
@@ -109,7 +111,8 @@ pub enum NodeEvent {
         /// How its init ended.
         exit: ExitRecord,
     },
-    /// The machine goes down: no new work; output is still to be stored. Everything ends within the bound.
+    /// The machine goes down: no new work; output is still to be stored. Everything ends within the
+    /// bound.
     ShuttingDown {
         /// What follows.
         mode: PowerMode,
@@ -260,8 +263,8 @@ pub struct IdMap {
 }
 
 /// A new cell. Descriptors that go with it, in this order:
-/// 1. the `_init` leaf cgroup (directory); the spawner gives the `cgroup.procs` of the group above it to the
-///    cell's root, who clones into leaves there,
+/// 1. the `_init` leaf cgroup (directory); the spawner gives the `cgroup.procs` of the group above
+///    it to the cell's root, who clones into leaves there,
 /// 2. the listening control socket,
 /// 3. where `parent` is set, the pidfd of the enclosing cell's init,
 /// 4. one detached mount (`open_tree`, already idmapped and with its flags) per grant.
@@ -290,8 +293,9 @@ pub struct CellLaunch {
 /// Where one granted mount goes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GrantMount {
-    /// An absolute path in the cell. It is made where it isn't there and lies under a folder that every cell
-    /// has of its own (/tmp, /run, /var/tmp) or that is hidden (/home, /root, /var/log, ...).
+    /// An absolute path in the cell. It is made where it isn't there and lies under a folder that
+    /// every cell has of its own (/tmp, /run, /var/tmp) or that is hidden (/home, /root, /var/log,
+    /// ...).
     pub target: Vec<u8>,
     /// Whether the mount is a folder, or a file.
     pub directory: bool,
@@ -402,8 +406,9 @@ pub enum CellEvent {
         /// For people.
         reason: String,
     },
-    /// One per workload, running or ended and not acknowledged. Descriptors: the pidfd if it runs, then the
-    /// kept read ends (stdout and stderr, or the terminal's master), then the write end of stdin if kept.
+    /// One per workload, running or ended and not acknowledged. Descriptors: the pidfd if it runs,
+    /// then the kept read ends (stdout and stderr, or the terminal's master), then the write end of
+    /// stdin if kept.
     Workload(WorkloadState),
     /// The program was executed. Descriptor: its pidfd.
     Started {
@@ -440,7 +445,8 @@ pub enum CellEvent {
 pub struct WorkloadState {
     /// Its run.
     pub uid: Uid,
-    /// In the pid namespace of the receiver of the descriptor's fdinfo; as seen by the cell-init here.
+    /// In the pid namespace of the receiver of the descriptor's fdinfo; as seen by the cell-init
+    /// here.
     pub pid: i32,
     /// What its streams are.
     pub stdio: Stdio,
@@ -486,7 +492,8 @@ pub struct ExitRecord {
     pub voluntary_switches: u64,
     /// Times it was taken off the CPU.
     pub involuntary_switches: u64,
-    /// `memory.events` `oom_kill` of the leaf when the main process ended; absent without the controller.
+    /// `memory.events` `oom_kill` of the leaf when the main process ended; absent without the
+    /// controller.
     pub oom_kills: Option<u64>,
 }
 
@@ -516,16 +523,17 @@ pub enum Principal {
 }
 
 /// A new executable. Descriptors that go with it, in this order:
-/// 1. its leaf cgroup (directory). Its `cgroup.procs` and that of the cell's group above it must belong to the
-///    node's id of the cell's root (`IdMap::outside`), or the kernel refuses to clone into it (`EACCES`),
-/// 2. with [`Stdio::Pipes`]: stdin's read end (or /dev/null), stdout's and stderr's write ends, then the
-///    read ends to keep; with [`Stdio::Terminal`]: the slave, then the master to keep,
+/// 1. its leaf cgroup (directory). Its `cgroup.procs` must belong to the node's id of the cell's
+///    root (`IdMap::outside`), or the kernel refuses to clone into it (`EACCES`),
+/// 2. with [`Stdio::Pipes`]: stdin's read end (or /dev/null), stdout's and stderr's write ends,
+///    then the read ends to keep; with [`Stdio::Terminal`]: the slave, then the master to keep,
 /// 3. with `keep_stdin`: stdin's write end, to keep.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Launch {
     /// Its run.
     pub uid: Uid,
-    /// The program and its arguments, without NUL. A program without a slash is looked for in PATH of `env`.
+    /// The program and its arguments, without NUL. A program without a slash is looked for in PATH
+    /// of `env`.
     pub argv: Vec<Vec<u8>>,
     /// `NAME=value`; complete, nothing is added but HOME, USER, LOGNAME, SHELL where absent.
     pub env: Vec<Vec<u8>>,

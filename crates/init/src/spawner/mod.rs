@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The spawner: a process with nothing in it, so that what is cloned from it has nothing in it either.
+//! The spawner: a process with nothing in it, so that what is cloned from it has nothing in it
+//! either.
 //!
-//! A cell-init is a clone without exec, and such a clone copies its maker's memory and descriptors. Node-init
-//! has other tenants' records in its memory and everybody's descriptors, so it isn't the maker. The spawner is
-//! a fresh execution of this binary (the kernel itself sees to it that nothing of node-init is left), sits in
-//! the [`template`] mount namespace, holds one socket, and keeps no state between two requests. Should it die,
-//! node-init executes another.
+//! A cell-init is a clone without exec, and such a clone copies its maker's memory and descriptors.
+//! Node-init has other tenants' records in its memory and everybody's descriptors, so it isn't the
+//! maker. The spawner is a fresh execution of this binary (the kernel itself sees to it that
+//! nothing of node-init is left), sits in the [`template`] mount namespace, holds one socket, and
+//! keeps no state between two requests. Should it die, node-init executes another.
 //!
-//! Its children become children of node-init (`CLONE_PARENT`), which reaps them. [`nested`] makes cells inside
-//! of cells.
+//! Its children become children of node-init (`CLONE_PARENT`), which reaps them. [`nested`] makes
+//! cells inside of cells.
 
 mod nested;
 mod place;
@@ -75,7 +76,8 @@ fn run(socket: OwnedFd, hide: &[PathBuf]) -> ! {
             Ok(Some(packet)) => packet,
             Err(ReceiveError::Os(error)) if error.is(Errno::INTR.raw_os_error()) => continue,
             Ok(None) | Err(ReceiveError::Os(_)) => process::exit(0),
-            // Node-init counts what it sends; it sees that this one is never answered by its number.
+            // Node-init counts what it sends; it sees that this one is never answered by its
+            // number.
             Err(_) => {
                 refuse(
                     &socket,
@@ -197,8 +199,8 @@ fn check(launch: &CellLaunch) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Makes one cell-init, tells node-init of it, and lets it go on: in this order, so that node-init knows of
-/// every cell-init before it can end as one.
+/// Makes one cell-init, tells node-init of it, and lets it go on: in this order, so that node-init
+/// knows of every cell-init before it can end as one.
 fn make(
     place: &Place,
     socket: &OwnedFd,
@@ -257,8 +259,8 @@ impl Gates {
         }
     }
 
-    /// The child's side, with everything else that it becomes a cell-init of. The child must not hold the
-    /// write end of its own gate, or it would wait for itself.
+    /// The child's side, with everything else that it becomes a cell-init of. The child must not
+    /// hold the write end of its own gate, or it would wait for itself.
     pub(super) fn birth(
         self,
         launch: CellLaunch,
@@ -330,8 +332,9 @@ fn make_top(
     }
 }
 
-/// Gives the cell's root the `cgroup.procs` of the cell's group: the kernel asks for it of whoever clones from
-/// `_init` into a leaf beside it. `shared_root` is the root's id where the user namespace is shared.
+/// Gives the cell's root the `cgroup.procs` of the cell's group: the kernel asks for it of whoever
+/// clones from `_init` into a leaf beside it. `shared_root` is the root's id where the user
+/// namespace is shared.
 pub(super) fn delegate(
     leaf: std::os::fd::BorrowedFd<'_>,
     launch: &CellLaunch,
@@ -358,8 +361,9 @@ pub(super) fn delegate(
     .step(Step::Cgroup)
 }
 
-/// The namespaces to be cloned. Not the cgroup namespace: with `nsdelegate` a cell-init that sat in one rooted
-/// at `_init` could not clone into the leaves beside it. Its children unshare theirs, in their leaf.
+/// The namespaces to be cloned. Not the cgroup namespace: with `nsdelegate` a cell-init that sat in
+/// one rooted at `_init` could not clone into the leaves beside it. Its children unshare theirs, in
+/// their leaf.
 pub(super) fn kinds(own: Namespaces) -> Kinds {
     let all = [
         (Namespaces::USER, Kinds::USER),

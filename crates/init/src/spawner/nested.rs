@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Cells inside of cells, made from outside.
 //!
-//! An enclosing cell can't make one itself: it may not mount a proc. And the spawner can't in one step, because
-//! a pid namespace is made only from the one its maker *is in*, and a user namespace only by somebody whose id
-//! is mapped in the enclosing one. So there are two helpers, siblings of everybody else, that live for it:
+//! An enclosing cell can't make one itself: it may not mount a proc. And the spawner can't in one
+//! step, because a pid namespace is made only from the one its maker *is in*, and a user namespace
+//! only by somebody whose id is mapped in the enclosing one. So there are two helpers, siblings of
+//! everybody else, that live for it:
 //!
 //! ```text
 //! spawner ── clone ─▶ first: joins the enclosing cell's pid namespace (for its children)
-//!                       └── clone, into the leaf ─▶ second: is in it. Joins what the cell shares, then the
-//!                                │                   enclosing user namespace, and becomes its root
-//!                                │                   └── clone, the new namespaces ─▶ the cell-init
+//!                       └── clone, into the leaf ─▶ second: is in it. Joins what is shared, then
+//!                                │                   the enclosing user namespace, as its root
+//!                                │                   └── clone, the new namespaces ─▶ cell-init
 //!                       joins the enclosing user namespace, *keeping* the kernel's uid 0,
 //!                       writes the maps (the files belong to root, the writer must be in there)
 //! ```
 //!
-//! The second is cloned into the leaf by the first, who may: what the cell-init inherits needs no permission.
+//! The second is cloned into the leaf by the first, who may: what the cell-init inherits needs no
+//! permission.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -47,7 +49,8 @@ impl Parent {
     fn look_at(place: &Place, pidfd: OwnedFd) -> Result<Parent, Failure> {
         let pid = place.pid_of(&pidfd).step(Step::Namespace)?;
         let folder = place.process(pid).step(Step::Namespace)?;
-        // Now the folder is held; had the pid been given to another meanwhile, this one would be gone.
+        // Now the folder is held; had the pid been given to another meanwhile, this one would be
+        // gone.
         place.pid_of(&pidfd).step(Step::Namespace)?;
         let node_user = place.is_node_user(&folder).step(Step::Namespace)?;
         let uid_map = place.map_of(&folder, "uid_map").step(Step::IdMap)?;
@@ -131,7 +134,8 @@ fn born_at(place: &Place, pidfd: Option<OwnedFd>) -> Result<(i32, OwnedFd), Fail
     Ok((place.pid_of(&pidfd).step(Step::Clone)?, pidfd))
 }
 
-/// A helper's `0`, with a descriptor or without, or its failure; `ECHILD` if it died without a word.
+/// A helper's `0`, with a descriptor or without, or its failure; `ECHILD` if it died without a
+/// word.
 fn answer(socket: &OwnedFd) -> Result<Option<OwnedFd>, Failure> {
     let mut buffer = [0; 1200];
     let packet = seqpacket::receive(socket, &mut buffer).map_err(kernel::Error::from);
@@ -240,8 +244,8 @@ impl Helper<'_> {
     }
 }
 
-/// A nested cell's executables always have their own cgroup root: to share the enclosing cell's would be to
-/// share what each of that cell's executables has for itself.
+/// A nested cell's executables always have their own cgroup root: to share the enclosing cell's
+/// would be to share what each of that cell's executables has for itself.
 fn nested(mut launch: CellLaunch) -> CellLaunch {
     launch.unshare.0 |= Namespaces::CGROUP;
     launch

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where the spawner comes from: descriptors of the node's own proc and namespaces, taken before it moved into
-//! the template, in which neither can be seen.
+//! Where the spawner comes from: descriptors of the node's own proc and namespaces, taken before it
+//! moved into the template, in which neither can be seen.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -44,8 +44,8 @@ impl Place {
         Ok(())
     }
 
-    /// Does something (a clone) among the node's own mounts: whoever comes out in a new user namespace could not
-    /// go there any more.
+    /// Does something (a clone) among the node's own mounts: whoever comes out in a new user
+    /// namespace could not go there any more.
     pub(super) fn among_node_mounts<T>(&self, act: impl FnOnce() -> Result<T>) -> Result<T> {
         namespace::join(&self.mounts, Kinds::MOUNT)?;
         act()
@@ -126,8 +126,8 @@ pub(super) fn to_kernel(map: &IdMap) -> idmap::IdMap {
     }
 }
 
-/// Turns extents in the node's ids into extents in the ids of a namespace with this map, cutting them where
-/// they lie across its extents.
+/// Turns extents in the node's ids into extents in the ids of a namespace with this map, cutting
+/// them where they lie across its extents.
 ///
 /// # Errors
 /// An id that the enclosing cell doesn't have.
@@ -168,8 +168,9 @@ fn cut(map: &IdMap, parent: &[IdMap]) -> Option<IdMap> {
     })
 }
 
-/// A proc and a sysfs for a cell with mounts of its own that shares what they show: it may not mount them
-/// itself, because neither namespace is owned by its user namespace. To be called in those namespaces.
+/// A proc and a sysfs for a cell with mounts of its own that shares what they show: it may not
+/// mount them itself, because neither namespace is owned by its user namespace. To be called in
+/// those namespaces.
 pub(super) fn shared_views(
     own: Namespaces,
 ) -> std::result::Result<(Option<OwnedFd>, Option<OwnedFd>), Failure> {

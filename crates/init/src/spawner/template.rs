@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The template mount namespace: what every cell's mount namespace is a copy of.
 //!
-//! It is made once, with the node's privileges, by the spawner, which then stays in it. A clone into a new user
-//! *and* mount namespace gets a copy in which all of this is locked: the cell's root can't remount, unmount or
-//! look under any of it, whatever capabilities it has there. Made by the cell itself it could all be undone.
+//! It is made once, with the node's privileges, by the spawner, which then stays in it. A clone
+//! into a new user *and* mount namespace gets a copy in which all of this is locked: the cell's
+//! root can't remount, unmount or look under any of it, whatever capabilities it has there. Made by
+//! the cell itself it could all be undone.
 //!
-//! * `/`: the node's root, this one file system alone, read-only, nosuid, nodev. What only the node's root may
+//! * `/`: the node's root, this one file system alone, read-only, nosuid, nodev. What only the
+//!   node's root may
 //!   read stays unreadable: a cell's root is nobody to these files;
-//! * an empty read-only tmpfs over what no cell sees ([`HIDDEN`], the state and run directories) and over what
+//! * an empty read-only tmpfs over what no cell sees ([`HIDDEN`], the state and run directories)
+//!   and over what
 //!   each has for itself ([`PRIVATE`]);
-//! * `/dev`: a read-only tmpfs with the six devices that need no privilege, and what programs expect there;
-//! * `/proc`, `/sys`: of a pid and a network namespace that nothing is in. They are what makes the kernel let a
+//! * `/dev`: a read-only tmpfs with the six devices that need no privilege, and what programs
+//!   expect there;
+//! * `/proc`, `/sys`: of a pid and a network namespace that nothing is in. They are what makes the
+//!   kernel let a
 //!   cell mount its own, which it does over them.
 
 use std::ffi::CStr;
@@ -87,8 +92,8 @@ pub(super) fn enter(hide: &[PathBuf]) -> Result<()> {
     Ok(())
 }
 
-/// An empty read-only tmpfs over a folder, if it is there: at its real place, because a link to a folder would
-/// leave the folder to be seen.
+/// An empty read-only tmpfs over a folder, if it is there: at its real place, because a link to a
+/// folder would leave the folder to be seen.
 fn cover(path: &Path) -> Result<()> {
     let Ok(real) = std::fs::canonicalize(path) else {
         return Ok(());
@@ -145,8 +150,8 @@ fn made_in(namespaces: Namespaces, make: impl Fn() -> Result<OwnedFd>) -> Result
 /// A device of the node, to be attached at `/dev/NAME`.
 type Bound = (&'static str, OwnedFd);
 
-/// The `/dev` of every cell, and what is to be attached in it. What changes (terminals, shared memory) each cell
-/// mounts on top.
+/// The `/dev` of every cell, and what is to be attached in it. What changes (terminals, shared
+/// memory) each cell mounts on top.
 fn devices() -> Result<(OwnedFd, Vec<Bound>)> {
     let dev = mount::tmpfs(64 * 1024, 0o755, Attributes::NO_SUID | Attributes::NO_EXEC)?;
     let mut bound = Vec::new();
@@ -176,7 +181,8 @@ fn devices() -> Result<(OwnedFd, Vec<Bound>)> {
     Ok((dev, bound))
 }
 
-/// A device node; `false` where none may be made (in a container), and a file stands there to be bound over.
+/// A device node; `false` where none may be made (in a container), and a file stands there to be
+/// bound over.
 fn make_device(dev: &OwnedFd, name: &str, number: u64) -> Result<bool> {
     let mode = FileMode::from_raw_mode(0o666);
     match rustix::fs::mknodat(dev, name, FileType::CharacterDevice, mode, number) {
@@ -189,10 +195,11 @@ fn make_device(dev: &OwnedFd, name: &str, number: u64) -> Result<bool> {
     }
 }
 
-/// Whether a cell can be made from here: a trial of what a cell-init does with everything new, in a child.
+/// Whether a cell can be made from here: a trial of what a cell-init does with everything new, in a
+/// child.
 ///
-/// In a container whose /proc is masked, or where user namespaces are off, the kernel refuses, and it is better
-/// to know before the first cell.
+/// In a container whose /proc is masked, or where user namespaces are off, the kernel refuses, and
+/// it is better to know before the first cell.
 pub(super) fn try_isolation() -> Result<()> {
     const QUIET: MountFlags = MountFlags::NOSUID
         .union(MountFlags::NODEV)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the spawner tells node-init. Requests are the daemon's own `CreateCell`, handed on as they came.
+//! What the spawner tells node-init. Requests are the daemon's own `CreateCell`, handed on as they
+//! came.
 
 use crate::protocol::Failure;
 
@@ -8,8 +9,9 @@ use crate::protocol::Failure;
 pub(crate) enum SpawnerEvent {
     /// First: whether isolated cells can be made.
     Isolation { outcome: Result<(), Failure> },
-    /// The cell-init is there and about to furnish its cell. Descriptors: its pidfd, and the read end of its
-    /// status pipe, which brings one `0` byte, or a [`Failure`], or nothing at its death.
+    /// The cell-init is there and about to furnish its cell. Descriptors: its pidfd, and the read
+    /// end of its status pipe, which brings one `0` byte, or a [`Failure`], or nothing at its
+    /// death.
     Born { request: u64, pid: i32 },
     /// Nothing was made.
     Failed { request: u64, failure: Failure },

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The test bed: a node-init of its own, a daemon in the hands of the test, cells and executables.
 //!
-//! The process that node-init starts as the daemon says `Hello` (only it may), hands its socket to the test, and
-//! sleeps. From then on the test is the daemon. [`Daemon::crash`] kills that process and drops the sockets.
+//! The process that node-init starts as the daemon says `Hello` (only it may), hands its socket to
+//! the test, and sleeps. From then on the test is the daemon. [`Daemon::crash`] kills that process
+//! and drops the sockets.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

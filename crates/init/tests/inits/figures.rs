@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What it costs, beside what the kernel alone costs, turn by turn in one run: `--test inits -- --figures`.
-//! Take them with an optimised build (`--release`); they are no test. On a busy machine a new session waits for its
-//! first turn longer than the raw clone does, which has had turns before: run them under `chrt -f 10` there.
+//! What it costs, beside what the kernel alone costs, turn by turn in one run: `--test inits --
+//! --figures`. Take them with an optimised build (`--release`); they are no test. On a busy machine
+//! a new session waits for its first turn longer than the raw clone does, which has had turns
+//! before: run them under `chrt -f 10` there.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
@@ -63,7 +64,8 @@ fn raw(namespaces: Kinds, group: Option<&OwnedFd>) -> Duration {
     start.elapsed()
 }
 
-/// A program in a running cell, with its leaf and pipes, until its exit is here; and the kernel alone.
+/// A program in a running cell, with its leaf and pipes, until its exit is here; and the kernel
+/// alone.
 fn executables(node: &Node, daemon: &mut Daemon) {
     let cell = daemon.cell(node, node.plan());
     let mut launch = launch_of(&[PROGRAM, "true"]);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Node-init as PID 1 of a machine: this binary as the `/init` of an initramfs, in QEMU, with Debian's kernel.
+//! Node-init as PID 1 of a machine: this binary as the `/init` of an initramfs, in QEMU, with
+//! Debian's kernel.
 //!
-//! The daemon in there runs the story itself and says each step on the console; the host reads along. Skipped where
-//! there is no QEMU, busybox or kernel.
+//! The daemon in there runs the story itself and says each step on the console; the host reads
+//! along. Skipped where there is no QEMU, busybox or kernel.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The inits on a real kernel: node-init as a service, real cells, real executables. Needs root.
 //!
-//! The binary is its own cast: executed again it is node-init (`init`), the daemon that node-init starts
-//! (`serve`), the spawner (by `argv[0]`) and a workload that tries things (`workload`). So it has a `main` of its own, and
-//! runs its stories one after the other: `cargo test -p init --test inits [NAME]`.
+//! The binary is its own cast: executed again it is node-init (`init`), the daemon that node-init
+//! starts (`serve`), the spawner (by `argv[0]`) and a workload that tries things (`workload`). So
+//! it has a `main` of its own, and runs its stories one after the other: `cargo test -p init --test
+//! inits [NAME]`.
 
 #![allow(
     clippy::unwrap_used,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Codecs of single fields: numbers, bounded bytes, text and lists, options.
 //!
-//! A codec is a small value such as `Bytes(512)`, so a message's layout reads as a table in [`super::messages`].
+//! A codec is a small value such as `Bytes(512)`, so a message's layout reads as a table in
+//! [`super::messages`].
 
 use super::CodecError;
 use crate::protocol::{MAX_PACKET, Uid};

@@ -208,8 +208,8 @@ layout!(Launch {
     seccomp_log: Plain,
 });
 
-/// The part of [`CellRequest::Start`] that the cell-init itself needs; the rest is read by its child, in a
-/// copy of the packet, so that an idle cell-init holds no memory for what others ran.
+/// The part of [`CellRequest::Start`] that the cell-init itself needs; the rest is read by its
+/// child, in a copy of the packet, so that an idle cell-init holds no memory for what others ran.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct StartHead {
     /// The number of the request.
@@ -238,8 +238,8 @@ layout!(StartHead {
     record: Bytes(MAX_RECORD),
 });
 
-/// The head of a [`CellRequest::Start`]; nothing if the packet is another message. What follows the head
-/// is not looked at.
+/// The head of a [`CellRequest::Start`]; nothing if the packet is another message. What follows the
+/// head is not looked at.
 ///
 /// # Errors
 /// As [`Packet::decode`], for the head alone.
