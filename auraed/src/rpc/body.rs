@@ -69,3 +69,34 @@ impl HttpBody for Guarded {
         self.inner.size_hint()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Broken;
+
+    impl HttpBody for Broken {
+        type Data = <Body as HttpBody>::Data;
+        type Error = tonic::Status;
+
+        fn poll_frame(
+            self: Pin<&mut Self>,
+            _: &mut Context<'_>,
+        ) -> Poll<Option<Result<Frame<Self::Data>, Self::Error>>> {
+            panic!("a defect, made for this test");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_stream_that_panics_ends_with_internal_and_nothing_more() {
+        let mut body = Guarded::new(Body::new(Broken));
+        let frame = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await;
+        let trailers = frame.unwrap().unwrap().into_trailers().unwrap();
+        let status = tonic::Status::from_header_map(&trailers).unwrap();
+        assert_eq!(status.code(), tonic::Code::Internal);
+        assert!(body.is_end_stream());
+        let after = std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await;
+        assert!(after.is_none());
+    }
+}
