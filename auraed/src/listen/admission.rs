@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many connections there may be: such that have proved nothing yet, and such that were let in. Used by the
-//! listener alone.
+//! How many connections there may be: such that have proved nothing yet, and such that were let in.
+//! Used by the listener alone.
 //!
-//! Who has proved nothing is never refused, but may be *displaced*: when there are too many, the oldest of whichever
-//! source has the most of them goes. So a flood of silent or slow connections displaces itself, and whoever
-//! completes the handshake promptly gets through, also from the same source.
+//! Who has proved nothing is never refused, but may be *displaced*: when there are too many, the
+//! oldest of whichever source has the most of them goes. So a flood of silent or slow connections
+//! displaces itself, and whoever completes the handshake promptly gets through, also from the same
+//! source.
 
 use std::collections::{HashMap, VecDeque};
 use std::hash::Hash;
@@ -15,7 +16,8 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 
 /// Connections whose handshake isn't done; a descriptor and up to 40 KB each.
 const UNPROVEN: usize = 512;
-/// Places that only the administrators' tenant may take: whoever fills the rest doesn't lock them out.
+/// Places that only the administrators' tenant may take: whoever fills the rest doesn't lock them
+/// out.
 const RESERVED: usize = 16;
 
 /// Who knocks, before anything is proved.

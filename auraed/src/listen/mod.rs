@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The API's doors: a Unix socket, TCP where configured, mutual TLS 1.3 on both.
 //!
-//! A connection is let in when its certificate is one of our authority's ([`Doorkeeper`], which `identity` is) and
-//! there is a place for it. Everything before that is bounded in number and time ([`admission`]): half-open
-//! handshakes, slow clients and floods hold little, and not for long. What is refused is told why, and gets to
-//! read it (we half-close and drain instead of resetting): by a TLS alert where the handshake fails, by an
-//! HTTP/2 GOAWAY where there is no place.
+//! A connection is let in when its certificate is one of our authority's ([`Doorkeeper`], which
+//! `identity` is) and there is a place for it. Everything before that is bounded in number and time
+//! ([`admission`]): half-open handshakes, slow clients and floods hold little, and not for long.
+//! What is refused is told why, and gets to read it (we half-close and drain instead of resetting):
+//! by a TLS alert where the handshake fails, by an HTTP/2 GOAWAY where there is no place.
 //!
 //! Authorization is not here: it is asked on every request, by `rpc`.
 
@@ -41,9 +41,11 @@ const DOOR_QUEUE: usize = 16;
 /// How long, and for how much, a refused client is listened to so that it can read why.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
 const DRAIN_BYTES: u64 = 64 * 1024;
-/// After an accept that failed for want of descriptors or memory: the condition is not an event to wait for.
+/// After an accept that failed for want of descriptors or memory: the condition is not an event to
+/// wait for.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
-/// HTTP/2's ENHANCE_YOUR_CALM (gRPC: RESOURCE_EXHAUSTED) and INADEQUATE_SECURITY (PERMISSION_DENIED).
+/// HTTP/2's ENHANCE_YOUR_CALM (gRPC: RESOURCE_EXHAUSTED) and INADEQUATE_SECURITY
+/// (PERMISSION_DENIED).
 const CALM: u8 = 0xb;
 const INADEQUATE: u8 = 0xc;
 
@@ -65,7 +67,8 @@ pub(crate) trait Doorkeeper: Send + Sync + 'static {
     ) -> Result<Self::Peer, String>;
     /// The tenant that the connection counts for.
     fn tenant(peer: &Self::Peer) -> &str;
-    /// When the peer stops to count (its certificate expires, …): the connection is closed soon after.
+    /// When the peer stops to count (its certificate expires, …): the connection is closed soon
+    /// after.
     fn ending(&self, peer: &Self::Peer) -> Ending;
 }
 
@@ -86,9 +89,15 @@ pub(crate) enum ListenError {
     Unix(PathBuf, #[source] io::Error),
     #[error("cannot listen on {0}")]
     Tcp(SocketAddr, #[source] io::Error),
-    #[error("{path} is served by another process; stop it, or configure another api.socket", path = .0.display())]
+    #[error(
+        "{path} is served by another process; stop it, or configure another api.socket",
+        path = .0.display()
+    )]
     Taken(PathBuf),
-    #[error("{path} is there and is no socket; move it away, or configure another api.socket", path = .0.display())]
+    #[error(
+        "{path} is there and is no socket; move it away, or configure another api.socket",
+        path = .0.display()
+    )]
     NoSocket(PathBuf),
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Real handshakes at real doors: our own client, and a bare TLS client for what ours would never do.
+//! Real handshakes at real doors: our own client, and a bare TLS client for what ours would never
+//! do.
 
 use std::time::Instant;
 
@@ -25,8 +26,8 @@ impl node::identity::audit::AuditHeadSink for NoSink {
     fn put(&self, _sequence: u64, _hash: node::identity::audit::Hash) {}
 }
 
-/// A node's identity with its doors open and a gRPC server behind them that knows no method of ours: a call that
-/// gets through is answered UNIMPLEMENTED.
+/// A node's identity with its doors open and a gRPC server behind them that knows no method of
+/// ours: a call that gets through is answered UNIMPLEMENTED.
 struct House {
     dir: tempfile::TempDir,
     identity: Arc<Identity>,

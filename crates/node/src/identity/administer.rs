@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Users and grants, and the questions about them: who there is, who may do what and why, what was decided. Each
-//! function takes the permit of its own action; what a permit can't say (nobody grants more than he has) is
-//! checked here.
+//! Users and grants, and the questions about them: who there is, who may do what and why, what was
+//! decided. Each function takes the permit of its own action; what a permit can't say (nobody
+//! grants more than he has) is checked here.
 
 use std::sync::Arc;
 
@@ -162,7 +162,8 @@ impl Identity {
     /// Refuses a user from now on; open streams end within a second.
     ///
     /// # Errors
-    /// `NOT_FOUND`; `PERMISSION_DENIED` for `system/admin`, or for other administrators by who is none; `DEGRADED`.
+    /// `NOT_FOUND`; `PERMISSION_DENIED` for `system/admin`, or for other administrators by who is
+    /// none; `DEGRADED`.
     pub async fn disable_user(&self, permit: Permit, name: Label) -> Result<UserView, Error> {
         let key = UserKey {
             tenant: permit.tenant().clone(),
@@ -193,11 +194,13 @@ impl Identity {
         Ok(())
     }
 
-    /// Allows or denies. The permit's tenant is the one whose objects it is about. Who is no administrator can
-    /// only give users of that same tenant, and nothing that members don't have by themselves.
+    /// Allows or denies. The permit's tenant is the one whose objects it is about. Who is no
+    /// administrator can only give users of that same tenant, and nothing that members don't have
+    /// by themselves.
     ///
     /// # Errors
-    /// `NOT_FOUND` (the user), `INVALID_FIELD` (`action`), `PERMISSION_DENIED`, `LIMIT_EXCEEDED`, `DEGRADED`.
+    /// `NOT_FOUND` (the user), `INVALID_FIELD` (`action`), `PERMISSION_DENIED`, `LIMIT_EXCEEDED`,
+    /// `DEGRADED`.
     pub async fn grant(&self, permit: Permit, request: GrantRequest) -> Result<Grant, Error> {
         let GrantRequest {
             user,
@@ -269,8 +272,8 @@ impl Identity {
         Ok(())
     }
 
-    /// Whether a user would be allowed to, and by which policies. Who is no administrator can ask about users
-    /// of the permit's tenant.
+    /// Whether a user would be allowed to, and by which policies. Who is no administrator can ask
+    /// about users of the permit's tenant.
     ///
     /// # Errors
     /// `NOT_FOUND` (the user), `INVALID_FIELD` (`action`).
@@ -326,8 +329,8 @@ impl Identity {
         }
     }
 
-    /// The first page of the audit's lines; go on with [`Identity::next_audit`]. Counted denials are written
-    /// first, so that they show.
+    /// The first page of the audit's lines; go on with [`Identity::next_audit`]. Counted denials
+    /// are written first, so that they show.
     ///
     /// # Errors
     /// `INTERNAL`: a file can't be read.
@@ -342,7 +345,8 @@ impl Identity {
         self.next_audit(page).await
     }
 
-    /// The page after this one. To follow, wait for `audit().commits()` between pages without `more`.
+    /// The page after this one. To follow, wait for `audit().commits()` between pages without
+    /// `more`.
     ///
     /// # Errors
     /// `INTERNAL`: a file can't be read.
@@ -356,7 +360,8 @@ impl Identity {
         .await
     }
 
-    /// Verifies the whole audit against the newest line that was written, which node-init holds too.
+    /// Verifies the whole audit against the newest line that was written, which node-init holds
+    /// too.
     ///
     /// # Errors
     /// `INTERNAL`: a file can't be read.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The certificate authority of a trust domain: makes itself, signs nodes and users. Keys are P-256; a user's key is
-//! known to it by its public half alone.
+//! The certificate authority of a trust domain: makes itself, signs nodes and users. Keys are
+//! P-256; a user's key is known to it by its public half alone.
 //!
-//! One issuing CA per trust domain, without sub-CAs: URI name constraints can't be expressed with what verifies
-//! here, so a sub-CA could not be confined.
+//! One issuing CA per trust domain, without sub-CAs: URI name constraints can't be expressed with
+//! what verifies here, so a sub-CA could not be confined.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -76,8 +76,8 @@ impl Authority {
         let key_pem = key.serialize_pem();
         let mut params = CertificateParams::default();
         let (serial, number) = new_serial()?;
-        // A name of its own: two CAs of one trust domain's name must not be taken for each other, or the
-        // wrong one shows as a bad signature instead of an unknown issuer.
+        // A name of its own: two CAs of one trust domain's name must not be taken for each other,
+        // or the wrong one shows as a bad signature instead of an unknown issuer.
         params.distinguished_name = named(&format!("Aurae CA {serial}"));
         params.subject_alt_names = vec![uri(&format!("spiffe://{domain}"))?];
         params.is_ca = IsCa::Ca(BasicConstraints::Constrained(0));
@@ -172,8 +172,8 @@ impl Authority {
     }
 }
 
-/// The public key of a signing request whose owner has proved to hold its private half. All else that the
-/// request asks for is ignored: the node decides what the certificate says.
+/// The public key of a signing request whose owner has proved to hold its private half. All else
+/// that the request asks for is ignored: the node decides what the certificate says.
 pub(super) fn key_of_request(pem: &str) -> Result<SubjectPublicKeyInfo, AuthorityError> {
     let invalid = |what: &str| AuthorityError::Invalid(what.to_owned());
     if pem.len() > MAX_CSR {

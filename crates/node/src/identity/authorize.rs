@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The one way to a [`Permit`]: is the caller still somebody, do the policies permit the action, is the decision
-//! recorded. In this order, for every request.
+//! The one way to a [`Permit`]: is the caller still somebody, do the policies permit the action, is
+//! the decision recorded. In this order, for every request.
 
 use model::error::{Error, Reason};
 use model::name::{ObjectPath, Tenant};
@@ -139,8 +139,9 @@ impl Question<'_> {
 }
 
 impl Identity {
-    /// Decides a request and records the decision. For actions that change something, the line is in the
-    /// kernel (for those whose effect outlives a power loss: on disk) before the permit is given.
+    /// Decides a request and records the decision. For actions that change something, the line is
+    /// in the kernel (for those whose effect outlives a power loss: on disk) before the permit is
+    /// given.
     ///
     /// # Errors
     /// [`Denied`]; it becomes the answer as it is (`Error::from`).
@@ -255,8 +256,8 @@ impl Identity {
         }
     }
 
-    /// With the audit or the store broken, only root may change something, over the Unix socket and with an
-    /// administrator's certificate: somebody must be able to repair the node.
+    /// With the audit or the store broken, only root may change something, over the Unix socket and
+    /// with an administrator's certificate: somebody must be able to repair the node.
     fn admit_change(
         &self,
         peer: &Peer,

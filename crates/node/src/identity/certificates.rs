@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The node's own certificate: short-lived, renewed while serving. Connections that are open keep the one
-//! they were made with; each new handshake takes the newest.
+//! The node's own certificate: short-lived, renewed while serving. Connections that are open keep
+//! the one they were made with; each new handshake takes the newest.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -74,8 +74,8 @@ impl ResolvesServerCert for LiveCertificate {
 }
 
 impl Identity {
-    /// Renews the node's certificate, and the administrator's file, whenever two thirds of their lives are over.
-    /// Never ends; the daemon spawns it.
+    /// Renews the node's certificate, and the administrator's file, whenever two thirds of their
+    /// lives are over. Never ends; the daemon spawns it.
     pub async fn keep_certificates(&self) {
         loop {
             tokio::time::sleep(self.until_next_check()).await;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who is known and what is revoked, in memory: a snapshot of the store that requests read without waiting. A
-//! change goes to the store first and is then published as a new snapshot, with only the changed accounts
-//! (and their compiled slices) made anew.
+//! Who is known and what is revoked, in memory: a snapshot of the store that requests read without
+//! waiting. A change goes to the store first and is then published as a new snapshot, with only the
+//! changed accounts (and their compiled slices) made anew.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -81,8 +81,8 @@ pub(super) struct Directory {
 }
 
 impl Directory {
-    /// Reads the store. Rows with names that don't parse were not written by us and are left out, with a
-    /// line in the log.
+    /// Reads the store. Rows with names that don't parse were not written by us and are left out,
+    /// with a line in the log.
     pub(super) async fn load(store: &Store) -> Result<Self, StoreError> {
         let mut grants: HashMap<UserKey, Vec<Grant>> = HashMap::new();
         for row in store.grants().await? {

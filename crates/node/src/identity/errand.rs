@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the node does by itself (`boot.run`) is authorized and recorded like everybody's calls: the actor is the
-//! node, the objects are the administrators'. `auraed/boot` calls it; no connection can be mistaken for it.
+//! What the node does by itself (`boot.run`) is authorized and recorded like everybody's calls: the
+//! actor is the node, the objects are the administrators'. `auraed/boot` calls it; no connection
+//! can be mistaken for it.
 
 use model::name::{ObjectPath, Tenant};
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The server's half of mutual TLS 1.3: the configuration, and the look at a client's certificate.
 //!
-//! A certificate that our CA has signed for a user but that has expired passes the handshake: only then can the
-//! caller be told so in words (`UNAUTHENTICATED`, `CERT_EXPIRED`) instead of an alert; `authorize` refuses each of
-//! its requests, as it does those of revoked ones. Everything else is refused here with an alert.
+//! A certificate that our CA has signed for a user but that has expired passes the handshake: only
+//! then can the caller be told so in words (`UNAUTHENTICATED`, `CERT_EXPIRED`) instead of an alert;
+//! `authorize` refuses each of its requests, as it does those of revoked ones. Everything else is
+//! refused here with an alert.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,8 +23,8 @@ use super::spiffe::{CertificateFacts, Subject, TrustDomain};
 use super::{Identity, StartError};
 
 impl Identity {
-    /// TLS 1.3 with client certificates, HTTP/2, the node's live certificate, and no resumption: a resumed
-    /// session would skip the look at a revoked certificate.
+    /// TLS 1.3 with client certificates, HTTP/2, the node's live certificate, and no resumption: a
+    /// resumed session would skip the look at a revoked certificate.
     ///
     /// # Errors
     /// The CA's certificate isn't accepted as a root, which a test excludes.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Certificates for users: issued, renewed, revoked. Keys never come here; a signing request proves that its sender
-//! holds the private half, and its public half is all that is used of it.
+//! Certificates for users: issued, renewed, revoked. Keys never come here; a signing request proves
+//! that its sender holds the private half, and its public half is all that is used of it.
 
 use std::time::{Duration, SystemTime};
 
@@ -16,8 +16,8 @@ use crate::store::{IssuedRow, RevocationRow};
 
 /// The shortest life of a certificate.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// A certificate that this database hasn't seen (issued before it was lost, or offline) is refused for as long
-/// as a CA lives.
+/// A certificate that this database hasn't seen (issued before it was lost, or offline) is refused
+/// for as long as a CA lives.
 const UNKNOWN_UNTIL_NS: i64 = 10 * 366 * 24 * 3600 * 1_000_000_000;
 /// The longest reason of a revocation, in characters.
 const MAX_REASON: usize = 256;
@@ -41,7 +41,8 @@ impl Identity {
     /// Signs a certificate for a user. Only administrators may for an administrator.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `USER_DISABLED`, `INVALID_FIELD` (`csr_pem`, `lifetime`), `PERMISSION_DENIED`, `DEGRADED`.
+    /// `NOT_FOUND`, `USER_DISABLED`, `INVALID_FIELD` (`csr_pem`, `lifetime`), `PERMISSION_DENIED`,
+    /// `DEGRADED`.
     pub async fn issue(
         &self,
         permit: Permit,
@@ -121,8 +122,8 @@ impl Identity {
         })
     }
 
-    /// Refuses a certificate from now on; its open streams end within a second. Who is no administrator can
-    /// revoke certificates of the own tenant.
+    /// Refuses a certificate from now on; its open streams end within a second. Who is no
+    /// administrator can revoke certificates of the own tenant.
     ///
     /// # Errors
     /// `INVALID_FIELD` (`serial`, `reason`), `NOT_FOUND`, `LIMIT_EXCEEDED`, `DEGRADED`.

@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who may speak to the node, and what they may do: the trust domain's CA, users and grants, Cedar policies, the audit.
+//! Who may speak to the node, and what they may do: the trust domain's CA, users and grants, Cedar
+//! policies, the audit.
 //!
 //! ```text
-//!  handshake ── verify_client ──> Peer ── authorize(peer, action, target) ──> Permit ──> the other subsystems
+//!  handshake ── verify_client ──> Peer ── authorize(peer, action, target) ──> Permit ──> …
 //!                                   │          │ check: expired? revoked? disabled?
 //!                                   │          │ decide: Cedar over the user's slice
 //!                                   └─ ended() │ record: one line of the audit
 //! ```
 //!
-//! It knows no RPC (the actions are a list that the daemon passes in) and no socket (`auraed/listen` does the
-//! handshake with [`Identity::server_config`]). What users may do is decided by the store's rows alone, never
-//! by what a certificate says beyond a name.
+//! It knows no RPC (the actions are a list that the daemon passes in) and no socket
+//! (`auraed/listen` does the handshake with [`Identity::server_config`]). What users may do is
+//! decided by the store's rows alone, never by what a certificate says beyond a name.
 
 mod actions;
 mod administer;
@@ -126,8 +127,8 @@ pub enum StartError {
     Tls(String),
     /// The configured trust domain isn't the CA's.
     #[error(
-        "node.trust_domain is {configured}, but the CA in {file} is of {found}: configure {found}, or move the \
-         folder pki away to make a new CA (every certificate must then be issued again)"
+        "node.trust_domain is {configured}, but the CA in {file} is of {found}: configure {found}, or \
+         move the folder pki away to make a new CA (every certificate must then be issued again)"
     )]
     OtherTrustDomain {
         /// Asked for.
@@ -240,8 +241,8 @@ fn open_authority(pki: &Pki, domain: &TrustDomain) -> Result<Authority, StartErr
     Ok(authority)
 }
 
-/// The administrator's row and files. The row comes back after a lost database; the files are made once, and
-/// renewed while they are there: whoever took them away wanted that.
+/// The administrator's row and files. The row comes back after a lost database; the files are made
+/// once, and renewed while they are there: whoever took them away wanted that.
 async fn first_administrator(
     pki: &Pki,
     authority: &Authority,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who is at the other end of a connection. A `Peer` exists only for a certificate that the handshake has
-//! verified; whether it still counts is asked again for every request, and streams are told when it ends.
+//! Who is at the other end of a connection. A `Peer` exists only for a certificate that the
+//! handshake has verified; whether it still counts is asked again for every request, and streams
+//! are told when it ends.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -10,12 +11,13 @@ use model::error::{Error, Reason};
 use super::Identity;
 use super::spiffe::{CertificateFacts, InvalidIdentity, Subject, UserKey};
 
-/// How often an open stream looks at the clock: it must end within a second of its peer, also when the
-/// clock was set meanwhile.
+/// How often an open stream looks at the clock: it must end within a second of its peer, also when
+/// the clock was set meanwhile.
 const CLOCK_CHECK: Duration = Duration::from_millis(500);
 /// Between the last look at a certificate and its end, within the second that clocks here count in.
 const SOON: Duration = Duration::from_millis(100);
-/// The same for an idle connection, which has no data to give away: its requests are checked one by one.
+/// The same for an idle connection, which has no data to give away: its requests are checked one by
+/// one.
 const COARSE_CLOCK_CHECK: Duration = Duration::from_secs(30);
 
 /// Who a Unix socket's other end is, as the kernel says (`SO_PEERCRED`).
@@ -205,14 +207,14 @@ impl Identity {
         }
     }
 
-    /// Waits until the caller no longer counts, and says why. For streams: race it against the next message.
-    /// Answers within a second of revocation, expiry or disabling.
+    /// Waits until the caller no longer counts, and says why. For streams: race it against the next
+    /// message. Answers within a second of revocation, expiry or disabling.
     pub async fn ended(&self, peer: &Peer) -> Unauthenticated {
         self.ended_checking(peer, CLOCK_CHECK).await
     }
 
-    /// The same for whole connections: wakes up seldom, so that idle ones cost nothing. Only after the clock was set may it
-    /// be half a minute late.
+    /// The same for whole connections: wakes up seldom, so that idle ones cost nothing. Only after
+    /// the clock was set may it be half a minute late.
     pub async fn ended_coarsely(&self, peer: &Peer) -> Unauthenticated {
         self.ended_checking(peer, COARSE_CLOCK_CHECK).await
     }

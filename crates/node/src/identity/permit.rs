@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The proof that a call was authorized. The layers below the RPCs take a [`Permit`] by value; nothing outside
-//! `identity` can make one, so a call that forgets authorization does not compile.
+//! The proof that a call was authorized. The layers below the RPCs take a [`Permit`] by value;
+//! nothing outside `identity` can make one, so a call that forgets authorization does not compile.
 
 use model::name::{ObjectPath, Tenant};
 
@@ -54,8 +54,8 @@ impl Permit {
         self.administrator
     }
 
-    /// A permit that nobody gave, for tests of the layers below: an administrator's, for objects of `tenant`.
-    /// The feature is only ever enabled by tests.
+    /// A permit that nobody gave, for tests of the layers below: an administrator's, for objects of
+    /// `tenant`. The feature is only ever enabled by tests.
     #[cfg(feature = "test-permits")]
     pub fn for_tests(
         action: &'static str,

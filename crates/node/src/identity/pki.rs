@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The files of `STATE_DIR/pki`: the CA, the node's and the administrator's keys and certificates. All are 0600,
-//! and each is replaced as a whole, so that no reader and no crash ever sees a half of one.
+//! The files of `STATE_DIR/pki`: the CA, the node's and the administrator's keys and certificates.
+//! All are 0600, and each is replaced as a whole, so that no reader and no crash ever sees a half
+//! of one.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};

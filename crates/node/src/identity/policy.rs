@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Policies: the built-in ones and those of grants, evaluated by Cedar. Pure: users and grants come in, a decision
-//! goes out; who asks and what is recorded is the business of `authorize`.
+//! Policies: the built-in ones and those of grants, evaluated by Cedar. Pure: users and grants come
+//! in, a decision goes out; who asks and what is recorded is the business of `authorize`.
 //!
-//! Cedar's time is linear in policies, so each user has a *slice*: the built-in policies and that user's own grants,
-//! compiled once and dropped when either changes. What a request is about (tenant, path) is in its context, so
-//! the entities of a slice (the actions with their groups, and the user) never change with requests.
+//! Cedar's time is linear in policies, so each user has a *slice*: the built-in policies and that
+//! user's own grants, compiled once and dropped when either changes. What a request is about
+//! (tenant, path) is in its context, so the entities of a slice (the actions with their groups, and
+//! the user) never change with requests.
 
 use std::collections::{HashMap, HashSet};
 use std::str::FromStr;
@@ -226,7 +227,8 @@ fn uid(kind: &str, id: &str) -> Result<EntityUid, PolicyError> {
 
 fn schema_text(actions: &Actions) -> String {
     let mut text = String::from(
-        "namespace Aurae {\n  entity User = { tenant: String, administrator: Bool };\n  entity Object;\n",
+        "namespace Aurae {\n  entity User = { tenant: String, administrator: Bool };\n  \
+         entity Object;\n",
     );
     let mut groups: Vec<&str> = actions
         .iter()
@@ -272,8 +274,8 @@ fn parse(id: &str, text: &str) -> Result<Policy, PolicyError> {
     Policy::parse(Some(PolicyId::new(id)), text).map_err(defect)
 }
 
-/// One policy of typed parts. Labels have no character that means anything to Cedar, and the action was looked up
-/// among the known ones, so the text can't say more than the parts.
+/// One policy of typed parts. Labels have no character that means anything to Cedar, and the action
+/// was looked up among the known ones, so the text can't say more than the parts.
 fn policy_of(grant: &Grant) -> Result<Policy, PolicyError> {
     let effect = match grant.effect {
         GrantEffect::Allow => Effect::Permit,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The policy engine against a naive evaluator that spells the rules out, over random users, grants and requests.
+//! The policy engine against a naive evaluator that spells the rules out, over random users, grants
+//! and requests.
 
 use proptest::prelude::*;
 

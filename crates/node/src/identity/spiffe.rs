@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! SPIFFE IDs, parsed once: a node's or a user's, nothing else. And the facts that the node needs of a
-//! certificate, read from its DER.
+//! SPIFFE IDs, parsed once: a node's or a user's, nothing else. And the facts that the node needs
+//! of a certificate, read from its DER.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Identity's stories: first and second start, what users may do, revocation under open streams, degraded nodes.
+//! Identity's stories: first and second start, what users may do, revocation under open streams,
+//! degraded nodes.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

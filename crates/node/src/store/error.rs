@@ -85,8 +85,8 @@ impl StoreError {
         }
     }
 
-    /// Whether this SQLite error says that the disk or the file is to blame, rather than the statement;
-    /// then in words.
+    /// Whether this SQLite error says that the disk or the file is to blame, rather than the
+    /// statement; then in words.
     pub(super) fn broken(error: &rusqlite::Error, file: &Path) -> Option<String> {
         let what = match error.sqlite_error_code()? {
             ErrorCode::DiskFull => "the disk is full",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the node has decided about itself: its name and its trust domain. The CA's files are the source; these
-//! rows notice when the two don't belong together.
+//! What the node has decided about itself: its name and its trust domain. The CA's files are the
+//! source; these rows notice when the two don't belong together.
 
 use rusqlite::{Connection, OptionalExtension, params};
 

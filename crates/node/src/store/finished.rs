@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Finished runs: what `Get` and `List` show of an executable after its end, until it is removed, replaced or aged
-//! out. Keyed by uid; putting the same one twice is harmless, so a daemon may store, die before it
-//! acknowledges to init, and store again.
+//! Finished runs: what `Get` and `List` show of an executable after its end, until it is removed,
+//! replaced or aged out. Keyed by uid; putting the same one twice is harmless, so a daemon may
+//! store, die before it acknowledges to init, and store again.
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
@@ -40,8 +40,8 @@ pub struct AgeOut {
 const COLUMNS: &str = "uid, tenant, path, kind, finished_ns, request_id, record";
 
 impl Store {
-    /// Stores a finished run, replacing one of the same uid. Survives `kill -9` at once and a power loss
-    /// within moments: after one, the workload itself is gone too.
+    /// Stores a finished run, replacing one of the same uid. Survives `kill -9` at once and a power
+    /// loss within moments: after one, the workload itself is gone too.
     ///
     /// # Errors
     /// [`StoreError::Degraded`] while writing doesn't work: don't acknowledge the exit then.
@@ -83,8 +83,8 @@ impl Store {
         .await
     }
 
-    /// Finished runs by tenant, path and end; of one tenant or (`None`) of all, at most `limit`, beginning
-    /// after the run `after` where that is given.
+    /// Finished runs by tenant, path and end; of one tenant or (`None`) of all, at most `limit`,
+    /// beginning after the run `after` where that is given.
     ///
     /// # Errors
     /// [`StoreError`] as of any read.
@@ -125,7 +125,8 @@ impl Store {
         .await
     }
 
-    /// Forgets what is too old or too much, at most 1,000 a call. Answers which, so that their logs can go too.
+    /// Forgets what is too old or too much, at most 1,000 a call. Answers which, so that their logs
+    /// can go too.
     ///
     /// # Errors
     /// [`StoreError::Degraded`] while writing doesn't work.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Grants: what a user may, or may not, do beyond the built-in policies. Each row becomes one Cedar policy in
-//! `identity`, under the row's id.
+//! Grants: what a user may, or may not, do beyond the built-in policies. Each row becomes one Cedar
+//! policy in `identity`, under the row's id.
 
 use rusqlite::{Row, params};
 
@@ -40,8 +40,8 @@ impl Store {
     /// Adds a grant.
     ///
     /// # Errors
-    /// [`StoreError::Degraded`] while writing doesn't work, [`StoreError::Statement`] where the user doesn't
-    /// exist or the id does.
+    /// [`StoreError::Degraded`] while writing doesn't work, [`StoreError::Statement`] where the
+    /// user doesn't exist or the id does.
     pub async fn add_grant(&self, grant: GrantRow) -> Result<(), StoreError> {
         self.write(Durability::Disk, move |c| {
             let effect = match grant.effect {

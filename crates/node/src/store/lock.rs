@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One daemon per state directory: a `flock` on `STATE_DIR/lock`, which the kernel drops with its holder,
-//! however that dies. The file also says who holds it, for the message to a second one.
+//! One daemon per state directory: a `flock` on `STATE_DIR/lock`, which the kernel drops with its
+//! holder, however that dies. The file also says who holds it, for the message to a second one.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read, Seek, Write};
@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 pub enum LockError {
     /// Another daemon has it.
     #[error(
-        "the state directory {dir} is in use by {holder}; stop that daemon, or configure another `state_dir`"
+        "the state directory {dir} is in use by {holder}; stop that daemon, or configure another \
+         `state_dir`"
     )]
     Held {
         /// Which directory.
@@ -68,7 +69,8 @@ impl StateLock {
         }
         if let Err(source) = sign(&mut file) {
             // A full disk must not keep a node from starting: the lock itself holds.
-            tracing::warn!(file = %path.display(), "the lock file can't say who holds it: {source}");
+            let file = path.display();
+            tracing::warn!(%file, "the lock file can't say who holds it: {source}");
         }
         Ok(Self { _file: file })
     }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The node's database: identity facts, users, grants, revocations, finished runs. SQLite in WAL mode, one
-//! file under the state directory.
+//! The node's database: identity facts, users, grants, revocations, finished runs. SQLite in WAL
+//! mode, one file under the state directory.
 //!
-//! It is not the truth about what runs (the kernel and the inits hold that): deleting the database loses no
-//! workload. It knows no policy either; `identity` and `runtime` call the typed functions of this folder,
-//! and no SQL exists outside it.
+//! It is not the truth about what runs (the kernel and the inits hold that): deleting the database
+//! loses no workload. It knows no policy either; `identity` and `runtime` call the typed functions
+//! of this folder, and no SQL exists outside it.
 //!
 //! ```text
 //!  caller ── bounded queue ──> writer thread ── one transaction per batch ──> aurae.db
@@ -46,7 +46,8 @@ use worker::{Reader, Writer};
 /// The database's file name in the state directory.
 pub const FILE: &str = "aurae.db";
 
-/// How much of a power loss a write survives. `kill -9` of the daemon loses no answered write of either.
+/// How much of a power loss a write survives. `kill -9` of the daemon loses no answered write of
+/// either.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Durability {
     /// Answered after the disk has it.
@@ -65,13 +66,14 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens or creates `STATE_DIR/aurae.db`, migrates it forward and proves that it can be written.
+    /// Opens or creates `STATE_DIR/aurae.db`, migrates it forward and proves that it can be
+    /// written.
     ///
     /// Blocks; call it before serving.
     ///
     /// # Errors
-    /// A file that is corrupt, of a newer schema, not writable, or a full disk: each named with the file and
-    /// what to do about it.
+    /// A file that is corrupt, of a newer schema, not writable, or a full disk: each named with the
+    /// file and what to do about it.
     pub fn open(state_dir: &Path) -> Result<Self, StoreError> {
         let file: PathBuf = state_dir.join(FILE);
         let mut connection = schema::connect(&file)?;

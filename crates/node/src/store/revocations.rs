@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Certificates that were issued, and those that are refused before their end. A row is forgotten when the
-//! certificate would have ended by itself: until then it must not be.
+//! Certificates that were issued, and those that are refused before their end. A row is forgotten
+//! when the certificate would have ended by itself: until then it must not be.
 
 use rusqlite::{OptionalExtension, params};
 

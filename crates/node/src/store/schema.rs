@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The database's shape, and how an older one becomes today's. Migrations only go forward; each is one
-//! transaction together with the new `user_version`, so an interrupted one has not happened.
+//! The database's shape, and how an older one becomes today's. Migrations only go forward; each is
+//! one transaction together with the new `user_version`, so an interrupted one has not happened.
 
 use std::path::Path;
 use std::time::Duration;

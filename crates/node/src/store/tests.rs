@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The store's stories: first and second start, newer schemas, corrupt files, full disks, concurrent writers.
+//! The store's stories: first and second start, newer schemas, corrupt files, full disks,
+//! concurrent writers.
 
 use std::path::Path;
 use std::process::Command;
@@ -189,7 +190,8 @@ async fn corrupt_files_are_named_at_start() {
     assert!(error.to_string().contains(file.to_str().unwrap()));
 }
 
-/// Waits until the threads of a dropped store have closed their files, and moves the WAL into the file.
+/// Waits until the threads of a dropped store have closed their files, and moves the WAL into the
+/// file.
 fn settle(file: &Path) {
     let deadline = Instant::now() + Duration::from_secs(10);
     while file.with_extension("db-wal").exists() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Users and their roles. A certificate says who somebody is; what that somebody may do is decided by these rows
-//! and the grants.
+//! Users and their roles. A certificate says who somebody is; what that somebody may do is decided
+//! by these rows and the grants.
 
 use rusqlite::{Row, params};
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The store's two threads. The writer gathers what has been queued into one transaction (group commit); each
-//! job has a savepoint, so one that fails takes nobody with it. The reader serves queries from committed
-//! snapshots, also while writing is broken.
+//! The store's two threads. The writer gathers what has been queued into one transaction (group
+//! commit); each job has a savepoint, so one that fails takes nobody with it. The reader serves
+//! queries from committed snapshots, also while writing is broken.
 //!
-//! Queues are bounded by semaphores whose permits travel with the jobs: the caller of one too many waits.
+//! Queues are bounded by semaphores whose permits travel with the jobs: the caller of one too many
+//! waits.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -286,8 +287,9 @@ impl Reader {
     }
 }
 
-/// The check that was too long for the start. What it finds can't heal by itself, so a later successful
-/// write must not hide it: it is logged, and the reads that hit the broken pages fail by themselves.
+/// The check that was too long for the start. What it finds can't heal by itself, so a later
+/// successful write must not hide it: it is logged, and the reads that hit the broken pages fail by
+/// themselves.
 fn check_large(connection: &Connection, file: &Path, health: &Health) {
     let large = std::fs::metadata(file).is_ok_and(|m| m.len() > schema::CHECK_AT_START_BYTES);
     if !large {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One line of the audit, and the chain: every line ends with the SHA-256 over the hash before it and its own
-//! text, so that no line can be changed, moved, added or taken out without breaking all that follow.
+//! One line of the audit, and the chain: every line ends with the SHA-256 over the hash before it
+//! and its own text, so that no line can be changed, moved, added or taken out without breaking all
+//! that follow.
 
 use std::fmt::Write;
 

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The audit: an append-only, hash-chained record of every decision, as JSON lines under `STATE_DIR/audit`.
+//! The audit: an append-only, hash-chained record of every decision, as JSON lines under
+//! `STATE_DIR/audit`.
 //!
-//! A line is in the kernel before the call that it is about goes on, so `kill -9` of the daemon loses none; it
-//! is on disk within 5 ms, and for calls whose effect outlives a power loss before they go on
-//! (`docs/adr/0010-audit-commit.md`). The newest line's number and hash go to [`AuditHeadSink`] (node-init
-//! holds them), so that a tail that was cut while no daemon ran shows.
+//! A line is in the kernel before the call that it is about goes on, so `kill -9` of the daemon
+//! loses none; it is on disk within 5 ms, and for calls whose effect outlives a power loss before
+//! they go on (`docs/adr/0010-audit-commit.md`). The newest line's number and hash go to
+//! [`AuditHeadSink`] (node-init holds them), so that a tail that was cut while no daemon ran shows.
 //!
 //! ```text
-//!  authorize ── lock, fold, seal, write(2) ──> audit-N.jsonl <── fdatasync, at most 5 ms later ── syncer thread
-//!                                                                          └──> AuditHeadSink
+//!  authorize ── lock, fold, seal, write(2) ──> audit-N.jsonl
+//!                                                   ^ fdatasync, at most 5 ms later
+//!                                              syncer thread ──> AuditHeadSink
 //! ```
 //!
 //! It doesn't decide anything. Reading and verifying are in `reader`.
@@ -146,8 +148,9 @@ struct Folded {
 }
 
 impl Audit {
-    /// Opens or begins `STATE_DIR/audit`. `held` is what the sink was given last, if it still knows; a file that
-    /// ends before it, or differs there, gets a line saying so, which [`Reader::verify`] reports.
+    /// Opens or begins `STATE_DIR/audit`. `held` is what the sink was given last, if it still
+    /// knows; a file that ends before it, or differs there, gets a line saying so, which
+    /// [`Reader::verify`] reports.
     ///
     /// # Errors
     /// The folder can't be used, or its newest file doesn't end in a line of the chain.
@@ -198,8 +201,8 @@ impl Audit {
         self.shared.lock().head
     }
 
-    /// Writes a decision into the kernel; answers its number, or `None` where an equal denial of the same
-    /// caller was counted instead. `sequence` and `time` of the entry are filled in.
+    /// Writes a decision into the kernel; answers its number, or `None` where an equal denial of
+    /// the same caller was counted instead. `sequence` and `time` of the entry are filled in.
     ///
     /// # Errors
     /// The line can't be written; the audit is degraded then, and counts what it has lost.
@@ -438,7 +441,8 @@ fn note(action: &str, words: String) -> Entry {
     }
 }
 
-/// Finds the end of the chain, compares it with what was held elsewhere, and says what is to be noted.
+/// Finds the end of the chain, compares it with what was held elsewhere, and says what is to be
+/// noted.
 fn resume(dir: &Path, held: Option<Head>) -> Result<(State, Vec<Entry>), AuditError> {
     let fail = |e: io::Error| AuditError::new(dir, e);
     let mut notes = Vec::new();

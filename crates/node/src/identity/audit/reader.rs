@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reading the audit back: in order, filtered, and verified. Blocks on files; callers use a thread that may.
+//! Reading the audit back: in order, filtered, and verified. Blocks on files; callers use a thread
+//! that may.
 
 use std::fs;
 use std::io;
@@ -89,11 +90,12 @@ impl Reader {
         }
     }
 
-    /// Up to `most` more lines that the filter admits, of those up to number `upto` (what is on disk). Fewer
-    /// than `most`: there are no more for now.
+    /// Up to `most` more lines that the filter admits, of those up to number `upto` (what is on
+    /// disk). Fewer than `most`: there are no more for now.
     ///
     /// # Errors
-    /// Files that can't be read. Lines that can't be parsed are skipped: `verify` is what names them.
+    /// Files that can't be read. Lines that can't be parsed are skipped: `verify` is what names
+    /// them.
     pub fn read(
         &mut self,
         filter: &Filter,
@@ -129,8 +131,8 @@ impl Reader {
                         return Ok(Some((entry, hash)));
                     }
                 }
-                // The writer is at it, or the file is full and the next begun. Read again from its start
-                // later: what was read is skipped by its number.
+                // The writer is at it, or the file is full and the next begun. Read again from its
+                // start later: what was read is skipped by its number.
                 Line::Torn | Line::End => {
                     let first = segment.first;
                     self.open = None;
@@ -159,8 +161,9 @@ impl Reader {
         Ok(self.open.is_some())
     }
 
-    /// Verifies everything: each line's hash, the numbers without a gap, the joints of the files, the retired
-    /// beginning, and that line `head` (what is held outside the files) is there with its hash.
+    /// Verifies everything: each line's hash, the numbers without a gap, the joints of the files,
+    /// the retired beginning, and that line `head` (what is held outside the files) is there with
+    /// its hash.
     ///
     /// # Errors
     /// Files that can't be read.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The audit's files: `audit-FIRST.jsonl`, each beginning with a header line that names the hash before it. Finds
-//! them, reads their ends at start, takes off a line that a crash has torn.
+//! The audit's files: `audit-FIRST.jsonl`, each beginning with a header line that names the hash
+//! before it. Finds them, reads their ends at start, takes off a line that a crash has torn.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -55,8 +55,8 @@ pub(super) fn list(dir: &Path) -> io::Result<Vec<Segment>> {
     Ok(segments)
 }
 
-/// The newest file that was begun. One without a whole header is of a crash in the moment of its making: it never
-/// held a line, and goes.
+/// The newest file that was begun. One without a whole header is of a crash in the moment of its
+/// making: it never held a line, and goes.
 pub(super) fn newest(dir: &Path) -> io::Result<Option<Segment>> {
     for segment in list(dir)?.into_iter().rev() {
         match Lines::open(&segment.file)?.next()? {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The audit's stories: every kind of tampering shows, crashes don't look like it, denials fold, a full disk
-//! degrades and comes back.
+//! The audit's stories: every kind of tampering shows, crashes don't look like it, denials fold, a
+//! full disk degrades and comes back.
 
 use std::process::Command;
 use std::sync::Mutex;
@@ -291,7 +291,8 @@ async fn an_unsynced_tail_after_kill_9_is_no_tampering() {
     let held = written(dir.path(), SMALL, 10).await;
     let old = held.get();
     drop(written_on(dir.path(), &held, 5).await);
-    // Init holds an older head than the files: lines were written, the daemon died before it could say so.
+    // Init holds an older head than the files: lines were written, the daemon died before it could
+    // say so.
     let behind = Held(Arc::new(Mutex::new(old)));
     let audit = open(dir.path(), SMALL, &behind);
     let verdict = audit.reader().verify(audit.head()).unwrap();
