@@ -6,12 +6,12 @@ use std::io::IsTerminal;
 
 use api::runtime::v0::{
     CellSpec, ErrorReason, Executable, ExecutableSpec, ExecutableStatus, Exit, Object, ObjectRef,
-    RemoveRequest, RunExecutableRequest, WaitFor, exit, object,
+    RemoveRequest, RunExecutableRequest, WaitFor, WaitRequest, exit, object,
 };
 
 use crate::attach::{self, DetachKeys, Options, Outcome, parse_keys};
 use crate::failure::{AURAE_FAILED, Failure, NOT_EXECUTABLE, PROGRAM_NOT_FOUND};
-use crate::output::{Format, OutputArgs, note, print_line, print_message};
+use crate::output::{Format, OutputArgs, meta, note, print_line, print_message};
 use crate::session::{Session, is_not_found};
 use crate::spec::{CellFlags, ExecutableFlags, LabelFlags, ResourceFlags};
 
@@ -183,6 +183,7 @@ pub(crate) async fn launch(
     flags: &AttachmentFlags,
     format: Format,
 ) -> Result<u8, Failure> {
+    let has_own_cell = request.own_cell.is_some();
     let status = match session
         .node
         .runtime()
@@ -201,6 +202,9 @@ pub(crate) async fn launch(
     match outcome.map_err(aurae_failed)? {
         Outcome::Exited(exit) => {
             let status = exit_status(&reference.path, &exit);
+            if has_own_cell {
+                wait_for_own_cell(session, &reference, &exit).await;
+            }
             if flags.rm {
                 remove(session, reference).await.map_err(aurae_failed)?;
             }
@@ -268,6 +272,32 @@ pub(crate) fn exit_status(path: &str, exit: &Exit) -> u8 {
             ));
             AURAE_FAILED
         }
+    }
+}
+
+/// Waits until the cell that was made for the run has gone, so that the name is free when we end.
+/// Nothing is to be told where that fails: the run itself is over.
+async fn wait_for_own_cell(session: &Session, executable: &ObjectRef, exit: &Exit) {
+    let Some((path, _)) = executable.path.rsplit_once('/') else {
+        return;
+    };
+    let Ok(found) = session.get(session.reference(path)).await else {
+        return;
+    };
+    let Some(meta) = meta(&found) else { return };
+    let time = |time: &prost_types::Timestamp| (time.seconds, time.nanos);
+    let created = meta.created.as_ref().map(time);
+    let ended = exit.finished.as_ref().map(time);
+    // A cell that was made after our end is somebody else's.
+    if created.is_some() && created < ended {
+        let request = WaitRequest {
+            r#ref: meta.r#ref.clone(),
+        };
+        let _ = session
+            .node
+            .runtime()
+            .wait(session.node.unary(request))
+            .await;
     }
 }
 
