@@ -9,6 +9,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rusqlite::Connection;
@@ -67,13 +68,32 @@ where
 struct Queue {
     jobs: Sender<Box<dyn Job>>,
     places: Arc<Semaphore>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Whoever drops the last handle finds the files closed: the next to open them may be in a hurry.
+impl Drop for Queue {
+    fn drop(&mut self) {
+        // The thread ends when nobody can send any more.
+        self.jobs = channel().0;
+        if let Some(thread) = self.thread.take()
+            && thread.join().is_err()
+        {
+            tracing::error!("a thread of the store ended early");
+        }
+    }
 }
 
 impl Queue {
     fn new() -> (Self, Receiver<Box<dyn Job>>) {
         let (jobs, receiver) = channel();
         let places = Arc::new(Semaphore::new(QUEUE));
-        (Self { jobs, places }, receiver)
+        let queue = Self {
+            jobs,
+            places,
+            thread: None,
+        };
+        (queue, receiver)
     }
 
     async fn run<T, F>(&self, durability: Durability, job: F) -> Result<T, StoreError>
@@ -98,12 +118,16 @@ impl Queue {
     }
 }
 
-fn spawn(name: &str, file: &Path, body: impl FnOnce() + Send + 'static) -> Result<(), StoreError> {
+fn spawn(
+    name: &str,
+    file: &Path,
+    body: impl FnOnce() + Send + 'static,
+) -> Result<Option<JoinHandle<()>>, StoreError> {
     std::thread::Builder::new()
         .name(name.to_owned())
         .stack_size(512 * 1024)
         .spawn(body)
-        .map(drop)
+        .map(Some)
         .map_err(|e| StoreError::Open {
             file: file.display().to_string(),
             problem: format!("no thread for it: {e}"),
@@ -122,13 +146,13 @@ impl Writer {
         file: PathBuf,
         health: Health,
     ) -> Result<Self, StoreError> {
-        let (queue, jobs) = Queue::new();
+        let (mut queue, jobs) = Queue::new();
         let thread = WriterThread {
             connection,
             file: file.clone(),
             health,
         };
-        spawn("store-writer", &file, move || thread.serve(&jobs))?;
+        queue.thread = spawn("store-writer", &file, move || thread.serve(&jobs))?;
         Ok(Self { queue })
     }
 
@@ -259,9 +283,9 @@ impl Reader {
         file: PathBuf,
         health: Health,
     ) -> Result<Self, StoreError> {
-        let (queue, jobs) = Queue::new();
+        let (mut queue, jobs) = Queue::new();
         let path = file.clone();
-        spawn("store-reader", &path, move || {
+        queue.thread = spawn("store-reader", &path, move || {
             check_large(&connection, &file, &health);
             for mut job in jobs {
                 let outcome =
