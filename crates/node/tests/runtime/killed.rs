@@ -179,3 +179,40 @@ pub(crate) fn at_random_moments_nothing_is_lost(name: &str) {
     assert_eq!(left, ["_init"]);
     println!("    {kills} kills, {} starts answered", answered.len());
 }
+
+/// A daemon that finds many cells has a view at once.
+pub(crate) fn many_cells_are_adopted_together(name: &str) {
+    let cells: usize = std::env::var("AURAE_CELLS")
+        .ok()
+        .and_then(|n| n.parse().ok())
+        .unwrap_or(60);
+    let node = Node::start(name);
+    let mut daemon = node.client();
+    for i in 0..cells {
+        daemon.cell(&format!("c{i}"));
+        daemon.start(&format!("c{i}/job"), &["/bin/sleep", "1000"]);
+    }
+    let before = view(daemon.list());
+    let begun = Instant::now();
+    node.kill_daemon();
+    let after = view(node.client().list());
+    println!(
+        "    {cells} cells: killed, started and listed again in {:.1?}",
+        begun.elapsed()
+    );
+    assert!(before == after, "the view after is the view before");
+    let begun = Instant::now();
+    let mut daemon = node.client();
+    for i in 0..cells {
+        daemon.ask(Ask::Remove {
+            path: format!("c{i}"),
+            recursive: true,
+            force: true,
+        });
+    }
+    println!(
+        "    {cells} cells: stopped and removed in {:.1?}",
+        begun.elapsed()
+    );
+    assert!(daemon.list().is_empty());
+}

@@ -44,6 +44,7 @@ const STORIES: &[(&str, Story)] = &[
         "meanwhile",
         killed::what_ends_while_there_is_no_daemon_is_not_lost,
     ),
+    ("many", killed::many_cells_are_adopted_together),
     ("moments", killed::at_random_moments_nothing_is_lost),
 ];
 
