@@ -78,10 +78,13 @@ impl Demo {
         self.shown(
             "aurae run --cell web --name nginx -d -- nginx -e stderr -c /srv/demo/nginx.conf",
         )?;
-        let up = "for try in $(seq 100); do \
+        let up = "for try in $(seq 10); do \
             aurae run --cell web --name up --rm -- curl -sfo /dev/null http://localhost/ && exit; \
             done; exit 1";
-        self.node.sh(up).context("nginx should answer")?;
+        if let Err(error) = self.node.sh(up) {
+            let log = self.node.sh("aurae logs web/nginx 2>&1")?;
+            bail!("nginx should answer ({error:#}); its log says:\n{log}");
+        }
         self.step("A page, over the cell's own loopback, by a second executable of the cell");
         self.shown("aurae run --cell web --name probe --rm -- curl -s http://localhost/")?;
         self.step("From outside of the cell there is no such server");
