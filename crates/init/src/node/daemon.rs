@@ -115,6 +115,8 @@ impl Node {
         let Some(child) = self.daemon.child.take() else {
             return;
         };
+        // It was meant for this one; the next must not die of it.
+        self.daemon.kill_at = None;
         if !child.closed {
             let _ = self.poll.remove(&child.link);
         }
