@@ -42,7 +42,7 @@ pub(crate) const CHAPTER: Chapter = Chapter {
 };
 
 /// Kills the daemon and waits until the next one answers.
-const DIE: &str = "pkill -KILL -f 'serve --init-fd' && aurae ps >/dev/null";
+const DIE: &str = "pkill -KILL -f '[s]erve --init-fd' && aurae ps >/dev/null";
 /// What of a view must stay: names, uids, pids.
 const VIEW: &str = "aurae ps -o json | grep -E '\"(path|uid|pid|state)\"' | sort";
 
@@ -60,7 +60,7 @@ fn exits_are_kept(node: &mut Node) -> Result<()> {
     node.sh("aurae cell run ends")?;
     let script = "for i in $(seq 10); do \
         aurae run --cell ends --name e$i -d -- sh -c \"busybox usleep ${i}00000; exit $i\"; done; \
-        pkill -KILL -f 'serve --init-fd'; \
+        pkill -KILL -f '[s]erve --init-fd'; \
         for i in $(seq 10); do test \"$(aurae wait ends/e$i)\" = $i || echo $i; done";
     let wrong = node.sh(script)?;
     let wrong: Vec<&str> = wrong
@@ -103,7 +103,7 @@ fn no_database(node: &mut Node) -> Result<()> {
 fn graceful(node: &mut Node) -> Result<()> {
     node.sh("aurae cell run calm && aurae run --cell calm --name c -d -- sleep 1000")?;
     let before = node.sh(VIEW)?;
-    node.sh("pkill -TERM -f 'serve --init-fd' && aurae ps >/dev/null")?;
+    node.sh("pkill -TERM -f '[s]erve --init-fd' && aurae ps >/dev/null")?;
     ensure!(before == node.sh(VIEW)?, "the view has changed");
     node.sh("aurae rm -rf calm").map(drop)
 }

@@ -114,7 +114,7 @@ impl Demo {
         let script = format!(
             "aurae run --cell web --name visitor -d -- /srv/demo/visitor {VISITS}
              pidof nginx
-             pkill -KILL -f 'serve --init-fd'
+             pkill -KILL -f '[s]erve --init-fd'
              aurae wait web/visitor
              pidof nginx"
         );
