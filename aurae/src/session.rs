@@ -85,8 +85,15 @@ impl Session {
         }
     }
 
-    /// One object's status.
+    /// One object's status. Asked once more when the daemon died meanwhile: asking is harmless.
     pub(crate) async fn get(&self, reference: ObjectRef) -> Result<Object, client::Error> {
+        match self.get_once(reference.clone()).await {
+            Err(problem) if problem.is_transient() => self.get_once(reference).await,
+            answer => answer,
+        }
+    }
+
+    async fn get_once(&self, reference: ObjectRef) -> Result<Object, client::Error> {
         let request = GetRequest {
             r#ref: Some(reference),
         };

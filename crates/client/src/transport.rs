@@ -118,7 +118,7 @@ async fn reuse_or_establish(
     let ready = first.lock().unwrap_or_else(PoisonError::into_inner).take();
     match ready {
         Some(stream) => Ok(stream),
-        None => establish(&target).await.map(TokioIo::new),
+        None => establish_over_a_restart(&target).await.map(TokioIo::new),
     }
 }
 
