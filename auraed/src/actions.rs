@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the built-in policies say of each method of the contract. The methods come from the descriptors; a method
-//! without a row here does not compile. `serve` hands the rows to `identity`, which knows no contract.
+//! What the built-in policies say of each method of the contract. The methods come from the
+//! descriptors; a method without a row here does not compile. `serve` hands the rows to `identity`,
+//! which knows no contract.
 
 use api::action::ACTIONS;
 use node::identity::{ActionDef, Audience};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The command line of `auraed`. The kernel hands a machine's PID 1 whatever words it didn't know itself, and a stray
-//! one must not keep a node from booting.
+//! The command line of `auraed`. The kernel hands a machine's PID 1 whatever words it didn't know
+//! itself, and a stray one must not keep a node from booting.
 
 use std::path::PathBuf;
 
@@ -58,12 +58,14 @@ pub(crate) enum Role {
         #[arg(short = 'o', long = "output", value_name = "FORMAT", value_parser = ["text", "json"], default_value = "text")]
         output: String,
     },
-    /// Mint the administrator's certificate anew with this node's CA, offline, so that root is never locked out
+    /// Mint the administrator's certificate anew with this node's CA, offline, so that root is
+    /// never locked out
     Credentials,
 }
 
 impl Arguments {
-    /// What the process was given. A machine's PID 1 overlooks words that it doesn't know: they are the kernel's.
+    /// What the process was given. A machine's PID 1 overlooks words that it doesn't know: they are
+    /// the kernel's.
     pub(crate) fn read(machine: bool) -> Self {
         if !machine {
             return Self::parse();

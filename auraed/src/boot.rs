@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `boot.run`: one program that the node runs by itself once it serves, in a cell `boot` that shares all of the
-//! node's namespaces. It is how a fresh machine is given its first work, and how a shell comes to the console.
-//! Whatever is to be kept running belongs to schedule, not here.
+//! `boot.run`: one program that the node runs by itself once it serves, in a cell `boot` that
+//! shares all of the node's namespaces. It is how a fresh machine is given its first work, and how
+//! a shell comes to the console. Whatever is to be kept running belongs to schedule, not here.
 //!
-//! An executable like any other: listed, logged, stopped by its path `boot/run`. A daemon that comes back finds it
-//! running, or ended, and does not run it again.
+//! An executable like any other: listed, logged, stopped by its path `boot/run`. A daemon that
+//! comes back finds it running, or ended, and does not run it again.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ use node::runtime::Runtime;
 
 use crate::config::Boot;
 
-/// Of the request: a second daemon of the same boot asks for the same, and is answered with what there is.
+/// Of the request: a second daemon of the same boot asks for the same, and is answered with what
+/// there is.
 const REQUEST_ID: &str = "boot-run";
 
 /// Runs the program to its end.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The daemon as a whole, as the `Node` service sees it: facts, configuration, reload, shutdown. `serve` makes it
-//! of the running parts; it owns none of their state.
+//! The daemon as a whole, as the `Node` service sees it: facts, configuration, reload, shutdown.
+//! `serve` makes it of the running parts; it owns none of their state.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The `auraed` binary: picks its role, and wires the subsystems together for it.
 //!
-//! `init` runs before any thread exists and never returns; `serve` is the daemon that it starts. What the roles
-//! do lives in `init`, `node` and the modules here; this file chooses between them.
+//! `init` runs before any thread exists and never returns; `serve` is the daemon that it starts.
+//! What the roles do lives in `init`, `node` and the modules here; this file chooses between them.
 
 mod actions;
 mod args;
@@ -57,7 +57,8 @@ fn run(arguments: Arguments, machine: bool) -> anyhow::Result<ExitCode> {
 fn be_init(common: &Common, machine: bool) -> anyhow::Result<ExitCode> {
     let config = match common.sources().load() {
         Ok(loaded) => loaded.config,
-        // A machine must come up: the daemon will refuse the same configuration, again and again, on the console.
+        // A machine must come up: the daemon will refuse the same configuration, again and again,
+        // on the console.
         Err(error) if machine => {
             eprintln!("auraed: {error}; init goes on with its defaults");
             Config::default()

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The daemon: from an inherited socket to an open API, and back. The order is ARCHITECTURE.md's "How a daemon comes
-//! back": lock, store, init, identity, logs, workloads, and only then the doors.
+//! The daemon: from an inherited socket to an open API, and back. The order is ARCHITECTURE.md's
+//! "How a daemon comes back": lock, store, init, identity, logs, workloads, and only then the
+//! doors.
 //!
-//! Everything here may be killed at any instant. A graceful stop (SIGTERM) differs from that only in what is
-//! answered before: workloads go on either way.
+//! Everything here may be killed at any instant. A graceful stop (SIGTERM) differs from that only
+//! in what is answered before: workloads go on either way.
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
@@ -142,7 +143,8 @@ async fn start_identity(
     Ok(Identity::start(options, store.clone()).await?)
 }
 
-/// Leaves the newest head of the audit with init; heads that come faster than init reads are skipped.
+/// Leaves the newest head of the audit with init; heads that come faster than init reads are
+/// skipped.
 struct Heads(watch::Sender<(u64, Hash)>);
 
 impl Heads {

@@ -29,7 +29,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The descriptor set that is built into the binaries carries no comments or positions: half the size.
+/// The descriptor set that is built into the binaries carries no comments or positions: half the
+/// size.
 fn encode_without_source(files: &FileDescriptorSet) -> Vec<u8> {
     let mut files = files.clone();
     for file in &mut files.file {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Packets between daemon and inits: decoding never panics, and what decodes is written again as it was.
+//! Packets between daemon and inits: decoding never panics, and what decodes is written again as it
+//! was.
 #![no_main]
 
 use init::protocol::codec::Packet;

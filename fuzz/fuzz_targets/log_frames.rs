@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Index files of logs: whatever is in one, reading it neither panics nor believes bytes that aren't there.
+//! Index files of logs: whatever is in one, reading it neither panics nor believes bytes that
+//! aren't there.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

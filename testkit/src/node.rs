@@ -175,8 +175,8 @@ impl Bed {
     }
 }
 
-/// A copy without symbols, which a translated kernel unpacks and reads in half the time; made when the
-/// binary has changed.
+/// A copy without symbols, which a translated kernel unpacks and reads in half the time; made when
+/// the binary has changed.
 fn stripped(folder: &Path, binary: &Path) -> Result<PathBuf> {
     let name = binary
         .file_name()

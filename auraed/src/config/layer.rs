@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One layer of the configuration: dotted keys, values, and where each is from. `super` lays them over each other.
+//! One layer of the configuration: dotted keys, values, and where each is from. `super` lays them
+//! over each other.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -94,8 +95,8 @@ pub(super) fn table_of(leaves: &BTreeMap<String, (toml::Value, Origin)>) -> toml
     root
 }
 
-/// The `aurae.KEY=VALUE` words of the kernel's command line, without the prefix. Double quotes keep white space
-/// together, as the kernel reads them.
+/// The `aurae.KEY=VALUE` words of the kernel's command line, without the prefix. Double quotes keep
+/// white space together, as the kernel reads them.
 pub(super) fn kernel_assignments(command_line: &str) -> Vec<String> {
     let mut words = vec![String::new()];
     let mut quoted = false;

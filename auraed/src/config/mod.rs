@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The daemon's configuration: built-in defaults < file < kernel command line < flags.
 //!
-//! Each layer is checked against the whole schema on its own, so that an error names the layer it is in: file,
-//! line and key, or the word on the command line. Then the layers are laid over each other leaf by leaf, and
-//! each leaf remembers where its value is from. Init and the daemon both load it; nothing writes it.
+//! Each layer is checked against the whole schema on its own, so that an error names the layer it
+//! is in: file, line and key, or the word on the command line. Then the layers are laid over each
+//! other leaf by leaf, and each leaf remembers where its value is from. Init and the daemon both
+//! load it; nothing writes it.
 
 mod layer;
 mod schema;
@@ -131,7 +132,8 @@ impl Loaded {
             .map(|(key, (value, origin))| (key.as_str(), value.to_string(), origin))
     }
 
-    /// Takes over the keys of `new` that take effect while running; the others stay as they are in force.
+    /// Takes over the keys of `new` that take effect while running; the others stay as they are in
+    /// force.
     pub(crate) fn take_reloadable(&mut self, new: Loaded) {
         self.leaves.retain(|key, _| !is_reloadable(key));
         self.leaves
@@ -145,7 +147,8 @@ impl Loaded {
         self.config.runtime.finished_max_count = new.config.runtime.finished_max_count;
     }
 
-    /// The keys whose values differ, split into those that take effect at once and those that don't.
+    /// The keys whose values differ, split into those that take effect at once and those that
+    /// don't.
     pub(crate) fn changes(&self, new: &Loaded) -> (Vec<String>, Vec<String>) {
         let keys: std::collections::BTreeSet<_> =
             self.leaves.keys().chain(new.leaves.keys()).collect();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can be configured, with the built-in defaults. The reference in `docs/guide/configuration.md` is
-//! generated from `auraed config`, so a field's documentation belongs there and its default belongs here.
+//! What can be configured, with the built-in defaults. The reference in
+//! `docs/guide/configuration.md` is generated from `auraed config`, so a field's documentation
+//! belongs there and its default belongs here.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -44,7 +45,8 @@ pub(crate) struct Node {
 pub(crate) struct Paths {
     pub(crate) state: PathBuf,
     pub(crate) run: PathBuf,
-    /// A cgroup below the mount point of cgroup2. Empty: `aurae` as PID 1, the service's own otherwise.
+    /// A cgroup below the mount point of cgroup2. Empty: `aurae` as PID 1, the service's own
+    /// otherwise.
     pub(crate) cgroup: String,
 }
 
@@ -119,8 +121,8 @@ pub(crate) struct Shutdown {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Boot {
-    /// A program that runs once the API answers, in a cell `boot` that shares all of the node's namespaces.
-    /// Words are split at white space; none: nothing.
+    /// A program that runs once the API answers, in a cell `boot` that shares all of the node's
+    /// namespaces. Words are split at white space; none: nothing.
     pub(crate) run: String,
     /// What follows the program's end: `nothing`, `power-off` or `reboot`.
     pub(crate) then: Then,

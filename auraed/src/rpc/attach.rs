@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `Runtime.Attach` on the wire: output comes from the log, so that every attacher sees all of it and a slow
-//! one harms nobody; input goes to the executable of the one attacher who holds it.
+//! `Runtime.Attach` on the wire: output comes from the log, so that every attacher sees all of it
+//! and a slow one harms nobody; input goes to the executable of the one attacher who holds it.
 //!
 //! ```text
 //! start ──► output, gap … (the log) ──► the log's end ──► exit, always the last message
@@ -102,8 +102,8 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Hands the client's messages to the executable until one of the two is done. That the client sends no more is
-/// no end of file: it may only have nothing to say.
+/// Hands the client's messages to the executable until one of the two is done. That the client
+/// sends no more is no end of file: it may only have nothing to say.
 async fn feed(mut asked: Streaming<wire::AttachRequest>, input: Option<Input>) {
     let Some(mut input) = input else {
         // Read on, so that a client which sends what nobody wants is not held up for ever.
@@ -118,8 +118,8 @@ async fn feed(mut asked: Streaming<wire::AttachRequest>, input: Option<Input>) {
             Some(Asked::Start(_)) | None => Ok(()),
         };
         if let Err(error) = done {
-            // It has ended, or closed its standard input: the client learns by the exit, or not at all, as
-            // with a shell's pipe.
+            // It has ended, or closed its standard input: the client learns by the exit, or not at
+            // all, as with a shell's pipe.
             tracing::debug!(%error, "input went nowhere");
             return;
         }

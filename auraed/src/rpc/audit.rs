@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What `Identity` answers, as messages: users, grants, certificates, and the audit as a stream of its lines.
+//! What `Identity` answers, as messages: users, grants, certificates, and the audit as a stream of
+//! its lines.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The body of an answer, guarded: where the stream behind it panics, the call ends with INTERNAL instead of
-//! the connection, which other calls share, ending without a word.
+//! The body of an answer, guarded: where the stream behind it panics, the call ends with INTERNAL
+//! instead of the connection, which other calls share, ending without a word.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;

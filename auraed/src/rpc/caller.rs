@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who calls: from the connection's peer to a permit for one action. Every handler begins here, so that a
-//! caller who is nobody any more is told so before anything that was sent is looked at.
+//! Who calls: from the connection's peer to a permit for one action. Every handler begins here, so
+//! that a caller who is nobody any more is told so before anything that was sent is looked at.
 
 use std::sync::Arc;
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How long a call may take: what the client says in `grpc-timeout`, else the configured default for unary
-//! calls that answer at once. Pure; `layer` keeps the time.
+//! How long a call may take: what the client says in `grpc-timeout`, else the configured default
+//! for unary calls that answer at once. Pure; `layer` keeps the time.
 
 use std::time::Duration;
 
 use api::action::{self, Action};
 
-/// Calls that answer when something has ended, which may take as long as it likes. Run calls answer at once or
-/// in the end, as their body says, and keep the default themselves.
+/// Calls that answer when something has ended, which may take as long as it likes. Run calls answer
+/// at once or in the end, as their body says, and keep the default themselves.
 const UNBOUNDED: [&str; 5] = [
     action::runtime::RUN_EXECUTABLE,
     action::runtime::RUN_CELL,
@@ -31,8 +31,8 @@ pub(super) fn of_call(
     }
 }
 
-/// The value of a `grpc-timeout` header: at most eight digits and a unit. `None` where it is malformed, which
-/// the specification has servers ignore.
+/// The value of a `grpc-timeout` header: at most eight digits and a unit. `None` where it is
+/// malformed, which the specification has servers ignore.
 pub(super) fn parse(text: &str) -> Option<Duration> {
     let unit_at = text.len().checked_sub(1)?;
     let (digits, unit) = text.split_at_checked(unit_at)?;

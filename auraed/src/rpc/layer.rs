@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What surrounds every call, ours and those of health and reflection: a span with an id, the deadline, the
-//! guard that turns a panic into INTERNAL, and our words for the refusals that the transport makes itself.
-//! Not here: who may call (each handler asks `identity`), limits of connections (`listen`).
+//! What surrounds every call, ours and those of health and reflection: a span with an id, the
+//! deadline, the guard that turns a panic into INTERNAL, and our words for the refusals that the
+//! transport makes itself. Not here: who may call (each handler asks `identity`), limits of
+//! connections (`listen`).
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;

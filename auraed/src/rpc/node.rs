@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The `Node` service on the wire. What it tells and does is the daemon's as a whole, which it reaches through
-//! [`NodePort`]; `serve` implements that.
+//! The `Node` service on the wire. What it tells and does is the daemon's as a whole, which it
+//! reaches through [`NodePort`]; `serve` implements that.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

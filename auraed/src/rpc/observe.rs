@@ -27,8 +27,8 @@ pub(super) struct ObserveService {
 
 type Answer<T> = Result<Response<T>, Status>;
 
-/// One decision per object that is named; where none is, one for the tenant's. The last permit stands for all of
-/// them: they are of one tenant.
+/// One decision per object that is named; where none is, one for the tenant's. The last permit
+/// stands for all of them: they are of one tenant.
 async fn permit_all(
     caller: &Caller,
     tenant: &Tenant,

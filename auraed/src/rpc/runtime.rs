@@ -25,7 +25,8 @@ use super::attach::Attaching;
 use super::caller::Caller;
 use super::stream::{Answers, until_expelled};
 
-/// A page of objects is made smaller where its message would be larger: clients read 4 MiB unless told otherwise.
+/// A page of objects is made smaller where its message would be larger: clients read 4 MiB unless
+/// told otherwise.
 const MAX_PAGE_BYTES: usize = 3 << 20;
 
 /// The service.
@@ -48,8 +49,8 @@ impl RuntimeService {
         Caller::enter(&self.identity, request, action).await
     }
 
-    /// `work` of a Run call: bounded where it answers at once and the client gave no deadline; for as long as
-    /// its caller is somebody where it waits for the end.
+    /// `work` of a Run call: bounded where it answers at once and the client gave no deadline; for
+    /// as long as its caller is somebody where it waits for the end.
     async fn run<T>(
         &self,
         caller: &Caller,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The services together, with health and reflection beside them, served over whatever connections `listen`
-//! lets in. Called by `serve` once the node is adopted, never before: who connects sees the truth.
+//! The services together, with health and reflection beside them, served over whatever connections
+//! `listen` lets in. Called by `serve` once the node is adopted, never before: who connects sees
+//! the truth.
 
 use std::io;
 use std::sync::Arc;
@@ -161,8 +162,8 @@ fn add_reflection(
     Ok(())
 }
 
-/// Health and reflection tell nothing of any tenant; they are for everybody who is somebody, without a line in
-/// the audit.
+/// Health and reflection tell nothing of any tenant; they are for everybody who is somebody,
+/// without a line in the audit.
 #[derive(Clone)]
 struct Known(Arc<Identity>);
 

@@ -11,7 +11,8 @@ use tonic::Status;
 /// What the generated traits call the stream of a method.
 pub(super) type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-/// `items`, until they end or `expelled` says that the caller's certificate or user is not good any more.
+/// `items`, until they end or `expelled` says that the caller's certificate or user is not good any
+/// more.
 pub(super) fn until_expelled<T, S, E>(items: S, expelled: E) -> Answers<T>
 where
     T: Send + 'static,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The API of a real node, over its socket. Here: who may call what, every method of the contract asked by every
-//! kind of caller. The table is in `table`; a method without a row there fails [`every_method_has_a_row`]. What
-//! calls do is in `stories`.
+//! The API of a real node, over its socket. Here: who may call what, every method of the contract
+//! asked by every kind of caller. The table is in `table`; a method without a row there fails
+//! [`every_method_has_a_row`]. What calls do is in `stories`.
 //!
-//! The node is the `auraed` binary as a service on this machine, with state and sockets in a folder of its own;
-//! it needs root and a cgroup2 hierarchy.
+//! The node is the `auraed` binary as a service on this machine, with state and sockets in a folder
+//! of its own; it needs root and a cgroup2 hierarchy.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -111,8 +111,8 @@ async fn refused_by_certificate(row: &Row, cast: &Cast) {
     }
 }
 
-/// A policy decides from the next call on: a denial wins over what members have by themselves, a permission
-/// gives what they don't; and both end when they are withdrawn.
+/// A policy decides from the next call on: a denial wins over what members have by themselves, a
+/// permission gives what they don't; and both end when they are withdrawn.
 async fn after_a_change(row: &Row, cast: &Cast) {
     let before = row.expected(Whom::Owner);
     let grant = if before.permits() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A node of the test's own: the `auraed` binary as a service, with its files in a folder that goes with it.
+//! A node of the test's own: the `auraed` binary as a service, with its files in a folder that goes
+//! with it.
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Calls of any method with a message that is already bytes: the table walks the descriptors, not typed stubs.
+//! Calls of any method with a message that is already bytes: the table walks the descriptors, not
+//! typed stubs.
 
 use std::time::Duration;
 

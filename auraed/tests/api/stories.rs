@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Stories of calls as clients make them: what is refused and in which words, attaching, retries, watching.
+//! Stories of calls as clients make them: what is refused and in which words, attaching, retries,
+//! watching.
 
 use api::runtime::v0 as wire;
 use api::status::{Failure, Reason, from_status};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The table: each method, a message for it, and whom it is for. The objects are tenant `acme`'s: a cell `web`
-//! with the executable `web/main`. A stranger names them with their tenant; the owner leaves it out.
+//! The table: each method, a message for it, and whom it is for. The objects are tenant `acme`'s: a
+//! cell `web` with the executable `web/main`. A stranger names them with their tenant; the owner
+//! leaves it out.
 
 use std::sync::OnceLock;
 
@@ -397,8 +398,8 @@ pub(crate) const ROWS: &[Row] = &[
     ),
 ];
 
-/// A cell that shares all that the node has, in the owner's tenant: it can be made wherever a node runs, by an
-/// administrator.
+/// A cell that shares all that the node has, in the owner's tenant: it can be made wherever a node
+/// runs, by an administrator.
 pub(crate) fn shared_cell(path: &str) -> runtime::RunCellRequest {
     use runtime::Namespace::{Cgroup, Ipc, Mount, Net, Pid, User, Uts};
     let spec = runtime::CellSpec {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The wire: generated stubs, conversion to and from `model`, status details. Everything that crosses a socket
-//! has its shape here; nothing below this crate knows protobuf. The daemon's `rpc/` and every client use it.
+//! The wire: generated stubs, conversion to and from `model`, status details. Everything that
+//! crosses a socket has its shape here; nothing below this crate knows protobuf. The daemon's
+//! `rpc/` and every client use it.
 
 pub mod action;
 pub mod convert;
@@ -47,7 +48,8 @@ pub use model::quantity;
 /// The descriptors of all services and messages, as an encoded `google.protobuf.FileDescriptorSet`.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/aurae.bin"));
 
-/// The same for the `google.rpc` messages that errors carry as details, so that tools can show them.
+/// The same for the `google.rpc` messages that errors carry as details, so that tools can show
+/// them.
 pub use tonic_types::pb::FILE_DESCRIPTOR_SET as ERROR_DETAILS_DESCRIPTOR_SET;
 
 static POOL: LazyLock<Result<DescriptorPool, DescriptorError>> =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Errors on the wire: a gRPC status with the `google.rpc` details, and back. The daemon's `rpc/` calls
-//! [`to_status`], clients call [`from_status`]; both agree on what goes where:
+//! Errors on the wire: a gRPC status with the `google.rpc` details, and back. The daemon's `rpc/`
+//! calls [`to_status`], clients call [`from_status`]; both agree on what goes where:
 //!
 //! | of the error | where it travels |
 //! |---|---|
@@ -93,7 +93,8 @@ fn shorten(text: &str) -> String {
 pub struct Failure {
     /// The gRPC code.
     pub code: Code,
-    /// `None`: the status is not the node's own (the transport's, another server's, a newer node's).
+    /// `None`: the status is not the node's own (the transport's, another server's, a newer
+    /// node's).
     pub reason: Option<Reason>,
     /// One sentence.
     pub message: String,

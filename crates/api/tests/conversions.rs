@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Stories about the wire: what a spec says survives the way to a message and back, and what clients may send
-//! by mistake or malice is refused under the name of its field.
+//! Stories about the wire: what a spec says survives the way to a message and back, and what
+//! clients may send by mistake or malice is refused under the name of its field.
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 
 use std::time::Duration;

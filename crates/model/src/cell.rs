@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is asked for when a cell is to be made: what it shares, its limits, its grants and volumes. As with
-//! executables a [`Draft`] is data, and a [`CellSpec`] is a draft that was checked here.
+//! What is asked for when a cell is to be made: what it shares, its limits, its grants and volumes.
+//! As with executables a [`Draft`] is data, and a [`CellSpec`] is a draft that was checked here.
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
@@ -234,7 +234,8 @@ fn check_target(field: &str, path: &str) -> Result<()> {
     }
 }
 
-/// A checked draft, as sent. It reads like one; to change it, take the draft, change that, check again.
+/// A checked draft, as sent. It reads like one; to change it, take the draft, change that, check
+/// again.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(into = "Draft", try_from = "Draft")]
 pub struct CellSpec(Draft);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Error numbers by name, as Linux has them on x86_64 and aarch64 (asm-generic). A table, for what users
-//! write (`errno: EPERM`) and for what errors show.
+//! Error numbers by name, as Linux has them on x86_64 and aarch64 (asm-generic). A table, for what
+//! users write (`errno: EPERM`) and for what errors show.
 
 const NAMES: [&str; 133] = [
     "EPERM",

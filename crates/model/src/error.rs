@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The error that crosses from the node's subsystems to the wire: one stable reason, one sentence, and as
-//! data what it is about. `api` turns it into a status with details; the subsystems make it from their own.
+//! The error that crosses from the node's subsystems to the wire: one stable reason, one sentence,
+//! and as data what it is about. `api` turns it into a status with details; the subsystems make it
+//! from their own.
 
 use std::fmt;
 use std::ops::Deref;
@@ -137,8 +138,8 @@ pub struct Subject {
     pub name: String,
 }
 
-/// A refused or failed request. One pointer wide: it travels in every result. Read its fields through
-/// [`Details`].
+/// A refused or failed request. One pointer wide: it travels in every result. Read its fields
+/// through [`Details`].
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{}", .0.message)]
 pub struct Error(Box<Details>);
@@ -189,7 +190,8 @@ impl Error {
         *self.0
     }
 
-    /// A malformed field. `field` is its path; `problem` reads on after its name: `must not be empty`.
+    /// A malformed field. `field` is its path; `problem` reads on after its name: `must not be
+    /// empty`.
     pub fn invalid(field: impl Into<String>, problem: impl fmt::Display) -> Self {
         Self::new(Reason::InvalidField, problem.to_string()).field(field)
     }
@@ -243,8 +245,8 @@ impl Error {
         self
     }
 
-    /// Puts `outer` before the field's path, as the message that holds it is itself a field. Without a
-    /// field it changes nothing.
+    /// Puts `outer` before the field's path, as the message that holds it is itself a field.
+    /// Without a field it changes nothing.
     #[must_use]
     pub fn within(mut self, outer: &str) -> Self {
         if let Some(field) = &mut self.0.field {

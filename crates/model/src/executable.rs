@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is asked for when a process is to run. A client's message becomes a [`Draft`], the draft, checked
-//! here and nowhere else, an [`ExecutableSpec`], and that with every default filled in an [`Effective`].
+//! What is asked for when a process is to run. A client's message becomes a [`Draft`], the draft,
+//! checked here and nowhere else, an [`ExecutableSpec`], and that with every default filled in an
+//! [`Effective`].
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -16,8 +17,8 @@ use crate::seccomp::Seccomp;
 use crate::signal::Signal;
 use crate::text::{check_absolute_path, check_count, check_length, check_printable, weight};
 
-/// The most that `argv` and `env` may take together in the executable's record, in bytes. A record is at most
-/// 64 KiB and holds the rest of the spec, the labels and the names as well.
+/// The most that `argv` and `env` may take together in the executable's record, in bytes. A record
+/// is at most 64 KiB and holds the rest of the spec, the labels and the names as well.
 pub const MAX_PROGRAM_WEIGHT: usize = 48 * 1024;
 /// The most that the names and lists of the rest of the spec may take, in bytes.
 pub const MAX_REST_WEIGHT: usize = 8 * 1024;
@@ -115,7 +116,8 @@ impl std::fmt::Display for Principal {
     }
 }
 
-/// A checked draft, as sent. It reads like one; to change it, take the draft, change that, check again.
+/// A checked draft, as sent. It reads like one; to change it, take the draft, change that, check
+/// again.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(into = "Draft", try_from = "Draft")]
 pub struct ExecutableSpec(Draft);
@@ -150,8 +152,8 @@ impl TryFrom<Draft> for ExecutableSpec {
 pub struct Effective {
     /// The program and its arguments; at least one.
     pub argv: Vec<String>,
-    /// As given, with PATH (and TERM with a terminal) where absent. HOME, USER, LOGNAME and SHELL depend on
-    /// the cell's own files and are filled in there.
+    /// As given, with PATH (and TERM with a terminal) where absent. HOME, USER, LOGNAME and SHELL
+    /// depend on the cell's own files and are filled in there.
     pub env: BTreeMap<String, String>,
     /// Absolute.
     pub cwd: String,
@@ -200,8 +202,8 @@ pub struct Effective {
 impl ExecutableSpec {
     /// Fills in every default; `logs` are the node's.
     pub fn effective(&self, logs: LogPolicy) -> Effective {
-        // A spec is checked, so that resolving it again can't fail; were it otherwise, the empty defaults
-        // of `Resolved` would grant nothing.
+        // A spec is checked, so that resolving it again can't fail; were it otherwise, the empty
+        // defaults of `Resolved` would grant nothing.
         let resolved = resolve(&self.0).unwrap_or_default();
         let draft = self.0.clone();
         let terminal = draft.terminal.map(Terminal::or_default);

@@ -78,8 +78,8 @@ impl TryFrom<BTreeMap<String, String>> for Labels {
     }
 }
 
-/// `[prefix/]name`: the prefix a DNS subdomain, the name 1 to 63 of letters, digits, `-`, `_`, `.`, with a
-/// letter or digit at both ends.
+/// `[prefix/]name`: the prefix a DNS subdomain, the name 1 to 63 of letters, digits, `-`, `_`, `.`,
+/// with a letter or digit at both ends.
 pub fn check_key(key: &str) -> Result<()> {
     let shown: String = key.chars().take(80).collect();
     let fail = |problem: &str| Err(Error::invalid("", format!("the key {shown:?} {problem}")));

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Aurae's nouns and rules: names, workload specifications, lifecycles. Pure: it knows nothing of Linux, of
-//! the wire or of time, so that everything here can be tested by calling it. Everybody above `kernel` uses it.
+//! Aurae's nouns and rules: names, workload specifications, lifecycles. Pure: it knows nothing of
+//! Linux, of the wire or of time, so that everything here can be tested by calling it. Everybody
+//! above `kernel` uses it.
 //!
-//! What a client sends becomes a *draft* (plain data) and then, checked in one place, a *spec*: a value of
-//! [`executable::ExecutableSpec`] or [`cell::CellSpec`] is valid, also when it was read from a record.
+//! What a client sends becomes a *draft* (plain data) and then, checked in one place, a *spec*: a
+//! value of [`executable::ExecutableSpec`] or [`cell::CellSpec`] is valid, also when it was read
+//! from a record.
 
 pub mod capability;
 pub mod cell;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The lives of cells and executables, as pure state machines: what may follow what. Effects are elsewhere;
-//! `node::runtime` asks here before it does anything, and again with what happened.
+//! The lives of cells and executables, as pure state machines: what may follow what. Effects are
+//! elsewhere; `node::runtime` asks here before it does anything, and again with what happened.
 //!
 //! Both kinds live the same life; they differ in what makes them freeze and end.
 //!
@@ -19,8 +19,9 @@
 //!      └────────────►  FAILED
 //! ```
 //!
-//! EXITED and FAILED are final: no event leads out of them. STOPPING stays what it is when the start that it
-//! overtook comes through, when it is asked for again, and when the cell around it freezes or thaws.
+//! EXITED and FAILED are final: no event leads out of them. STOPPING stays what it is when the
+//! start that it overtook comes through, when it is asked for again, and when the cell around it
+//! freezes or thaws.
 
 use std::fmt;
 

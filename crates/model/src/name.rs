@@ -204,7 +204,8 @@ impl FromStr for Uid {
     }
 }
 
-/// What a client calls its request, so that a retry is known as one: 1 to 64 printable ASCII characters.
+/// What a client calls its request, so that a retry is known as one: 1 to 64 printable ASCII
+/// characters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct RequestId(String);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How one object is named: whose it is, where it is, which run of it. Mirrors `object.proto`'s `ObjectRef`,
-//! with the tenant filled in.
+//! How one object is named: whose it is, where it is, which run of it. Mirrors `object.proto`'s
+//! `ObjectRef`, with the tenant filled in.
 
 use std::fmt;
 
@@ -35,8 +35,8 @@ impl fmt::Display for Kind {
     }
 }
 
-/// Names one object. `uid` and `kind`, where given, are preconditions: an object of that path with another
-/// uid or kind is as good as none.
+/// Names one object. `uid` and `kind`, where given, are preconditions: an object of that path with
+/// another uid or kind is as good as none.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct ObjectRef {
     /// Whose.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can be asked of observe, and what it answers: output and usage. Mirrors `observe.proto`, checked,
-//! with the caller's tenant filled in. How output is kept on disk is `node::observe`'s alone.
+//! What can be asked of observe, and what it answers: output and usage. Mirrors `observe.proto`,
+//! checked, with the caller's tenant filled in. How output is kept on disk is `node::observe`'s
+//! alone.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -107,7 +108,8 @@ pub struct LogData {
 /// Output that is not there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogGap {
-    /// How much, of both streams. 0: nobody knows (the machine stopped before anything of it was written).
+    /// How much, of both streams. 0: nobody knows (the machine stopped before anything of it was
+    /// written).
     pub bytes: u64,
     /// Why.
     pub reason: GapReason,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sizes, times and CPU shares as people write them: `64Mi`, `1m30s`, `500m`. For configuration and command
-//! lines; the API itself carries numbers with their unit in the field's name.
+//! Sizes, times and CPU shares as people write them: `64Mi`, `1m30s`, `500m`. For configuration and
+//! command lines; the API itself carries numbers with their unit in the field's name.
 
 use std::time::Duration;
 
@@ -36,7 +36,8 @@ const TIMES: [(&str, u64); 9] = [
     ("w", 604_800_000_000_000),
 ];
 
-/// Bytes: a number with at most three decimals and a unit as in Kubernetes, e.g. `64Mi`, `1.5G`, `4096`.
+/// Bytes: a number with at most three decimals and a unit as in Kubernetes, e.g. `64Mi`, `1.5G`,
+/// `4096`.
 pub fn parse_bytes(text: &str) -> Result<u64> {
     let hint = "write a number of bytes, or one with a unit such as 64Mi, 1.5G";
     one(text, &SIZES).ok_or_else(|| refusal(text, "size", hint))
@@ -108,7 +109,8 @@ fn one(text: &str, units: &[(&str, u64)]) -> Option<u64> {
     scaled(number, scale)
 }
 
-/// `number`, with at most three decimals, times `scale`; `None` where that isn't whole or is too great.
+/// `number`, with at most three decimals, times `scale`; `None` where that isn't whole or is too
+/// great.
 fn scaled(number: &str, scale: u64) -> Option<u64> {
     let (whole, decimals) = number.split_once('.').unwrap_or((number, "0"));
     let digits = |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Limits and shares, as of cgroup v2: what was asked for, checked for sense. Whether the node has the
-//! controllers is not known here.
+//! Limits and shares, as of cgroup v2: what was asked for, checked for sense. Whether the node has
+//! the controllers is not known here.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

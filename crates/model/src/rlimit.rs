@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Resource limits by name, with the kernel's numbers for x86_64 and aarch64. A table and its checks.
+//! Resource limits by name, with the kernel's numbers for x86_64 and aarch64. A table and its
+//! checks.
 
 use std::collections::BTreeSet;
 

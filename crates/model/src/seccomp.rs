@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which system calls a program may use, as asked for: a profile, names and groups of names. Which names
-//! there are and what a group stands for is the kernel crate's knowledge; here is only the form.
+//! Which system calls a program may use, as asked for: a profile, names and groups of names. Which
+//! names there are and what a group stands for is the kernel crate's knowledge; here is only the
+//! form.
 
 use serde::{Deserialize, Serialize};
 

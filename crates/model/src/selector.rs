@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Label selectors as kubectl knows them: `app=web,tier!=db,canary,!old,env in (a,b),zone notin (c)`.
-//! Parsed once; matching is pure.
+//! Label selectors as kubectl knows them: `app=web,tier!=db,canary,!old,env in (a,b),zone notin
+//! (c)`. Parsed once; matching is pure.
 
 use std::str::FromStr;
 

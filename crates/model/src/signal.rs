@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Signals by name and number, as Linux has them on x86_64 and aarch64. A table; nobody is signalled here.
+//! Signals by name and number, as Linux has them on x86_64 and aarch64. A table; nobody is
+//! signalled here.
 
 use std::fmt;
 use std::str::FromStr;

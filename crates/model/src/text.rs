@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Checks on texts that several fields share, and how much room a text takes in a record. Pure; the specs
-//! call it.
+//! Checks on texts that several fields share, and how much room a text takes in a record. Pure; the
+//! specs call it.
 
 use crate::error::{Error, Result};
 
@@ -18,7 +18,8 @@ pub fn weight(text: &str) -> usize {
     2 + text.bytes().map(escaped).sum::<usize>()
 }
 
-/// No control characters, C1 ones included: for what is shown to people and written into one-line files.
+/// No control characters, C1 ones included: for what is shown to people and written into one-line
+/// files.
 pub fn check_printable(field: &str, text: &str) -> Result<()> {
     match text.chars().find(|c| c.is_control()) {
         None => Ok(()),
@@ -47,8 +48,8 @@ pub fn check_count(field: &str, count: usize, max: usize) -> Result<()> {
     Err(Error::invalid(field, problem))
 }
 
-/// An absolute path in its shortest form: no `.`, `..`, `//` or final `/`, no control characters. Refused
-/// rather than repaired, so that what was asked for and what happens are the same text.
+/// An absolute path in its shortest form: no `.`, `..`, `//` or final `/`, no control characters.
+/// Refused rather than repaired, so that what was asked for and what happens are the same text.
 pub fn check_absolute_path(field: &str, path: &str) -> Result<()> {
     let fail = |problem: &str| Err(Error::invalid(field, problem));
     check_length(field, path, MAX_PATH_BYTES)?;

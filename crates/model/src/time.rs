@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// Nanoseconds since 1970-01-01T00:00:00Z, as `CLOCK_REALTIME` counts them; good until the year 2554.
+/// Nanoseconds since 1970-01-01T00:00:00Z, as `CLOCK_REALTIME` counts them; good until the year
+/// 2554.
 #[derive(
     Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize,
 )]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Changing a running cell: which fields (a typed mask), and the pure step from the old spec to the new one.
-//! What can't be changed while it runs is refused by name.
+//! Changing a running cell: which fields (a typed mask), and the pure step from the old spec to the
+//! new one. What can't be changed while it runs is refused by name.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;

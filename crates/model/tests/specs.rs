@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Stories about specs: what is refused and under which field's name, what the defaults are, and that no
-//! valid spec is too large for a record, nor any record able to smuggle in an invalid one.
+//! Stories about specs: what is refused and under which field's name, what the defaults are, and
+//! that no valid spec is too large for a record, nor any record able to smuggle in an invalid one.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests fail by panicking")]
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The mover alone, without a node around it: lines of 100 bytes, a write each, from one and from eight writers,
-//! into the log store and into `cat > file`, in turn. For tuning; `./x bench logs` measures the whole node.
+//! The mover alone, without a node around it: lines of 100 bytes, a write each, from one and from
+//! eight writers, into the log store and into `cat > file`, in turn. For tuning; `./x bench logs`
+//! measures the whole node.
 //!
 //! ```text
 //! cargo run --release -p node --example logbench -- [LINES] [FOLDER]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The subsystems of a node, one folder each, and its store. Where `model` (Aurae without Linux) and `kernel`
-//! (Linux without Aurae) meet. It knows no wire: `auraed/rpc` translates for it.
+//! The subsystems of a node, one folder each, and its store. Where `model` (Aurae without Linux)
+//! and `kernel` (Linux without Aurae) meet. It knows no wire: `auraed/rpc` translates for it.
 
 pub mod identity;
 pub mod observe;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From messages to checked model types, and from statuses back to messages. Everything that a client sends
-//! goes through here before anything else looks at it; a refusal names the field by its path in the request.
+//! From messages to checked model types, and from statuses back to messages. Everything that a
+//! client sends goes through here before anything else looks at it; a refusal names the field by
+//! its path in the request.
 //!
-//! What is not here: permission (`node::identity`), and whether what is asked for exists (`node::runtime`).
+//! What is not here: permission (`node::identity`), and whether what is asked for exists
+//! (`node::runtime`).
 
 pub mod cell;
 pub mod executable;

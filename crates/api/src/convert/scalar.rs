@@ -74,7 +74,8 @@ pub fn to_timestamp(time: Timestamp) -> prost_types::Timestamp {
     }
 }
 
-/// The value of an enumeration; a number that this node doesn't know is refused, not taken for the default.
+/// The value of an enumeration; a number that this node doesn't know is refused, not taken for the
+/// default.
 pub fn enumeration<E: TryFrom<i32>>(field: &str, number: i32) -> Result<E> {
     E::try_from(number).map_err(|_| {
         Error::invalid(field, format!("is {number}, which this node does not know"))

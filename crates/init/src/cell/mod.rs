@@ -11,10 +11,11 @@
 //! cell only. [`born`] makes the cell around it, [`launch`] is its children's way to their
 //! programs.
 //!
-//! Allocation: tables, queues and decoded requests grow with `try_reserve` and answer `ENOMEM`. What
-//! can still abort where `malloc` itself fails (in a cgroup over its limit it doesn't: there the OOM
-//! killer decides) is the standard library's: the descriptors of a packet (at most 64), the copy of a
-//! record that is told to a new daemon (at most 64 KiB), and the text of a failure (at most 1 KiB).
+//! Allocation: tables, queues and decoded requests grow with `try_reserve` and answer `ENOMEM`.
+//! What can still abort where `malloc` itself fails (in a cgroup over its limit it doesn't: there
+//! the OOM killer decides) is the standard library's: the descriptors of a packet (at most 64), the
+//! copy of a record that is told to a new daemon (at most 64 KiB), and the text of a failure (at
+//! most 1 KiB).
 
 pub(crate) mod born;
 mod launch;

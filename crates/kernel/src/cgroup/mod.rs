@@ -66,7 +66,8 @@ impl Cgroup {
             .call_on("open cgroup", path)?
             .f_type;
         if kind != rustix::fs::FsWord::from(CGROUP2_MAGIC) {
-            // A folder of another kind would be taken for a group whose every process may be killed.
+            // A folder of another kind would be taken for a group whose every process may be
+            // killed.
             return Err(Error::new("open cgroup", Errno::NOTTY)
                 .on(path)
                 .about("it is not in a cgroup2 file system"));

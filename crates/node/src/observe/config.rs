@@ -14,7 +14,8 @@ pub struct LogsConfig {
     pub node_max_bytes: u64,
     /// Share of the file system, in percent, that logs leave free: the oldest go before it is used.
     pub keep_free_percent: u8,
-    /// The longest that output stays in memory alone: what a power loss can cost. `kill -9` costs nothing.
+    /// The longest that output stays in memory alone: what a power loss can cost. `kill -9` costs
+    /// nothing.
     pub sync_every: Duration,
     /// How often age, total and free space are looked at, beside whenever a segment is full.
     pub keep_every: Duration,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where a log's files are: `ROOT/TENANT/UID/OFFSET.{index,data}`, and which of them there are. It opens
-//! nothing; `mover` and `read` do.
+//! Where a log's files are: `ROOT/TENANT/UID/OFFSET.{index,data}`, and which of them there are. It
+//! opens nothing; `mover` and `read` do.
 //!
-//! A segment is there when its index is: the index is made first and unlinked first, so a data file without
-//! one is debris.
+//! A segment is there when its index is: the index is made first and unlinked first, so a data file
+//! without one is debris.
 
 use std::fs;
 use std::io;
@@ -11,7 +11,8 @@ use std::path::{Path, PathBuf};
 
 use model::name::{Tenant, Uid};
 
-/// Whose log. The tenant is part of the path, so that one tenant's logs can be weighed against another's.
+/// Whose log. The tenant is part of the path, so that one tenant's logs can be weighed against
+/// another's.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct LogKey {
     /// Whose.

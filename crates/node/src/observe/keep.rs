@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Retention: what goes when logs are too old or too many. [`plan`] is pure and decides; the thread looks at the
-//! disk, which is the only account of what is used, and unlinks. It never touches the segment that is written.
+//! Retention: what goes when logs are too old or too many. [`plan`] is pure and decides; the thread
+//! looks at the disk, which is the only account of what is used, and unlinks. It never touches the
+//! segment that is written.
 //!
-//! Where the node as a whole keeps too much, the tenant that has most loses its oldest first: nobody can push
-//! out another's logs by printing.
+//! Where the node as a whole keeps too much, the tenant that has most loses its oldest first:
+//! nobody can push out another's logs by printing.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io;
@@ -100,7 +101,8 @@ pub(super) struct Found {
 }
 
 impl Found {
-    /// The segments that may go: not the one that is written, and not what tells that something was there.
+    /// The segments that may go: not the one that is written, and not what tells that something was
+    /// there.
     fn droppable(&self) -> &[SegmentFiles] {
         match self.segments.split_last() {
             Some((last, rest)) if self.live || last.data_bytes == 0 => rest,

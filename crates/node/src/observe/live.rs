@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which logs are being written, and the bell that tells their readers of more. Holds no bytes: a reader reads
-//! files, so a slow one costs nobody anything.
+//! Which logs are being written, and the bell that tells their readers of more. Holds no bytes: a
+//! reader reads files, so a slow one costs nobody anything.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -14,12 +14,14 @@ use super::folder::LogKey;
 #[derive(Debug, Default)]
 pub(super) struct Live {
     more: Notify,
-    /// Bytes stored of standard output and standard error over its whole life; `None` before that was looked at.
+    /// Bytes stored of standard output and standard error over its whole life; `None` before that
+    /// was looked at.
     stored: Mutex<Option<(u64, u64)>>,
 }
 
 impl Live {
-    /// Resolves when there is more to read, or the log ended. Make it *before* looking at the files.
+    /// Resolves when there is more to read, or the log ended. Make it *before* looking at the
+    /// files.
     pub(super) fn more(&self) -> tokio::sync::futures::Notified<'_> {
         self.more.notified()
     }

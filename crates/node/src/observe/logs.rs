@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The handle to the log store: what the runtime calls. It owns no state; the mover, the keeper and the files do.
+//! The handle to the log store: what the runtime calls. It owns no state; the mover, the keeper and
+//! the files do.
 //!
 //! ```text
 //! attach ----> (output is stored) ----> drained ----> (kept) ----> remove
@@ -46,8 +47,8 @@ struct Inner {
 const READERS: usize = 2048;
 
 impl Logs {
-    /// Makes `root` (0700) where it isn't there and starts the threads. Looks at no log: one is opened when
-    /// somebody prints or reads, so thousands cost nothing here.
+    /// Makes `root` (0700) where it isn't there and starts the threads. Looks at no log: one is
+    /// opened when somebody prints or reads, so thousands cost nothing here.
     ///
     /// # Errors
     /// The folder can't be made, or the kernel gives no thread or descriptor.
@@ -88,9 +89,10 @@ impl Logs {
         })
     }
 
-    /// Stores what comes out of `sources` from now on: read ends of pipes, or a terminal's master as
-    /// [`Stream::Stdout`]. Goes on at the end of the log if there is one. Repeating it with the same key puts
-    /// new descriptors in the place of the old; nothing is lost or doubled as long as they are of the same pipes.
+    /// Stores what comes out of `sources` from now on: read ends of pipes, or a terminal's master
+    /// as [`Stream::Stdout`]. Goes on at the end of the log if there is one. Repeating it with the
+    /// same key puts new descriptors in the place of the old; nothing is lost or doubled as long as
+    /// they are of the same pipes.
     ///
     /// # Errors
     /// A descriptor can't be watched, or the mover has stopped.
@@ -110,9 +112,9 @@ impl Logs {
         self.inner.mover.ask(command).await
     }
 
-    /// Bytes of standard output and standard error stored so far, what retention has dropped since included;
-    /// `None` where the log isn't attached. Blocks for microseconds where nothing was printed since this daemon
-    /// began.
+    /// Bytes of standard output and standard error stored so far, what retention has dropped since
+    /// included; `None` where the log isn't attached. Blocks for microseconds where nothing was
+    /// printed since this daemon began.
     pub fn stored(&self, uid: &Uid) -> Option<(u64, u64)> {
         let (key, stored) = self.inner.registry.stored(uid)?;
         if let Some(stored) = stored {
@@ -130,19 +132,21 @@ impl Logs {
         }
     }
 
-    /// Says that nobody writes any more (the leaf cgroup is empty): takes what is left in the pipes, marks the
-    /// end, closes them. When it answers, every byte is the kernel's: the daemon may be killed, the pipes may
-    /// be closed. The disk has it some milliseconds later; nobody waits for that.
+    /// Says that nobody writes any more (the leaf cgroup is empty): takes what is left in the
+    /// pipes, marks the end, closes them. When it answers, every byte is the kernel's: the daemon
+    /// may be killed, the pipes may be closed. The disk has it some milliseconds later; nobody
+    /// waits for that.
     ///
     /// # Errors
-    /// `WRONG_STATE` where the log isn't attached; the end could not be marked; the mover has stopped.
+    /// `WRONG_STATE` where the log isn't attached; the end could not be marked; the mover has
+    /// stopped.
     pub async fn drained(&self, uid: Uid) -> Result<Drained, Error> {
         let command = |reply| Command::Drain { uid, reply };
         self.inner.mover.ask(command).await
     }
 
-    /// Reads a log, also while it is written. Nothing is read before the first item is asked for. Of a log that
-    /// was never attached, or printed nothing, the end is the only item.
+    /// Reads a log, also while it is written. Nothing is read before the first item is asked for.
+    /// Of a log that was never attached, or printed nothing, the end is the only item.
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED` where 2,048 logs are being read.

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What workloads print and what they use.
 //!
-//! *Output* goes one way: pipes → [`mover`] → files → [`Logs`]' readers. The mover is one thread and the only
-//! writer; `keep` and `sync` are threads that delete and force to the disk; readers read files on their own and
-//! are told by `live` when there is more. [`format`](self::format) says what the files mean.
+//! *Output* goes one way: pipes → [`mover`] → files → [`Logs`]' readers. The mover is one thread
+//! and the only writer; `keep` and `sync` are threads that delete and force to the disk; readers
+//! read files on their own and are told by `live` when there is more. [`format`](self::format) says
+//! what the files mean.
 //!
 //! *Usage* is read from cgroups when it is asked for, and kept nowhere.
 //!
-//! It starts and ends no workload and knows none by name: the runtime attaches and drains by uid, and resolves
-//! names for it.
+//! It starts and ends no workload and knows none by name: the runtime attaches and drains by uid,
+//! and resolves names for it.
 
 mod config;
 mod folder;

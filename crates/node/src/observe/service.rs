@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What `auraed/rpc` calls: a method per RPC of `Observe`, each with the `Permit` that identity gave for it. It
-//! resolves names through [`Objects`], which the runtime implements, and reads; it keeps nothing.
+//! What `auraed/rpc` calls: a method per RPC of `Observe`, each with the `Permit` that identity
+//! gave for it. It resolves names through [`Objects`], which the runtime implements, and reads; it
+//! keeps nothing.
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -30,7 +31,8 @@ pub type UsageStream = Pin<Box<dyn futures_util::Stream<Item = Result<UsageSampl
 
 /// Who knows which objects there are. Answers from memory, at once.
 pub trait Objects: Send + Sync + 'static {
-    /// The executables that are meant: this one, or all in this cell and the cells in it. With uid and kind.
+    /// The executables that are meant: this one, or all in this cell and the cells in it. With uid
+    /// and kind.
     ///
     /// # Errors
     /// `NOT_FOUND`.
@@ -65,11 +67,12 @@ impl Observe {
         Self { logs, objects }
     }
 
-    /// `Observe.Logs`. Without `follow` the output of several executables is merged by time; with it, each goes
-    /// at its own pace. Nothing is read before it is asked for.
+    /// `Observe.Logs`. Without `follow` the output of several executables is merged by time; with
+    /// it, each goes at its own pace. Nothing is read before it is asked for.
     ///
     /// # Errors
-    /// `INVALID_FIELD` (a cursor that isn't one, or with several refs), `NOT_FOUND`, `LIMIT_EXCEEDED`.
+    /// `INVALID_FIELD` (a cursor that isn't one, or with several refs), `NOT_FOUND`,
+    /// `LIMIT_EXCEEDED`.
     pub fn logs(&self, permit: Permit, query: LogsQuery) -> Result<LogStream, Error> {
         let sources = self.sources(&permit, &query)?;
         let mut streams = Vec::with_capacity(sources.len());
@@ -245,7 +248,8 @@ fn covers_usage(permit: &Permit, query: &UsageQuery) -> Result<(), Error> {
         .try_for_each(|r| covers(permit, &r.tenant))
 }
 
-/// As in the runtime: another tenant's object here is a defect above, and still must not get through.
+/// As in the runtime: another tenant's object here is a defect above, and still must not get
+/// through.
 fn covers(permit: &Permit, tenant: &Tenant) -> Result<(), Error> {
     if permit.tenant() == tenant || permit.every_tenant() {
         return Ok(());

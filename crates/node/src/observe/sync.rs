@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The thread that forces logs to the disk, so that a power loss costs no more than the last few seconds. Apart
-//! from the mover, which a slow disk must not hold up. `kill -9` of the daemon needs none of this: what was
-//! moved is the kernel's.
+//! The thread that forces logs to the disk, so that a power loss costs no more than the last few
+//! seconds. Apart from the mover, which a slow disk must not hold up. `kill -9` of the daemon needs
+//! none of this: what was moved is the kernel's.
 
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
 
 use super::mover::Files;
 
-/// Rounds that may wait for a slow disk. One more is dropped: the kernel writes it back in its own time, and the
-/// next round syncs the same files.
+/// Rounds that may wait for a slow disk. One more is dropped: the kernel writes it back in its own
+/// time, and the next round syncs the same files.
 const WAITING: usize = 64;
 
 /// The sending half; the thread ends with the last of them.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What objects use, read from their cgroups when somebody asks. What this node can't know is absent, with the
-//! reason: never 0.
+//! What objects use, read from their cgroups when somebody asks. What this node can't know is
+//! absent, with the reason: never 0.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a daemon comes back: the view is rebuilt from the cells' sockets, checked against the kernel's cgroup tree
-//! and id maps, and completed by the archive. Only then does anybody see it.
+//! How a daemon comes back: the view is rebuilt from the cells' sockets, checked against the
+//! kernel's cgroup tree and id maps, and completed by the archive. Only then does anybody see it.
 //!
-//! A record comes from a cell-init, which counts as hostile. What it says of its own tenant, path and ids is
-//! compared with where the kernel has its process; a cell whose init lies, or can't be talked to, is killed.
+//! A record comes from a cell-init, which counts as hostile. What it says of its own tenant, path
+//! and ids is compared with where the kernel has its process; a cell whose init lies, or can't be
+//! talked to, is killed.
 
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -170,7 +171,8 @@ fn index(settings: &Settings, finished: &[(Finished, Archived)]) -> Result<Arc<I
         first: settings.first_id,
         count: settings.id_count,
     });
-    // Above every revision that an earlier daemon gave out, unless it gave out one each microsecond.
+    // Above every revision that an earlier daemon gave out, unless it gave out one each
+    // microsecond.
     let newest = finished
         .iter()
         .map(|(_, archived)| archived.object.meta().revision)

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What `auraed/rpc` calls: a method per RPC, each with the `Permit` that identity gave for it. Admission is here
-//! (names, bounds, retries); the work is the owners'.
+//! What `auraed/rpc` calls: a method per RPC, each with the `Permit` that identity gave for it.
+//! Admission is here (names, bounds, retries); the work is the owners'.
 //!
-//! What changes something runs as a task of its own: a client that goes away half-way leaves it whole.
+//! What changes something runs as a task of its own: a client that goes away half-way leaves it
+//! whole.
 
 use std::sync::Arc;
 
@@ -28,8 +29,8 @@ impl Runtime {
     ///
     /// # Errors
     /// `NOT_FOUND` (no such cell), `ALREADY_EXISTS`, `PROGRAM_NOT_FOUND`, `PROGRAM_NOT_EXECUTABLE`,
-    /// `REQUEST_ID_REUSED`, `LIMIT_EXCEEDED`, `CONTROLLER_UNAVAILABLE`, `WRONG_STATE`, `UNSUPPORTED`. Nothing
-    /// is left behind.
+    /// `REQUEST_ID_REUSED`, `LIMIT_EXCEEDED`, `CONTROLLER_UNAVAILABLE`, `WRONG_STATE`,
+    /// `UNSUPPORTED`. Nothing is left behind.
     pub async fn run_executable(
         &self,
         permit: Permit,
@@ -146,7 +147,8 @@ impl Runtime {
         }
         let uid = object.meta().uid;
         let Some(mut end) = self.shared.index.end_of(uid) else {
-            // It ended and was removed between our look and now; its end went to whoever asked then.
+            // It ended and was removed between our look and now; its end went to whoever asked
+            // then.
             return Err(object.meta().to_ref().not_found());
         };
         let ended = end.wait_for(Option::is_some).await;
@@ -323,8 +325,8 @@ impl Runtime {
     /// Changes a running cell's labels, limits and grants.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `CONFLICT` (another generation), `WRONG_STATE`, `CONTROLLER_UNAVAILABLE`, `UNSUPPORTED`. Nothing
-    /// has changed then.
+    /// `NOT_FOUND`, `CONFLICT` (another generation), `WRONG_STATE`, `CONTROLLER_UNAVAILABLE`,
+    /// `UNSUPPORTED`. Nothing has changed then.
     pub async fn update_cell(
         &self,
         permit: Permit,
@@ -428,8 +430,8 @@ impl Runtime {
     }
 }
 
-/// A permit is for one tenant's objects. That another one arrives here is a defect above, not a question of
-/// policy; it must still not get through.
+/// A permit is for one tenant's objects. That another one arrives here is a defect above, not a
+/// question of policy; it must still not get through.
 pub(super) fn covers(permit: &Permit, tenant: &Tenant) -> Result<(), Error> {
     if permit.tenant() == tenant || permit.every_tenant() {
         return Ok(());

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Being attached to an executable: who it is, how it will have ended, and its standard input, which one attacher
-//! has at a time. Its output is not here: attachers read the log, as everybody does.
+//! Being attached to an executable: who it is, how it will have ended, and its standard input,
+//! which one attacher has at a time. Its output is not here: attachers read the log, as everybody
+//! does.
 //!
-//! The input is the descriptor itself. Its owner (`cell::owner`) keeps one reference; a second one is whoever is
-//! attached, and a third is refused. So an attacher that is dropped, however it went, gives it back.
+//! The input is the descriptor itself. Its owner (`cell::owner`) keeps one reference; a second one
+//! is whoever is attached, and a third is refused. So an attacher that is dropped, however it went,
+//! gives it back.
 
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
@@ -93,8 +95,8 @@ impl Input {
         })
     }
 
-    /// Writes all of it, as fast as the executable reads. What was written when this is dropped half-way stays
-    /// written.
+    /// Writes all of it, as fast as the executable reads. What was written when this is dropped
+    /// half-way stays written.
     ///
     /// # Errors
     /// `WRONG_STATE`: it was closed, or nobody reads any more.
@@ -157,7 +159,8 @@ impl Runtime {
     /// Attaches to an executable, also to one that has ended.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `WRONG_STATE` (a cell; its input, where it has ended or has none), `STDIN_TAKEN`.
+    /// `NOT_FOUND`, `WRONG_STATE` (a cell; its input, where it has ended or has none),
+    /// `STDIN_TAKEN`.
     pub async fn attach(&self, permit: Permit, start: &AttachStart) -> Result<Attachment, Error> {
         covers(&permit, &start.target.tenant)?;
         let object = self.shared.index.get(&start.target)?;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Grants as detached mounts: made with the node's privileges, attached by the cell's init.
 //!
-//! A source is opened without following any symbolic link, so that nobody who can write somewhere on the way
-//! decides what is granted. A read grant is a plain read-only bind: mode bits go on meaning what they mean on the
-//! node. A write grant maps one on-disk owner to the cell's root and nobody else.
+//! A source is opened without following any symbolic link, so that nobody who can write somewhere
+//! on the way decides what is granted. A read grant is a plain read-only bind: mode bits go on
+//! meaning what they mean on the node. A write grant maps one on-disk owner to the cell's root and
+//! nobody else.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -25,8 +26,8 @@ pub(crate) struct Prepared {
 /// Makes the mount of a grant for a cell whose root is the node's `root_id`.
 ///
 /// # Errors
-/// `INVALID_FIELD` for a source that isn't there or leads over a symbolic link, `UNSUPPORTED` naming the file
-/// system where it has no idmapped mounts.
+/// `INVALID_FIELD` for a source that isn't there or leads over a symbolic link, `UNSUPPORTED`
+/// naming the file system where it has no idmapped mounts.
 pub(crate) fn prepare(grant: &Grant, root_id: u32) -> Result<Prepared, Error> {
     let source = open(&grant.source)?;
     let directory = File::from(source.try_clone().map_err(|e| io(grant, &e))?)

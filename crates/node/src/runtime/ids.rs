@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Ranges of user and group ids: which are taken, and where the next one fits.
 //!
-//! Pure. The runtime has one pool for top-level cells; every cell with a user namespace of its own has one for
-//! the cells in it, made of its own range beyond the first [`OWN`]. Nothing is stored: the ranges are read back
-//! from the cells when a daemon comes back.
+//! Pure. The runtime has one pool for top-level cells; every cell with a user namespace of its own
+//! has one for the cells in it, made of its own range beyond the first [`OWN`]. Nothing is stored:
+//! the ranges are read back from the cells when a daemon comes back.
 
 use std::collections::BTreeMap;
 
@@ -53,8 +53,8 @@ impl IdPool {
         }
     }
 
-    /// What a cell with this range can give to the cells in it. Without a range (it shares its parent's user
-    /// namespace) nothing.
+    /// What a cell with this range can give to the cells in it. Without a range (it shares its
+    /// parent's user namespace) nothing.
     pub(crate) fn within(range: Option<IdRange>) -> Self {
         Self {
             whole: range.and_then(IdRange::nested),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Making a cell: cgroups, ids, socket, grants, its init, its owner. Each step undoes itself when a later one
-//! fails ([`Undo`]), so that a cell is there altogether or not at all.
+//! Making a cell: cgroups, ids, socket, grants, its init, its owner. Each step undoes itself when a
+//! later one fails ([`Undo`]), so that a cell is there altogether or not at all.
 
 use std::os::fd::OwnedFd;
 use std::path::PathBuf;
@@ -253,7 +253,8 @@ fn kernel_failed(what: &str, error: &kernel::Error) -> Error {
     Error::new(Reason::Internal, format!("{what}: {error}")).errno(error.errno())
 }
 
-/// Makes the cell's group with its limits, and the leaf of its init. Answers the group around it, too.
+/// Makes the cell's group with its limits, and the leaf of its init. Answers the group around it,
+/// too.
 fn groups(shared: &Shared, key: &Key, effective: &Draft) -> Result<(Cgroup, Cgroup), Error> {
     let failed = |e: kernel::Error| kernel_failed("the cell's cgroup could not be made", &e);
     let wanted = limits::of(&effective.resources)?;

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The runtime subsystem: cells and executables.
 //!
-//! [`Runtime`] is the handle that `auraed/rpc` calls, with a `Permit` by value. It holds the *view*; the truth is
-//! with the kernel and the inits, and [`Runtime::start`] rebuilds the view from them. It keeps no restart policy,
-//! no images and no logs: those are schedule's, a later runtime's and observe's.
+//! [`Runtime`] is the handle that `auraed/rpc` calls, with a `Permit` by value. It holds the
+//! *view*; the truth is with the kernel and the inits, and [`Runtime::start`] rebuilds the view
+//! from them. It keeps no restart policy, no images and no logs: those are schedule's, a later
+//! runtime's and observe's.
 //!
 //! ```text
 //!            Runtime (api, attach, adopt)
@@ -89,7 +90,8 @@ impl Shared {
         }
     }
 
-    /// Takes a finished object out, with everything that is kept of it. Who waits for it has been told.
+    /// Takes a finished object out, with everything that is kept of it. Who waits for it has been
+    /// told.
     pub(crate) fn forget_later(&self, object: &Arc<Object>) {
         if let Some(removed) = self.index.remove(object.meta().uid) {
             self.forget(&removed);

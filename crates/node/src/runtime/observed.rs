@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The runtime as observe sees it: which executables a name means, and where their cgroups are. From memory.
+//! The runtime as observe sees it: which executables a name means, and where their cgroups are.
+//! From memory.
 
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the runtime needs of its neighbours, as narrow as it needs it: somebody who stores output, somebody who
-//! keeps finished records. Linux and the inits it calls itself.
+//! What the runtime needs of its neighbours, as narrow as it needs it: somebody who stores output,
+//! somebody who keeps finished records. Linux and the inits it calls itself.
 
 use std::os::fd::OwnedFd;
 
@@ -55,8 +55,8 @@ pub trait Logs: Send + Sync + 'static {
     /// Where the log can't be opened. The run goes on; its pipes fill up.
     fn attach(&self, owner: LogOwner, source: LogSource) -> BoxFuture<'static, Result<(), Error>>;
 
-    /// Called when no process of the run is left: stores what its pipes still hold, closes them, and
-    /// answers how much it was altogether.
+    /// Called when no process of the run is left: stores what its pipes still hold, closes them,
+    /// and answers how much it was altogether.
     fn finish(&self, uid: Uid) -> BoxFuture<'static, LogTotals>;
 
     /// How much it is so far; `None` for a run that isn't attached.

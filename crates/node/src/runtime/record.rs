@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The opaque records that the inits keep for the daemon: everything about a cell or an executable that can't be
-//! read back from the kernel. JSON, at most 64 KiB, versioned.
+//! The opaque records that the inits keep for the daemon: everything about a cell or an executable
+//! that can't be read back from the kernel. JSON, at most 64 KiB, versioned.
 //!
-//! A record comes back from a cell-init, which counts as hostile. So a record says nothing that is believed of
-//! *others*: `adopt` compares its tenant, path and ids with the kernel's cgroup tree and id maps.
+//! A record comes back from a cell-init, which counts as hostile. So a record says nothing that is
+//! believed of *others*: `adopt` compares its tenant, path and ids with the kernel's cgroup tree
+//! and id maps.
 
 use init::protocol::MAX_RECORD;
 use model::cell::CellSpec;

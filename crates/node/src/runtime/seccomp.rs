@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Compiled system call filters, one per distinct profile: compiling takes longer than starting a process.
+//! Compiled system call filters, one per distinct profile: compiling takes longer than starting a
+//! process.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};

@@ -11,7 +11,8 @@ use model::executable::LogPolicy;
 pub struct Settings {
     /// The folder of the cells' sockets, `RUN_DIR/cells`; only the node's root may enter it.
     pub cells_dir: PathBuf,
-    /// The cgroup below which the tenants' cgroups are made (`CGROUP2/aurae`, or the delegated one).
+    /// The cgroup below which the tenants' cgroups are made (`CGROUP2/aurae`, or the delegated
+    /// one).
     pub cgroup_root: PathBuf,
     /// The first id, on the node, that may be given to cells.
     pub first_id: u32,

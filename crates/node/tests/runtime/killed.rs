@@ -114,8 +114,8 @@ pub(crate) fn what_ends_while_there_is_no_daemon_is_not_lost(name: &str) {
     }
 }
 
-/// Kills the daemon again and again while workloads start, print and end. Every start that was answered must
-/// end as its script says, once; nothing may stay behind.
+/// Kills the daemon again and again while workloads start, print and end. Every start that was
+/// answered must end as its script says, once; nothing may stay behind.
 pub(crate) fn at_random_moments_nothing_is_lost(name: &str) {
     let kills: u32 = std::env::var("AURAE_KILLS")
         .ok()

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The head of a segment's index: where the segment begins, and in which boot of the machine it was written.
+//! The head of a segment's index: where the segment begins, and in which boot of the machine it was
+//! written.
 
 use super::FormatError;
 
@@ -16,7 +17,8 @@ pub struct Header {
     pub boot: [u8; 16],
     /// The offset of its first byte in the whole output.
     pub base: u64,
-    /// `CLOCK_REALTIME`, microseconds: no record of an earlier segment is later, but for a clock set back.
+    /// `CLOCK_REALTIME`, microseconds: no record of an earlier segment is later, but for a clock
+    /// set back.
     pub created_us: u64,
     /// Bytes of standard output before it, kept or dropped by retention since.
     pub stdout_before: u64,
@@ -86,7 +88,8 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     chunk.map_or(0, |chunk| u64::from_le_bytes(*chunk))
 }
 
-/// FNV-1a, 64 bits: the header is written once and read seldom, and nobody forges it against himself.
+/// FNV-1a, 64 bits: the header is written once and read seldom, and nobody forges it against
+/// himself.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
         (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The bytes of a log on disk, and what they mean. Pure: no file is touched here.
 //!
-//! A log is a chain of *segments*. A segment is a data file (the workload's bytes and nothing else) and an
-//! index file: a [`Header`], then [`Record`]s of 16 bytes. Every byte of an executable's whole output has an
-//! *offset*, what was dropped included; a segment is named by the offset that it begins at.
+//! A log is a chain of *segments*. A segment is a data file (the workload's bytes and nothing else)
+//! and an index file: a [`Header`], then [`Record`]s of 16 bytes. Every byte of an executable's
+//! whole output has an *offset*, what was dropped included; a segment is named by the offset that
+//! it begins at.
 //!
 //! ```text
 //! BASE.index   header (96)  | record (16) | record (16) | ...
@@ -12,10 +13,11 @@
 //!
 //! The rules, which the mover keeps and [`Walk`] relies on:
 //!
-//! 1. A data record is written *ahead* of its bytes. The data file's size is the truth: a record at or past it
-//!    is void, and is overwritten in place by the next one.
+//! 1. A data record is written *ahead* of its bytes. The data file's size is the truth: a record at
+//!    or past it is void, and is overwritten in place by the next one.
 //! 2. Only the last record changes. So every other one is exact: the next begins where it ends.
-//! 3. A gap's count is written ahead of the discarding, so it may count bytes twice but never misses one.
+//! 3. A gap's count is written ahead of the discarding, so it may count bytes twice but never
+//!    misses one.
 //! 4. An end record is the last. A log without one goes on, or the machine stopped under it.
 //!
 //! `mover` writes this, `read` reads it, the fuzz target `log_frames` throws bytes at it.

@@ -6,8 +6,9 @@
 //!       payload k time     c     k: kind, c: CRC-8 of the other fifteen
 //! ```
 //!
-//! The payload of data is a 32-bit position in the data file and a 24-bit length; of a gap, a 56-bit count; of
-//! an end, the data file's size. Time is `CLOCK_REALTIME` in microseconds, 56 bits: good until the year 4253.
+//! The payload of data is a 32-bit position in the data file and a 24-bit length; of a gap, a
+//! 56-bit count; of an end, the data file's size. Time is `CLOCK_REALTIME` in microseconds, 56
+//! bits: good until the year 4253.
 
 use model::observe::{GapReason, Stream};
 
@@ -160,7 +161,8 @@ fn reason_of(code: u8) -> Option<GapReason> {
     }
 }
 
-/// CRC-8 (polynomial 0x07) of `low` and the low 56 bits of `high`; begun with ones, so zeros don't pass.
+/// CRC-8 (polynomial 0x07) of `low` and the low 56 bits of `high`; begun with ones, so zeros don't
+/// pass.
 fn crc8(low: u64, high: u64) -> u8 {
     let bytes = low.to_le_bytes();
     let more = high.to_le_bytes();

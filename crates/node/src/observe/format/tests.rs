@@ -120,8 +120,8 @@ proptest! {
         prop_assert_eq!(out + err, 900 + size);
     }
 
-    /// Whatever of index and data a power loss leaves, the prefix that is kept was really written there, and
-    /// what is missing of the whole is counted to the byte as far as either file tells.
+    /// Whatever of index and data a power loss leaves, the prefix that is kept was really written
+    /// there, and what is missing of the whole is counted to the byte as far as either file tells.
     #[test]
     fn a_power_loss_keeps_a_true_prefix(
         batches in batches(), cut_index in 0usize..700, cut_data in 0u64..100_000, zeroed: bool,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a segment's records mean, given the data file's size: the one place that decides it, for the reader of a
-//! log that grows and for recovery.
+//! What a segment's records mean, given the data file's size: the one place that decides it, for
+//! the reader of a log that grows and for recovery.
 
 use model::observe::{GapReason, Stream};
 
@@ -127,7 +127,8 @@ impl Walk {
     }
 }
 
-/// What is left of a segment that nobody writes to: the longest prefix of which index and data say the same.
+/// What is left of a segment that nobody writes to: the longest prefix of which index and data say
+/// the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Recovered {
     /// Its header.
@@ -144,7 +145,8 @@ pub struct Recovered {
     pub ended: bool,
     /// Bytes in the data file of which no record tells. `kill -9` alone leaves none.
     pub unexplained: u64,
-    /// Bytes of which the records tell and that aren't there. After `kill -9` alone they are still in the pipe.
+    /// Bytes of which the records tell and that aren't there. After `kill -9` alone they are still
+    /// in the pipe.
     pub promised: u64,
 }
 
@@ -183,7 +185,8 @@ pub fn recover(index: &[u8], data_size: u64) -> Result<Recovered, FormatError> {
 }
 
 impl Recovered {
-    /// How much of the whole output is missing at the end if nothing is left in any pipe, as after a power loss.
+    /// How much of the whole output is missing at the end if nothing is left in any pipe, as after
+    /// a power loss.
     pub fn lost(&self) -> u64 {
         self.promised.max(self.unexplained)
     }
@@ -220,7 +223,8 @@ impl Recovered {
     }
 }
 
-/// The record with the length that is really there, and how much less that is; `None` where it is right already.
+/// The record with the length that is really there, and how much less that is; `None` where it is
+/// right already.
 fn shortened(mut record: Record, real: u64) -> Option<(Record, u64)> {
     let Entry::Data { length, .. } = &mut record.entry else {
         return None;

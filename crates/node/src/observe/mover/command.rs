@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What others ask of the mover, and its answers. A closed set; the queue is bounded and who sends waits.
+//! What others ask of the mover, and its answers. A closed set; the queue is bounded and who sends
+//! waits.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -43,13 +44,15 @@ pub(in crate::observe) enum Command {
 /// What a finished log holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Drained {
-    /// Bytes of standard output stored over its whole life, what retention has dropped since included.
+    /// Bytes of standard output stored over its whole life, what retention has dropped since
+    /// included.
     pub stdout_bytes: u64,
     /// The same of standard error.
     pub stderr_bytes: u64,
     /// Length of the whole output, what was never stored included.
     pub end_offset: u64,
-    /// Bytes dropped of which not even the count could be stored; nobody but this value tells of them.
+    /// Bytes dropped of which not even the count could be stored; nobody but this value tells of
+    /// them.
     pub unrecorded_bytes: u64,
 }
 
@@ -185,7 +188,8 @@ impl Mover {
         };
         let tokens = log.tokens.clone();
         for source in tokens.iter().filter_map(|t| self.sources.get(t)) {
-            // What is there now, and no more: a stranger who was handed the pipe can't hold this up.
+            // What is there now, and no more: a stranger who was handed the pipe can't hold this
+            // up.
             let mut left = source.available().unwrap_or(0);
             while left > 0 {
                 let Batch { taken, refused, .. } = log
@@ -221,8 +225,8 @@ impl Mover {
         for token in tokens {
             if let Some(source) = self.sources.remove(&token) {
                 self.pipes_grown = self.pipes_grown.saturating_sub(source.grown());
-                // Init holds the pipe too: closing alone would leave it in the set. A pipe that hung up isn't
-                // in it any more.
+                // Init holds the pipe too: closing alone would leave it in the set. A pipe that
+                // hung up isn't in it any more.
                 let _ = epoll::delete(&self.epoll, &source.fd);
             }
         }

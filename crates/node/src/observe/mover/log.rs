@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The log of one executable, as the mover writes it: which segment, what to do where the disk refuses.
+//! The log of one executable, as the mover writes it: which segment, what to do where the disk
+//! refuses.
 //!
 //! ```text
 //!            first byte            full                    refused
 //! Unopened ------------> Writing ------> (next segment)   -------> Dropping --retry--> Writing
 //! ```
 //!
-//! While *dropping*, bytes are read, counted and thrown away: a full disk never blocks a workload. The count
-//! is in the index before the bytes are gone, where the index can still be written, which it nearly always
-//! can: room for a gap and an end is reserved.
+//! While *dropping*, bytes are read, counted and thrown away: a full disk never blocks a workload.
+//! The count is in the index before the bytes are gone, where the index can still be written, which
+//! it nearly always can: room for a gap and an end is reserved.
 
 use std::fs;
 use std::sync::Arc;
@@ -192,7 +193,8 @@ impl Log {
         }
     }
 
-    /// Goes on where an earlier mover ended, or begins. `in_terminal`: what is in the terminal's buffer.
+    /// Goes on where an earlier mover ended, or begins. `in_terminal`: what is in the terminal's
+    /// buffer.
     fn open(&mut self, in_terminal: u64, now: Now) -> Result<(), Errno> {
         let bases = self.folder.bases().map_err(super::segment::errno)?;
         for base in bases.into_iter().rev() {
@@ -216,7 +218,8 @@ impl Log {
             if size > 0 {
                 return behind(base.saturating_add(size), (0, 0));
             }
-            // The last mover died, or the disk was full, between making the file and writing its header.
+            // The last mover died, or the disk was full, between making the file and writing its
+            // header.
             self.folder
                 .remove_segment(base)
                 .map_err(super::segment::errno)?;
@@ -286,7 +289,8 @@ impl Log {
         }
     }
 
-    /// Writes the end marker, if anything was ever printed. What could not be written down is the answer.
+    /// Writes the end marker, if anything was ever printed. What could not be written down is the
+    /// answer.
     pub(super) fn end(&mut self, now: Now) -> Result<End, Errno> {
         if let State::Unopened = self.state
             && !self
@@ -317,7 +321,8 @@ impl Log {
         })
     }
 
-    /// Bytes of standard output and standard error over its whole life; nothing before it was opened.
+    /// Bytes of standard output and standard error over its whole life; nothing before it was
+    /// opened.
     pub(super) fn stored(&self) -> (u64, u64) {
         match &self.state {
             State::Writing(segment) => segment.walk().totals(),

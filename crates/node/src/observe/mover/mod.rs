@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The mover: one thread that carries every byte that workloads print from their pipes into their logs.
+//! The mover: one thread that carries every byte that workloads print from their pipes into their
+//! logs.
 //!
-//! It sleeps in `epoll` over all read ends. When some can be read it takes one batch from each, then waits a
-//! *short pause* if the batches were small: a busy writer fills its pipe meanwhile and is moved in one go, an
-//! idle one's next write is on its own. Nobody can hold it up: a batch is at most a pipe full, whoever is ready
-//! is served before anybody a second time, and a disk that refuses makes it drop and count.
+//! It sleeps in `epoll` over all read ends. When some can be read it takes one batch from each,
+//! then waits a *short pause* if the batches were small: a busy writer fills its pipe meanwhile and
+//! is moved in one go, an idle one's next write is on its own. Nobody can hold it up: a batch is at
+//! most a pipe full, whoever is ready is served before anybody a second time, and a disk that
+//! refuses makes it drop and count.
 //!
-//! It decides nothing about whose log is kept how long (`keep`), forces nothing to the disk (`sync`), and serves
-//! no reader (`read`): it tells them by [`Live`] that there is more.
+//! It decides nothing about whose log is kept how long (`keep`), forces nothing to the disk
+//! (`sync`), and serves no reader (`read`): it tells them by [`Live`] that there is more.
 
 mod command;
 mod log;
@@ -98,8 +100,8 @@ pub(super) fn start(with: Surroundings) -> std::io::Result<Sender> {
 }
 
 impl Mover {
-    /// Without its mover a daemon would let every workload's pipe fill up. The next daemon begins where this
-    /// one ends, so ending is the safe answer to a defect here.
+    /// Without its mover a daemon would let every workload's pipe fill up. The next daemon begins
+    /// where this one ends, so ending is the safe answer to a defect here.
     fn run_or_abort(mut self) {
         let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.run()));
         match outcome {
@@ -219,9 +221,9 @@ struct Round {
     crowded: bool,
 }
 
-/// A source that is ready without having anything must not keep the loop spinning. A pipe that hung up has
-/// nobody left who could write; a terminal may be opened again by somebody in its session, which an
-/// edge-triggered watch tells.
+/// A source that is ready without having anything must not keep the loop spinning. A pipe that hung
+/// up has nobody left who could write; a terminal may be opened again by somebody in its session,
+/// which an edge-triggered watch tells.
 fn quiet(epoll: &std::os::fd::OwnedFd, token: u64, source: &Source) {
     use epoll::EventFlags;
     let outcome = if source.is_terminal() {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The segment that is written: its two files, and what stands in them. One writer, the mover's thread; readers
-//! open the files on their own. It decides nothing: [`super::log`] says what to write and what a failure means.
+//! The segment that is written: its two files, and what stands in them. One writer, the mover's
+//! thread; readers open the files on their own. It decides nothing: [`super::log`] says what to
+//! write and what a failure means.
 
 use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
@@ -61,8 +62,8 @@ struct Gap {
 /// A segment as it was found.
 pub(super) struct Resumed {
     pub(super) segment: Segment,
-    /// `Some`: of another boot, or damaged; don't write into it. So many bytes were read and can't be had:
-    /// readers see that from where the next segment begins.
+    /// `Some`: of another boot, or damaged; don't write into it. So many bytes were read and can't
+    /// be had: readers see that from where the next segment begins.
     pub(super) closed: Option<u64>,
     /// The record that was written ahead when the last mover died, if it was of a terminal.
     pub(super) terminal_length: u64,
@@ -138,7 +139,8 @@ impl Segment {
         self.spent || self.walk.position() >= segment_bytes || self.records >= MAX_SEGMENT_RECORDS
     }
 
-    /// Whether there is room on the disk for `length` more bytes, as far as the file system can say.
+    /// Whether there is room on the disk for `length` more bytes, as far as the file system can
+    /// say.
     pub(super) fn probe(&self, length: u64) -> Result<(), Errno> {
         let at = self.walk.position();
         match fallocate(&self.files.data, FallocateFlags::KEEP_SIZE, at, length) {
@@ -288,7 +290,8 @@ fn read_all(file: &File) -> Result<Vec<u8>, Errno> {
     Ok(bytes)
 }
 
-/// The kernel's number behind a standard error. What has none can only be a write that wrote nothing.
+/// The kernel's number behind a standard error. What has none can only be a write that wrote
+/// nothing.
 pub(super) fn errno(error: io::Error) -> Errno {
     error
         .raw_os_error()

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One read end: how much is in it, how to move that into a file, how to throw it away. Pipes are spliced:
-//! their bytes are either still in the pipe or in the file, also when the daemon is killed between two
-//! instructions. Terminals can't be (splice wants a pipe on one side): they are read and written.
+//! One read end: how much is in it, how to move that into a file, how to throw it away. Pipes are
+//! spliced: their bytes are either still in the pipe or in the file, also when the daemon is killed
+//! between two instructions. Terminals can't be (splice wants a pipe on one side): they are read
+//! and written.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -76,8 +77,8 @@ impl Source {
             Kind::Terminal => u64::try_from(BUFFER).unwrap_or(u64::MAX),
         };
         if self.is_terminal() {
-            // What was written last may be on its way through a work queue of the kernel's: a poll waits
-            // for that, FIONREAD doesn't, and the end of a log must not miss it.
+            // What was written last may be on its way through a work queue of the kernel's: a poll
+            // waits for that, FIONREAD doesn't, and the end of a log must not miss it.
             let mut fds = [PollFd::new(&self.fd, PollFlags::IN)];
             rustix::event::poll(&mut fds, Some(&Timespec::default()))?;
         }
@@ -158,7 +159,8 @@ impl Source {
         }
     }
 
-    /// Makes the pipe four times as large, up to `most` bytes and by at most `budget`; what it took.
+    /// Makes the pipe four times as large, up to `most` bytes and by at most `budget`; what it
+    /// took.
     pub(super) fn grow(&mut self, most: usize, budget: usize) -> usize {
         let Kind::Pipe { capacity, grown } = &mut self.kind else {
             return 0;

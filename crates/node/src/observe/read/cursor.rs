@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A place in one log, and reading on from it. Blocking, a bounded piece at a time; the files may grow meanwhile.
+//! A place in one log, and reading on from it. Blocking, a bounded piece at a time; the files may
+//! grow meanwhile.
 //!
-//! It holds two open files at most and an offset: so a reader harms neither the mover, nor another reader, nor
-//! retention, which unlinks under it. What was unlinked before it came there is a gap.
+//! It holds two open files at most and an offset: so a reader harms neither the mover, nor another
+//! reader, nor retention, which unlinks under it. What was unlinked before it came there is a gap.
 
 use std::fs::File;
 use std::io;
@@ -225,7 +226,8 @@ impl Cursor {
             // Something may have come before the next one was begun: look once more.
             return Ok(open.next.is_some());
         };
-        // Retention takes the oldest first: what is missing between was its doing only where this went too.
+        // Retention takes the oldest first: what is missing between was its doing only where this
+        // went too.
         let reason = match bases.contains(&open.base) {
             false => GapReason::Retention,
             true if open.header.boot == self.boot => GapReason::IoError,
@@ -288,8 +290,9 @@ struct Batch {
 }
 
 impl Open {
-    /// Reads the next records. The order matters: the count, then the size, then the records. So every record
-    /// but the `count`th is final, and the last one is either void by `size` or never changes its place.
+    /// Reads the next records. The order matters: the count, then the size, then the records. So
+    /// every record but the `count`th is final, and the last one is either void by `size` or never
+    /// changes its place.
     fn fetch(&self) -> io::Result<Option<Batch>> {
         let length = self.index.metadata()?.len();
         let count = length.saturating_sub(to_u64(HEADER)) / to_u64(RECORD);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reading logs: the last lines, a span of time, from a place on, and on as they grow. A reader pulls: between
-//! two items it holds a place and a few files, no queue and no lock, so that a slow one harms nobody.
+//! Reading logs: the last lines, a span of time, from a place on, and on as they grow. A reader
+//! pulls: between two items it holds a place and a few files, no queue and no lock, so that a slow
+//! one harms nobody.
 //!
-//! [`cursor`] goes forwards, [`tail`] finds where the last lines begin; both block, and are called from threads
-//! that may. It neither resolves names nor authorizes: [`super::service`] does.
+//! [`cursor`] goes forwards, [`tail`] finds where the last lines begin; both block, and are called
+//! from threads that may. It neither resolves names nor authorizes: [`super::service`] does.
 
 mod cursor;
 mod tail;
@@ -133,7 +134,8 @@ impl LogReader {
         }
     }
 
-    /// The next item; the last one is [`LogMessage::End`]. May be dropped while waiting: nothing is lost.
+    /// The next item; the last one is [`LogMessage::End`]. May be dropped while waiting: nothing is
+    /// lost.
     ///
     /// # Errors
     /// The file system's refusal. The reader has ended then.
@@ -145,7 +147,8 @@ impl LogReader {
             if self.finished {
                 return Ok(None);
             }
-            // In this order: who is live, the bell, the files. What comes after the look rings the bell.
+            // In this order: who is live, the bell, the files. What comes after the look rings the
+            // bell.
             let live = self.registry.get(&self.uid);
             let more = live.as_ref().map(|live| live.more());
             let (chunk, offset, stop) = self.read_chunk().await?;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where the last lines begin. Streams are apart: a line is what one stream says up to its newline, in however
-//! many batches it was read, and what follows the last newline is a line too. Blocking; reads backwards, only
-//! as far as it must.
+//! Where the last lines begin. Streams are apart: a line is what one stream says up to its newline,
+//! in however many batches it was read, and what follows the last newline is a line too. Blocking;
+//! reads backwards, only as far as it must.
 
 use std::fs::File;
 use std::io;
@@ -191,9 +191,11 @@ fn header(folder: &Folder, base: u64) -> io::Result<Option<Header>> {
     Ok(bytes.get(..read).and_then(|b| Header::decode(b).ok()))
 }
 
-/// What a segment's records stand for, data alone, and where they end. `None`: it is gone, or unreadable.
+/// What a segment's records stand for, data alone, and where they end. `None`: it is gone, or
+/// unreadable.
 fn steps(folder: &Folder, base: u64) -> io::Result<Option<(Walk, Vec<Step>)>> {
-    // As in Cursor: the size first, so that a record is believed only if its bytes were there before.
+    // As in Cursor: the size first, so that a record is believed only if its bytes were there
+    // before.
     let size = std::fs::metadata(folder.data(base)).map_or(0, |meta| meta.len());
     let index = match std::fs::read(folder.index(base)) {
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),

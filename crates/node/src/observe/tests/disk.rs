@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A full disk: workloads go on, what is dropped is counted in its place, and storing goes on when there is room.
+//! A full disk: workloads go on, what is dropped is counted in its place, and storing goes on when
+//! there is room.
 
 use std::io::Write;
 use std::process::Command;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `kill -9` of the mover at any instant loses and doubles nothing. The mover runs in a child process, which is
-//! this test's own program run again; the pipes are FIFOs that the test keeps open as init does.
+//! `kill -9` of the mover at any instant loses and doubles nothing. The mover runs in a child
+//! process, which is this test's own program run again; the pipes are FIFOs that the test keeps
+//! open as init does.
 
 use std::fs::OpenOptions;
 use std::io::Write;

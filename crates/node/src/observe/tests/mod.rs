@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Stories of logs: real pipes, real files, real threads; the disk full, the mover killed, the power cut.
+//! Stories of logs: real pipes, real files, real threads; the disk full, the mover killed, the
+//! power cut.
 
 mod disk;
 mod kill;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The power goes: files end anywhere, the boot id is another. What is left is a true prefix, what is known to
-//! be missing is counted.
+//! The power goes: files end anywhere, the boot id is another. What is left is a true prefix, what
+//! is known to be missing is counted.
 
 use std::io::Write;
 use std::os::unix::fs::FileExt;

@@ -242,7 +242,8 @@ async fn the_last_lines_are_whole_lines() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// However the bytes are cut, the last lines of one stream are those that anybody would cut from the whole.
+    /// However the bytes are cut, the last lines of one stream are those that anybody would cut
+    /// from the whole.
     #[test]
     fn the_tail_of_anything(
         pieces in prop::collection::vec("[ab\n]{1,30}", 1..30), lines in 0u64..40,

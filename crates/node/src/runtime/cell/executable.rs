@@ -99,7 +99,8 @@ impl Executable {
         Ok(())
     }
 
-    /// Stops at that moment at the latest: kills from then on. Whether somebody has to begin to watch the leaf.
+    /// Stops at that moment at the latest: kills from then on. Whether somebody has to begin to
+    /// watch the leaf.
     pub(crate) fn kill_by(&mut self, at: Instant) -> Option<watch::Receiver<Option<Instant>>> {
         match &self.kill_at {
             Some(sender) => {

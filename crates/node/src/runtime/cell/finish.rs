@@ -2,14 +2,15 @@
 //! How executables and cells end, in the only order that loses nothing:
 //!
 //! ```text
-//!  executable:  main process ended ─► leaf empty ─► output stored ─► end stored ─► acknowledged ─► leaf removed
+//!  executable:  main process ended → leaf empty → output stored → end stored → acknowledged → leaf removed
 //!               ─► final state published
-//!  cell:        everything in it ended ─► its init told ─► its init ended ─► cgroup removed ─► acknowledged
+//!  cell:        all in it ended → its init told → its init ended → cgroup removed → acknowledged
 //!               ─► end stored ─► final state published
 //! ```
 //!
-//! Until the acknowledgement the cell-init has it all, so that a daemon that dies anywhere in between leaves the
-//! next one where it was. What outlives its main process in the leaf gets the stop signal, the grace, and is killed.
+//! Until the acknowledgement the cell-init has it all, so that a daemon that dies anywhere in
+//! between leaves the next one where it was. What outlives its main process in the leaf gets the
+//! stop signal, the grace, and is killed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -214,8 +215,8 @@ impl Owner {
         self.silent(&error);
     }
 
-    /// The cell-init can't be talked to any more. One that has ended is waited for; one that hasn't is
-    /// hostile or broken, and its cell is killed.
+    /// The cell-init can't be talked to any more. One that has ended is waited for; one that hasn't
+    /// is hostile or broken, and its cell is killed.
     pub(super) fn silent(&mut self, error: &LinkError) {
         if self.link.take().is_none() {
             return;
@@ -310,8 +311,8 @@ impl Owner {
         }
     }
 
-    /// Stores the end before the init that keeps the record is told to end: whoever comes after us finds one
-    /// or the other.
+    /// Stores the end before the init that keeps the record is told to end: whoever comes after us
+    /// finds one or the other.
     fn store_cell(&mut self) {
         self.status.finished = Some(crate::runtime::now());
         if self.record.goes_with.is_some() {
@@ -384,7 +385,8 @@ impl Owner {
         self.ending.over = true;
     }
 
-    /// The last thing an owner does: its ids are free, its name is free, and whoever waited is told.
+    /// The last thing an owner does: its ids are free, its name is free, and whoever waited is
+    /// told.
     pub(super) fn farewell(mut self, over: &tokio::sync::watch::Sender<bool>) {
         let waiting = std::mem::take(&mut self.waiting);
         self.shared

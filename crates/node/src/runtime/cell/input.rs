@@ -39,7 +39,8 @@ impl Owner {
         Ok(Arc::clone(input))
     }
 
-    /// Drops our reference and has the cell-init drop its own: the executable reads the end of file.
+    /// Drops our reference and has the cell-init drop its own: the executable reads the end of
+    /// file.
     pub(super) fn close_input(&mut self, uid: Uid, reply: Reply<()>) {
         if let Some(executable) = self.executables.get_mut(&uid) {
             executable.input = None;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From what is asked for to what a cell-init is told: an effective spec as a `Launch` with its descriptors.
-//! Nothing runs yet.
+//! From what is asked for to what a cell-init is told: an effective spec as a `Launch` with its
+//! descriptors. Nothing runs yet.
 
 use std::os::fd::OwnedFd;
 
@@ -159,8 +159,9 @@ fn pipes(keep_stdin: bool) -> Result<Streams, Error> {
     })
 }
 
-/// Lets a program open `/dev/stdout` and its like, as servers do for their logs: the pipe is the node's, which to the
-/// program is a stranger. Nobody else comes to it: the way is through `/proc/PID/fd`, which is the program's own.
+/// Lets a program open `/dev/stdout` and its like, as servers do for their logs: the pipe is the
+/// node's, which to the program is a stranger. Nobody else comes to it: the way is through
+/// `/proc/PID/fd`, which is the program's own.
 fn reopenable(pipe: impl std::os::fd::AsFd, mode: u32) -> std::io::Result<()> {
     Ok(rustix::fs::fchmod(
         pipe,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One executable's cgroup: making it, knowing when it is empty, killing what is in it. Effects on the kernel and
-//! nothing else; the owner of the cell decides.
+//! One executable's cgroup: making it, knowing when it is empty, killing what is in it. Effects on
+//! the kernel and nothing else; the owner of the cell decides.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -15,8 +15,8 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// How long to wait between two kills of a group that doesn't get empty: its processes are in the kernel and
-/// can't be killed yet.
+/// How long to wait between two kills of a group that doesn't get empty: its processes are in the
+/// kernel and can't be killed yet.
 const AGAIN: Duration = Duration::from_millis(500);
 
 /// Makes a leaf that the cell's root may clone into.
@@ -73,8 +73,8 @@ pub(crate) fn populated(group: &Cgroup) -> bool {
     }
 }
 
-/// Sends a signal to every process that is in the leaf now. Each is held by its pidfd and looked up again
-/// before, so that a number that was used anew is not hit.
+/// Sends a signal to every process that is in the leaf now. Each is held by its pidfd and looked up
+/// again before, so that a number that was used anew is not hit.
 pub(crate) fn signal_all(leaf: &Cgroup, signal: Signal) -> Result<usize, kernel::Error> {
     let mut reached = 0;
     for pid in leaf.processes()? {
@@ -123,7 +123,8 @@ fn watch_events(group: &Cgroup) -> Result<AsyncFd<File>, kernel::Error> {
         .map_err(|e| kernel::Error::from_io("epoll", &e))
 }
 
-/// Reads through the watched descriptor: the kernel wakes a poll only for what was not read through it.
+/// Reads through the watched descriptor: the kernel wakes a poll only for what was not read through
+/// it.
 fn still_populated(group: &Cgroup, events: Option<&AsyncFd<File>>) -> bool {
     const ENODEV: i32 = 19;
     let Some(events) = events else {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Limits as asked for, turned into cgroup files. A limit whose controller the node lacks is an error that names
-//! the controller and says how to get it; nothing is ever silently not limited.
+//! Limits as asked for, turned into cgroup files. A limit whose controller the node lacks is an
+//! error that names the controller and says how to get it; nothing is ever silently not limited.
 
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::time::Duration;

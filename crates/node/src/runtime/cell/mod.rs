@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A cell and the executables in it: one task owns them, [`CellHandle`] is how others reach it, [`Request`] is
-//! all that can be asked.
+//! A cell and the executables in it: one task owns them, [`CellHandle`] is how others reach it,
+//! [`Request`] is all that can be asked.
 //!
-//! Nested cells have tasks of their own. What goes down the tree (stop, freeze) a parent's task passes on to its
-//! children's handles and waits for their answers beside its other work; nothing goes up the tree by message, so
-//! no two tasks ever wait for each other.
+//! Nested cells have tasks of their own. What goes down the tree (stop, freeze) a parent's task
+//! passes on to its children's handles and waits for their answers beside its other work; nothing
+//! goes up the tree by message, so no two tasks ever wait for each other.
 //!
 //! ```text
 //!  requests ─┐
-//!  cell-init ┼─► owner::Owner::run ── one event at a time ──► kernel, cell-init, index, logs, archive
+//!  cell-init ┼─► owner::Owner::run ── event by event ──► kernel, cell-init, index, logs, archive
 //!  tasks ────┘        (start, finish, stop, freeze, update: a file each)
 //! ```
 

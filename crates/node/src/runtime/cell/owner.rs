@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The task that owns a cell: its state, and the loop in which everything that happens to it happens.
+//! The task that owns a cell: its state, and the loop in which everything that happens to it
+//! happens.
 //!
-//! Nothing in here waits but the loop itself. What takes time goes on beside it as a task whose result is an
-//! [`Event`] like any other; what the cell-init is asked is a [`Call`] that its answer finds again. A cell-init
-//! that doesn't answer, or not as agreed, is lost, and its cell is killed: see `finish`.
+//! Nothing in here waits but the loop itself. What takes time goes on beside it as a task whose
+//! result is an [`Event`] like any other; what the cell-init is asked is a [`Call`] that its answer
+//! finds again. A cell-init that doesn't answer, or not as agreed, is lost, and its cell is killed:
+//! see `finish`.
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::PathBuf;

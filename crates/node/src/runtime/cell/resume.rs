@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Taking over a cell from an earlier daemon: what its init kept becomes what the owner knows, and what the
-//! earlier daemon had begun goes on.
+//! Taking over a cell from an earlier daemon: what its init kept becomes what the owner knows, and
+//! what the earlier daemon had begun goes on.
 
 use std::sync::Arc;
 

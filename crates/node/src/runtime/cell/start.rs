@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Starting an executable: leaf, limits, streams, the cell-init's answer. Whatever fails leaves nothing behind.
+//! Starting an executable: leaf, limits, streams, the cell-init's answer. Whatever fails leaves
+//! nothing behind.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Asking to end, and signalling. The intent is in the record before any signal is sent, so that a stop goes on
-//! under the next daemon; the deadline runs from the moment it was asked for.
+//! Asking to end, and signalling. The intent is in the record before any signal is sent, so that a
+//! stop goes on under the next daemon; the deadline runs from the moment it was asked for.
 
 use std::sync::Arc;
 use std::time::Duration;

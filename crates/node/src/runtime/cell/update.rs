@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Changing a running cell: labels, limits, grants. The record first, then the kernel; what the kernel refuses is
-//! taken back in both, so that record, kernel and view say the same.
+//! Changing a running cell: labels, limits, grants. The record first, then the kernel; what the
+//! kernel refuses is taken back in both, so that record, kernel and view say the same.
 
 use std::sync::Arc;
 

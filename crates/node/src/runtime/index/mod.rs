@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The index: every object by name and by uid as last published, who owns which cell, which names and ids are
-//! taken. Readers look here and never wait for an owner; owners publish here and never look at each other.
+//! The index: every object by name and by uid as last published, who owns which cell, which names
+//! and ids are taken. Readers look here and never wait for an owner; owners publish here and never
+//! look at each other.
 //!
-//! It is one lock around plain maps, held for the time of a look-up or a change and never across an await. It
-//! decides nothing about lives (that is `model::lifecycle`, called by the owners); it guards what must be
-//! true of the node as a whole: a name has one living object, an id one cell, a request id one run.
+//! It is one lock around plain maps, held for the time of a look-up or a change and never across an
+//! await. It decides nothing about lives (that is `model::lifecycle`, called by the owners); it
+//! guards what must be true of the node as a whole: a name has one living object, an id one cell, a
+//! request id one run.
 //!
-//! [`ring`] keeps the newest changes for watchers, [`watch`] and [`list`] read, [`requests`] knows retries.
+//! [`ring`] keeps the newest changes for watchers, [`watch`] and [`list`] read, [`requests`] knows
+//! retries.
 
 pub(crate) mod list;
 pub(crate) mod requests;
@@ -155,8 +158,8 @@ impl Index {
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
-        // Nothing in here panics half-way; were it otherwise, going on with what is there beats never
-        // answering again.
+        // Nothing in here panics half-way; were it otherwise, going on with what is there beats
+        // never answering again.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -185,8 +188,8 @@ impl Index {
         })
     }
 
-    /// Publishes an object for the first time under its reserved name. Answers the finished object whose
-    /// name it took: its record and logs are to go.
+    /// Publishes an object for the first time under its reserved name. Answers the finished object
+    /// whose name it took: its record and logs are to go.
     pub(crate) fn publish_new(
         &self,
         object: Object,
@@ -204,8 +207,8 @@ impl Index {
         displaced
     }
 
-    /// Publishes an object that an earlier daemon, or the archive, knew. `false` where the name is taken
-    /// by a living one, or by a newer record.
+    /// Publishes an object that an earlier daemon, or the archive, knew. `false` where the name is
+    /// taken by a living one, or by a newer record.
     pub(crate) fn publish_known(&self, object: Object) -> bool {
         let mut inner = self.lock();
         let key = Key::of(&object);
@@ -339,8 +342,8 @@ impl Index {
         Ok(())
     }
 
-    /// Marks ids as taken that an adopted cell has. Whether they were free; its enclosing cell must have been
-    /// registered before.
+    /// Marks ids as taken that an adopted cell has. Whether they were free; its enclosing cell must
+    /// have been registered before.
     pub(crate) fn take_ids(&self, key: &Key, range: IdRange) -> bool {
         self.lock().pool(key).is_some_and(|pool| pool.take(range))
     }

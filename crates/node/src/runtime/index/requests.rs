@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which request ids a tenant has used, and for what: a retry is answered as the first try was, another body
-//! under the same id is refused. Remembered as long as the run's record, and rebuilt from the records.
+//! Which request ids a tenant has used, and for what: a retry is answered as the first try was,
+//! another body under the same id is refused. Remembered as long as the run's record, and rebuilt
+//! from the records.
 
 use std::collections::HashMap;
 

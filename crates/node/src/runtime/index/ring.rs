@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The newest changes, for watchers: a bounded ring with a number for each change, and the token by which a
-//! watcher says where it was. Pure.
+//! The newest changes, for watchers: a bounded ring with a number for each change, and the token by
+//! which a watcher says where it was. Pure.
 //!
-//! A watcher that is slower than the ring, or comes from another daemon or boot, is told to forget everything
-//! and gets a snapshot; so no queue per watcher exists, and none can grow.
+//! A watcher that is slower than the ring, or comes from another daemon or boot, is told to forget
+//! everything and gets a snapshot; so no queue per watcher exists, and none can grow.
 
 use std::collections::VecDeque;
 use std::fmt;

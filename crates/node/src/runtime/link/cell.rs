@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The conversation with a cell-init, over `cells/UID.sock`, and its greeting. The peer counts as hostile.
+//! The conversation with a cell-init, over `cells/UID.sock`, and its greeting. The peer counts as
+//! hostile.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Descriptors that came with a packet: allegations until looked at.
 //!
-//! A cell-init may hand over anything. A regular file or a FUSE file where a pipe is expected would block the
-//! thread that moves logs; another process's pidfd would have us show, or signal, somebody else's process.
+//! A cell-init may hand over anything. A regular file or a FUSE file where a pipe is expected would
+//! block the thread that moves logs; another process's pidfd would have us show, or signal,
+//! somebody else's process.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;
@@ -28,7 +29,8 @@ pub(crate) fn terminal(fd: Option<OwnedFd>) -> Result<OwnedFd, LinkError> {
     })
 }
 
-/// A pidfd, or an error; with its pid in the daemon's namespace, 0 when the process has been reaped.
+/// A pidfd, or an error; with its pid in the daemon's namespace, 0 when the process has been
+/// reaped.
 pub(crate) fn pidfd(fd: Option<OwnedFd>) -> Result<(OwnedFd, i32), LinkError> {
     const ESRCH: i32 = 3;
     let fd = fd.ok_or_else(|| missing("a pidfd"))?;

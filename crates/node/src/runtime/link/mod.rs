@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The daemon's end of a conversation with an init: packets out, packets in, nothing decided.
 //!
-//! A [`Link`] belongs to one task. It never spawns, never blocks and holds no more than [`MAX_OUTBOX`] packets
-//! that the peer has not read. What a packet means is its owner's business; what a packet may be is
-//! `init::protocol`'s. The peer of a cell's link counts as hostile: whatever is malformed, too long, or has a
-//! wrong number or type of descriptors ends the link with an error, never the daemon.
+//! A [`Link`] belongs to one task. It never spawns, never blocks and holds no more than
+//! [`MAX_OUTBOX`] packets that the peer has not read. What a packet means is its owner's business;
+//! what a packet may be is `init::protocol`'s. The peer of a cell's link counts as hostile:
+//! whatever is malformed, too long, or has a wrong number or type of descriptors ends the link with
+//! an error, never the daemon.
 //!
 //! `cell` and `node` are the two conversations, each with its greeting.
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The conversation with node-init, over the inherited socket pair: one task owns it, [`NodeInit`] is its
-//! handle. `auraed`'s wiring makes it; the runtime makes cells through it, the audit leaves its head there,
-//! and the node's power goes through it.
+//! The conversation with node-init, over the inherited socket pair: one task owns it, [`NodeInit`]
+//! is its handle. `auraed`'s wiring makes it; the runtime makes cells through it, the audit leaves
+//! its head there, and the node's power goes through it.
 //!
-//! Exits of cell-inits are kept here until the cell's owner asks for them, so that none is lost between the
-//! greeting and the adoption of the cell.
+//! Exits of cell-inits are kept here until the cell's owner asks for them, so that none is lost
+//! between the greeting and the adoption of the cell.
 
 use std::collections::HashMap;
 use std::os::fd::OwnedFd;
@@ -42,7 +42,8 @@ pub struct NodeInit {
 pub enum InitState {
     /// It serves.
     Serving,
-    /// The machine goes down within the bound (milliseconds): no new work, output still to be stored.
+    /// The machine goes down within the bound (milliseconds): no new work, output still to be
+    /// stored.
     ShuttingDown(PowerMode, u32),
     /// The connection is gone, and with it the init. The daemon should end: another will come.
     Gone,
