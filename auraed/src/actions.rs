@@ -76,7 +76,7 @@ const _: () = assert!(
 );
 
 const fn each_method_has_a_row() -> bool {
-    let mut methods: &[api::action::Action] = &ACTIONS;
+    let mut methods: &[api::action::Action] = ACTIONS;
     while let [method, rest @ ..] = methods {
         if !has_row(method.name) {
             return false;

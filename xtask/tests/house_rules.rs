@@ -127,7 +127,7 @@ fn lines_fit_a_screen() {
     refuse("at most 100 columns", wide);
 }
 
-/// Comments and contracts. The width of code is rustfmt's, which leaves a text in quotes in one piece.
+/// Comments and contracts. The width of code is rustfmt's, which leaves a text in quotes whole.
 fn is_prose(line: &str, source: &Source) -> bool {
     line.trim_start().starts_with("//") || source.path.extension().is_some_and(|it| it == "proto")
 }

@@ -66,7 +66,7 @@ mod tests {
                 .iter()
                 .map(|s| s.parse::<std::net::IpAddr>().unwrap().into())
                 .collect();
-        let domains = vec![
+        let domains = [
             "a.example".to_owned(),
             "a.example".to_owned(),
             "b.example".to_owned(),
@@ -86,7 +86,7 @@ mod tests {
 
     #[test]
     fn a_lease_cannot_smuggle_a_line_in() {
-        let domains = vec![
+        let domains = [
             "x\nnameserver 6.6.6.6".to_owned(),
             "good.example".to_owned(),
         ];

@@ -2,7 +2,7 @@
 //! How executables and cells end, in the only order that loses nothing:
 //!
 //! ```text
-//!  executable:  main process ended → leaf empty → output stored → end stored → acknowledged → leaf removed
+//!  executable:  main ended → leaf empty → output stored → end stored → acknowledged → leaf removed
 //!               ─► final state published
 //!  cell:        all in it ended → its init told → its init ended → cgroup removed → acknowledged
 //!               ─► end stored ─► final state published
