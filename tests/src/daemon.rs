@@ -41,8 +41,10 @@ pub(crate) const CHAPTER: Chapter = Chapter {
     ],
 };
 
-/// Kills the daemon and waits until the next one answers.
-const DIE: &str = "pkill -KILL -f '[s]erve --init-fd' && aurae ps >/dev/null";
+/// Kills the daemon and waits until the next one answers. The brackets keep pkill from finding the
+/// shell that runs this.
+const DIE: &str =
+    "pkill -KILL -f '[s]erve --init-fd' && until aurae ps >/dev/null 2>&1; do :; done";
 /// What of a view must stay: names, uids, pids.
 const VIEW: &str = "aurae ps -o json | grep -E '\"(path|uid|pid|state)\"' | sort";
 
@@ -103,7 +105,7 @@ fn no_database(node: &mut Node) -> Result<()> {
 fn graceful(node: &mut Node) -> Result<()> {
     node.sh("aurae cell run calm && aurae run --cell calm --name c -d -- sleep 1000")?;
     let before = node.sh(VIEW)?;
-    node.sh("pkill -TERM -f '[s]erve --init-fd' && aurae ps >/dev/null")?;
+    node.sh(&DIE.replace("KILL", "TERM"))?;
     ensure!(before == node.sh(VIEW)?, "the view has changed");
     node.sh("aurae rm -rf calm").map(drop)
 }
