@@ -111,14 +111,8 @@ fn graceful(node: &mut Node) -> Result<()> {
 }
 
 fn one_instance(node: &mut Node) -> Result<()> {
-    let came =
-        node.try_sh("timeout 20 auraed credentials --out /tmp/offline && ls /tmp/offline")?;
-    ensure!(
-        came.status == 0,
-        "credentials: {}",
-        String::from_utf8_lossy(&came.err)
-    );
-    let said = node.try_sh("timeout 20 auraed --run-dir /tmp/second-run 2>&1")?;
+    node.sh("auraed credentials | grep -q spiffe://")?;
+    let said = node.try_sh("timeout -k 5 20 auraed --run-dir /tmp/second-run 2>&1")?;
     let text = String::from_utf8_lossy(&said.out);
     ensure!(
         said.status != 0 && text.contains("/var/lib/aurae"),

@@ -130,7 +130,7 @@ fn gap(node: &mut Node) -> Result<()> {
     node.sh("aurae wait g/big")?;
     let seen = node.sh("aurae logs g/big 2>&1 >/dev/null")?;
     ensure!(
-        seen.contains("bytes"),
+        seen.contains("missing"),
         "nothing says what was dropped: {seen:?}"
     );
     let last = node.sh("aurae logs --tail 1 g/big 2>/dev/null")?;
