@@ -114,7 +114,7 @@ mod tests {
         let text = to_yaml(&status()).unwrap();
         assert_eq!(
             text,
-            "exit:\n  code: 0\nstarted: \"1970-01-01T00:00:01Z\"\nstate: STATE_EXITED\n\
+            "state: STATE_EXITED\nstarted: \"1970-01-01T00:00:01Z\"\nexit:\n  code: 0\n\
              stdoutBytes: \"5\"\n"
         );
     }

@@ -20,7 +20,7 @@ const SERVE: &str = "read go && ip link set lo up && ip link set srv0 up \
     && exec dnsmasq --conf-file=/dev/null --keep-in-foreground --port=0 --interface=srv0 \
     --bind-dynamic --log-facility=\"$LOG\" --user=root --no-ping --leasefile-ro --pid-file= \
     --enable-ra \
-    --dhcp-range=192.0.2.50,192.0.2.60,1h --dhcp-range=2001:db8::100,2001:db8::1ff,slaac,64,1h \
+    --dhcp-range=192.0.2.50,192.0.2.59,1h --dhcp-range=2001:db8::100,2001:db8::1ff,slaac,64,1h \
     --dhcp-option=option:router,192.0.2.1 --dhcp-option=option:dns-server,192.0.2.53 \
     --dhcp-option=option6:dns-server,[2001:db8::53] \
     --dhcp-option=option6:domain-search,example.org --domain=example.org";

@@ -299,7 +299,7 @@ mod tests {
         let text = json_line(&reference, Stream::Stderr, None, b"hi");
         assert_eq!(
             text,
-            r#"{"line":"hi","name":"web/nginx","stream":"stderr","time":"-","uid":""}"#
+            r#"{"name":"web/nginx","uid":"","stream":"stderr","time":"-","line":"hi"}"#
         );
         assert!(
             json_line(&reference, Stream::Stdout, None, b"\xff").contains(r#""base64":"/w==""#)
