@@ -183,11 +183,14 @@ fn hidden(node: &mut Node) -> Result<()> {
 }
 
 fn read_grant(node: &mut Node) -> Result<()> {
-    node.sh("mkdir -p /root/site /srv/site && echo page > /root/site/index && chmod 600 /root/site/index")?;
+    node.sh("mkdir -p /root/site /srv/site && echo page > /root/site/index")?;
+    node.sh("echo key > /root/site/key && chmod 600 /root/site/key")?;
     let run = "aurae run --rm --read /root/site:/srv/site --";
     let page = node.sh(&format!("{run} cat /srv/site/index"))?;
     ensure!(page.trim() == "page", "the granted file holds {page}");
     node.sh_fails(&format!("{run} touch /srv/site/new"), 1)?;
+    // A grant lets in, it doesn't lift modes: what only the node's root may read stays his.
+    node.sh_fails(&format!("{run} cat /srv/site/key"), 1)?;
     Ok(())
 }
 

@@ -451,7 +451,7 @@ fn publish_finished(shared: &Arc<Shared>, finished: Vec<(Finished, Archived)>) -
             }
         } else if shared.index.by_uid(meta.uid).is_none() {
             // Replaced by another run; the earlier daemon did not get to removing it.
-            shared.forget(&Arc::new(object));
+            shared.forget_beside(Arc::new(object));
         }
     }
     published

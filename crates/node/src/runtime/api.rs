@@ -291,16 +291,17 @@ impl Runtime {
         if !object.state().is_final() {
             self.stop_to_remove(&object, &key, request.force).await?;
         }
-        let mut removed = 0;
-        for object in self.shared.index.subtree(&key) {
-            let meant =
-                cell || object.meta().uid == request.target.uid.unwrap_or(object.meta().uid);
-            if meant && object.state().is_final() {
-                self.shared.forget_later(&object);
-                removed += 1;
-            }
-        }
-        Ok(removed.max(1))
+        let meant = |object: &Arc<Object>| {
+            let uid = object.meta().uid;
+            (cell || uid == request.target.uid.unwrap_or(uid)) && object.state().is_final()
+        };
+        let ended = self.shared.index.subtree(&key).into_iter().filter(meant);
+        let gone: Vec<_> = ended
+            .filter_map(|object| self.shared.index.remove(object.meta().uid))
+            .collect();
+        // Answered once the next daemon would not find them either.
+        self.shared.forget(&gone).await?;
+        Ok(u32::try_from(gone.len()).unwrap_or(u32::MAX).max(1))
     }
 
     async fn stop_to_remove(

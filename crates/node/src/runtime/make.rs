@@ -141,7 +141,7 @@ fn begin(
         shared.index.remember(&key.tenant, asked, uid);
     }
     if let Some(displaced) = shared.index.publish_new(Object::Cell(status), reservation) {
-        shared.forget(&displaced);
+        shared.forget_beside(displaced);
     }
     tokio::spawn(owner.run(line.inbox, line.over));
     Ok(line.handle)

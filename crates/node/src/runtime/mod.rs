@@ -36,6 +36,7 @@ mod settings;
 
 use std::sync::Arc;
 
+use model::error::Error;
 use model::status::Object;
 use model::time::Timestamp;
 
@@ -68,33 +69,41 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    /// Forgets the stored record and the logs of an object that is in the index no more.
-    pub(crate) fn forget(&self, object: &Arc<Object>) {
-        let meta = object.meta();
-        let record = self.archive.remove(vec![meta.uid]);
-        let logs = self.logs.remove(&meta.tenant, meta.uid);
+    /// Forgets the stored records of objects that are in the index no more, and then their logs.
+    /// When it answers, the records are gone for every later daemon; the logs follow.
+    pub(crate) async fn forget(&self, gone: &[Arc<Object>]) -> Result<(), Error> {
+        let uids = gone.iter().map(|object| object.meta().uid).collect();
+        self.archive.remove(uids).await?;
+        for object in gone {
+            tokio::spawn(self.logs.remove(&object.meta().tenant, object.meta().uid));
+        }
+        Ok(())
+    }
+
+    /// The same, for what nobody waits for.
+    pub(crate) fn forget_beside(self: &Arc<Self>, gone: Arc<Object>) {
+        let shared = self.clone();
         tokio::spawn(async move {
-            if let Err(error) = record.await {
+            if let Err(error) = shared.forget(&[gone]).await {
                 tracing::warn!(%error, "the record of a removed object stays behind");
             }
-            logs.await;
         });
     }
 
     /// Forgets the finished records that are too many or too old.
-    pub(crate) fn age_out(&self) {
+    pub(crate) fn age_out(self: &Arc<Self>) {
         for uid in self.index.aged(adopt::expiry(self)) {
             if let Some(object) = self.index.remove(uid) {
-                self.forget(&object);
+                self.forget_beside(object);
             }
         }
     }
 
     /// Takes a finished object out, with everything that is kept of it. Who waits for it has been
     /// told.
-    pub(crate) fn forget_later(&self, object: &Arc<Object>) {
+    pub(crate) fn forget_later(self: &Arc<Self>, object: &Arc<Object>) {
         if let Some(removed) = self.index.remove(object.meta().uid) {
-            self.forget(&removed);
+            self.forget_beside(removed);
         }
     }
 
