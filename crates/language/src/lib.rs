@@ -3,8 +3,8 @@
 //! people and to editors. Plain TypeScript over the node's API, whose types come from the API's
 //! descriptors.
 //!
-//! Pure but for reading files below a program's root: it runs nothing and reaches no node. Running is
-//! the crate `script`; the command line and the editors' server's process are `aurae`'s.
+//! Pure but for reading files below a program's root: it runs nothing and reaches no node. Running
+//! is the crate `script`; the command line and the editors' server's process are `aurae`'s.
 
 pub mod finding;
 pub mod source;

@@ -53,7 +53,8 @@ impl Source {
         }
     }
 
-    /// The path as it was given, relative to the root for modules; `<eval>` and the like for others.
+    /// The path as it was given, relative to the root for modules; `<eval>` and the like for
+    /// others.
     pub fn name(&self) -> &str {
         &self.name
     }

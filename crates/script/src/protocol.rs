@@ -86,7 +86,8 @@ pub struct Module {
 /// From the evaluator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum FromEvaluator {
-    /// Wants a module, and waits for it. Only for dynamic `import()`, and for static ones not yet sent.
+    /// Wants a module, and waits for it. Only for dynamic `import()`, and for static ones not yet
+    /// sent.
     Import {
         /// As written.
         specifier: String,

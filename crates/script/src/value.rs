@@ -25,6 +25,7 @@ pub enum Value {
     Array(Vec<Value>),
     /// A plain object, its own enumerable string keys in their order.
     Object(Vec<(String, Value)>),
-    /// A plan's value that only a real call would give; the text says which: `runtime.RunCell(web).pid`.
+    /// A plan's value that only a real call would give; the text says which:
+    /// `runtime.RunCell(web).pid`.
     Unknown(String),
 }
