@@ -22,6 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let files = protox::compile(FILES, [ROOT])?;
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
     std::fs::write(out.join("aurae.bin"), encode_without_source(&files))?;
+    std::fs::write(out.join("documented.bin"), encode_with_our_source(&files))?;
     std::fs::write(out.join("actions.rs"), actions(&files))?;
     tonic_prost_build::configure()
         .btree_map(".")
@@ -35,6 +36,17 @@ fn encode_without_source(files: &FileDescriptorSet) -> Vec<u8> {
     let mut files = files.clone();
     for file in &mut files.file {
         file.source_code_info = None;
+    }
+    files.encode_to_vec()
+}
+
+/// With the comments of our own files; what Google says of a timestamp isn't ours to repeat.
+fn encode_with_our_source(files: &FileDescriptorSet) -> Vec<u8> {
+    let mut files = files.clone();
+    for file in &mut files.file {
+        if !file.package().starts_with("aurae.") {
+            file.source_code_info = None;
+        }
     }
     files.encode_to_vec()
 }

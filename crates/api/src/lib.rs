@@ -48,6 +48,11 @@ pub use model::quantity;
 /// The descriptors of all services and messages, as an encoded `google.protobuf.FileDescriptorSet`.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/aurae.bin"));
 
+/// The same with the comments of our files, for who writes types and documents from them: a
+/// constant, so that only a binary which uses it carries it.
+pub const DOCUMENTED_DESCRIPTORS: &[u8] =
+    include_bytes!(concat!(env!("OUT_DIR"), "/documented.bin"));
+
 /// The same for the `google.rpc` messages that errors carry as details, so that tools can show
 /// them.
 pub use tonic_types::pb::FILE_DESCRIPTOR_SET as ERROR_DETAILS_DESCRIPTOR_SET;

@@ -7,4 +7,5 @@
 //! is the crate `script`; the command line and the editors' server's process are `aurae`'s.
 
 pub mod finding;
+pub mod schema;
 pub mod source;
