@@ -7,4 +7,5 @@
 //! crate `language`'s; flags, terminals and exit statuses are `aurae`'s.
 
 pub mod protocol;
+pub mod session;
 pub mod value;

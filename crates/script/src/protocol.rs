@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the evaluator and its parent say to each other over one socket pair: frames of a length and
-//! a message. The evaluator is not trusted: the parent bounds every frame and checks every message;
-//! the evaluator trusts the parent.
+//! a message ([`codec`]). The evaluator is not trusted: the parent bounds every frame and checks
+//! every message; the evaluator trusts the parent.
 //!
-//! A stream moves one item per `Pull`: a program that doesn't read holds back the node, not memory.
+//! A stream moves one item per `Pull`, and one per `Sent` the other way: a program that doesn't
+//! read holds back the node, not memory.
+
+pub mod codec;
 
 use serde::{Deserialize, Serialize};
 
@@ -12,22 +15,35 @@ use crate::value::Value;
 /// Numbers a call of the program; never reused in a session.
 pub type CallId = u64;
 
+/// Calls and streams of a program that may be open at once; the evaluator refuses one more, and
+/// the parent ends an evaluator that doesn't.
+pub const MAX_CALLS: usize = 1024;
+
 /// To the evaluator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum ToEvaluator {
     /// First, and once.
     Start(Start),
-    /// Run this module, already compiled, and everything it imports.
+    /// A module that will be imported, so that nobody has to ask for it.
+    Preload(Module),
+    /// Run this module, and everything it imports.
     Run {
-        /// The module's name, as in errors.
+        /// The module's name, as in errors; preloaded.
         entry: String,
     },
-    /// A line of the REPL, already compiled, top-level `await` allowed.
+    /// A line of the REPL, already compiled to a script whose value is that of its last
+    /// expression; top-level `await` allowed.
     Evaluate {
         /// As in errors: `<repl:3>`.
         name: String,
         /// JavaScript.
         code: String,
+    },
+    /// Asks for the names of the properties of a value, reached by own and inherited properties
+    /// without running any of the program's code.
+    Names {
+        /// `["runtime"]` for what comes after `runtime.`; none for the globals.
+        path: Vec<String>,
     },
     /// The answer to `Import`.
     Module {
@@ -39,12 +55,17 @@ pub enum ToEvaluator {
         /// The bytes, or why there are none.
         result: Result<Vec<u8>, Failure>,
     },
-    /// The answer to a unary call, or an item of a stream, or (`Undefined`) a stream's end.
+    /// The answer to a unary call, or an item of a stream, or a stream's end.
     Answer {
         /// Which call.
         call: CallId,
         /// What came of it.
         result: Result<Answer, Failure>,
+    },
+    /// The item of the last `Send` was taken; the next may come.
+    Sent {
+        /// Which call.
+        call: CallId,
     },
     /// Stop what is being evaluated (Ctrl-C); the session goes on.
     Interrupt,
@@ -60,9 +81,10 @@ pub enum Answer {
 }
 
 /// The beginning of a session.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Start {
-    /// The bindings and the friendly layer, as JavaScript, each with its name.
+    /// The bindings and the friendly layer, as JavaScript modules, run in this order before
+    /// anything else; what they put on `globalThis` the program sees.
     pub prelude: Vec<Module>,
     /// The program's arguments.
     pub args: Vec<String>,
@@ -75,7 +97,7 @@ pub struct Start {
 }
 
 /// A module as the engine takes it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Module {
     /// Canonical: the path below the root.
     pub name: String,
@@ -86,8 +108,7 @@ pub struct Module {
 /// From the evaluator.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub enum FromEvaluator {
-    /// Wants a module, and waits for it. Only for dynamic `import()`, and for static ones not yet
-    /// sent.
+    /// Wants a module, and waits for it. For dynamic `import()` of what wasn't preloaded.
     Import {
         /// As written.
         specifier: String,
@@ -103,12 +124,12 @@ pub enum FromEvaluator {
     },
     /// Calls a method of the API; answered by `Answer`, once if it is unary.
     Call(Call),
-    /// Wants the next item of a stream that the node sends.
+    /// Wants the next item of a stream that the node sends; one at a time.
     Pull {
         /// Which call.
         call: CallId,
     },
-    /// An item of a stream that the program sends.
+    /// An item of a stream that the program sends; the next one only after `Sent`.
     Send {
         /// Which call.
         call: CallId,
@@ -124,14 +145,31 @@ pub enum FromEvaluator {
     Print {
         /// To standard error.
         error: bool,
-        /// With its line end.
+        /// With its line end; a long text comes in pieces.
         text: String,
     },
+    /// The answer to `Names`, sorted.
+    Names(Vec<Name>),
     /// `Run` or `Evaluate` has ended.
     Done {
-        /// The value, printed readably (`Evaluate` alone), or the error that nobody caught.
+        /// The value, printed readably (`Evaluate` alone, and not for `undefined`), or the error
+        /// that nobody caught.
         result: Result<Option<String>, Thrown>,
     },
+    /// The evaluator itself is at fault, and ends.
+    Fatal {
+        /// For a bug report.
+        message: String,
+    },
+}
+
+/// A name that could be typed.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Name {
+    /// A property's or a global's.
+    pub name: String,
+    /// It holds a function.
+    pub function: bool,
 }
 
 /// One call of the API.
@@ -147,12 +185,14 @@ pub struct Call {
     pub request: Value,
     /// Milliseconds; none is the client's default.
     pub timeout: Option<f64>,
+    /// Answers come one per `Pull`, requests may be sent.
+    pub stream: bool,
     /// The stack at the call, innermost first, in compiled positions.
     pub stack: Vec<Frame>,
 }
 
 /// Why a call or an import failed: thrown in the program as an `AuraeError`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Failure {
     /// Stable, for programs: `NOT_FOUND`, `CERT_REVOKED`, `UNAVAILABLE`, `BAD_ARGUMENT`.
     pub code: String,
@@ -164,21 +204,83 @@ pub struct Failure {
     pub field: Option<String>,
     /// The object that it is about.
     pub object: Option<String>,
+    /// The method that was called; the evaluator fills it in for calls.
+    pub method: Option<String>,
+}
+
+impl Failure {
+    /// A failure with a code and a sentence.
+    pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
+        Self {
+            code: code.into(),
+            message: message.into(),
+            ..Self::default()
+        }
+    }
+
+    /// The failure with what to do about it.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// What ended a program that didn't end by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Limit {
+    /// `--timeout`.
+    Timeout,
+    /// `--max-memory`.
+    Memory,
+    /// Ctrl-C.
+    Interrupt,
+    /// Calls nested too deep.
+    Stack,
+    /// A plan met a value that only a real call would give.
+    Unknown,
+    /// The evaluator's process ended, by itself or by the parent for breaking the protocol.
+    Evaluator,
+}
+
+impl Limit {
+    /// The stable name, for programs and tests.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Timeout => "timeout",
+            Self::Memory => "memory",
+            Self::Interrupt => "interrupt",
+            Self::Stack => "stack",
+            Self::Unknown => "unknown",
+            Self::Evaluator => "evaluator",
+        }
+    }
 }
 
 /// An error that nobody caught.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Thrown {
     /// `TypeError`, `AuraeError`; empty where it wasn't an error that was thrown.
     pub name: String,
     /// What it says, or the thrown value printed.
     pub message: String,
-    /// Where, innermost first, in compiled positions.
+    /// Where, innermost first, in compiled positions; empty where nobody knows.
     pub stack: Vec<Frame>,
     /// Of a failed call.
     pub failure: Option<Failure>,
-    /// What the engine's limits ended: `timeout`, `memory`, `interrupt`, `stack`.
-    pub limit: Option<String>,
+    /// What limit ended it.
+    pub limit: Option<Limit>,
+}
+
+impl Thrown {
+    /// What a limit ended, without a place.
+    pub fn limit(limit: Limit, message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            limit: Some(limit),
+            ..Self::default()
+        }
+    }
 }
 
 /// A place in compiled code.
@@ -190,6 +292,6 @@ pub struct Frame {
     pub module: String,
     /// From 1.
     pub line: u32,
-    /// From 1, in UTF-16 units or characters as the engine counts.
+    /// From 1, in characters.
     pub column: u32,
 }

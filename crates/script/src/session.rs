@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The evaluator seen from its parent: starts the process, sends it programs, serves what they ask
+//! for through a [`Host`], and ends it when it doesn't end by itself.
+//!
+//! A session trusts its evaluator with nothing: a message that breaks the protocol ends the process.
+//! Limits act twice. First the evaluator is asked to stop, and the session goes on; if it hasn't
+//! within [`GRACE`], the process is killed and the session is over ([`Session::is_alive`]): whoever
+//! wants to go on starts another.
+//!
+//! What calls mean, which files may be read and how a stack is shown are the host's (`host`).
+//!
+//! ```text
+//!  start ──► idle ──run, evaluate──► busy ──Done──► idle
+//!                                     │ └─interrupt, timeout─► asked ──Done──► idle
+//!                                     ▼                          │ GRACE
+//!                                    gone ◄──────kill────────────┘
+//! ```
+
+mod calls;
+mod process;
+mod serve;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::BoxStream;
+use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
+
+use crate::protocol::codec::{self, CodecError, MAX_TO};
+use crate::protocol::{Call, Failure, Limit, Module, Name, Start, Thrown, ToEvaluator};
+use crate::value::Value;
+
+pub use calls::Items;
+use process::Process;
+use serve::Event;
+
+/// How long an evaluator that was asked to stop may take; then it is killed.
+pub const GRACE: Duration = Duration::from_millis(80);
+
+/// Frames on their way to the evaluator before who sends one more waits.
+const QUEUE: usize = 64;
+
+/// How an evaluator is started.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// The program that plays the role; by default this one.
+    pub program: PathBuf,
+    /// What tells it so.
+    pub arguments: Vec<OsString>,
+    /// What the program gets.
+    pub start: Start,
+    /// How long one `run` or `evaluate` may take.
+    pub timeout: Option<Duration>,
+}
+
+impl Options {
+    /// Bytes of the engine's heap where nobody says otherwise.
+    pub const MAX_MEMORY: u64 = 256 << 20;
+
+    /// This program as `eval`, without a time limit, with [`Self::MAX_MEMORY`] if `start` says 0.
+    pub fn new(mut start: Start) -> Self {
+        if start.max_memory == 0 {
+            start.max_memory = Self::MAX_MEMORY;
+        }
+        Self {
+            program: PathBuf::from("/proc/self/exe"),
+            arguments: vec![OsString::from("eval")],
+            start,
+            timeout: None,
+        }
+    }
+}
+
+/// What a program asks for, and gets from us. Every call runs as a task of its own, which is
+/// dropped when the program cancels it or ends.
+pub trait Host: Send + Sync + 'static {
+    /// Finds, reads and compiles a module that wasn't preloaded.
+    fn import(&self, specifier: String, from: String) -> BoxFuture<'_, Result<Module, Failure>>;
+
+    /// Reads a file below the root; at most what fits [`codec::MAX_TO`].
+    fn read_file(&self, path: String, from: String) -> BoxFuture<'_, Result<Vec<u8>, Failure>>;
+
+    /// Shows text; the program waits when it prints faster than this returns.
+    fn print(&self, error: bool, text: String) -> BoxFuture<'_, ()>;
+
+    /// A unary call (`stream` is false).
+    fn call(self: Arc<Self>, call: Call) -> BoxFuture<'static, Result<Value, Failure>>;
+
+    /// A stream: opened when its first item is asked for, or its first sent. What the program
+    /// sends comes in `items`, which ends when it closes its side; a method that doesn't take a
+    /// stream of requests ignores them. Nothing is asked for after a failure.
+    fn stream(
+        self: Arc<Self>,
+        call: Call,
+        items: Items,
+    ) -> BoxStream<'static, Result<Value, Failure>>;
+}
+
+/// Why there is no session.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The process couldn't be started.
+    #[error("can't start the evaluator `{}`", program.display())]
+    Process {
+        /// What was to be executed.
+        program: PathBuf,
+        /// Why.
+        source: std::io::Error,
+    },
+    /// The prelude or the arguments are too long.
+    #[error("can't send the evaluator its beginning")]
+    Start(#[from] CodecError),
+    /// It ended before it was told everything.
+    #[error("the evaluator ended before it began")]
+    Ended,
+}
+
+/// Stops what a session evaluates, from elsewhere: Ctrl-C.
+#[derive(Clone, Debug)]
+pub struct Interrupter(Arc<Notify>);
+
+impl Interrupter {
+    /// Stops what is being evaluated; if nothing is, the next that begins.
+    pub fn interrupt(&self) {
+        self.0.notify_one();
+    }
+}
+
+/// A live evaluator and what it was told. Dropping it kills the process and cancels its calls.
+#[derive(Debug)]
+pub struct Session {
+    to: mpsc::Sender<Vec<u8>>,
+    events: mpsc::Receiver<Event>,
+    interrupts: Arc<Notify>,
+    timeout: Option<Duration>,
+    process: Process,
+    alive: bool,
+}
+
+impl Session {
+    /// Starts an evaluator. It returns before the evaluator has run its prelude: an error there is
+    /// the first `run`'s or `evaluate`'s. Within a tokio runtime.
+    ///
+    /// # Errors
+    /// The process can't be started or ends at once, or the beginning doesn't fit a frame.
+    pub async fn start(options: Options, host: Arc<dyn Host>) -> Result<Session, StartError> {
+        let first = codec::encode(&ToEvaluator::Start(options.start), MAX_TO)?;
+        let (process, socket) =
+            Process::start(&options.program, &options.arguments).map_err(|source| {
+                StartError::Process {
+                    program: options.program.clone(),
+                    source,
+                }
+            })?;
+        let (to, outgoing) = mpsc::channel(QUEUE);
+        to.send(first).await.map_err(|_| StartError::Ended)?;
+        let (found, events) = mpsc::channel(1);
+        let server = serve::Server::new(host, to.clone(), found);
+        Ok(Session {
+            to,
+            events,
+            interrupts: Arc::new(Notify::new()),
+            timeout: options.timeout,
+            process: process.with(server.spawn(socket, outgoing)),
+            alive: true,
+        })
+    }
+
+    /// Runs a program: its modules, of which `entry` is one, until it ends, its timers and calls
+    /// too.
+    ///
+    /// # Errors
+    /// What nobody caught, or what ended it.
+    pub async fn run(&mut self, modules: Vec<Module>, entry: &str) -> Result<(), Thrown> {
+        self.preload(modules).await?;
+        let entry = entry.to_owned();
+        self.finish(&ToEvaluator::Run { entry }).await.map(|_| ())
+    }
+
+    /// Gives the evaluator modules that will be imported.
+    ///
+    /// # Errors
+    /// One is too long for a frame, or the evaluator is gone.
+    pub async fn preload(&mut self, modules: Vec<Module>) -> Result<(), Thrown> {
+        for module in modules {
+            self.send(&ToEvaluator::Preload(module)).await?;
+        }
+        Ok(())
+    }
+
+    /// Evaluates a compiled line; its value comes printed, `undefined` as nothing.
+    ///
+    /// # Errors
+    /// What nobody caught, or what ended it.
+    pub async fn evaluate(&mut self, name: &str, code: &str) -> Result<Option<String>, Thrown> {
+        self.finish(&ToEvaluator::Evaluate {
+            name: name.to_owned(),
+            code: code.to_owned(),
+        })
+        .await
+    }
+
+    /// The names that can follow `path` (`["runtime"]`: what `runtime.` may go on with). Empty
+    /// where there is no such value, or where the evaluator is busy or gone.
+    pub async fn names(&mut self, path: Vec<String>) -> Vec<Name> {
+        if self.send(&ToEvaluator::Names { path }).await.is_err() {
+            return Vec::new();
+        }
+        match tokio::time::timeout(GRACE, self.events.recv()).await {
+            Ok(Some(Event::Names(names))) => names,
+            Ok(_) => Vec::new(),
+            Err(_) => {
+                self.kill().await;
+                Vec::new()
+            }
+        }
+    }
+
+    /// A handle that stops what is being evaluated.
+    pub fn interrupter(&self) -> Interrupter {
+        Interrupter(Arc::clone(&self.interrupts))
+    }
+
+    /// Whether it can evaluate more.
+    pub fn is_alive(&self) -> bool {
+        self.alive
+    }
+
+    /// The evaluator's process, for who watches it.
+    pub fn pid(&self) -> u32 {
+        self.process.pid()
+    }
+
+    async fn finish(&mut self, request: &ToEvaluator) -> Result<Option<String>, Thrown> {
+        let deadline = self.timeout.map(|timeout| Instant::now() + timeout);
+        self.send(request).await?;
+        let expired = async {
+            match deadline {
+                Some(deadline) => tokio::time::sleep_until(deadline).await,
+                None => std::future::pending().await,
+            }
+        };
+        let limit = tokio::select! {
+            biased;
+            event = self.events.recv() => return self.done(event).await,
+            () = self.interrupts.notified() => Limit::Interrupt,
+            () = expired => Limit::Timeout,
+        };
+        self.stop(limit).await
+    }
+
+    /// Asks the evaluator to stop, and kills it if it doesn't.
+    async fn stop(&mut self, limit: Limit) -> Result<Option<String>, Thrown> {
+        let asked = async {
+            self.send(&ToEvaluator::Interrupt).await?;
+            let event = self.events.recv().await;
+            Ok::<_, Thrown>(event)
+        };
+        match tokio::time::timeout(GRACE, asked).await {
+            Ok(event) => match self.done(event?).await {
+                Err(mut thrown) if thrown.limit == Some(Limit::Interrupt) => {
+                    thrown.limit = Some(limit);
+                    thrown.message = self.reason(limit);
+                    Err(thrown)
+                }
+                other => other,
+            },
+            Err(_) => {
+                self.kill().await;
+                let place = "; where it was isn't known, as it had to be killed";
+                Err(Thrown::limit(limit, self.reason(limit) + place))
+            }
+        }
+    }
+
+    fn reason(&self, limit: Limit) -> String {
+        match (limit, self.timeout) {
+            (Limit::Timeout, Some(timeout)) => {
+                format!("stopped: it took longer than {timeout:?} (--timeout)")
+            }
+            _ => "stopped: interrupted".to_owned(),
+        }
+    }
+
+    async fn done(&mut self, event: Option<Event>) -> Result<Option<String>, Thrown> {
+        match event {
+            Some(Event::Done(result)) => result,
+            Some(Event::Names(_)) => {
+                self.kill().await;
+                Err(lost("it answered what nobody had asked"))
+            }
+            Some(Event::Gone(why)) => {
+                let end = self.kill().await;
+                Err(lost(&why.unwrap_or(end)))
+            }
+            None => {
+                let end = self.kill().await;
+                Err(lost(&end))
+            }
+        }
+    }
+
+    async fn send(&mut self, message: &ToEvaluator) -> Result<(), Thrown> {
+        let frame = codec::encode(message, MAX_TO)
+            .map_err(|e| Thrown::limit(Limit::Evaluator, e.to_string()))?;
+        if self.to.send(frame).await.is_err() {
+            let event = self.events.recv().await;
+            self.done(event).await?;
+        }
+        Ok(())
+    }
+
+    /// Kills the process if it is there still, and says how it ended.
+    async fn kill(&mut self) -> String {
+        self.alive = false;
+        self.process.kill().await
+    }
+}
+
+fn lost(why: &str) -> Thrown {
+    Thrown::limit(
+        Limit::Evaluator,
+        format!("the evaluator ended in the middle of the program: {why}"),
+    )
+}

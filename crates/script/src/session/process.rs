@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The evaluator's process: its start with one socket and nothing else, and its end. What it is
+//! allowed once it runs is its own to give up (`confine`), before it sees any program.
+
+use std::ffi::OsString;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use tokio::net::UnixStream;
+use tokio::task::AbortHandle;
+
+/// A child, killed and reaped when this is dropped, and the task that serves it.
+#[derive(Debug)]
+pub(super) struct Process {
+    child: Option<Child>,
+    pid: u32,
+    server: Option<AbortHandle>,
+}
+
+impl Process {
+    /// Executes `program` with an empty environment, in `/`, with a socket as its standard input.
+    /// By the thread that stays: the evaluator dies with it.
+    pub(super) fn start(
+        program: &Path,
+        arguments: &[OsString],
+    ) -> std::io::Result<(Self, UnixStream)> {
+        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+        ours.set_nonblocking(true)?;
+        let child = Command::new(program)
+            .arg0("aurae")
+            .args(arguments)
+            .env_clear()
+            .current_dir("/")
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
+        let process = Process {
+            pid: child.id(),
+            child: Some(child),
+            server: None,
+        };
+        Ok((process, UnixStream::from_std(ours)?))
+    }
+
+    /// The process with the task that ends with it.
+    pub(super) fn with(mut self, server: AbortHandle) -> Self {
+        self.server = Some(server);
+        self
+    }
+
+    /// Its number, also after its end.
+    pub(super) fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// Kills and reaps it, and says how it ended.
+    pub(super) async fn kill(&mut self) -> String {
+        let Some(mut child) = self.child.take() else {
+            return "it had ended before".to_owned();
+        };
+        if let Some(server) = self.server.take() {
+            server.abort();
+        }
+        // Reaping a process of some hundred megabytes takes the kernel milliseconds.
+        let ended = tokio::task::spawn_blocking(move || end(&mut child)).await;
+        match ended {
+            Ok(Ok(status)) => describe(status),
+            Ok(Err(e)) => format!("its status can't be read: {e}"),
+            Err(e) => format!("its status can't be read: {e}"),
+        }
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(server) = self.server.take() {
+            server.abort();
+        }
+        if let Some(mut child) = self.child.take() {
+            // It is killed; an error is that there is nothing to reap.
+            let _ = end(&mut child);
+        }
+    }
+}
+
+/// Kills it unless it has ended, so that the status is its own where it has one.
+fn end(child: &mut Child) -> std::io::Result<ExitStatus> {
+    if let Some(status) = child.try_wait()? {
+        return Ok(status);
+    }
+    child.kill()?;
+    child.wait()
+}
+
+fn describe(status: ExitStatus) -> String {
+    match (status.signal(), status.code()) {
+        (Some(9), _) => "it was killed".to_owned(),
+        (Some(signal), _) => format!("it ended by signal {signal}"),
+        (None, Some(code)) => format!("it exited with status {code}"),
+        (None, None) => format!("it ended with {status}"),
+    }
+}
