@@ -2,8 +2,8 @@
 //! Measures a node against the bare kernel, in one run on one machine.
 //!
 //! Takes a node that serves already (natively or in a VM: `./x bench` prepares both) and prints a
-//! JSON list of figures. What is compared with another system (systemd, crun) is measured by
-//! `xtask`, which has them at hand.
+//! JSON list of figures; a row that fails is in it with the reason, and the others go on. What is
+//! compared with another system (systemd, crun) is measured by `xtask`, which has them at hand.
 //!
 //! Two processes: this one talks to the node over a warm connection; the reference is a
 //! single-threaded process that clones and waits by itself, in turns with us, so that both see the
@@ -21,7 +21,6 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 
-use crate::stats::Figure;
 use crate::subject::Subject;
 
 /// Measures a node.
@@ -72,7 +71,7 @@ fn measure(arguments: &Arguments) -> Result<()> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let figures: Vec<Figure> = runtime.block_on(async {
+    let figures = runtime.block_on(async {
         let subject = Subject::connect(&arguments.socket, &arguments.pki, &arguments.state).await?;
         let bench = rows::Bench {
             subject,
@@ -81,9 +80,6 @@ fn measure(arguments: &Arguments) -> Result<()> {
         };
         bench.measure(&arguments.rows).await
     })?;
-    println!(
-        "{}",
-        serde_json::Value::from_iter(figures.iter().map(Figure::to_json))
-    );
+    println!("{}", serde_json::Value::from_iter(figures));
     Ok(())
 }

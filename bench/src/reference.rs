@@ -8,7 +8,6 @@
 
 use std::io::{BufRead, BufReader, Write, stdin, stdout};
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -24,6 +23,8 @@ use crate::stats::Samples;
 
 /// The same static program that the node is asked to run.
 pub(crate) const PROGRAM: &str = "/bin/busybox";
+/// The group's name.
+const PLACE: &str = "aurae-bench";
 /// How long a group may take to empty.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -82,8 +83,10 @@ impl Reference {
 
 impl Drop for Reference {
     fn drop(&mut self) {
-        let _ = self.ask("drop", 0);
-        let _ = self.child.kill();
+        // It takes its cgroup away before it ends; one that hangs is waited for by nobody.
+        if self.ask("drop", 0).is_err() || self.ask("end", 0).is_err() {
+            let _ = self.child.kill();
+        }
         let _ = self.child.wait();
     }
 }
@@ -117,21 +120,33 @@ pub(crate) fn serve() -> Result<()> {
                     place.remove(&name, PATIENCE)?;
                 }
             }
+            "end" => remove_place()?,
             other => bail!("unknown request {other}"),
         }
         writeln!(stdout(), "{}", serde_json::Value::from_iter(times))?;
+        if what == "end" {
+            break;
+        }
     }
     Ok(())
 }
 
 /// A group beside the node's for ours.
 fn place() -> Result<Cgroup> {
-    let root: PathBuf = cgroup::find::mount_point()?;
-    let place = Cgroup::open(&root)?.ensure("aurae-bench")?;
+    let place = root()?.ensure(PLACE)?;
     for left in place.children()? {
         place.remove(&left.to_string_lossy(), PATIENCE)?;
     }
     Ok(place)
+}
+
+fn remove_place() -> Result<()> {
+    root()?.remove(PLACE, PATIENCE)?;
+    Ok(())
+}
+
+fn root() -> Result<Cgroup> {
+    Ok(Cgroup::open(&cgroup::find::mount_point()?)?)
 }
 
 fn repeat(

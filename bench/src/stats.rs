@@ -62,6 +62,11 @@ pub(crate) enum Goal {
     None,
 }
 
+/// A row that could not be measured, and why.
+pub(crate) fn failed(row: &str, error: &anyhow::Error) -> Value {
+    json!({ "row": row, "error": format!("{error:#}") })
+}
+
 /// One line of the table.
 #[derive(Clone, Debug)]
 pub(crate) struct Figure {

@@ -141,6 +141,21 @@ impl Subject {
         Ok(())
     }
 
+    /// Removes every cell at the top whose name begins so.
+    pub(crate) async fn remove_all(&self, prefix: &str) -> Result<()> {
+        for object in self.list(false).await? {
+            let Some(runtime::object::Object::Cell(cell)) = object.object else {
+                continue;
+            };
+            let path = cell.meta.and_then(|meta| meta.r#ref).map(|one| one.path);
+            let ours = |path: &String| path.starts_with(prefix) && !path.contains('/');
+            if let Some(path) = path.filter(ours) {
+                self.remove(&path).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Every object of ours, page by page.
     pub(crate) async fn list(&self, running_only: bool) -> Result<Vec<runtime::Object>> {
         let mut objects = Vec::new();

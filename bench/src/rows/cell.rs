@@ -18,26 +18,27 @@ const FEW: usize = 10;
 const AGAINST: &str = "clone3 into 7 namespaces and a cgroup, exec, wait";
 
 impl Bench {
-    pub(super) async fn cell(&self) -> Result<Vec<Figure>> {
+    /// With few cells beside it.
+    pub(super) async fn cell(&self, figures: &mut Vec<Figure>) -> Result<()> {
         let mut reference = Reference::start()?;
-        self.stand(0, FEW).await?;
-        let few = self.cell_turns(&mut reference).await?;
-        self.stand(FEW, self.cells).await?;
-        let many = self.cell_turns(&mut reference).await?;
-        for number in 0..self.cells {
-            self.subject.remove(&beside(number)).await?;
-        }
-        let many_row = format!("cell p50, {} beside", self.cells);
-        Ok(vec![
-            few.figure("cell p50, 10 beside", AGAINST, 0.5, Goal::AtMost(2.5)),
-            many.figure(&many_row, AGAINST, 0.5, Goal::AtMost(4.0)),
-        ])
-    }
-
-    async fn stand(&self, from: usize, to: usize) -> Result<()> {
-        for number in from..to {
+        for number in 0..FEW {
             self.subject.make_cell(&beside(number)).await?;
         }
+        let few = self.cell_turns(&mut reference).await?;
+        for number in 0..FEW {
+            self.subject.remove(&beside(number)).await?;
+        }
+        let row = format!("cell p50, {FEW} beside");
+        figures.push(few.figure(&row, AGAINST, 0.5, Goal::AtMost(2.5)));
+        Ok(())
+    }
+
+    /// With the crowd beside it, which stands already.
+    pub(super) async fn cell_in_crowd(&self, figures: &mut Vec<Figure>) -> Result<()> {
+        let mut reference = Reference::start()?;
+        let many = self.cell_turns(&mut reference).await?;
+        let row = format!("cell p50, {} beside", self.cells);
+        figures.push(many.figure(&row, AGAINST, 0.5, Goal::AtMost(4.0)));
         Ok(())
     }
 

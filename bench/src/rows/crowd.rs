@@ -13,7 +13,7 @@ use api::runtime::v0::{self as runtime, object::Object as Kind};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::task::JoinSet;
 
-use super::Bench;
+use super::{Bench, Wanted};
 use crate::reference::{PROGRAM, Reference};
 use crate::stats::{Figure, Goal, Samples};
 use crate::subject::{micros, named};
@@ -29,17 +29,35 @@ const PRINTED: usize = 10_000;
 const PATIENCE: Duration = Duration::from_secs(60);
 
 impl Bench {
-    /// Builds the crowd and takes all three rows from it.
-    pub(super) async fn crowd(&mut self, memory: bool) -> Result<Vec<Figure>> {
-        let mut figures = Vec::new();
-        let raw = if memory {
-            Some(self.raw_memory().await?)
-        } else {
-            None
-        };
+    /// Builds the crowd and takes what is wanted from it.
+    pub(super) async fn crowd(&mut self, wanted: &Wanted, figures: &mut Vec<Figure>) -> Result<()> {
+        self.gather(wanted.row("memory"), figures).await?;
+        if wanted.row("cell") {
+            self.cell_in_crowd(figures).await?;
+        }
+        if wanted.row("density") {
+            figures.push(self.answers().await?);
+        }
+        if wanted.row("restart") {
+            figures.extend(self.deaths().await?);
+        }
+        let end = self.end_of_all().await?;
+        if wanted.row("density") {
+            figures.push(end);
+        }
+        Ok(())
+    }
+
+    /// Makes every cell of the crowd, and looks at the memory meanwhile.
+    async fn gather(&self, memory: bool, figures: &mut Vec<Figure>) -> Result<()> {
         if memory {
             figures.extend(self.idle()?);
         }
+        // Natively what is available depends on whatever else the machine does.
+        let raw = match memory && self.vm {
+            true => Some(self.raw_memory().await?),
+            false => None,
+        };
         let before = system::memory_available()?;
         for number in 0..self.cells {
             self.join(number).await?;
@@ -47,8 +65,10 @@ impl Bench {
                 figures.push(self.init_share(SOME).await?);
             }
         }
-        if let Some(raw) = raw {
+        if memory {
             figures.push(self.init_share(self.cells).await?);
+        }
+        if let Some(raw) = raw {
             let taken = before - system::memory_available()?;
             figures.push(Figure {
                 row: format!("memory, MemAvailable taken by {} cells", self.cells),
@@ -60,10 +80,7 @@ impl Bench {
                 goal: Goal::AtMost(1.25),
             });
         }
-        figures.extend(self.answers().await?);
-        figures.extend(self.deaths().await?);
-        figures.push(self.end_of_all().await?);
-        Ok(figures)
+        Ok(())
     }
 
     async fn join(&self, number: usize) -> Result<()> {
@@ -117,7 +134,7 @@ impl Bench {
     }
 
     /// Row `density`: how fast the node answers.
-    async fn answers(&self) -> Result<Vec<Figure>> {
+    async fn answers(&self) -> Result<Figure> {
         let mut times = Samples::default();
         for turn in 0..ASKED {
             let wanted = named(&format!("{}/one", member(turn % self.cells)));
@@ -138,12 +155,7 @@ impl Bench {
             Goal::AtMost(10.0)
         };
         let row = format!("density, Get p99 among {} cells", self.cells);
-        Ok(vec![Figure::alone(
-            &row,
-            "ms",
-            times.percentile(0.99),
-            goal,
-        )])
+        Ok(Figure::alone(&row, "ms", times.percentile(0.99), goal))
     }
 
     /// Row `restart`: the daemon dies, and who notices.
@@ -172,9 +184,11 @@ impl Bench {
             "restart, kill -9 to the first correct List, {} cells",
             self.cells
         );
+        let worst = format!("restart, the slowest of {DEATHS}");
         let losses = "restart, workloads, exits and logs lost in all";
         Ok(vec![
             Figure::alone(&row, "ms", times.median(), goal),
+            Figure::alone(&worst, "ms", times.percentile(1.0), Goal::None),
             Figure::alone(losses, "", lost, Goal::AtMost(0.0)),
         ])
     }
@@ -246,10 +260,11 @@ impl Bench {
                 r#ref: Some(one.clone()),
             };
             let answer = node.runtime().wait(node.unary(request)).await?.into_inner();
-            let Some(Kind::Executable(status)) = answer.object else {
-                continue;
+            let exit = match answer.object {
+                Some(Kind::Executable(status)) => status.exit,
+                _ => None,
             };
-            let how = status.exit.and_then(|exit| exit.how);
+            let how = exit.and_then(|exit| exit.how);
             let code = matches!(how, Some(runtime::exit::How::Code(7)));
             if !code || self.logged(one).await? != PRINTED {
                 wrong += 1;

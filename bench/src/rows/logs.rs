@@ -12,16 +12,30 @@ use anyhow::{Context, Result, ensure};
 use api::runtime::v0::{self as runtime, object::Object as Kind};
 
 use super::Bench;
-use crate::stats::{Figure, Goal};
+use crate::stats::{Figure, Goal, Samples};
 use crate::subject::named;
 use crate::system;
 
 const LINES: usize = 2_000_000;
 const LINE: usize = 100;
+/// How often each is done.
+const TURNS: usize = 3;
 const CELL: &str = "bench-logs";
 const MOUNTED: &str = "/bench";
 /// More than all lines.
 const KEEP_BYTES: u64 = 1 << 30;
+
+/// What came of one time.
+struct Turn {
+    /// Lines stored per second.
+    rate: f64,
+    /// The daemon's, per line.
+    cpu_us: f64,
+    /// Bytes per byte.
+    on_disk: f64,
+    /// Bytes.
+    lost: f64,
+}
 
 /// Writes so many lines, each in a write of its own.
 pub(crate) fn write_lines(count: usize) -> Result<()> {
@@ -37,7 +51,7 @@ pub(crate) fn write_lines(count: usize) -> Result<()> {
 }
 
 impl Bench {
-    pub(super) async fn logs(&self) -> Result<Vec<Figure>> {
+    pub(super) async fn logs(&self, figures: &mut Vec<Figure>) -> Result<()> {
         let program = std::env::current_exe()?.canonicalize()?;
         let folder = program
             .parent()
@@ -55,50 +69,64 @@ impl Bench {
             ..Default::default()
         };
         self.subject.make_cell_as(CELL, spec).await?;
-        let mut figures = Vec::new();
         for writers in [1, 8] {
             figures.extend(self.writers(&program, writers).await?);
         }
-        self.subject.remove(CELL).await?;
-        Ok(figures)
+        self.subject.remove(CELL).await
     }
 
+    /// In turns with the reference, so that both see the same machine.
     async fn writers(&self, program: &Path, writers: usize) -> Result<Vec<Figure>> {
         let each = LINES / writers;
-        let reference = self.cat(program, writers, each)?;
+        let mut turns = Vec::new();
+        for _ in 0..TURNS {
+            let cat = self.cat(program, writers, each)?;
+            turns.push((cat, self.turn(program, writers, each).await?));
+        }
+        let of = |what: &dyn Fn(&(f64, Turn)) -> f64| turns.iter().map(what).collect::<Samples>();
+        let ratios = of(&|(cat, turn)| turn.rate / cat);
+        let row = |what: &str| format!("logs, {writers} writers, {what}");
+        let alone = |what: &str, unit, value, goal| Figure::alone(&row(what), unit, value, goal);
+        let cpu = of(&|(_, turn)| turn.cpu_us).median();
+        let on_disk = of(&|(_, turn)| turn.on_disk).median();
+        let lost = turns.iter().map(|(_, turn)| turn.lost).sum();
+        Ok(vec![
+            Figure {
+                row: row("lines stored per second"),
+                unit: "1/s",
+                ours: of(&|(_, turn)| turn.rate).median(),
+                reference: Some(of(&|(cat, _)| *cat).median()),
+                against: "cat > file".into(),
+                spread: Some((ratios.percentile(0.0), ratios.percentile(1.0))),
+                goal: Goal::AtLeast(0.5),
+            },
+            alone("CPU of the daemon per line", "us", cpu, Goal::None),
+            alone("bytes on disk per byte", "", on_disk, Goal::AtMost(1.05)),
+            alone("bytes lost", "", lost, Goal::AtMost(0.0)),
+        ])
+    }
+
+    async fn turn(&self, program: &Path, writers: usize, each: usize) -> Result<Turn> {
         let (daemon, _) = self.subject.processes()?;
         let cpu = system::cpu_seconds(daemon)?;
         let started = Instant::now();
         let statuses = self.subject_writes(program, writers, each).await?;
         let rate = count(LINES) / started.elapsed().as_secs_f64();
-        let cpu = (system::cpu_seconds(daemon)? - cpu) / count(LINES) * 1e6;
+        let cpu = system::cpu_seconds(daemon)? - cpu;
         let stored: u64 = statuses.iter().map(|status| status.stdout_bytes).sum();
-        let lost = count(LINES * LINE) - count(usize::try_from(stored)?);
         let mut on_disk = 0;
         for status in &statuses {
             on_disk += self.on_disk(status)?;
         }
-        let per_byte = count(usize::try_from(on_disk)?) / count(LINES * LINE);
-        let row = |what: &str| format!("logs, {writers} writers, {what}");
-        Ok(vec![
-            Figure {
-                row: row("lines stored per second"),
-                unit: "1/s",
-                ours: rate,
-                reference: Some(reference),
-                against: "cat > file".into(),
-                spread: None,
-                goal: Goal::AtLeast(0.5),
-            },
-            Figure::alone(&row("CPU of the daemon per line"), "us", cpu, Goal::None),
-            Figure::alone(
-                &row("bytes on disk per byte"),
-                "",
-                per_byte,
-                Goal::AtMost(1.05),
-            ),
-            Figure::alone(&row("bytes lost"), "", lost, Goal::AtMost(0.0)),
-        ])
+        for writer in 0..writers {
+            self.subject.remove(&path(writers, writer)).await?;
+        }
+        Ok(Turn {
+            rate,
+            cpu_us: cpu / count(LINES) * 1e6,
+            on_disk: count(usize::try_from(on_disk)?) / count(LINES * LINE),
+            lost: count(LINES * LINE) - count(usize::try_from(stored)?),
+        })
     }
 
     async fn subject_writes(
@@ -115,7 +143,7 @@ impl Bench {
         ];
         let mut refs = Vec::new();
         for writer in 0..writers {
-            let path = format!("{CELL}/writer-{writers}-{writer}");
+            let path = path(writers, writer);
             let logs = runtime::LogPolicy {
                 max_bytes: Some(KEEP_BYTES),
                 ..Default::default()
@@ -181,6 +209,10 @@ impl Bench {
         }
         Ok(bytes)
     }
+}
+
+fn path(writers: usize, writer: usize) -> String {
+    format!("{CELL}/writer-{writers}-{writer}")
 }
 
 #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]

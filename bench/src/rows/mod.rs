@@ -8,14 +8,57 @@ mod run;
 
 pub(crate) use logs::write_lines;
 
-use anyhow::{Result, bail};
+use std::time::Instant;
 
-use crate::stats::Figure;
+use anyhow::{Result, bail};
+use serde_json::Value;
+
+use crate::stats::{self, Figure};
 use crate::subject::Subject;
 
-/// The rows, in the order in which they are measured: those that leave a thousand cells behind are
-/// one visit.
+/// What every object of ours is called first.
+const PREFIX: &str = "bench-";
+
+/// The rows that there are.
 const ROWS: [&str; 6] = ["run", "cell", "memory", "restart", "density", "logs"];
+
+/// What is measured together: one preparation, one failure.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Visit {
+    Run,
+    Cell,
+    /// A thousand cells stand: what they cost, and all that is asked among them.
+    Crowd,
+    Logs,
+}
+
+/// The visits, in their order.
+const VISITS: [Visit; 4] = [Visit::Run, Visit::Cell, Visit::Crowd, Visit::Logs];
+
+/// The rows that somebody asked for; none: all.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted(Vec<String>);
+
+impl Wanted {
+    fn row(&self, row: &str) -> bool {
+        self.0.is_empty() || self.0.iter().any(|one| one == row)
+    }
+
+    fn any(&self, visit: Visit) -> bool {
+        visit.rows().iter().any(|row| self.row(row))
+    }
+}
+
+impl Visit {
+    const fn rows(self) -> &'static [&'static str] {
+        match self {
+            Self::Run => &["run"],
+            Self::Cell => &["cell"],
+            Self::Crowd => &["memory", "cell", "density", "restart"],
+            Self::Logs => &["logs"],
+        }
+    }
+}
 
 /// What a row needs.
 pub(crate) struct Bench {
@@ -25,31 +68,45 @@ pub(crate) struct Bench {
 }
 
 impl Bench {
-    /// Measures these rows; none: all.
-    pub(crate) async fn measure(mut self, rows: &[String]) -> Result<Vec<Figure>> {
+    /// Measures these rows; none: all. What fails is in the list with its reason.
+    ///
+    /// # Errors
+    /// For a row that there isn't.
+    pub(crate) async fn measure(mut self, rows: &[String]) -> Result<Vec<Value>> {
         if let Some(unknown) = rows.iter().find(|row| !ROWS.contains(&row.as_str())) {
             bail!("no row {unknown}: there are {}", ROWS.join(", "));
         }
-        let wanted = |row: &str| rows.is_empty() || rows.iter().any(|one| one == row);
-        let mut figures = Vec::new();
-        if wanted("run") {
-            figures.extend(self.run().await?);
+        let wanted = Wanted(rows.to_vec());
+        let mut all = Vec::new();
+        for visit in VISITS.into_iter().filter(|visit| wanted.any(*visit)) {
+            let started = Instant::now();
+            let mut figures = Vec::new();
+            let outcome = self.visit(visit, &wanted, &mut figures).await;
+            all.extend(figures.iter().map(Figure::to_json));
+            let named: Vec<&str> = visit.rows().to_vec();
+            let named = named.join(", ");
+            if let Err(error) = outcome {
+                all.push(stats::failed(&named, &error));
+            }
+            eprintln!("aurae-bench: {named}: {:.0?}", started.elapsed());
         }
-        if wanted("cell") {
-            figures.extend(self.cell().await?);
+        Ok(all)
+    }
+
+    async fn visit(
+        &mut self,
+        visit: Visit,
+        wanted: &Wanted,
+        figures: &mut Vec<Figure>,
+    ) -> Result<()> {
+        // A visit that failed may have left something standing.
+        self.subject.remove_all(PREFIX).await?;
+        match visit {
+            Visit::Run => self.run(figures).await,
+            Visit::Cell => self.cell(figures).await,
+            Visit::Crowd => self.crowd(wanted, figures).await,
+            Visit::Logs => self.logs(figures).await,
         }
-        if wanted("memory") || wanted("restart") || wanted("density") {
-            let crowd = self.crowd(wanted("memory")).await?;
-            let of_row = |figure: &Figure| {
-                ROWS.iter()
-                    .any(|row| wanted(row) && figure.row.starts_with(row))
-            };
-            figures.extend(crowd.into_iter().filter(of_row));
-        }
-        if wanted("logs") {
-            figures.extend(self.logs().await?);
-        }
-        Ok(figures)
     }
 
     /// The goal natively, or in a translated VM.

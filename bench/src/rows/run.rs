@@ -14,7 +14,7 @@ const BATCH: usize = 25;
 const AGAINST: &str = "fork+exec+wait of the same static program";
 
 impl Bench {
-    pub(super) async fn run(&self) -> Result<Vec<Figure>> {
+    pub(super) async fn run(&self, figures: &mut Vec<Figure>) -> Result<()> {
         let mut reference = Reference::start()?;
         self.subject.make_cell("bench-run").await?;
         self.batch().await?;
@@ -31,10 +31,9 @@ impl Bench {
         } else {
             Goal::AtMost(4.0)
         };
-        Ok(vec![
-            turns.figure("run p50", AGAINST, 0.5, middle),
-            turns.figure("run p99", AGAINST, 0.99, tail),
-        ])
+        figures.push(turns.figure("run p50", AGAINST, 0.5, middle));
+        figures.push(turns.figure("run p99", AGAINST, 0.99, tail));
+        Ok(())
     }
 
     async fn batch(&self) -> Result<Samples> {

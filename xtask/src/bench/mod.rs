@@ -3,38 +3,62 @@
 //!
 //! The binaries are those of `./x dist`. What a host can do is measured natively, with a daemon of
 //! its own as a service; the rest, and everything that has systemd, crun or journald beside it, in
-//! a VM. `aurae-bench` measures; this file has nodes ready for it and prints the table.
+//! a VM. `aurae-bench` measures; this file has nodes ready for it and prints the table. A row that
+//! can't be measured is in the table with the reason, and the others go on.
 
 mod native;
 mod peers;
+mod record;
 mod table;
 
+use std::path::Path;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use testkit::disk::Copy;
-use testkit::node::{Bed, Options};
+use testkit::node::{Bed, Node, Options};
 
 use crate::build::{self, Profile};
 use table::Row;
 
-/// The rows that there are.
-const ROWS: [&str; 7] = [
-    "run", "cell", "memory", "restart", "logs", "density", "boot",
+/// The rows that there are, and whether `aurae-bench` is who measures them.
+const ROWS: [(&str, bool); 7] = [
+    ("run", true),
+    ("cell", true),
+    ("memory", true),
+    ("restart", true),
+    ("logs", true),
+    ("density", true),
+    ("boot", false),
 ];
 /// Where the VM has the measuring program.
 const PROGRAM: &str = "/usr/local/lib/aurae-testbed/aurae-bench";
 /// The VM that the figures speak of.
 const MEMORY_MIB: u32 = 2048;
+/// A VM that measures for longer hangs.
+const PATIENCE: Duration = Duration::from_secs(15 * 60);
+/// What `./x dist` ships, and what measures it.
+const PACKAGES: [&str; 8] = [
+    "-p",
+    "auraed",
+    "-p",
+    "aurae",
+    "-p",
+    "testkit",
+    "-p",
+    "aurae-bench",
+];
 
 /// Measures a node against the bare kernel, systemd and container runtimes.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  ./x bench                     every row; about half an hour
+  ./x bench                     every row; about ten minutes after the build
   ./x bench run cell            two of them
   ./x bench run --only native   without a VM
-  ./x bench boot -o json")]
+  ./x bench boot -o json
+  ./x bench --write             and docs/guide/figures.md from what came out")]
 pub(crate) struct Bench {
     /// run, cell, memory, restart, logs, density, boot; none: all
     #[arg(value_name = "ROW")]
@@ -48,56 +72,42 @@ pub(crate) struct Bench {
     /// How many cells stand for a thousand
     #[arg(long, default_value_t = 1000)]
     cells: usize,
+    /// Keep what came out in docs/guide/figures.json, and write figures.md from it
+    #[arg(long)]
+    write: bool,
+    /// Only write figures.md anew from figures.json; measure nothing
+    #[arg(long, conflicts_with_all = ["rows", "write", "only"])]
+    render: bool,
 }
 
 /// Runs the command.
 pub(crate) fn run(bench: &Bench) -> Result<ExitCode> {
-    if let Some(unknown) = bench.rows.iter().find(|row| !ROWS.contains(&row.as_str())) {
-        bail!("no row {unknown}: there are {}", ROWS.join(", "));
+    if bench.render {
+        record::render()?;
+        return Ok(ExitCode::SUCCESS);
     }
-    eprintln!("bench: building what `./x dist` ships");
-    let packages = [
-        "-p",
-        "auraed",
-        "-p",
-        "aurae",
-        "-p",
-        "testkit",
-        "-p",
-        "aurae-bench",
-    ];
-    let binaries = build::build(Profile::Dist, &packages)?;
-    let place = |name: &str| bench.only.as_deref().is_none_or(|only| only == name);
-    let inner: Vec<&str> = bench
-        .rows
-        .iter()
-        .map(String::as_str)
-        .filter(|row| *row != "boot")
-        .collect();
-    let measured = bench.rows.is_empty() || !inner.is_empty();
+    let known = |row: &str| ROWS.iter().any(|(name, _)| *name == row);
+    if let Some(unknown) = bench.rows.iter().find(|row| !known(row)) {
+        let all: Vec<&str> = ROWS.iter().map(|(name, _)| *name).collect();
+        bail!("no row {unknown}: there are {}", all.join(", "));
+    }
+    let binaries = binaries()?;
+    let started = Instant::now();
     let mut rows = Vec::new();
-    if place("native") && measured {
-        eprintln!("bench: natively");
-        rows.extend(native::measure(&binaries, &inner, bench.cells)?);
+    if bench.in_place("native") {
+        rows.extend(natively(bench, &binaries));
     }
-    if place("vm") {
-        let bed = Bed::new(&build::target()?, &binaries)?;
-        let copies = vec![Copy::new(binaries.join("aurae-bench"), PROGRAM)];
-        let options = Options {
-            memory_mib: MEMORY_MIB,
-            copies,
-            ..Options::default()
-        };
-        if measured {
-            eprintln!("bench: in a VM");
-            rows.extend(in_vm(&bed, &options, &inner, bench.cells)?);
-        }
-        rows.extend(peers::measure(&bed, &options, bench, &rows)?);
+    if bench.in_place("vm") {
+        rows.extend(in_vms(bench, &binaries));
     }
-    ensure!(!rows.is_empty(), "nothing was measured");
+    eprintln!("bench: {:.0?} in all", started.elapsed());
+    ensure!(!rows.is_empty(), "nothing of this is measured there");
     table::print(&rows, &bench.output)?;
-    let missed = rows.iter().filter(|row| row.met == Some(false)).count();
-    Ok(if missed == 0 {
+    if bench.write {
+        record::keep(&rows)?;
+    }
+    let good = rows.iter().all(Row::is_good);
+    Ok(if good {
         ExitCode::SUCCESS
     } else {
         ExitCode::FAILURE
@@ -108,21 +118,90 @@ impl Bench {
     fn wants(&self, row: &str) -> bool {
         self.rows.is_empty() || self.rows.iter().any(|one| one == row)
     }
+
+    fn in_place(&self, place: &str) -> bool {
+        self.only.as_deref().is_none_or(|only| only == place)
+    }
+
+    /// The wanted rows that `aurae-bench` measures.
+    fn inner(&self) -> Vec<&'static str> {
+        let inner = ROWS.iter().filter(|(row, inner)| *inner && self.wants(row));
+        inner.map(|(row, _)| *row).collect()
+    }
 }
 
-fn in_vm(bed: &Bed, options: &Options, rows: &[&str], cells: usize) -> Result<Vec<Row>> {
+/// Builds what is measured and what measures. `AURAE_BINARIES` names a folder that has it.
+fn binaries() -> Result<std::path::PathBuf> {
+    if let Some(folder) = std::env::var_os("AURAE_BINARIES") {
+        return Ok(folder.into());
+    }
+    eprintln!("bench: building what `./x dist` ships");
+    build::build(Profile::Dist, &PACKAGES)
+}
+
+fn natively(bench: &Bench, binaries: &Path) -> Vec<Row> {
+    let inner = bench.inner();
+    if inner.is_empty() {
+        return Vec::new();
+    }
+    eprintln!("bench: natively");
+    native::measure(binaries, &inner, bench.cells)
+        .unwrap_or_else(|error| vec![Row::failed(&inner.join(", "), "native", &error)])
+}
+
+fn in_vms(bench: &Bench, binaries: &Path) -> Vec<Row> {
+    let bed = build::target().and_then(|target| Bed::new(&target, binaries));
+    let bed = match bed {
+        Ok(bed) => bed,
+        Err(error) => return vec![Row::failed("every row", "vm", &error)],
+    };
+    let copies = vec![Copy::new(binaries.join("aurae-bench"), PROGRAM)];
+    let options = Options {
+        memory_mib: MEMORY_MIB,
+        copies,
+        ..Options::default()
+    };
+    let mut rows = Vec::new();
+    let inner = bench.inner();
+    if !inner.is_empty() {
+        eprintln!("bench: in a VM");
+        let outcome = ours(bench, &bed, &options, &inner, &mut rows);
+        if let Err(error) = outcome {
+            rows.push(Row::failed(&inner.join(", "), "vm", &error));
+        }
+    }
+    peers::measure(&bed, &options, bench, &mut rows);
+    rows
+}
+
+/// What is measured on a node of ours: by `aurae-bench`, and the container runtimes beside it.
+fn ours(
+    bench: &Bench,
+    bed: &Bed,
+    options: &Options,
+    inner: &[&str],
+    rows: &mut Vec<Row>,
+) -> Result<()> {
     let node = bed.boot(options)?;
+    rows.extend(figures(&node, inner, bench.cells)?);
+    if bench.wants("cell") {
+        peers::containers(&node, rows);
+    }
+    node.shutdown()
+}
+
+fn figures(node: &Node, rows: &[&str], cells: usize) -> Result<Vec<Row>> {
     let cells = cells.to_string();
     let mut words = vec![PROGRAM, "--vm", "--cells", &cells];
     words.extend(rows);
-    let finished = node.start_program(&words)?.finish()?;
+    let finished = node.start_program(&words)?.finish_within(PATIENCE)?;
     let said = String::from_utf8_lossy(&finished.err);
+    eprint!("{said}");
     ensure!(
         finished.status == 0,
         "aurae-bench on the node: {said}\n{}",
         node.console()
     );
-    let figures = String::from_utf8_lossy(&finished.out).into_owned();
-    node.shutdown()?;
+    let figures = String::from_utf8_lossy(&finished.out);
     table::read(&figures, "vm").context("what aurae-bench printed")
 }

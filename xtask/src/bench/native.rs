@@ -3,7 +3,7 @@
 //! apart from any other's, and everything gone afterwards.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -14,7 +14,9 @@ use testkit::exec;
 use super::table::{self, Row};
 use crate::build;
 
-/// Until it serves, and until it has ended.
+/// Its cgroup, below the host's root of cgroup2.
+const CGROUP: &str = "aurae-bench-node";
+/// Until it serves.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Measures these rows.
@@ -59,7 +61,7 @@ impl Service {
             .arg(state)
             .arg("--run-dir")
             .arg(run)
-            .args(["--set", "paths.cgroup=aurae-bench-node"])
+            .args(["--set", &format!("paths.cgroup={CGROUP}")])
             .stdin(Stdio::null())
             .stdout(said.try_clone()?)
             .stderr(said)
@@ -101,11 +103,35 @@ fn write_context(run: &Path, pki: &Path) -> Result<()> {
     Ok(())
 }
 
+/// Init ends its workloads, then itself; what it leaves of its cgroup is taken away.
 impl Drop for Service {
     fn drop(&mut self) {
         if let Some(pid) = i32::try_from(self.init.id()).ok().and_then(Pid::from_raw) {
             let _ = kill_process(pid, Signal::TERM);
         }
         let _ = self.init.wait();
+        if let Some(group) = cgroup2() {
+            remove_groups(&group.join(CGROUP));
+        }
     }
+}
+
+/// Where the host has cgroup2.
+fn cgroup2() -> Option<PathBuf> {
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    let mut places = mounts.lines().filter_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let place = words.next()?;
+        (words.next()? == "cgroup2").then(|| PathBuf::from(place))
+    });
+    places.next()
+}
+
+/// Removes empty groups, from the leaves up; one that isn't empty stays.
+fn remove_groups(group: &Path) {
+    let inner = fs::read_dir(group).into_iter().flatten().flatten();
+    for entry in inner.filter(|entry| entry.path().is_dir()) {
+        remove_groups(&entry.path());
+    }
+    let _ = fs::remove_dir(group);
 }

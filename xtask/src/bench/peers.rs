@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use testkit::disk::Copy;
@@ -68,72 +69,82 @@ for runtime in crun runc; do
 done
 "#;
 
-/// Measures what the wanted rows have beside them; `ours` are the VM's figures so far.
-pub(super) fn measure(
-    bed: &Bed,
-    options: &Options,
-    bench: &Bench,
-    ours: &[Row],
-) -> Result<Vec<Row>> {
-    let mut rows = Vec::new();
-    let ours_of = |name: &str| {
-        ours.iter()
-            .find(|row| row.place == "vm" && row.row.starts_with(name))
-            .map(|row| row.ours)
-    };
-    if bench.wants("cell") {
-        eprintln!("bench: crun and runc in a VM");
-        rows.extend(containers(bed, options, ours_of("cell p50, 10 beside"))?);
-    }
-    if !["run", "logs", "boot"]
+/// A script on a peer's machine that takes longer hangs.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Measures what the wanted rows have beside them on a Debian with systemd; `rows` are the VM's
+/// figures so far, and get more.
+pub(super) fn measure(bed: &Bed, options: &Options, bench: &Bench, rows: &mut Vec<Row>) {
+    let wanted: Vec<&str> = ["boot", "run", "logs"]
         .into_iter()
-        .any(|row| bench.wants(row))
-    {
-        return Ok(rows);
+        .filter(|row| bench.wants(row))
+        .collect();
+    if wanted.is_empty() {
+        return;
     }
     eprintln!("bench: systemd in a VM");
-    let systemd = boot_systemd(bed, options)?;
-    if bench.wants("boot") {
-        let theirs = boot_of_systemd(&systemd)?;
-        let boot = boot_of_ours(bed, options)?;
-        rows.push(Row::beside(
-            "boot, start of init to the first answer",
-            "s",
-            boot,
-            ("systemd to its multi-user.target", theirs),
-            "<= 0.05",
-        ));
-    }
-    if bench.wants("run") {
-        let told = told(&systemd, SYSTEMD_RUN)?;
-        let ours = ours_of("run p50").context("row run wasn't measured in the VM")?;
-        let theirs = ("systemd-run --wait", number(&told, "run_us")?);
-        rows.push(Row::beside(
-            "run, beside systemd",
-            "us",
-            ours,
-            theirs,
-            "<= 0.1",
-        ));
-    }
-    if bench.wants("logs") {
-        rows.extend(journal(&systemd, &ours_of)?);
+    let systemd = match boot_systemd(bed, options) {
+        Ok(systemd) => systemd,
+        Err(error) => {
+            let row = format!("{}, beside systemd", wanted.join(", "));
+            return rows.push(Row::failed(&row, "vm", &error));
+        }
+    };
+    for row in wanted {
+        let measured = match row {
+            "boot" => boot(bed, options, &systemd),
+            "run" => systemd_run(&systemd, rows),
+            _ => journal(&systemd, rows),
+        };
+        let failed = |error| vec![Row::failed(&format!("{row}, beside systemd"), "vm", &error)];
+        rows.extend(measured.unwrap_or_else(failed));
     }
     let _ = systemd.start("systemctl poweroff"); // its power is cut when this is over
-    Ok(rows)
 }
 
-fn containers(bed: &Bed, options: &Options, ours: Option<f64>) -> Result<Vec<Row>> {
-    let node = bed.boot(options)?;
-    let told = told(&node, CONTAINERS)?;
-    node.shutdown()?;
-    let ours = ours.context("row cell wasn't measured in the VM")?;
-    let crun = ("crun run", number(&told, "crun_us")?);
-    let runc = ("runc run", number(&told, "runc_us")?);
-    Ok(vec![
-        Row::beside("cell, beside crun", "us", ours, crun, "<= 0.25"),
-        Row::beside("cell, beside runc", "us", ours, runc, ""),
-    ])
+/// What the VM has of ours whose name begins so.
+fn ours_of(rows: &[Row], name: &str) -> Result<f64> {
+    let found = rows
+        .iter()
+        .find(|row| row.place == "vm" && row.row.starts_with(name));
+    found
+        .and_then(|row| row.ours)
+        .with_context(|| format!("there is no `{name}` of ours in the VM to compare"))
+}
+
+/// crun and runc on a node of ours.
+pub(super) fn containers(node: &Node, rows: &mut Vec<Row>) {
+    let measured = ours_of(rows, "cell p50, 10 beside").and_then(|ours| {
+        let told = told(node, CONTAINERS)?;
+        let row = |row, goal| Row::alone(row, "vm", "us", ours, goal);
+        let crun = ("crun run", number(&told, "crun_us")?);
+        let runc = ("runc run", number(&told, "runc_us")?);
+        Ok(vec![
+            row("cell, beside crun", "<= 0.25").beside(crun),
+            row("cell, beside runc", "").beside(runc),
+        ])
+    });
+    let failed = |error| vec![Row::failed("cell, beside crun and runc", "vm", &error)];
+    rows.extend(measured.unwrap_or_else(failed));
+}
+
+fn systemd_run(systemd: &Node, rows: &[Row]) -> Result<Vec<Row>> {
+    let ours = ours_of(rows, "run p50")?;
+    let told = told(systemd, SYSTEMD_RUN)?;
+    let theirs = ("systemd-run --wait", number(&told, "run_us")?);
+    let row = Row::alone("run, beside systemd", "vm", "us", ours, "<= 0.1");
+    Ok(vec![row.beside(theirs)])
+}
+
+fn boot(bed: &Bed, options: &Options, systemd: &Node) -> Result<Vec<Row>> {
+    let theirs = (
+        "systemd to its multi-user.target",
+        boot_of_systemd(systemd)?,
+    );
+    let ours = boot_of_ours(bed, options)?;
+    let name = "boot, start of init to the first answer";
+    let row = Row::alone(name, "vm", "s", ours, "<= 0.05");
+    Ok(vec![row.beside(theirs)])
 }
 
 fn boot_systemd(bed: &Bed, options: &Options) -> Result<Node> {
@@ -177,47 +188,36 @@ fn boot_of_ours(bed: &Bed, options: &Options) -> Result<f64> {
     Ok(number(&told, "answered_s")? - number(&told, "init_s")?)
 }
 
-fn journal(node: &Node, ours_of: &dyn Fn(&str) -> Option<f64>) -> Result<Vec<Row>> {
+fn journal(node: &Node, rows: &[Row]) -> Result<Vec<Row>> {
+    let ours = |what: &str| ours_of(rows, &format!("logs, 1 writers, {what}"));
+    let stored = ours("lines stored per second")?;
     let told = told(node, &JOURNAL.replace("PROGRAM", PROGRAM))?;
     ensure!(
         number(&told, "stored")? > 0.0,
         "journald has stored nothing: {told:?}"
     );
-    let ours = |what: &str| {
-        ours_of(&format!("logs, 1 writers, {what}")).context("row logs wasn't measured in the VM")
-    };
     let rate = ("journald, one writer", number(&told, "lines_per_second")?);
     let cpu = ("journald", number(&told, "cpu_ns_per_line")? / 1e3);
     let bytes = ("journald", number(&told, "bytes_percent")? / 100.0);
-    let stored = ours("lines stored per second")?;
+    let row = |row, unit, ours, goal| Row::alone(row, "vm", unit, ours, goal);
+    let lines = "logs, lines per second beside journald";
+    let on_disk = ours("bytes on disk")?;
     Ok(vec![
-        Row::beside(
-            "logs, lines per second beside journald",
-            "1/s",
-            stored,
-            rate,
-            ">= 30",
-        ),
-        Row::beside(
+        row(lines, "1/s", stored, ">= 30").beside(rate),
+        row(
             "logs, CPU per line",
             "us",
             ours("CPU of the daemon")?,
-            cpu,
             "<= 0.01",
-        ),
-        Row::beside(
-            "logs, bytes on disk per byte",
-            "",
-            ours("bytes on disk")?,
-            bytes,
-            "",
-        ),
+        )
+        .beside(cpu),
+        row("logs, bytes on disk per byte", "", on_disk, "").beside(bytes),
     ])
 }
 
 /// Runs a script that prints names and numbers.
 fn told(node: &Node, script: &str) -> Result<BTreeMap<String, f64>> {
-    let finished = node.start(script)?.finish()?;
+    let finished = node.start(script)?.finish_within(PATIENCE)?;
     let out = String::from_utf8_lossy(&finished.out).into_owned();
     let err = String::from_utf8_lossy(&finished.err);
     ensure!(

@@ -1,54 +1,80 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A figure as `aurae-bench` prints it, and the table of them.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use serde_json::{Value, json};
 
 /// One figure.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Row {
     pub(super) row: String,
     /// `native` or `vm`.
     pub(super) place: String,
     pub(super) unit: String,
-    pub(super) ours: f64,
+    /// `None`: see `error`.
+    pub(super) ours: Option<f64>,
     pub(super) reference: Option<f64>,
     pub(super) against: String,
     pub(super) spread: Option<(f64, f64)>,
+    /// Of the ratio, or of our value where there is no reference; such as `<= 0.1`.
     pub(super) goal: String,
     pub(super) met: Option<bool>,
+    /// Why it could not be measured.
+    pub(super) error: Option<String>,
 }
 
 impl Row {
-    /// A figure of the VM beside another system's, with a goal for the ratio, such as `<= 0.1`.
-    pub(super) fn beside(
-        row: &str,
-        unit: &str,
-        ours: f64,
-        (against, reference): (&str, f64),
-        goal: &str,
-    ) -> Self {
+    /// A figure of ours, with a goal.
+    pub(super) fn alone(row: &str, place: &str, unit: &str, ours: f64, goal: &str) -> Self {
         let mut made = Self {
             row: row.to_owned(),
-            place: "vm".into(),
+            place: place.to_owned(),
             unit: unit.to_owned(),
-            ours,
-            reference: Some(reference),
-            against: against.to_owned(),
+            ours: Some(ours),
+            reference: None,
+            against: String::new(),
             spread: None,
             goal: goal.to_owned(),
             met: None,
+            error: None,
         };
         made.met = made.holds();
         made
     }
 
-    fn ratio(&self) -> Option<f64> {
-        Some(self.ours / self.reference?)
+    /// A figure beside another system's, with a goal for the ratio.
+    pub(super) fn beside(self, (against, reference): (&str, f64)) -> Self {
+        let mut made = Self {
+            reference: Some(reference),
+            against: against.to_owned(),
+            ..self
+        };
+        made.met = made.holds();
+        made
+    }
+
+    /// One that could not be measured.
+    pub(super) fn failed(row: &str, place: &str, error: &Error) -> Self {
+        Self {
+            ours: None,
+            met: None,
+            error: Some(format!("{error:#}")),
+            ..Self::alone(row, place, "", 0.0, "")
+        }
+    }
+
+    /// Measured, and no goal is missed.
+    pub(super) fn is_good(&self) -> bool {
+        self.error.is_none() && self.met != Some(false)
+    }
+
+    /// Ours by the reference's.
+    pub(super) fn ratio(&self) -> Option<f64> {
+        Some(self.ours? / self.reference?)
     }
 
     fn holds(&self) -> Option<bool> {
-        let value = self.ratio().unwrap_or(self.ours);
+        let value = self.ratio().or(self.ours)?;
         let (sign, bound) = self.goal.split_once(' ')?;
         let bound: f64 = bound.parse().ok()?;
         Some(if sign == "<=" {
@@ -58,25 +84,28 @@ impl Row {
         })
     }
 
-    fn from_json(value: &Value, place: &str) -> Option<Self> {
-        let text = |key: &str| value.get(key)?.as_str().map(str::to_owned);
-        let spread = value.get("spread")?.as_array();
-        let spread =
-            spread.and_then(|pair| Some((pair.first()?.as_f64()?, pair.get(1)?.as_f64()?)));
+    /// The figure in this object, as [`Self::to_json`] or `aurae-bench` wrote it.
+    pub(super) fn from_json(value: &Value, place: &str) -> Option<Self> {
+        let text = |key: &str| value.get(key).and_then(Value::as_str).unwrap_or_default();
+        let number = |key: &str| value.get(key).and_then(Value::as_f64);
+        let spread = value.get("spread").and_then(Value::as_array);
+        let error = value.get("error").and_then(Value::as_str);
         Some(Self {
-            row: text("row")?,
+            row: value.get("row")?.as_str()?.to_owned(),
             place: place.to_owned(),
-            unit: text("unit")?,
-            ours: value.get("ours")?.as_f64()?,
-            reference: value.get("reference")?.as_f64(),
-            against: text("against")?,
-            spread,
-            goal: text("goal")?,
-            met: value.get("met")?.as_bool(),
+            unit: text("unit").to_owned(),
+            ours: number("ours"),
+            reference: number("reference"),
+            against: text("against").to_owned(),
+            spread: spread.and_then(|two| Some((two.first()?.as_f64()?, two.get(1)?.as_f64()?))),
+            goal: text("goal").to_owned(),
+            met: value.get("met").and_then(Value::as_bool),
+            error: error.map(str::to_owned),
         })
     }
 
-    fn to_json(&self) -> Value {
+    /// What `-o json` prints of it.
+    pub(super) fn to_json(&self) -> Value {
         json!({
             "row": self.row,
             "where": self.place,
@@ -88,6 +117,7 @@ impl Row {
             "spread": self.spread.map(|(low, high)| [low, high]),
             "goal": self.goal,
             "met": self.met,
+            "error": self.error,
         })
     }
 }
@@ -110,31 +140,62 @@ pub(super) fn print(rows: &[Row], format: &str) -> Result<()> {
         return Ok(());
     }
     println!(
-        "{:7} {:58} {:>11} {:>11}  {:>7} {:13} {:9} {:4}  against",
+        "{:6} {:56} {:>14} {:>11} {:>8}  {:11}  {:8} {:6}  against",
         "where", "row", "ours", "reference", "ratio", "spread", "goal", "met"
     );
     for row in rows {
-        let reference = row.reference.map(shown).unwrap_or_default();
-        let ratio = row
-            .ratio()
-            .map(|ratio| format!("{ratio:.3}"))
-            .unwrap_or_default();
-        let spread = row
-            .spread
-            .map(|(low, high)| format!("{low:.2}–{high:.2}"))
-            .unwrap_or_default();
-        let met = match row.met {
-            Some(true) => "yes",
-            Some(false) => "MISSED",
-            None => "",
-        };
-        let ours = format!("{} {}", shown(row.ours), row.unit);
+        if let Some(error) = &row.error {
+            println!("{:6} {:56} not measured: {error}", row.place, row.row);
+            continue;
+        }
+        let cells = Shown::of(row);
         println!(
-            "{:7} {:58} {ours:>11} {reference:>11}  {ratio:>7} {spread:13} {:9} {met:6}  {}",
-            row.place, row.row, row.goal, row.against
+            "{:6} {:56} {:>14} {:>11} {:>8}  {:11}  {:8} {:6}  {}",
+            row.place,
+            row.row,
+            cells.ours,
+            cells.reference,
+            cells.ratio,
+            cells.spread,
+            row.goal,
+            cells.met,
+            row.against
         );
     }
     Ok(())
+}
+
+/// The figure's numbers as people read them.
+pub(super) struct Shown {
+    pub(super) ours: String,
+    pub(super) reference: String,
+    pub(super) ratio: String,
+    pub(super) spread: String,
+    pub(super) met: &'static str,
+}
+
+impl Shown {
+    pub(super) fn of(row: &Row) -> Self {
+        let spread = row.spread.map(|(low, high)| format!("{low:.2}–{high:.2}"));
+        Self {
+            ours: row
+                .ours
+                .map(|ours| {
+                    format!("{} {}", shown(ours), row.unit)
+                        .trim_end()
+                        .to_owned()
+                })
+                .unwrap_or_default(),
+            reference: row.reference.map(shown).unwrap_or_default(),
+            ratio: row.ratio().map(shown_ratio).unwrap_or_default(),
+            spread: spread.unwrap_or_default(),
+            met: match row.met {
+                Some(true) => "yes",
+                Some(false) => "MISSED",
+                None => "",
+            },
+        }
+    }
 }
 
 fn shown(value: f64) -> String {
@@ -142,5 +203,34 @@ fn shown(value: f64) -> String {
         format!("{value:.0}")
     } else {
         format!("{value:.2}")
+    }
+}
+
+fn shown_ratio(ratio: f64) -> String {
+    if ratio < 0.1 {
+        format!("{ratio:.4}")
+    } else {
+        format!("{ratio:.2}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_reads_back_as_it_was_written() {
+        let row = Row::alone("run p50", "vm", "us", 12.5, "<= 2.5").beside(("fork", 10.0));
+        assert_eq!(row.met, Some(true));
+        assert_eq!(Row::from_json(&row.to_json(), "vm"), Some(row));
+    }
+
+    #[test]
+    fn a_row_that_failed_says_why_and_is_not_good() {
+        let row = Row::failed("cell", "vm", &anyhow::anyhow!("no cgroup"));
+        assert!(!row.is_good());
+        let again = Row::from_json(&row.to_json(), "vm").expect("it is a row");
+        assert_eq!(again.error.as_deref(), Some("no cgroup"));
+        assert_eq!(again.ours, None);
     }
 }

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+//! docs/guide/figures.json, what was measured last of each row, and figures.md, which is written
+//! from it and from bench/notes.md, never by hand.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use serde_json::{Value, json};
+use testkit::exec;
+
+use super::table::{Row, Shown};
+use crate::build;
+
+/// The page's beginning.
+const HEAD: &str = "<!-- Written by `./x bench --write` from figures.json: don't edit. -->
+# Figures
+
+What a node costs and how fast it is, beside the bare kernel and beside what others take for the same, measured in one
+run on one machine: ours and the reference in turns. Only the ratios mean anything on another machine; `./x bench`
+takes them on yours. *native*: a daemon as a service of the host. *vm*: a node in QEMU without hardware virtualization,
+2 processors and 2 GB, where a system call costs many times what it costs a host.
+";
+
+/// Puts these in the place of earlier ones of the same names, and writes the page.
+pub(super) fn keep(rows: &[Row]) -> Result<()> {
+    let mut all = load()?;
+    let when = circumstances()?;
+    for row in rows {
+        let mut entry = row.to_json();
+        if let (Some(entry), Some(when)) = (entry.as_object_mut(), when.as_object()) {
+            entry.extend(when.clone());
+        }
+        match all.iter_mut().find(|had| is_same(had, row)) {
+            Some(had) => *had = entry,
+            None => all.push(entry),
+        }
+    }
+    let text = serde_json::to_string_pretty(&Value::from(all))?;
+    fs::write(json_file()?, text + "\n")?;
+    render()
+}
+
+/// Writes the page from what is kept.
+pub(super) fn render() -> Result<()> {
+    let page = page(&load()?, &notes()?);
+    fs::write(page_file()?, page)?;
+    Ok(())
+}
+
+/// The same row: the count of samples in its name aside.
+fn is_same(had: &Value, row: &Row) -> bool {
+    let text = |key: &str| had.get(key).and_then(Value::as_str).unwrap_or_default();
+    bare(text("row")) == bare(&row.row) && text("where") == row.place
+}
+
+fn bare(row: &str) -> &str {
+    row.split(" (n=").next().unwrap_or(row)
+}
+
+fn load() -> Result<Vec<Value>> {
+    let file = json_file()?;
+    if !file.exists() {
+        return Ok(Vec::new());
+    }
+    let text = fs::read_to_string(&file)?;
+    let value: Value = serde_json::from_str(&text).with_context(|| file.display().to_string())?;
+    let list = value.as_array().cloned();
+    list.with_context(|| format!("{} is not a list", file.display()))
+}
+
+/// What is said to a missed goal: the row's beginning and the paragraphs.
+fn notes() -> Result<Vec<(String, String)>> {
+    let text = fs::read_to_string(build::root()?.join("bench/notes.md"))?;
+    let sections = text.split("\n## ").skip(1);
+    let pairs = sections.filter_map(|section| {
+        let (row, note) = section.split_once('\n')?;
+        Some((row.trim().to_owned(), note.trim().to_owned()))
+    });
+    Ok(pairs.collect())
+}
+
+fn page(all: &[Value], notes: &[(String, String)]) -> String {
+    let mut page = HEAD.to_owned();
+    let mut missed = String::new();
+    for place in ["native", "vm"] {
+        let at = |entry: &&Value| entry.get("where").and_then(Value::as_str) == Some(place);
+        let entries: Vec<&Value> = all.iter().filter(at).collect();
+        if entries.is_empty() {
+            continue;
+        }
+        let _ = writeln!(
+            page,
+            "\n## {}\n\n| row | ours | reference | ratio (spread) | goal | met |\n|---|---|---|---|---|---|",
+            if place == "vm" { "In a VM" } else { "Natively" }
+        );
+        let rows = entries.iter().filter_map(|one| Row::from_json(one, place));
+        for row in rows {
+            page.push_str(&line(&row));
+            if !row.is_good() {
+                missed.push_str(&remark(&row, notes));
+            }
+        }
+        page.push_str(&taken(&entries));
+    }
+    if !missed.is_empty() {
+        let _ = write!(page, "\n## What is missed, and why\n\n{missed}");
+    }
+    page
+}
+
+fn line(row: &Row) -> String {
+    if row.error.is_some() {
+        return format!("| {} | not measured | | | | |\n", row.row);
+    }
+    let shown = Shown::of(row);
+    let reference = match row.against.as_str() {
+        "" => shown.reference,
+        against => format!("{}: {against}", shown.reference),
+    };
+    let spread = match shown.spread.as_str() {
+        "" => String::new(),
+        spread => format!(" ({spread})"),
+    };
+    let met = if shown.met == "MISSED" {
+        "**no**"
+    } else {
+        shown.met
+    };
+    format!(
+        "| {} | {} | {reference} | {}{spread} | {} | {met} |\n",
+        row.row,
+        shown.ours,
+        shown.ratio,
+        row.goal.replace("<=", "≤").replace(">=", "≥")
+    )
+}
+
+fn remark(row: &Row, notes: &[(String, String)]) -> String {
+    let place = &row.place;
+    let mut text = format!("* **{}** ({place})", row.row);
+    if let Some(error) = &row.error {
+        let first = error.lines().next().unwrap_or_default();
+        let _ = write!(text, " could not be measured: {first}");
+    }
+    let fits =
+        |name: &str| row.row.starts_with(name) || format!("{place}: {}", row.row).starts_with(name);
+    if let Some((_, note)) = notes.iter().find(|(name, _)| fits(name)) {
+        let _ = write!(text, ": {note}");
+    }
+    text + "\n"
+}
+
+/// When and on what: each of these once.
+fn taken(entries: &[&Value]) -> String {
+    let mut text = String::new();
+    let mut seen: Vec<String> = Vec::new();
+    for entry in entries {
+        let of = |key: &str| entry.get(key).and_then(Value::as_str).unwrap_or("?");
+        let one = format!("{} at {}, {}", of("date"), of("commit"), of("machine"));
+        if !seen.contains(&one) {
+            seen.push(one);
+        }
+    }
+    let _ = writeln!(text, "\nMeasured {}.", seen.join("; "));
+    text
+}
+
+fn circumstances() -> Result<Value> {
+    let root = build::root()?;
+    let git = |words: &[&str]| exec::read(Command::new("git").current_dir(&root).args(words));
+    let commit = git(&["rev-parse", "--short=12", "HEAD"])?;
+    let date = exec::read(Command::new("date").args(["-u", "+%F %H:%M"]))?;
+    let cpus = fs::read_to_string("/proc/cpuinfo")?;
+    let model = cpus
+        .lines()
+        .find_map(|line| line.strip_prefix("model name"));
+    let model = model.map_or("?", |model| model.trim_start_matches([' ', '\t', ':']));
+    let count = cpus
+        .lines()
+        .filter(|line| line.starts_with("processor"))
+        .count();
+    let kernel = fs::read_to_string("/proc/sys/kernel/osrelease")?;
+    let machine = format!("{count} × {model}, Linux {}", kernel.trim());
+    Ok(json!({ "commit": commit.trim(), "date": date.trim(), "machine": machine }))
+}
+
+fn json_file() -> Result<PathBuf> {
+    Ok(build::root()?.join("docs/guide/figures.json"))
+}
+
+fn page_file() -> Result<PathBuf> {
+    Ok(build::root()?.join("docs/guide/figures.md"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_is_what_is_written_from_the_figures() {
+        let page = page(&load().expect("figures.json"), &notes().expect("notes.md"));
+        let written = fs::read_to_string(page_file().expect("the root")).expect("figures.md");
+        assert_eq!(written, page, "`./x bench --render` writes it anew");
+    }
+
+    #[test]
+    fn a_missed_goal_comes_with_its_note() {
+        let row = Row::alone("run p50 (n=9)", "vm", "us", 9.0, "<= 2.5").beside(("fork", 1.0));
+        let notes = [("vm: run p50".to_owned(), "The kernel's time.".to_owned())];
+        let page = page(&[row.to_json()], &notes);
+        assert!(page.contains("**no**"), "{page}");
+        assert!(page.contains("The kernel's time."), "{page}");
+    }
+}
