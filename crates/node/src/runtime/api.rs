@@ -508,6 +508,7 @@ async fn run_cell(
         frozen: false,
         goes_with: None,
         stop: None,
+        pending: None,
         started: now(),
     };
     new_cell(shared, &key, record).await?;
@@ -612,6 +613,7 @@ async fn own_cell(
         frozen: false,
         goes_with: Some(uid),
         stop: None,
+        pending: None,
         started: now(),
     };
     new_cell(shared, &key, record).await

@@ -11,6 +11,7 @@ use model::cell::CellSpec;
 use model::error::{Error, Reason};
 use model::executable::{ExecutableSpec, LogPolicy};
 use model::name::Uid;
+use model::resources::Resources;
 use model::status::{Meta, Object};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -48,7 +49,28 @@ pub(crate) struct CellRecord {
     pub(crate) goes_with: Option<Uid>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stop: Option<StopIntent>,
+    /// An update is being carried out; `spec` is what was before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) pending: Option<Pending>,
     pub(crate) started: Timestamp,
+}
+
+/// What an update is about to do, so that a daemon that comes in the middle can take it back.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Pending {
+    /// The limits that it sets.
+    pub(crate) resources: Resources,
+    /// The mounts that it attaches.
+    pub(crate) added: Vec<MountedGrant>,
+    /// The mounts that it detaches.
+    pub(crate) removed: Vec<MountedGrant>,
+}
+
+/// A mount of a grant, by its id in the kernel.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct MountedGrant {
+    pub(crate) target: String,
+    pub(crate) mount: u32,
 }
 
 /// An executable's record.

@@ -20,6 +20,7 @@ mod host;
 mod killed;
 mod serve;
 mod stories;
+mod updates;
 
 fn main() {
     init::be_spawner_if_named();

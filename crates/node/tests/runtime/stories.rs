@@ -11,7 +11,7 @@ use model::{cell, executable as exe};
 
 use crate::client::{Answer, Ask, Client, draft, executable, refusal, run};
 use crate::host::Node;
-use crate::killed;
+use crate::{killed, updates};
 
 type Story = fn(&str);
 
@@ -38,6 +38,8 @@ const STORIES: &[(&str, Story)] = &[
     ("lost-init", a_cell_whose_init_dies_fails_with_all_in_it),
     ("limits", a_limit_without_its_controller_is_refused_by_name),
     ("grants", grants_are_what_was_asked_for_and_change_live),
+    ("update", updates::one_refused_changes_nothing),
+    ("updates", updates::at_any_moment_the_record_is_what_holds),
     ("adopt", killed::the_view_after_is_the_view_before),
     ("resume", killed::a_stop_goes_on_under_the_next_daemon),
     (
@@ -604,7 +606,7 @@ fn a_limit_without_its_controller_is_refused_by_name(name: &str) {
     }
 }
 
-fn grant(source: &std::path::Path, target: &str, owner_uid: Option<u32>) -> cell::Grant {
+pub(crate) fn grant(source: &std::path::Path, target: &str, owner_uid: Option<u32>) -> cell::Grant {
     let access = if owner_uid.is_some() {
         cell::Access::Write
     } else {

@@ -273,6 +273,8 @@ impl Owner {
         while let Some((_, (_, call))) = self.calls.pop_first() {
             drop(call);
         }
+        self.updating = None;
+        self.updates.clear();
     }
 
     fn lose_executable(&mut self, uid: Uid, why: &str) {

@@ -12,6 +12,7 @@
 //!  tasks ────┘        (start, finish, stop, freeze, update: a file each)
 //! ```
 
+mod change;
 pub(crate) mod executable;
 mod finish;
 mod freeze;

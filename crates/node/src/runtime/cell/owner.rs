@@ -7,7 +7,7 @@
 //! finds again. A cell-init that doesn't answer, or not as agreed, is lost, and its cell is killed:
 //! see `finish`.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -20,10 +20,12 @@ use kernel::cgroup::Cgroup;
 use model::error::Error;
 use model::lifecycle;
 use model::name::Uid;
+use model::request::UpdateCell;
 use model::status::{CellStatus, Object};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
+use super::change::Running;
 use super::executable::Executable;
 use super::start::Starting;
 use super::{CellHandle, QUEUE, Reply, Request, leaf};
@@ -84,10 +86,8 @@ pub(crate) enum Call {
         frozen: bool,
         reply: Reply<Arc<Object>>,
     },
-    /// The cell's own record before it is changed.
-    Update(Box<super::update::Update>),
-    /// The last grant of an update.
-    Attached(Reply<Arc<Object>>),
+    /// A step of the update that is being carried out.
+    Change,
     /// Whatever comes of it, there is nothing to do about it.
     Noted(&'static str),
 }
@@ -111,6 +111,10 @@ pub(crate) struct Owner {
     next_call: u64,
     pub(super) starting: HashMap<Uid, Starting>,
     pub(super) executables: HashMap<Uid, Executable>,
+    /// An update that is being carried out.
+    pub(super) updating: Option<Running>,
+    /// Those that come after it; bounded in `update`.
+    pub(super) updates: VecDeque<(Box<UpdateCell>, Reply<Arc<Object>>)>,
     /// Who waits for the end of the cell.
     pub(super) waiting: Vec<Reply<Arc<Object>>>,
     pub(super) ending: Ending,
@@ -176,6 +180,8 @@ impl Owner {
             next_call: 1,
             starting: HashMap::new(),
             executables: HashMap::new(),
+            updating: None,
+            updates: VecDeque::new(),
             waiting: Vec::new(),
             ending: Ending::default(),
             tasks: FuturesUnordered::new(),
@@ -260,7 +266,7 @@ impl Owner {
                 self.waiting.push(reply);
                 self.stop_cell(grace);
             }
-            Request::Update { request, reply } => self.update(&request, reply),
+            Request::Update { request, reply } => self.update(request, reply),
             Request::Signal {
                 uid,
                 signal,
@@ -320,11 +326,7 @@ impl Owner {
             }
             Call::FreezeIntent { frozen, reply } => self.apply_freeze(frozen, reply),
             Call::Start(_) => self.misspoke("a start is answered without a process"),
-            Call::Update(update) => self.apply_update(*update),
-            Call::Attached(reply) => {
-                let status = self.object(self.record.meta.uid);
-                let _ = reply.send(status);
-            }
+            Call::Change => self.changed(Ok(())),
             Call::Noted(_) => {}
         }
     }
@@ -346,14 +348,7 @@ impl Owner {
                 let error = super::start::failure("the cell's record was not written", failure);
                 let _ = reply.send(Err(error));
             }
-            Call::Update(update) => {
-                let error = super::start::failure("the cell's record was not written", failure);
-                self.undo_update(*update, error);
-            }
-            Call::Attached(reply) => {
-                let error = super::start::failure("the grant was not attached", failure);
-                let _ = reply.send(Err(error));
-            }
+            Call::Change => self.change_refused(failure),
             Call::Noted(what) => {
                 tracing::warn!(cell = %self.key.path, ?failure, "the cell's init refused: {what}");
             }

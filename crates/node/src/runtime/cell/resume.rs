@@ -89,6 +89,7 @@ impl Owner {
     /// Goes on with what the earlier daemon had begun. Called when the objects are published.
     pub(crate) fn resume(&mut self) {
         self.remove_strangers();
+        self.resume_update();
         for uid in self.adopted() {
             let Some(executable) = self.executables.get_mut(&uid) else {
                 continue;

@@ -1,41 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Changing a running cell: labels, limits, grants. The record first, then the kernel; what the
-//! kernel refuses is taken back in both, so that record, kernel and view say the same.
+//! Changing a running cell: labels, limits, grants; all of it or nothing. What can be refused is
+//! refused here, before anything changes; [`super::change`] carries it out.
 
+use std::collections::VecDeque;
+use std::os::fd::AsRawFd;
+use std::path::Path;
 use std::sync::Arc;
 
-use init::protocol::{CellRequest, GrantMount};
+use kernel::mount::info::{self, MountInfo};
 use model::cell::{CellSpec, Grant};
 use model::error::{Error, Reason};
 use model::request::UpdateCell;
 use model::status::Object;
 
-use super::owner::{Call, Owner};
+use super::change::{Phase, Running, Step};
+use super::owner::Owner;
 use super::{Reply, limits};
-use crate::runtime::record::{self, CellRecord};
-use crate::runtime::{grants, make};
+use crate::runtime::grants::{self, Prepared};
+use crate::runtime::record::{MountedGrant, Pending};
 
-/// An update whose record is being written.
-pub(crate) struct Update {
-    /// As it was.
-    before: CellRecord,
-    added: Vec<grants::Prepared>,
-    removed: Vec<Vec<u8>>,
-    pub(super) reply: Reply<Arc<Object>>,
-}
+/// How many updates wait for the one that is being carried out.
+const WAITING: usize = 64;
 
 impl Owner {
-    pub(super) fn update(&mut self, request: &UpdateCell, reply: Reply<Arc<Object>>) {
+    /// One at a time: what an update finds is what the one before has left.
+    pub(super) fn update(&mut self, request: Box<UpdateCell>, reply: Reply<Arc<Object>>) {
+        if self.updating.is_none() {
+            return self.begin_update(&request, reply);
+        }
+        if self.updates.len() < WAITING {
+            return self.updates.push_back((request, reply));
+        }
+        let message = format!("{WAITING} updates of the cell {} wait", self.key.path);
+        let error = Error::new(Reason::LimitExceeded, message).hint("ask again later");
+        let _ = reply.send(Err(error.about("cell", self.key.path.to_string())));
+    }
+
+    /// Whoever waits comes next.
+    pub(super) fn next_update(&mut self) {
+        while self.updating.is_none()
+            && let Some((request, reply)) = self.updates.pop_front()
+        {
+            self.begin_update(&request, reply);
+        }
+    }
+
+    fn begin_update(&mut self, request: &UpdateCell, reply: Reply<Arc<Object>>) {
         match self.plan(request) {
-            Ok((after, added, removed)) => {
-                let update = Update {
-                    before: self.record.clone(),
-                    added,
-                    removed,
-                    reply,
-                };
-                self.write_update(after, update);
-            }
+            Ok((update, pending)) => self.announce_update(
+                Running {
+                    reply: Some(reply),
+                    ..update
+                },
+                pending,
+            ),
             Err(error) => {
                 let _ = reply.send(Err(error));
             }
@@ -43,14 +61,7 @@ impl Owner {
     }
 
     /// Everything that can be refused is, before anything changes.
-    #[allow(
-        clippy::type_complexity,
-        reason = "three lists that are taken apart at once"
-    )]
-    fn plan(
-        &self,
-        request: &UpdateCell,
-    ) -> Result<(CellRecord, Vec<grants::Prepared>, Vec<Vec<u8>>), Error> {
+    fn plan(&self, request: &UpdateCell) -> Result<(Running, Pending), Error> {
         if self.ending.begun {
             let message = format!("the cell {} is stopping", self.key.path);
             return Err(Error::new(Reason::WrongState, message));
@@ -70,15 +81,54 @@ impl Owner {
             model::update::apply(&request.mask, old, (&request.spec, &request.labels))?;
         limits::exactly(&spec.resources, &self.record.spec.resources)?;
         self.enable(&spec)?;
-        let removed = missing(&self.record.spec, &spec).map(target).collect();
-        let added = missing(&spec, &self.record.spec)
-            .map(|grant| grants::prepare(grant, self.root_id))
-            .collect::<Result<_, _>>()?;
-        let mut after = self.record.clone();
-        after.spec = spec;
-        after.meta.labels = labels;
-        after.meta.generation += 1;
-        Ok((after, added, removed))
+        let (steps, pending) = self.steps_to(&spec)?;
+        let update = Running {
+            spec,
+            labels,
+            steps,
+            undo: Vec::new(),
+            inverse: None,
+            phase: Phase::Announce,
+            error: None,
+            reply: None,
+        };
+        Ok((update, pending))
+    }
+
+    /// The limits, then what goes, then what comes: a new grant may take an old one's place.
+    fn steps_to(&self, spec: &CellSpec) -> Result<(VecDeque<Step>, Pending), Error> {
+        let mut steps = VecDeque::new();
+        let mut pending = Pending {
+            resources: spec.resources.clone(),
+            added: Vec::new(),
+            removed: Vec::new(),
+        };
+        if spec.resources != self.record.spec.resources {
+            steps.push_back(Step::Limit {
+                to: spec.resources.clone(),
+                from: self.record.spec.resources.clone(),
+            });
+        }
+        let going: Vec<_> = missing(&self.record.spec, spec).collect();
+        let mounted = match going.is_empty() {
+            true => Vec::new(),
+            false => self.mounts()?,
+        };
+        for grant in going {
+            // What is no longer there on the node can be taken back, but not given again.
+            let spare = grants::prepare(grant, self.root_id).ok();
+            pending.removed.extend(uppermost(&mounted, grant));
+            steps.push_back(Step::Detach(grant.clone(), spare));
+        }
+        for grant in missing(spec, &self.record.spec) {
+            let prepared = grants::prepare(grant, self.root_id)?;
+            pending.added.push(MountedGrant {
+                target: grant.effective_target().to_owned(),
+                mount: mount_id(&prepared)?,
+            });
+            steps.push_back(Step::Attach(grant.clone(), Some(prepared)));
+        }
+        Ok((steps, pending))
     }
 
     /// The controllers of the cell's own limits are its parent's to hand on, and so on up.
@@ -93,69 +143,47 @@ impl Owner {
         Ok(())
     }
 
-    fn write_update(&mut self, after: CellRecord, update: Update) {
-        match record::encode(&after) {
-            Ok(record) => {
-                self.record = after;
-                self.call(Call::Update(Box::new(update)), Vec::new(), |request| {
-                    CellRequest::PutCellRecord { request, record }
-                });
-            }
-            Err(error) => {
-                let _ = update.reply.send(Err(error));
-            }
-        }
+    /// What is mounted in the cell, the uppermost last.
+    fn mounts(&self) -> Result<Vec<MountInfo>, Error> {
+        let pid = self.status.pid.unwrap_or_default();
+        let file = format!("/proc/{pid}/mountinfo");
+        let text = std::fs::read(&file).map_err(|e| {
+            Error::internal(format!("{file}: {e}")).errno(e.raw_os_error().unwrap_or_default())
+        })?;
+        info::parse(&text).map_err(|e| Error::internal(format!("{file}: {e}")))
     }
 
-    /// The record says so: now the kernel.
-    pub(super) fn apply_update(&mut self, update: Update) {
-        let (before, after) = (&update.before.spec.resources, &self.record.spec.resources);
-        let set = limits::exactly(after, before).and_then(|l| limits::set(&self.group, &l));
-        if let Err(error) = set {
-            let lifted = limits::exactly(before, after).and_then(|l| limits::set(&self.group, &l));
-            if let Err(error) = lifted {
-                tracing::error!(cell = %self.key.path, %error, "a limit could not be taken back");
-            }
-            return self.undo_update(update, error);
-        }
-        for target in update.removed {
-            self.call(Call::Noted("to detach a grant"), Vec::new(), |request| {
-                CellRequest::Unmount { request, target }
-            });
-        }
-        let mut reply = Some(update.reply);
-        let last = update.added.len().saturating_sub(1);
-        for (i, grants::Prepared { mount, target }) in update.added.into_iter().enumerate() {
-            let call = match reply.take_if(|_| i == last) {
-                Some(reply) => Call::Attached(reply),
-                None => Call::Noted("to attach a grant"),
-            };
-            self.attach_grant(call, mount, target);
-        }
-        self.show_update();
-        if let Some(reply) = reply {
-            let _ = reply.send(self.object(self.record.meta.uid));
-        }
-    }
-
-    fn attach_grant(&mut self, call: Call, mount: std::os::fd::OwnedFd, grant: GrantMount) {
-        self.call(call, vec![mount], |request| CellRequest::Mount {
-            request,
-            grant,
+    /// Takes back what an earlier daemon began and did not get to finishing: nobody was told of it.
+    pub(super) fn resume_update(&mut self) {
+        let Some(pending) = self.record.pending.take() else {
+            return;
+        };
+        let mounted = self.mounts().unwrap_or_else(|error| {
+            tracing::error!(cell = %self.key.path, %error, "what an update left can't be seen");
+            Vec::new()
         });
-    }
-
-    pub(super) fn undo_update(&mut self, update: Update, error: Error) {
-        self.record = update.before;
-        self.put_record("that an update was taken back");
-        let _ = update.reply.send(Err(error));
-    }
-
-    fn show_update(&mut self) {
-        self.status.meta = self.record.meta.clone();
-        self.status.spec = self.record.spec.clone();
-        self.status.effective = make::effective(&self.record.spec, &self.key, self.record.ids);
-        self.publish_cell();
+        let is_mounted = |grant: &MountedGrant| {
+            let target = Path::new(&grant.target);
+            mounted
+                .iter()
+                .any(|m| m.id == grant.mount && m.target == target)
+        };
+        let mut undo = vec![Step::Limit {
+            to: self.record.spec.resources.clone(),
+            from: pending.resources,
+        }];
+        for removed in pending.removed.iter().filter(|grant| !is_mounted(grant)) {
+            let of_target = |grant: &&Grant| grant.effective_target() == removed.target;
+            if let Some(grant) = self.record.spec.grants.iter().find(of_target) {
+                let prepared = grants::prepare(grant, self.root_id).ok();
+                undo.push(Step::Attach(grant.clone(), prepared));
+            }
+        }
+        for added in pending.added.iter().filter(|grant| is_mounted(grant)) {
+            undo.push(Step::DetachTarget(added.target.clone()));
+        }
+        tracing::warn!(cell = %self.key.path, "an update that was cut short is taken back");
+        self.take_back(undo);
     }
 }
 
@@ -166,6 +194,22 @@ fn missing<'a>(one: &'a CellSpec, other: &'a CellSpec) -> impl Iterator<Item = &
         .filter(|grant| !other.grants.contains(grant))
 }
 
-fn target(grant: &Grant) -> Vec<u8> {
-    grant.effective_target().as_bytes().to_vec()
+/// The mount that one sees at the grant's target.
+fn uppermost(mounted: &[MountInfo], grant: &Grant) -> Option<MountedGrant> {
+    let target = grant.effective_target();
+    let at = mounted.iter().rev().find(|m| m.target == Path::new(target));
+    at.map(|m| MountedGrant {
+        target: target.to_owned(),
+        mount: m.id,
+    })
+}
+
+/// The id that a mount has, attached or not.
+fn mount_id(prepared: &Prepared) -> Result<u32, Error> {
+    let file = format!("/proc/self/fdinfo/{}", prepared.mount.as_raw_fd());
+    let text = std::fs::read_to_string(&file)
+        .map_err(|e| Error::internal(format!("{file}: {e}")).hint("is /proc mounted?"))?;
+    text.lines()
+        .find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok())
+        .ok_or_else(|| Error::internal(format!("{file} names no mnt_id")))
 }
