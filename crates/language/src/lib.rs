@@ -6,6 +6,14 @@
 //! Pure but for reading files below a program's root: it runs nothing and reaches no node. Running
 //! is the crate `script`; the command line and the editors' server's process are `aurae`'s.
 
+pub mod compile;
 pub mod finding;
+pub mod format;
+pub mod frame;
+pub mod limits;
+pub mod parse;
+pub mod program;
+pub mod root;
 pub mod schema;
 pub mod source;
+pub mod stack;

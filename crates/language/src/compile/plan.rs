@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Guards around what a branch depends on. A plan's run gives unknown values for what only a real
+//! run would tell; they refuse to be coerced, but ECMAScript branches on an object without asking
+//! it. So the code asks: every test, comparison and `!` calls the guard first.
+//!
+//! Works on the erased tree: what TypeScript's forms became branches too. Not seen: a builtin that
+//! tests what a callback returns (`filter`, `some`, `find`), and `Boolean(x)`.
+
+use oxc::allocator::{Allocator, TakeIn};
+use oxc::ast::ast::{
+    BinaryExpression, BinaryOperator, ConditionalExpression, DoWhileStatement, Expression,
+    ForInStatement, ForOfStatement, ForStatement, IdentifierName, IfStatement, LogicalExpression,
+    PrivateInExpression, Program, SwitchCase, SwitchStatement, UnaryExpression, UnaryOperator,
+    WhileStatement,
+};
+use oxc::ast::builder::AstBuilder;
+use oxc::ast_visit::{VisitMut, walk_mut};
+use oxc::semantic::Scoping;
+use oxc::span::{GetSpan, SPAN};
+use oxc::syntax::number::NumberBase;
+
+use super::GUARD;
+use crate::source::Source;
+
+/// Wraps every test in `program`, whose names `scoping` knows.
+pub(super) fn guard<'a>(
+    allocator: &'a Allocator,
+    source: &Source,
+    scoping: &Scoping,
+    program: &mut Program<'a>,
+) {
+    let builder = AstBuilder::new(allocator);
+    let name = allocator.alloc_str(source.name());
+    let mut guards = Guards {
+        builder,
+        source,
+        name,
+        scoping,
+    };
+    guards.visit_program(program);
+}
+
+struct Guards<'a, 's> {
+    builder: AstBuilder<'a>,
+    source: &'s Source,
+    name: &'a str,
+    scoping: &'s Scoping,
+}
+
+impl<'a> Guards<'a, '_> {
+    fn wrap(&self, tested: &mut Expression<'a>) {
+        if tested.is_literal() {
+            return;
+        }
+        let span = tested.span();
+        let place = self.source.position(span.start);
+        let number = |value: u32| {
+            let value = f64::from(value);
+            Expression::new_numeric_literal(SPAN, value, None, NumberBase::Decimal, &self.builder)
+        };
+        let inner = tested.take_in(&self.builder);
+        let file = Expression::new_string_literal(SPAN, self.name, None, &self.builder);
+        let arguments = [inner, number(place.line), number(place.column), file];
+        let object = Expression::new_identifier(SPAN, "globalThis", &self.builder);
+        let property = IdentifierName::new(SPAN, GUARD, &self.builder);
+        let guard =
+            Expression::new_static_member_expression(SPAN, object, property, false, &self.builder);
+        let arguments = arguments.map(Into::into);
+        *tested =
+            Expression::new_call_expression(span, guard, None, arguments, false, &self.builder);
+    }
+
+    /// `typeof name` is asked of names that may not exist; any other use would throw.
+    fn may_be_missing(&self, argument: &Expression<'a>) -> bool {
+        match argument {
+            Expression::Identifier(name) => {
+                let free = self.scoping.root_unresolved_references();
+                free.contains_key(&name.name)
+            }
+            _ => false,
+        }
+    }
+}
+
+impl<'a> VisitMut<'a> for Guards<'a, '_> {
+    fn visit_if_statement(&mut self, statement: &mut IfStatement<'a>) {
+        walk_mut::walk_if_statement(self, statement);
+        self.wrap(&mut statement.test);
+    }
+
+    fn visit_conditional_expression(&mut self, expression: &mut ConditionalExpression<'a>) {
+        walk_mut::walk_conditional_expression(self, expression);
+        self.wrap(&mut expression.test);
+    }
+
+    fn visit_while_statement(&mut self, statement: &mut WhileStatement<'a>) {
+        walk_mut::walk_while_statement(self, statement);
+        self.wrap(&mut statement.test);
+    }
+
+    fn visit_do_while_statement(&mut self, statement: &mut DoWhileStatement<'a>) {
+        walk_mut::walk_do_while_statement(self, statement);
+        self.wrap(&mut statement.test);
+    }
+
+    fn visit_for_statement(&mut self, statement: &mut ForStatement<'a>) {
+        walk_mut::walk_for_statement(self, statement);
+        if let Some(test) = &mut statement.test {
+            self.wrap(test);
+        }
+    }
+
+    fn visit_for_of_statement(&mut self, statement: &mut ForOfStatement<'a>) {
+        walk_mut::walk_for_of_statement(self, statement);
+        self.wrap(&mut statement.right);
+    }
+
+    fn visit_for_in_statement(&mut self, statement: &mut ForInStatement<'a>) {
+        walk_mut::walk_for_in_statement(self, statement);
+        self.wrap(&mut statement.right);
+    }
+
+    fn visit_switch_statement(&mut self, statement: &mut SwitchStatement<'a>) {
+        walk_mut::walk_switch_statement(self, statement);
+        self.wrap(&mut statement.discriminant);
+    }
+
+    fn visit_switch_case(&mut self, case: &mut SwitchCase<'a>) {
+        walk_mut::walk_switch_case(self, case);
+        if let Some(test) = &mut case.test {
+            self.wrap(test);
+        }
+    }
+
+    fn visit_logical_expression(&mut self, expression: &mut LogicalExpression<'a>) {
+        walk_mut::walk_logical_expression(self, expression);
+        self.wrap(&mut expression.left);
+    }
+
+    fn visit_private_in_expression(&mut self, expression: &mut PrivateInExpression<'a>) {
+        walk_mut::walk_private_in_expression(self, expression);
+        self.wrap(&mut expression.right);
+    }
+
+    fn visit_binary_expression(&mut self, expression: &mut BinaryExpression<'a>) {
+        walk_mut::walk_binary_expression(self, expression);
+        let operator = expression.operator;
+        let compares = operator.is_equality() || operator.is_compare();
+        let asks = matches!(operator, BinaryOperator::In | BinaryOperator::Instanceof);
+        if compares || asks {
+            self.wrap(&mut expression.left);
+            self.wrap(&mut expression.right);
+        }
+    }
+
+    fn visit_unary_expression(&mut self, expression: &mut UnaryExpression<'a>) {
+        walk_mut::walk_unary_expression(self, expression);
+        match expression.operator {
+            UnaryOperator::LogicalNot => self.wrap(&mut expression.argument),
+            UnaryOperator::Typeof if !self.may_be_missing(&expression.argument) => {
+                self.wrap(&mut expression.argument);
+            }
+            _ => {}
+        }
+    }
+}

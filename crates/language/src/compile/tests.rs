@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What becomes of TypeScript, and the way back.
+
+use super::*;
+
+fn js(text: &str) -> String {
+    compile(&Source::new("a.ts", text), Options::default())
+        .unwrap()
+        .code
+}
+
+fn refused(text: &str) -> Vec<(&'static str, String)> {
+    let findings = compile(&Source::new("a.ts", text), Options::default()).unwrap_err();
+    findings
+        .into_iter()
+        .map(|finding| (finding.code, finding.message))
+        .collect()
+}
+
+#[test]
+fn types_leave_no_trace() {
+    let text = "#!/usr/bin/env aurae
+import type { T } from './t.ts';
+import { type U, v } from './u.ts';
+interface I<A> { a: A }
+type X = I<string> | T | U;
+declare const d: number;
+export const x = { a: 'b' } satisfies X as X;
+const y = <number>v!;
+abstract class C<A> implements I<A> { declare z: number; a!: A; private b?: string; f(this: C<A>): void {} }
+function g(a: number): number;
+function g(a: any) { return a }
+export type { X };
+";
+    let wanted = "#!/usr/bin/env aurae
+import { v } from \"./u.ts\";
+export const x = { a: \"b\" };
+const y = v;
+class C {
+ a;
+ b;
+ f() {}
+}
+function g(a) {
+ return a;
+}
+";
+    assert_eq!(js(text), wanted);
+}
+
+#[test]
+fn what_typescript_adds_becomes_code() {
+    let code = js("enum E { A, B = 5, C }\nclass P { constructor(readonly a: number) {} }\n");
+    assert!(code.contains("E[\"B\"] = 5"), "{code}");
+    assert!(code.contains("this.a = a"), "{code}");
+    let code = js("namespace N { export const a = 1; }");
+    assert!(code.contains("const a = _N.a = 1"), "{code}");
+}
+
+#[test]
+fn what_the_engine_knows_stays() {
+    for text in [
+        "using a = f();\n",
+        "await using a = f();\n",
+        "const a = b?.c ?? d ** 2n;\n",
+        "for await (const a of b) {}\n",
+        "class A {\n #b = 1;\n static {}\n}\n",
+        "a ||= b;\n",
+    ] {
+        assert_eq!(js(text), text);
+    }
+}
+
+#[test]
+fn what_the_language_refuses_is_refused_by_name() {
+    let (code, message) = refused("@sealed('x') class A {}").remove(0);
+    assert_eq!(code, "decorator");
+    assert_eq!(message, "the decorator @sealed is not in the language");
+    for (text, name) in [
+        ("import a = require('x');", "require"),
+        ("export = 1;", "export ="),
+        ("class A { accessor b = 1 }", "accessor"),
+        ("import a from './a.ts' with { type: 'json' };", "attribute"),
+        ("const a = <div/>;", ""),
+        ("const a = 1; const a = 2;", "a"),
+        ("await = 1; }", ""),
+        ("with (a) {}", "with"),
+    ] {
+        let found = refused(text);
+        assert!(found.iter().all(|(code, _)| *code == "syntax"), "{found:?}");
+        assert!(
+            found.iter().any(|(_, message)| message.contains(name)),
+            "{found:?}"
+        );
+    }
+}
+
+#[test]
+fn every_position_comes_back_to_what_was_written() {
+    let text = "interface A { a: string }
+enum E { A }
+const ä: string = '😀'; const thrown: A = boom(ä as any).field.other(E.A, <string>deep());
+async function f<T>(a: T): Promise<void> { await stream(a); throw new Error('no') }
+";
+    let compiled = compile(&Source::new("a.ts", text), Options::default()).unwrap();
+    for name in [
+        "boom", "field", "other", "deep", "f<T>", "stream", "throw ", "Error", "ä as", "E.A",
+    ] {
+        let made = match name {
+            "ä as" => "ä)",
+            "f<T>" => "f(a",
+            name => name,
+        };
+        let at = compiled.code.find(made).unwrap();
+        let before = compiled.code.get(..at).unwrap();
+        let line = before.matches('\n').count() + 1;
+        let column = at - before.rfind('\n').map_or(0, |at| at + 1) + 1;
+        let (line, column) = (u32::try_from(line).unwrap(), u32::try_from(column).unwrap());
+        let place = compiled.original(line, column).unwrap();
+        let offset = compiled.source.offset(place).unwrap();
+        let rest = text.get(offset as usize..).unwrap();
+        assert!(rest.starts_with(name), "{name}: {place:?} is {rest:?}");
+    }
+}
+
+#[test]
+fn a_plan_asks_before_it_branches() {
+    let plan = |text: &str| {
+        let options = Options { plan: true };
+        let code = compile(&Source::new("a.ts", text), options).unwrap().code;
+        code.replace("globalThis.__known", "K")
+            .replace(", \"a.ts\")", ")")
+    };
+    let guarded = [
+        ("if (a) b;", "if (K(a, 1, 5)) b;\n"),
+        ("\n  a ? b : c;", "K(a, 2, 3) ? b : c;\n"),
+        ("while (a) b;", "while (K(a, 1, 8)) b;\n"),
+        ("a && b;", "K(a, 1, 1) && b;\n"),
+        ("a ?? b;", "K(a, 1, 1) ?? b;\n"),
+        ("a &&= b;", "K(a, 1, 1) && (a = b);\n"),
+        ("!a;", "!K(a, 1, 2);\n"),
+        ("a === 1;", "K(a, 1, 1) === 1;\n"),
+        ("a as any < (b!);", "K(a, 1, 1) < K(b, 1, 12);\n"),
+        ("typeof a;", "typeof a;\n"),
+        ("typeof a.b;", "typeof K(a.b, 1, 8);\n"),
+        ("a + b;", "a + b;\n"),
+        ("if (true) b;", "if (true) b;\n"),
+    ];
+    for (text, wanted) in guarded {
+        assert_eq!(plan(text), wanted);
+    }
+    assert_eq!(
+        plan("switch (a) { case b: }"),
+        "switch (K(a, 1, 9)) {\n case K(b, 1, 19):\n}\n"
+    );
+}

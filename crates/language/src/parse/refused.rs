@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What TypeScript has and the language refuses, by name: decorators, auto-accessors, the two
+//! CommonJS forms, and import phases and attributes. Each would otherwise fail later and elsewhere,
+//! in the engine's words. Called by the parser alone.
+
+use oxc::ast::ast::{
+    AccessorProperty, Decorator, ExportAllDeclaration, ExportFromDeclaration, ImportDeclaration,
+    ImportExpression, Program, TSExportAssignment, TSImportEqualsDeclaration, TSModuleReference,
+    WithClause,
+};
+use oxc::ast_visit::{Visit, walk};
+use oxc::span::GetSpan;
+
+use crate::finding::{Finding, Severity};
+use crate::source::{Source, Span};
+
+/// Everything in the tree that the language refuses.
+pub(super) fn look(source: &Source, program: &Program<'_>) -> Vec<Finding> {
+    let mut refused = Refused {
+        source,
+        findings: Vec::new(),
+    };
+    refused.visit_program(program);
+    refused.findings
+}
+
+struct Refused<'s> {
+    source: &'s Source,
+    findings: Vec<Finding>,
+}
+
+impl Refused<'_> {
+    fn add(&mut self, code: &'static str, span: oxc::span::Span, message: String, help: &str) {
+        self.findings.push(Finding {
+            code,
+            severity: Severity::Error,
+            message,
+            source: self.source.clone(),
+            span: Span::new(span.start, span.end),
+            help: Some(help.to_owned()),
+            fixes: Vec::new(),
+        });
+    }
+
+    fn syntax(&mut self, span: oxc::span::Span, what: &str, help: &str) {
+        self.add(
+            "syntax",
+            span,
+            format!("{what} is not in the language"),
+            help,
+        );
+    }
+
+    fn attributes(&mut self, clause: Option<&WithClause<'_>>) {
+        if let Some(clause) = clause {
+            let help = "import a module without attributes; read other files with file.read";
+            self.syntax(clause.span, "an import attribute", help);
+        }
+    }
+}
+
+impl<'a> Visit<'a> for Refused<'_> {
+    fn visit_decorator(&mut self, decorator: &Decorator<'a>) {
+        let span = decorator.expression.span();
+        let text = self.source.text();
+        let name = text
+            .get(span.start as usize..span.end as usize)
+            .unwrap_or_default();
+        let name = name.split(['(', '\n']).next().unwrap_or_default();
+        let message = format!("the decorator @{name} is not in the language");
+        let help = "call a function with the class or the value instead";
+        self.add("decorator", decorator.span, message, help);
+    }
+
+    fn visit_accessor_property(&mut self, accessor: &AccessorProperty<'a>) {
+        let help = "write a getter and a setter";
+        self.syntax(accessor.span, "an `accessor` field", help);
+        walk::walk_accessor_property(self, accessor);
+    }
+
+    fn visit_ts_import_equals_declaration(&mut self, import: &TSImportEqualsDeclaration<'a>) {
+        if let TSModuleReference::ExternalModuleReference(_) = import.module_reference {
+            let help = "write `import name from \"./file.ts\"`";
+            self.syntax(import.span, "`import name = require(…)`", help);
+        }
+    }
+
+    fn visit_ts_export_assignment(&mut self, export: &TSExportAssignment<'a>) {
+        self.syntax(export.span, "`export =`", "write `export default`");
+    }
+
+    fn visit_import_declaration(&mut self, import: &ImportDeclaration<'a>) {
+        if import.phase.is_some() {
+            let help = "write a plain import";
+            self.syntax(import.span, "an import phase (`defer`, `source`)", help);
+        }
+        self.attributes(import.with_clause.as_deref());
+    }
+
+    fn visit_export_from_declaration(&mut self, export: &ExportFromDeclaration<'a>) {
+        self.attributes(export.with_clause.as_deref());
+    }
+
+    fn visit_export_all_declaration(&mut self, export: &ExportAllDeclaration<'a>) {
+        self.attributes(export.with_clause.as_deref());
+    }
+
+    fn visit_import_expression(&mut self, import: &ImportExpression<'a>) {
+        if import.phase.is_some() {
+            let help = "write a plain import";
+            self.syntax(import.span, "an import phase (`defer`, `source`)", help);
+        }
+        if let Some(options) = &import.options {
+            let help = "import a module without attributes; read other files with file.read";
+            self.syntax(options.span(), "an import attribute", help);
+        }
+        walk::walk_import_expression(self, import);
+    }
+}

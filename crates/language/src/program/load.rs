@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Reads what a module reaches, depth first and without recursion, and looks at what the modules
+//! say to each other. Runs on a big stack for the parser's sake.
+
+use std::collections::{BTreeSet, HashMap};
+
+use oxc::allocator::Allocator;
+
+use super::outline::{Import, outline};
+use super::resolve::{nearest, target};
+use super::{Files, Module, Program};
+use crate::finding::{Edit, Finding, Fix, Severity};
+use crate::limits;
+use crate::parse;
+use crate::source::{Source, Span};
+
+/// A module whose imports are being read, and which of them is next.
+struct Open {
+    module: Module,
+    next: usize,
+}
+
+/// Adds the module of `source` and all that it imports to `program`, each after what it imports.
+pub(super) fn reach(program: &mut Program, files: &dyn Files, source: Source) {
+    let mut findings = Vec::new();
+    let mut arena = Allocator::default();
+    let first = read(program, &mut arena, source, &mut findings);
+    let known = program.modules.len();
+    let mut way = vec![first];
+    while let Some(open) = way.last_mut() {
+        let Some(import) = open.module.outline.imports.get(open.next) else {
+            let done = way.pop();
+            if let Some(Open { module, .. }) = done {
+                let at = program.modules.len();
+                program.index.insert(module.path.clone(), at);
+                program.modules.push(module);
+            }
+            continue;
+        };
+        open.next += 1;
+        let Some(path) = import.target.clone() else {
+            continue;
+        };
+        if program.index.contains_key(&path) {
+            continue;
+        }
+        let (import, importer) = (import.clone(), open.module.source.clone());
+        if let Some(begin) = way.iter().position(|open| open.module.path == path) {
+            if import.type_only || import.dynamic {
+                continue;
+            }
+            let names = way.get(begin..).unwrap_or_default().iter();
+            let names: Vec<_> = names.map(|open| open.module.path.clone()).collect();
+            findings.push(cycle(&importer, &import, &names));
+            continue;
+        }
+        match files.text(&path) {
+            Ok(text) => {
+                let source = Source::new(path, text);
+                way.push(read(program, &mut arena, source, &mut findings));
+            }
+            Err(error) => findings.push(unresolved(&importer, &import, error.to_string())),
+        }
+    }
+    for module in program.modules.get(known..).unwrap_or_default() {
+        names_of(program, module, &mut findings);
+    }
+    findings.sort_by(|a, b| {
+        let key = |finding: &Finding| (finding.source.name().to_owned(), finding.span);
+        key(a).cmp(&key(b))
+    });
+    program.findings.append(&mut findings);
+}
+
+/// Parses one module and resolves its specifiers.
+fn read(
+    program: &mut Program,
+    arena: &mut Allocator,
+    source: Source,
+    findings: &mut Vec<Finding>,
+) -> Open {
+    let path = source.name().to_owned();
+    let before = program.bytes;
+    program.bytes = before.saturating_add(source.text().len());
+    let mut module = Module {
+        path,
+        source,
+        outline: super::Outline::default(),
+    };
+    if program.bytes > limits::PROGRAM_BYTES {
+        if before <= limits::PROGRAM_BYTES {
+            findings.push(limits::program_too_long(&module.source));
+        }
+        return Open { module, next: 0 };
+    }
+    arena.reset();
+    let source = module.source.clone();
+    let parsed = parse::parse(arena, &source);
+    let sound = parsed.is_sound();
+    module.outline = outline(&parsed);
+    if sound {
+        findings.extend(parse::analyse(&parsed).1);
+    }
+    findings.extend(parsed.findings);
+    for import in &mut module.outline.imports {
+        match target(&module.path, &import.specifier) {
+            Ok(path) => import.target = Some(path),
+            Err(message) => findings.push(unresolved(&source, import, message)),
+        }
+    }
+    shadows(program, &module, findings);
+    Open { module, next: 0 }
+}
+
+fn shadows(program: &Program, module: &Module, findings: &mut Vec<Finding>) {
+    for (name, span) in &module.outline.declared {
+        if program.globals.contains(name) {
+            findings.push(Finding {
+                code: "shadowed-global",
+                severity: Severity::Error,
+                message: format!("`{name}` is a name of the language; this declaration hides it"),
+                source: module.source.clone(),
+                span: *span,
+                help: Some("choose another name".into()),
+                fixes: Vec::new(),
+            });
+        }
+    }
+}
+
+/// Cycles are legal, and work as long as nothing is used before it is there; they are named, and
+/// nothing more.
+fn cycle(importer: &Source, import: &Import, names: &[String]) -> Finding {
+    let begin = names.first().map(String::as_str).unwrap_or_default();
+    let way = names.join(" → ");
+    Finding {
+        code: "import-cycle",
+        severity: Severity::Warning,
+        message: format!("modules import each other: {way} → {begin}"),
+        source: importer.clone(),
+        span: import.span,
+        help: Some("move what both need into a third module".into()),
+        fixes: Vec::new(),
+    }
+}
+
+fn unresolved(importer: &Source, import: &Import, message: String) -> Finding {
+    Finding {
+        code: "unresolved-import",
+        severity: Severity::Error,
+        message,
+        source: importer.clone(),
+        span: import.span,
+        help: None,
+        fixes: Vec::new(),
+    }
+}
+
+/// Every name that the module takes from another must be there.
+fn names_of(program: &Program, module: &Module, findings: &mut Vec<Finding>) {
+    let mut known: HashMap<&str, BTreeSet<&str>> = HashMap::new();
+    for import in &module.outline.imports {
+        let target = import.target.as_deref();
+        let Some(target) = target.and_then(|path| program.module(path)) else {
+            continue;
+        };
+        let names = known
+            .entry(&target.path)
+            .or_insert_with(|| exported(program, target));
+        // A module that doesn't parse exports nothing that we could hold against anybody.
+        if names.is_empty() && program.is_broken(target, findings) {
+            continue;
+        }
+        for taken in &import.names {
+            if names.contains(taken.name.as_str()) {
+                continue;
+            }
+            let near = nearest(&taken.name, names.iter().copied());
+            findings.push(Finding {
+                code: "missing-export",
+                severity: Severity::Error,
+                message: format!("{} exports no `{}`", target.path, taken.name),
+                source: module.source.clone(),
+                span: taken.span,
+                help: near.map(|near| format!("there is `{near}`")),
+                fixes: near
+                    .map(|near| renamed(taken.span, near))
+                    .into_iter()
+                    .collect(),
+            });
+        }
+    }
+}
+
+fn renamed(span: Span, near: &str) -> Fix {
+    Fix {
+        title: format!("Change to `{near}`"),
+        edits: vec![Edit {
+            span,
+            text: near.to_owned(),
+        }],
+    }
+}
+
+impl Program {
+    fn is_broken(&self, module: &Module, findings: &[Finding]) -> bool {
+        let mut all = self.findings.iter().chain(findings);
+        all.any(|it| it.source.name() == module.path && matches!(it.code, "syntax" | "limit"))
+    }
+}
+
+/// All names that a module exports, those of `export *` too.
+fn exported<'p>(program: &'p Program, module: &'p Module) -> BTreeSet<&'p str> {
+    let mut names = BTreeSet::new();
+    let mut seen = BTreeSet::new();
+    let mut left = vec![(module, true)];
+    while let Some((module, own)) = left.pop() {
+        if !seen.insert((&module.path, own)) {
+            continue;
+        }
+        let exports = module.outline.exports.iter();
+        let passed = exports.filter(|export| own || export.name != "default");
+        names.extend(passed.map(|export| export.name.as_str()));
+        for import in module.outline.imports.iter().filter(|it| it.passes_all) {
+            let target = import.target.as_deref();
+            left.extend(
+                target
+                    .and_then(|path| program.module(path))
+                    .map(|it| (it, false)),
+            );
+        }
+    }
+    names
+}

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A thread with a stack deep enough for any program that the limits let through. The parser, the
+//! transformer, the printer, the formatter and every visitor recurse as deep as the program nests:
+//! whoever touches a syntax tree does so inside [`on_big_stack`]. Whoever keeps trees (an editors'
+//! server) runs as a whole inside one call; calls within it run where they are.
+
+use std::cell::Cell;
+use std::io;
+
+/// The stack's size in bytes. Only what is used becomes memory. A program at the limits' edge
+/// (`limits`) needs less than half of it in a debug build; a test holds that.
+pub const STACK_BYTES: usize = 256 << 20;
+
+thread_local! {
+    static BIG: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Runs `work` on a thread with a stack of [`STACK_BYTES`] and waits for it; in place where the
+/// caller runs on one already. A panic in `work` goes on in the caller.
+///
+/// # Errors
+/// The system has no room for the thread: says so, and nothing ran.
+pub fn on_big_stack<R: Send>(work: impl FnOnce() -> R + Send) -> io::Result<R> {
+    if is_big() {
+        return Ok(work());
+    }
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new()
+            .name("parser".into())
+            .stack_size(STACK_BYTES)
+            .spawn_scoped(scope, || {
+                BIG.set(true);
+                work()
+            })?;
+        match thread.join() {
+            Ok(result) => Ok(result),
+            Err(panic) => std::panic::resume_unwind(panic),
+        }
+    })
+}
+
+/// Whether the caller runs on a big stack.
+pub fn is_big() -> bool {
+    BIG.get()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_within_a_call_stays_on_its_thread() {
+        let outer = on_big_stack(|| {
+            let inner = on_big_stack(|| std::thread::current().id()).unwrap();
+            (std::thread::current().id(), inner)
+        });
+        let (outer, inner) = outer.unwrap();
+        assert_eq!(outer, inner);
+        assert_ne!(outer, std::thread::current().id());
+    }
+}
