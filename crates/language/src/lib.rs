@@ -7,11 +7,13 @@
 //! is the crate `script`; the command line and the editors' server's process are `aurae`'s.
 
 pub mod compile;
+pub mod declare;
 pub mod finding;
 pub mod format;
 pub mod frame;
 pub mod limits;
 pub mod parse;
+pub mod prelude;
 pub mod program;
 pub mod root;
 pub mod schema;

@@ -19,6 +19,26 @@ use prost_reflect::DescriptorPool;
 pub use kind::{Kind, MapKey};
 pub use nearest::nearest;
 
+/// Globals that the language will have, some of them when the API has them. Asking for one that
+/// isn't there ([`Schema::offers`]) is answered by name.
+pub const PROMISED: [&str; 15] = [
+    "runtime",
+    "schedule",
+    "secrets",
+    "identity",
+    "observe",
+    "route",
+    "batch",
+    "mount",
+    "node",
+    "Executable",
+    "Cell",
+    "Container",
+    "VirtualMachine",
+    "Instance",
+    "Pod",
+];
+
 /// Why there is no schema.
 #[derive(Debug, thiserror::Error)]
 pub enum SchemaError {
@@ -191,6 +211,15 @@ impl Schema {
         self.subsystems.iter().find(|found| found.name == name)
     }
 
+    /// Whether this API has the subsystem or the workload of that name.
+    pub fn offers(&self, name: &str) -> bool {
+        let mut workloads = self
+            .messages
+            .values()
+            .filter(|message| message.is_workload());
+        self.subsystem(name).is_some() || workloads.any(|message| message.name == name)
+    }
+
     /// By action: `runtime.RunCell`.
     pub fn method(&self, action: &str) -> Option<&Method> {
         let (subsystem, name) = action.split_once('.')?;
@@ -225,6 +254,16 @@ impl Message {
     /// The message as types are written: `runtime.CellSpec`.
     pub fn qualified(&self) -> String {
         format!("{}.{}", self.subsystem, self.name)
+    }
+
+    /// It is exactly `ref`, `labels` and `spec`: a workload, which has a class of its name.
+    pub fn is_workload(&self) -> bool {
+        let names: Vec<_> = self
+            .fields
+            .iter()
+            .map(|field| field.name.as_str())
+            .collect();
+        names == ["ref", "labels", "spec"]
     }
 
     /// Answers have it in another shape than requests take it (fields always there, 64-bit integers

@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+// Methods of the API as function objects, and the streams that some of them give.
+
+import { isPlain, type Plain } from "./data.ts";
+import { milliseconds } from "./duration.ts";
+import type { MethodTable } from "./table.ts";
+import { mustRefer, reference } from "./target.ts";
+import { message, shapeOf, Workload } from "./workload.ts";
+
+/** What a node sends, item by item. It ends with the call, or when the loop over it is left. */
+export interface ServerStream<T> extends AsyncIterable<T> {
+  /** Ends the call. */
+  close(): void;
+}
+
+/** A call in which both sides send. */
+export interface BidiStream<I, O> extends ServerStream<O> {
+  /** Sends an item; resolves when it has been taken. */
+  Send(item: I): Promise<void>;
+  /** Ends what the program sends; the node may go on. */
+  CloseSend(): Promise<void>;
+}
+
+/** A method: it takes a request, or a target in its place. */
+export type Call = (...given: unknown[]) => unknown;
+
+/** The methods of one subsystem on one node, by name. */
+export type Raw = Record<string, Call>;
+
+/** The method of that subsystem, on that node, as a function. */
+export function bind(node: string | undefined, subsystem: string, shape: MethodTable): Call {
+  const action = `${subsystem}.${shape.name}`;
+  if (shape.clientStreams) {
+    return (context) => bothWays(__aurae.stream(node, action, undefined, hostContext(context)));
+  }
+  return (...given) => {
+    const { request, context, workload } = understand(action, shape, given);
+    if (shape.serverStreams) return itemsOf(__aurae.stream(node, action, request, context));
+    const answer = __aurae.call(node, action, request, context);
+    if (!shape.unwraps || workload === undefined) return answer;
+    return answer.then((object) => (object as Plain)[shapeOf(workload).kind]);
+  };
+}
+
+interface Understood {
+  request: Plain;
+  context: AuraeHostContext | undefined;
+  /** The target, where it was a declaration. */
+  workload: Workload | undefined;
+}
+
+/** `(request, context)`, or `(target, rest of the request, context)`. */
+function understand(action: string, shape: MethodTable, given: unknown[]): Understood {
+  const [first, second, third] = given;
+  const named = shape.target === undefined ? undefined : targets(shape.target, first, action);
+  if (shape.target === undefined || named === undefined) {
+    const request = plainRequest(action, first ?? {});
+    return { request, context: hostContext(second), workload: undefined };
+  }
+  const request = { ...plainRequest(action, second ?? {}), [shape.target]: named };
+  const workload = first instanceof Workload ? first : undefined;
+  return { request, context: hostContext(third), workload };
+}
+
+function targets(field: "ref" | "refs", value: unknown, action: string): unknown {
+  if (field === "ref") return reference(value);
+  if (Array.isArray(value)) return value.map((item) => mustRefer(item, action));
+  const one = reference(value);
+  return one === undefined ? undefined : [one];
+}
+
+/** Declarations within a request, in the API's shape. */
+function plainRequest(action: string, request: unknown): Plain {
+  if (request instanceof Workload || !isPlain(request)) {
+    throw new TypeError(`${action}: expected a request, a plain object`);
+  }
+  const entries = Object.entries(request).map(([key, value]) => [
+    key,
+    value instanceof Workload ? message(value) : value,
+  ]);
+  return Object.fromEntries(entries) as Plain;
+}
+
+export function hostContext(context: unknown): AuraeHostContext | undefined {
+  if (context === undefined) return undefined;
+  if (!isPlain(context)) throw new TypeError("a context is { timeout?, signal? }");
+  const { timeout, signal, ...rest } = context as Context & Plain;
+  const unknown = Object.keys(rest)[0];
+  if (unknown !== undefined) {
+    throw new TypeError(`a context has no field ${JSON.stringify(unknown)}: { timeout?, signal? }`);
+  }
+  const host: AuraeHostContext = {};
+  if (timeout !== undefined) host.timeout = milliseconds(timeout);
+  if (signal !== undefined) host.signal = signal;
+  return host;
+}
+
+function itemsOf<T>(stream: AuraeHostStream): ServerStream<T> {
+  return {
+    close: () => stream.close(),
+    [Symbol.asyncIterator]: () => ({
+      next: () => stream.next() as Promise<IteratorResult<T>>,
+      return: () => {
+        stream.close();
+        return Promise.resolve({ done: true, value: undefined });
+      },
+    }),
+  };
+}
+
+function bothWays<I, O>(stream: AuraeHostStream): BidiStream<I, O> {
+  return {
+    ...itemsOf<O>(stream),
+    Send: (item) => stream.send(item),
+    CloseSend: () => stream.closeSend(),
+  };
+}

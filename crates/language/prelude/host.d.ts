@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a program has beside ECMAScript and the API. Part of `aurae.d.ts` as it stands; implemented
+// by the evaluator.
+
+/**
+ * How long: a number with a unit, or several: `"1m30s"`, `"500ms"`, `"1.5s"`, `"-2h"`.
+ * Units: `ns`, `us`, `ms`, `s`, `m`, `h`, `d`. Answers have seconds: `"90s"`, `"0.5s"`.
+ */
+type Duration = string;
+
+/** A point in time as of RFC 3339, with up to nine digits of seconds: `"2026-01-31T08:00:00.5Z"`. */
+type Timestamp = string;
+
+/** What limits a call. */
+interface Context {
+  /** From the call on; a number is of milliseconds. Absent: the client's default. */
+  timeout?: Duration | number | undefined;
+  /** Cancels the call, or ends the stream, when it is aborted. */
+  signal?: AbortSignal | undefined;
+}
+
+/** Prints values, separated by spaces, and a line end, to standard output. */
+declare function print(...values: unknown[]): void;
+
+/** As in other places where JavaScript runs; `warn`, `error` and `debug` go to standard error. */
+declare const console: {
+  log(...values: unknown[]): void;
+  info(...values: unknown[]): void;
+  debug(...values: unknown[]): void;
+  warn(...values: unknown[]): void;
+  error(...values: unknown[]): void;
+};
+
+/** Waits; a number is of milliseconds. Rejects at once when `signal` is aborted. */
+declare function sleep(
+  duration: Duration | number,
+  context?: { signal?: AbortSignal | undefined },
+): Promise<void>;
+
+/** Calls back once, after `milliseconds`. Gives the number that `clearTimeout` takes. */
+declare function setTimeout<A extends unknown[]>(
+  callback: (...args: A) => void,
+  milliseconds?: number,
+  ...args: A
+): number;
+
+/** Forgets what `setTimeout` was asked for. */
+declare function clearTimeout(timer: number | undefined): void;
+
+/** Says that something is to end. */
+declare class AbortController {
+  readonly signal: AbortSignal;
+  abort(reason?: unknown): void;
+}
+
+/** Knows whether something is to end. */
+declare class AbortSignal {
+  private constructor();
+  readonly aborted: boolean;
+  readonly reason: unknown;
+  throwIfAborted(): void;
+  addEventListener(type: "abort", listener: () => void, options?: { once?: boolean }): void;
+  removeEventListener(type: "abort", listener: () => void): void;
+  /** Aborted already. */
+  static abort(reason?: unknown): AbortSignal;
+  /** Aborted after that many milliseconds. */
+  static timeout(milliseconds: number): AbortSignal;
+}
+
+/** Strings to UTF-8. */
+declare class TextEncoder {
+  readonly encoding: "utf-8";
+  encode(text?: string): Uint8Array;
+}
+
+/** UTF-8 to strings; what isn't UTF-8 becomes U+FFFD. */
+declare class TextDecoder {
+  constructor(label?: "utf-8" | "utf8");
+  readonly encoding: "utf-8";
+  decode(bytes?: Uint8Array | ArrayBuffer): string;
+}
+
+/** Files below the program's root, for reading. Paths are relative to the module that asks. */
+declare const file: {
+  read(path: string): Promise<Uint8Array>;
+  readText(path: string): Promise<string>;
+};
+
+/** The arguments after the program's name. */
+declare const args: readonly string[];
+
+/** YAML 1.2. */
+declare const yaml: {
+  /** One document. */
+  parse(text: string): unknown;
+  stringify(value: unknown): string;
+};

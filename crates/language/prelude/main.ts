@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Puts everything in its place: the globals of a program, and what the evaluator takes.
+
+import { AuraeError } from "./error.ts";
+import { subsystems } from "./subsystems.ts";
+import { table } from "./table.ts";
+import { describe, shapeOf, Workload, workloadClasses } from "./workload.ts";
+
+function global(name: string, value: unknown): void {
+  Object.defineProperty(globalThis, name, { value, enumerable: false });
+}
+
+for (const [name, subsystem] of Object.entries(subsystems(undefined))) global(name, subsystem);
+for (const [name, made] of workloadClasses()) global(name, made);
+global("Workload", Workload);
+global("AuraeError", AuraeError);
+
+for (const name of table.notOffered) {
+  Object.defineProperty(globalThis, name, {
+    get(): never {
+      throw new ReferenceError(`${name} isn't offered yet: this API has nothing of that name`);
+    },
+  });
+}
+
+__aurae.AuraeError = AuraeError;
+__aurae.inspect = (value) => {
+  if (!(value instanceof Workload)) return undefined;
+  const { kind: _, ...fields } = describe(value);
+  return { name: shapeOf(value).name, value: fields };
+};

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// The friendly part of `runtime`: running any workload, waiting by name, all pages of a list.
+
+import type { Raw } from "./call.ts";
+import type { Plain } from "./data.ts";
+import { mustRefer, reference } from "./target.ts";
+import { message, shapeOf, Workload } from "./workload.ts";
+
+/** What `runtime` has beside its RPCs. */
+export interface RuntimeFriendly {
+  /**
+   * Runs several workloads: cells before what is in them, the others side by side. Gives their
+   * statuses in the order given. Where one fails, what was begun goes on.
+   */
+  Run(workloads: readonly Workload[], options?: {}, context?: Context): Promise<Ran[]>;
+
+  /** All objects that `runtime.List` would give, page by page. */
+  All(filter?: runtime.ListRequest, context?: Context): AsyncIterable<runtime.Object>;
+}
+
+/** The status of any workload. */
+export type Ran = runtime.CellStatus | runtime.ExecutableStatus;
+
+/** Any workload, by the method that its class has: `Cell` by `RunCell`. */
+export function runAny(raw: Raw, what: unknown, options?: Plain, context?: unknown): unknown {
+  if (Array.isArray(what)) return runAll(raw, what, options, context);
+  if (!(what instanceof Workload)) {
+    throw new TypeError("runtime.Run: expected a workload, such as new Cell({ name: \"web\" })");
+  }
+  const { name, kind } = shapeOf(what);
+  const method = raw[`Run${name}`];
+  if (method === undefined) throw new TypeError(`runtime.Run: no node runs a ${name} yet`);
+  return method({ ...options, [kind]: message(what) }, context);
+}
+
+async function runAll(
+  raw: Raw,
+  what: unknown[],
+  options: Plain | undefined,
+  context: unknown,
+): Promise<unknown[]> {
+  const depth = (item: unknown): number =>
+    item instanceof Workload ? item.name.split("/").length : 0;
+  const depths = [...new Set(what.map(depth))].sort((a, b) => a - b);
+  const answers = new Map<unknown, unknown>();
+  for (const level of depths) {
+    const now = what.filter((item) => depth(item) === level);
+    const ran = await Promise.all(now.map((item) => runAny(raw, item, options, context)));
+    now.forEach((item, index) => answers.set(item, ran[index]));
+  }
+  return what.map((item) => answers.get(item));
+}
+
+/** `Wait` needs to know which run: a name alone is asked for its present one. */
+export async function waitFor(raw: Raw, what: unknown, ...rest: unknown[]): Promise<unknown> {
+  const ref = reference(what);
+  if (ref === undefined) return raw["Wait"]?.(what, ...rest);
+  const context = rest[1];
+  const run = ref["uid"] ? ref : mustRefer(await raw["Get"]?.({ ref }, context), "runtime.Wait");
+  const answer = (await raw["Wait"]?.({ ref: run }, context)) as Plain;
+  return what instanceof Workload ? answer[shapeOf(what).kind] : answer;
+}
+
+export async function* allPages(raw: Raw, filter: Plain = {}, context?: unknown): AsyncGenerator {
+  let pageToken = filter["pageToken"];
+  do {
+    const page = (await raw["List"]?.({ ...filter, pageToken }, context)) as Plain;
+    yield* page["objects"] as unknown[];
+    pageToken = page["nextPageToken"];
+  } while (typeof pageToken === "string" && pageToken !== "");
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// The global objects, for the command line's node and for others.
+
+import { bind, type Call, type Raw } from "./call.ts";
+import type { Plain } from "./data.ts";
+import { userHandle } from "./identity.ts";
+import { linesOf, type LinesOptions } from "./observe.ts";
+import { allPages, runAny, waitFor } from "./runtime.ts";
+import { type SubsystemTable, table } from "./table.ts";
+
+/** What takes the place of a raw method, or stands beside them. */
+const FRIENDLY: Record<string, (raw: Raw) => Raw> = {
+  runtime: (raw) => ({
+    Run: (what, options, context) => runAny(raw, what, options as Plain, context),
+    Wait: (what, ...rest) => waitFor(raw, what, ...rest),
+    All: (filter, context) => allPages(raw, filter as Plain, context),
+  }),
+  observe: (raw) => ({
+    Stdout: (what, options) => linesOf(raw, "stdout", what, options as LinesOptions),
+    Stderr: (what, options) => linesOf(raw, "stderr", what, options as LinesOptions),
+  }),
+  identity: (raw) => ({
+    User: (name, options) => userHandle(raw, name as string, options as { tenant?: string }),
+  }),
+};
+
+const made = new Map<string | undefined, Subsystems>();
+
+/** All subsystems of a node; `undefined` is the command line's. */
+export function subsystems(node: string | undefined): Subsystems {
+  const before = made.get(node);
+  if (before !== undefined) return before;
+  const entries = table.subsystems.map((shape) => [shape.name, subsystem(node, shape)]);
+  const all = Object.freeze(Object.fromEntries(entries)) as Subsystems;
+  made.set(node, all);
+  return all;
+}
+
+function subsystem(node: string | undefined, shape: SubsystemTable): object {
+  const raw: Raw = {};
+  for (const one of shape.methods) {
+    raw[one.name] = named(bind(node, shape.name, one), `${shape.name}.${one.name}`);
+  }
+  const friendly = FRIENDLY[shape.name]?.(raw) ?? {};
+  for (const [name, call] of Object.entries(friendly)) {
+    friendly[name] = name in raw ? named(call, `${shape.name}.${name}`) : call;
+  }
+  if (friendly["Run"] !== undefined) friendly["Run"] = runsAll(friendly["Run"], shape);
+  const methods = { ...raw, ...friendly };
+  const object = shape.name === "node" ? nodeByName() : {};
+  for (const [name, value] of Object.entries(methods)) {
+    Object.defineProperty(object, name, { value, enumerable: true });
+  }
+  Object.defineProperty(object, "action", { value: shape.name });
+  return new Proxy(Object.freeze(object), { get: (target, key) => offered(target, key, shape) });
+}
+
+/** `node("alice")`: another context's subsystems. */
+function nodeByName(): object {
+  return (context: unknown) => {
+    if (typeof context === "string" && context !== "") return subsystems(context);
+    throw new TypeError('node: expected the name of a context, such as node("alice")');
+  };
+}
+
+/** A function object that knows its action. */
+function named(call: Call, action: string): Call {
+  Object.defineProperty(call, "name", { value: action });
+  Object.defineProperty(call, "action", { value: action });
+  return Object.freeze(call);
+}
+
+/** `runtime.Run` stands for every method that runs something. */
+function runsAll(call: Call, shape: SubsystemTable): Call {
+  const running = shape.methods.filter((one) => one.name.startsWith("Run"));
+  const actions = Object.freeze(running.map((one) => `${shape.name}.${one.name}`));
+  Object.defineProperty(call, "name", { value: `${shape.name}.Run` });
+  Object.defineProperty(call, "actions", { value: actions });
+  return Object.freeze(call);
+}
+
+/** Methods begin with a capital; asking for one that isn't there says so by name. */
+function offered(target: object, key: string | symbol, shape: SubsystemTable): unknown {
+  if (!(key in target) && typeof key === "string" && /^[A-Z]/.test(key)) {
+    const names = Object.keys(target).join(", ");
+    throw new TypeError(`${shape.name}.${key} isn't offered; ${shape.name} has ${names}`);
+  }
+  return Reflect.get(target, key);
+}

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+// Workloads as data: the base of `Cell`, `Executable` and whatever the API gets next. The classes
+// themselves, their fields and their methods for maps come from the table.
+
+import { copy, equal, fromJSON, isPlain, type Plain, toJSON } from "./data.ts";
+import { table, type WorkloadTable } from "./table.ts";
+
+/** A workload as data: inert until it is handed to a subsystem. */
+export abstract class Workload {
+  /** Which class it is: `"cell"`, `"executable"`. */
+  abstract readonly kind: string;
+  /** Its path: `"web"`, or `"web/nginx"` in the cell `web`. */
+  name: string;
+  /** Absent: the caller's own. */
+  tenant: string | undefined;
+  /** At most 64, as in Kubernetes. */
+  labels: Record<string, string>;
+
+  constructor(data: { name: string; tenant?: string; labels?: Record<string, string> }) {
+    const shape = shapeOf(this);
+    if (!isPlain(data) || typeof data.name !== "string" || data.name === "") {
+      throw new TypeError(`new ${shape.name}({ name: … }): it needs a name, such as "web"`);
+    }
+    const { name, tenant, labels, ...spec } = data as typeof data & Plain;
+    const unknown = Object.keys(spec).find((key) => !shape.fields.includes(key));
+    if (unknown !== undefined) throw new TypeError(noField(shape, unknown));
+    specs.set(this, copy(spec));
+    this.name = name;
+    this.tenant = tenant;
+    this.labels = copy(labels ?? {});
+    Object.preventExtensions(this);
+  }
+
+  /** Sets a label. */
+  Label(key: string, value: string): this {
+    this.labels[key] = value;
+    return this;
+  }
+
+  /** The same kind, name, tenant, labels and fields. */
+  Equals(other: unknown): boolean {
+    return other instanceof Workload && equal(describe(this), describe(other));
+  }
+
+  /** Plain data for JSON and YAML; the class's `From` takes it back. */
+  toJSON(): { kind: string; name: string } {
+    return toJSON(describe(this)) as { kind: string; name: string };
+  }
+}
+
+/** What was asked for, without name, tenant and labels. Shared: a change is a change. */
+const specs = new WeakMap<Workload, Plain>();
+
+const shapes = new Map<unknown, WorkloadTable>();
+
+export function shapeOf(workload: Workload): WorkloadTable {
+  const shape = shapes.get(workload.constructor);
+  if (shape === undefined) throw new TypeError("a workload's class can't be extended");
+  return shape;
+}
+
+/** As the API takes it: `{ ref, labels, spec }`. */
+export function message(workload: Workload): Plain {
+  const { name, tenant, labels } = workload;
+  const ref = tenant === undefined ? { path: name } : { tenant, path: name };
+  return { ref, labels: copy(labels), spec: copy(specs.get(workload) ?? {}) };
+}
+
+/** Everything in one plain object, as it is written. */
+export function describe(workload: Workload): Plain {
+  const { name, tenant, labels } = workload;
+  const { kind } = shapeOf(workload);
+  const some = Object.keys(labels).length > 0 ? { labels } : {};
+  return copy({ kind, name, tenant, ...some, ...specs.get(workload) });
+}
+
+/** One class per workload of the API. */
+export function workloadClasses(): Map<string, unknown> {
+  return new Map(table.workloads.map((shape) => [shape.name, workloadClass(shape)]));
+}
+
+function workloadClass(shape: WorkloadTable): unknown {
+  const made = class extends Workload {
+    get kind(): string {
+      return shape.kind;
+    }
+
+    static From(json: unknown): Workload {
+      if (!isPlain(json)) throw new TypeError(`${shape.name}.From: expected an object`);
+      const { kind, ...data } = fromJSON(json, shape.wide);
+      if (kind !== undefined && kind !== shape.kind) {
+        throw new TypeError(`${shape.name}.From: this is of kind ${JSON.stringify(kind)}`);
+      }
+      return new made(data as { name: string });
+    }
+  };
+  Object.defineProperty(made, "name", { value: shape.name });
+  for (const field of shape.fields) {
+    Object.defineProperty(made.prototype, field, {
+      get(this: Workload) {
+        return specs.get(this)?.[field];
+      },
+      set(this: Workload, value: unknown) {
+        const spec = specs.get(this);
+        if (spec !== undefined) spec[field] = value;
+      },
+    });
+  }
+  for (const { field, method } of shape.maps) {
+    const value = function (this: Workload & Record<string, Plain>, key: string, to: string) {
+      this[field] = { ...this[field], [key]: to };
+      return this;
+    };
+    Object.defineProperty(made.prototype, method, { value });
+  }
+  shapes.set(made, shape);
+  return made;
+}
+
+function noField(shape: WorkloadTable, name: string): string {
+  const known = ["name", "tenant", "labels", ...shape.fields].join(", ");
+  return `${shape.name} has no field ${JSON.stringify(name)}; it has ${known}`;
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Workload classes: a message that is exactly `ref`, `labels` and `spec` is a workload, whichever
+//! it is, and has a class of its name.
+
+use super::{doc, line, message};
+use crate::schema::{Cardinality, Field, Kind, Message, Schema};
+
+/// All of the API, in the order of the descriptors.
+pub(crate) fn all(schema: &Schema) -> impl Iterator<Item = &Message> {
+    let names = schema
+        .subsystems
+        .iter()
+        .flat_map(|subsystem| &subsystem.messages);
+    names
+        .filter_map(|name| schema.message(name))
+        .filter(|message| message.is_workload())
+}
+
+/// The message of its `spec`.
+pub(crate) fn spec<'a>(schema: &'a Schema, class: &Message) -> Option<&'a Message> {
+    match &class.field("spec")?.kind {
+        Kind::Message(name) => schema.message(name),
+        _ => None,
+    }
+}
+
+/// The message of its status: `CellStatus` of `Cell`.
+pub(super) fn status<'a>(schema: &'a Schema, class: &Message) -> Option<&'a Message> {
+    schema.message_named(&format!("{}Status", class.qualified()))
+}
+
+/// `cell`: what a class is called where it is one of several kinds.
+pub(crate) fn kind(class: &Message) -> String {
+    let mut letters = class.name.chars();
+    let first = letters.next().map(|c| c.to_ascii_lowercase());
+    first.into_iter().chain(letters).collect()
+}
+
+/// Fields of a spec that map strings to strings, with the method that sets one: `env`, `Env`.
+pub(crate) fn maps(spec: &Message) -> impl Iterator<Item = (&Field, String)> {
+    let maps = spec.fields.iter().filter(|field| {
+        matches!(field.cardinality, Cardinality::Map(_)) && field.kind == Kind::String
+    });
+    maps.map(|field| {
+        let mut letters = field.name.chars();
+        let first = letters.next().map(|c| c.to_ascii_uppercase());
+        (field, first.into_iter().chain(letters).collect())
+    })
+}
+
+pub(super) fn classes(text: &mut String, schema: &Schema) {
+    for class in all(schema) {
+        let Some(spec) = spec(schema, class) else {
+            continue;
+        };
+        let (name, kind) = (&class.name, kind(class));
+        let spec_name = message::name_in("", spec, message::Way::In);
+        let docs = doc::of_message(class);
+        text.push('\n');
+        doc::write(
+            text,
+            "",
+            &format!("{docs} As `new {name}({{ … }})` takes it."),
+        );
+        line(
+            text,
+            &format!("interface {name}Data extends {spec_name} {{"),
+        );
+        data(text);
+        text.push_str("}\n\n");
+        doc::write(
+            text,
+            "",
+            &format!("{docs}\n\nData: inert until it is handed to a subsystem."),
+        );
+        line(text, &format!("declare class {name} extends Workload {{"));
+        line(text, &format!("  constructor(data: {name}Data);"));
+        line(text, "  /** Takes back what `toJSON` gave. */");
+        line(text, &format!("  static From(json: unknown): {name};"));
+        line(text, &format!("  readonly kind: \"{kind}\";"));
+        line(
+            text,
+            &format!("  toJSON(): {name}Data & {{ kind: \"{kind}\" }};"),
+        );
+        for (field, method) in maps(spec) {
+            line(
+                text,
+                &format!("  /** Sets one entry of `{}`. */", field.name),
+            );
+            line(
+                text,
+                &format!("  {method}(key: string, value: string): this;"),
+            );
+        }
+        text.push_str("}\n\n");
+        line(text, &format!("interface {name} extends {spec_name} {{}}"));
+    }
+}
+
+/// What every workload is made from, beside the fields of its spec.
+fn data(text: &mut String) {
+    line(
+        text,
+        "  /** Its path: `\"web\"`, or `\"web/nginx\"` in the cell `web`. */",
+    );
+    line(text, "  name: string;");
+    line(text, "  /** Absent: the caller's own. */");
+    line(text, "  tenant?: string;");
+    line(text, "  /** At most 64, as in Kubernetes. */");
+    line(text, "  labels?: Record<string, string>;");
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The friendly layer, which is written in the language itself (`prelude/*.ts`): its text for the
+//! evaluator, its types for the declarations.
+//!
+//! The evaluator gets one module: a first line that puts the API's table on the global `__aurae`,
+//! then the files of the layer without types. What the two expect of each other is said in
+//! `prelude/internal.d.ts`. This module runs nothing; `script` does.
+
+mod exported;
+mod table;
+
+use oxc::allocator::Allocator;
+use oxc::ast::ast::Statement;
+use oxc::parser::Parser;
+use oxc::span::{GetSpan, SourceType};
+
+use crate::schema::Schema;
+
+pub(crate) use exported::{Exported, Friendly, exported, without_header};
+pub use table::table;
+
+/// The host's surface, as `aurae.d.ts` has it.
+pub(crate) const HOST: &str = include_str!("../prelude/host.d.ts");
+
+/// In the order in which they need each other.
+const FILES: [(&str, &str); 13] = [
+    ("error.ts", include_str!("../prelude/error.ts")),
+    ("table.ts", include_str!("../prelude/table.ts")),
+    ("data.ts", include_str!("../prelude/data.ts")),
+    ("duration.ts", include_str!("../prelude/duration.ts")),
+    ("workload.ts", include_str!("../prelude/workload.ts")),
+    ("target.ts", include_str!("../prelude/target.ts")),
+    ("call.ts", include_str!("../prelude/call.ts")),
+    ("runtime.ts", include_str!("../prelude/runtime.ts")),
+    ("observe.ts", include_str!("../prelude/observe.ts")),
+    ("identity.ts", include_str!("../prelude/identity.ts")),
+    ("node.ts", include_str!("../prelude/node.ts")),
+    ("subsystems.ts", include_str!("../prelude/subsystems.ts")),
+    ("main.ts", include_str!("../prelude/main.ts")),
+];
+
+/// The layer as one TypeScript module: the files after each other, without imports and exports.
+pub fn typescript(schema: &Schema) -> String {
+    let mut text = format!("__aurae.table = {};\n", table(schema));
+    for (_, source) in FILES {
+        text.push_str(&flat(source));
+    }
+    text
+}
+
+/// A file without its imports and without `export`: the rest of the layer is around it.
+fn flat(source: &str) -> String {
+    let allocator = Allocator::default();
+    let parsed = Parser::new(&allocator, source, SourceType::ts().with_module(true)).parse();
+    let mut text = String::with_capacity(source.len());
+    let mut from = 0;
+    for (start, end) in parsed.program.body.iter().filter_map(cut) {
+        text.push_str(source.get(from..start).unwrap_or_default());
+        from = end;
+    }
+    text.push_str(source.get(from..).unwrap_or_default());
+    text
+}
+
+/// What of a statement is only there because it is a module.
+fn cut(statement: &Statement<'_>) -> Option<(usize, usize)> {
+    let span = statement.span();
+    let (start, end) = match statement {
+        Statement::ImportDeclaration(_) => (span.start, span.end),
+        Statement::ExportDeclaration(export) => (span.start, export.declaration.span().start),
+        _ => return None,
+    };
+    Some((start as usize, end as usize))
+}
