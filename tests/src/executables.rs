@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Stories of executables: how they start, what they are given, how they end, and who is told.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context, Result, ensure};
 use testkit::node::{Node, Options};
 
 use crate::story::{Chapter, Story, inspect, text};
@@ -238,7 +238,29 @@ fn out_of_memory(node: &mut Node) -> Result<()> {
         .pointer("/executable/exit/oomKilled")
         .and_then(serde_json::Value::as_bool);
     ensure!(killed == Some(true), "its record says {eater}");
+    used_until_its_end(node, &eater)?;
     node.sh("aurae rm -rf small").map(drop)
+}
+
+/// What the eater used is in its record, and is what observe tells of it still.
+fn used_until_its_end(node: &mut Node, eater: &serde_json::Value) -> Result<()> {
+    let used = eater.pointer("/executable/finalUsage");
+    let used = used.with_context(|| format!("no final usage in {eater}"))?;
+    let number = |name: &str| -> Result<u64> { Ok(text(used, &[name])?.parse()?) };
+    let peak = number("memoryPeakBytes")?;
+    ensure!(
+        (10 << 20..=20 << 20).contains(&peak),
+        "its limit was 20 MiB, its peak {peak} bytes"
+    );
+    ensure!(number("oomKills")? == 1, "it says {used}");
+    ensure!(number("pidsPeak")? >= 1, "it says {used}");
+    ensure!(number("cpuUsageUsec")? > 0, "it says {used}");
+    number("ioReadBytes")?;
+    let told = node.sh("aurae top --once -o json small/eater")?;
+    let told: serde_json::Value = serde_json::from_str(&told)?;
+    let again = text(&told, &["usage", "0", "memoryPeakBytes"])?;
+    ensure!(again == peak.to_string(), "observe says {told}");
+    Ok(())
 }
 
 fn seccomp(node: &mut Node) -> Result<()> {

@@ -167,6 +167,8 @@ pub struct Usage {
     pub oom_kills: Option<u64>,
     /// Processes and threads now.
     pub pids: Option<u64>,
+    /// The most there ever were.
+    pub pids_peak: Option<u64>,
     /// Read from block devices.
     pub io_read_bytes: Option<u64>,
     /// Written to block devices.
@@ -191,6 +193,7 @@ impl Usage {
             swap_bytes: None,
             oom_kills: None,
             pids: None,
+            pids_peak: None,
             io_read_bytes: None,
             io_write_bytes: None,
             log_bytes: None,

@@ -94,6 +94,35 @@ pub struct ExecutableStatus {
     /// The same for standard error.
     #[serde(default)]
     pub stderr_bytes: u64,
+    /// What all its processes used; present once it has ended.
+    #[serde(default)]
+    pub final_usage: Option<FinalUsage>,
+}
+
+/// What an object had used when it ended, from its cgroup. `None` is unknown on this node, not
+/// zero; `unavailable` says why.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct FinalUsage {
+    /// CPU time.
+    pub cpu_usage_us: Option<u64>,
+    /// Of it in user mode.
+    pub cpu_user_us: Option<u64>,
+    /// Of it in the kernel.
+    pub cpu_system_us: Option<u64>,
+    /// How long it was stopped for having used up its quota.
+    pub cpu_throttled_us: Option<u64>,
+    /// The most memory there ever was.
+    pub memory_peak_bytes: Option<u64>,
+    /// Processes killed by the OOM killer.
+    pub oom_kills: Option<u64>,
+    /// The most processes and threads at one time.
+    pub pids_peak: Option<u64>,
+    /// Read from block devices.
+    pub io_read_bytes: Option<u64>,
+    /// Written to block devices.
+    pub io_write_bytes: Option<u64>,
+    /// Why the absent fields are absent.
+    pub unavailable: Vec<String>,
 }
 
 /// The status of a cell.
@@ -128,6 +157,9 @@ pub struct CellStatus {
     /// Its cgroup below the mount point of cgroup2.
     #[serde(default)]
     pub cgroup: String,
+    /// What all that ever ran in it used, the cells in it included; present once it has ended.
+    #[serde(default)]
+    pub final_usage: Option<FinalUsage>,
 }
 
 /// The status of an object of any kind.
@@ -149,7 +181,15 @@ impl Object {
         }
     }
 
-    /// The same, to be changed.
+    /// What it had used when it ended.
+    pub fn final_usage(&self) -> Option<&FinalUsage> {
+        match self {
+            Object::Cell(cell) => cell.final_usage.as_ref(),
+            Object::Executable(executable) => executable.final_usage.as_ref(),
+        }
+    }
+
+    /// Names and counters, to be changed.
     pub fn meta_mut(&mut self) -> &mut Meta {
         match self {
             Object::Cell(cell) => &mut cell.meta,

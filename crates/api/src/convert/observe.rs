@@ -180,6 +180,7 @@ fn to_usage(usage: Usage) -> wire::Usage {
         swap_bytes: usage.swap_bytes,
         oom_kills: usage.oom_kills,
         pids: usage.pids,
+        pids_peak: usage.pids_peak,
         io_read_bytes: usage.io_read_bytes,
         io_write_bytes: usage.io_write_bytes,
         log_bytes: usage.log_bytes,

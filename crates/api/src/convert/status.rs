@@ -3,7 +3,7 @@
 
 use model::exit::{Exit, How, Rusage};
 use model::lifecycle::State;
-use model::status::{CellStatus, Condition, ExecutableStatus, Meta, Object};
+use model::status::{CellStatus, Condition, ExecutableStatus, FinalUsage, Meta, Object};
 
 use super::object::to_object_ref;
 use super::scalar::{to_duration, to_timestamp};
@@ -34,6 +34,7 @@ pub fn to_executable(status: &ExecutableStatus) -> wire::ExecutableStatus {
         exit: status.exit.as_ref().map(to_exit),
         stdout_bytes: status.stdout_bytes,
         stderr_bytes: status.stderr_bytes,
+        final_usage: status.final_usage.as_ref().map(to_final_usage),
     }
 }
 
@@ -51,6 +52,22 @@ pub fn to_cell(status: &CellStatus) -> wire::CellStatus {
         finished: status.finished.map(to_timestamp),
         running_children: status.running_children,
         cgroup: status.cgroup.clone(),
+        final_usage: status.final_usage.as_ref().map(to_final_usage),
+    }
+}
+
+fn to_final_usage(usage: &FinalUsage) -> wire::FinalUsage {
+    wire::FinalUsage {
+        cpu_usage_usec: usage.cpu_usage_us,
+        cpu_user_usec: usage.cpu_user_us,
+        cpu_system_usec: usage.cpu_system_us,
+        cpu_throttled_usec: usage.cpu_throttled_us,
+        memory_peak_bytes: usage.memory_peak_bytes,
+        oom_kills: usage.oom_kills,
+        pids_peak: usage.pids_peak,
+        io_read_bytes: usage.io_read_bytes,
+        io_write_bytes: usage.io_write_bytes,
+        unavailable: usage.unavailable.clone(),
     }
 }
 

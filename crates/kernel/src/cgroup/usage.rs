@@ -125,6 +125,18 @@ impl Cgroup {
         }))
     }
 
+    /// The most memory there ever was, in bytes; `None` before Linux 5.19 too.
+    pub fn memory_peak(&self) -> Result<Option<u64>> {
+        let peak = self.read_optional("memory.peak")?;
+        Ok(peak.and_then(|text| parse::single(&text)))
+    }
+
+    /// The most processes and threads there ever were; `None` before Linux 6.1 too.
+    pub fn pids_peak(&self) -> Result<Option<u64>> {
+        let peak = self.read_optional("pids.peak")?;
+        Ok(peak.and_then(|text| parse::single(&text)))
+    }
+
     /// What happened at the memory limits.
     pub fn memory_events(&self) -> Result<Option<MemoryEvents>> {
         let Some(text) = self.read_optional("memory.events")? else {

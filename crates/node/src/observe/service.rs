@@ -15,6 +15,8 @@ use model::observe::{
     LogItem, LogMessage, LogsQuery, MAX_LOGS_REFS, UsageQuery, UsageSample, WatchUsageQuery,
 };
 
+use model::status::FinalUsage;
+
 use super::folder::LogKey;
 use super::logs::Logs;
 use super::read::ReadOptions;
@@ -50,6 +52,8 @@ pub trait Objects: Send + Sync + 'static {
 pub struct Measured {
     /// With uid and kind.
     pub object: ObjectRef,
+    /// What it had used when it ended, where that is kept.
+    pub ended: Option<FinalUsage>,
     /// `None`: it has ended.
     pub cgroup: Option<PathBuf>,
 }

@@ -7,6 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use kernel::cgroup::Cgroup;
 use model::object::{Kind, ObjectRef};
 use model::observe::{Usage, UsageSample};
+use model::status::FinalUsage;
 use model::time::Timestamp;
 
 use super::folder::LogKey;
@@ -20,7 +21,7 @@ pub(super) fn sample(logs: &Logs, objects: &dyn Objects, measured: Vec<Measured>
     let rows = measured.into_iter().map(|one| {
         let mut usage = Usage::unknown(one.object);
         match &one.cgroup {
-            None => usage.unavailable.push("it has ended".to_owned()),
+            None => of_ended(one.ended, &mut usage),
             Some(path) => match Cgroup::open(path) {
                 Ok(group) => of_group(&group, &mut usage),
                 Err(e) if e.is_not_found() => usage.unavailable.push("it has ended".to_owned()),
@@ -34,6 +35,22 @@ pub(super) fn sample(logs: &Logs, objects: &dyn Objects, measured: Vec<Measured>
         usage: rows.collect(),
         time: Timestamp(time),
     }
+}
+
+/// What it had used in the end; what it uses now is nothing that is measured.
+fn of_ended(last: Option<FinalUsage>, usage: &mut Usage) {
+    usage.unavailable.push("it has ended".to_owned());
+    let Some(last) = last else { return };
+    usage.cpu_usage_us = last.cpu_usage_us;
+    usage.cpu_user_us = last.cpu_user_us;
+    usage.cpu_system_us = last.cpu_system_us;
+    usage.cpu_throttled_us = last.cpu_throttled_us;
+    usage.memory_peak_bytes = last.memory_peak_bytes;
+    usage.oom_kills = last.oom_kills;
+    usage.pids_peak = last.pids_peak;
+    usage.io_read_bytes = last.io_read_bytes;
+    usage.io_write_bytes = last.io_write_bytes;
+    usage.unavailable.extend(last.unavailable);
 }
 
 fn of_group(group: &Cgroup, usage: &mut Usage) {
@@ -50,7 +67,10 @@ fn of_group(group: &Cgroup, usage: &mut Usage) {
         usage.oom_kills = Some(events.oom_kill);
     }
     match group.pids_usage() {
-        Ok(Some(pids)) => usage.pids = Some(pids.current),
+        Ok(Some(pids)) => {
+            usage.pids = Some(pids.current);
+            usage.pids_peak = pids.peak;
+        }
         other => lacks(usage, "pids", other.err()),
     }
     match group.io_stat() {

@@ -78,6 +78,7 @@ impl Runtime {
         cells_dir(&settings.cells_dir)?;
         let finished = load(archive.as_ref()).await?;
         let index = index(&settings, &finished)?;
+        let controllers = root.enabled().unwrap_or_default();
         let seccomp = super::seccomp::Filters::default();
         let shared = Arc::new(Shared {
             settings,
@@ -86,6 +87,7 @@ impl Runtime {
             logs,
             archive,
             seccomp,
+            controllers,
             root,
         });
         let mut adoption = Adoption::default();

@@ -246,6 +246,7 @@ pub(crate) fn status(
         finished: None,
         running_children: 0,
         cgroup: below.display().to_string(),
+        final_usage: None,
     }
 }
 

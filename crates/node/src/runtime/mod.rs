@@ -64,6 +64,8 @@ pub(crate) struct Shared {
     pub(crate) logs: Arc<dyn Logs>,
     pub(crate) archive: Arc<dyn Archive>,
     pub(crate) seccomp: seccomp::Filters,
+    /// The controllers that every group below has.
+    pub(crate) controllers: Vec<String>,
     /// Below it are the tenants.
     pub(crate) root: Cgroup,
 }

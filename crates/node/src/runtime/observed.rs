@@ -61,6 +61,7 @@ impl Runtime {
         let runs = !object.state().is_final();
         Measured {
             object: object.meta().to_ref(),
+            ended: object.final_usage().cloned(),
             cgroup: runs.then(|| group_path(&self.shared, &Key::of(object))),
         }
     }

@@ -38,6 +38,7 @@ const STORIES: &[(&str, Story)] = &[
     ("lost-init", a_cell_whose_init_dies_fails_with_all_in_it),
     ("limits", a_limit_without_its_controller_is_refused_by_name),
     ("grants", grants_are_what_was_asked_for_and_change_live),
+    ("used", what_was_used_is_kept_with_the_end),
     ("update", updates::one_refused_changes_nothing),
     ("updates", updates::at_any_moment_the_record_is_what_holds),
     ("adopt", killed::the_view_after_is_the_view_before),
@@ -603,6 +604,42 @@ fn a_limit_without_its_controller_is_refused_by_name(name: &str) {
             assert!(!node.cgroup().join("acme/small").exists());
         }
         (_, other) => panic!("{other:?}"),
+    }
+}
+
+fn what_was_used_is_kept_with_the_end(name: &str) {
+    let node = Node::start(name);
+    let mut daemon = node.client();
+    daemon.cell("web");
+    // The main process itself does next to nothing: it's the others that are easily forgotten.
+    let busy = "(i=0; while [ $i -lt 30000 ]; do i=$((i+1)); done) & wait";
+    let ended = daemon.run("web/busy", &sh(busy));
+    let used = ended.final_usage.clone().unwrap();
+    assert!(used.cpu_usage_us.unwrap() > 5_000, "{used:?}");
+    let root = kernel::cgroup::Cgroup::open(node.cgroup()).unwrap();
+    for (controller, known) in [
+        ("memory", used.memory_peak_bytes.is_some()),
+        ("pids", used.pids_peak.is_some()),
+        ("io", used.io_read_bytes.is_some()),
+    ] {
+        let there = root.controllers().unwrap().iter().any(|c| c == controller);
+        assert_eq!(known, there, "{controller}: {used:?}");
+        let why = format!("{controller} controller not available");
+        assert_eq!(used.unavailable.contains(&why), !there, "{used:?}");
+    }
+    let Object::Cell(cell) = daemon.stop("web", None) else {
+        panic!("a cell is asked for");
+    };
+    let whole = cell.final_usage.clone().unwrap();
+    assert!(whole.cpu_usage_us >= used.cpu_usage_us, "{whole:?}");
+    node.kill_daemon();
+    let mut next = node.client();
+    match (next.get("web/busy"), next.get("web")) {
+        (Object::Executable(busy), Object::Cell(web)) => {
+            assert_eq!(busy.final_usage, Some(used));
+            assert_eq!(web.final_usage, Some(whole));
+        }
+        other => panic!("{other:?}"),
     }
 }
 

@@ -63,6 +63,7 @@ impl Executable {
             exit: None,
             stdout_bytes: 0,
             stderr_bytes: 0,
+            final_usage: None,
         };
         Self {
             record,

@@ -125,6 +125,9 @@ impl Owner {
         executable.finishing = true;
         executable.input = None;
         let drained = self.shared.logs.finish(uid);
+        // While its last output is being stored.
+        let used = super::usage::last(&executable.leaf, &self.shared.controllers);
+        executable.status.final_usage = Some(used);
         self.beside(async move { Event::Drained(uid, drained.await) });
     }
 
@@ -309,6 +312,7 @@ impl Owner {
         }
         if self.ending.init && !ending.removing {
             self.ending.removing = true;
+            self.measure_cell();
             self.remove_group();
         }
     }
@@ -317,6 +321,7 @@ impl Owner {
     /// finds one or the other.
     fn store_cell(&mut self) {
         self.status.finished = Some(crate::runtime::now());
+        self.measure_cell();
         if self.record.goes_with.is_some() {
             return self.tell_to_end();
         }
@@ -328,6 +333,12 @@ impl Owner {
             .archive
             .put(archived(Object::Cell(ended), self.record.asked.clone()));
         self.beside(async move { Event::CellStored(stored.await) });
+    }
+
+    /// What its init uses from here on is lost: next to nothing.
+    fn measure_cell(&mut self) {
+        let measure = || super::usage::last(&self.group, &self.shared.controllers);
+        self.status.final_usage.get_or_insert_with(measure);
     }
 
     pub(super) fn cell_stored(&mut self, outcome: Result<(), Error>) {

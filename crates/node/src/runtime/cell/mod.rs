@@ -27,6 +27,7 @@ mod start;
 pub(crate) use start::failure as start_failure;
 mod stop;
 mod update;
+mod usage;
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;

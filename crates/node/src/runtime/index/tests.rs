@@ -71,6 +71,7 @@ fn cell(path: &str, uid: u8, state: State) -> Object {
         finished: state.is_final().then_some(Timestamp(u64::from(uid))),
         running_children: 0,
         cgroup: String::new(),
+        final_usage: None,
     })
 }
 
