@@ -159,8 +159,7 @@ impl Runtime {
     /// Attaches to an executable, also to one that has ended.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `WRONG_STATE` (a cell; its input, where it has ended or has none),
-    /// `STDIN_TAKEN`.
+    /// `NOT_FOUND`, `WRONG_STATE` (a cell; its input, where it runs and has none), `STDIN_TAKEN`.
     pub async fn attach(&self, permit: Permit, start: &AttachStart) -> Result<Attachment, Error> {
         covers(&permit, &start.target.tenant)?;
         let object = self.shared.index.get(&start.target)?;
@@ -179,17 +178,29 @@ impl Runtime {
             .ok_or_else(|| start.target.not_found())?;
         let input = match start.stdin {
             false => None,
-            true => {
-                let owner = self.owner_of(&object).ok_or_else(|| has_ended(&object))?;
-                let end = owner.ask(|reply| Request::TakeInput { uid, reply }).await?;
-                let terminal = executable.effective.terminal.is_some();
-                Some(Input::new(end, terminal, owner, uid)?)
-            }
+            true => match self.take_input(&object).await {
+                Ok((end, owner)) => {
+                    let terminal = executable.effective.terminal.is_some();
+                    Some(Input::new(end, terminal, owner, uid)?)
+                }
+                // It was quicker than its attacher, who learns by its exit.
+                Err(error) if error.reason == Reason::WrongState && ended.borrow().is_some() => {
+                    None
+                }
+                Err(error) => return Err(error),
+            },
         };
         let end = End {
             object: Arc::clone(&object),
             ended,
         };
         Ok(Attachment { object, end, input })
+    }
+
+    async fn take_input(&self, object: &Object) -> Result<(Arc<OwnedFd>, CellHandle), Error> {
+        let owner = self.owner_of(object).ok_or_else(|| has_ended(object))?;
+        let uid = object.meta().uid;
+        let end = owner.ask(|reply| Request::TakeInput { uid, reply }).await?;
+        Ok((end, owner))
     }
 }
