@@ -288,9 +288,15 @@ fn standard_input(node: &mut Node) -> Result<()> {
 }
 
 fn terminal(node: &mut Node) -> Result<()> {
-    let script = "script -qec \"aurae run --rm -it -- \
-                  sh -c '[ -t 0 ] && [ -t 1 ] && : > /dev/tty && echo a terminal'\" /dev/null </dev/null";
-    let seen = node.sh(script)?;
-    ensure!(seen.contains("a terminal"), "no terminal: {seen}");
+    for user in ["root", "nobody"] {
+        let run = format!("aurae run --rm -it --user {user} --");
+        let ask = "tty; [ -t 1 ] && echo by name > \\$(tty) && echo yes > /dev/tty";
+        let script = format!("script -qec \"{run} sh -c '{ask}'\" /dev/null </dev/null");
+        let seen = node.sh(&script)?.replace('\r', "");
+        ensure!(
+            seen == "/dev/pts/0\nby name\nyes\n",
+            "as {user} it printed {seen:?}"
+        );
+    }
     Ok(())
 }

@@ -4,7 +4,7 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use rustix::fs::{Mode, OFlags};
+use rustix::fs::{Mode, OFlags, ResolveFlags};
 use rustix::pty::OpenptFlags;
 use rustix::termios::{OptionalActions, Termios, Winsize};
 
@@ -29,6 +29,23 @@ pub fn open_pair() -> Result<(OwnedFd, OwnedFd)> {
 pub fn open_pair_of(ptmx: &Path) -> Result<(OwnedFd, OwnedFd)> {
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     let master = rustix::fs::open(ptmx, flags, Mode::empty()).call_on("open", ptmx)?;
+    pair_of(master)
+}
+
+/// [`open_pair`] of the devpts whose root this directory is.
+///
+/// It follows nothing that somebody mounted over the devpts' `ptmx` (`EXDEV`), so that it doesn't
+/// block, however hostile those are who may mount there.
+pub fn open_pair_at(devpts: impl AsFd) -> Result<(OwnedFd, OwnedFd)> {
+    let name = Path::new("ptmx");
+    let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let within = ResolveFlags::NO_XDEV | ResolveFlags::NO_SYMLINKS;
+    let master = rustix::fs::openat2(devpts, name, flags, Mode::empty(), within);
+    pair_of(master.call_on("open", name)?)
+}
+
+/// The master with its slave.
+fn pair_of(master: OwnedFd) -> Result<(OwnedFd, OwnedFd)> {
     rustix::pty::unlockpt(&master).call("ioctl(TIOCSPTLCK)")?;
     let flags = OpenptFlags::RDWR | OpenptFlags::NOCTTY | OpenptFlags::CLOEXEC;
     let slave = rustix::pty::ioctl_tiocgptpeer(&master, flags).call("ioctl(TIOCGPTPEER)")?;

@@ -14,6 +14,7 @@ use kernel::memory::Scratch;
 use kernel::rlimit::{self, Limit, Resource};
 use kernel::signal::{Signal, SignalFd, SignalSet};
 use kernel::{Context, mount, process, signal};
+use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
@@ -270,6 +271,15 @@ fn mount_private(launch: &CellLaunch) -> Result<(), Failure> {
         .step(Step::Mount)
 }
 
+/// What [`mount_private`] mounted, before anybody else could mount over it.
+fn open_devpts() -> Result<OwnedFd, Failure> {
+    let path = Path::new("/dev/pts");
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(path, flags, Mode::empty())
+        .call_on("open", path)
+        .step(Step::Mount)
+}
+
 fn build(launch: CellLaunch, listener: OwnedFd, node_user: bool) -> Result<Cell, Failure> {
     let own = launch.unshare;
     if !own.has(Namespaces::PID) {
@@ -295,6 +305,10 @@ fn build(launch: CellLaunch, listener: OwnedFd, node_user: bool) -> Result<Cell,
         .step(Step::Clone)?;
     poll.add(&listener, LISTENER, Interest::READ)
         .step(Step::Clone)?;
+    let devpts = match own.has(Namespaces::MOUNT) {
+        true => Some(open_devpts()?),
+        false => None,
+    };
     Ok(Cell {
         uid: launch.uid,
         record: launch.record,
@@ -303,7 +317,10 @@ fn build(launch: CellLaunch, listener: OwnedFd, node_user: bool) -> Result<Cell,
         poll,
         signals,
         listener,
+        devpts,
         listen_again: None,
+        listens: true,
+        reap_again: false,
         link: None,
         greeted: false,
         interest: Interest::READ,

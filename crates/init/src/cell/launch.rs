@@ -103,7 +103,7 @@ fn set_streams(child: &Child<'_>, stdio: Stdio) -> Result<(), Failure> {
     for (stream, number) in [(input, 0), (output, 1), (error, 2)] {
         process::place_fd(stream, number).step(Step::Stdio)?;
     }
-    if stdio == Stdio::Terminal {
+    if matches!(stdio, Stdio::Terminal { .. }) {
         rustix::process::ioctl_tiocsctty(rustix::stdio::stdin())
             .call("ioctl(TIOCSCTTY)")
             .step(Step::Stdio)?;
@@ -225,6 +225,23 @@ fn environment(launch: &Launch, who: &Identity) -> Vec<Vec<u8>> {
     env
 }
 
+/// Gives the terminal to the user, who else could not open it by its name.
+///
+/// Where the cell shares the mount namespace it is one of the node's, whose group is nobody's in
+/// the cell: then it stays the cell's root's.
+fn own_terminal(uid: u32) -> Result<(), Failure> {
+    let owner = rustix::fs::Uid::from_raw(uid);
+    match rustix::fs::fchown(rustix::stdio::stdin(), Some(owner), None) {
+        Ok(()) | Err(Errno::PERM) => Ok(()),
+        Err(errno) => Err(invalid_user(uid, kernel::Error::new("fchown", errno))),
+    }
+}
+
+fn invalid_user(id: u32, error: kernel::Error) -> Failure {
+    let about = format!("id {id}: is it in the cell's range?");
+    Failure::of(Step::User, &error.about(about))
+}
+
 /// The number of the capability to signal anybody.
 const KILL: u64 = 5;
 
@@ -240,17 +257,14 @@ fn become_user(child: &Child<'_>, launch: &Launch, who: &Identity) -> Result<(),
         install_filter(launch)?;
     }
     caps::limit_bounding(bounding).step(Step::Capabilities)?;
+    if let Stdio::Terminal { .. } = launch.stdio {
+        own_terminal(who.uid)?;
+    }
     process::set_groups(&who.groups).step(Step::User)?;
-    let about = |id: u32, error: kernel::Error| {
-        Failure::of(
-            Step::User,
-            &error.about(format!("id {id}: is it in the cell's range?")),
-        )
-    };
-    process::set_gid(who.gid).map_err(|error| about(who.gid, error))?;
+    process::set_gid(who.gid).map_err(|error| invalid_user(who.gid, error))?;
     let keep = ambient != CapabilitySet::EMPTY && who.uid != 0;
     process::set_keep_capabilities(keep).step(Step::Capabilities)?;
-    process::set_uid(who.uid).map_err(|error| about(who.uid, error))?;
+    process::set_uid(who.uid).map_err(|error| invalid_user(who.uid, error))?;
     if keep {
         let sets = caps::ThreadSets {
             effective: ambient,

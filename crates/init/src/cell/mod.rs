@@ -65,8 +65,14 @@ pub(crate) struct Cell {
     poll: Poll,
     signals: SignalFd,
     listener: OwnedFd,
+    /// The root of the cell's own devpts; none where it shares its mounts.
+    devpts: Option<OwnedFd>,
     /// The listener is left alone until then.
     listen_again: Option<Deadline>,
+    /// Whether the listener is among what is waited for.
+    listens: bool,
+    /// Children may have ended that the kernel would not tell of.
+    reap_again: bool,
     link: Option<Link>,
     /// The daemon on the link has said hello, in our version.
     greeted: bool,
@@ -87,14 +93,17 @@ impl Cell {
                 // Can't happen with a valid descriptor; the signals are looked at all the same.
                 self.read_signals();
             }
+            if self.reap_again {
+                self.reap();
+            }
             let mut number = 0;
             while let Some(token) = self.poll.token(number) {
                 self.handle(token);
                 number += 1;
             }
-            self.listen_if_due();
             self.advance_stop();
             self.flush();
+            self.tend_listener();
         }
     }
 
@@ -104,12 +113,14 @@ impl Cell {
             .as_ref()
             .is_some_and(Link::is_stuck)
             .then_some(PAUSE);
+        let listens = self.link.is_none() && self.listen_again.is_none();
+        let again = (self.reap_again || self.listens != listens).then_some(PAUSE);
         let listen = self.listen_again.and_then(Deadline::remaining);
         let stop = self
             .stop
             .as_ref()
             .and_then(|stop| stop.timeout(&self.workloads));
-        [stuck, listen, stop].into_iter().flatten().min()
+        [stuck, again, listen, stop].into_iter().flatten().min()
     }
 
     fn handle(&mut self, token: u64) {
@@ -129,7 +140,7 @@ impl Cell {
         let socket = match seqpacket::accept(&self.listener, Mode::Nonblocking) {
             Ok(socket) => socket,
             Err(error) if error.is_would_block() => return,
-            Err(_) => return self.stop_listening(Some(Deadline::after(PAUSE))),
+            Err(_) => return self.listen_later(),
         };
         if !self.is_node(&socket) {
             return;
@@ -137,12 +148,11 @@ impl Cell {
         // A packet with a record of the largest size must fit.
         let _ = seqpacket::reserve_send_buffer(&socket, MAX_PACKET);
         if self.poll.add(&socket, LINK, Interest::READ).is_err() {
-            return self.stop_listening(Some(Deadline::after(PAUSE)));
+            return self.listen_later();
         }
         self.interest = Interest::READ;
         self.greeted = false;
         self.link = Some(Link::new(socket));
-        self.stop_listening(None);
     }
 
     /// Whether the peer is the node's root, and not from within this cell.
@@ -152,21 +162,21 @@ impl Cell {
             .is_ok_and(|peer| peer.uid == self.node_uid && (!own_pids || peer.pid == 0))
     }
 
-    /// Leaves further connections in the backlog: for ever (while there is one), or for a while.
-    fn stop_listening(&mut self, again: Option<Deadline>) {
-        let none = Interest {
-            read: false,
-            write: false,
-        };
-        // A listener that stays in the set costs turns of the loop, nothing else.
-        let _ = self.poll.change(&self.listener, LISTENER, none);
-        self.listen_again = again;
+    /// Leaves connections in the backlog for a while.
+    fn listen_later(&mut self) {
+        self.listen_again = Some(Deadline::after(PAUSE));
     }
 
-    fn listen_if_due(&mut self) {
+    /// Listens while there is no daemon. A change that fails is tried again: what came to nobody's
+    /// ears would keep every later daemon out.
+    fn tend_listener(&mut self) {
         if self.listen_again.is_some_and(Deadline::passed) {
             self.listen_again = None;
-            let _ = self.poll.change(&self.listener, LISTENER, Interest::READ);
+        }
+        let read = self.link.is_none() && self.listen_again.is_none();
+        let interest = Interest { read, write: false };
+        if read != self.listens && self.poll.change(&self.listener, LISTENER, interest).is_ok() {
+            self.listens = read;
         }
     }
 
@@ -208,7 +218,6 @@ impl Cell {
                 *request = None;
             }
         }
-        let _ = self.poll.change(&self.listener, LISTENER, Interest::READ);
     }
 
     /// The answer to a daemon's hello: who the cell is; its workloads follow from [`Cell::flush`].

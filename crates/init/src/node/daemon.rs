@@ -100,7 +100,7 @@ impl Node {
         match started {
             Ok(child) => self.daemon.child = Some(child),
             Err(error) => {
-                let delay = self.daemon.back_off.step();
+                let delay = self.daemon.back_off.step().min(self.options.back_off);
                 self.daemon.start_at = Deadline::after(delay);
                 let error = format!("the daemon can't be started: {error}; again in {delay:?}");
                 self.console.say(&error);

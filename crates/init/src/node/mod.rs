@@ -86,6 +86,8 @@ struct Node {
     cells: Cells,
     /// There may be exits that the daemon hasn't been told.
     news: bool,
+    /// Children may have ended that the kernel would not tell of.
+    reap_again: bool,
     audit_head: Option<(u64, [u8; 32])>,
     buffer: Option<Scratch>,
     shutdown: Option<Shutdown>,
@@ -128,6 +130,7 @@ impl Node {
             spawner: Spawner::default(),
             cells: Cells::default(),
             news: false,
+            reap_again: false,
             audit_head: None,
             buffer: Some(Scratch::new(MAX_PACKET)?),
             shutdown: None,
@@ -143,6 +146,9 @@ impl Node {
             if self.poll.wait(timeout).is_err() {
                 // Can't happen with a valid descriptor; children are looked after all the same.
                 self.read_signals();
+            }
+            if self.reap_again {
+                self.reap();
             }
             let mut number = 0;
             while let Some(token) = self.poll.token(number) {
@@ -188,7 +194,8 @@ impl Node {
             .chain([shutdown, self.daemon.kill_at()])
             .flatten();
         let soonest = deadlines.filter_map(Deadline::remaining).min();
-        stuck.then_some(PAUSE).into_iter().chain(soonest).min()
+        let again = stuck || self.reap_again;
+        again.then_some(PAUSE).into_iter().chain(soonest).min()
     }
 
     /// Sends what waits, and keeps the poll set in step.

@@ -3,6 +3,7 @@
 
 use kernel::signal::Signal;
 use kernel::wait::{self, Exit, ExitStatus, Reap, Target};
+use rustix::io::Errno;
 
 use super::Node;
 use super::cells::Stage;
@@ -36,49 +37,67 @@ impl Node {
     }
 
     /// Looks at every child that has ended before the kernel forgets it.
-    fn reap(&mut self) {
-        while let Ok(Some(exit)) = wait::try_wait(Target::Any, Reap::No) {
-            self.record_end(&exit);
-            let _ = wait::try_wait(Target::Pid(exit.pid), Reap::Yes);
-        }
+    pub(super) fn reap(&mut self) {
+        self.reap_again = loop {
+            match wait::try_wait(Target::Any, Reap::No) {
+                Ok(Some(exit)) => {
+                    if !self.record_end(&exit) {
+                        break true;
+                    }
+                    let _ = wait::try_wait(Target::Pid(exit.pid), Reap::Yes);
+                }
+                Ok(None) => break false,
+                // No child is no failure; after any other no signal may come again.
+                Err(error) => break !error.is(Errno::CHILD.raw_os_error()),
+            }
+        };
     }
 
-    fn record_end(&mut self, exit: &Exit) {
+    /// `false` where it can't be known yet how a cell's birth went.
+    fn record_end(&mut self, exit: &Exit) -> bool {
         let is = |child: &Option<super::child::Child>| {
             child.as_ref().is_some_and(|child| child.pid == exit.pid)
         };
         if is(&self.daemon.child) {
-            return self.daemon_ended(&describe(exit.status));
+            self.daemon_ended(&describe(exit.status));
+            return true;
         }
         if is(&self.spawner.child) {
             // Cells that it made are known first.
             self.read_spawner();
-            return self.lose_spawner();
+            self.lose_spawner();
+            return true;
         }
         // The spawner tells of a cell-init before it lets it go on; so whoever ends as one is known
         // after this.
         if self.cells.by_pid(exit.pid).is_none() && self.cells.any_in_the_making() {
             self.read_spawner();
         }
-        if let Some(at) = self.cells.by_pid(exit.pid) {
-            self.cell_ended(at, exit);
-        }
         // Anybody else is an orphan.
+        self.cells
+            .by_pid(exit.pid)
+            .is_none_or(|at| self.cell_ended(at, exit))
     }
 
-    fn cell_ended(&mut self, at: usize, exit: &Exit) {
+    fn cell_ended(&mut self, at: usize, exit: &Exit) -> bool {
         // It may have said that it was ready, or why not, since its pipe was last looked at.
         self.conclude_birth(at);
         let Some(cell) = self.cells.0.get_mut(at) else {
-            return;
+            return true;
         };
-        if let Stage::Failing { failure, .. } = &cell.stage {
-            let failure = failure.clone();
-            return self.fail_cell(at, failure);
+        match &cell.stage {
+            Stage::Born { .. } => return false,
+            Stage::Failing { failure, .. } => {
+                let failure = failure.clone();
+                self.fail_cell(at, failure);
+            }
+            _ => {
+                let exit = exit_record(exit, cell.started_ns);
+                cell.stage = Stage::Ended { exit, told: false };
+                self.news = true;
+            }
         }
-        let exit = exit_record(exit, cell.started_ns);
-        cell.stage = Stage::Ended { exit, told: false };
-        self.news = true;
+        true
     }
 }
 

@@ -22,7 +22,7 @@
 pub mod codec;
 
 /// The version of both conversations. Changes with every change of a packet's meaning.
-pub const VERSION: u16 = 1;
+pub const VERSION: u16 = 2;
 /// The largest packet, in bytes.
 pub const MAX_PACKET: usize = 160 * 1024;
 /// The largest opaque record, in bytes.
@@ -410,7 +410,7 @@ pub enum CellEvent {
     /// then the kept read ends (stdout and stderr, or the terminal's master), then the write end of
     /// stdin if kept.
     Workload(WorkloadState),
-    /// The program was executed. Descriptor: its pidfd.
+    /// The program was executed. Descriptors: its pidfd; with [`Stdio::Terminal`] then the master.
     Started {
         /// Comes back with the answer.
         request: u64,
@@ -465,8 +465,13 @@ pub struct WorkloadState {
 pub enum Stdio {
     /// Two pipes.
     Pipes,
-    /// One terminal, the workload's controlling one.
-    Terminal,
+    /// One terminal, the workload's controlling one, of the cell's own devpts.
+    Terminal {
+        /// Lines, at the start.
+        rows: u16,
+        /// Characters per line, at the start.
+        columns: u16,
+    },
 }
 
 /// How a process ended. Times are `CLOCK_REALTIME` nanoseconds, durations nanoseconds.
@@ -526,7 +531,7 @@ pub enum Principal {
 /// 1. its leaf cgroup (directory). Its `cgroup.procs` must belong to the node's id of the cell's
 ///    root (`IdMap::outside`), or the kernel refuses to clone into it (`EACCES`),
 /// 2. with [`Stdio::Pipes`]: stdin's read end (or /dev/null), stdout's and stderr's write ends,
-///    then the read ends to keep; with [`Stdio::Terminal`]: the slave, then the master to keep,
+///    then the read ends to keep; with [`Stdio::Terminal`]: none, the cell-init opens it,
 /// 3. with `keep_stdin`: stdin's write end, to keep.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Launch {

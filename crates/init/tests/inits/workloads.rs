@@ -32,6 +32,10 @@ pub(crate) const STORIES: &[Story] = &[
         a_terminal_is_the_controlling_one,
     ),
     (
+        "a_terminal_is_no_way_to_block_the_init",
+        a_terminal_is_no_way_to_block_the_init,
+    ),
+    (
         "standard_input_is_kept_until_it_is_closed",
         standard_input_is_kept_until_it_is_closed,
     ),
@@ -191,37 +195,80 @@ fn a_filter_is_installed_last() {
     }
 }
 
-fn a_terminal_is_the_controlling_one() {
-    let node = Node::start();
-    let mut daemon = node.daemon();
-    let cell = daemon.cell(&node, node.plan());
-    let (master, slave) = kernel::tty::open_pair().unwrap();
-    let mut launch = launch_of(&[
-        "/bin/sh",
-        "-c",
-        "test -t 0 && echo terminal; echo me > /dev/tty; exit 5",
-    ]);
-    launch.stdio = Stdio::Terminal;
+/// Runs a script on a terminal of 33 lines of 99 characters; what it printed.
+fn on_a_terminal(cell: &Cell, user: Option<Principal>, script: &str) -> String {
+    let mut launch = launch_of(&["/bin/sh", "-c", script]);
+    launch.stdio = Stdio::Terminal {
+        rows: 33,
+        columns: 99,
+    };
+    launch.user = user;
     let number = cell.link.next_request();
     let leaf = cell.leaf();
     let start = CellRequest::Start {
         request: number,
         launch: launch.clone(),
     };
-    send(
-        &cell.link.socket,
-        &start,
-        &[leaf.as_fd(), slave.as_fd(), master.as_fd()],
+    send(&cell.link.socket, &start, &[leaf.as_fd()]);
+    let (_, mut fds) = cell.link.wait_for(|event| match event {
+        CellEvent::Started { request, .. } if *request == number => Some(()),
+        CellEvent::Failed { failure, .. } => panic!("{failure:?}"),
+        _ => None,
+    });
+    assert_eq!(fds.len(), 2, "a pidfd and the master");
+    let master = fds.pop().unwrap();
+    assert_eq!(cell.link.exit_of(launch.uid).how, ExitHow::Code(5));
+    let mut shown = Vec::new();
+    let mut buffer = [0; 1000];
+    // EIO when all is read and nobody has the other end open.
+    while let Ok(length) = rustix::io::read(&master, &mut buffer) {
+        shown.extend(&buffer[..length]);
+    }
+    cell.ack(launch.uid);
+    String::from_utf8_lossy(&shown).replace('\r', "")
+}
+
+fn a_terminal_is_the_controlling_one() {
+    let node = Node::start();
+    let mut daemon = node.daemon();
+    let cell = daemon.cell(&node, node.plan());
+    let script = "test -t 0 && tty; stty size; echo me > /dev/tty; echo by name > $(tty); exit 5";
+    let wanted = "/dev/pts/0\n33 99\nme\nby name\n";
+    assert_eq!(on_a_terminal(&cell, None, script), wanted);
+    let nobody = Some(Principal::Id(65_534));
+    assert_eq!(on_a_terminal(&cell, nobody, script), wanted);
+    // In a cell that shares the node's mounts it is one of the node's.
+    let sharing = daemon.cell(&node, node.plan().sharing(Namespaces::MOUNT));
+    let shown = on_a_terminal(&sharing, None, script);
+    assert!(
+        shown.starts_with("/dev/pts/") && shown.ends_with(" 99\nme\nby name\n"),
+        "{shown}"
     );
-    drop(slave);
-    let exit = cell.link.exit_of(launch.uid);
-    assert_eq!(exit.how, ExitHow::Code(5));
-    let mut shown = [0; 100];
-    let length = rustix::io::read(&master, &mut shown).unwrap();
-    assert_eq!(
-        String::from_utf8_lossy(&shown[..length]),
-        "terminal\r\nme\r\n"
+}
+
+/// Mounting over the cell's terminals hurts the cell's own, and never its init.
+fn a_terminal_is_no_way_to_block_the_init() {
+    let node = Node::start();
+    let mut daemon = node.daemon();
+    let cell = daemon.cell(&node, node.plan());
+    let went = cell.sh("mkfifo /tmp/pipe && mount --bind /tmp/pipe /dev/pts/ptmx");
+    assert_eq!(went.exit.how, ExitHow::Code(0), "{went:?}");
+    let mut launch = launch_of(&["/bin/true"]);
+    launch.stdio = Stdio::Terminal {
+        rows: 1,
+        columns: 1,
+    };
+    let leaf = cell.leaf();
+    let refused = cell.link.ask(
+        |request| CellRequest::Start {
+            request,
+            launch: launch.clone(),
+        },
+        &[leaf.as_fd()],
     );
+    let failure = refused.unwrap_err();
+    assert_eq!((failure.step, failure.errno), (Step::Stdio, 18), "EXDEV");
+    assert_eq!(cell.sh("exit 3").exit.how, ExitHow::Code(3));
 }
 
 fn standard_input_is_kept_until_it_is_closed() {

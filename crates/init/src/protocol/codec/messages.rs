@@ -296,7 +296,7 @@ layout!(Volume {
 
 choice!(ExitHow { 1 Code(code: Plain), 2 Signal { signal: Plain, core: Plain }, 3 Unknown });
 choice!(Principal { 1 Id(id: Plain), 2 Name(name: Text(NAME)) });
-choice!(Stdio { 1 Pipes, 2 Terminal });
+choice!(Stdio { 1 Pipes, 2 Terminal { rows: Plain, columns: Plain } });
 choice!(Role { 1 Machine, 2 Container, 3 Service });
 choice!(PowerMode { 1 PowerOff, 2 Reboot, 3 Halt, 4 Exit });
 choice!(Step {

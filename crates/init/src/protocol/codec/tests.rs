@@ -130,7 +130,8 @@ fn principal() -> impl Strategy<Value = Principal> {
 }
 
 fn stdio() -> impl Strategy<Value = Stdio> {
-    prop_oneof![Just(Stdio::Pipes), Just(Stdio::Terminal)]
+    let terminal = |(rows, columns)| Stdio::Terminal { rows, columns };
+    prop_oneof![Just(Stdio::Pipes), any::<(u16, u16)>().prop_map(terminal)]
 }
 
 fn launch() -> impl Strategy<Value = Launch> {

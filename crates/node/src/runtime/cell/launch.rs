@@ -17,16 +17,16 @@ pub(crate) struct Prepared {
     pub(crate) launch: Launch,
     /// After the leaf, in the protocol's order.
     pub(crate) fds: Vec<OwnedFd>,
-    /// Where the output will come out.
-    pub(crate) source: LogSource,
-    /// The write end of standard input, or the terminal.
+    /// Where the output will come out; none yet of a terminal, which the cell-init opens.
+    pub(crate) source: Option<LogSource>,
+    /// The write end of standard input.
     pub(crate) input: Option<OwnedFd>,
 }
 
 struct Streams {
     stdio: Stdio,
     fds: Vec<OwnedFd>,
-    source: LogSource,
+    source: Option<LogSource>,
     input: Option<OwnedFd>,
 }
 
@@ -38,7 +38,7 @@ pub(crate) fn prepare(
     seccomp: Vec<u8>,
 ) -> Result<Prepared, Error> {
     let streams = match effective.terminal {
-        Some(size) => terminal(size.rows, size.columns)?,
+        Some(size) => terminal(size.rows, size.columns),
         None => pipes(effective.stdin)?,
     };
     let launch = Launch {
@@ -150,7 +150,7 @@ fn pipes(keep_stdin: bool) -> Result<Streams, Error> {
         }
         None => None,
     };
-    let source = LogSource::Pipes { stdout, stderr };
+    let source = Some(LogSource::Pipes { stdout, stderr });
     Ok(Streams {
         stdio: Stdio::Pipes,
         fds,
@@ -169,29 +169,14 @@ fn reopenable(pipe: impl std::os::fd::AsFd, mode: u32) -> std::io::Result<()> {
     )?)
 }
 
-fn terminal(rows: u16, columns: u16) -> Result<Streams, Error> {
-    let failed = |e: kernel::Error| {
-        Error::new(
-            Reason::Internal,
-            format!("the terminal of the program could not be made: {e}"),
-        )
-        .errno(e.errno())
-    };
-    let (master, slave) = kernel::tty::open_pair().map_err(failed)?;
-    kernel::tty::set_size(&master, kernel::tty::Size { rows, columns }).map_err(failed)?;
-    let clone = |fd: &OwnedFd| {
-        fd.try_clone()
-            .map_err(|e| failed(kernel::Error::from_io("dup", &e)))
-    };
-    let fds = vec![slave, clone(&master)?];
-    let input = Some(clone(&master)?);
-    let source = LogSource::Terminal(master);
-    Ok(Streams {
-        stdio: Stdio::Terminal,
-        fds,
-        source,
-        input,
-    })
+/// The cell-init makes it, of the cell's own devpts, and hands over its master.
+fn terminal(rows: u16, columns: u16) -> Streams {
+    Streams {
+        stdio: Stdio::Terminal { rows, columns },
+        fds: Vec::new(),
+        source: None,
+        input: None,
+    }
 }
 
 #[cfg(test)]

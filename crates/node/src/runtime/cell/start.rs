@@ -24,7 +24,8 @@ use crate::runtime::record;
 /// An executable that the cell-init was asked to start.
 pub(crate) struct Starting {
     executable: Executable,
-    source: LogSource,
+    /// None of a terminal: its master comes with the answer.
+    source: Option<LogSource>,
     reservation: Reservation,
     reply: Reply<Arc<Object>>,
 }
@@ -121,8 +122,14 @@ impl Owner {
         let Some(starting) = self.starting.remove(&uid) else {
             return self.misspoke("it started what nobody asked for");
         };
-        let pid = match fds::pidfd(given.into_iter().next()) {
-            Ok((_, pid)) => pid,
+        let mut given = given.into_iter();
+        let wants_terminal = starting.source.is_none();
+        let handed = fds::pidfd(given.next()).and_then(|(_, pid)| {
+            let terminal = wants_terminal.then(|| fds::terminal(given.next()));
+            Ok((pid, terminal.transpose()?))
+        });
+        let (pid, terminal) = match handed {
+            Ok(handed) => handed,
             Err(error) => {
                 self.starting.insert(uid, starting);
                 return self.silent(&error);
@@ -134,12 +141,18 @@ impl Owner {
             reservation,
             reply,
         } = starting;
+        if let Some(master) = &terminal {
+            // Without a second descriptor there is no input; the output matters more.
+            executable.input = master.try_clone().ok().map(Arc::new);
+        }
         executable.status.pid = u32::try_from(pid).ok().filter(|pid| *pid > 0);
         executable.status.started = Some(Timestamp(started_ns));
         if let Err(error) = executable.step(Life::Started) {
             tracing::error!(%error, "a start out of turn");
         }
-        self.attach_logs(&executable, source);
+        if let Some(source) = source.or(terminal.map(LogSource::Terminal)) {
+            self.attach_logs(&executable, source);
+        }
         if let Some(asked) = &executable.record.asked {
             self.shared.index.remember(&self.key.tenant, asked, uid);
         }

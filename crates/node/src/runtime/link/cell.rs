@@ -112,7 +112,7 @@ fn kept(received: Received<CellEvent>) -> Result<Kept, LinkError> {
             stdout: fds::pipe(given.next(), "standard output's pipe")?,
             stderr: fds::pipe(given.next(), "standard error's pipe")?,
         },
-        Stdio::Terminal => Outputs::Terminal(fds::terminal(given.next())?),
+        Stdio::Terminal { .. } => Outputs::Terminal(fds::terminal(given.next())?),
     };
     let stdin = match state.has_stdin {
         true => Some(fds::pipe(given.next(), "standard input's pipe")?),
