@@ -205,32 +205,45 @@ fn write_grant(node: &mut Node) -> Result<()> {
     Ok(())
 }
 
-fn jail_holds(node: &mut Node) -> Result<()> {
-    for attempt in [
-        "mount -o remount,rw,bind /",
-        "mount -o remount,rw /",
-        "umount /root",
-        "umount -l /tmp && ls /tmp/of-the-node",
-        "umount /sys",
+/// What an attacker tries, and the refusal that it must meet: any other failure may be a mistake of
+/// the attempt.
+const ATTEMPTS: [(&str, &str); 14] = [
+    ("mount -o remount,rw,bind /", "permission denied"),
+    ("mount -o remount,rw /", "permission denied"),
+    ("umount /root", "not mounted"),
+    ("umount -l /tmp && ls /tmp/of-the-node", "No such file"),
+    ("umount -l /sys; umount /sys", "not mounted"),
+    (
         "mount -t tmpfs none /sys && ls /sys/kernel/debug/tracing",
-        "mknod /tmp/vda b 254 0 && head -c 1 /tmp/vda",
-        "head -c 1 /dev/vda",
-        "nsenter -t 1 -m true && cat /root/secret",
-        "cat /proc/1/root/root/secret",
-        "head -c 1 /proc/1/mem",
+        "No such file",
+    ),
+    ("mknod /tmp/vda b 254 0", "Operation not permitted"),
+    ("head -c 1 /dev/vda", "No such file"),
+    ("nsenter -t 1 -m cat /root/secret", "Permission denied"),
+    ("cat /proc/1/root/root/secret", "Permission denied"),
+    ("head -c 1 /proc/1/mem", "Permission denied"),
+    ("kill -9 1; kill -0 1 && cat /root/secret", "No such file"),
+    (
         "echo x > /proc/sys/kernel/core_pattern",
-        "dmesg",
-    ] {
+        "Permission denied",
+    ),
+    ("dmesg", "Operation not permitted"),
+];
+
+fn jail_holds(node: &mut Node) -> Result<()> {
+    node.sh("mkdir -p /root && echo secret > /root/secret && touch /tmp/of-the-node")?;
+    let mut wrong = String::new();
+    for (attempt, refusal) in ATTEMPTS {
         let script = format!("aurae run {ATTACKER} -- sh -c '{attempt}'");
         let came = node.try_sh(&script)?;
-        let out = String::from_utf8_lossy(&came.out);
-        ensure!(came.status != 0, "`{attempt}` succeeded: {out}");
-        ensure!(
-            came.status < 125,
-            "`{attempt}` wasn't tried: {:?}",
-            String::from_utf8_lossy(&came.err)
-        );
+        let said = String::from_utf8_lossy(&came.err);
+        let tried = (1..125).contains(&came.status);
+        if !tried || !said.contains(refusal) || came.out.starts_with(b"secret") {
+            let status = came.status;
+            wrong.push_str(&format!("`{attempt}` ended with {status}: {said}"));
+        }
     }
+    ensure!(wrong.is_empty(), "not refused as expected:\n{wrong}");
     let fds = node.sh("aurae run --rm -- sh -c 'ls /proc/$$/fd'")?;
     ensure!(
         fds.split_whitespace()
