@@ -6,6 +6,7 @@
 //! Pure but for reading files below a program's root: it runs nothing and reaches no node. Running
 //! is the crate `script`; the command line and the editors' server's process are `aurae`'s.
 
+pub mod check;
 pub mod compile;
 pub mod declare;
 pub mod finding;

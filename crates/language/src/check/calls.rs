@@ -1,0 +1,444 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Calls: which overload is meant, what its type parameters stand for, what it gives. Where more
+//! than one overload may be meant and they differ, the result is any.
+
+use std::sync::Arc;
+
+use oxc::ast::ast::*;
+use oxc::span::GetSpan;
+
+use super::assign::Verdict;
+use super::convert::span;
+use super::fit::Place;
+use super::module::Module;
+use super::report::Report;
+use super::types::{Signature, Type};
+use super::world::substitute_signature;
+use crate::source::Span;
+
+use Verdict::{No, Unsure, Yes};
+
+/// A call or a `new`: what both have.
+pub(crate) struct Called<'n, 'a> {
+    pub(crate) arguments: &'n [Argument<'a>],
+    pub(crate) explicit: Option<&'n TSTypeParameterInstantiation<'a>>,
+    /// Where `tsc` says that there are too few arguments, or that no overload fits.
+    pub(crate) anchor: Span,
+    pub(crate) whole: Span,
+}
+
+impl<'n, 'a> Called<'n, 'a> {
+    pub(crate) fn of_call(call: &'n CallExpression<'a>) -> Self {
+        let anchor = match call.callee.get_inner_expression() {
+            Expression::StaticMemberExpression(member) => member.property.span,
+            callee => callee.span(),
+        };
+        Self {
+            arguments: &call.arguments,
+            explicit: call.type_arguments.as_deref(),
+            anchor: span(anchor),
+            whole: span(call.span),
+        }
+    }
+
+    pub(crate) fn of_new(new: &'n NewExpression<'a>) -> Self {
+        Self {
+            arguments: &new.arguments,
+            explicit: new.type_arguments.as_deref(),
+            anchor: span(new.span),
+            whole: span(new.span),
+        }
+    }
+
+    fn spreads(&self) -> bool {
+        self.arguments.iter().any(Argument::is_spread)
+    }
+
+    fn counts(&self, signature: &Signature) -> bool {
+        let given = self.arguments.len();
+        self.spreads()
+            || (given >= signature.required()
+                && (signature.rest || given <= signature.params.len()))
+    }
+}
+
+/// What a call may mean.
+type Signatures = Vec<Arc<Signature>>;
+
+impl<'a> Module<'a, '_> {
+    /// The signatures of what is called; `None` where they aren't known.
+    pub(crate) fn signatures_of_call(&self, call: &CallExpression<'a>) -> Option<Signatures> {
+        let callee = self.infer(&call.callee).present();
+        self.signatures(&callee)
+    }
+
+    pub(crate) fn signatures(&self, callee: &Type) -> Option<Signatures> {
+        let shape = self.world.shape(callee)?;
+        (!shape.calls.is_empty() && !shape.open).then(|| shape.calls.clone())
+    }
+
+    /// The constructors of what `new` is called on, and the instance it gives.
+    pub(crate) fn constructors(&self, new: &NewExpression<'a>) -> Option<(Signatures, Type)> {
+        let callee = self.infer(&new.callee);
+        if let Type::ClassOf(name) = &callee {
+            let declared = self.world.type_declaration(name)?;
+            let arguments: Vec<Type> = match &new.type_arguments {
+                Some(list) => {
+                    let converter = self.converter();
+                    list.params.iter().map(|ty| converter.ty(ty)).collect()
+                }
+                None => declared.generics.iter().map(|_| Type::Any).collect(),
+            };
+            let instance = Type::Named(name.clone(), arguments.into());
+            let shape = self.world.shape(&callee)?;
+            let constructs = match (shape.constructs.is_empty(), shape.open) {
+                (true, true) => Vec::new(),
+                (true, false) => vec![Arc::new(Signature::default())],
+                (false, _) => shape.constructs.clone(),
+            };
+            let generic = !declared.generics.is_empty();
+            let constructs = match generic {
+                true => Vec::new(),
+                false => constructs,
+            };
+            return Some((constructs, instance));
+        }
+        let shape = self.world.shape(&callee)?;
+        let first = shape.constructs.first()?;
+        let instance = match shape.constructs.len() {
+            1 if first.generics.is_empty() => first.returns.clone(),
+            _ => Type::Any,
+        };
+        Some((shape.constructs.clone(), instance))
+    }
+
+    pub(crate) fn new_type(&self, new: &NewExpression<'a>) -> Type {
+        self.constructors(new)
+            .map_or(Type::Any, |(_, instance)| instance)
+    }
+
+    pub(crate) fn call_type(&self, call: &CallExpression<'a>) -> Type {
+        if let Some(settled) = self.promise_all(call) {
+            return settled;
+        }
+        let Some(signatures) = self.signatures_of_call(call) else {
+            return Type::Any;
+        };
+        let called = Called::of_call(call);
+        match self.select(&signatures, &called) {
+            Some(signature) => self.instantiate(&signature, &called).returns,
+            None => Type::Any,
+        }
+    }
+
+    /// `Promise.all([…])`, which nearly every script over several nodes has.
+    fn promise_all(&self, call: &CallExpression<'a>) -> Option<Type> {
+        let Expression::StaticMemberExpression(member) = &call.callee else {
+            return None;
+        };
+        let Expression::Identifier(name) = &member.object else {
+            return None;
+        };
+        let all = name.name == "Promise" && member.property.name == "all" && self.is_global(name);
+        let argument = call.arguments.first()?.as_expression()?;
+        if !all || matches!(argument, Expression::ArrayExpression(_)) {
+            return None;
+        }
+        let element = self.element(&self.infer(argument))?.awaited();
+        let list = Type::Array(Arc::new(element));
+        Some(Type::global("Promise", [list]))
+    }
+
+    /// The signature that is meant, if that is sure enough to go on with what it gives.
+    fn select(
+        &self,
+        signatures: &[Arc<Signature>],
+        called: &Called<'_, 'a>,
+    ) -> Option<Arc<Signature>> {
+        if let [one] = signatures {
+            return Some(one.clone());
+        }
+        let mut possible = signatures
+            .iter()
+            .filter(|signature| called.counts(signature))
+            .map(|signature| (signature, self.accepts(signature, called)))
+            .filter(|(_, verdict)| *verdict != No);
+        let (first, verdict) = possible.next()?;
+        match (verdict, possible.next()) {
+            (Yes, _) | (_, None) => Some(first.clone()),
+            _ => None,
+        }
+    }
+
+    fn accepts(&self, signature: &Signature, called: &Called<'_, 'a>) -> Verdict {
+        if called.spreads() {
+            return Unsure;
+        }
+        let signature = self.instantiate(signature, called);
+        let mut verdict = Yes;
+        for (index, argument) in called.arguments.iter().enumerate() {
+            let wanted = signature.param(index);
+            if let (Some(expression), Some(wanted)) = (argument.as_expression(), wanted) {
+                let place = Place::new(&wanted, span(expression.span()));
+                verdict = verdict.and(self.fit(expression, place, &mut Vec::new()));
+            }
+        }
+        verdict
+    }
+
+    /// The signature with its own type parameters replaced by what the arguments say.
+    fn instantiate(&self, signature: &Signature, called: &Called<'_, 'a>) -> Signature {
+        if signature.generics.is_empty() {
+            return signature.clone();
+        }
+        let mut bindings: Vec<(Arc<str>, Option<Type>)> = signature
+            .generics
+            .iter()
+            .map(|generic| (generic.name.clone(), None))
+            .collect();
+        if let Some(list) = called.explicit {
+            let converter = self.converter();
+            for ((_, bound), ty) in bindings.iter_mut().zip(&list.params) {
+                *bound = Some(converter.ty(ty));
+            }
+        } else {
+            for (index, argument) in called.arguments.iter().enumerate() {
+                let (Some(expression), Some(wanted)) =
+                    (argument.as_expression(), signature.param(index))
+                else {
+                    continue;
+                };
+                if mentions(&wanted, 0) {
+                    self.unify(&wanted, &self.infer(expression), &mut bindings, 0);
+                }
+            }
+        }
+        let generics = signature.generics.iter();
+        let bindings: Vec<(Arc<str>, Type)> = bindings
+            .into_iter()
+            .zip(generics)
+            .map(|((name, bound), generic)| match bound {
+                // What a bound leaves of a literal isn't followed.
+                Some(_) if generic.constrained && called.explicit.is_none() => (name, Type::Any),
+                Some(ty) => (name, ty.widened()),
+                None => (name, Type::Any),
+            })
+            .collect();
+        let plain = Signature {
+            generics: [].into(),
+            ..signature.clone()
+        };
+        substitute_signature(&plain, &bindings)
+    }
+
+    /// Finds what the parameters in `wanted` must be for `given` to fit.
+    fn unify(
+        &self,
+        wanted: &Type,
+        given: &Type,
+        bindings: &mut [(Arc<str>, Option<Type>)],
+        depth: u32,
+    ) {
+        const DEEP: u32 = 6;
+        if depth > DEEP {
+            return;
+        }
+        match (wanted, given) {
+            (Type::Param(name), given) => {
+                let Some((_, bound)) = bindings.iter_mut().find(|(it, _)| it == name) else {
+                    return;
+                };
+                *bound = Some(match bound.take() {
+                    None => given.clone(),
+                    Some(known) if super::types::same(&known, given) => known,
+                    Some(_) => Type::Any,
+                });
+            }
+            (Type::Array(wanted), given) => {
+                let element = self.element(given).unwrap_or_default();
+                self.unify(wanted, &element, bindings, depth + 1);
+            }
+            (Type::Named(wanted, a), Type::Named(given, b)) if wanted == given => {
+                for (a, b) in a.iter().zip(b.iter()) {
+                    self.unify(a, b, bindings, depth + 1);
+                }
+            }
+            (Type::Object(wanted), Type::Object(given)) => {
+                if let ([wanted], [given]) = (wanted.calls.as_slice(), given.calls.as_slice()) {
+                    self.unify(&wanted.returns, &given.returns, bindings, depth + 1);
+                }
+            }
+            // `T | Promise<T>` and the like: several ways, none of them followed.
+            (Type::Union(members), _) => {
+                for member in members.iter().filter(|it| mentions(it, 0)) {
+                    self.unify(member, &Type::Any, bindings, depth + 1);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// What is asked for in the place of an argument, if there is one signature only.
+    pub(crate) fn parameter_of_call(
+        &self,
+        call: &CallExpression<'a>,
+        index: usize,
+    ) -> Option<Type> {
+        let signatures = self.signatures_of_call(call)?;
+        let [signature] = signatures.as_slice() else {
+            return None;
+        };
+        let wanted = signature.param(index)?;
+        Some(match signature.generics.is_empty() {
+            true => wanted,
+            // Its own parameters would have to be inferred without this argument.
+            false => super::world::substitute(
+                &wanted,
+                &signature
+                    .generics
+                    .iter()
+                    .map(|generic| (generic.name.clone(), Type::Any))
+                    .collect::<Vec<_>>(),
+            ),
+        })
+    }
+
+    /// Says what is wrong with a call.
+    pub(crate) fn check_call(
+        &self,
+        signatures: &[Arc<Signature>],
+        called: &Called<'_, 'a>,
+        out: &mut Vec<Report>,
+    ) {
+        if called.spreads() {
+            return;
+        }
+        match signatures {
+            [] => {}
+            [one] => self.check_signature(one, called, out),
+            many => self.check_overloads(many, called, out),
+        }
+    }
+
+    fn check_signature(
+        &self,
+        signature: &Signature,
+        called: &Called<'_, 'a>,
+        out: &mut Vec<Report>,
+    ) {
+        if !called.counts(signature) {
+            out.push(wrong_count(signature, called));
+            return;
+        }
+        let signature = self.instantiate(signature, called);
+        let mut refused = false;
+        for (index, argument) in called.arguments.iter().enumerate() {
+            let wanted = signature.param(index);
+            let (Some(expression), Some(wanted)) = (argument.as_expression(), wanted) else {
+                continue;
+            };
+            let mut reports = Vec::new();
+            let place = Place::new(&wanted, span(expression.span()));
+            let verdict = self.fit(expression, place, &mut reports);
+            // `tsc` tells of the first argument that doesn't fit.
+            if refused {
+                reports.iter_mut().for_each(Report::hide);
+            }
+            refused |= verdict == No;
+            out.append(&mut reports);
+        }
+    }
+
+    /// No overload fits: the one that the arguments come nearest to is explained.
+    fn check_overloads(
+        &self,
+        signatures: &[Arc<Signature>],
+        called: &Called<'_, 'a>,
+        out: &mut Vec<Report>,
+    ) {
+        let mut refused = Vec::new();
+        for signature in signatures.iter().filter(|it| called.counts(it)) {
+            let mut reports = Vec::new();
+            self.check_signature(signature, called, &mut reports);
+            if self.accepts(signature, called) != No {
+                return;
+            }
+            reports.retain(|report| report.seen != super::report::Seen::Own);
+            refused.push(reports);
+        }
+        const TOLD_LAST: usize = 3;
+        let several = (2..=TOLD_LAST).contains(&refused.len());
+        let firsts = refused.iter().filter_map(|reports| reports.first());
+        let mut anchors = firsts.map(|report| report.anchor);
+        let first = anchors.next();
+        let together = anchors.all(|anchor| Some(anchor) == first);
+        let Some(last) = refused.last() else { return };
+        let tsc = match (several, together) {
+            (true, true) => first.unwrap_or(called.anchor),
+            (true, false) => called.anchor,
+            (false, _) => last.first().map_or(called.anchor, |report| report.anchor),
+        };
+        let nearest = refused
+            .iter()
+            .min_by_key(|reports| reports.iter().map(weight).sum::<u32>());
+        for (index, report) in nearest.into_iter().flatten().enumerate() {
+            let mut report = report.clone().anchored(tsc);
+            if index > 0 {
+                report.hide();
+            }
+            out.push(report);
+        }
+    }
+}
+
+/// How far a report says the arguments are from what is wanted.
+fn weight(report: &Report) -> u32 {
+    match report.code {
+        "wrong-enum" | "missing-await" => 1,
+        // A slip of the pen is nearer than a field of another form.
+        "unknown-field" if !report.fixes.is_empty() => 1,
+        "unknown-field" => 3,
+        "missing-field" => 3,
+        _ => 2,
+    }
+}
+
+fn wrong_count(signature: &Signature, called: &Called<'_, '_>) -> Report {
+    let given = called.arguments.len();
+    let required = signature.required();
+    let wanted = match (required, signature.params.len()) {
+        (least, _) if signature.rest => format!("at least {least}"),
+        (least, most) if least == most => least.to_string(),
+        (least, most) => format!("{least} to {most}"),
+    };
+    let at = match given < required {
+        true => called.anchor,
+        false => called
+            .arguments
+            .get(signature.params.len())
+            .map_or(called.whole, |argument| span(argument.span())),
+    };
+    let message = format!("expected {wanted} arguments, found {given}");
+    Report::new("wrong-type", at, message).help(format!("it takes {signature}"))
+}
+
+/// Whether a type parameter is in it.
+fn mentions(ty: &Type, depth: u32) -> bool {
+    const DEEP: u32 = 6;
+    if depth > DEEP {
+        return false;
+    }
+    match ty {
+        Type::Param(_) => true,
+        Type::Array(element) => mentions(element, depth + 1),
+        Type::Union(list) | Type::Tuple(list) | Type::Named(_, list) => {
+            list.iter().any(|ty| mentions(ty, depth + 1))
+        }
+        Type::Object(shape) => shape.calls.iter().any(|call| {
+            let params = call.params.iter();
+            mentions(&call.returns, depth + 1)
+                || params.map(|it| &it.ty).any(|ty| mentions(ty, depth + 1))
+        }),
+        _ => false,
+    }
+}

@@ -1,0 +1,619 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Whether an expression may stand where a type is asked for, told at the part of it that doesn't
+//! fit: the field of a literal, the element of an array. Where `tsc` would stop at the first
+//! error of an expression, the rest is told too and marked as hidden from it.
+
+use oxc::ast::ast::*;
+use oxc::span::GetSpan;
+
+use super::assign::Verdict;
+use super::convert::span;
+use super::module::Module;
+use super::report::{Report, Seen};
+use super::types::{Field, Type};
+use super::world::{Lookup, is_promise};
+use crate::source::Span;
+
+use Verdict::{No, Unsure, Yes};
+
+/// What is asked for, and where `tsc` complains if it isn't given.
+#[derive(Clone, Copy)]
+pub(crate) struct Place<'t> {
+    pub(crate) wanted: &'t Type,
+    pub(crate) anchor: Span,
+    /// Unknown fields are `tsc`'s errors only in a literal that stands there itself.
+    pub(crate) fresh: bool,
+}
+
+impl<'t> Place<'t> {
+    pub(crate) fn new(wanted: &'t Type, anchor: Span) -> Self {
+        Self {
+            wanted,
+            anchor,
+            fresh: true,
+        }
+    }
+}
+
+impl<'a> Module<'a, '_> {
+    /// Whether the expression fits; reports what doesn't.
+    pub(crate) fn fit(
+        &self,
+        expression: &Expression<'a>,
+        place: Place<'_>,
+        out: &mut Vec<Report>,
+    ) -> Verdict {
+        let wanted = self.resolve(place.wanted);
+        if matches!(wanted, Type::Any | Type::Param(_)) {
+            return Unsure;
+        }
+        match expression {
+            Expression::ParenthesizedExpression(it) => self.fit(&it.expression, place, out),
+            Expression::ObjectExpression(object) => self.fit_object(object, &wanted, place, out),
+            Expression::ArrayExpression(array) => self.fit_array(array, &wanted, place, out),
+            Expression::ConditionalExpression(it) => {
+                let place = Place {
+                    fresh: false,
+                    ..place
+                };
+                let first = self.fit(&it.consequent, place, out);
+                let hidden = out.len();
+                let second = self.fit(&it.alternate, place, out);
+                if first == No {
+                    out.iter_mut().skip(hidden).for_each(Report::hide);
+                }
+                first.and(second)
+            }
+            Expression::ArrowFunctionExpression(arrow) => {
+                self.fit_arrow(arrow, &wanted, place, out)
+            }
+            Expression::FunctionExpression(_) => self.fit_function(&wanted, expression, place, out),
+            _ => self.fit_value(expression, &wanted, place, out),
+        }
+    }
+
+    fn fit_value(
+        &self,
+        expression: &Expression<'a>,
+        wanted: &Type,
+        place: Place<'_>,
+        out: &mut Vec<Report>,
+    ) -> Verdict {
+        let ty = self.infer_expecting(expression, Some(wanted));
+        let narrowable = matches!(
+            expression.get_inner_expression(),
+            Expression::Identifier(_)
+                | Expression::StaticMemberExpression(_)
+                | Expression::ComputedMemberExpression(_)
+                | Expression::ChainExpression(_)
+                | Expression::LogicalExpression(_)
+                | Expression::AssignmentExpression(_)
+                | Expression::ThisExpression(_)
+        );
+        let verdict = match narrowable {
+            true => self.world.assignable_narrowed(&ty, wanted),
+            false => self.world.assignable(&ty, wanted),
+        };
+        if verdict == No {
+            let report = self.mismatch(&ty, wanted, span(expression.span()), Some(expression));
+            out.push(report.anchored(place.anchor));
+        }
+        verdict
+    }
+
+    /// What to say of a value of type `found` where `wanted` is asked for.
+    fn mismatch(
+        &self,
+        found: &Type,
+        wanted: &Type,
+        at: Span,
+        expression: Option<&Expression<'a>>,
+    ) -> Report {
+        let shown = self.shown(wanted);
+        if is_promise(found) && self.world.assignable(&found.awaited(), wanted) != No {
+            let here = Span::new(at.start, at.start);
+            return Report::new(
+                "missing-await",
+                at,
+                format!(
+                    "this is a promise; its value, {}, is needed",
+                    found.awaited()
+                ),
+            )
+            .help("put `await` before it")
+            .fix("Add `await`", here, "await ".to_owned());
+        }
+        let values: Vec<&str> = wanted
+            .members()
+            .iter()
+            .filter_map(|ty| match ty {
+                Type::StringLiteral(value) => Some(value.as_ref()),
+                _ => None,
+            })
+            .collect();
+        if let (Type::StringLiteral(value), false) = (found, values.is_empty()) {
+            let report = Report::new(
+                "wrong-enum",
+                at,
+                format!("{value:?} is none of the values that are allowed here"),
+            );
+            let report = report.help(format!("allowed: {}", listed(&values)));
+            return match expression {
+                Some(Expression::StringLiteral(_)) => report.suggesting(value, values, at, true),
+                _ => report,
+            };
+        }
+        if self.streamed(found).is_some() {
+            let message = format!("this is a stream, where {shown} is needed");
+            return Report::new("stream-misuse", at, message)
+                .help("read it with `for await (const item of …)`");
+        }
+        Report::new(
+            "wrong-type",
+            at,
+            format!("expected {shown}, found {}", self.shown(found)),
+        )
+    }
+
+    /// The type as a message shows it: without the `undefined` of what may be left out.
+    fn shown(&self, ty: &Type) -> String {
+        match ty {
+            Type::Union(_) => ty.present().to_string(),
+            other => other.to_string(),
+        }
+    }
+
+    fn fit_object(
+        &self,
+        object: &ObjectExpression<'a>,
+        wanted: &Type,
+        place: Place<'_>,
+        out: &mut Vec<Report>,
+    ) -> Verdict {
+        let mut candidates = Vec::new();
+        for member in wanted.members() {
+            let member = self.resolve(member);
+            match &member {
+                Type::Any | Type::Param(_) => return Unsure,
+                Type::Object(_) | Type::Named(..) => match self.world.shape(&member) {
+                    Some(_) if is_promise(&member) => {}
+                    Some(_) => candidates.push(member),
+                    None => return Unsure,
+                },
+                Type::Union(_) | Type::ClassOf(_) | Type::TypeOf(_) => return Unsure,
+                _ => {}
+            }
+        }
+        match candidates.as_slice() {
+            [] => {
+                let at = span(object.span);
+                let message = format!("expected {}, found an object", self.shown(wanted));
+                out.push(Report::new("wrong-type", at, message).anchored(place.anchor));
+                No
+            }
+            [one] => self.fit_members(object, one, place, out),
+            many => self.fit_union(object, many, place, out),
+        }
+    }
+
+    /// One of several: told of the one that its literal fields choose, if they choose one.
+    fn fit_union(
+        &self,
+        object: &ObjectExpression<'a>,
+        candidates: &[Type],
+        place: Place<'_>,
+        out: &mut Vec<Report>,
+    ) -> Verdict {
+        let mut refused = Vec::new();
+        for candidate in candidates {
+            let mut reports = Vec::new();
+            match self.fit_members(object, candidate, place, &mut reports) {
+                No => refused.push((candidate, reports)),
+                verdict => return verdict,
+            }
+        }
+        // `tsc` chooses its own candidate among them, perhaps on another line.
+        refused.retain(|(candidate, _)| self.chosen(object, candidate));
+        match refused.pop() {
+            Some((_, reports)) if refused.is_empty() => {
+                out.extend(reports);
+                No
+            }
+            _ => Unsure,
+        }
+    }
+
+    /// Whether the literals among the object's fields are the candidate's.
+    fn chosen(&self, object: &ObjectExpression<'a>, candidate: &Type) -> bool {
+        object.properties.iter().all(|property| {
+            let ObjectPropertyKind::ObjectProperty(property) = property else {
+                return true;
+            };
+            let Some(name) = property.key.static_name() else {
+                return true;
+            };
+            let Expression::StringLiteral(value) = &property.value else {
+                return true;
+            };
+            match self.world.field(candidate, &name) {
+                Lookup::Found(field) if matches!(field.ty, Type::StringLiteral(_)) => {
+                    let value = Type::StringLiteral(value.value.as_str().into());
+                    self.world.assignable(&value, &field.ty) != No
+                }
+                _ => true,
+            }
+        })
+    }
+
+    fn fit_members(
+        &self,
+        object: &ObjectExpression<'a>,
+        wanted: &Type,
+        place: Place<'_>,
+        out: &mut Vec<Report>,
+    ) -> Verdict {
+        let mut given = Given::default();
+        let mut parts = Vec::new();
+        let mut unknown = Vec::new();
+        let mut verdict = Yes;
+        for property in &object.properties {
+            let fits = match property {
+                ObjectPropertyKind::SpreadProperty(spread) => {
+                    self.spread_in(&self.infer(&spread.argument), &mut given)
+                }
+                ObjectPropertyKind::ObjectProperty(property) => match property.key.static_name() {
+                    None => {
+                        given.open = true;
+                        Unsure
+                    }
+                    Some(name) => {
+                        given.names.push(name.to_string());
+                        self.fit_member(property, &name, wanted, place, &mut parts, &mut unknown)
+                    }
+                },
+            };
+            verdict = verdict.and(fits);
+        }
+        let missing = match given.open {
+            true => None,
+            false => self.missing(object, wanted, &given.names, place),
+        };
+        // In the order in which `tsc` gives up: parts, fields too many, fields missing.
+        let mut shown = parts.iter().any(|part| part.seen == Seen::Tsc);
+        out.append(&mut parts);
+        for mut report in unknown {
+            if shown {
+                report.hide();
+            }
+            shown |= report.seen == Seen::Tsc;
+            if report.seen != Seen::Own {
+                verdict = No;
+            }
+            out.push(report);
+        }
+        if let Some(mut report) = missing {
+            if shown {
+                report.hide();
+            }
+            out.push(report);
+            verdict = No;
+        }
+        verdict
+    }
+
+    fn spread_in(&self, ty: &Type, given: &mut Given) -> Verdict {
+        let (fields, open) = self.world.fields(&ty.present());
+        given.open |= open || matches!(ty, Type::Union(_));
+        let present = fields.into_iter().filter(|field| !field.optional);
+        given
+            .names
+            .extend(present.map(|field| field.name.to_string()));
+        Unsure
+    }
+
+    fn fit_member(
+        &self,
+        property: &ObjectProperty<'a>,
+        name: &str,
+        wanted: &Type,
+        place: Place<'_>,
+        parts: &mut Vec<Report>,
+        unknown: &mut Vec<Report>,
+    ) -> Verdict {
+        let key = span(property.key.span());
+        match self.world.field(wanted, name) {
+            Lookup::Unknown => Unsure,
+            Lookup::Found(_) if property.kind != PropertyKind::Init => Unsure,
+            Lookup::Found(field) => {
+                let wanted = match field.optional {
+                    true => Type::union([field.ty.clone(), Type::Undefined]),
+                    false => field.ty.clone(),
+                };
+                let place = Place {
+                    wanted: &wanted,
+                    anchor: key,
+                    fresh: place.fresh,
+                };
+                let verdict = self.fit(&property.value, place, parts);
+                if verdict != No {
+                    self.ranged(&field, &property.value, unknown);
+                }
+                verdict
+            }
+            Lookup::Missing => {
+                let (fields, _) = self.world.fields(wanted);
+                if fields.is_empty() {
+                    return Yes;
+                }
+                unknown.push(self.unknown_field(name, wanted, &fields, key, place));
+                Yes
+            }
+        }
+    }
+
+    fn unknown_field(
+        &self,
+        name: &str,
+        wanted: &Type,
+        fields: &[Field],
+        key: Span,
+        place: Place<'_>,
+    ) -> Report {
+        let names = || fields.iter().map(|field| field.name.as_ref());
+        let message = match wanted {
+            Type::Named(owner, _) => format!("`{}` has no field `{name}`", owner.name),
+            _ => format!("there is no field `{name}` here"),
+        };
+        let all: Vec<&str> = names().collect();
+        let report = Report::new("unknown-field", key, message)
+            .help(format!("its fields: {}", listed(&all)))
+            .suggesting(name, names(), key, false);
+        match place.fresh {
+            true => report,
+            false => report.own(),
+        }
+    }
+
+    /// The required fields that aren't given.
+    fn missing(
+        &self,
+        object: &ObjectExpression<'a>,
+        wanted: &Type,
+        given: &[String],
+        place: Place<'_>,
+    ) -> Option<Report> {
+        let shape = self.world.shape(wanted)?;
+        if shape.nominal {
+            return None;
+        }
+        let absent = shape
+            .fields
+            .iter()
+            .filter(|field| !field.optional && !given.iter().any(|it| *it == *field.name));
+        let absent: Vec<&Field> = absent.collect();
+        let first = absent.first()?;
+        let names: Vec<&str> = absent.iter().map(|field| field.name.as_ref()).collect();
+        let at = span(object.span);
+        let at = Span::new(at.start, at.start.saturating_add(1));
+        let message = match names.as_slice() {
+            [name] => format!("the field `{name}` is missing"),
+            many => format!("fields are missing: {}", listed(many)),
+        };
+        let report = Report::new("missing-field", at, message)
+            .anchored(place.anchor)
+            .help(format!("`{}` is {}", first.name, first.ty));
+        Some(self.adding(report, object, &absent))
+    }
+
+    /// Offers to write the absent fields at the end of the literal.
+    fn adding(&self, report: Report, object: &ObjectExpression<'a>, absent: &[&Field]) -> Report {
+        let text = absent
+            .iter()
+            .map(|field| format!("{}: {}", field.name, self.sample(&field.ty)));
+        let text = text.collect::<Vec<_>>().join(", ");
+        let title = format!("Add {}", listed_fields(absent));
+        match object.properties.last() {
+            Some(last) => {
+                let end = last.span().end;
+                report.fix(title, Span::new(end, end), format!(", {text}"))
+            }
+            None => {
+                let start = object.span.start.saturating_add(1);
+                let end = object.span.end.saturating_sub(1);
+                report.fix(title, Span::new(start, end), format!(" {text} "))
+            }
+        }
+    }
+
+    /// A value to begin with.
+    fn sample(&self, ty: &Type) -> String {
+        match self.resolve(ty).present().members().first() {
+            Some(Type::StringLiteral(value)) => format!("{value:?}"),
+            Some(Type::String | Type::Template) => "\"\"".to_owned(),
+            Some(Type::Number) => "0".to_owned(),
+            Some(Type::BigInt) => "0n".to_owned(),
+            Some(Type::Boolean | Type::BooleanLiteral(_)) => "false".to_owned(),
+            Some(Type::Array(_)) => "[]".to_owned(),
+            Some(Type::Object(_) | Type::Named(..)) => "{}".to_owned(),
+            _ => "undefined".to_owned(),
+        }
+    }
+
+    fn fit_array(
+        &self,
+        array: &ArrayExpression<'a>,
+        wanted: &Type,
+        place: Place<'_>,
+        out: &mut Vec<Report>,
+    ) -> Verdict {
+        let mut takers = Vec::new();
+        for member in wanted.members() {
+            match self.resolve(member) {
+                Type::Array(element) => takers.push(element.as_ref().clone()),
+                Type::Any | Type::Param(_) | Type::Tuple(_) | Type::Union(_) => return Unsure,
+                other => {
+                    let list = Type::Array(Type::Any.into());
+                    if let Some(element) = other.argument_of(&["Iterable"]) {
+                        takers.push(element);
+                    } else if self.world.assignable(&list, &other) != No {
+                        return Unsure;
+                    }
+                }
+            }
+        }
+        match takers.as_slice() {
+            [] => {
+                let at = span(array.span);
+                let message = format!("expected {}, found an array", self.shown(wanted));
+                out.push(Report::new("wrong-type", at, message).anchored(place.anchor));
+                No
+            }
+            [element] => self.fit_elements(array, element, place, out),
+            _ => Unsure,
+        }
+    }
+
+    fn fit_elements(
+        &self,
+        array: &ArrayExpression<'a>,
+        wanted: &Type,
+        place: Place<'_>,
+        out: &mut Vec<Report>,
+    ) -> Verdict {
+        let mut verdict = Yes;
+        for element in &array.elements {
+            let fits = match element.as_expression() {
+                Some(expression) => {
+                    let anchor = span(expression.span());
+                    let place = Place {
+                        wanted,
+                        anchor,
+                        fresh: place.fresh,
+                    };
+                    self.fit(expression, place, out)
+                }
+                None => Unsure,
+            };
+            verdict = verdict.and(fits);
+        }
+        verdict
+    }
+
+    fn fit_arrow(
+        &self,
+        arrow: &ArrowFunctionExpression<'a>,
+        wanted: &Type,
+        place: Place<'_>,
+        out: &mut Vec<Report>,
+    ) -> Verdict {
+        let Some(returns) = self.returns_wanted(wanted) else {
+            return self.fit_no_function(span(arrow.span), wanted, place, out);
+        };
+        let annotated = arrow.return_type.is_some()
+            || arrow
+                .params
+                .items
+                .iter()
+                .any(|it| it.type_annotation.is_some());
+        let body = arrow.body.as_expression();
+        match (body, returns) {
+            (Some(body), Some(returns)) if !annotated && !arrow.r#async => {
+                let place = Place {
+                    wanted: &returns,
+                    anchor: span(body.span()),
+                    fresh: false,
+                };
+                match self.fit(body, place, out) {
+                    No => No,
+                    _ => Unsure,
+                }
+            }
+            _ => Unsure,
+        }
+    }
+
+    fn fit_function(
+        &self,
+        wanted: &Type,
+        expression: &Expression<'a>,
+        place: Place<'_>,
+        out: &mut Vec<Report>,
+    ) -> Verdict {
+        match self.returns_wanted(wanted) {
+            Some(_) => Unsure,
+            None => self.fit_no_function(span(expression.span()), wanted, place, out),
+        }
+    }
+
+    /// What a function that is asked for shall return; the inner `None` where that isn't sure,
+    /// the outer where no function is asked for at all.
+    fn returns_wanted(&self, wanted: &Type) -> Option<Option<Type>> {
+        let mut found = None;
+        for member in wanted.members() {
+            let member = self.resolve(member);
+            match &member {
+                Type::Object(_) | Type::Named(..) => {
+                    let Some(shape) = self.world.shape(&member) else {
+                        return Some(None);
+                    };
+                    match (shape.calls.as_slice(), found.is_none()) {
+                        ([signature], true) if signature.generics.is_empty() => {
+                            found = Some(match &signature.returns {
+                                Type::Undefined | Type::Any => None,
+                                other => Some(other.clone()),
+                            });
+                        }
+                        ([], _) if !shape.fields.iter().any(|field| !field.optional) => {
+                            return Some(None);
+                        }
+                        ([], _) => {}
+                        _ => return Some(None),
+                    }
+                }
+                Type::Any | Type::Param(_) | Type::Union(_) => return Some(None),
+                Type::ClassOf(_) | Type::TypeOf(_) => return Some(None),
+                _ => {}
+            }
+        }
+        found
+    }
+
+    fn fit_no_function(
+        &self,
+        at: Span,
+        wanted: &Type,
+        place: Place<'_>,
+        out: &mut Vec<Report>,
+    ) -> Verdict {
+        let message = format!("expected {}, found a function", self.shown(wanted));
+        out.push(Report::new("wrong-type", at, message).anchored(place.anchor));
+        No
+    }
+}
+
+/// The fields that a literal gives.
+#[derive(Default)]
+struct Given {
+    names: Vec<String>,
+    /// And others that aren't known.
+    open: bool,
+}
+
+fn listed(names: &[&str]) -> String {
+    const SHOWN: usize = 20;
+    let shown: Vec<String> = names
+        .iter()
+        .take(SHOWN)
+        .map(|name| format!("`{name}`"))
+        .collect();
+    let more = match names.len() > SHOWN {
+        true => ", …",
+        false => "",
+    };
+    format!("{}{more}", shown.join(", "))
+}
+
+fn listed_fields(fields: &[&Field]) -> String {
+    let names: Vec<&str> = fields.iter().map(|field| field.name.as_ref()).collect();
+    listed(&names)
+}

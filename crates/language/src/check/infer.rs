@@ -1,0 +1,394 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The type of an expression, without saying anything about it. Lazy and remembered; what the
+//! model doesn't follow is any.
+
+use std::sync::Arc;
+
+use oxc::ast::AstKind;
+use oxc::ast::ast::*;
+use oxc::span::GetSpan;
+use oxc::syntax::operator::{AssignmentOperator, BinaryOperator, LogicalOperator, UnaryOperator};
+
+use super::convert::{name_in, span};
+use super::module::Module;
+use super::narrow::path;
+use super::types::{ENVIRONMENT, Field, Shape, Type};
+use super::world::Lookup;
+
+/// How many inferences may wait for each other.
+const NESTED: u32 = 400;
+
+impl<'a> Module<'a, '_> {
+    /// The type of an expression where nothing particular is asked for.
+    pub(crate) fn infer(&self, expression: &Expression<'a>) -> Type {
+        let key = expression.span();
+        if let Some(known) = self.expressions.borrow().get(&key) {
+            return known.clone();
+        }
+        let ty = self.infer_expecting(expression, None);
+        // A chain and what it consists of lie at the same place.
+        if !matches!(expression, Expression::ChainExpression(_)) {
+            self.expressions.borrow_mut().insert(key, ty.clone());
+        }
+        ty
+    }
+
+    /// The type where `wanted` is asked for: literals that it names stay literals.
+    pub(crate) fn infer_expecting(
+        &self,
+        expression: &Expression<'a>,
+        wanted: Option<&Type>,
+    ) -> Type {
+        if self.depth.get() > NESTED {
+            return Type::Any;
+        }
+        self.depth.set(self.depth.get() + 1);
+        let ty = self.infer_now(expression, wanted);
+        self.depth.set(self.depth.get() - 1);
+        ty
+    }
+
+    fn infer_now(&self, expression: &Expression<'a>, wanted: Option<&Type>) -> Type {
+        match expression {
+            Expression::BooleanLiteral(it) => Type::BooleanLiteral(it.value),
+            Expression::NullLiteral(_) => Type::Null,
+            Expression::NumericLiteral(it) => Type::NumberLiteral(it.value),
+            Expression::BigIntLiteral(_) => Type::BigInt,
+            Expression::StringLiteral(it) => Type::StringLiteral(it.value.as_str().into()),
+            Expression::TemplateLiteral(it) => match it.single_quasi() {
+                Some(text) => Type::StringLiteral(text.as_str().into()),
+                None => Type::String,
+            },
+            Expression::Identifier(name) => self.identifier(expression, name),
+            Expression::ArrayExpression(array) => self.array(array, wanted),
+            Expression::ObjectExpression(object) => self.object(object, wanted),
+            Expression::ArrowFunctionExpression(arrow) => self.arrow_type(arrow),
+            Expression::FunctionExpression(function) => self.function_type(function),
+            Expression::ParenthesizedExpression(it) => self.infer_expecting(&it.expression, wanted),
+            Expression::AwaitExpression(it) => self.infer(&it.argument).awaited(),
+            Expression::ConditionalExpression(it) => Type::union([
+                self.infer_expecting(&it.consequent, wanted),
+                self.infer_expecting(&it.alternate, wanted),
+            ]),
+            Expression::SequenceExpression(it) => {
+                let last = it.expressions.last();
+                last.map_or(Type::Any, |last| self.infer_expecting(last, wanted))
+            }
+            Expression::CallExpression(call) => self.call_type(call),
+            Expression::NewExpression(new) => self.new_type(new),
+            Expression::ChainExpression(chain) => self.chain(&chain.expression),
+            Expression::StaticMemberExpression(member) => self.static_member(member),
+            Expression::ComputedMemberExpression(member) => self.computed_member(member),
+            Expression::AssignmentExpression(it) => match it.operator {
+                AssignmentOperator::Assign => self.infer_expecting(&it.right, wanted),
+                _ => Type::Any,
+            },
+            Expression::LogicalExpression(it) => self.logical(it, wanted),
+            Expression::BinaryExpression(it) => self.binary(it),
+            Expression::UnaryExpression(it) => self.unary(it),
+            Expression::TSNonNullExpression(it) => self.infer(&it.expression).present(),
+            Expression::TSAsExpression(it) => self.cast(&it.type_annotation, &it.expression),
+            Expression::TSTypeAssertion(it) => self.cast(&it.type_annotation, &it.expression),
+            Expression::TSSatisfiesExpression(it) => {
+                let wanted = self.converter().ty(&it.type_annotation);
+                self.infer_expecting(&it.expression, Some(&wanted))
+            }
+            Expression::ThisExpression(this) => self.this(this),
+            _ => Type::Any,
+        }
+    }
+
+    fn identifier(&self, expression: &Expression<'a>, name: &IdentifierReference<'a>) -> Type {
+        let Some(symbol) = self.symbol_of(name) else {
+            let declared = &self.world.environment.table.values;
+            return match declared.get(name.name.as_str()) {
+                Some(value) => value.ty.clone(),
+                None => Type::Any,
+            };
+        };
+        match path(self, expression) {
+            Some(path) if self.narrowed.paths.contains(&path) => Type::Any,
+            _ => self.symbol_type(symbol),
+        }
+    }
+
+    fn cast(&self, annotation: &TSType<'a>, expression: &Expression<'a>) -> Type {
+        if let TSType::TSTypeReference(reference) = annotation
+            && let TSTypeName::IdentifierReference(name) = &reference.type_name
+            && name.name == "const"
+        {
+            return match expression {
+                Expression::ObjectExpression(_) | Expression::ArrayExpression(_) => Type::Any,
+                other => self.infer(other),
+            };
+        }
+        self.converter().ty(annotation)
+    }
+
+    fn array(&self, array: &ArrayExpression<'a>, wanted: Option<&Type>) -> Type {
+        let wanted = wanted.and_then(|ty| self.element(&self.resolve(ty).present()));
+        let mut elements = Vec::new();
+        for element in &array.elements {
+            match element {
+                ArrayExpressionElement::SpreadElement(spread) => {
+                    let spread = self.infer(&spread.argument);
+                    elements.push(self.element(&spread).unwrap_or_default());
+                }
+                ArrayExpressionElement::Elision(_) => return Type::Any,
+                element => {
+                    let Some(expression) = element.as_expression() else {
+                        return Type::Any;
+                    };
+                    elements.push(self.part(expression, wanted.as_ref()));
+                }
+            }
+        }
+        match elements.is_empty() {
+            // What is pushed into it later gives it its type.
+            true => Type::Array(Arc::new(Type::Any)),
+            false => Type::Array(Arc::new(Type::union(elements))),
+        }
+    }
+
+    /// A part of an object or an array: a literal is kept only where one is asked for.
+    fn part(&self, expression: &Expression<'a>, wanted: Option<&Type>) -> Type {
+        let ty = match wanted {
+            Some(_) => self.infer_expecting(expression, wanted),
+            None => self.infer(expression),
+        };
+        if matches!(expression, Expression::TSAsExpression(_)) {
+            return ty;
+        }
+        let keeps = |ty: &Type| {
+            matches!(
+                self.resolve(ty),
+                Type::StringLiteral(_)
+                    | Type::NumberLiteral(_)
+                    | Type::BooleanLiteral(_)
+                    | Type::Template
+                    | Type::Any
+                    | Type::Param(_)
+            )
+        };
+        match wanted {
+            Some(wanted) if self.resolve(wanted).members().iter().any(keeps) => ty,
+            _ => ty.widened(),
+        }
+    }
+
+    fn object(&self, object: &ObjectExpression<'a>, wanted: Option<&Type>) -> Type {
+        let mut shape = Shape::default();
+        for property in &object.properties {
+            match property {
+                ObjectPropertyKind::SpreadProperty(spread) => {
+                    let spread = self.infer(&spread.argument);
+                    let (fields, open) = self.world.fields(&spread.present());
+                    shape.open |= open || matches!(spread, Type::Union(_));
+                    for field in fields {
+                        put(&mut shape, field);
+                    }
+                }
+                ObjectPropertyKind::ObjectProperty(property) => {
+                    let Some(name) = property.key.static_name() else {
+                        shape.open = true;
+                        continue;
+                    };
+                    let wanted = wanted.and_then(|ty| self.wanted_field(ty, &name));
+                    let ty = match property.kind {
+                        PropertyKind::Init => self.part(&property.value, wanted.as_ref()),
+                        PropertyKind::Get | PropertyKind::Set => Type::Any,
+                    };
+                    let field = Field {
+                        name: name.as_ref().into(),
+                        ty,
+                        optional: false,
+                        doc: self.docs.before(property.span.start),
+                        at: span(property.key.span()),
+                        file: self.file,
+                    };
+                    put(&mut shape, field);
+                }
+            }
+        }
+        shape.into_type()
+    }
+
+    fn wanted_field(&self, wanted: &Type, name: &str) -> Option<Type> {
+        match self.world.field(&self.resolve(wanted).present(), name) {
+            Lookup::Found(field) => Some(field.ty),
+            Lookup::Unknown => Some(Type::Any),
+            Lookup::Missing => None,
+        }
+    }
+
+    fn chain(&self, element: &ChainElement<'a>) -> Type {
+        let ty = match element {
+            ChainElement::CallExpression(call) => self.call_type(call),
+            ChainElement::TSNonNullExpression(it) => return self.infer(&it.expression).present(),
+            ChainElement::StaticMemberExpression(member) => self.static_member(member),
+            ChainElement::ComputedMemberExpression(member) => self.computed_member(member),
+            ChainElement::PrivateFieldExpression(_) => Type::Any,
+        };
+        Type::union([ty, Type::Undefined])
+    }
+
+    fn static_member(&self, member: &StaticMemberExpression<'a>) -> Type {
+        if !self.narrowed.paths.is_empty()
+            && let Some((symbol, mut names)) = path(self, &member.object)
+        {
+            if !names.is_empty() {
+                names.push('.');
+            }
+            names.push_str(&member.property.name);
+            if self.narrowed.paths.contains(&(symbol, names)) {
+                return Type::Any;
+            }
+        }
+        let object = self.infer(&member.object).present();
+        self.member_type(&object, &member.property.name)
+    }
+
+    /// What reading a member gives; any where there may or can't be one.
+    pub(crate) fn member_type(&self, object: &Type, name: &str) -> Type {
+        match self.world.field(object, name) {
+            Lookup::Found(field) if field.optional => Type::union([field.ty, Type::Undefined]),
+            Lookup::Found(field) => field.ty,
+            Lookup::Missing | Lookup::Unknown => Type::Any,
+        }
+    }
+
+    fn computed_member(&self, member: &ComputedMemberExpression<'a>) -> Type {
+        let object = self.infer(&member.object).present();
+        match &member.expression {
+            Expression::StringLiteral(name) => self.member_type(&object, &name.value),
+            index => match (self.resolve(&object), self.infer(index)) {
+                (Type::Array(element), Type::Number | Type::NumberLiteral(_)) => {
+                    element.as_ref().clone()
+                }
+                (Type::Object(shape), Type::String) if shape.extends.is_empty() => {
+                    shape.index.clone().unwrap_or_default()
+                }
+                _ => Type::Any,
+            },
+        }
+    }
+
+    fn logical(&self, logical: &LogicalExpression<'a>, wanted: Option<&Type>) -> Type {
+        let left = self.infer_expecting(&logical.left, wanted);
+        let right = || self.infer_expecting(&logical.right, wanted);
+        match logical.operator {
+            LogicalOperator::Coalesce | LogicalOperator::Or => {
+                Type::union([left.present(), right()])
+            }
+            LogicalOperator::And => Type::Any,
+        }
+    }
+
+    fn binary(&self, binary: &BinaryExpression<'a>) -> Type {
+        if binary.operator.is_equality()
+            || binary.operator.is_compare()
+            || binary.operator.is_relational()
+        {
+            return Type::Boolean;
+        }
+        let left = self.infer(&binary.left).widened();
+        let right = self.infer(&binary.right).widened();
+        let addition = binary.operator == BinaryOperator::Addition;
+        match (self.resolve(&left), self.resolve(&right)) {
+            (Type::String, _) | (_, Type::String) if addition => Type::String,
+            (Type::Number, Type::Number) => Type::Number,
+            (Type::BigInt, Type::BigInt) => Type::BigInt,
+            _ => Type::Any,
+        }
+    }
+
+    fn unary(&self, unary: &UnaryExpression<'a>) -> Type {
+        match unary.operator {
+            UnaryOperator::LogicalNot | UnaryOperator::Delete => Type::Boolean,
+            UnaryOperator::Typeof => Type::String,
+            UnaryOperator::Void => Type::Undefined,
+            UnaryOperator::UnaryPlus => Type::Number,
+            UnaryOperator::UnaryNegation => match self.infer(&unary.argument) {
+                Type::NumberLiteral(value) => Type::NumberLiteral(-value),
+                Type::Number => Type::Number,
+                Type::BigInt => Type::BigInt,
+                _ => Type::Any,
+            },
+            UnaryOperator::BitwiseNot => Type::Any,
+        }
+    }
+
+    /// The instance, within a method of a class at the module's top.
+    fn this(&self, this: &ThisExpression) -> Type {
+        let nodes = self.semantic.nodes();
+        let mut ancestors = nodes.ancestors(this.node_id.get());
+        while let Some(node) = ancestors.next() {
+            match node.kind() {
+                AstKind::Function(_) => {
+                    let method = nodes.parent_kind(node.id());
+                    let AstKind::MethodDefinition(method) = method else {
+                        return Type::Any;
+                    };
+                    if method.r#static {
+                        return Type::Any;
+                    }
+                    let class = ancestors.find_map(|node| match node.kind() {
+                        AstKind::Class(class) => Some(class),
+                        _ => None,
+                    });
+                    return class.map_or(Type::Any, |class| self.instance_of(class));
+                }
+                AstKind::PropertyDefinition(_) | AstKind::StaticBlock(_) => return Type::Any,
+                _ => {}
+            }
+        }
+        Type::Any
+    }
+
+    fn instance_of(&self, class: &Class<'a>) -> Type {
+        let Some(id) = &class.id else {
+            return Type::Any;
+        };
+        match id.symbol_id.get() {
+            Some(symbol) if self.is_top(symbol) && class.type_parameters.is_none() => {
+                Type::Named(name_in(self.file, &id.name), [].into())
+            }
+            _ => Type::Any,
+        }
+    }
+
+    /// Aliases followed.
+    pub(crate) fn resolve(&self, ty: &Type) -> Type {
+        self.world.resolve_alias(ty)
+    }
+
+    /// The element of an array; `None` for what is no array.
+    pub(crate) fn element(&self, ty: &Type) -> Option<Type> {
+        match self.resolve(ty) {
+            Type::Array(element) => Some(element.as_ref().clone()),
+            Type::Tuple(elements) => Some(Type::union(elements.iter().cloned())),
+            Type::Any => Some(Type::Any),
+            other => other.argument_of(&["Iterable"]),
+        }
+    }
+
+    /// Whether a name is one of the environment's globals here.
+    pub(crate) fn is_global(&self, name: &IdentifierReference<'_>) -> bool {
+        self.symbol_of(name).is_none() && self.world.environment.has(&name.name)
+    }
+
+    /// Whether the type comes from the API rather than from the program.
+    pub(crate) fn of_environment(ty: &Type) -> bool {
+        matches!(ty, Type::Named(name, _) if name.file == ENVIRONMENT)
+    }
+}
+
+fn put(shape: &mut Shape, field: Field) {
+    match shape.fields.iter_mut().find(|it| it.name == field.name) {
+        Some(known) if field.optional => {
+            known.ty = Type::union([known.ty.clone(), field.ty]);
+        }
+        Some(known) => *known = field,
+        None => shape.fields.push(field),
+    }
+}

@@ -1,0 +1,212 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the checker knows of the ECMAScript library: names first of all, so that a name that is
+// none of them and none of the API's is a mistake; members only where knowing them lets types
+// flow. Promise, Array, String, Number, BigInt and Boolean are complete; every other interface
+// here is open: a member that isn't listed is any.
+
+interface Promise<T> {
+    /** What follows once it is settled. */
+    then<U>(fulfilled: (value: T) => U): Promise<U>;
+    then(fulfilled: any, rejected: any): Promise<any>;
+    /** What follows a failure. */
+    catch(rejected?: any): Promise<any>;
+    /** Runs in either case. */
+    finally(settled?: any): Promise<T>;
+}
+interface PromiseLike<T> {}
+interface Iterable<T> {}
+interface Iterator<T> {}
+interface IterableIterator<T> {}
+interface AsyncIterable<T> {}
+interface AsyncIterator<T> {}
+interface AsyncIterableIterator<T> {}
+interface Generator<T> {}
+interface AsyncGenerator<T> {}
+
+interface Array<T> {
+    /** How many elements there are. */
+    length: number;
+    push(...items: T[]): number;
+    pop(): T | undefined;
+    shift(): T | undefined;
+    unshift(...items: T[]): number;
+    slice(start?: number, end?: number): T[];
+    concat(...items: any[]): T[];
+    reverse(): T[];
+    join(separator?: string): string;
+    at(index: number): T | undefined;
+    includes(item: any, from?: number): boolean;
+    indexOf(item: any, from?: number): number;
+    sort(compare?: (a: T, b: T) => number): T[];
+    toSorted(compare?: (a: T, b: T) => number): T[];
+    map<U>(each: (value: T, index: number, array: T[]) => U): U[];
+    flatMap(each: (value: T, index: number, array: T[]) => any): any[];
+    filter(test: (value: T, index: number, array: T[]) => any): any[];
+    find(test: (value: T, index: number, array: T[]) => any): any;
+    findIndex(test: (value: T, index: number, array: T[]) => any): number;
+    some(test: (value: T, index: number, array: T[]) => any): boolean;
+    every(test: (value: T, index: number, array: T[]) => any): boolean;
+    forEach(each: (value: T, index: number, array: T[]) => any): void;
+    reduce(step: any, start?: any): any;
+    entries(): Iterable<[number, T]>;
+    keys(): Iterable<number>;
+    values(): Iterable<T>;
+    copyWithin: any;
+    fill: any;
+    lastIndexOf: any;
+    reduceRight: any;
+    findLast: any;
+    findLastIndex: any;
+    flat: any;
+    toReversed: any;
+    toSpliced: any;
+    with: any;
+    splice: any;
+}
+interface String {
+    /** How many UTF-16 code units there are. */
+    length: number;
+    trim(): string;
+    trimStart(): string;
+    trimEnd(): string;
+    toUpperCase(): string;
+    toLowerCase(): string;
+    slice(start?: number, end?: number): string;
+    substring(start: number, end?: number): string;
+    padStart(length: number, fill?: string): string;
+    padEnd(length: number, fill?: string): string;
+    repeat(count: number): string;
+    split(separator: any, limit?: number): string[];
+    startsWith(search: string, position?: number): boolean;
+    endsWith(search: string, position?: number): boolean;
+    includes(search: string, position?: number): boolean;
+    indexOf(search: string, position?: number): number;
+    charCodeAt(index: number): number;
+    replace(search: any, replacement: any): string;
+    replaceAll(search: any, replacement: any): string;
+    at(index: number): string | undefined;
+    match(pattern: any): any;
+    charAt: any;
+    codePointAt: any;
+    concat: any;
+    lastIndexOf: any;
+    localeCompare: any;
+    matchAll: any;
+    normalize: any;
+    search: any;
+    substr: any;
+    toLocaleLowerCase: any;
+    toLocaleUpperCase: any;
+    anchor: any;
+    big: any;
+    blink: any;
+    bold: any;
+    fixed: any;
+    fontcolor: any;
+    fontsize: any;
+    italics: any;
+    link: any;
+    small: any;
+    strike: any;
+    sub: any;
+    sup: any;
+    trimLeft: any;
+    trimRight: any;
+    isWellFormed: any;
+    toWellFormed: any;
+}
+interface Number {
+    toFixed(digits?: number): string;
+    toExponential: any;
+    toPrecision: any;
+    toString(radix?: number): string;
+}
+interface BigInt {
+    toString(radix?: number): string;
+}
+interface Boolean {}
+interface Uint8Array {
+    length: number;
+    byteLength: number;
+    byteOffset: number;
+    buffer: any;
+}
+interface Symbol {}
+interface Map<K, V> {
+    size: number;
+    has(key: any): boolean;
+    get(key: any): V | undefined;
+    delete(key: any): boolean;
+    clear(): void;
+    keys(): Iterable<K>;
+    values(): Iterable<V>;
+    entries(): Iterable<[K, V]>;
+}
+interface Set<T> {
+    size: number;
+    has(value: any): boolean;
+    delete(value: any): boolean;
+    clear(): void;
+    values(): Iterable<T>;
+}
+interface PromiseConstructor {
+    all(promises: any): Promise<any>;
+    allSettled(promises: any): Promise<any>;
+    any(promises: any): Promise<any>;
+    race(promises: any): Promise<any>;
+    resolve(value?: any): Promise<any>;
+    reject(reason?: any): Promise<any>;
+}
+interface Math {
+    abs(x: number): number;
+    ceil(x: number): number;
+    floor(x: number): number;
+    round(x: number): number;
+    trunc(x: number): number;
+    sqrt(x: number): number;
+    log2(x: number): number;
+    log10(x: number): number;
+    random(): number;
+    max(...values: number[]): number;
+    min(...values: number[]): number;
+    pow(x: number, y: number): number;
+    PI: number;
+}
+interface JSON {
+    parse(text: string, reviver?: any): any;
+    stringify(value: any, replacer?: any, space?: any): any;
+}
+interface ObjectConstructor {
+    keys(of: any): string[];
+    values(of: any): any;
+    entries(of: any): any;
+    assign(target: any, ...sources: any[]): any;
+    freeze(of: any): any;
+    fromEntries(entries: any): any;
+}
+
+declare const Promise: PromiseConstructor;
+declare const Math: Math;
+declare const JSON: JSON;
+declare const Object: ObjectConstructor;
+declare const undefined: undefined;
+declare const NaN: number;
+declare const Infinity: number;
+declare function isNaN(value: number): boolean;
+declare function isFinite(value: number): boolean;
+declare function parseInt(text: string, radix?: number): number;
+declare function parseFloat(text: string): number;
+declare function encodeURIComponent(text: any): string;
+declare function decodeURIComponent(text: string): string;
+declare function encodeURI(text: string): string;
+declare function decodeURI(text: string): string;
+declare const AggregateError: any, Array: any, ArrayBuffer: any, AsyncDisposableStack: any,
+    AsyncIterator: any, Atomics: any, BigInt: any, BigInt64Array: any, BigUint64Array: any,
+    Boolean: any, DataView: any, Date: any, DisposableStack: any, Error: any, EvalError: any,
+    FinalizationRegistry: any, Float16Array: any, Float32Array: any, Float64Array: any,
+    Function: any, Int16Array: any, Int32Array: any, Int8Array: any, Intl: any, Iterator: any,
+    Map: any, Number: any, Proxy: any, RangeError: any, ReferenceError: any, Reflect: any,
+    RegExp: any, Set: any, SharedArrayBuffer: any, String: any, SuppressedError: any,
+    Symbol: any, SyntaxError: any, TypeError: any, URIError: any, Uint16Array: any,
+    Uint32Array: any, Uint8Array: any, Uint8ClampedArray: any, WeakMap: any, WeakRef: any,
+    WeakSet: any, arguments: any, escape: any, eval: any, globalThis: any, unescape: any;

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The checker: whether a program uses the API as its types say. A small structural type checker
+//! over oxc's tree and semantic model; the types are those of `aurae.d.ts` and of what the program
+//! itself declares. Where it can't know it stays silent: each finding that claims an error of
+//! types is one that `tsc --strict` reports too, on the same line (a property test holds it).
+//! It doesn't parse for errors of form and doesn't resolve imports: `program` does. Called by
+//! `aurae check`, by every run before the first call, and by the editors' server.
+
+mod assign;
+mod calls;
+mod convert;
+mod fit;
+mod infer;
+mod module;
+mod narrow;
+mod range;
+mod report;
+mod schedule;
+mod symbols;
+mod table;
+#[cfg(test)]
+mod tests;
+mod types;
+mod walk;
+mod world;
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use oxc::allocator::Allocator;
+
+pub(crate) use module::Module;
+pub use table::Environment;
+pub(crate) use world::World;
+
+use crate::finding::Finding;
+use crate::parse;
+use crate::program::Program;
+use crate::source::Source;
+
+/// A module of the program that is checked.
+#[derive(Clone, Debug)]
+pub struct File {
+    /// Its text.
+    pub source: Source,
+    /// The modules it imports: the specifier as it is written, and which of the files it is.
+    pub imports: HashMap<String, usize>,
+}
+
+/// All findings in all files, in their order. Files that don't parse are passed over.
+pub fn check(environment: &Arc<Environment>, files: &[File]) -> Vec<Finding> {
+    let reports = schedule::reports(environment, files);
+    let pairs = files.iter().zip(reports);
+    pairs
+        .flat_map(|(file, reports)| {
+            let findings = reports.into_iter();
+            findings.map(|report| report.finding(&file.source))
+        })
+        .collect()
+}
+
+/// All findings of types in a program that has been read. Its findings of form aren't among them.
+pub fn check_program(environment: &Arc<Environment>, program: &Program) -> Vec<Finding> {
+    let modules = program.modules();
+    let indices: HashMap<&str, usize> = modules
+        .iter()
+        .enumerate()
+        .map(|(index, module)| (module.path.as_str(), index))
+        .collect();
+    let files = modules.iter().map(|module| File {
+        source: module.source.clone(),
+        imports: module
+            .outline
+            .imports
+            .iter()
+            .filter_map(|import| {
+                let index = indices.get(import.target.as_deref()?)?;
+                Some((import.specifier.clone(), *index))
+            })
+            .collect(),
+    });
+    check(environment, &files.collect::<Vec<_>>())
+}
+
+/// Parses a module and looks at it; the second argument of `look` is whether it is whole. Must run
+/// on a big stack, elsewhere the module is empty.
+pub(crate) fn analyse<R>(
+    world: &World,
+    file: types::FileId,
+    source: &Source,
+    imports: &HashMap<String, types::FileId>,
+    look: impl FnOnce(&Module<'_, '_>, bool) -> R,
+) -> R {
+    let allocator = Allocator::default();
+    let parsed = parse::parse(&allocator, source);
+    let (semantic, findings) = parse::analyse(&parsed);
+    let whole = parsed.is_sound() && findings.is_empty();
+    let module = Module::new(file, world, &parsed.program, &semantic, imports);
+    look(&module, whole)
+}

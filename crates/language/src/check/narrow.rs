@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which places of a module the flow may have narrowed beyond taking members out of a union. Those
+//! are compared, tested by `typeof`, `instanceof` or `in`, or handed to a function in a condition;
+//! the checker takes them for any value, everywhere in the file. No flow analysis: a place that
+//! isn't here has its declared type, or a part of it if that is a union.
+
+use oxc::ast::AstKind;
+use oxc::ast::ast::*;
+use oxc::syntax::operator::{BinaryOperator, UnaryOperator};
+
+use super::module::{Module, Narrowed, Path};
+
+/// The path of `a.b.c`, of `a?.b`, of `a!`; `None` for other expressions.
+pub(crate) fn path(module: &Module<'_, '_>, expression: &Expression<'_>) -> Option<Path> {
+    let mut names: Vec<&str> = Vec::new();
+    let mut expression = expression.get_inner_expression();
+    loop {
+        match expression {
+            Expression::Identifier(name) => {
+                names.reverse();
+                return Some((module.symbol_of(name)?, names.join(".")));
+            }
+            Expression::StaticMemberExpression(member) => {
+                names.push(member.property.name.as_str());
+                expression = member.object.get_inner_expression();
+            }
+            Expression::ChainExpression(chain) => match &chain.expression {
+                ChainElement::StaticMemberExpression(member) => {
+                    names.push(member.property.name.as_str());
+                    expression = member.object.get_inner_expression();
+                }
+                _ => return None,
+            },
+            _ => return None,
+        }
+    }
+}
+
+pub(crate) fn narrowed(module: &Module<'_, '_>) -> Narrowed {
+    let mut found = Narrowed::default();
+    let mut add = |expression: &Expression<'_>| {
+        if let Some((symbol, names)) = path(module, expression) {
+            let last = names.rsplit('.').next().unwrap_or_default();
+            found.names.insert(last.to_owned());
+            found.paths.insert((symbol, names));
+        }
+    };
+    for node in module.semantic.nodes() {
+        match node.kind() {
+            AstKind::BinaryExpression(binary) if narrows(binary) => {
+                add(&binary.left);
+                add(&binary.right);
+            }
+            AstKind::UnaryExpression(unary) if unary.operator == UnaryOperator::Typeof => {
+                add(&unary.argument);
+            }
+            AstKind::SwitchStatement(switch) => add(&switch.discriminant),
+            AstKind::CallExpression(call) if in_condition(module, node.id()) => {
+                call.arguments
+                    .iter()
+                    .filter_map(Argument::as_expression)
+                    .for_each(&mut add);
+                if let Some(callee) = call.callee.get_member_expr() {
+                    add(callee.object());
+                }
+            }
+            AstKind::CallExpression(call) if asserts(module, call) => {
+                call.arguments
+                    .iter()
+                    .filter_map(Argument::as_expression)
+                    .for_each(&mut add);
+            }
+            _ => {}
+        }
+    }
+    found
+}
+
+fn narrows(binary: &BinaryExpression<'_>) -> bool {
+    match binary.operator {
+        BinaryOperator::In | BinaryOperator::Instanceof => true,
+        BinaryOperator::Equality
+        | BinaryOperator::Inequality
+        | BinaryOperator::StrictEquality
+        | BinaryOperator::StrictInequality => {
+            !binary.left.is_null_or_undefined() && !binary.right.is_null_or_undefined()
+        }
+        _ => false,
+    }
+}
+
+/// Whether a call's result decides something, so that the call may be a test of its arguments.
+fn in_condition(module: &Module<'_, '_>, node: oxc::semantic::NodeId) -> bool {
+    let mut below = module.semantic.nodes().get_node(node).kind();
+    for kind in module.semantic.nodes().ancestor_kinds(node) {
+        match kind {
+            AstKind::UnaryExpression(_)
+            | AstKind::LogicalExpression(_)
+            | AstKind::ParenthesizedExpression(_)
+            | AstKind::ChainExpression(_) => below = kind,
+            AstKind::IfStatement(it) => return same(&it.test, below),
+            AstKind::ConditionalExpression(it) => return same(&it.test, below),
+            AstKind::WhileStatement(_)
+            | AstKind::DoWhileStatement(_)
+            | AstKind::ForStatement(_)
+            | AstKind::VariableDeclarator(_) => {
+                return !matches!(below, AstKind::CallExpression(_))
+                    || !matches!(kind, AstKind::VariableDeclarator(_));
+            }
+            _ => return matches!(below, AstKind::LogicalExpression(_)),
+        }
+    }
+    false
+}
+
+fn same(test: &Expression<'_>, below: AstKind<'_>) -> bool {
+    use oxc::span::GetSpan;
+    test.span() == below.span()
+}
+
+/// Whether the function called is declared with `asserts`.
+fn asserts(module: &Module<'_, '_>, call: &CallExpression<'_>) -> bool {
+    let Expression::Identifier(name) = call.callee.get_inner_expression() else {
+        return false;
+    };
+    let Some(symbol) = module.symbol_of(name) else {
+        return false;
+    };
+    if module.imported(symbol).is_some() {
+        // Exports of other modules keep whether they narrow.
+        return match module.symbol_type(symbol) {
+            super::types::Type::Object(shape) => shape.calls.iter().any(|call| call.predicate),
+            _ => false,
+        };
+    }
+    let returns = match module.declaration(symbol) {
+        AstKind::Function(function) => function.return_type.as_deref(),
+        AstKind::VariableDeclarator(variable) => match &variable.init {
+            Some(Expression::ArrowFunctionExpression(arrow)) if arrow.r#async => return false,
+            Some(Expression::ArrowFunctionExpression(arrow)) => arrow.return_type.as_deref(),
+            _ => return true,
+        },
+        _ => return true,
+    };
+    returns.is_some_and(|it| matches!(it.type_annotation, TSType::TSTypePredicate(_)))
+}

@@ -1,0 +1,367 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The types of variables, parameters and functions: from the annotation, or from what they are
+//! made of. A symbol that needs itself is any.
+
+use std::sync::Arc;
+
+use oxc::ast::AstKind;
+use oxc::ast::ast::*;
+use oxc::ast_visit::Visit;
+use oxc::semantic::{NodeId, ScopeFlags, SymbolId};
+use oxc::span::GetSpan;
+
+use super::assign::Verdict;
+use super::convert::{callable, name_in};
+use super::module::{Module, namespace};
+use super::types::{Signature, Type};
+
+impl<'a> Module<'a, '_> {
+    /// The type of a symbol as it is declared.
+    pub(crate) fn symbol_type(&self, symbol: SymbolId) -> Type {
+        if let Some(known) = self.symbols.borrow().get(&symbol) {
+            return known.clone().unwrap_or_default();
+        }
+        self.symbols.borrow_mut().insert(symbol, None);
+        let ty = self.declared_type(symbol);
+        self.symbols.borrow_mut().insert(symbol, Some(ty.clone()));
+        ty
+    }
+
+    fn declared_type(&self, symbol: SymbolId) -> Type {
+        let scoping = self.semantic.scoping();
+        if !scoping.symbol_redeclarations(symbol).is_empty() {
+            return Type::Any;
+        }
+        let node = self.semantic.symbol_declaration(symbol);
+        match node.kind() {
+            AstKind::VariableDeclarator(variable) => self.variable(symbol, variable, node.id()),
+            AstKind::FormalParameter(param) => self.parameter(symbol, param, node.id()),
+            AstKind::FormalParameterRest(rest) => match &rest.rest.argument {
+                BindingPattern::BindingIdentifier(_) => {
+                    self.converter().annotation(rest.type_annotation.as_deref())
+                }
+                _ => Type::Any,
+            },
+            AstKind::Function(function) => self.function_type(function),
+            AstKind::Class(class) => match &class.id {
+                Some(id) if self.is_top(symbol) => Type::ClassOf(name_in(self.file, &id.name)),
+                _ => Type::Any,
+            },
+            AstKind::ImportSpecifier(_)
+            | AstKind::ImportDefaultSpecifier(_)
+            | AstKind::ImportNamespaceSpecifier(_) => self.import_type(symbol),
+            _ => Type::Any,
+        }
+    }
+
+    fn import_type(&self, symbol: SymbolId) -> Type {
+        let Some((file, name)) = self.imported(symbol) else {
+            return Type::Any;
+        };
+        let Some(exports) = self.world.exports(file) else {
+            return Type::Any;
+        };
+        match name {
+            Some(name) => match exports.values.get(name.as_str()) {
+                Some(value) => value.ty.clone(),
+                None => Type::Any,
+            },
+            None => namespace(exports),
+        }
+    }
+
+    fn variable(
+        &self,
+        symbol: SymbolId,
+        variable: &'a VariableDeclarator<'a>,
+        node: NodeId,
+    ) -> Type {
+        let nodes = self.semantic.nodes();
+        let declaration = nodes.parent_node(node);
+        let AstKind::VariableDeclaration(list) = declaration.kind() else {
+            return Type::Any;
+        };
+        if let Some(annotation) = &variable.type_annotation {
+            let ty = self.converter().ty(&annotation.type_annotation);
+            return self.bound(&variable.id, ty, symbol).unwrap_or_default();
+        }
+        let ty = match &variable.init {
+            Some(init) => {
+                let ty = self.infer(init);
+                match (list.kind.is_const(), init) {
+                    (true, _) => ty,
+                    // It becomes what is put into it later.
+                    (false, Expression::NullLiteral(_)) => Type::Any,
+                    (false, _) if matches!(ty, Type::Undefined | Type::Null) => Type::Any,
+                    (false, _) => ty.widened(),
+                }
+            }
+            None => match nodes.parent_kind(declaration.id()) {
+                AstKind::ForOfStatement(of) if of.left.span() == list.span => self.each_of(of),
+                _ => Type::Any,
+            },
+        };
+        self.bound(&variable.id, ty, symbol).unwrap_or_default()
+    }
+
+    /// What `for (… of …)` gives.
+    fn each_of(&self, of: &'a ForOfStatement<'a>) -> Type {
+        let ty = self.infer(&of.right);
+        if of.r#await {
+            let streamed = self.streamed(&ty);
+            return streamed.or_else(|| self.element(&ty)).unwrap_or_default();
+        }
+        self.element(&ty).unwrap_or_default()
+    }
+
+    /// What a stream gives; `None` for what is none, as far as is known.
+    pub(crate) fn streamed(&self, ty: &Type) -> Option<Type> {
+        const STREAMS: [&str; 3] = ["AsyncIterable", "AsyncIterableIterator", "AsyncGenerator"];
+        if let Some(element) = ty.argument_of(&STREAMS) {
+            return Some(element);
+        }
+        let shape = match self.world.expand(ty) {
+            Type::Object(shape) => shape,
+            _ => return None,
+        };
+        shape.extends.iter().find_map(|base| self.streamed(base))
+    }
+
+    /// The type that a symbol has in a pattern to which `ty` is bound.
+    fn bound(&self, pattern: &'a BindingPattern<'a>, ty: Type, symbol: SymbolId) -> Option<Type> {
+        match pattern {
+            BindingPattern::BindingIdentifier(name) => {
+                (name.symbol_id.get() == Some(symbol)).then_some(ty)
+            }
+            BindingPattern::ObjectPattern(object) => {
+                object.properties.iter().find_map(|property| {
+                    let member = match property.key.static_name() {
+                        Some(name) if !self.narrowed.names.contains(name.as_ref()) => {
+                            self.member_type(&ty.present(), &name)
+                        }
+                        _ => Type::Any,
+                    };
+                    self.bound(&property.value, member, symbol)
+                })
+            }
+            BindingPattern::ArrayPattern(array) => {
+                array
+                    .elements
+                    .iter()
+                    .enumerate()
+                    .find_map(|(index, element)| {
+                        let part = match self.resolve(&ty) {
+                            Type::Tuple(parts) => parts.get(index).cloned(),
+                            _ => self.element(&ty),
+                        };
+                        self.bound(element.as_ref()?, part.unwrap_or_default(), symbol)
+                    })
+            }
+            BindingPattern::AssignmentPattern(with_default) => {
+                let default = self.infer(&with_default.right);
+                let present = ty.present();
+                let ty = match self.world.assignable(&default, &present) {
+                    Verdict::Yes => present,
+                    _ => Type::Any,
+                };
+                self.bound(&with_default.left, ty, symbol)
+            }
+        }
+    }
+
+    fn parameter(&self, symbol: SymbolId, param: &'a FormalParameter<'a>, node: NodeId) -> Type {
+        let ty = match (&param.type_annotation, &param.initializer) {
+            (Some(annotation), initializer) => {
+                let ty = self.converter().ty(&annotation.type_annotation);
+                match initializer.is_none() && param.optional {
+                    true => Type::union([ty, Type::Undefined]),
+                    false => ty,
+                }
+            }
+            (None, Some(initializer)) => match self.infer(initializer) {
+                Type::Undefined | Type::Null => Type::Any,
+                Type::Array(element) if element.is_any() => Type::Any,
+                ty => ty.widened(),
+            },
+            (None, None) => self.contextual_parameter(param, node).unwrap_or_default(),
+        };
+        self.bound(&param.pattern, ty, symbol).unwrap_or_default()
+    }
+
+    /// What the function that is called passes to a callback's parameter.
+    fn contextual_parameter(&self, param: &FormalParameter<'a>, node: NodeId) -> Option<Type> {
+        let nodes = self.semantic.nodes();
+        let mut ancestors = nodes.ancestors(node).filter(|node| {
+            !matches!(
+                node.kind(),
+                AstKind::FormalParameters(_) | AstKind::ParenthesizedExpression(_)
+            )
+        });
+        let function = ancestors.next()?;
+        let (params, at) = match function.kind() {
+            AstKind::ArrowFunctionExpression(arrow) => (&arrow.params, arrow.span),
+            AstKind::Function(function) if function.is_expression() => {
+                (&function.params, function.span)
+            }
+            _ => return None,
+        };
+        let index = params.items.iter().position(|it| it.span == param.span)?;
+        let AstKind::CallExpression(call) = ancestors.next()?.kind() else {
+            return None;
+        };
+        let argument = call.arguments.iter().position(|it| it.span() == at)?;
+        let wanted = self.parameter_of_call(call, argument)?;
+        match self.world.expand(&wanted.present()) {
+            Type::Object(shape) => match shape.calls.as_slice() {
+                [signature] => Some(signature.param(index).unwrap_or(Type::Any)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// The type of a function declaration or expression.
+    pub(crate) fn function_type(&self, function: &Function<'a>) -> Type {
+        let mut signature = self.converter().signature(
+            function.type_parameters.as_deref(),
+            &function.params,
+            function.return_type.as_deref(),
+            self.docs.before(function.span.start),
+        );
+        if function.return_type.is_none() {
+            signature.returns = match &function.body {
+                Some(body) if !function.generator => {
+                    self.returned(&body.statements, function.r#async)
+                }
+                _ => Type::Any,
+            };
+        }
+        self.fill_parameters(&function.params, &mut signature);
+        callable(signature)
+    }
+
+    pub(crate) fn arrow_type(&self, arrow: &ArrowFunctionExpression<'a>) -> Type {
+        let mut signature = self.converter().signature(
+            arrow.type_parameters.as_deref(),
+            &arrow.params,
+            arrow.return_type.as_deref(),
+            None,
+        );
+        if arrow.return_type.is_none() {
+            signature.returns = match &arrow.body {
+                ArrowFunctionBody::FunctionBody(body) => {
+                    self.returned(&body.statements, arrow.r#async)
+                }
+                body => match body.as_expression() {
+                    Some(expression) => {
+                        asynchronous(returned_type(self.infer(expression)), arrow.r#async)
+                    }
+                    None => Type::Any,
+                },
+            };
+        }
+        self.fill_parameters(&arrow.params, &mut signature);
+        callable(signature)
+    }
+
+    /// Parameters without annotation have the type of their default.
+    fn fill_parameters(&self, params: &FormalParameters<'a>, signature: &mut Signature) {
+        for (param, known) in params.items.iter().zip(&mut signature.params) {
+            if param.type_annotation.is_none()
+                && let Some(initializer) = &param.initializer
+            {
+                known.ty = match self.infer(initializer) {
+                    Type::Undefined | Type::Null => Type::Any,
+                    ty => ty.widened(),
+                };
+            }
+        }
+    }
+
+    /// What a body returns: certain only where its end isn't reached beside a `return`.
+    fn returned(&self, body: &[Statement<'a>], is_async: bool) -> Type {
+        let mut found = Returns::default();
+        for statement in body {
+            found.visit_statement(statement);
+        }
+        if found.open {
+            return asynchronous(Type::Any, is_async);
+        }
+        let ends = matches!(
+            body.last(),
+            Some(Statement::ReturnStatement(_) | Statement::ThrowStatement(_))
+        );
+        let ty = match (found.values.as_slice(), ends) {
+            ([], false) => match body.last() {
+                Some(Statement::WhileStatement(_) | Statement::ForStatement(_)) => Type::Any,
+                _ => Type::Undefined,
+            },
+            ([], true) if !matches!(body.last(), Some(Statement::ThrowStatement(_))) => {
+                Type::Undefined
+            }
+            ([one], true) => returned_type(self.infer(one).awaited()),
+            (values, true) => {
+                let values = values.iter().map(|value| self.infer(value).awaited());
+                let ty = Type::union(values);
+                match ty {
+                    // Several object literals are brought to one form, which isn't followed.
+                    Type::Union(ref members)
+                        if members.iter().any(|ty| matches!(ty, Type::Object(_))) =>
+                    {
+                        Type::Any
+                    }
+                    ty => returned_type(ty),
+                }
+            }
+            _ => Type::Any,
+        };
+        let promised = found.values.iter().any(|value| {
+            let ty = self.infer(value);
+            !is_async && ty.argument_of(&["Promise"]).is_some()
+        });
+        match (promised, found.values.as_slice(), ends) {
+            (true, [one], true) => self.infer(one),
+            (true, ..) => Type::Any,
+            _ => asynchronous(ty, is_async),
+        }
+    }
+}
+
+/// The type of a function by what it returns: one literal alone is widened.
+fn returned_type(ty: Type) -> Type {
+    match ty {
+        Type::Union(_) => ty,
+        one => one.widened(),
+    }
+}
+
+fn asynchronous(ty: Type, is_async: bool) -> Type {
+    match is_async {
+        true => Type::global("Promise", Arc::from([ty.awaited()])),
+        false => ty,
+    }
+}
+
+/// The values that the `return`s of one body give.
+#[derive(Default)]
+struct Returns<'a> {
+    values: Vec<&'a Expression<'a>>,
+    /// A `return` without a value is among them.
+    open: bool,
+}
+
+impl<'a> Visit<'a> for Returns<'a> {
+    fn enter_node(&mut self, kind: AstKind<'a>) {
+        if let AstKind::ReturnStatement(statement) = kind {
+            match &statement.argument {
+                Some(value) => self.values.push(value),
+                None => self.open = true,
+            }
+        }
+    }
+
+    // Their returns are their own.
+    fn visit_function(&mut self, _: &Function<'a>, _: ScopeFlags) {}
+    fn visit_arrow_function_expression(&mut self, _: &ArrowFunctionExpression<'a>) {}
+    fn visit_class(&mut self, _: &Class<'a>) {}
+}

@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Goes over a module and says what is wrong: each place where a type is asked for, each member
+//! that is read, each call, and what is done with promises and streams.
+
+use oxc::ast::AstKind;
+use oxc::ast::ast::*;
+use oxc::semantic::NodeId;
+use oxc::span::GetSpan;
+use oxc::syntax::operator::AssignmentOperator;
+
+use super::calls::Called;
+use super::convert::span;
+use super::fit::Place;
+use super::module::Module;
+use super::report::Report;
+use super::types::{Field, Type};
+use super::world::{Lookup, is_promise};
+use crate::source::Span;
+
+impl<'a> Module<'a, '_> {
+    /// All that is wrong with the module, in its order.
+    pub(crate) fn reports(&self) -> Vec<Report> {
+        let mut out = Vec::new();
+        for node in self.semantic.nodes() {
+            self.check_node(node.kind(), node.id(), &mut out);
+        }
+        out.sort_by_key(|report| (report.at, report.code));
+        out.dedup_by(|a, b| a.at == b.at && a.code == b.code);
+        out
+    }
+
+    fn check_node(&self, kind: AstKind<'a>, id: NodeId, out: &mut Vec<Report>) {
+        match kind {
+            AstKind::VariableDeclarator(variable) => self.check_variable(variable, out),
+            AstKind::AssignmentExpression(it) => self.check_assignment(it, out),
+            AstKind::FormalParameter(param) => self.check_parameter(param, out),
+            AstKind::PropertyDefinition(property) => self.check_property(property, out),
+            AstKind::ReturnStatement(statement) => self.check_return(statement, id, out),
+            AstKind::ArrowFunctionExpression(arrow) => self.check_arrow(arrow, out),
+            AstKind::TSSatisfiesExpression(it) => {
+                let wanted = self.converter().ty(&it.type_annotation);
+                let end = it.expression.span().end;
+                let anchor = self.after(end);
+                self.fit(&it.expression, Place::new(&wanted, anchor), out);
+            }
+            AstKind::CallExpression(call) => {
+                if let Some(signatures) = self.signatures_of_call(call) {
+                    self.check_call(&signatures, &Called::of_call(call), out);
+                }
+            }
+            AstKind::NewExpression(new) => {
+                if let Some((constructors, _)) = self.constructors(new) {
+                    self.check_call(&constructors, &Called::of_new(new), out);
+                }
+            }
+            AstKind::StaticMemberExpression(member) => self.check_member(member, id, out),
+            AstKind::IdentifierReference(name) => self.check_name(name, id, out),
+            AstKind::ExpressionStatement(statement) => self.check_floating(statement, out),
+            AstKind::AwaitExpression(it) => self.check_await(it, out),
+            AstKind::ForOfStatement(of) => self.check_for(of, out),
+            AstKind::TemplateLiteral(template) => self.check_template(template, out),
+            _ => {}
+        }
+    }
+
+    /// The first thing after `offset` that isn't blank.
+    fn after(&self, offset: u32) -> Span {
+        let rest = self.program.source_text.get(offset as usize..);
+        let blank = rest.map_or(0, |rest| rest.len() - rest.trim_start().len());
+        let start = offset.saturating_add(u32::try_from(blank).unwrap_or_default());
+        Span::new(start, start)
+    }
+
+    fn check_variable(&self, variable: &VariableDeclarator<'a>, out: &mut Vec<Report>) {
+        let (Some(annotation), Some(init)) = (&variable.type_annotation, &variable.init) else {
+            return;
+        };
+        let wanted = self.converter().ty(&annotation.type_annotation);
+        let place = Place::new(&wanted, span(variable.id.span()));
+        self.fit(init, place, out);
+    }
+
+    fn check_assignment(&self, it: &AssignmentExpression<'a>, out: &mut Vec<Report>) {
+        if it.operator != AssignmentOperator::Assign {
+            return;
+        }
+        let wanted = match &it.left {
+            AssignmentTarget::AssignmentTargetIdentifier(name) => {
+                let symbol = self.symbol_of(name);
+                let declared = symbol.map(|symbol| (symbol, self.declaration(symbol)));
+                match declared {
+                    Some((symbol, AstKind::VariableDeclarator(variable)))
+                        if variable.type_annotation.is_some() =>
+                    {
+                        self.symbol_type(symbol)
+                    }
+                    _ => return,
+                }
+            }
+            AssignmentTarget::StaticMemberExpression(member) => {
+                let object = self.infer(&member.object).present();
+                if matches!(self.resolve(&object), Type::Union(_)) {
+                    return;
+                }
+                match self.world.field(&object, &member.property.name) {
+                    Lookup::Found(field) if field.optional => {
+                        Type::union([field.ty, Type::Undefined])
+                    }
+                    Lookup::Found(field) => field.ty,
+                    _ => return,
+                }
+            }
+            _ => return,
+        };
+        let place = Place::new(&wanted, span(it.left.span()));
+        self.fit(&it.right, place, out);
+    }
+
+    fn check_parameter(&self, param: &FormalParameter<'a>, out: &mut Vec<Report>) {
+        if let (Some(annotation), Some(init)) = (&param.type_annotation, &param.initializer) {
+            let wanted = self.converter().ty(&annotation.type_annotation);
+            let place = Place::new(&wanted, span(param.pattern.span()));
+            self.fit(init, place, out);
+        }
+    }
+
+    fn check_property(&self, property: &PropertyDefinition<'a>, out: &mut Vec<Report>) {
+        if let (Some(annotation), Some(value)) = (&property.type_annotation, &property.value) {
+            let wanted = self.converter().ty(&annotation.type_annotation);
+            let wanted = match property.optional {
+                true => Type::union([wanted, Type::Undefined]),
+                false => wanted,
+            };
+            let place = Place::new(&wanted, span(property.key.span()));
+            self.fit(value, place, out);
+        }
+    }
+
+    fn check_return(&self, statement: &ReturnStatement<'a>, id: NodeId, out: &mut Vec<Report>) {
+        let Some(value) = &statement.argument else {
+            return;
+        };
+        let function = self.semantic.nodes().ancestor_kinds(id).find(|kind| {
+            matches!(
+                kind,
+                AstKind::Function(_) | AstKind::ArrowFunctionExpression(_)
+            )
+        });
+        let (annotation, is_async) = match function {
+            Some(AstKind::Function(it)) if !it.generator && it.type_parameters.is_none() => {
+                (it.return_type.as_deref(), it.r#async)
+            }
+            Some(AstKind::ArrowFunctionExpression(it)) if it.type_parameters.is_none() => {
+                (it.return_type.as_deref(), it.r#async)
+            }
+            _ => return,
+        };
+        self.check_returned(value, annotation, is_async, span(statement.span), out);
+    }
+
+    fn check_arrow(&self, arrow: &ArrowFunctionExpression<'a>, out: &mut Vec<Report>) {
+        if let Some(value) = arrow.body.as_expression()
+            && arrow.type_parameters.is_none()
+        {
+            let annotation = arrow.return_type.as_deref();
+            self.check_returned(value, annotation, arrow.r#async, span(value.span()), out);
+        }
+    }
+
+    fn check_returned(
+        &self,
+        value: &Expression<'a>,
+        annotation: Option<&TSTypeAnnotation<'a>>,
+        is_async: bool,
+        anchor: Span,
+        out: &mut Vec<Report>,
+    ) {
+        let Some(annotation) = annotation else { return };
+        if matches!(annotation.type_annotation, TSType::TSTypePredicate(_)) {
+            return;
+        }
+        let mut wanted = self.converter().ty(&annotation.type_annotation);
+        if is_async {
+            // It may return the value or a promise of it.
+            wanted = match wanted.argument_of(&["Promise"]) {
+                Some(_) => wanted.awaited(),
+                None => return,
+            };
+            if is_promise(&self.infer(value)) {
+                return;
+            }
+        }
+        if matches!(wanted, Type::Undefined) {
+            return;
+        }
+        self.fit(value, Place::new(&wanted, anchor), out);
+    }
+
+    fn check_member(&self, member: &StaticMemberExpression<'a>, id: NodeId, out: &mut Vec<Report>) {
+        let object = self.infer(&member.object).present();
+        let name = member.property.name.as_str();
+        if !matches!(self.world.field(&object, name), Lookup::Missing) {
+            return;
+        }
+        let at = span(member.property.span);
+        let (fields, _) = self.world.fields(&object);
+        if is_promise(&object) {
+            out.push(self.member_of_promise(&object, member, at));
+            return;
+        }
+        let called = match self.semantic.nodes().parent_kind(id) {
+            AstKind::CallExpression(call) => call.callee.span() == member.span,
+            _ => false,
+        };
+        let subsystem = match &member.object {
+            Expression::Identifier(it) if self.is_global(it) => Some(it.name.as_str()),
+            _ => None,
+        };
+        out.push(missing_member(
+            &object, name, at, &fields, called, subsystem,
+        ));
+    }
+
+    fn member_of_promise(
+        &self,
+        promise: &Type,
+        member: &StaticMemberExpression<'a>,
+        at: Span,
+    ) -> Report {
+        let name = member.property.name.as_str();
+        let value = promise.awaited();
+        if matches!(self.world.field(&value, name), Lookup::Missing) {
+            let message = format!("a promise has no member `{name}`");
+            return Report::new("unknown-field", at, message)
+                .help("put `await` before the call to have its answer");
+        }
+        let object = span(member.object.span());
+        let mut report = Report::new(
+            "missing-await",
+            at,
+            format!("`{name}` is read of a promise, not of the answer"),
+        )
+        .help("put `await` before the call and parentheses around both");
+        report.fixes.push(crate::finding::Fix {
+            title: "Add `await`".to_owned(),
+            edits: vec![
+                crate::finding::Edit {
+                    span: Span::new(object.start, object.start),
+                    text: "(await ".to_owned(),
+                },
+                crate::finding::Edit {
+                    span: Span::new(object.end, object.end),
+                    text: ")".to_owned(),
+                },
+            ],
+        });
+        report
+    }
+
+    /// A global that isn't there.
+    fn check_name(&self, name: &IdentifierReference<'a>, id: NodeId, out: &mut Vec<Report>) {
+        let unresolved = self.semantic.scoping().root_unresolved_references();
+        let text = name.name.as_str();
+        let Some(reference) = name.reference_id.get() else {
+            return;
+        };
+        if !unresolved.contains_key(&name.name) || self.world.environment.has(text) {
+            return;
+        }
+        let reference = self.semantic.scoping().get_reference(reference);
+        if reference.symbol_id().is_some() || !reference.is_value() || reference.is_type() {
+            return;
+        }
+        if matches!(self.semantic.nodes().parent_kind(id), AstKind::UnaryExpression(it)
+            if it.operator == oxc::syntax::operator::UnaryOperator::Typeof)
+        {
+            return;
+        }
+        let at = span(name.span);
+        if let Some(what) = not_offered(text) {
+            let message = format!("`{text}` isn't offered yet: {what}");
+            out.push(Report::new("not-offered", at, message));
+            return;
+        }
+        let scoping = self.semantic.scoping();
+        let node = self.semantic.nodes().get_node(id);
+        let mut names: Vec<&str> = Vec::new();
+        for scope in scoping.scope_ancestors(node.scope_id()) {
+            let bindings = scoping.get_bindings(scope);
+            names.extend(bindings.keys().map(|name| name.as_str()));
+        }
+        let globals = self.world.environment.table.values.keys();
+        names.extend(globals.map(AsRef::as_ref));
+        let report = Report::new("unknown-name", at, format!("there is no `{text}`"));
+        out.push(report.suggesting(text, names, at, false));
+    }
+
+    /// A call of the API whose answer nobody waits for.
+    fn check_floating(&self, statement: &ExpressionStatement<'a>, out: &mut Vec<Report>) {
+        let Expression::CallExpression(call) = statement.expression.get_inner_expression() else {
+            return;
+        };
+        if !self.reaches_api(&call.callee) {
+            return;
+        }
+        let ty = self.infer(&statement.expression);
+        let at = span(statement.expression.span());
+        if is_promise(&ty) {
+            let here = Span::new(at.start, at.start);
+            let message = "nothing waits for this call: its failure would go unseen";
+            let report = Report::new("missing-await", at, message.to_owned())
+                .help("put `await` before it")
+                .fix("Add `await`", here, "await ".to_owned());
+            out.push(report.own());
+        } else if self.streamed(&ty).is_some() {
+            let message = "nothing reads this stream: it isn't even opened".to_owned();
+            let report = Report::new("stream-misuse", at, message)
+                .help("read it with `for await (const item of …)`");
+            out.push(report.own());
+        }
+    }
+
+    /// Whether a callee is a global of the API or a member of one, or of one of its objects.
+    fn reaches_api(&self, callee: &Expression<'a>) -> bool {
+        match callee.get_inner_expression() {
+            Expression::Identifier(name) => self.is_global(name) && name.name != "Promise",
+            Expression::StaticMemberExpression(member) => {
+                match member.object.get_inner_expression() {
+                    Expression::Identifier(name) if self.is_global(name) => name.name != "Promise",
+                    object => {
+                        let ty = self.infer(object).present();
+                        Self::of_environment(&ty) && !is_promise(&ty)
+                    }
+                }
+            }
+            _ => false,
+        }
+    }
+
+    fn check_await(&self, it: &AwaitExpression<'a>, out: &mut Vec<Report>) {
+        let ty = self.infer(&it.argument);
+        if self.streamed(&ty).is_some() {
+            let message = "a stream isn't awaited but read".to_owned();
+            let report = Report::new("stream-misuse", span(it.span), message)
+                .help("read it with `for await (const item of …)`");
+            out.push(report.own());
+        }
+    }
+
+    fn check_for(&self, of: &ForOfStatement<'a>, out: &mut Vec<Report>) {
+        let ty = self.infer(&of.right);
+        let at = span(of.right.span());
+        if is_promise(&ty) {
+            let inner = ty.awaited();
+            let reads = self.streamed(&inner).is_some() || self.element(&inner).is_some();
+            let here = Span::new(at.start, at.start);
+            let code = match of.r#await {
+                true => "stream-misuse",
+                false => "missing-await",
+            };
+            let report = Report::new(code, at, "a promise can't be gone through".to_owned());
+            let report = match reads {
+                true => report.help("put `await` before it").fix(
+                    "Add `await`",
+                    here,
+                    "await ".to_owned(),
+                ),
+                false => report,
+            };
+            out.push(report);
+        } else if !of.r#await && self.streamed(&ty).is_some() {
+            let start = of.span.start.saturating_add(3);
+            let message = "a stream is read with `for await`".to_owned();
+            let report = Report::new("stream-misuse", at, message).help("write `for await (…)`");
+            let here = Span::new(start, start);
+            out.push(report.fix("Make it `for await`", here, " await".to_owned()));
+        }
+    }
+
+    fn check_template(&self, template: &TemplateLiteral<'a>, out: &mut Vec<Report>) {
+        for expression in &template.expressions {
+            let ty = self.infer(expression);
+            if is_promise(&ty) {
+                let at = span(expression.span());
+                let here = Span::new(at.start, at.start);
+                let message = "this is a promise and reads `[object Promise]`".to_owned();
+                let report = Report::new("missing-await", at, message)
+                    .help("put `await` before it")
+                    .fix("Add `await`", here, "await ".to_owned());
+                out.push(report.own());
+            }
+        }
+    }
+}
+
+/// A member that isn't there.
+fn missing_member(
+    object: &Type,
+    name: &str,
+    at: Span,
+    fields: &[Field],
+    called: bool,
+    subsystem: Option<&str>,
+) -> Report {
+    let owner = match (subsystem, object) {
+        (Some(subsystem), _) => subsystem,
+        (None, Type::Named(owner, _)) => owner.name.as_ref(),
+        (None, _) => "this",
+    };
+    if let (Some(subsystem), Some(what)) = (subsystem, not_offered(name)) {
+        let message = format!("`{subsystem}.{name}` isn't offered yet: {what}");
+        return Report::new("not-offered", at, message);
+    }
+    let (code, kind) = match called {
+        true => ("unknown-method", "method"),
+        false => ("unknown-field", "field"),
+    };
+    let message = format!("`{owner}` has no {kind} `{name}`");
+    let names = fields.iter().map(|field| field.name.as_ref());
+    Report::new(code, at, message).suggesting(name, names, at, false)
+}
+
+/// What the language is going to have and hasn't: asked for by name, it is said by name.
+pub(crate) fn not_offered(name: &str) -> Option<&'static str> {
+    Some(match name {
+        "schedule" => "no node runs schedules by itself",
+        "secrets" => "no node keeps secrets",
+        "route" => "no node routes traffic",
+        "batch" => "no node runs batches",
+        "mount" => "no node mounts for workloads by this name",
+        "Pod" | "RunPod" | "StopPod" => "no node runs pods",
+        "VirtualMachine" | "RunVirtualMachine" | "StopVirtualMachine" => {
+            "no node runs virtual machines"
+        }
+        "Instance" | "Spawn" | "RunInstance" => "no node spawns instances",
+        _ => return None,
+    })
+}

@@ -1,0 +1,453 @@
+// SPDX-License-Identifier: Apache-2.0
+//! All that is declared around a module: the environment and the modules it imports. Looks up
+//! names and members, and puts arguments in the place of type parameters. Knows nothing of syntax.
+
+use std::sync::{Arc, OnceLock};
+
+use super::table::{Environment, Table, TypeDeclaration, ValueDeclaration};
+use super::types::{ENVIRONMENT, Field, FileId, Generic, Name, Param, Shape, Signature, Type};
+
+/// The environment and the modules that have been looked at so far.
+#[derive(Debug)]
+pub(crate) struct World {
+    pub(crate) environment: Arc<Environment>,
+    /// By [`FileId`] less one; filled in the order of imports.
+    pub(crate) modules: Vec<Slot>,
+}
+
+/// What is known of a module, in the order in which it comes to be known.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Slot {
+    /// The types it declares, before anything is inferred.
+    pub(crate) types: OnceLock<Arc<Table>>,
+    /// The values and types it exports.
+    pub(crate) exports: OnceLock<Arc<Table>>,
+}
+
+/// What is known of a member.
+#[derive(Clone, Debug)]
+pub(crate) enum Lookup {
+    Found(Field),
+    /// It is certain that there is none.
+    Missing,
+    /// There may be one.
+    Unknown,
+}
+
+/// How far aliases and bases are followed.
+const FOLLOWED: u32 = 24;
+
+const OF_OBJECTS: [&str; 7] = [
+    "constructor",
+    "hasOwnProperty",
+    "isPrototypeOf",
+    "propertyIsEnumerable",
+    "toLocaleString",
+    "toString",
+    "valueOf",
+];
+
+type Bindings = Vec<(Arc<str>, Type)>;
+
+impl World {
+    pub(crate) fn slot(&self, file: FileId) -> Option<&Slot> {
+        let index = usize::try_from(file).ok()?.checked_sub(1)?;
+        self.modules.get(index)
+    }
+
+    /// What a module exports; `None` before it has been looked at.
+    pub(crate) fn exports(&self, file: FileId) -> Option<&Table> {
+        self.slot(file)?.exports.get().map(Arc::as_ref)
+    }
+
+    pub(crate) fn type_declaration(&self, name: &Name) -> Option<&TypeDeclaration> {
+        let table = match name.file {
+            ENVIRONMENT => &self.environment.table,
+            module => self.slot(module)?.types.get()?.as_ref(),
+        };
+        table.types.get(&name.name)
+    }
+
+    pub(crate) fn value(&self, name: &Name) -> Option<&ValueDeclaration> {
+        let table = match name.file {
+            ENVIRONMENT => &self.environment.table,
+            module => self.exports(module)?,
+        };
+        table.values.get(&name.name)
+    }
+
+    /// The type that a name stands for, aliases followed; any where there is none.
+    pub(crate) fn expand(&self, ty: &Type) -> Type {
+        let mut ty = ty.clone();
+        for _ in 0..FOLLOWED {
+            ty = match &ty {
+                Type::Named(name, arguments) => match self.type_declaration(name) {
+                    Some(declared) => {
+                        let bindings = bind(&declared.generics, arguments);
+                        substitute(&declared.body, &bindings)
+                    }
+                    None => return Type::Any,
+                },
+                Type::ClassOf(name) => match self.type_declaration(name) {
+                    Some(declared) => declared.class.clone().unwrap_or_default(),
+                    None => return Type::Any,
+                },
+                Type::TypeOf(name) => match self.value(name) {
+                    Some(declared) => declared.ty.clone(),
+                    None => return Type::Any,
+                },
+                _ => return ty,
+            };
+        }
+        Type::Any
+    }
+
+    /// The type with aliases replaced by what they stand for; interfaces and classes keep their
+    /// names.
+    pub(crate) fn resolve_alias(&self, ty: &Type) -> Type {
+        match ty {
+            Type::Named(name, _) => match self.type_declaration(name) {
+                Some(declared) if !matches!(declared.body, Type::Object(_)) => self.expand(ty),
+                Some(_) => ty.clone(),
+                None => Type::Any,
+            },
+            Type::TypeOf(_) => self.expand(ty),
+            Type::Union(members) if members.iter().any(|member| self.is_alias(member)) => {
+                Type::union(members.iter().map(|member| self.resolve_alias(member)))
+            }
+            other => other.clone(),
+        }
+    }
+
+    fn is_alias(&self, ty: &Type) -> bool {
+        match ty {
+            Type::Named(name, _) => self
+                .type_declaration(name)
+                .is_none_or(|declared| !matches!(declared.body, Type::Object(_))),
+            Type::TypeOf(_) => true,
+            _ => false,
+        }
+    }
+
+    /// The member `name` of a value of type `ty`.
+    pub(crate) fn field(&self, ty: &Type, name: &str) -> Lookup {
+        self.field_within(ty, name, 0)
+    }
+
+    fn field_within(&self, ty: &Type, name: &str, depth: u32) -> Lookup {
+        if depth > FOLLOWED {
+            return Lookup::Unknown;
+        }
+        let of_library = |interface: &str, arguments: Vec<Type>| {
+            self.field_within(&Type::global(interface, arguments), name, depth + 1)
+        };
+        match ty {
+            Type::Any | Type::Never | Type::Param(_) | Type::Undefined | Type::Null => {
+                Lookup::Unknown
+            }
+            Type::Boolean | Type::BooleanLiteral(_) => of_library("Boolean", Vec::new()),
+            Type::Number | Type::NumberLiteral(_) => of_library("Number", Vec::new()),
+            Type::BigInt => of_library("BigInt", Vec::new()),
+            Type::Symbol => of_library("Symbol", Vec::new()),
+            Type::String | Type::StringLiteral(_) | Type::Template => {
+                of_library("String", Vec::new())
+            }
+            Type::Array(element) => of_library("Array", vec![element.as_ref().clone()]),
+            Type::Tuple(elements) => {
+                of_library("Array", vec![Type::union(elements.iter().cloned())])
+            }
+            Type::Union(members) => self.field_of_union(members, name, depth),
+            Type::Object(shape) => self.field_of_shape(shape, name, depth),
+            Type::Named(declared, arguments) => {
+                let Some(declaration) = self.type_declaration(declared) else {
+                    return Lookup::Unknown;
+                };
+                let found = self.field_within(&declaration.body, name, depth + 1);
+                match found {
+                    Lookup::Found(field) if !arguments.is_empty() => {
+                        let bindings = bind(&declaration.generics, arguments);
+                        Lookup::Found(substitute_field(&field, &bindings))
+                    }
+                    other => other,
+                }
+            }
+            Type::ClassOf(_) | Type::TypeOf(_) => {
+                self.field_within(&self.expand(ty), name, depth + 1)
+            }
+        }
+    }
+
+    /// Missing only if none of the members has it: what else the flow has ruled out isn't known.
+    fn field_of_union(&self, members: &[Type], name: &str, depth: u32) -> Lookup {
+        let present = members
+            .iter()
+            .filter(|ty| !matches!(ty, Type::Undefined | Type::Null));
+        let mut found: Option<Field> = None;
+        for member in present {
+            match self.field_within(member, name, depth + 1) {
+                Lookup::Unknown => return Lookup::Unknown,
+                Lookup::Missing => {}
+                Lookup::Found(field) => {
+                    found = Some(match found {
+                        None => field,
+                        Some(known) => Field {
+                            ty: Type::union([known.ty.clone(), field.ty]),
+                            optional: known.optional || field.optional,
+                            ..known
+                        },
+                    });
+                }
+            }
+        }
+        found.map_or(Lookup::Missing, Lookup::Found)
+    }
+
+    fn field_of_shape(&self, shape: &Shape, name: &str, depth: u32) -> Lookup {
+        if let Some(field) = shape.field(name) {
+            return Lookup::Found(field.clone());
+        }
+        let mut open = shape.open;
+        for base in &shape.extends {
+            match self.field_within(base, name, depth + 1) {
+                Lookup::Found(field) => return Lookup::Found(field),
+                Lookup::Unknown => open = true,
+                Lookup::Missing => {}
+            }
+        }
+        if let Some(index) = &shape.index {
+            return Lookup::Found(Field {
+                name: name.into(),
+                ty: index.clone(),
+                optional: false,
+                doc: None,
+                at: crate::source::Span::default(),
+                file: ENVIRONMENT,
+            });
+        }
+        let function = !shape.calls.is_empty() || !shape.constructs.is_empty();
+        if open || function {
+            return match function && !open {
+                true => of_function(name),
+                false => Lookup::Unknown,
+            };
+        }
+        of_object(name)
+    }
+
+    /// All members that are known, bases' too, and whether there may be others.
+    pub(crate) fn fields(&self, ty: &Type) -> (Vec<Field>, bool) {
+        let mut fields = Vec::new();
+        let open = self.collect(ty, &mut fields, 0);
+        (fields, open)
+    }
+
+    fn collect(&self, ty: &Type, fields: &mut Vec<Field>, depth: u32) -> bool {
+        if depth > FOLLOWED {
+            return true;
+        }
+        match ty {
+            Type::Union(members) => {
+                let mut open = false;
+                for member in members.iter() {
+                    open |= self.collect(member, fields, depth + 1);
+                }
+                open
+            }
+            Type::Object(shape) => {
+                for field in &shape.fields {
+                    if !fields.iter().any(|known| known.name == field.name) {
+                        fields.push(field.clone());
+                    }
+                }
+                let mut open = shape.open;
+                for base in &shape.extends {
+                    open |= self.collect(base, fields, depth + 1);
+                }
+                open
+            }
+            Type::Named(..) | Type::ClassOf(_) | Type::TypeOf(_) => match self.expand(ty) {
+                Type::Any => true,
+                expanded => self.collect(&expanded, fields, depth + 1),
+            },
+            Type::Array(element) => {
+                let array = Type::global("Array", vec![element.as_ref().clone()]);
+                self.collect(&array, fields, depth + 1)
+            }
+            Type::String | Type::StringLiteral(_) | Type::Template => {
+                self.collect(&Type::global("String", []), fields, depth + 1)
+            }
+            Type::Number | Type::NumberLiteral(_) => {
+                self.collect(&Type::global("Number", []), fields, depth + 1)
+            }
+            Type::Undefined | Type::Null => false,
+            _ => true,
+        }
+    }
+
+    /// The shape of an object type, bases merged; `None` for what is no object or isn't known.
+    pub(crate) fn shape(&self, ty: &Type) -> Option<Arc<Shape>> {
+        let Type::Object(shape) = self.expand(ty) else {
+            return None;
+        };
+        if shape.extends.is_empty() {
+            return Some(shape);
+        }
+        let mut merged = shape.as_ref().clone();
+        for base in std::mem::take(&mut merged.extends) {
+            let Some(base) = self.shape_below(&base, FOLLOWED) else {
+                merged.open = true;
+                continue;
+            };
+            for field in &base.fields {
+                if merged.field(&field.name).is_none() {
+                    merged.fields.push(field.clone());
+                }
+            }
+            merged.open |= base.open;
+            merged.nominal |= base.nominal;
+            merged.index = merged.index.or_else(|| base.index.clone());
+            if merged.calls.is_empty() {
+                merged.calls.extend(base.calls.iter().cloned());
+            }
+            if merged.constructs.is_empty() {
+                merged.constructs.extend(base.constructs.iter().cloned());
+            }
+        }
+        Some(Arc::new(merged))
+    }
+
+    fn shape_below(&self, ty: &Type, left: u32) -> Option<Arc<Shape>> {
+        if left == 0 {
+            return None;
+        }
+        let Type::Object(shape) = self.expand(ty) else {
+            return None;
+        };
+        match shape.extends.is_empty() {
+            true => Some(shape),
+            false => {
+                let fields = self.fields(ty);
+                let mut flat = shape.as_ref().clone();
+                flat.fields = fields.0;
+                flat.open = fields.1;
+                flat.extends = Vec::new();
+                Some(Arc::new(flat))
+            }
+        }
+    }
+}
+
+/// Whether it is a promise.
+pub(crate) fn is_promise(ty: &Type) -> bool {
+    ty.argument_of(&["Promise"]).is_some()
+}
+
+/// What every object inherits, nothing else.
+fn of_object(name: &str) -> Lookup {
+    match OF_OBJECTS.contains(&name) {
+        true => Lookup::Unknown,
+        false => Lookup::Missing,
+    }
+}
+
+fn of_function(name: &str) -> Lookup {
+    const OF_FUNCTIONS: [&str; 8] = [
+        "apply",
+        "arguments",
+        "bind",
+        "call",
+        "caller",
+        "length",
+        "name",
+        "prototype",
+    ];
+    match OF_FUNCTIONS.contains(&name) {
+        true => Lookup::Unknown,
+        false => of_object(name),
+    }
+}
+
+/// Parameters with what stands for them: the argument, the default, or any.
+pub(crate) fn bind(generics: &[Generic], arguments: &[Type]) -> Bindings {
+    let mut bindings: Bindings = Vec::new();
+    for (index, generic) in generics.iter().enumerate() {
+        let argument = arguments.get(index).cloned();
+        let default = || generic.default.as_ref().map(|ty| substitute(ty, &bindings));
+        let ty = argument.or_else(default).unwrap_or_default();
+        bindings.push((generic.name.clone(), ty));
+    }
+    bindings
+}
+
+/// The type with parameters replaced.
+pub(crate) fn substitute(ty: &Type, bindings: &[(Arc<str>, Type)]) -> Type {
+    if bindings.is_empty() {
+        return ty.clone();
+    }
+    let list =
+        |types: &[Type]| -> Vec<Type> { types.iter().map(|ty| substitute(ty, bindings)).collect() };
+    match ty {
+        Type::Param(name) => {
+            let found = bindings.iter().find(|(param, _)| param == name);
+            found.map_or_else(|| ty.clone(), |(_, ty)| ty.clone())
+        }
+        Type::Union(members) => Type::union(list(members)),
+        Type::Array(element) => Type::Array(Arc::new(substitute(element, bindings))),
+        Type::Tuple(elements) => Type::Tuple(list(elements).into()),
+        Type::Named(name, arguments) if !arguments.is_empty() => {
+            Type::Named(name.clone(), list(arguments).into())
+        }
+        Type::Object(shape) => substitute_shape(shape, bindings).into_type(),
+        other => other.clone(),
+    }
+}
+
+fn substitute_shape(shape: &Shape, bindings: &[(Arc<str>, Type)]) -> Shape {
+    let signatures = |list: &[Arc<Signature>]| -> Vec<Arc<Signature>> {
+        let replaced = list.iter().map(|it| substitute_signature(it, bindings));
+        replaced.map(Arc::new).collect()
+    };
+    let fields = shape.fields.iter();
+    Shape {
+        fields: fields.map(|it| substitute_field(it, bindings)).collect(),
+        index: shape.index.as_ref().map(|ty| substitute(ty, bindings)),
+        calls: signatures(&shape.calls),
+        constructs: signatures(&shape.constructs),
+        extends: shape
+            .extends
+            .iter()
+            .map(|ty| substitute(ty, bindings))
+            .collect(),
+        open: shape.open,
+        nominal: shape.nominal,
+    }
+}
+
+fn substitute_field(field: &Field, bindings: &[(Arc<str>, Type)]) -> Field {
+    Field {
+        ty: substitute(&field.ty, bindings),
+        ..field.clone()
+    }
+}
+
+/// A signature with parameters replaced, but not its own.
+pub(crate) fn substitute_signature(
+    signature: &Signature,
+    bindings: &[(Arc<str>, Type)],
+) -> Signature {
+    let own = |name: &str| signature.generics.iter().any(|it| it.name.as_ref() == name);
+    let bindings: Bindings = bindings
+        .iter()
+        .filter(|(name, _)| !own(name))
+        .cloned()
+        .collect();
+    let params = signature.params.iter().map(|param| Param {
+        ty: substitute(&param.ty, &bindings),
+        ..param.clone()
+    });
+    Signature {
+        params: params.collect(),
+        returns: substitute(&signature.returns, &bindings),
+        ..signature.clone()
+    }
+}
