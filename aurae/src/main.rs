@@ -20,6 +20,13 @@ use crate::failure::Failure;
 use crate::output::Style;
 
 fn main() -> ExitCode {
+    // A role, not a command: it has no standard streams, and milliseconds to begin.
+    if std::env::args_os()
+        .nth(1)
+        .is_some_and(|role| role == "eval")
+    {
+        return script::evaluator::main();
+    }
     let args = Args::parse();
     let style = Style::of(&std::io::stderr(), args.global.color);
     let status = match run(args) {

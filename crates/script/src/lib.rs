@@ -6,6 +6,13 @@
 //! A client of the public API like any other. What a program says, and whether it is right, is the
 //! crate `language`'s; flags, terminals and exit statuses are `aurae`'s.
 
+#![allow(
+    clippy::result_large_err,
+    reason = "an error here is a message for people, made once; boxing it would buy nothing"
+)]
+
+pub mod confine;
+pub mod evaluator;
 pub mod protocol;
 pub mod session;
 pub mod value;

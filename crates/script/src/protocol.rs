@@ -84,7 +84,8 @@ pub enum Answer {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Start {
     /// The bindings and the friendly layer, as JavaScript modules, run in this order before
-    /// anything else; what they put on `globalThis` the program sees.
+    /// anything else; what they put on `globalThis` the program sees. Their names begin with
+    /// `aurae:`, which no stack shows.
     pub prelude: Vec<Module>,
     /// The program's arguments.
     pub args: Vec<String>,
@@ -267,9 +268,21 @@ pub struct Thrown {
     /// Where, innermost first, in compiled positions; empty where nobody knows.
     pub stack: Vec<Frame>,
     /// Of a failed call.
-    pub failure: Option<Failure>,
+    pub failure: Option<Box<Failure>>,
     /// What limit ended it.
     pub limit: Option<Limit>,
+    /// Where in the source as written, in the module of the innermost frame, where the error says
+    /// so itself: a plan's.
+    pub place: Option<Place>,
+}
+
+/// A line and a column, both from 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    /// From 1.
+    pub line: u32,
+    /// From 1, in characters.
+    pub column: u32,
 }
 
 impl Thrown {

@@ -1,0 +1,458 @@
+// SPDX-License-Identifier: Apache-2.0
+// The host surface of a program: print and console, timers, abort signals, text, files, YAML, and
+// `__aurae`, on which the bindings of the API stand. It runs inside the evaluator, before the
+// bindings and the program. What it can't do itself it asks of `native`, which the engine gives.
+// What it returns is what the engine calls.
+(function (native, start, inspect) {
+  "use strict";
+  const define = (name, value) =>
+    Object.defineProperty(globalThis, name, { value, writable: true, configurable: true });
+  const bound = (method) => Function.prototype.call.bind(method);
+  const wellFormed = bound(String.prototype.toWellFormed);
+
+  // What the bindings stand on, and leave.
+  const host = { plan: start.plan };
+  define("__aurae", host);
+  native.custom = (value) => host.inspect?.(value);
+
+  // Errors.
+  class AuraeError extends Error {
+    constructor(message, details) {
+      super(message);
+      for (const key of ["code", "hint", "field", "object", "method"]) {
+        if (details?.[key] !== undefined) this[key] = details[key];
+      }
+    }
+    get name() {
+      return "AuraeError";
+    }
+  }
+  define("AuraeError", AuraeError);
+  class PlanUnknown extends Error {
+    constructor(unknown, place) {
+      super(`this depends on ${unknown}, which only a real call would give`);
+      this.unknown = unknown;
+      if (place) this.place = place;
+    }
+    get name() {
+      return "PlanUnknown";
+    }
+  }
+  const failed = (failure, stack) => {
+    // The prelude has its own.
+    const error = host.AuraeError ? new host.AuraeError(failure)
+      : new AuraeError(failure.message, failure);
+    if (failure.method !== undefined) {
+      Object.defineProperty(error, "method", { value: failure.method, configurable: true });
+    }
+    if (stack !== undefined) {
+      Object.defineProperty(error, "stack", {
+        value: stack, writable: true, configurable: true,
+      });
+    }
+    return error;
+  };
+
+  // Text for people.
+  const text = (value) =>
+    typeof value === "string" ? wellFormed(value) : wellFormed(inspect(value, start.color));
+  const line = (values) => values.map(text).join(" ") + "\n";
+  const out = (...values) => native.print(false, line(values));
+  const err = (...values) => native.print(true, line(values));
+  define("print", out);
+  define("console", { log: out, info: out, debug: err, warn: err, error: err });
+
+  // Timers, in the order in which they are due.
+  let timers = [];
+  let lastTimer = 0;
+  const arm = (f, delay, values) => {
+    if (typeof f !== "function") throw new TypeError("a timer needs a function");
+    const wait = Math.min(Math.max(Number(delay) || 0, 0), 2 ** 31);
+    return place({ id: ++lastTimer, at: native.now() + wait, f, values });
+  };
+  const place = (timer) => {
+    let low = 0;
+    let high = timers.length;
+    while (low < high) {
+      const middle = (low + high) >> 1;
+      if (timers[middle].at <= timer.at) low = middle + 1;
+      else high = middle;
+    }
+    timers.splice(low, 0, timer);
+    return timer.id;
+  };
+  const disarm = (id) => {
+    timers = timers.filter((timer) => timer.id !== id);
+  };
+  define("setTimeout", (f, delay, ...values) => arm(f, delay, values));
+  define("clearTimeout", disarm);
+  const fire = () => {
+    const timer = timers.shift();
+    timer.f(...timer.values);
+  };
+
+  // Durations: milliseconds, or what the API takes, "1m30s".
+  const units = { ns: 1e-6, us: 1e-3, ms: 1, s: 1e3, m: 6e4, h: 36e5, d: 864e5 };
+  const milliseconds = (value, what) => {
+    if (value === undefined) return undefined;
+    if (typeof value === "number" && value >= 0) return value;
+    if (typeof value === "string" && /^(\d+(\.\d+)?(ns|us|ms|s|m|h|d))+$/.test(value)) {
+      let sum = 0;
+      for (const [, number, unit] of value.matchAll(/([\d.]+)([a-z]+)/g)) {
+        sum += Number(number) * units[unit];
+      }
+      return sum;
+    }
+    throw new TypeError(`${what} is a number of milliseconds or a duration such as "1m30s"`);
+  };
+
+  // Abort signals.
+  const secret = Symbol("signal");
+  let abort;
+  class AbortSignal {
+    #listeners = [];
+    #aborted = false;
+    #reason = undefined;
+    onabort = null;
+    constructor(key) {
+      if (key !== secret) throw new TypeError("a signal is made by an AbortController");
+    }
+    get aborted() {
+      return this.#aborted;
+    }
+    get reason() {
+      return this.#reason;
+    }
+    throwIfAborted() {
+      if (this.#aborted) throw this.#reason;
+    }
+    addEventListener(kind, listener, options) {
+      if (kind !== "abort") return;
+      this.#listeners.push({ listener, once: options?.once === true });
+    }
+    removeEventListener(kind, listener) {
+      this.#listeners = this.#listeners.filter((known) => known.listener !== listener);
+    }
+    static abort(reason) {
+      const signal = new AbortSignal(secret);
+      abort(signal, reason);
+      return signal;
+    }
+    static timeout(delay) {
+      const signal = new AbortSignal(secret);
+      const reason = () => new DOMException("it took too long", "TimeoutError");
+      // It doesn't keep a program from ending.
+      const wait = milliseconds(delay, "a timeout");
+      const id = arm(() => abort(signal, reason()), wait, []);
+      timers.forEach((timer) => { if (timer.id === id) timer.quiet = true; });
+      return signal;
+    }
+    static any(signals) {
+      const joined = new AbortSignal(secret);
+      for (const signal of signals) {
+        if (signal.aborted) {
+          abort(joined, signal.reason);
+          break;
+        }
+        signal.addEventListener("abort", () => abort(joined, signal.reason));
+      }
+      return joined;
+    }
+    #abort(reason = new DOMException("it was aborted", "AbortError")) {
+      if (this.#aborted) return;
+      this.#aborted = true;
+      this.#reason = reason;
+      const event = { type: "abort", target: this };
+      const listeners = this.#listeners;
+      this.#listeners = [];
+      for (const { listener } of listeners) {
+        typeof listener === "function" ? listener.call(this, event) : listener.handleEvent(event);
+      }
+      this.onabort?.(event);
+    }
+    static {
+      abort = (signal, reason) => signal.#abort(reason);
+    }
+  }
+  class AbortController {
+    signal = new AbortSignal(secret);
+    abort(reason) {
+      abort(this.signal, reason);
+    }
+  }
+  define("AbortSignal", AbortSignal);
+  define("AbortController", AbortController);
+
+  // Waits that say where they are, so that who interrupts a program learns it.
+  const sleeping = new Map();
+  define("sleep", (delay, context) => new Promise((resolve, reject) => {
+    const signal = context?.signal;
+    signal?.throwIfAborted();
+    const end = () => {
+      sleeping.delete(id);
+      disarm(id);
+      signal?.removeEventListener("abort", aborted);
+    };
+    const aborted = () => {
+      end();
+      reject(signal.reason);
+    };
+    const wait = milliseconds(delay, "a sleep");
+    const id = arm(() => { end(); resolve(); }, wait, []);
+    sleeping.set(id, new Error().stack);
+    signal?.addEventListener("abort", aborted);
+  }));
+
+  // Calls and streams.
+  const MAX_CALLS = 1024;
+  const open = new Map();
+  const begin = (node, method, request, context, stream, answer) => {
+    const signal = context?.signal;
+    signal?.throwIfAborted();
+    if (open.size >= MAX_CALLS) {
+      throw new AuraeError(`more than ${MAX_CALLS} calls at once`, {
+        code: "RESOURCE_EXHAUSTED", method, hint: "await some before you begin more",
+      });
+    }
+    const stack = new Error().stack;
+    const timeout = milliseconds(context?.timeout, "a timeout");
+    const id = native.call({ node, method, request, timeout, stream, stack });
+    const end = () => {
+      signal?.removeEventListener("abort", cancelled);
+      return open.delete(id);
+    };
+    const cancelled = () => {
+      if (!end()) return;
+      native.cancel(id);
+      answer({ error: signal.reason });
+    };
+    signal?.addEventListener("abort", cancelled);
+    open.set(id, { stack, method, end, answer });
+    return id;
+  };
+  const call = (node, method, request, context) => new Promise((resolve, reject) => {
+    const id = begin(node, method, request, context, false, (result) => {
+      open.get(id)?.end();
+      "error" in result ? reject(result.error) : resolve(result.value);
+    });
+  });
+
+  // A stream: items one by one, in both directions; `next` and `send` may be called ahead.
+  function stream(node, method, request, context) {
+    const readers = [];
+    let ended;
+    let pulling = false;
+    let sent = Promise.resolve();
+    let acknowledge;
+    const settle = (reader, result) =>
+      "error" in result ? reader.reject(result.error)
+        : reader.resolve({ done: "done" in result, value: result.value });
+    const finish = (result) => {
+      ended = { done: true };
+      pulling = false;
+      settle(readers.shift() ?? { reject() {}, resolve() {} }, result);
+      for (const reader of readers.splice(0)) settle(reader, ended);
+      acknowledge?.();
+    };
+    const id = begin(node, method, request, context, true, (result) => {
+      if ("sent" in result) return acknowledge?.();
+      if ("error" in result || "done" in result) {
+        if (open.has(id)) {
+          open.get(id).end();
+          native.cancel(id);
+        }
+        return finish(result);
+      }
+      pulling = false;
+      settle(readers.shift(), result);
+      pull();
+    });
+    const pull = () => {
+      if (pulling || readers.length === 0 || ended) return;
+      pulling = true;
+      native.pull(id);
+    };
+    const write = (item) => {
+      if (ended || !open.has(id)) {
+        throw new AuraeError("the stream has ended", { code: "CANCELLED", method });
+      }
+      return new Promise((resolve) => {
+        acknowledge = () => { acknowledge = undefined; resolve(); };
+        native.send(id, item);
+      });
+    };
+    const close = () => {
+      if (ended) return;
+      if (open.has(id)) {
+        open.get(id).end();
+        native.cancel(id);
+      }
+      finish({ done: true });
+    };
+    return {
+      next: () => new Promise((resolve, reject) => {
+        if (ended) return resolve({ done: true, value: undefined });
+        readers.push({ resolve, reject });
+        pull();
+      }),
+      close,
+      return: (value) => {
+        close();
+        return Promise.resolve({ done: true, value });
+      },
+      send: (item) => {
+        const next = sent.then(() => write(item));
+        sent = next.catch(() => {});
+        return next;
+      },
+      closeSend: () => {
+        sent = sent.then(() => {
+          if (!ended && open.has(id)) native.close(id);
+        });
+        return sent;
+      },
+      [Symbol.asyncIterator]() {
+        return this;
+      },
+    };
+  }
+  Object.assign(host, { call, stream });
+
+  // Unknown values of a plan: they may be passed on and asked for members; all else is refused.
+  const unknowns = new WeakMap();
+  const refuse = (target) => {
+    throw new PlanUnknown(target.text());
+  };
+  const makeUnknown = (text) => {
+    const target = function () {};
+    target.text = () => text;
+    const proxy = new Proxy(target, {
+      get(_, key) {
+        // What is awaited is asked for `then`.
+        if (key === "then") return undefined;
+        if (key === "toJSON") refuse(target);
+        return typeof key === "symbol" ? refuse(target) : makeUnknown(`${text}.${key}`);
+      },
+      set: refuse, has: refuse, deleteProperty: refuse, ownKeys: refuse, apply: refuse,
+      construct: refuse, defineProperty: refuse, getOwnPropertyDescriptor: refuse,
+      getPrototypeOf: refuse,
+    });
+    unknowns.set(proxy, text);
+    return proxy;
+  };
+  native.unknown = (value) => unknowns.get(value);
+  define("__known", (value, row, column) => {
+    if ((typeof value !== "function" && typeof value !== "object") || value === null) return value;
+    const unknown = unknowns.get(value);
+    if (unknown !== undefined) throw new PlanUnknown(unknown, { line: row, column });
+    return value;
+  });
+
+  // Files, text, YAML, arguments.
+  const readFile = (path, stack) => {
+    const { bytes, failure } = native.readFile(`${path}`, stack);
+    if (failure !== undefined) throw failed(failure, stack);
+    return bytes;
+  };
+  const toHex = bound(Uint8Array.prototype.toHex);
+  define("file", Object.freeze({
+    read: async (path) => readFile(path, new Error().stack),
+    readText: async (path) => native.decode(readFile(path, new Error().stack), true),
+  }));
+  define("TextEncoder", class TextEncoder {
+    get encoding() {
+      return "utf-8";
+    }
+    encode(value = "") {
+      return native.encode(wellFormed(`${value}`));
+    }
+  });
+  define("TextDecoder", class TextDecoder {
+    #fatal;
+    constructor(label = "utf-8", options = {}) {
+      if (!/^utf-?8$/i.test(label)) throw new RangeError(`no such encoding here: ${label}`);
+      this.#fatal = options.fatal === true;
+    }
+    get encoding() {
+      return "utf-8";
+    }
+    get fatal() {
+      return this.#fatal;
+    }
+    decode(bytes = new Uint8Array()) {
+      const view = bytes instanceof ArrayBuffer ? new Uint8Array(bytes)
+        : new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+      return native.decode(view, this.#fatal);
+    }
+  });
+  define("yaml", Object.freeze({
+    parse: (source) => native.yamlParse(wellFormed(`${source}`)),
+    stringify: (value) => native.yamlStringify(value),
+  }));
+  define("args", Object.freeze([...start.args]));
+
+  // What may follow a path of names, without running any of the program's code.
+  const names = (path) => {
+    let value = globalThis;
+    for (const name of path) {
+      let found;
+      let at = Object(value);
+      for (; at !== null && !native.isProxy(at) && !found; at = Object.getPrototypeOf(at)) {
+        found = Object.getOwnPropertyDescriptor(at, name);
+      }
+      if (!found || found.value === undefined || found.value === null) return [];
+      value = found.value;
+    }
+    const all = new Map();
+    for (let at = Object(value); at !== null && !native.isProxy(at);) {
+      for (const name of Object.getOwnPropertyNames(at)) {
+        const found = Object.getOwnPropertyDescriptor(at, name);
+        if (!all.has(name)) all.set(name, typeof found?.value === "function");
+      }
+      at = Object.getPrototypeOf(at);
+      if (at === Object.prototype && path.length > 0) break;
+    }
+    return [...all].slice(0, 5000);
+  };
+
+  // What can't be sent to a node though its properties could.
+  const kinds = [
+    Map, Set, WeakMap, WeakSet, WeakRef, ArrayBuffer, SharedArrayBuffer, DataView, RegExp, Promise,
+    Error, Number, String, Boolean, Object.getPrototypeOf(Uint8Array),
+  ].map((kind) => [kind.prototype, kind.name]);
+  const isIn = bound(Object.prototype.isPrototypeOf);
+  const kind = (object) => kinds.find(([prototype]) => isIn(prototype, object))?.[1];
+
+  const quiet = () => timers.every((timer) => timer.quiet);
+  return {
+    names, fire, makeUnknown, failed, kind,
+    text: (value) => wellFormed(value),
+    hex: (bytes) => toHex(bytes),
+    inspect: (value) => wellFormed(inspect(value, start.color)),
+    bigint: (digits) => BigInt(digits),
+    unknown: native.unknown,
+    nextTimer: () => timers[0]?.at,
+    busy: () => open.size > 0 || !quiet(),
+    // Where it waits: the newest wait's stack.
+    waiting: () => [...sleeping.values()].at(-1) ?? [...open.values()].at(-1)?.stack ?? "",
+    answer: (id, result) => {
+      const known = open.get(id);
+      if (known === undefined) return;
+      if ("failure" in result) {
+        const failure = { method: known.method, ...result.failure };
+        known.answer({ error: failed(failure, known.stack) });
+        if (open.has(id)) known.end();
+        return;
+      }
+      known.answer(result);
+    },
+    stop: () => {
+      timers = [];
+      sleeping.clear();
+      for (const [id, known] of [...open]) {
+        known.end();
+        native.cancel(id);
+      }
+    },
+  };
+})

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a program threw, as a message: the name, the sentence, the stack in compiled positions, and
+//! which limit it was. It reads properties, so a program's getters may run; the engine's limits
+//! hold for them as for the rest.
+
+use rquickjs::{Ctx, Object, Value};
+
+use super::hooks::Hooks;
+use crate::protocol::{Failure, Frame, Limit, Place, Thrown};
+
+/// Bytes of a message that are kept.
+const MAX_MESSAGE: usize = 64 << 10;
+
+/// What `value`, which nobody caught, says.
+pub(super) fn describe<'js>(ctx: &Ctx<'js>, hooks: &Hooks, value: &Value<'js>) -> Thrown {
+    if value.is_uncatchable_error() {
+        let mut thrown = Thrown::limit(Limit::Interrupt, "interrupted");
+        if let Some(error) = value.as_object() {
+            thrown.stack = stack(&text(ctx, error, "stack").unwrap_or_default());
+        }
+        return thrown;
+    }
+    let Some(error) = value.as_object().filter(|_| value.is_error()) else {
+        return Thrown {
+            message: printed(ctx, hooks, value),
+            ..Thrown::default()
+        };
+    };
+    let mut thrown = Thrown {
+        name: text(ctx, error, "name").unwrap_or_default(),
+        message: text(ctx, error, "message").unwrap_or_default(),
+        stack: stack(&text(ctx, error, "stack").unwrap_or_default()),
+        ..Thrown::default()
+    };
+    cut(&mut thrown.message);
+    thrown.limit = match (thrown.name.as_str(), thrown.message.as_str()) {
+        ("InternalError", "out of memory") => Some(Limit::Memory),
+        ("RangeError", "Maximum call stack size exceeded") => Some(Limit::Stack),
+        ("PlanUnknown", _) => Some(Limit::Unknown),
+        _ => None,
+    };
+    if thrown.name == "AuraeError" {
+        thrown.failure = Some(Box::new(failure(ctx, error, &thrown.message)));
+    }
+    thrown.place = place(ctx, error);
+    thrown
+}
+
+fn failure<'js>(ctx: &Ctx<'js>, error: &Object<'js>, message: &str) -> Failure {
+    Failure {
+        code: text(ctx, error, "code").unwrap_or_default(),
+        message: message.to_owned(),
+        hint: text(ctx, error, "hint"),
+        field: text(ctx, error, "field"),
+        object: text(ctx, error, "object"),
+        method: text(ctx, error, "method"),
+    }
+}
+
+/// What `__known` says of itself.
+fn place<'js>(ctx: &Ctx<'js>, error: &Object<'js>) -> Option<Place> {
+    let place: Option<Object<'js>> = error.get("place").ok().or_else(|| forget(ctx));
+    let place = place?;
+    let number = |name: &str| place.get::<_, u32>(name).ok().or_else(|| forget(ctx));
+    Some(Place {
+        line: number("line")?,
+        column: number("column")?,
+    })
+}
+
+/// A string property, shortened, if it is there and a string.
+fn text<'js>(ctx: &Ctx<'js>, object: &Object<'js>, name: &str) -> Option<String> {
+    let value: Value<'js> = object.get(name).ok().or_else(|| forget(ctx))?;
+    let mut text = value
+        .as_string()?
+        .to_string()
+        .ok()
+        .or_else(|| forget(ctx))?;
+    cut(&mut text);
+    Some(text)
+}
+
+fn printed<'js>(ctx: &Ctx<'js>, hooks: &Hooks, value: &Value<'js>) -> String {
+    let inspect = hooks.function(ctx, "inspect");
+    let printed = inspect.and_then(|inspect| inspect.call((value.clone(),)));
+    let mut text: String = printed.ok().or_else(|| forget(ctx)).unwrap_or_default();
+    cut(&mut text);
+    text
+}
+
+/// Drops the exception of a step that failed on the way.
+fn forget<T>(ctx: &Ctx<'_>) -> Option<T> {
+    ctx.catch();
+    None
+}
+
+fn cut(text: &mut String) {
+    if text.len() > MAX_MESSAGE {
+        let end = text.floor_char_boundary(MAX_MESSAGE);
+        text.truncate(end);
+        text.push('…');
+    }
+}
+
+/// The frames of a stack's text that have a place in somebody's source; ours (`aurae:`) have none.
+pub(super) fn stack(text: &str) -> Vec<Frame> {
+    text.lines().filter_map(frame).collect()
+}
+
+/// `    at name (module:1:2)`, or `    at module:1:2` of an error of syntax.
+fn frame(line: &str) -> Option<Frame> {
+    let line = line.trim_start().strip_prefix("at ")?;
+    let (function, place) = match line.strip_suffix(')') {
+        Some(line) => line.rsplit_once(" (")?,
+        None => ("", line),
+    };
+    let mut parts = place.rsplitn(3, ':');
+    let column = parts.next()?.parse().ok()?;
+    let line = parts.next()?.parse().ok()?;
+    let module = parts.next()?;
+    if module.starts_with("aurae:") {
+        return None;
+    }
+    let function = if function == "<anonymous>" {
+        ""
+    } else {
+        function
+    };
+    Some(Frame {
+        function: function.to_owned(),
+        module: module.to_owned(),
+        line,
+        column,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn frames_are_read_and_ours_left_out() {
+        let text = "    at f (a b/c.ts:3:14)\n    at map (native)\n    at <anonymous> (x.ts:1:1)\n    \
+                    at call (aurae:runtime:5:6)\n    at y.ts:7:8\n";
+        let frames = stack(text);
+        let places: Vec<_> = frames
+            .iter()
+            .map(|f| (f.function.as_str(), f.module.as_str(), f.line, f.column))
+            .collect();
+        assert_eq!(
+            places,
+            [
+                ("f", "a b/c.ts", 3, 14),
+                ("", "x.ts", 1, 1),
+                ("", "y.ts", 7, 8)
+            ]
+        );
+    }
+}
