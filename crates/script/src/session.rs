@@ -2,10 +2,10 @@
 //! The evaluator seen from its parent: starts the process, sends it programs, serves what they ask
 //! for through a [`Host`], and ends it when it doesn't end by itself.
 //!
-//! A session trusts its evaluator with nothing: a message that breaks the protocol ends the process.
-//! Limits act twice. First the evaluator is asked to stop, and the session goes on; if it hasn't
-//! within [`GRACE`], the process is killed and the session is over ([`Session::is_alive`]): whoever
-//! wants to go on starts another.
+//! A session trusts its evaluator with nothing: a message that breaks the protocol ends the
+//! process. Limits act twice. First the evaluator is asked to stop, and the session goes on; if it
+//! hasn't within [`GRACE`], the process is killed and the session is over ([`Session::is_alive`]):
+//! whoever wants to go on starts another.
 //!
 //! What calls mean, which files may be read and how a stack is shown are the host's (`host`).
 //!

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Frames: four bytes of length (little endian), then a message in postcard's format. It bounds what
-//! it takes: a frame by its length, a value by its depth and the number of its parts, so that a
-//! hostile frame costs its sender and not its reader.
+//! Frames: four bytes of length (little endian), then a message in postcard's format. It bounds
+//! what it takes: a frame by its length, a value by its depth and the number of its parts, so that
+//! a hostile frame costs its sender and not its reader.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The open calls of a program: a task each, which asks the host and answers the evaluator. It knows
-//! no methods and no nodes; those are the host's.
+//! The open calls of a program: a task each, which asks the host and answers the evaluator. It
+//! knows no methods and no nodes; those are the host's.
 
 use std::collections::HashMap;
 use std::pin::Pin;
