@@ -32,6 +32,8 @@ pub(crate) fn be_init(arguments: Vec<String>) {
         cgroup: Some(cgroup.into()),
         shutdown_bound: Duration::from_millis(bound.parse().unwrap()),
         role: Some(Role::Service),
+        back_off: std::env::var_os("AURAE_TEST_AT_ONCE")
+            .map_or(Duration::from_secs(10), |_| Duration::ZERO),
         ..init::Options::default()
     };
     let error = init::run(options).unwrap_err();
@@ -77,12 +79,31 @@ pub(crate) fn send(socket: impl AsFd, message: &impl Packet, fds: &[BorrowedFd<'
     seqpacket::send(socket, &packet, fds).unwrap();
 }
 
+/// Sends to somebody who may be gone: `None` then.
+pub(crate) fn try_send(
+    socket: impl AsFd,
+    message: &impl Packet,
+    fds: &[BorrowedFd<'_>],
+) -> Option<()> {
+    let mut packet = Vec::new();
+    message.encode(&mut packet).unwrap();
+    seqpacket::send(socket, &packet, fds).ok()
+}
+
 /// The next message, or `None` at the end of the connection.
 pub(crate) fn receive<P: Packet>(socket: impl AsFd) -> Option<(P, Vec<OwnedFd>)> {
+    receive_within(socket, PATIENCE)
+}
+
+/// [`receive`] from somebody who answers sooner.
+pub(crate) fn receive_within<P: Packet>(
+    socket: impl AsFd,
+    patience: Duration,
+) -> Option<(P, Vec<OwnedFd>)> {
     let mut buffer = vec![0; MAX_PACKET];
-    let deadline = kernel::poll::Deadline::after(PATIENCE);
+    let deadline = kernel::poll::Deadline::after(patience);
     let ready = kernel::poll::wait(socket.as_fd(), kernel::poll::Interest::Readable, deadline);
-    assert!(ready.unwrap(), "nothing came in {PATIENCE:?}");
+    assert!(ready.unwrap(), "nothing came in {patience:?}");
     match seqpacket::receive(socket, &mut buffer) {
         Ok(packet) => {
             let packet = packet?;
@@ -110,7 +131,16 @@ impl Node {
         Node::with_bound(Duration::from_secs(5))
     }
 
+    /// One that starts the next daemon at once, however often they die.
+    pub(crate) fn impatient() -> Node {
+        Node::with(Duration::from_secs(5), true)
+    }
+
     pub(crate) fn with_bound(bound: Duration) -> Node {
+        Node::with(bound, false)
+    }
+
+    fn with(bound: Duration, at_once: bool) -> Node {
         let folder = tempfile::tempdir().unwrap();
         let root = Cgroup::open(&find::mount_point().unwrap()).unwrap();
         let name = folder
@@ -123,7 +153,11 @@ impl Node {
         let base = root.ensure(&name).unwrap();
         let control = folder.path().join("control");
         let listener = seqpacket::listen(&control, 8, Mode::Blocking).unwrap();
-        let init = Node::command(&folder, &base, bound).spawn().unwrap();
+        let mut command = Node::command(&folder, &base, bound);
+        if at_once {
+            command.env("AURAE_TEST_AT_ONCE", "1");
+        }
+        let init = command.spawn().unwrap();
         Node {
             init,
             folder,
@@ -365,6 +399,14 @@ impl Daemon {
         receive(&self.socket).expect("node-init is there")
     }
 
+    /// [`Daemon::ask_for_cell`] of a node-init that may have hung up: `None` then.
+    pub(crate) fn try_ask_for_cell(&mut self, node: &Node, plan: &Plan) -> Option<u64> {
+        let (order, fds, _) = self.order(&node.place(), plan, None);
+        let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+        try_send(&self.socket, &order, &fds)?;
+        Some(self.request)
+    }
+
     /// Asks for a cell without waiting for the answer.
     pub(crate) fn ask_for_cell(
         &mut self,
@@ -376,6 +418,19 @@ impl Daemon {
     }
 
     fn ask_at(&mut self, node: &Place, plan: &Plan, parent: Option<&Cell>) -> (u64, Cgroup) {
+        let (order, fds, group) = self.order(node, plan, parent);
+        let fds: Vec<BorrowedFd<'_>> = fds.iter().map(AsFd::as_fd).collect();
+        send(&self.socket, &order, &fds);
+        (self.request, group)
+    }
+
+    /// The request for a cell, its descriptors, and the cgroup that was made for it.
+    fn order(
+        &mut self,
+        node: &Place,
+        plan: &Plan,
+        parent: Option<&Cell>,
+    ) -> (NodeRequest, Vec<OwnedFd>, Cgroup) {
         let above = parent.map_or_else(
             || node.base.try_clone().unwrap(),
             |p| p.group.try_clone().unwrap(),
@@ -392,19 +447,16 @@ impl Daemon {
         let listener = seqpacket::listen(&path, 8, Mode::Nonblocking).unwrap();
         let mut launch = plan.launch.clone();
         launch.parent = parent.is_some();
-        let mut fds = vec![leaf.as_fd(), listener.as_fd()];
-        fds.extend(parent.map(|parent| parent.pidfd.as_fd()));
-        fds.extend(plan.grants.iter().map(AsFd::as_fd));
+        let copy = |fd: &OwnedFd| fd.try_clone().unwrap();
+        let mut fds = vec![leaf, listener];
+        fds.extend(parent.map(|parent| copy(&parent.pidfd)));
+        fds.extend(plan.grants.iter().map(copy));
         self.request += 1;
-        send(
-            &self.socket,
-            &NodeRequest::CreateCell {
-                request: self.request,
-                launch,
-            },
-            &fds,
-        );
-        (self.request, group)
+        let order = NodeRequest::CreateCell {
+            request: self.request,
+            launch,
+        };
+        (order, fds, group)
     }
 
     pub(crate) fn try_cell(
@@ -616,6 +668,13 @@ pub(crate) fn launch_of(argv: &[&str]) -> Launch {
 }
 
 impl Cell {
+    /// Hangs up, for others to connect.
+    pub(crate) fn without_link(mut self) -> Cell {
+        let (nobody, _) = seqpacket::pair(Mode::Blocking).unwrap();
+        self.link.socket = nobody;
+        self
+    }
+
     pub(crate) fn reconnect(&mut self) {
         // The old connection is dropped first, as a dead daemon's is.
         let (a, _) = seqpacket::pair(Mode::Blocking).unwrap();

@@ -17,9 +17,11 @@
 mod bed;
 mod crashes;
 mod escapes;
+mod faults;
 mod figures;
 mod machine;
 mod nesting;
+mod tracer;
 mod workloads;
 
 use std::process::ExitCode;
@@ -32,6 +34,7 @@ fn stories() -> Vec<Story> {
         nesting::STORIES,
         escapes::STORIES,
         crashes::STORIES,
+        faults::STORIES,
         machine::STORIES,
     ]
     .concat()
