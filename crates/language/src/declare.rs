@@ -10,7 +10,7 @@
 //! it (what is always there is required, `bigint`); the second fits wherever the first is asked
 //! for. A method is an interface that can be called and has an `action`.
 
-mod doc;
+pub(crate) mod doc;
 mod message;
 pub(crate) mod method;
 pub(crate) mod workload;

@@ -16,6 +16,7 @@ pub mod limits;
 pub mod parse;
 pub mod prelude;
 pub mod program;
+pub mod reference;
 pub mod root;
 pub mod schema;
 pub mod source;

@@ -14,7 +14,10 @@ use oxc::ast::ast::Statement;
 use oxc::parser::Parser;
 use oxc::span::{GetSpan, SourceType};
 
-use crate::schema::Schema;
+use crate::compile::{self, Compiled};
+use crate::finding::Finding;
+use crate::schema::{Schema, SchemaError};
+use crate::source::Source;
 
 pub(crate) use exported::{Exported, Friendly, exported, without_header};
 pub use table::table;
@@ -38,6 +41,35 @@ const FILES: [(&str, &str); 13] = [
     ("subsystems.ts", include_str!("../prelude/subsystems.ts")),
     ("main.ts", include_str!("../prelude/main.ts")),
 ];
+
+/// What the layer's module is called in stacks.
+pub const NAME: &str = "aurae:prelude";
+
+/// Why there is no layer; a test excludes all of it.
+#[derive(Debug, thiserror::Error)]
+pub enum PreludeError {
+    /// The API's descriptors are broken.
+    #[error("the friendly layer has no API to stand on")]
+    Schema(#[source] &'static SchemaError),
+    /// The layer's own text is.
+    #[error("the friendly layer doesn't compile: {}", first(.0))]
+    Compile(Vec<Finding>),
+}
+
+fn first(findings: &[Finding]) -> &str {
+    findings.first().map_or("", |finding| &finding.message)
+}
+
+/// The layer over the API that this binary was built with, as the evaluator takes it: one module,
+/// called [`NAME`]. Made anew at each call.
+///
+/// # Errors
+/// Only where what is built in is broken.
+pub fn compiled() -> Result<Compiled, PreludeError> {
+    let schema = Schema::of_api().map_err(PreludeError::Schema)?;
+    let source = Source::new(NAME, typescript(schema));
+    compile::compile(&source, compile::Options::default()).map_err(PreludeError::Compile)
+}
 
 /// The layer as one TypeScript module: the files after each other, without imports and exports.
 pub fn typescript(schema: &Schema) -> String {
@@ -72,3 +104,6 @@ fn cut(statement: &Statement<'_>) -> Option<(usize, usize)> {
     };
     Some((start as usize, end as usize))
 }
+
+#[cfg(test)]
+mod tests;
