@@ -16,3 +16,4 @@ pub mod evaluator;
 pub mod protocol;
 pub mod session;
 pub mod value;
+pub mod wire;
