@@ -109,14 +109,15 @@ impl Shared {
         }
     }
 
-    /// Keeps a finished object as well as can be.
-    pub(crate) fn archive_later(&self, finished: crate::store::Finished) {
-        let put = self.archive.put(finished);
-        tokio::spawn(async move {
-            if let Err(error) = put.await {
-                tracing::error!(%error, "the end of a cell was not stored");
-            }
-        });
+    /// Keeps an object that everybody may know to have ended. Who removes it may be quicker than the
+    /// store: what is in the index no more when it is stored is forgotten again.
+    pub(crate) async fn keep_ended(&self, finished: crate::store::Finished) -> Result<(), Error> {
+        let uid = record::unwire(finished.uid);
+        self.archive.put(finished).await?;
+        match self.index.by_uid(uid) {
+            Some(_) => Ok(()),
+            None => self.archive.remove(vec![uid]).await,
+        }
     }
 }
 

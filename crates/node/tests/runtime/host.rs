@@ -60,6 +60,10 @@ impl Node {
         node
     }
 
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
     pub(crate) fn cgroup(&self) -> &Path {
         &self.cgroup
     }

@@ -19,6 +19,7 @@ mod client;
 mod host;
 mod killed;
 mod serve;
+mod slow;
 mod stories;
 mod updates;
 

@@ -54,7 +54,10 @@ async fn serve(dir: &Path, fd: std::os::fd::OwnedFd) {
         node.clone(),
         &welcome,
         Arc::new(logs.clone()),
-        Arc::new(store),
+        Arc::new(crate::slow::Hindered {
+            store,
+            dir: dir.to_owned(),
+        }),
     )
     .await
     .unwrap();

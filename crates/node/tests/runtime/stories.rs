@@ -11,7 +11,7 @@ use model::{cell, executable as exe};
 
 use crate::client::{Answer, Ask, Client, draft, executable, refusal, run};
 use crate::host::Node;
-use crate::{killed, updates};
+use crate::{killed, slow, updates};
 
 type Story = fn(&str);
 
@@ -41,6 +41,14 @@ const STORIES: &[(&str, Story)] = &[
     ("used", what_was_used_is_kept_with_the_end),
     ("update", updates::one_refused_changes_nothing),
     ("updates", updates::at_any_moment_the_record_is_what_holds),
+    (
+        "slow-store",
+        slow::what_is_removed_while_it_is_stored_stays_removed,
+    ),
+    (
+        "broken-store",
+        slow::what_is_removed_before_it_could_be_stored_stays_removed,
+    ),
     ("adopt", killed::the_view_after_is_the_view_before),
     ("resume", killed::a_stop_goes_on_under_the_next_daemon),
     (

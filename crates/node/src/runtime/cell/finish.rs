@@ -198,10 +198,10 @@ impl Owner {
         }
         let object = Object::Executable(executable.status.clone());
         let put = archived(object, executable.record.asked.clone());
-        let archive = self.shared.archive.clone();
+        let shared = self.shared.clone();
         self.beside(async move {
             tokio::time::sleep(STORE_AGAIN).await;
-            Event::Stored(uid, archive.put(put).await)
+            Event::Stored(uid, shared.keep_ended(put).await)
         });
     }
 
@@ -400,7 +400,19 @@ impl Owner {
 
     /// The last thing an owner does: its ids are free, its name is free, and whoever waited is
     /// told.
-    pub(super) fn farewell(mut self, over: &tokio::sync::watch::Sender<bool>) {
+    pub(super) async fn farewell(mut self, over: &tokio::sync::watch::Sender<bool>) {
+        let own = self.record.goes_with.is_none();
+        if own && self.ending.lost {
+            // Before anybody knows that there is something to be removed.
+            let object = Object::Cell(self.status.clone());
+            let stored = self
+                .shared
+                .archive
+                .put(archived(object, self.record.asked.clone()));
+            if let Err(error) = stored.await {
+                tracing::error!(cell = %self.key.path, %error, "the end of a cell was not stored");
+            }
+        }
         let waiting = std::mem::take(&mut self.waiting);
         self.shared
             .index
@@ -412,11 +424,8 @@ impl Owner {
             .index
             .by_uid(self.record.meta.uid)
             .unwrap_or_else(|| Arc::new(object.clone()));
-        if self.record.goes_with.is_some() {
+        if !own {
             self.shared.index.remove(self.record.meta.uid);
-        } else if self.ending.lost {
-            self.shared
-                .archive_later(archived(object, self.record.asked.clone()));
         }
         over.send_replace(true);
         for reply in waiting {

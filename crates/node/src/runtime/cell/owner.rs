@@ -212,7 +212,7 @@ impl Owner {
             self.advance();
         }
         inbox.close();
-        self.farewell(&over);
+        self.farewell(&over).await;
     }
 
     async fn next(&mut self, inbox: &mut mpsc::Receiver<Request>) -> Event {
