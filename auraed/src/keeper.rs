@@ -3,10 +3,10 @@
 
 use std::sync::Arc;
 
-use node::identity::{Identity, Peer, SocketCredentials, StartError};
+use node::identity::{Identity, Peer, Refusal, SocketCredentials, StartError};
 use rustls::pki_types::CertificateDer;
 
-use crate::listen::{Doorkeeper, Ending};
+use crate::listen::{Doorkeeper, Ending, Source};
 
 /// The node's doorkeeper.
 pub(crate) struct Keeper {
@@ -39,6 +39,15 @@ impl Doorkeeper for Keeper {
         socket: Option<SocketCredentials>,
     ) -> Result<Peer, String> {
         self.identity.peer(leaf, socket).map_err(|e| e.to_string())
+    }
+
+    fn turned_away(&self, source: Source, refusal: Refusal, words: &str) {
+        let (door, uid, from) = match source {
+            Source::User(uid) => ("unix", Some(uid), format!("uid {uid}")),
+            Source::Address(address) => ("tcp", None, address.to_string()),
+            Source::Unknown => ("unix", None, "an unknown user".to_owned()),
+        };
+        self.identity.turned_away(door, uid, &from, refusal, words);
     }
 
     fn tenant(peer: &Peer) -> &str {

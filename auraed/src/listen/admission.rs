@@ -22,7 +22,7 @@ const RESERVED: usize = 16;
 
 /// Who knocks, before anything is proved.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Source {
+pub(crate) enum Source {
     /// A local user, as the kernel says.
     User(u32),
     /// An address.

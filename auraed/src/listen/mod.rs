@@ -22,7 +22,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use node::identity::SocketCredentials;
+use node::identity::{Refusal, SocketCredentials};
 use rustls::pki_types::CertificateDer;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
@@ -32,7 +32,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_stream::wrappers::ReceiverStream;
 
-use self::admission::{Admission, Full, Source, Stranger};
+pub(crate) use self::admission::Source;
+use self::admission::{Admission, Full, Stranger};
 pub(crate) use self::stream::PeerStream;
 use self::stream::Raw;
 
@@ -65,6 +66,8 @@ pub(crate) trait Doorkeeper: Send + Sync + 'static {
         leaf: &CertificateDer<'_>,
         socket: Option<SocketCredentials>,
     ) -> Result<Self::Peer, String>;
+    /// Somebody was not let in.
+    fn turned_away(&self, source: Source, refusal: Refusal, words: &str);
     /// The tenant that the connection counts for.
     fn tenant(peer: &Self::Peer) -> &str;
     /// When the peer stops to count (its certificate expires, …): the connection is closed soon
@@ -265,16 +268,22 @@ impl<D: Doorkeeper> Door<D> {
             }
         };
         match tokio::time::timeout(self.timeout, handshake).await {
-            Ok(Ok(tls)) => self.admit(tls, socket).await,
+            Ok(Ok(tls)) => self.admit(tls, source, socket).await,
             Ok(Err((error, raw))) => {
                 tracing::debug!(%error, ?source, "listen: handshake refused");
+                if let Some(refusal) = refusal(&error) {
+                    self.keeper.turned_away(source, refusal, &error.to_string());
+                }
                 part(raw).await;
             }
-            Err(_late) => tracing::debug!(?source, "listen: handshake took too long"),
+            Err(_late) => {
+                let words = "the handshake took too long";
+                self.keeper.turned_away(source, Refusal::TooLate, words);
+            }
         }
     }
 
-    async fn admit(&self, tls: TlsStream<Raw>, socket: Option<SocketCredentials>) {
+    async fn admit(&self, tls: TlsStream<Raw>, source: Source, socket: Option<SocketCredentials>) {
         let certificates = tls.get_ref().1.peer_certificates();
         let admitted = match certificates.and_then(<[_]>::first) {
             Some(leaf) => self.keeper.admit(leaf, socket),
@@ -284,6 +293,8 @@ impl<D: Doorkeeper> Door<D> {
             Ok(peer) => peer,
             Err(reason) => {
                 tracing::info!(%reason, ?socket, "listen: not let in");
+                self.keeper
+                    .turned_away(source, Refusal::Certificate, &reason);
                 return turn_away(tls, INADEQUATE, &reason).await;
             }
         };
@@ -303,6 +314,17 @@ impl<D: Doorkeeper> Door<D> {
         let stream = PeerStream::new(tls, peer, place, ending);
         // The server ends before its doors do only at shutdown.
         let _closing = self.let_in.send(Ok(stream)).await;
+    }
+}
+
+/// What we refused; `None` where the client went away, or refused us.
+fn refusal(error: &io::Error) -> Option<Refusal> {
+    let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
+    match error {
+        rustls::Error::AlertReceived(_) => None,
+        rustls::Error::NoCertificatesPresented => Some(Refusal::NoCertificate),
+        rustls::Error::InvalidCertificate(_) => Some(Refusal::Certificate),
+        _ => Some(Refusal::Protocol),
     }
 }
 

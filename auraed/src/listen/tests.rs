@@ -2,12 +2,14 @@
 //! Real handshakes at real doors: our own client, and a bare TLS client for what ours would never
 //! do.
 
+use std::os::unix::fs::MetadataExt;
 use std::time::Instant;
 
 use client::Address;
+use node::identity::audit::Filter;
 use node::identity::{
-    ActionDef, Audience, Identity, Lifetimes, Options as IdentityOptions, Peer, Unauthenticated,
-    mint_offline,
+    ActionDef, Audience, HANDSHAKE, Identity, Lifetimes, Options as IdentityOptions, Peer,
+    Unauthenticated, mint_offline,
 };
 use node::store::Store;
 use rustls::pki_types::pem::PemObject;
@@ -181,6 +183,51 @@ async fn no_certificate_and_a_wrong_ca_are_refused_with_an_alert_that_has_a_name
         let alert = alert_of(house.call(&theirs).await.unwrap_err());
         assert!(alert.starts_with("unknown_ca"), "{alert}");
     }
+}
+
+#[tokio::test]
+async fn who_is_refused_at_the_door_is_on_record_and_counted() {
+    let house = House::open(ROOMY).await;
+    let stranger = tempfile::tempdir().unwrap();
+    drop(identity_in(stranger.path()).await);
+    let theirs = stranger.path().join("pki");
+    std::fs::copy(house.pki().join("ca.pem"), theirs.join("ca.pem")).unwrap();
+    for _ in 0..20 {
+        house.call(&theirs).await.unwrap_err();
+        house.bare(false).await.unwrap_err();
+    }
+    let mut plain = UnixStream::connect(&house.socket).await.unwrap();
+    plain.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
+    let _alert = plain.read_to_end(&mut Vec::new()).await;
+    // Whoever goes away without a word was not refused.
+    drop(UnixStream::connect(&house.socket).await.unwrap());
+
+    house.identity.audit().flush();
+    let audit = house.identity.audit();
+    let all = audit
+        .reader()
+        .read(&Filter::default(), audit.head().sequence, 1000);
+    let lines: Vec<_> = all.unwrap().into_iter().map(|(entry, _)| entry).collect();
+    let own = std::fs::metadata(&house.socket).unwrap().uid();
+    for (actor, counts, words) in [
+        ("unix: certificate refused", vec![1, 19], "UnknownIssuer"),
+        ("unix: no certificate", vec![1, 19], "no certificates"),
+        ("unix: not our protocol", vec![1], "corrupt message"),
+    ] {
+        let of: Vec<_> = lines.iter().filter(|e| e.actor == actor).collect();
+        assert_eq!(
+            of.iter().map(|e| e.count).collect::<Vec<_>>(),
+            counts,
+            "{lines:?}"
+        );
+        for line in of {
+            assert!(!line.allowed && line.uid == Some(own));
+            assert!(line.note.contains(words), "{line:?}");
+        }
+    }
+    assert_eq!(lines.len(), 5, "{lines:?}");
+    assert!(lines.iter().all(|e| e.action == HANDSHAKE));
+    assert!(audit.reader().verify(audit.head()).unwrap().intact);
 }
 
 #[tokio::test]

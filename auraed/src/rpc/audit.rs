@@ -210,5 +210,6 @@ fn to_entry(entry: Entry, hash: &Hash) -> wire::AuditEntry {
         count: entry.count,
         request_id: entry.request_id,
         hash: hex(hash),
+        note: entry.note,
     }
 }

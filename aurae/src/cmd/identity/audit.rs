@@ -97,11 +97,18 @@ fn show_entry(style: Style, format: Format, entry: &AuditEntry) -> Result<(), Fa
         (tenant, "") => format!(" {tenant}"),
         (tenant, path) => format!(" {tenant}:{path}"),
     };
+    let who = match entry.actor.as_str() {
+        "" => String::new(),
+        actor => format!(" by {actor}"),
+    };
+    let why = match entry.note.as_str() {
+        "" => String::new(),
+        note => format!(": {note}"),
+    };
     let line = format!(
-        "{} {}{object}{times} by {}",
+        "{} {}{object}{times}{who}{why}",
         entry.action,
         entry.policies.join(","),
-        entry.actor
     );
     let time = format_instant(entry.time.as_ref());
     print_line(&format!(

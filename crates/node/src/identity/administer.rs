@@ -172,9 +172,14 @@ impl Identity {
         let _one_at_a_time = self.changing.lock().await;
         let account = self.account(&key)?;
         self.may_restrict(&permit, &account, "be disabled")?;
-        self.store
-            .disable_user(key.tenant.to_string(), key.name.to_string())
+        let (tenant, name) = (key.tenant.to_string(), key.name.to_string());
+        self.ledger
+            .disabled(tenant.clone(), name.clone(), account.created_ns)
             .await?;
+        // The next daemon puts it into the database.
+        if let Err(error) = self.store.disable_user(tenant, name).await {
+            tracing::error!(%error, user = %key, "that it is disabled is in the ledger alone");
+        }
         let disabled = account.changed(true, account.grants.clone());
         let view = self.view(&disabled);
         self.publish(self.directory.load().with(disabled));

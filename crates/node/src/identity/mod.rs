@@ -23,12 +23,14 @@ mod directory;
 mod errand;
 mod handshake;
 mod issue;
+mod ledger;
 mod offline;
 mod peer;
 pub mod permit;
 mod pki;
 mod policy;
 mod spiffe;
+mod strangers;
 #[cfg(test)]
 mod tests;
 
@@ -47,6 +49,7 @@ use audit::{Audit, AuditError, AuditHeadSink, AuditLimits, Head};
 use authority::Authority;
 use certificates::LiveCertificate;
 use directory::Directory;
+use ledger::Ledger;
 use pki::Pki;
 use policy::Engine;
 
@@ -61,6 +64,7 @@ pub use permit::Permit;
 pub use pki::PkiError;
 pub use policy::{Grant, PolicyError, Scope};
 pub use spiffe::{InvalidIdentity, SpiffeId, Subject, TrustDomain, UserKey};
+pub use strangers::{HANDSHAKE, Refusal};
 
 /// How long certificates live.
 #[derive(Clone, Copy, Debug)]
@@ -150,6 +154,7 @@ pub struct Identity {
     engine: Engine,
     store: Store,
     audit: Audit,
+    ledger: Ledger,
     directory: ArcSwap<Directory>,
     /// Held while the store and the snapshot are changed, so that both see changes in one order.
     changing: Mutex<()>,
@@ -180,6 +185,7 @@ impl Identity {
         note_facts(&store, &options.node, authority.domain()).await?;
         let actions = Actions::new(options.actions);
         let engine = Engine::new(&actions)?;
+        let ledger = Ledger::reconcile(&pki, &store, peer::now_ns()).await?;
         let directory = Directory::load(&store).await?;
         let audit = Audit::open(
             &options.state_dir,
@@ -196,6 +202,7 @@ impl Identity {
             engine,
             store,
             audit,
+            ledger,
             directory: ArcSwap::from_pointee(directory),
             changing: Mutex::new(()),
             changes: watch::Sender::new(0),
