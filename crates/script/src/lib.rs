@@ -11,8 +11,12 @@
     reason = "an error here is a message for people, made once; boxing it would buy nothing"
 )]
 
+pub mod apply;
 pub mod confine;
 pub mod evaluator;
+pub mod host;
+pub mod plan;
+pub mod program;
 pub mod protocol;
 pub mod session;
 pub mod value;

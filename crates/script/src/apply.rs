@@ -1,0 +1,274 @@
+// SPDX-License-Identifier: Apache-2.0
+//! An apply: a program runs, and what it declares is brought about: made where it isn't there, left
+//! alone where it is as declared, changed while it runs where that can be, made anew otherwise.
+//! What it makes carries its set's label; what carries the label and isn't declared any more is
+//! stopped in the end, if the program came to its end.
+//!
+//! The decisions are the plan's (`plan::declared`, `plan::settled`, `plan::sweep`).
+
+use api::runtime::v0::{
+    ObjectRef, RemoveRequest, RemoveResponse, State, StopRequest, UpdateCellRequest, WaitRequest,
+    object,
+};
+use prost_reflect::DynamicMessage;
+
+use crate::host::Question;
+use crate::host::nodes::Nodes;
+use crate::plan::asking::{Current, get, question, send};
+use crate::plan::change::{Action, Change, Report};
+use crate::plan::declared::{Declared, Verdict, child};
+use crate::plan::difference::mask_path;
+use crate::plan::journal::{Journal, Key, change};
+use crate::plan::predict::subject;
+use crate::plan::{refuse_foreign, settled, sweep};
+use crate::protocol::Failure;
+use crate::value::Value;
+use crate::wire;
+
+/// An apply on its way.
+#[derive(Debug)]
+pub struct Apply {
+    journal: Journal,
+}
+
+impl Apply {
+    /// For a set; see [`crate::plan::check_set`] for its name.
+    pub fn new(set: String) -> Self {
+        Self {
+            journal: Journal::new(set),
+        }
+    }
+
+    /// What was done so far.
+    pub fn report(&self) -> Report {
+        self.journal.report()
+    }
+
+    /// Stops what isn't declared any more. Only after the program has come to its end.
+    ///
+    /// # Errors
+    /// A node can't be asked, or refuses to stop something.
+    pub async fn finish(&self, nodes: &Nodes) -> Result<Report, Failure> {
+        for leftover in sweep::leftovers(nodes, &self.journal).await? {
+            if leftover.holds.is_none() {
+                stop(nodes, leftover.node.as_deref(), leftover.reference.clone()).await?;
+            }
+            self.journal.note(leftover.change());
+        }
+        Ok(self.report())
+    }
+
+    pub(crate) async fn unary(&self, nodes: &Nodes, asked: Question<'_>) -> Result<Value, Failure> {
+        let input = asked.found.descriptor.input();
+        let message = wire::to_message(&input, &asked.call.request)?;
+        if !asked.found.method.mutating {
+            let answer = nodes.unary(asked.ask(message)).await?;
+            return Ok(wire::from_message(&answer)?);
+        }
+        match Declared::of(asked.found, &message, self.journal.set())? {
+            Some(declared) => self.declare(nodes, &asked, declared).await,
+            None => self.call(nodes, &asked, message).await,
+        }
+    }
+
+    /// A call that declares nothing: sent, unless it would change nothing.
+    async fn call(
+        &self,
+        nodes: &Nodes,
+        asked: &Question<'_>,
+        message: DynamicMessage,
+    ) -> Result<Value, Failure> {
+        let node = asked.call.node.as_deref();
+        let mut noted = Change {
+            action: Action::Unchanged,
+            kind: asked.call.method.clone(),
+            name: subject(&message),
+            tenant: String::new(),
+            node: asked.call.node.clone(),
+            reason: None,
+            differences: Vec::new(),
+            at: asked.at.clone(),
+        };
+        let settled = settled::settled(nodes, node, asked.found, &message).await?;
+        let answer = match settled {
+            Some(answer) => answer,
+            None => {
+                let answer = nodes.unary(asked.ask(message)).await?;
+                noted.action = Action::Call;
+                answer
+            }
+        };
+        self.journal.note(noted);
+        Ok(wire::from_message(&answer)?)
+    }
+
+    async fn declare(
+        &self,
+        nodes: &Nodes,
+        asked: &Question<'_>,
+        declared: Declared,
+    ) -> Result<Value, Failure> {
+        let node = asked.call.node.as_deref();
+        let key: Key = (
+            asked.call.node.clone(),
+            declared.tenant.clone(),
+            declared.path.clone(),
+        );
+        let again = self.journal.declare(&key, &declared)?;
+        let current = get(nodes, node, &declared.tenant, &declared.path).await?;
+        let own = match declared.own_cell().and(declared.parent()) {
+            Some(parent) => get(nodes, node, &declared.tenant, parent).await?,
+            None => None,
+        };
+        let verdict = declared.verdict(self.journal.set(), current.as_ref(), own.as_ref())?;
+        let doing = Doing {
+            nodes,
+            asked,
+            declared: &declared,
+            set: self.journal.set(),
+        };
+        let status = doing.bring_about(&verdict, current, own).await?;
+        if !again || verdict.action != Action::Unchanged {
+            let node = asked.call.node.clone();
+            let noted = change(&declared, verdict, node, asked.at.clone());
+            self.journal.note(noted);
+        }
+        Ok(wire::from_message(&status)?)
+    }
+}
+
+/// One declared object, on its way to being so.
+struct Doing<'a> {
+    nodes: &'a Nodes,
+    asked: &'a Question<'a>,
+    declared: &'a Declared,
+    set: &'a str,
+}
+
+impl Doing<'_> {
+    async fn bring_about(
+        &self,
+        verdict: &Verdict,
+        current: Option<Current>,
+        own: Option<Current>,
+    ) -> Result<DynamicMessage, Failure> {
+        let Some(current) = current else {
+            return self.run().await;
+        };
+        match verdict.action {
+            Action::Unchanged => self.as_asked(current).await,
+            Action::Update => self.update(verdict, &current).await,
+            Action::Start => {
+                self.await_end(&current).await?;
+                self.run().await
+            }
+            _ => {
+                refuse_foreign(self.nodes, self.node(), &current, self.set).await?;
+                // With an executable's own cell goes the executable.
+                self.clear(own.unwrap_or(current).reference()).await?;
+                self.run().await
+            }
+        }
+    }
+
+    fn node(&self) -> Option<&str> {
+        self.asked.call.node.as_deref()
+    }
+
+    async fn run(&self) -> Result<DynamicMessage, Failure> {
+        let ask = self.asked.ask(self.declared.request.clone());
+        self.nodes.unary(ask).await
+    }
+
+    /// Its status, or where the program wants its end, that.
+    async fn as_asked(&self, current: Current) -> Result<DynamicMessage, Failure> {
+        if !self.declared.waits_for_end() || has_ended(&current) {
+            return Ok(current.status);
+        }
+        let status = self.wait(&current).await?;
+        Ok(child(&status, current.kind).unwrap_or(current.status))
+    }
+
+    async fn wait(&self, current: &Current) -> Result<DynamicMessage, Failure> {
+        let request = WaitRequest {
+            r#ref: Some(current.reference()),
+        };
+        send(self.nodes, self.node(), "runtime.Wait", &request).await
+    }
+
+    /// What is being stopped holds its name until it has ended.
+    async fn await_end(&self, current: &Current) -> Result<(), Failure> {
+        match has_ended(current) {
+            true => Ok(()),
+            false => self.wait(current).await.map(drop),
+        }
+    }
+
+    async fn update(
+        &self,
+        verdict: &Verdict,
+        current: &Current,
+    ) -> Result<DynamicMessage, Failure> {
+        let wanted: api::runtime::v0::Cell = self
+            .declared
+            .workload
+            .transcode_to()
+            .map_err(|problem| Failure::new("INTERNAL", problem.to_string()))?;
+        let mut paths: Vec<String> = verdict
+            .differences
+            .iter()
+            .map(|one| match one.field.starts_with("labels") {
+                true => "labels".to_owned(),
+                false => mask_path(&one.field),
+            })
+            .collect();
+        paths.sort();
+        paths.dedup();
+        let request = UpdateCellRequest {
+            r#ref: Some(current.reference()),
+            spec: wanted.spec,
+            labels: wanted.labels,
+            update_mask: Some(prost_types::FieldMask { paths }),
+            expected_generation: 0,
+        };
+        send(self.nodes, self.node(), "runtime.UpdateCell", &request).await
+    }
+
+    /// Stops it and lets its record go, so that its name is free.
+    async fn clear(&self, reference: ObjectRef) -> Result<(), Failure> {
+        stop(self.nodes, self.node(), reference.clone()).await?;
+        let request = RemoveRequest {
+            r#ref: Some(reference),
+            recursive: true,
+            force: false,
+        };
+        let removed: Result<RemoveResponse, _> =
+            question(self.nodes, self.node(), "runtime.Remove", &request).await;
+        match removed {
+            // It went by itself (`autoRemove`).
+            Err(failure) if failure.code == "NOT_FOUND" => Ok(()),
+            other => other.map(drop),
+        }
+    }
+}
+
+async fn stop(nodes: &Nodes, node: Option<&str>, reference: ObjectRef) -> Result<(), Failure> {
+    let request = StopRequest {
+        r#ref: Some(reference),
+        grace: None,
+    };
+    match send(nodes, node, "runtime.Stop", &request).await {
+        // It ended meanwhile, or its cell did.
+        Err(failure) if matches!(failure.code.as_str(), "NOT_FOUND" | "WRONG_STATE") => Ok(()),
+        other => other.map(drop),
+    }
+}
+
+fn has_ended(current: &Current) -> bool {
+    let state = match &current.object.object {
+        Some(object::Object::Cell(cell)) => cell.state(),
+        Some(object::Object::Executable(executable)) => executable.state(),
+        None => State::Unspecified,
+    };
+    matches!(state, State::Exited | State::Failed)
+}

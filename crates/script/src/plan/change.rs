@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a plan tells, and what an apply has done: one change per object or call, in the program's
+//! order, for people (`aurae plan`) and programs (`-o json`).
+
+use serde::Serialize;
+
+use super::difference::Difference;
+
+/// What happens to an object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Action {
+    /// It isn't there.
+    Create,
+    /// It was there, has ended, and begins anew.
+    Start,
+    /// It is changed while it runs.
+    Update,
+    /// What differs can't be changed while it runs: it is stopped, removed and made anew.
+    Replace,
+    /// It is stopped, by the program or because the program doesn't declare it any more.
+    Stop,
+    /// Its record goes, by the program's own call.
+    Remove,
+    /// A call of the program that isn't about declaring an object.
+    Call,
+    /// It is as declared.
+    Unchanged,
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Change {
+    /// What happens.
+    pub action: Action,
+    /// `cell`, `executable`, `user`, or the method's name for calls.
+    pub kind: String,
+    /// The object's path or name; empty where a call has none.
+    pub name: String,
+    /// Its tenant where the program or the node says it.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub tenant: String,
+    /// The context; none is the command line's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    /// Why, where the differences don't say it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// In which fields it isn't as declared.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub differences: Vec<Difference>,
+    /// Where in the program: `apps/web.ts:12:3`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<String>,
+}
+
+/// Everything that a program changes.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// The set's name.
+    pub set: String,
+    /// In order.
+    pub changes: Vec<Change>,
+}
+
+impl Report {
+    /// How many changes of a kind there are.
+    pub fn count(&self, action: Action) -> usize {
+        let changes = self.changes.iter();
+        changes.filter(|change| change.action == action).count()
+    }
+
+    /// Whether nothing is changed.
+    pub fn is_settled(&self) -> bool {
+        let mut changes = self.changes.iter();
+        changes.all(|change| change.action == Action::Unchanged)
+    }
+}

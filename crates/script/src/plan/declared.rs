@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a program declares by a `Run…` call, and what has to be done for it, given what is there.
+//! The decision is pure; a plan prints it, an apply does it.
+
+use api::runtime::v0::{State, exit, object};
+use prost_reflect::{DynamicMessage, MapKey, ReflectMessage, Value as Field};
+
+use super::asking::Current;
+use super::change::Action;
+use super::difference::{Difference, differences};
+use crate::host::Found;
+use crate::protocol::Failure;
+
+/// The label that says which set an object is of.
+pub const SET_LABEL: &str = "aurae.io/set";
+
+/// What can be changed on a running cell; everything else means another cell.
+const CHANGEABLE: [&str; 3] = ["labels", "spec.grants", "spec.resources"];
+
+/// A workload as a program declares it.
+#[derive(Clone, Debug)]
+pub(crate) struct Declared {
+    /// `cell`, `executable`: the request's field, the object's kind.
+    pub(crate) kind: String,
+    /// Of the reference; empty: the caller's own.
+    pub(crate) tenant: String,
+    /// Its path.
+    pub(crate) path: String,
+    /// The request with the set's label.
+    pub(crate) request: DynamicMessage,
+    /// The workload in it.
+    pub(crate) workload: DynamicMessage,
+}
+
+/// What has to be done.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Verdict {
+    pub(crate) action: Action,
+    pub(crate) differences: Vec<Difference>,
+    pub(crate) reason: Option<String>,
+}
+
+impl Declared {
+    /// What a call declares; none for a call that runs nothing.
+    ///
+    /// # Errors
+    /// A workload without a path.
+    pub(crate) fn of(
+        found: &Found,
+        request: &DynamicMessage,
+        set: &str,
+    ) -> Result<Option<Self>, Failure> {
+        if !found.method.name.starts_with("Run") {
+            return Ok(None);
+        }
+        let workload = request.descriptor().fields().find(|field| {
+            let kind = field.kind();
+            let inner = kind.as_message();
+            inner.is_some_and(|inner| {
+                ["ref", "labels", "spec"]
+                    .iter()
+                    .all(|name| inner.get_field_by_name(name).is_some())
+            })
+        });
+        let Some(field) = workload else {
+            return Ok(None);
+        };
+        let mut request = request.clone();
+        let reference = child(&request, field.name()).and_then(|inner| child(&inner, "ref"));
+        let path = reference.as_ref().map(|it| text(it, "path"));
+        let Some(path) = path.filter(|path| !path.is_empty()) else {
+            let mut failure = Failure::new("INVALID_FIELD", "a workload needs a path");
+            failure.field = Some(format!("{}.ref.path", field.json_name()));
+            return Err(failure);
+        };
+        if let Some(inner) = request
+            .get_field_by_name_mut(field.name())
+            .and_then(Field::as_message_mut)
+        {
+            put_label(inner, set);
+        }
+        Ok(Some(Self {
+            kind: field.json_name().to_owned(),
+            tenant: reference.map(|it| text(&it, "tenant")).unwrap_or_default(),
+            path,
+            workload: child(&request, field.name()).unwrap_or_else(|| request.clone()),
+            request,
+        }))
+    }
+
+    /// The cell that the executable brings with it.
+    pub(crate) fn own_cell(&self) -> Option<DynamicMessage> {
+        child(&self.request, "own_cell")
+    }
+
+    /// The path of the cell that it is in, and has to be there.
+    pub(crate) fn parent(&self) -> Option<&str> {
+        self.path.rsplit_once('/').map(|(parent, _)| parent)
+    }
+
+    /// Whether the call answers only when it has ended.
+    pub(crate) fn waits_for_end(&self) -> bool {
+        let wait = self.request.get_field_by_name("wait_for");
+        wait.and_then(|value| value.as_enum_number())
+            == Some(api::runtime::v0::WaitFor::Exited.into())
+    }
+
+    /// What has to be done, given what is there. `own` is the cell that an executable brought.
+    ///
+    /// # Errors
+    /// The object belongs to another set.
+    pub(crate) fn verdict(
+        &self,
+        set: &str,
+        current: Option<&Current>,
+        own: Option<&Current>,
+    ) -> Result<Verdict, Failure> {
+        let Some(current) = current else {
+            return Ok(verdict(Action::Create, Vec::new(), None));
+        };
+        let owner = current.label(SET_LABEL);
+        let differences = self.differences(current, own);
+        if let Some(reason) = ended(current, differences.is_empty()) {
+            return Ok(verdict(Action::Start, differences, Some(reason)));
+        }
+        if !owner.is_empty() && owner != set {
+            let message = format!("{} belongs to the set {owner}", self.path);
+            let hint = format!("apply it as --set {owner}, or give this one another name");
+            let mut failure = Failure::new("CONFLICT", message).hint(hint);
+            failure.object = Some(self.path.clone());
+            return Err(failure);
+        }
+        if current.kind != self.kind {
+            let reason = format!("it is a {}", current.kind);
+            return Ok(verdict(Action::Replace, Vec::new(), Some(reason)));
+        }
+        let action = match differences.as_slice() {
+            [] => Action::Unchanged,
+            some if self.kind == "cell" && some.iter().all(is_changeable) => Action::Update,
+            _ => Action::Replace,
+        };
+        Ok(verdict(action, differences, None))
+    }
+
+    fn differences(&self, current: &Current, own: Option<&Current>) -> Vec<Difference> {
+        if current.kind != self.kind {
+            return Vec::new();
+        }
+        let mut there = DynamicMessage::new(self.workload.descriptor());
+        if let Some(labels) = child(&current.status, "meta").and_then(|meta| {
+            let labels = meta.get_field_by_name("labels")?.into_owned();
+            Some(labels)
+        }) {
+            there.set_field_by_name("labels", labels);
+        }
+        if let Some(spec) = child(&current.status, "spec") {
+            there.set_field_by_name("spec", Field::Message(spec));
+        }
+        let mut wanted = self.workload.clone();
+        wanted.clear_field_by_name("ref");
+        // A spec that isn't there is one without a field.
+        for message in [&mut there, &mut wanted] {
+            if child(message, "spec").is_none() {
+                let of = message.descriptor().get_field_by_name("spec");
+                if let Some(of) = of.and_then(|field| field.kind().as_message().cloned()) {
+                    message.set_field_by_name("spec", Field::Message(DynamicMessage::new(of)));
+                }
+            }
+        }
+        let mut found = differences("", Some(&there), Some(&wanted));
+        if let Some(cell) = self.own_cell() {
+            let there = own.and_then(|own| child(&own.status, "spec"));
+            let empty = DynamicMessage::new(cell.descriptor());
+            found.extend(differences(
+                "ownCell",
+                Some(there.as_ref().unwrap_or(&empty)),
+                Some(&cell),
+            ));
+        }
+        found
+    }
+}
+
+fn verdict(action: Action, differences: Vec<Difference>, reason: Option<String>) -> Verdict {
+    Verdict {
+        action,
+        differences,
+        reason,
+    }
+}
+
+fn is_changeable(difference: &Difference) -> bool {
+    CHANGEABLE.iter().any(|prefix| {
+        let rest = difference.field.strip_prefix(prefix);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    })
+}
+
+/// Why it has to be started anew, in words; none where it runs, or has done what it was for.
+fn ended(current: &Current, as_declared: bool) -> Option<String> {
+    let (state, exit) = match current.object.object.as_ref()? {
+        object::Object::Cell(cell) => (cell.state(), None),
+        object::Object::Executable(it) => (it.state(), it.exit.as_ref()),
+    };
+    let how = exit.and_then(|exit| exit.how);
+    match (state, how) {
+        (State::Stopping, _) => Some("it is being stopped".to_owned()),
+        (State::Failed, _) => Some("it has failed".to_owned()),
+        (State::Exited, Some(exit::How::Code(0))) if as_declared => None,
+        (State::Exited, Some(exit::How::Code(code))) => Some(format!("it ended with {code}")),
+        (State::Exited, Some(exit::How::Signal(signal))) => {
+            Some(format!("it was ended by signal {signal}"))
+        }
+        (State::Exited, _) => Some("it has ended".to_owned()),
+        _ => None,
+    }
+}
+
+/// A message within a message, where it is set.
+pub(crate) fn child(message: &DynamicMessage, name: &str) -> Option<DynamicMessage> {
+    if !message.has_field_by_name(name) {
+        return None;
+    }
+    message.get_field_by_name(name)?.as_message().cloned()
+}
+
+/// A string of a message; empty where it isn't set.
+pub(crate) fn text(message: &DynamicMessage, name: &str) -> String {
+    let value = message.get_field_by_name(name);
+    value
+        .as_ref()
+        .and_then(|value| value.as_str())
+        .unwrap_or_default()
+        .to_owned()
+}
+
+fn put_label(workload: &mut DynamicMessage, set: &str) {
+    let labels = workload
+        .get_field_by_name_mut("labels")
+        .and_then(Field::as_map_mut);
+    if let Some(labels) = labels {
+        let key = MapKey::String(SET_LABEL.to_owned());
+        labels.insert(key, Field::String(set.to_owned()));
+    }
+}
+
+/// Whether a set may be called so: a label's value.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn check_set(name: &str) -> Result<(), String> {
+    let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
+    let fine = name.len() <= 63
+        && name.chars().all(inner)
+        && ends(name.chars().next())
+        && ends(name.chars().next_back());
+    if fine {
+        return Ok(());
+    }
+    Err(format!(
+        "{name:?} can't name a set: expected at most 63 letters, digits, `-`, `_` or `.`, \
+         a letter or digit at either end"
+    ))
+}

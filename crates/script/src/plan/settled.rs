@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Calls that would change nothing, since the node is as they ask for already: a user that is
+//! there, a grant that is given, a cell that is frozen. A plan says so, and an apply doesn't send
+//! them: that is what makes a second apply change nothing.
+
+use api::identity::v0::{
+    AllowRequest, CreateUserRequest, DenyRequest, DisableUserRequest, Grant, ListUsersRequest,
+    ListUsersResponse, User, grant::Effect,
+};
+use api::runtime::v0::{FreezeCellRequest, State, StopRequest, ThawCellRequest, object};
+use prost::Message;
+use prost_reflect::DynamicMessage;
+
+use super::asking::{Current, get, question};
+use crate::host::Found;
+use crate::host::nodes::Nodes;
+use crate::protocol::Failure;
+
+/// The answer that a call would give if it were sent, where it would change nothing.
+///
+/// # Errors
+/// The node can't be asked.
+pub(crate) async fn settled(
+    nodes: &Nodes,
+    node: Option<&str>,
+    found: &Found,
+    request: &DynamicMessage,
+) -> Result<Option<DynamicMessage>, Failure> {
+    match found.method.action.as_str() {
+        "identity.CreateUser" => {
+            let wanted: CreateUserRequest = typed(request)?;
+            let user = user(nodes, node, wanted.tenant, &wanted.name).await?;
+            user.map(|user| answer(found, &user)).transpose()
+        }
+        "identity.DisableUser" => {
+            let wanted: DisableUserRequest = typed(request)?;
+            let user = user(nodes, node, wanted.tenant, &wanted.name).await?;
+            let user = user.filter(|user| user.disabled);
+            user.map(|user| answer(found, &user)).transpose()
+        }
+        "identity.Allow" => {
+            let wanted: AllowRequest = typed(request)?;
+            let granted = granted(nodes, node, wanted, Effect::Allow).await?;
+            granted.map(|grant| answer(found, &grant)).transpose()
+        }
+        "identity.Deny" => {
+            let wanted: DenyRequest = typed(request)?;
+            let wanted = AllowRequest {
+                tenant: wanted.tenant,
+                user: wanted.user,
+                action: wanted.action,
+                target_tenant: wanted.target_tenant,
+                path: wanted.path,
+            };
+            let granted = granted(nodes, node, wanted, Effect::Deny).await?;
+            granted.map(|grant| answer(found, &grant)).transpose()
+        }
+        _ => of_runtime(nodes, node, found, request).await,
+    }
+}
+
+async fn of_runtime(
+    nodes: &Nodes,
+    node: Option<&str>,
+    found: &Found,
+    request: &DynamicMessage,
+) -> Result<Option<DynamicMessage>, Failure> {
+    let (reference, wanted) = match found.method.action.as_str() {
+        "runtime.FreezeCell" => (typed::<FreezeCellRequest>(request)?.r#ref, State::Frozen),
+        "runtime.ThawCell" => (typed::<ThawCellRequest>(request)?.r#ref, State::Running),
+        "runtime.Stop" => (typed::<StopRequest>(request)?.r#ref, State::Exited),
+        _ => return Ok(None),
+    };
+    let Some(reference) = reference else {
+        return Ok(None);
+    };
+    let current = get(nodes, node, &reference.tenant, &reference.path).await?;
+    let Some(current) = current.filter(|current| state(current) == wanted) else {
+        return Ok(None);
+    };
+    match wanted {
+        // Of the type that the method answers with.
+        State::Exited => answer(found, &current.object).map(Some),
+        _ => Ok(Some(current.status)),
+    }
+}
+
+fn state(current: &Current) -> State {
+    match &current.object.object {
+        Some(object::Object::Cell(cell)) => cell.state(),
+        Some(object::Object::Executable(executable)) => executable.state(),
+        None => State::Unspecified,
+    }
+}
+
+async fn user(
+    nodes: &Nodes,
+    node: Option<&str>,
+    tenant: String,
+    name: &str,
+) -> Result<Option<User>, Failure> {
+    let request = ListUsersRequest { tenant };
+    let users: ListUsersResponse = question(nodes, node, "identity.ListUsers", &request).await?;
+    Ok(users.users.into_iter().find(|user| user.name == name))
+}
+
+async fn granted(
+    nodes: &Nodes,
+    node: Option<&str>,
+    wanted: AllowRequest,
+    effect: Effect,
+) -> Result<Option<Grant>, Failure> {
+    let user = user(nodes, node, wanted.tenant.clone(), &wanted.user).await?;
+    let grants = user.map(|user| user.grants).unwrap_or_default();
+    Ok(grants.into_iter().find(|grant| {
+        let own = wanted.target_tenant.is_empty()
+            && (grant.target_tenant.is_empty() || grant.target_tenant == grant.tenant);
+        grant.effect() == effect
+            && grant.action == wanted.action
+            && grant.path == wanted.path
+            && (own || grant.target_tenant == wanted.target_tenant)
+    }))
+}
+
+fn typed<M: Message + Default>(request: &DynamicMessage) -> Result<M, Failure> {
+    request
+        .transcode_to()
+        .map_err(|problem| Failure::new("INTERNAL", problem.to_string()))
+}
+
+fn answer<M: Message>(found: &Found, message: &M) -> Result<DynamicMessage, Failure> {
+    let mut answer = DynamicMessage::new(found.descriptor.output());
+    answer
+        .transcode_from(message)
+        .map_err(|problem| Failure::new("INTERNAL", problem.to_string()))?;
+    Ok(answer)
+}

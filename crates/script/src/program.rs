@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A program while it runs: its modules as the engine takes them, more of them as it imports them,
+//! files below its root, and the way back from the engine's places to what was written.
+//!
+//! What a program says is `language`'s; this only keeps it at hand for the host.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Mutex, PoisonError};
+
+use language::compile::{Compiled, Options, compile};
+use language::declare::aurae_d_ts;
+use language::finding::Finding;
+use language::program::{Entry, Files, NoFiles, Program};
+use language::root::{ReadError, Root, join};
+use language::schema::SchemaError;
+use language::source::{Position, Source};
+
+use crate::protocol::{Failure, Frame, Module, Thrown};
+
+/// The names that the language gives a program: what `aurae.d.ts` declares beside types.
+///
+/// # Errors
+/// Only where the built-in descriptors are broken.
+pub fn globals() -> Result<Vec<String>, &'static SchemaError> {
+    let words = [
+        "const ",
+        "function ",
+        "class ",
+        "abstract class ",
+        "var ",
+        "let ",
+    ];
+    let declared = aurae_d_ts()?.lines().filter_map(|line| {
+        let rest = line.strip_prefix("declare ")?;
+        let rest = words.iter().find_map(|word| rest.strip_prefix(word))?;
+        let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_' && c != '$');
+        rest.get(..end.unwrap_or(rest.len())).map(str::to_owned)
+    });
+    let mut names: Vec<String> = declared.collect();
+    names.dedup();
+    Ok(names)
+}
+
+/// A program's root.
+#[derive(Debug)]
+pub enum Place {
+    /// A folder, held open.
+    Folder(Root),
+    /// None: a program from standard input or the command line without `--root`.
+    Nowhere,
+}
+
+impl Files for Place {
+    fn text(&self, path: &str) -> Result<String, ReadError> {
+        match self {
+            Self::Folder(root) => Files::text(root, path),
+            Self::Nowhere => NoFiles.text(path),
+        }
+    }
+}
+
+/// A program that is running, or about to.
+#[derive(Debug)]
+pub struct Running {
+    place: Place,
+    options: Options,
+    entry: String,
+    inner: Mutex<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    program: Program,
+    compiled: HashMap<String, Compiled>,
+}
+
+/// Why a program can't be run.
+#[derive(Debug)]
+pub enum LoadError {
+    /// Its entry can't be read.
+    Read(ReadError),
+    /// It isn't a program.
+    Findings(Vec<Finding>),
+}
+
+/// An error with its places as they were written.
+#[derive(Clone, Debug)]
+pub struct Located {
+    /// The innermost place in what was written.
+    pub at: Option<(Source, Position)>,
+    /// All of them: the function and `file:line:column`.
+    pub trace: Vec<(String, String)>,
+}
+
+impl Running {
+    /// Reads, resolves and compiles the program that begins at `entry`.
+    ///
+    /// # Errors
+    /// It can't be read, or has errors of form.
+    pub fn load(
+        place: Place,
+        entry: Entry,
+        globals: &[&str],
+        options: Options,
+    ) -> Result<(Self, Vec<Module>), LoadError> {
+        let name = match &entry {
+            Entry::File(path) => path.clone(),
+            Entry::Text { name, .. } => name.clone(),
+        };
+        let program = Program::load(&place, entry, globals).map_err(LoadError::Read)?;
+        if !program.is_sound() {
+            return Err(LoadError::Findings(program.findings().to_vec()));
+        }
+        let all = program.compile(options).map_err(LoadError::Findings)?;
+        let mut modules = Vec::with_capacity(all.len());
+        let mut compiled = HashMap::with_capacity(all.len());
+        for one in all {
+            let name = one.source.name().to_owned();
+            modules.push(Module {
+                name: name.clone(),
+                code: one.code.clone(),
+            });
+            compiled.insert(name, one);
+        }
+        let running = Self {
+            place,
+            options,
+            entry: name,
+            inner: Mutex::new(Inner { program, compiled }),
+        };
+        Ok((running, modules))
+    }
+
+    /// The entry's name in the engine.
+    pub fn entry(&self) -> &str {
+        &self.entry
+    }
+
+    /// The root of its files, where it has one.
+    pub fn root(&self) -> Option<&Path> {
+        match &self.place {
+            Place::Folder(root) => Some(root.path()),
+            Place::Nowhere => None,
+        }
+    }
+
+    /// What `import(specifier)` gives.
+    ///
+    /// # Errors
+    /// It leads nowhere, or to what is no module.
+    pub(crate) fn import(&self, from: &str, specifier: &str) -> Result<Module, Failure> {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let fail = |problem: &dyn std::fmt::Display| {
+            Failure::new("BAD_IMPORT", format!("{specifier}: {problem}"))
+        };
+        let (path, _) = inner
+            .program
+            .import(&self.place, from, specifier)
+            .map_err(|problem| fail(&problem))?;
+        if let Some(done) = inner.compiled.get(&path) {
+            return Ok(as_module(done));
+        }
+        let module = inner.program.module(&path);
+        let source = module.map(|module| module.source.clone());
+        let source = source.ok_or_else(|| fail(&"it was not read"))?;
+        let done = compile(&source, self.options).map_err(|findings| {
+            let first = findings.into_iter().next().map(|finding| finding.message);
+            fail(&first.unwrap_or_default())
+        })?;
+        let module = as_module(&done);
+        inner.compiled.insert(path, done);
+        Ok(module)
+    }
+
+    /// A file's bytes, relative to the module that asks.
+    ///
+    /// # Errors
+    /// There is no such file below the root, or it isn't one that may be read.
+    pub(crate) fn read(&self, from: &str, path: &str) -> Result<Vec<u8>, Failure> {
+        let Place::Folder(root) = &self.place else {
+            let message = format!("{path} can't be read: this program has no root");
+            return Err(Failure::new("NO_ROOT", message).hint("name one with --root DIR"));
+        };
+        let outside = || {
+            let message = format!("{path} leads out of the program's root");
+            Failure::new("OUTSIDE_ROOT", message).hint(format!(
+                "the root is {}: the nearest folder with an aurae.json, or --root",
+                root.path().display()
+            ))
+        };
+        let whole = join(from, path).ok_or_else(outside)?;
+        root.bytes(&whole).map_err(|problem| match problem {
+            ReadError::Outside(_) => outside(),
+            ReadError::Missing(_) => Failure::new("NOT_FOUND", problem.to_string()),
+            other => Failure::new("UNREADABLE", other.to_string()),
+        })
+    }
+
+    /// Where a stack's innermost place that was written is: `apps/web.ts:12:3`.
+    pub(crate) fn at(&self, stack: &[Frame]) -> Option<String> {
+        let (source, position) = self.located(stack).at?;
+        Some(shown(&source, position))
+    }
+
+    /// An error's places.
+    pub fn locate(&self, thrown: &Thrown) -> Located {
+        self.located(&thrown.stack)
+    }
+
+    fn located(&self, stack: &[Frame]) -> Located {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let found: Vec<_> = stack
+            .iter()
+            .filter_map(|frame| {
+                let compiled = inner.compiled.get(&frame.module)?;
+                let column = bytes_before(&compiled.code, frame.line, frame.column);
+                let position = compiled.original(frame.line, column)?;
+                Some((frame.function.clone(), compiled.source.clone(), position))
+            })
+            .collect();
+        Located {
+            at: found
+                .first()
+                .map(|(_, source, position)| (source.clone(), *position)),
+            trace: found
+                .iter()
+                .map(|(function, source, position)| (function.clone(), shown(source, *position)))
+                .collect(),
+        }
+    }
+}
+
+fn as_module(compiled: &Compiled) -> Module {
+    Module {
+        name: compiled.source.name().to_owned(),
+        code: compiled.code.clone(),
+    }
+}
+
+fn shown(source: &Source, position: Position) -> String {
+    format!("{}:{}:{}", source.name(), position.line, position.column)
+}
+
+/// The engine counts a column's characters, the map its bytes.
+fn bytes_before(code: &str, line: u32, column: u32) -> u32 {
+    let index = usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX);
+    let text = code.lines().nth(index).unwrap_or_default();
+    let characters = usize::try_from(column.saturating_sub(1)).unwrap_or(usize::MAX);
+    let bytes: usize = text.chars().take(characters).map(char::len_utf8).sum();
+    u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(1)
+}
