@@ -2,13 +2,15 @@
 //! The command line's shape: options for every command, and the commands, each defined where it is
 //! done.
 
+use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
 use crate::cmd;
 use crate::output::ColorChoice;
-use crate::quantity::parse_duration;
+use crate::quantity::{parse_bytes, parse_duration};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -20,22 +22,56 @@ Examples:
   aurae exec -it web -- sh                      look around inside
   aurae rm -rf web                              end it all
 
-Exit status: 0; 1 failed or refused; 2 wrong usage; 130 interrupted. An attached run gives the
-workload's own, 125 where Aurae failed, 126 not executable, 127 not found, 128+N for signal N.";
+Programs:
+  aurae deploy.ts production                    run a program, with arguments
+  aurae -e 'print(await node.Get())'            run a line
+  aurae                                         a prompt, on a terminal
+  aurae check deploy.ts                         what is wrong with it, without a node
+  aurae plan deploy.ts                          what it would change
+  aurae apply deploy.ts                         bring that about
 
-/// Runs and watches workloads on an Aurae node
+Exit status: 0; 1 failed or refused; 2 wrong usage; 3 findings of a check; 130 interrupted. An
+attached run gives the workload's own, 125 where Aurae failed, 126 not executable, 127 not found,
+128+N for signal N.";
+
+/// Runs and watches workloads on an Aurae node, and programs that do
+///
+/// A word that ends in `.ts`, holds a `/` or is a file names a program; `-` reads one from standard
+/// input. What follows it is the program's.
 #[derive(Debug, Parser)]
-#[command(name = "aurae", version, after_help = EXAMPLES, subcommand_required = true)]
+#[command(name = "aurae", version, after_help = EXAMPLES)]
 #[command(
-    arg_required_else_help = true,
     disable_help_subcommand = true,
+    allow_external_subcommands = true,
+    override_usage = "aurae [OPTIONS] COMMAND\n       \
+                      aurae [OPTIONS] FILE.ts [ARGS]...\n       \
+                      aurae [OPTIONS] -e CODE [ARGS]...\n       \
+                      aurae",
     max_term_width = 100
 )]
 pub(crate) struct Args {
     #[command(flatten)]
     pub(crate) global: Global,
+    /// Run this line of a program
+    #[arg(short = 'e', value_name = "CODE", help_heading = "Options of programs")]
+    pub(crate) code: Option<String>,
+    #[command(flatten)]
+    pub(crate) program: ProgramArgs,
     #[command(subcommand)]
-    pub(crate) command: Command,
+    pub(crate) command: Option<Command>,
+}
+
+/// Options of programs.
+#[derive(Clone, Debug, Default, clap::Args)]
+#[command(next_help_heading = "Options of programs")]
+pub(crate) struct ProgramArgs {
+    /// The folder that a program can't leave [default: the nearest with an aurae.json, else its
+    /// own]
+    #[arg(long, value_name = "DIR")]
+    pub(crate) root: Option<PathBuf>,
+    /// The most memory that a program may take
+    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
+    pub(crate) max_memory: Option<u64>,
 }
 
 /// Options of every command.
@@ -53,7 +89,7 @@ pub(crate) struct Global {
     /// Whose objects, instead of your own tenant's
     #[arg(long, global = true, value_name = "TENANT")]
     pub(crate) tenant: Option<String>,
-    /// How long a call may take
+    /// How long a call may take; with a program, the whole of it
     #[arg(long, global = true, value_name = "DURATION", value_parser = parse_duration)]
     pub(crate) timeout: Option<Duration>,
     /// When to use colour
@@ -100,4 +136,17 @@ pub(crate) enum Command {
     Man(cmd::man::ManArgs),
     /// Show the versions of this client and of the node
     Version(cmd::version::VersionArgs),
+    /// Find what is wrong with programs, without a node
+    Check(cmd::check::CheckArgs),
+    /// Show what a program would change
+    Plan(cmd::plan::PlanArgs),
+    /// Bring about what a program declares
+    Apply(cmd::apply::ApplyArgs),
+    /// Put programs into the one style
+    Fmt(cmd::fmt::FmtArgs),
+    /// Write the language's types, for editors and TypeScript's own tools
+    Types(cmd::types::TypesArgs),
+    /// A program and its arguments.
+    #[command(external_subcommand)]
+    Program(Vec<OsString>),
 }

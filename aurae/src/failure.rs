@@ -9,6 +9,10 @@ use crate::output::{Color, Style, note, printable};
 pub(crate) const FAILED: u8 = 1;
 /// Wrong usage.
 pub(crate) const USAGE: u8 = 2;
+/// A check has findings; a plan meets what it can't know.
+pub(crate) const FINDINGS: u8 = 3;
+/// Ctrl-C.
+pub(crate) const INTERRUPTED: u8 = 130;
 /// An attached run: Aurae failed, not the workload.
 pub(crate) const AURAE_FAILED: u8 = 125;
 /// An attached run: the program can't be executed.
@@ -16,7 +20,7 @@ pub(crate) const NOT_EXECUTABLE: u8 = 126;
 /// An attached run: the program isn't there.
 pub(crate) const PROGRAM_NOT_FOUND: u8 = 127;
 /// What a shell shows for a program that SIGPIPE ended: whoever read our output has gone.
-const BROKEN_PIPE: u8 = 141;
+pub(crate) const BROKEN_PIPE: u8 = 141;
 
 /// Why a command did not do what it was asked to.
 #[derive(Debug)]

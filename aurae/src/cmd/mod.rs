@@ -1,22 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The commands: a file each, with their flags, their help and what they do.
 
+pub(crate) mod apply;
 pub(crate) mod attach;
 pub(crate) mod cell;
+pub(crate) mod check;
 pub(crate) mod completion;
 pub(crate) mod config;
 pub(crate) mod exec;
+pub(crate) mod fmt;
 pub(crate) mod identity;
 pub(crate) mod inspect;
 pub(crate) mod kill;
 pub(crate) mod logs;
 pub(crate) mod man;
 pub(crate) mod node;
+pub(crate) mod plan;
 pub(crate) mod ps;
 pub(crate) mod rm;
 pub(crate) mod run;
+pub(crate) mod script;
 pub(crate) mod stop;
 pub(crate) mod top;
+pub(crate) mod types;
 pub(crate) mod version;
 pub(crate) mod wait;
 
@@ -32,17 +38,28 @@ use crate::session::Session;
 /// Does what was asked for; the exit status.
 pub(crate) async fn dispatch(args: Args) -> Result<u8, Failure> {
     let global = &args.global;
-    // These need no node.
-    match &args.command {
+    let Some(command) = args.command else {
+        return script::without_command(global, &args.program, args.code).await;
+    };
+    // These need no node, or ask for one by themselves.
+    match &command {
+        Command::Program(words) => {
+            return script::run(global, &args.program, args.code, words).await;
+        }
         Command::Config(args) => return config::run(global, args),
         Command::Completion(args) => return completion::run(args),
         Command::Man(args) => return man::run(args),
         Command::Version(args) => return version::run(global, args).await,
         Command::Identity(args) if args.is_offline() => return identity::run_offline(args),
+        Command::Check(args) => return check::run(global, args),
+        Command::Plan(args) => return plan::run(global, args).await,
+        Command::Apply(args) => return apply::run(global, args).await,
+        Command::Fmt(args) => return fmt::run(global, args),
+        Command::Types(args) => return types::run(args),
         _ => {}
     }
     let attached = matches!(
-        args.command,
+        command,
         Command::Run(_) | Command::Exec(_) | Command::Attach(_)
     );
     let session = Session::open(global)
@@ -51,7 +68,7 @@ pub(crate) async fn dispatch(args: Args) -> Result<u8, Failure> {
             true => failure.with_status(crate::failure::AURAE_FAILED),
             false => failure,
         })?;
-    on_node(&session, args.command).await
+    on_node(&session, command).await
 }
 
 async fn on_node(session: &Session, command: Command) -> Result<u8, Failure> {
@@ -70,10 +87,8 @@ async fn on_node(session: &Session, command: Command) -> Result<u8, Failure> {
         Command::Cell(args) => cell::run(session, &args).await,
         Command::Identity(args) => identity::run(session, &args).await,
         Command::Node(args) => node::run(session, &args).await,
-        // `dispatch` has done these.
-        Command::Config(_) | Command::Completion(_) | Command::Man(_) | Command::Version(_) => {
-            Ok(0)
-        }
+        // `dispatch` has done the others.
+        _ => Ok(0),
     }
 }
 

@@ -69,6 +69,11 @@ impl Style {
         Self { color }
     }
 
+    /// Whether there is colour at all, for who paints elsewhere.
+    pub(crate) fn is_coloured(self) -> bool {
+        self.color
+    }
+
     /// The text in that colour, or as it is.
     pub(crate) fn paint(self, color: Color, text: &str) -> String {
         if self.color && !text.is_empty() {

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `aurae fmt`: programs in the one style.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use language::format::format;
+use language::source::Source;
+
+use super::script::report;
+use crate::args::Global;
+use crate::failure::{FAILED, Failure};
+use crate::output::{Style, note, print, print_line};
+
+const EXAMPLES: &str = "\
+Examples:
+  aurae fmt deploy.ts apps/*.ts
+  aurae fmt --check apps/*.ts             change nothing; status 1 where something would change
+  aurae fmt - < deploy.ts                 to standard output";
+
+/// `aurae fmt`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct FmtArgs {
+    /// Change nothing; name the files that would change
+    #[arg(long)]
+    check: bool,
+    /// Programs; `-` is standard input
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+}
+
+/// Formats each; one that can't be is told, and the others are done.
+pub(crate) fn run(global: &Global, args: &FmtArgs) -> Result<u8, Failure> {
+    let style = Style::of(&std::io::stderr(), global.color);
+    let mut status = 0;
+    for file in &args.files {
+        let fine = match file == Path::new("-") {
+            true => from_stdin(args.check, style)?,
+            false => of_file(file, args.check, style)?,
+        };
+        if !fine {
+            status = FAILED;
+        }
+    }
+    Ok(status)
+}
+
+fn from_stdin(check: bool, style: Style) -> Result<bool, Failure> {
+    let mut text = String::new();
+    std::io::stdin()
+        .lock()
+        .read_to_string(&mut text)
+        .map_err(|problem| Failure::new(format!("can't read standard input: {problem}")))?;
+    let Some(formatted) = formatted("<stdin>", &text, style) else {
+        return Ok(false);
+    };
+    if check {
+        return Ok(formatted == text);
+    }
+    print(&formatted)?;
+    Ok(true)
+}
+
+fn of_file(file: &Path, check: bool, style: Style) -> Result<bool, Failure> {
+    let shown = file.display();
+    let fail = |what: &str, problem: std::io::Error| {
+        Failure::new(format!("can't {what} {shown}: {problem}"))
+    };
+    let text = std::fs::read_to_string(file).map_err(|problem| fail("read", problem))?;
+    let Some(formatted) = formatted(&shown.to_string(), &text, style) else {
+        return Ok(false);
+    };
+    if formatted == text {
+        return Ok(true);
+    }
+    if check {
+        print_line(&shown.to_string())?;
+        return Ok(false);
+    }
+    replace(file, &formatted).map_err(|problem| fail("write", problem))?;
+    note(&format!("formatted {shown}"));
+    Ok(true)
+}
+
+fn formatted(name: &str, text: &str, style: Style) -> Option<String> {
+    match format(&Source::new(name, text)) {
+        Ok(formatted) => Some(formatted),
+        Err(findings) => {
+            report::findings(&findings, style);
+            None
+        }
+    }
+}
+
+/// Whole or not at all: another file is moved into its place. A link's target is what is replaced.
+fn replace(file: &Path, text: &str) -> std::io::Result<()> {
+    let file = file.canonicalize()?;
+    let mode = std::fs::metadata(&file)?.permissions();
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let beside = file.with_file_name(format!(".{name}.{}", std::process::id()));
+    let written = std::fs::write(&beside, text)
+        .and_then(|()| std::fs::set_permissions(&beside, mode))
+        .and_then(|()| std::fs::rename(&beside, &file));
+    if written.is_err() {
+        // What is left of it is of no use; the error that counts is the first.
+        let _ = std::fs::remove_file(&beside);
+    }
+    written
+}

@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Runs one program in a session of its own, with the command line's limits, and watches for
+//! Ctrl-C and for a reader of the output that has gone.
+
+use std::io::{ErrorKind, Write};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use client::Config;
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use language::compile::Options as Compile;
+use language::prelude;
+use script::host::nodes::Nodes;
+use script::host::{Mode, NodeHost, Output};
+use script::program::{LoadError, Running, globals};
+use script::protocol::{Limit, Module, Start, Thrown};
+use script::session::{Interrupter, Options, Session};
+use tokio::sync::Notify;
+
+use super::entry::{Source, open, unreadable};
+use super::report;
+use crate::args::{Global, ProgramArgs};
+use crate::failure::{BROKEN_PIPE, FAILED, FINDINGS, Failure, INTERRUPTED};
+use crate::output::{Style, note};
+
+/// A program and how to run it.
+#[derive(Debug)]
+pub(crate) struct Job {
+    pub(crate) source: Source,
+    pub(crate) args: Vec<String>,
+    pub(crate) mode: Mode,
+    root: Option<PathBuf>,
+    max_memory: Option<u64>,
+}
+
+impl Job {
+    pub(crate) fn new(
+        options: &ProgramArgs,
+        source: Source,
+        args: Vec<String>,
+        mode: Mode,
+    ) -> Self {
+        Self {
+            source,
+            args,
+            mode,
+            root: options.root.clone(),
+            max_memory: options.max_memory,
+        }
+    }
+}
+
+/// How it went.
+pub(crate) struct Done {
+    /// The exit status.
+    pub(crate) status: u8,
+    /// The nodes it spoke to.
+    pub(crate) nodes: Arc<Nodes>,
+}
+
+/// Runs it; what nobody caught is told on standard error.
+pub(crate) async fn execute(global: &Global, job: Job) -> Result<Done, Failure> {
+    let style = Style::of(&std::io::stderr(), global.color);
+    let plan = matches!(job.mode, Mode::Plan(_));
+    let nodes = Arc::new(Nodes::new(
+        Config::load(&Config::default_path())?,
+        global.node.clone(),
+        global.tenant.clone(),
+    ));
+    let done = |status| Done {
+        status,
+        nodes: Arc::clone(&nodes),
+    };
+    let (place, entry) = open(job.source.clone(), job.root.as_deref())?;
+    let names = globals().map_err(|problem| Failure::new(problem.to_string()))?;
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (running, modules) = match Running::load(place, entry, &names, Compile { plan }) {
+        Ok(loaded) => loaded,
+        Err(LoadError::Read(problem)) => return Err(unreadable(problem)),
+        Err(LoadError::Findings(findings)) => {
+            report::findings(&findings, style);
+            return Ok(done(FAILED));
+        }
+    };
+    let running = Arc::new(running);
+    let printer = Arc::new(Printer::default());
+    let host = NodeHost::new(
+        Arc::clone(&nodes),
+        Arc::clone(&running),
+        Arc::clone(&printer) as Arc<dyn Output>,
+        job.mode.clone(),
+    );
+    let mut session = Session::start(options(global, &job, plan)?, Arc::new(host))
+        .await
+        .map_err(|problem| Failure::new(problem.to_string()))?;
+    let watch = tokio::spawn(watch_interrupts(session.interrupter()));
+    let entry = running.entry().to_owned();
+    let came = tokio::select! {
+        came = session.run(modules, &entry) => came,
+        () = printer.gone.notified() => return Ok(done(BROKEN_PIPE)),
+    };
+    watch.abort();
+    Ok(done(match came {
+        Ok(()) => 0,
+        Err(thrown) => {
+            let status = status_of(&thrown);
+            report::thrown(&thrown, &running, style);
+            status
+        }
+    }))
+}
+
+fn status_of(thrown: &Thrown) -> u8 {
+    match thrown.limit {
+        Some(Limit::Interrupt) => INTERRUPTED,
+        Some(Limit::Unknown) => FINDINGS,
+        _ => FAILED,
+    }
+}
+
+fn options(global: &Global, job: &Job, plan: bool) -> Result<Options, Failure> {
+    let prelude = prelude::compiled().map_err(|problem| Failure::new(problem.to_string()))?;
+    let mut options = Options::new(Start {
+        prelude: vec![Module {
+            name: prelude::NAME.to_owned(),
+            code: prelude.code,
+        }],
+        args: job.args.clone(),
+        max_memory: job.max_memory.unwrap_or_default(),
+        plan,
+        color: Style::of(&std::io::stdout(), global.color).is_coloured(),
+    });
+    options.timeout = global.timeout.filter(|timeout| *timeout > Duration::ZERO);
+    Ok(options)
+}
+
+/// The first Ctrl-C stops the program, which may still say where it was; the second one us.
+async fn watch_interrupts(program: Interrupter) {
+    if tokio::signal::ctrl_c().await.is_err() {
+        return;
+    }
+    program.interrupt();
+    if tokio::signal::ctrl_c().await.is_ok() {
+        std::process::exit(INTERRUPTED.into());
+    }
+}
+
+/// Standard output and error, written by a thread that may wait for their reader; a program that
+/// prints waits with it, Ctrl-C doesn't.
+#[derive(Debug, Default)]
+struct Printer {
+    gone: Notify,
+}
+
+impl Output for Printer {
+    fn print(&self, error: bool, text: String) -> BoxFuture<'_, ()> {
+        async move {
+            let written = tokio::task::spawn_blocking(move || write(error, &text)).await;
+            match written {
+                Ok(Err(problem)) if problem.kind() == ErrorKind::BrokenPipe && !error => {
+                    self.gone.notify_one();
+                }
+                Ok(Err(problem)) if !error => note(&format!("can't write the output: {problem}")),
+                _ => {}
+            }
+        }
+        .boxed()
+    }
+}
+
+fn write(error: bool, text: &str) -> std::io::Result<()> {
+    if error {
+        return std::io::stderr().lock().write_all(text.as_bytes());
+    }
+    let mut out = std::io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}

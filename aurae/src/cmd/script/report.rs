@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is wrong, for people: findings before a program runs, and the error that ended it, with its
+//! place in what was written, the call, the object, the field and what to do.
+
+use language::finding::Finding;
+use language::frame;
+use script::program::Running;
+use script::protocol::{Failure, Limit, Thrown};
+
+use crate::output::{Style, note};
+
+/// Tells findings on standard error.
+pub(crate) fn findings(findings: &[Finding], style: Style) {
+    note(frame::texts(findings, style.is_coloured()).trim_end());
+}
+
+/// Tells what nobody caught.
+pub(crate) fn thrown(thrown: &Thrown, running: &Running, style: Style) {
+    let located = running.locate(thrown);
+    let at = located.at.as_ref();
+    let text = frame::error(
+        &sentence(thrown),
+        at.map(|(source, position)| (source, *position)),
+        // The first is the frame itself.
+        located.trace.get(1..).unwrap_or_default(),
+        help(thrown).as_deref(),
+        style.is_coloured(),
+    );
+    note(text.trim_end());
+}
+
+fn sentence(thrown: &Thrown) -> String {
+    if let Some(failure) = &thrown.failure {
+        return of_call(failure);
+    }
+    match (thrown.name.as_str(), thrown.message.as_str()) {
+        _ if thrown.limit.is_some() => thrown.message.clone(),
+        ("", message) => format!("thrown: {message}"),
+        (name, "") => name.to_owned(),
+        (name, message) => format!("{name}: {message}"),
+    }
+}
+
+/// The call, what went wrong, the object and the field, each once.
+fn of_call(failure: &Failure) -> String {
+    let mut text = match &failure.method {
+        Some(method) => format!("{method}: {}", failure.message),
+        None => failure.message.clone(),
+    };
+    for (what, name) in [("object", &failure.object), ("field", &failure.field)] {
+        if let Some(name) = name.as_ref().filter(|name| !text.contains(name.as_str())) {
+            text.push_str(&format!(" ({what} {name})"));
+        }
+    }
+    format!("{text} [{}]", failure.code)
+}
+
+fn help(thrown: &Thrown) -> Option<String> {
+    let hint = thrown.failure.as_ref().and_then(|one| one.hint.clone());
+    hint.or_else(|| {
+        let help = match thrown.limit? {
+            Limit::Memory => "give the program more with --max-memory",
+            Limit::Stack => "calls are nested too deep: a recursion without an end?",
+            Limit::Unknown => "run or apply it: a plan can't take a way that depends on this",
+            _ => return None,
+        };
+        Some(help.to_owned())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failed_call_is_told_with_object_and_field() {
+        let mut failure = Failure::new("INVALID_FIELD", "20 is more than 19");
+        failure.method = Some("runtime.RunExecutable".into());
+        failure.object = Some("web/nginx".into());
+        failure.field = Some("executable.spec.nice".into());
+        assert_eq!(
+            of_call(&failure),
+            "runtime.RunExecutable: 20 is more than 19 (object web/nginx) \
+             (field executable.spec.nice) [INVALID_FIELD]"
+        );
+    }
+}
