@@ -165,15 +165,15 @@ impl Engine for QuickJs {
 
     fn turn(&mut self) -> Turn {
         loop {
+            if let Some(thrown) = self.ended.take() {
+                return self.fail(thrown);
+            }
             if self.port.borrow_mut().interrupted() {
                 let stopped = self.stop(None);
                 match stopped {
                     Some(thrown) => return Turn::Done(Err(thrown)),
                     None => continue,
                 }
-            }
-            if let Some(thrown) = self.ended.take() {
-                return self.fail(thrown);
             }
             match self.jobs() {
                 Ok(true) => continue,
@@ -343,6 +343,10 @@ impl QuickJs {
         }
         let promise = self.with(|ctx| {
             let promise = f(self, ctx)?;
+            // An error that can't be caught ends an async function without its promise.
+            if ctx.has_exception() {
+                return Err(rquickjs::Error::Exception);
+            }
             Ok(Persistent::save(ctx, promise))
         });
         match promise {
@@ -411,10 +415,7 @@ impl QuickJs {
             Ok(PromiseState::Resolved) if line => Some(self.value(promise)),
             Ok(PromiseState::Resolved) if busy => None,
             Ok(PromiseState::Resolved) => Some(Ok(None)),
-            Ok(PromiseState::Rejected) => {
-                let result = self.with(|ctx| promise.restore(ctx)?.result::<()>().transpose());
-                Some(Err(result.err().unwrap_or_default()))
-            }
+            Ok(PromiseState::Rejected) => self.rejection().map(Err),
             Ok(PromiseState::Pending) if busy => None,
             Ok(PromiseState::Pending) => Some(Err(Thrown {
                 name: "Error".to_owned(),
@@ -423,6 +424,13 @@ impl QuickJs {
                 ..Thrown::default()
             })),
         }
+    }
+
+    /// What rejected the promise of what runs, if that is how it ended.
+    fn rejection(&self) -> Option<Thrown> {
+        let promise = self.running.as_ref()?.promise.clone();
+        let result = self.with(|ctx| promise.restore(ctx)?.result::<()>().transpose());
+        result.err()
     }
 
     /// A line's value, printed.
@@ -477,7 +485,8 @@ impl QuickJs {
 
     /// Ends what runs with an error.
     fn fail(&mut self, thrown: Thrown) -> Turn {
-        if thrown.limit == Some(Limit::Interrupt) {
+        // A getter of the error itself may have been what was interrupted.
+        if thrown.limit == Some(Limit::Interrupt) || self.port.borrow_mut().interrupted() {
             let stopped = self.stop(Some(thrown));
             return Turn::Done(Err(stopped.unwrap_or_default()));
         }
@@ -495,7 +504,7 @@ impl QuickJs {
     fn stop(&mut self, thrown: Option<Thrown>) -> Option<Thrown> {
         self.port.borrow_mut().take_interrupt();
         let place = self.with(|ctx| self.hooks.function(ctx, "waiting")?.call::<_, String>(()));
-        let mut thrown = thrown;
+        let mut thrown = thrown.or_else(|| self.rejection());
         self.stopping.set(true);
         // Each job that doesn't end by itself soon is ended: so this does.
         loop {
