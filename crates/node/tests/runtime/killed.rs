@@ -7,7 +7,7 @@ use model::exit::How;
 use model::lifecycle::State;
 use model::status::Object;
 
-use crate::client::{Answer, Ask, executable, run};
+use crate::client::{Ask, executable};
 use crate::host::Node;
 use crate::stories::{sh, wait_until};
 
@@ -112,72 +112,6 @@ pub(crate) fn what_ends_while_there_is_no_daemon_is_not_lost(name: &str) {
         let ended = executable(daemon.ask(Ask::Wait { path, uid }));
         assert_eq!(ended.exit.unwrap().how, How::Code(u8::try_from(i).unwrap()));
     }
-}
-
-/// Kills the daemon again and again while workloads start, print and end. Every start that was
-/// answered must end as its script says, once; nothing may stay behind.
-pub(crate) fn at_random_moments_nothing_is_lost(name: &str) {
-    let kills: u32 = std::env::var("AURAE_KILLS")
-        .ok()
-        .and_then(|n| n.parse().ok())
-        .unwrap_or(40);
-    let node = Node::start(name);
-    node.client().cell("web");
-    let mut random = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut next = move |below: u64| {
-        random ^= random << 13;
-        random ^= random >> 7;
-        random ^= random << 17;
-        random % below
-    };
-    let mut answered = Vec::new();
-    for kill in 0..kills {
-        let mut daemon = node.client();
-        let pause = Duration::from_micros(next(80_000));
-        let killer = std::thread::scope(|scope| {
-            let killer = scope.spawn(|| {
-                std::thread::sleep(pause);
-                node.kill_daemon();
-            });
-            for n in 0.. {
-                let code = u8::try_from(next(200)).unwrap();
-                let path = format!("web/r{kill}-{n}");
-                let script = format!("echo {path}; sleep 0.00{}; exit {code}", next(9));
-                match daemon.try_ask(&run(&path, &sh(&script), next(2) == 0)) {
-                    Ok(Answer::Object(object)) => answered.push((path, code, object.meta().uid)),
-                    Ok(other) => panic!("{path}: {other:?}"),
-                    Err(_) => break,
-                }
-            }
-            killer.join()
-        });
-        killer.unwrap();
-    }
-    assert!(!answered.is_empty());
-    let mut daemon = node.client();
-    wait_until("all have ended", || {
-        daemon
-            .list()
-            .iter()
-            .filter(|object| !object.state().is_final())
-            .count()
-            == 1
-    });
-    for (path, code, uid) in &answered {
-        let ended = executable(daemon.ask(Ask::Wait {
-            path: path.clone(),
-            uid: *uid,
-        }));
-        assert_eq!(ended.exit.unwrap().how, How::Code(*code), "{path}");
-    }
-    let left: Vec<_> = std::fs::read_dir(node.cgroup().join("acme/web"))
-        .unwrap()
-        .map(|entry| entry.unwrap())
-        .filter(|entry| entry.file_type().unwrap().is_dir())
-        .map(|entry| entry.file_name())
-        .collect();
-    assert_eq!(left, ["_init"]);
-    println!("    {kills} kills, {} starts answered", answered.len());
 }
 
 /// A daemon that finds many cells has a view at once.

@@ -11,7 +11,7 @@ use model::{cell, executable as exe};
 
 use crate::client::{Answer, Ask, Client, draft, executable, refusal, run};
 use crate::host::Node;
-use crate::{killed, slow, updates};
+use crate::{chaos, killed, slow, updates};
 
 type Story = fn(&str);
 
@@ -56,7 +56,7 @@ const STORIES: &[(&str, Story)] = &[
         killed::what_ends_while_there_is_no_daemon_is_not_lost,
     ),
     ("many", killed::many_cells_are_adopted_together),
-    ("moments", killed::at_random_moments_nothing_is_lost),
+    ("moments", chaos::at_random_moments_nothing_is_lost),
 ];
 
 /// Tells those whose name contains a filter; all without one.
