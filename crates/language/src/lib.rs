@@ -13,6 +13,7 @@ pub mod finding;
 pub mod format;
 pub mod frame;
 pub mod limits;
+pub mod lsp;
 pub mod parse;
 pub mod prelude;
 pub mod program;

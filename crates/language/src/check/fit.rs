@@ -180,7 +180,7 @@ impl<'a> Module<'a, '_> {
                     Some(_) => candidates.push(member),
                     None => return Unsure,
                 },
-                Type::Union(_) | Type::ClassOf(_) | Type::TypeOf(_) => return Unsure,
+                Type::Union(_) | Type::ClassOf(_) | Type::ValueOf(_) => return Unsure,
                 _ => {}
             }
         }
@@ -571,7 +571,7 @@ impl<'a> Module<'a, '_> {
                     }
                 }
                 Type::Any | Type::Param(_) | Type::Union(_) => return Some(None),
-                Type::ClassOf(_) | Type::TypeOf(_) => return Some(None),
+                Type::ClassOf(_) | Type::ValueOf(_) => return Some(None),
                 _ => {}
             }
         }

@@ -29,9 +29,12 @@ use std::sync::Arc;
 
 use oxc::allocator::Allocator;
 
+pub(crate) use calls::Called;
 pub(crate) use module::Module;
+pub(crate) use schedule::{file_id, settle};
 pub use table::Environment;
-pub(crate) use world::World;
+pub(crate) use types::{ENVIRONMENT, Field, FileId, Signature, Type};
+pub(crate) use world::{Lookup, Slot, World};
 
 use crate::finding::Finding;
 use crate::parse;

@@ -232,6 +232,7 @@ impl<'a, 'w> Module<'a, 'w> {
                     true => span(scoping.symbol_span(symbol)),
                     false => at,
                 },
+                api: false,
                 file: self.file,
             };
             table.values.insert(name.into(), declaration);
@@ -275,6 +276,7 @@ impl<'a, 'w> Module<'a, 'w> {
                 ty: namespace(from),
                 doc: None,
                 at: span(name.span()),
+                api: false,
                 file: self.file,
             };
             table
@@ -320,6 +322,7 @@ impl<'a, 'w> Module<'a, 'w> {
             ty,
             doc: self.docs.before(export.span.start),
             at: span(export.span),
+            api: false,
             file: self.file,
         };
         table.values.insert("default".into(), declaration);
@@ -404,7 +407,10 @@ impl Names for Module<'_, '_> {
     fn value_named(&self, name: &IdentifierReference<'_>) -> Option<Type> {
         match self.symbol_of(name) {
             Some(symbol) => Some(self.symbol_type(symbol)),
-            None => Some(Type::TypeOf(name_in(super::types::ENVIRONMENT, &name.name))),
+            None => Some(Type::ValueOf(name_in(
+                super::types::ENVIRONMENT,
+                &name.name,
+            ))),
         }
     }
 }

@@ -33,6 +33,8 @@ pub(crate) struct ValueDeclaration {
     pub(crate) ty: Type,
     pub(crate) doc: Option<Arc<str>>,
     pub(crate) at: Span,
+    /// It is one of the API's globals.
+    pub(crate) api: bool,
     /// The file that declares it, which isn't the table's for what is exported on.
     pub(crate) file: FileId,
 }
@@ -53,8 +55,6 @@ pub(crate) struct Table {
 #[derive(Debug)]
 pub struct Environment {
     pub(crate) table: Table,
-    /// The API's text, for editors.
-    pub(crate) text: Arc<str>,
 }
 
 const LIBRARY: &str = include_str!("library.d.ts");
@@ -65,11 +65,17 @@ impl Environment {
         let mut table = Table::default();
         read(LIBRARY, &mut table);
         table.open_types();
-        read(declarations, &mut table);
-        Self {
-            table,
-            text: declarations.into(),
+        for value in table.values.values_mut() {
+            value.api = false;
         }
+        read(declarations, &mut table);
+        Self { table }
+    }
+
+    /// The names that the API's text gives, without the ECMAScript library's.
+    pub fn globals(&self) -> Vec<&str> {
+        let names = self.table.values.iter().filter(|(_, value)| value.api);
+        names.map(|(name, _)| name.as_ref()).collect()
     }
 
     /// Whether a global of that name is there.
@@ -110,7 +116,7 @@ impl Names for Global {
     }
 
     fn value_named(&self, name: &IdentifierReference<'_>) -> Option<Type> {
-        Some(Type::TypeOf(name_in(ENVIRONMENT, &name.name)))
+        Some(Type::ValueOf(name_in(ENVIRONMENT, &name.name)))
     }
 }
 
@@ -430,6 +436,7 @@ impl Table {
             ty,
             doc,
             at: span(name.span),
+            api: file == ENVIRONMENT,
             file,
         };
         self.values.insert(name.name.as_str().into(), declared);

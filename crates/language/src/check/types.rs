@@ -50,7 +50,7 @@ pub(crate) enum Type {
     /// The class itself: its constructors and static members.
     ClassOf(Name),
     /// `typeof x` of a value of a file.
-    TypeOf(Name),
+    ValueOf(Name),
     /// A type parameter that nothing has been put for.
     Param(Arc<str>),
 }
@@ -224,7 +224,7 @@ pub(crate) fn same(left: &Type, right: &Type) -> bool {
             left == right && a.len() == b.len() && a.iter().zip(b.iter()).all(|(a, b)| same(a, b))
         }
         (Type::ClassOf(left), Type::ClassOf(right)) => left == right,
-        (Type::TypeOf(left), Type::TypeOf(right)) => left == right,
+        (Type::ValueOf(left), Type::ValueOf(right)) => left == right,
         (Type::Union(_) | Type::Tuple(_), _) => false,
         (left, right) => std::mem::discriminant(left) == std::mem::discriminant(right),
     }
@@ -265,7 +265,7 @@ impl Signature {
             .enumerate()
             .filter(|(_, param)| !param.optional)
             .map(|(index, _)| index + 1)
-            .last()
+            .next_back()
             .unwrap_or(0)
     }
 }
@@ -312,7 +312,7 @@ fn show(ty: &Type, f: &mut fmt::Formatter<'_>, depth: u32) -> fmt::Result {
             show_list(arguments, f, depth)?;
             f.write_str(">")
         }
-        Type::ClassOf(name) | Type::TypeOf(name) => write!(f, "typeof {}", name.name),
+        Type::ClassOf(name) | Type::ValueOf(name) => write!(f, "typeof {}", name.name),
         Type::Param(name) => f.write_str(name),
         Type::Object(shape) => show_shape(shape, f, depth),
     }

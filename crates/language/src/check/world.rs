@@ -92,7 +92,7 @@ impl World {
                     Some(declared) => declared.class.clone().unwrap_or_default(),
                     None => return Type::Any,
                 },
-                Type::TypeOf(name) => match self.value(name) {
+                Type::ValueOf(name) => match self.value(name) {
                     Some(declared) => declared.ty.clone(),
                     None => return Type::Any,
                 },
@@ -111,7 +111,7 @@ impl World {
                 Some(_) => ty.clone(),
                 None => Type::Any,
             },
-            Type::TypeOf(_) => self.expand(ty),
+            Type::ValueOf(_) => self.expand(ty),
             Type::Union(members) if members.iter().any(|member| self.is_alias(member)) => {
                 Type::union(members.iter().map(|member| self.resolve_alias(member)))
             }
@@ -124,7 +124,7 @@ impl World {
             Type::Named(name, _) => self
                 .type_declaration(name)
                 .is_none_or(|declared| !matches!(declared.body, Type::Object(_))),
-            Type::TypeOf(_) => true,
+            Type::ValueOf(_) => true,
             _ => false,
         }
     }
@@ -171,7 +171,7 @@ impl World {
                     other => other,
                 }
             }
-            Type::ClassOf(_) | Type::TypeOf(_) => {
+            Type::ClassOf(_) | Type::ValueOf(_) => {
                 self.field_within(&self.expand(ty), name, depth + 1)
             }
         }
@@ -265,7 +265,7 @@ impl World {
                 }
                 open
             }
-            Type::Named(..) | Type::ClassOf(_) | Type::TypeOf(_) => match self.expand(ty) {
+            Type::Named(..) | Type::ClassOf(_) | Type::ValueOf(_) => match self.expand(ty) {
                 Type::Any => true,
                 expanded => self.collect(&expanded, fields, depth + 1),
             },

@@ -1,0 +1,438 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The server's state and its answers, one method of the protocol each.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use lsp_server::{ErrorCode, Notification, Request, RequestId, Response};
+use lsp_types::*;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::navigate::{self, Use};
+use super::outline::{self, MEANINGS};
+use super::project::Project;
+use super::{complete, place, tell};
+use crate::check::{Environment, FileId};
+use crate::finding::{Finding, Severity};
+use crate::root::Root;
+
+/// Why a question has no answer.
+pub(super) enum Failure {
+    /// Its parameters aren't what the protocol says.
+    Params(String),
+    Unknown(String),
+    Internal(String),
+    /// It can't be done; the editor shows why.
+    Refused(String),
+}
+
+impl Failure {
+    pub(super) fn response(self, id: RequestId) -> Response {
+        let (code, message) = match self {
+            Self::Params(why) => (ErrorCode::InvalidParams, why),
+            Self::Unknown(method) => (ErrorCode::MethodNotFound, format!("no method {method}")),
+            Self::Internal(why) => (ErrorCode::InternalError, why),
+            Self::Refused(why) => (ErrorCode::RequestFailed, why),
+        };
+        Response::new_err(id, code as i32, message)
+    }
+}
+
+/// An opened document.
+struct Document {
+    folder: PathBuf,
+    path: String,
+    source: crate::source::Source,
+}
+
+/// All that the server knows.
+pub(super) struct Server {
+    environment: Arc<Environment>,
+    projects: HashMap<PathBuf, Project>,
+    documents: HashMap<Uri, Document>,
+}
+
+fn params<T: DeserializeOwned>(value: Value) -> Result<T, Failure> {
+    serde_json::from_value(value).map_err(|error| Failure::Params(error.to_string()))
+}
+
+fn json(value: impl serde::Serialize) -> Result<Value, Failure> {
+    serde_json::to_value(value).map_err(|error| Failure::Internal(error.to_string()))
+}
+
+impl Server {
+    pub(super) fn new(environment: Arc<Environment>) -> Self {
+        Self {
+            environment,
+            projects: HashMap::new(),
+            documents: HashMap::new(),
+        }
+    }
+
+    pub(super) fn answer(&mut self, request: Request) -> Result<Value, Failure> {
+        let given = request.params;
+        match request.method.as_str() {
+            "initialize" => json(capabilities()),
+            "textDocument/completion" => {
+                let at: CompletionParams = params(given)?;
+                let (project, id, offset) = self.at(&at.text_document_position)?;
+                let items = complete::complete(project, id, offset);
+                json(CompletionResponse::Array(items))
+            }
+            "textDocument/hover" => {
+                let at: HoverParams = params(given)?;
+                let (project, id, offset) = self.at(&at.text_document_position_params)?;
+                json(tell::hover(project, id, offset))
+            }
+            "textDocument/signatureHelp" => {
+                let at: SignatureHelpParams = params(given)?;
+                let (project, id, offset) = self.at(&at.text_document_position_params)?;
+                json(tell::signature(project, id, offset))
+            }
+            "textDocument/definition" => {
+                let at: GotoDefinitionParams = params(given)?;
+                let (project, id, offset) = self.at(&at.text_document_position_params)?;
+                let found = navigate::definition(project, id, offset);
+                json(found.and_then(|(file, span)| location(project, file, span)))
+            }
+            "textDocument/references" => {
+                let at: ReferenceParams = params(given)?;
+                let uses = self.uses(&at.text_document_position)?;
+                json(uses)
+            }
+            "textDocument/prepareRename" => {
+                let at: TextDocumentPositionParams = params(given)?;
+                let (project, id, offset) = self.at(&at)?;
+                let uses = navigate::uses(project, id, offset).unwrap_or_default();
+                let here =
+                    |it: &&Use| it.file == id && it.span.start <= offset && offset <= it.span.end;
+                let found = uses.iter().find(here).copied();
+                let source = project.entry(id).map(|entry| entry.source.clone());
+                json(
+                    found
+                        .zip(source)
+                        .map(|(it, source)| place::range(&source, it.span)),
+                )
+            }
+            "textDocument/rename" => self.rename(params(given)?),
+            "textDocument/documentSymbol" => {
+                let of: DocumentSymbolParams = params(given)?;
+                let (project, id) = self.of(&of.text_document.uri)?;
+                let source = project.readable(id).unwrap_or_else(empty);
+                let symbols =
+                    project.with(id, &source, |module, _| outline::symbols(&source, module));
+                json(symbols.unwrap_or_default())
+            }
+            "textDocument/semanticTokens/full" => {
+                let of: SemanticTokensParams = params(given)?;
+                let (project, id) = self.of(&of.text_document.uri)?;
+                let source = project.readable(id).unwrap_or_else(empty);
+                let data = project.with(id, &source, |module, _| outline::tokens(&source, module));
+                json(SemanticTokens {
+                    result_id: None,
+                    data: data.unwrap_or_default(),
+                })
+            }
+            "textDocument/formatting" => self.format(params(given)?),
+            "textDocument/codeAction" => self.actions(params(given)?),
+            other => Err(Failure::Unknown(other.to_owned())),
+        }
+    }
+
+    /// Takes note of something; true if findings may have changed.
+    pub(super) fn hear(&mut self, told: Notification) -> bool {
+        match told.method.as_str() {
+            "textDocument/didOpen" => {
+                if let Ok(it) = params::<DidOpenTextDocumentParams>(told.params) {
+                    self.open(it.text_document.uri, it.text_document.text);
+                }
+                true
+            }
+            "textDocument/didChange" => {
+                if let Ok(it) = params::<DidChangeTextDocumentParams>(told.params) {
+                    self.change(&it);
+                }
+                true
+            }
+            "textDocument/didClose" => {
+                if let Ok(it) = params::<DidCloseTextDocumentParams>(told.params)
+                    && let Some(document) = self.documents.remove(&it.text_document.uri)
+                    && let Some(project) = self.projects.get_mut(&document.folder)
+                {
+                    project.set(&document.path, None);
+                }
+                true
+            }
+            "textDocument/didSave" | "workspace/didChangeWatchedFiles" => {
+                self.projects.values_mut().for_each(Project::reread);
+                true
+            }
+            _ => false,
+        }
+    }
+
+    fn open(&mut self, uri: Uri, text: String) {
+        let Some(file) = place::path(&uri) else {
+            return;
+        };
+        let Some((folder, path)) = self.project_of(&file) else {
+            return;
+        };
+        let source = crate::source::Source::new(path.as_str(), text.as_str());
+        if let Some(project) = self.projects.get_mut(&folder) {
+            project.set(&path, Some(text));
+        }
+        let document = Document {
+            folder,
+            path,
+            source,
+        };
+        self.documents.insert(uri, document);
+    }
+
+    /// The project that a file belongs to, made if there is none: the nearest `aurae.json`'s folder
+    /// or the file's own.
+    fn project_of(&mut self, file: &Path) -> Option<(PathBuf, String)> {
+        let (root, path) = match Root::of_entry(file) {
+            Ok(found) => found,
+            // A file that isn't saved yet.
+            Err(_) => {
+                let root = Root::open(file.parent()?).ok()?;
+                (root, file.file_name()?.to_str()?.to_owned())
+            }
+        };
+        let folder = root.path().to_path_buf();
+        let environment = self.environment.clone();
+        let known = self.projects.entry(folder.clone());
+        known.or_insert_with(|| Project::new(root, environment));
+        Some((folder, path))
+    }
+
+    fn change(&mut self, change: &DidChangeTextDocumentParams) {
+        let Some(document) = self.documents.get_mut(&change.text_document.uri) else {
+            return;
+        };
+        for step in &change.content_changes {
+            document.source = place::changed(&document.source, step);
+        }
+        if let Some(project) = self.projects.get_mut(&document.folder) {
+            let text = document.source.text().to_owned();
+            project.set(&document.path, Some(text));
+        }
+    }
+
+    fn of(&mut self, uri: &Uri) -> Result<(&mut Project, FileId), Failure> {
+        let unknown = || Failure::Refused(format!("{} isn't open", uri.as_str()));
+        let document = self.documents.get(uri).ok_or_else(unknown)?;
+        let project = self
+            .projects
+            .get_mut(&document.folder)
+            .ok_or_else(unknown)?;
+        let id = project.id(&document.path).ok_or_else(unknown)?;
+        Ok((project, id))
+    }
+
+    fn at(
+        &mut self,
+        at: &TextDocumentPositionParams,
+    ) -> Result<(&mut Project, FileId, u32), Failure> {
+        let (project, id) = self.of(&at.text_document.uri)?;
+        let source = project.entry(id).map(|entry| &entry.source);
+        let offset = source.map_or(0, |source| place::offset(source, at.position));
+        Ok((project, id, offset))
+    }
+
+    fn uses(&mut self, at: &TextDocumentPositionParams) -> Result<Vec<Location>, Failure> {
+        let (project, id, offset) = self.at(at)?;
+        let uses = navigate::uses(project, id, offset).unwrap_or_default();
+        let locations = uses.into_iter();
+        Ok(locations
+            .filter_map(|it| location(project, it.file, it.span))
+            .collect())
+    }
+
+    #[allow(
+        clippy::mutable_key_type,
+        reason = "the protocol's own type of a workspace edit"
+    )]
+    fn rename(&mut self, given: RenameParams) -> Result<Value, Failure> {
+        let name = given.new_name;
+        if !navigate::is_name(&name) {
+            return Err(Failure::Refused(format!("`{name}` can't be a name")));
+        }
+        let (project, id, offset) = self.at(&given.text_document_position)?;
+        let uses = navigate::uses(project, id, offset)
+            .ok_or_else(|| Failure::Refused("only names of the program can change".to_owned()))?;
+        let mut changes: HashMap<Uri, Vec<TextEdit>> = HashMap::new();
+        for it in uses {
+            let Some(entry) = project.entry(it.file) else {
+                continue;
+            };
+            let Some(uri) = place::uri(&project.file(&entry.path)) else {
+                continue;
+            };
+            let span = (it.span.start as usize)..(it.span.end as usize);
+            let old = entry.source.text().get(span).unwrap_or_default();
+            let new_text = match it.shorthand {
+                true => format!("{old}: {name}"),
+                false => name.clone(),
+            };
+            let range = place::range(&entry.source, it.span);
+            let edits = changes.entry(uri).or_default();
+            edits.push(TextEdit { range, new_text });
+        }
+        json(WorkspaceEdit::new(changes))
+    }
+
+    fn format(&mut self, given: DocumentFormattingParams) -> Result<Value, Failure> {
+        let (project, id) = self.of(&given.text_document.uri)?;
+        let Some(entry) = project.entry(id) else {
+            return Ok(Value::Null);
+        };
+        let Ok(text) = crate::format::format(&entry.source) else {
+            // What doesn't parse has findings already.
+            return Ok(Value::Null);
+        };
+        if text == entry.source.text() {
+            return json(Vec::<TextEdit>::new());
+        }
+        let end = u32::try_from(entry.source.text().len()).unwrap_or(u32::MAX);
+        let range = place::range(&entry.source, crate::source::Span::new(0, end));
+        json([TextEdit {
+            range,
+            new_text: text,
+        }])
+    }
+
+    #[allow(
+        clippy::mutable_key_type,
+        reason = "the protocol's own type of a workspace edit"
+    )]
+    fn actions(&mut self, given: CodeActionParams) -> Result<Value, Failure> {
+        let uri = given.text_document.uri;
+        let path = self.documents.get(&uri).map(|it| it.path.clone());
+        let (project, _) = self.of(&uri)?;
+        let mut actions = Vec::new();
+        for finding in project.findings(&path.unwrap_or_default()) {
+            let range = place::range(&finding.source, finding.span);
+            if range.end < given.range.start || given.range.end < range.start {
+                continue;
+            }
+            for (index, fix) in finding.fixes.iter().enumerate() {
+                let edits = fix.edits.iter().map(|edit| TextEdit {
+                    range: place::range(&finding.source, edit.span),
+                    new_text: edit.text.clone(),
+                });
+                let changes = HashMap::from([(uri.clone(), edits.collect())]);
+                actions.push(CodeActionOrCommand::CodeAction(CodeAction {
+                    title: fix.title.clone(),
+                    kind: Some(CodeActionKind::QUICKFIX),
+                    diagnostics: Some(vec![diagnostic(&finding)]),
+                    edit: Some(WorkspaceEdit::new(changes)),
+                    is_preferred: Some(index == 0),
+                    ..CodeAction::default()
+                }));
+            }
+        }
+        json(actions)
+    }
+
+    /// The findings of every open document.
+    pub(super) fn diagnostics(&mut self) -> Vec<PublishDiagnosticsParams> {
+        let mut all = Vec::new();
+        for (uri, document) in &self.documents {
+            let Some(project) = self.projects.get(&document.folder) else {
+                continue;
+            };
+            let findings = project.findings(&document.path);
+            let diagnostics = findings.iter().map(diagnostic).collect();
+            all.push(PublishDiagnosticsParams::new(
+                uri.clone(),
+                diagnostics,
+                None,
+            ));
+        }
+        all
+    }
+}
+
+fn empty() -> crate::source::Source {
+    crate::source::Source::new("", "")
+}
+
+fn location(project: &Project, file: FileId, span: crate::source::Span) -> Option<Location> {
+    let entry = project.entry(file)?;
+    let uri = place::uri(&project.file(&entry.path))?;
+    Some(Location::new(uri, place::range(&entry.source, span)))
+}
+
+fn diagnostic(finding: &Finding) -> Diagnostic {
+    let help = finding.help.as_deref();
+    let message = match help {
+        Some(help) => format!("{}\n{help}", finding.message),
+        None => finding.message.clone(),
+    };
+    Diagnostic {
+        range: place::range(&finding.source, finding.span),
+        severity: Some(match finding.severity {
+            Severity::Error => DiagnosticSeverity::ERROR,
+            Severity::Warning => DiagnosticSeverity::WARNING,
+        }),
+        code: Some(NumberOrString::String(finding.code.to_owned())),
+        source: Some("aurae".to_owned()),
+        message,
+        ..Diagnostic::default()
+    }
+}
+
+fn capabilities() -> InitializeResult {
+    let triggers = [".", "\"", "'", "/"].map(str::to_owned).to_vec();
+    let legend = SemanticTokensLegend {
+        token_types: MEANINGS.to_vec(),
+        token_modifiers: Vec::new(),
+    };
+    InitializeResult {
+        server_info: Some(ServerInfo {
+            name: "aurae".to_owned(),
+            version: Some(env!("CARGO_PKG_VERSION").to_owned()),
+        }),
+        capabilities: ServerCapabilities {
+            text_document_sync: Some(TextDocumentSyncCapability::Options(
+                TextDocumentSyncOptions {
+                    open_close: Some(true),
+                    change: Some(TextDocumentSyncKind::INCREMENTAL),
+                    save: Some(TextDocumentSyncSaveOptions::Supported(true)),
+                    ..TextDocumentSyncOptions::default()
+                },
+            )),
+            completion_provider: Some(CompletionOptions {
+                trigger_characters: Some(triggers),
+                ..CompletionOptions::default()
+            }),
+            hover_provider: Some(HoverProviderCapability::Simple(true)),
+            signature_help_provider: Some(SignatureHelpOptions {
+                trigger_characters: Some(["(", ","].map(str::to_owned).to_vec()),
+                ..SignatureHelpOptions::default()
+            }),
+            definition_provider: Some(OneOf::Left(true)),
+            references_provider: Some(OneOf::Left(true)),
+            rename_provider: Some(OneOf::Right(RenameOptions {
+                prepare_provider: Some(true),
+                work_done_progress_options: WorkDoneProgressOptions::default(),
+            })),
+            document_symbol_provider: Some(OneOf::Left(true)),
+            document_formatting_provider: Some(OneOf::Left(true)),
+            code_action_provider: Some(CodeActionProviderCapability::Simple(true)),
+            semantic_tokens_provider: Some(
+                SemanticTokensServerCapabilities::SemanticTokensOptions(SemanticTokensOptions {
+                    legend,
+                    full: Some(SemanticTokensFullOptions::Bool(true)),
+                    ..SemanticTokensOptions::default()
+                }),
+            ),
+            ..ServerCapabilities::default()
+        },
+    }
+}

@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The editors' server: the language server protocol on a pair of streams. One thread answers in
+//! turn, a second reads ahead so that a question that was taken back isn't answered; findings are
+//! told when typing rests. It looks at texts and runs nothing. Called by `aurae lsp`.
+
+use std::collections::VecDeque;
+use std::io::{self, BufRead, Write};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
+use std::time::{Duration, Instant};
+
+use lsp_server::{ErrorCode, Message, Notification, Request, RequestId, Response};
+use serde_json::Value;
+
+use crate::check::Environment;
+use crate::stack;
+
+mod answer;
+mod complete;
+mod cursor;
+mod navigate;
+mod outline;
+mod place;
+mod project;
+mod repair;
+mod tell;
+#[cfg(test)]
+mod tests;
+mod wire;
+
+use answer::{Failure, Server};
+use wire::Frame;
+
+/// How long typing must rest before findings are made.
+const REST: Duration = Duration::from_millis(120);
+
+/// How many messages are read ahead; the editor waits beyond.
+const AHEAD: usize = 256;
+
+/// Answers an editor until it says goodbye or its stream ends. True if it said goodbye properly,
+/// by `shutdown` and then `exit`.
+///
+/// # Errors
+/// The output can't be written, the input fails otherwise than by ending, or there is no room for
+/// the parser's stack.
+pub fn serve(
+    environment: Arc<Environment>,
+    input: impl BufRead + Send + 'static,
+    mut output: impl Write + Send,
+) -> io::Result<bool> {
+    let (sender, receiver) = sync_channel(AHEAD);
+    std::thread::Builder::new()
+        .name("lsp-reader".into())
+        .spawn(move || read_ahead(input, &sender))?;
+    stack::on_big_stack(move || Loop::new(environment, &mut output).run(&receiver))?
+}
+
+fn read_ahead(mut input: impl BufRead, sender: &SyncSender<io::Result<Frame>>) {
+    loop {
+        let frame = match wire::read(&mut input) {
+            Ok(Some(frame)) => Ok(frame),
+            Ok(None) => return,
+            Err(error) => Err(error),
+        };
+        let failed = frame.is_err();
+        let is_exit = matches!(
+            &frame,
+            Ok(Frame::Message(Message::Notification(it))) if it.method == "exit"
+        );
+        if sender.send(frame).is_err() || failed || is_exit {
+            return;
+        }
+    }
+}
+
+/// What makes the server do something.
+enum Event {
+    Message(Message),
+    Bad(String),
+    /// Typing rests.
+    Rest,
+    End,
+}
+
+struct Loop<'o, W> {
+    server: Server,
+    output: &'o mut W,
+    waiting: VecDeque<Message>,
+    /// When findings are due.
+    due: Option<Instant>,
+    shut_down: bool,
+}
+
+impl<'o, W: Write> Loop<'o, W> {
+    fn new(environment: Arc<Environment>, output: &'o mut W) -> Self {
+        Self {
+            server: Server::new(environment),
+            output,
+            waiting: VecDeque::new(),
+            due: None,
+            shut_down: false,
+        }
+    }
+
+    fn run(mut self, input: &Receiver<io::Result<Frame>>) -> io::Result<bool> {
+        loop {
+            match self.next(input)? {
+                Event::Message(Message::Request(request)) => self.answer(request)?,
+                Event::Message(Message::Notification(told)) if told.method == "exit" => {
+                    return Ok(self.shut_down);
+                }
+                Event::Message(Message::Notification(told)) => self.hear(told)?,
+                Event::Message(Message::Response(_)) => {}
+                Event::Bad(why) => self.refuse(why)?,
+                Event::Rest => self.publish()?,
+                Event::End => return Ok(false),
+            }
+        }
+    }
+
+    fn next(&mut self, input: &Receiver<io::Result<Frame>>) -> io::Result<Event> {
+        // All that has come is looked at, so that what was taken back is known.
+        loop {
+            match input.try_recv() {
+                Ok(Ok(Frame::Message(message))) => self.take(message)?,
+                Ok(Ok(Frame::Bad(why))) => return Ok(Event::Bad(why)),
+                Ok(Err(error)) => return Err(error),
+                Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
+            }
+        }
+        if let Some(message) = self.waiting.pop_front() {
+            return Ok(Event::Message(message));
+        }
+        let received = match self.due {
+            Some(due) => input.recv_timeout(due.saturating_duration_since(Instant::now())),
+            None => input.recv().map_err(|_| RecvTimeoutError::Disconnected),
+        };
+        match received {
+            Ok(Ok(Frame::Message(message))) => Ok(Event::Message(message)),
+            Ok(Ok(Frame::Bad(why))) => Ok(Event::Bad(why)),
+            Ok(Err(error)) => Err(error),
+            Err(RecvTimeoutError::Timeout) => Ok(Event::Rest),
+            Err(RecvTimeoutError::Disconnected) => Ok(Event::End),
+        }
+    }
+
+    fn take(&mut self, message: Message) -> io::Result<()> {
+        if let Message::Notification(told) = &message
+            && told.method == "$/cancelRequest"
+        {
+            let id = told.params.get("id").cloned().unwrap_or_default();
+            let id: Option<RequestId> = serde_json::from_value(id).ok();
+            let place = self.waiting.iter().position(
+                |it| matches!(it, Message::Request(request) if Some(&request.id) == id.as_ref()),
+            );
+            if let (Some(place), Some(id)) = (place, id) {
+                self.waiting.remove(place);
+                let code = ErrorCode::RequestCanceled as i32;
+                let response = Response::new_err(id, code, "taken back".to_owned());
+                return wire::write(self.output, Message::Response(response));
+            }
+            return Ok(());
+        }
+        self.waiting.push_back(message);
+        Ok(())
+    }
+
+    fn answer(&mut self, request: Request) -> io::Result<()> {
+        let id = request.id.clone();
+        if request.method == "shutdown" {
+            self.shut_down = true;
+            let response = Response::new_ok(id, Value::Null);
+            return wire::write(self.output, Message::Response(response));
+        }
+        let server = &mut self.server;
+        let answered = catch_unwind(AssertUnwindSafe(|| server.answer(request)));
+        let response = match answered {
+            Ok(Ok(value)) => Response::new_ok(id, value),
+            Ok(Err(failure)) => failure.response(id),
+            Err(_) => Failure::Internal("this question can't be answered".to_owned()).response(id),
+        };
+        wire::write(self.output, Message::Response(response))
+    }
+
+    fn hear(&mut self, told: Notification) -> io::Result<()> {
+        let server = &mut self.server;
+        let heard = catch_unwind(AssertUnwindSafe(|| server.hear(told)));
+        if heard.unwrap_or(true) {
+            self.due = Some(Instant::now() + REST);
+        }
+        Ok(())
+    }
+
+    fn publish(&mut self) -> io::Result<()> {
+        self.due = None;
+        let server = &mut self.server;
+        let findings = catch_unwind(AssertUnwindSafe(|| server.diagnostics()));
+        for params in findings.unwrap_or_default() {
+            let method = "textDocument/publishDiagnostics".to_owned();
+            let told = Notification::new(method, params);
+            wire::write(self.output, Message::Notification(told))?;
+        }
+        Ok(())
+    }
+
+    /// A frame that was no message: said to the editor, which may have a bug.
+    fn refuse(&mut self, why: String) -> io::Result<()> {
+        let code = ErrorCode::ParseError as i32;
+        let response = serde_json::json!({
+            "jsonrpc": "2.0",
+            "id": null,
+            "error": { "code": code, "message": why },
+        });
+        let body = response.to_string();
+        write!(self.output, "Content-Length: {}\r\n\r\n{body}", body.len())?;
+        self.output.flush()
+    }
+}

@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The modules below one root as an editor has them: unsaved texts before files, each module
+//! looked at again only when it or what it imports has changed. Trees aren't kept; a module is
+//! small, and parsing it again costs less than keeping it.
+
+use std::collections::{HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use oxc::allocator::Allocator;
+
+use crate::check::{Environment, FileId, Module, Slot, World, analyse, file_id, settle};
+use crate::finding::Finding;
+use crate::parse;
+use crate::program::{Entry, Outline, Overlay, Program, outline};
+use crate::root::{self, Root};
+use crate::source::Source;
+
+/// At most so many modules are looked for below a root when a name is searched everywhere.
+const MODULES: usize = 5000;
+
+/// One module.
+pub(super) struct Entered {
+    /// Relative to the root.
+    pub(super) path: String,
+    pub(super) source: Source,
+    pub(super) outline: Outline,
+    /// The modules behind its specifiers.
+    pub(super) imports: HashMap<String, FileId>,
+    /// The text that parsed last.
+    pub(super) sound: Option<Source>,
+}
+
+/// A root and what is known below it.
+pub(super) struct Project {
+    pub(super) root: Root,
+    pub(super) world: World,
+    entries: Vec<Entered>,
+    ids: HashMap<String, FileId>,
+    /// Unsaved texts by path.
+    open: HashMap<String, String>,
+}
+
+impl Project {
+    pub(super) fn new(root: Root, environment: Arc<Environment>) -> Self {
+        Self {
+            root,
+            world: World {
+                environment,
+                modules: Vec::new(),
+            },
+            entries: Vec::new(),
+            ids: HashMap::new(),
+            open: HashMap::new(),
+        }
+    }
+
+    pub(super) fn file(&self, relative: &str) -> PathBuf {
+        self.root.path().join(relative)
+    }
+
+    pub(super) fn below(&self, path: &Path) -> Option<String> {
+        let relative = path.strip_prefix(self.root.path()).ok()?;
+        relative.to_str().map(str::to_owned)
+    }
+
+    pub(super) fn entry(&self, id: FileId) -> Option<&Entered> {
+        self.entries.get(usize::try_from(id).ok()?.checked_sub(1)?)
+    }
+
+    fn entry_mut(&mut self, id: FileId) -> Option<&mut Entered> {
+        let index = usize::try_from(id).ok()?.checked_sub(1)?;
+        self.entries.get_mut(index)
+    }
+
+    pub(super) fn id(&self, path: &str) -> Option<FileId> {
+        self.ids.get(path).copied()
+    }
+
+    pub(super) fn entries(&self) -> impl Iterator<Item = (FileId, &Entered)> {
+        let entries = self.entries.iter().enumerate();
+        entries.map(|(index, entry)| (file_id(index), entry))
+    }
+
+    /// A module's text, or the last that parsed where this one doesn't.
+    pub(super) fn readable(&self, id: FileId) -> Option<Source> {
+        let entry = self.entry(id)?;
+        Some(match &entry.sound {
+            Some(sound) => sound.clone(),
+            None => entry.source.clone(),
+        })
+    }
+
+    /// The editor's text of a module; `None` gives the file its say again.
+    pub(super) fn set(&mut self, path: &str, text: Option<String>) {
+        match text {
+            Some(text) => {
+                self.open.insert(path.to_owned(), text);
+            }
+            None => {
+                self.open.remove(path);
+            }
+        }
+        if let Some(id) = self.id(path) {
+            self.refresh(id);
+        }
+        self.enter(path);
+    }
+
+    /// Reads again what isn't open and has changed in its file.
+    pub(super) fn reread(&mut self) {
+        let ids: Vec<FileId> = self
+            .entries()
+            .filter(|(_, entry)| !self.open.contains_key(&entry.path))
+            .filter(|(_, entry)| {
+                let text = self.root.text(&entry.path).unwrap_or_default();
+                text != entry.source.text()
+            })
+            .map(|(id, _)| id)
+            .collect();
+        for id in ids {
+            self.refresh(id);
+        }
+    }
+
+    fn text(&self, path: &str) -> String {
+        match self.open.get(path) {
+            Some(text) => text.clone(),
+            // A module that isn't there is empty; `program` says that it isn't.
+            None => self.root.text(path).unwrap_or_default(),
+        }
+    }
+
+    /// Takes a module's text anew and forgets what was known of it and of who imports it.
+    fn refresh(&mut self, id: FileId) {
+        let Some(path) = self.entry(id).map(|entry| entry.path.clone()) else {
+            return;
+        };
+        let text = self.text(&path);
+        let entered = look(&path, text);
+        if let Some(entry) = self.entry_mut(id) {
+            let sound = entered.sound.clone().or(entry.sound.take());
+            *entry = Entered { sound, ..entered };
+        }
+        self.resolve(id);
+        self.forget(id);
+    }
+
+    fn forget(&mut self, id: FileId) {
+        let mut stale = vec![id];
+        let mut seen = HashSet::new();
+        while let Some(id) = stale.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            if let Some(slot) = usize::try_from(id)
+                .ok()
+                .and_then(|id| self.world.modules.get_mut(id.checked_sub(1)?))
+            {
+                *slot = Slot::default();
+            }
+            let importers = self.entries();
+            let importers =
+                importers.filter(|(_, entry)| entry.imports.values().any(|it| *it == id));
+            stale.extend(importers.map(|(id, _)| id));
+        }
+    }
+
+    /// Makes a module and all that it reaches known.
+    pub(super) fn enter(&mut self, path: &str) -> FileId {
+        if let Some(id) = self.id(path) {
+            return id;
+        }
+        let mut left = vec![path.to_owned()];
+        while let Some(path) = left.pop() {
+            if self.ids.contains_key(&path) {
+                continue;
+            }
+            let entered = look(&path, self.text(&path));
+            let targets = targets(&entered).map(|(_, target)| target);
+            left.extend(targets);
+            self.entries.push(entered);
+            self.world.modules.push(Slot::default());
+            let id = file_id(self.entries.len() - 1);
+            self.ids.insert(path, id);
+        }
+        let ids: Vec<FileId> = self.ids.values().copied().collect();
+        for id in ids {
+            if self.entry(id).is_some_and(|entry| entry.imports.is_empty()) {
+                self.link(id);
+            }
+        }
+        self.id(path).unwrap_or_default()
+    }
+
+    /// Enters what a module imports, and links it.
+    fn resolve(&mut self, id: FileId) {
+        let wanted: Vec<String> = self.entry(id).map_or_else(Vec::new, |entry| {
+            targets(entry).map(|(_, target)| target).collect()
+        });
+        for path in wanted {
+            self.enter(&path);
+        }
+        self.link(id);
+    }
+
+    fn link(&mut self, id: FileId) {
+        let Some(entry) = self.entry(id) else { return };
+        let linked = targets(entry)
+            .filter_map(|(specifier, target)| Some((specifier, self.id(&target)?)))
+            .collect();
+        if let Some(entry) = self.entry_mut(id) {
+            entry.imports = linked;
+        }
+    }
+
+    /// Looks at what the module reaches and hasn't been looked at, the imported first.
+    pub(super) fn settle(&self, id: FileId) {
+        let mut path = vec![(id, false)];
+        let mut seen = HashSet::new();
+        while let Some((id, ready)) = path.pop() {
+            let Some(entry) = self.entry(id) else {
+                continue;
+            };
+            let settled = |id: FileId| {
+                let slot = self.world.slot(id);
+                slot.is_some_and(|slot| slot.exports.get().is_some())
+            };
+            if settled(id) {
+                continue;
+            }
+            if ready {
+                analyse(
+                    &self.world,
+                    id,
+                    &entry.source,
+                    &entry.imports,
+                    |module, whole| {
+                        settle(&self.world, id, module, whole);
+                    },
+                );
+            } else if seen.insert(id) {
+                path.push((id, true));
+                path.extend(entry.imports.values().map(|id| (*id, false)));
+            }
+        }
+    }
+
+    /// Looks at a text in the place of a module's, with everything around it known.
+    pub(super) fn with<R>(
+        &self,
+        id: FileId,
+        source: &Source,
+        look: impl FnOnce(&Module<'_, '_>, bool) -> R,
+    ) -> Option<R> {
+        let entry = self.entry(id)?;
+        self.settle(id);
+        Some(analyse(&self.world, id, source, &entry.imports, look))
+    }
+
+    /// All that is wrong with a module: its form first, its types only where its form is sound.
+    pub(super) fn findings(&self, path: &str) -> Vec<Finding> {
+        let Some(id) = self.id(path) else {
+            return Vec::new();
+        };
+        let Some(entry) = self.entry(id) else {
+            return Vec::new();
+        };
+        let files = Overlay {
+            files: &self.root,
+            texts: &self.open,
+        };
+        let globals = self.world.environment.globals();
+        let entry_file = Entry::File(path.to_owned());
+        let program = Program::load(&files, entry_file, &globals);
+        let form = program.map_or_else(|_| Vec::new(), |it| it.findings().to_vec());
+        let own = form.into_iter().filter(|it| it.source.name() == path);
+        let mut findings: Vec<Finding> = own.collect();
+        let types = self.with(id, &entry.source, |module, whole| match whole {
+            true => module.reports(),
+            false => Vec::new(),
+        });
+        let types = types.unwrap_or_default().into_iter();
+        findings.extend(types.map(|report| report.finding(&entry.source)));
+        findings
+    }
+
+    /// Enters every module below the root, at most [`MODULES`].
+    pub(super) fn enter_all(&mut self) {
+        let mut folders = vec![self.root.path().to_path_buf()];
+        let mut found = Vec::new();
+        while let Some(folder) = folders.pop() {
+            let Ok(list) = std::fs::read_dir(&folder) else {
+                continue;
+            };
+            for item in list.flatten() {
+                let name = item.file_name();
+                let name = name.to_string_lossy();
+                let hidden = name.starts_with('.') || name == "node_modules" || name == "target";
+                match item.file_type() {
+                    Ok(kind) if kind.is_dir() && !hidden => folders.push(item.path()),
+                    Ok(kind)
+                        if kind.is_file() && name.ends_with(".ts") && !name.ends_with(".d.ts") =>
+                    {
+                        found.extend(self.below(&item.path()));
+                    }
+                    _ => {}
+                }
+            }
+            if found.len() > MODULES {
+                break;
+            }
+        }
+        for path in found.into_iter().take(MODULES) {
+            self.enter(&path);
+        }
+    }
+}
+
+/// Reads a text's face.
+fn look(path: &str, text: String) -> Entered {
+    let source = Source::new(path, text);
+    let allocator = Allocator::default();
+    let parsed = parse::parse(&allocator, &source);
+    let outline = outline(&parsed);
+    let sound = parsed.is_sound().then(|| source.clone());
+    drop(parsed);
+    Entered {
+        path: path.to_owned(),
+        source,
+        outline,
+        imports: HashMap::new(),
+        sound,
+    }
+}
+
+/// The specifiers of a module with the paths they lead to.
+fn targets(entry: &Entered) -> impl Iterator<Item = (String, String)> {
+    entry.outline.imports.iter().filter_map(move |import| {
+        let relative = import.specifier.starts_with("./") || import.specifier.starts_with("../");
+        let module = relative && import.specifier.ends_with(".ts");
+        let target = module.then(|| root::join(&entry.path, &import.specifier))??;
+        Some((import.specifier.clone(), target))
+    })
+}

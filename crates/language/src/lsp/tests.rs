@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The server driven through its protocol, over a pair of sockets as an editor would.
+
+use std::fs;
+use std::io::{BufReader, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use lsp_server::{Message, Notification, Request, RequestId};
+use serde_json::{Value, json};
+
+use super::wire::{self, Frame};
+use super::{place, serve};
+use crate::check::Environment;
+
+/// An editor, and the folder it works in.
+struct Editor {
+    folder: tempfile::TempDir,
+    output: UnixStream,
+    input: BufReader<UnixStream>,
+    server: Option<JoinHandle<std::io::Result<bool>>>,
+    asked: i32,
+    /// What came while an answer was waited for.
+    told: Vec<Notification>,
+}
+
+impl Editor {
+    fn new(files: &[(&str, &str)]) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("aurae.json"), "{}").unwrap();
+        for (name, text) in files {
+            let path = folder.path().join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, text).unwrap();
+        }
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        ours.set_read_timeout(Some(Duration::from_secs(60)))
+            .unwrap();
+        let environment = Arc::new(Environment::new(crate::declare::aurae_d_ts().unwrap()));
+        let input = BufReader::new(theirs.try_clone().unwrap());
+        let server = std::thread::spawn(move || serve(environment, input, theirs));
+        let mut editor = Self {
+            folder,
+            output: ours.try_clone().unwrap(),
+            input: BufReader::new(ours),
+            server: Some(server),
+            asked: 0,
+            told: Vec::new(),
+        };
+        let hello = editor.ask("initialize", json!({ "capabilities": {} }));
+        assert_eq!(hello["serverInfo"]["name"], "aurae");
+        editor.tell("initialized", json!({}));
+        for (name, text) in files {
+            editor.open(name, text);
+        }
+        editor
+    }
+
+    fn uri(&self, name: &str) -> String {
+        let root = fs::canonicalize(self.folder.path()).unwrap();
+        place::uri(&root.join(name)).unwrap().as_str().to_owned()
+    }
+
+    fn open(&mut self, name: &str, text: &str) {
+        let uri = self.uri(name);
+        let document =
+            json!({ "uri": uri, "languageId": "typescript", "version": 1, "text": text });
+        self.tell("textDocument/didOpen", json!({ "textDocument": document }));
+    }
+
+    fn change(&mut self, name: &str, text: &str) {
+        let document = json!({ "uri": self.uri(name), "version": 2 });
+        let changes = json!([{ "text": text }]);
+        let params = json!({ "textDocument": document, "contentChanges": changes });
+        self.tell("textDocument/didChange", params);
+    }
+
+    fn tell(&mut self, method: &str, params: Value) {
+        let told = Notification::new(method.to_owned(), params);
+        wire::write(&mut self.output, Message::Notification(told)).unwrap();
+    }
+
+    fn read(&mut self) -> Message {
+        match wire::read(&mut self.input).unwrap() {
+            Some(Frame::Message(message)) => message,
+            Some(Frame::Bad(why)) => panic!("{why}"),
+            None => panic!("the server is gone"),
+        }
+    }
+
+    fn send(&mut self, method: &str, params: Value) -> RequestId {
+        self.asked += 1;
+        let id = RequestId::from(self.asked);
+        let request = Request::new(id.clone(), method.to_owned(), params);
+        wire::write(&mut self.output, Message::Request(request)).unwrap();
+        id
+    }
+
+    fn answer(&mut self, wanted: &RequestId) -> Result<Value, String> {
+        loop {
+            match self.read() {
+                Message::Response(response) if response.id == *wanted => {
+                    return match response.response_result {
+                        Err(error) => Err(error.message),
+                        Ok(result) => Ok(result),
+                    };
+                }
+                Message::Notification(told) => self.told.push(told),
+                other => panic!("{other:?}"),
+            }
+        }
+    }
+
+    fn ask(&mut self, method: &str, params: Value) -> Value {
+        let id = self.send(method, params);
+        self.answer(&id).unwrap()
+    }
+
+    /// Asks about the place of `|` in the text, which becomes the document's without it.
+    fn ask_at(&mut self, method: &str, name: &str, marked: &str, more: Value) -> Value {
+        let before = marked.split('|').next().unwrap();
+        let line = before.matches('\n').count();
+        let column = before.rsplit('\n').next().unwrap().encode_utf16().count();
+        self.change(name, &marked.replacen('|', "", 1));
+        let mut params = json!({
+            "textDocument": { "uri": self.uri(name) },
+            "position": { "line": line, "character": column },
+        });
+        for (key, value) in more.as_object().into_iter().flatten() {
+            params[key] = value.clone();
+        }
+        self.ask(method, params)
+    }
+
+    fn completed(&mut self, marked: &str) -> Vec<String> {
+        let items = self.ask_at("textDocument/completion", "main.ts", marked, json!({}));
+        let items = items.as_array().unwrap().iter();
+        items
+            .map(|it| it["label"].as_str().unwrap().to_owned())
+            .collect()
+    }
+
+    /// The codes of the next findings that are told of a document.
+    fn findings(&mut self, name: &str) -> Vec<String> {
+        let uri = self.uri(name);
+        loop {
+            let told = match self.told.is_empty() {
+                false => self.told.remove(0),
+                true => match self.read() {
+                    Message::Notification(told) => told,
+                    other => panic!("{other:?}"),
+                },
+            };
+            if told.method == "textDocument/publishDiagnostics" && told.params["uri"] == uri {
+                let list = told.params["diagnostics"].as_array().unwrap().iter();
+                return list
+                    .map(|it| it["code"].as_str().unwrap().to_owned())
+                    .collect();
+            }
+        }
+    }
+}
+
+impl Drop for Editor {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            return;
+        }
+        self.ask("shutdown", Value::Null);
+        self.tell("exit", Value::Null);
+        let ended = self.server.take().unwrap().join().unwrap();
+        assert!(ended.unwrap(), "said goodbye");
+    }
+}
+
+#[test]
+fn findings_are_told_and_taken_back_as_one_types() {
+    let mut editor = Editor::new(&[("main.ts", "await runtime.Lst({});\n")]);
+    assert_eq!(editor.findings("main.ts"), ["unknown-method"]);
+    editor.change("main.ts", "await runtime.List({});\n");
+    assert_eq!(editor.findings("main.ts"), Vec::<String>::new());
+    editor.change("main.ts", "await runtime.List({\n");
+    assert_eq!(editor.findings("main.ts"), ["syntax"]);
+}
+
+#[test]
+fn half_typed_text_is_completed() {
+    let mut editor = Editor::new(&[("main.ts", "")]);
+    let methods = editor.completed("await runtime.|");
+    assert!(methods.contains(&"RunCell".to_owned()), "{methods:?}");
+    assert!(methods.contains(&"List".to_owned()));
+    let fields = editor.completed("const web = new Cell({ name: \"web\", re|\n\nprint(1);\n");
+    assert!(fields.contains(&"resources".to_owned()), "{fields:?}");
+    assert!(
+        !fields.contains(&"name".to_owned()),
+        "given already: {fields:?}"
+    );
+    let nested = editor.completed("const web = new Cell({ name: \"web\", resources: { |\n");
+    assert!(nested.contains(&"memory".to_owned()), "{nested:?}");
+    let values = editor.completed("new Cell({ name: \"web\", share: [\"|\"] });");
+    assert!(values.contains(&"net".to_owned()), "{values:?}");
+    let globals = editor.completed("const local = 1;\nru|");
+    assert!(globals.contains(&"runtime".to_owned()) && globals.contains(&"local".to_owned()));
+    let answer = editor.completed("const c = await runtime.RunCell({});\nprint(c.|);");
+    assert!(!answer.is_empty(), "members of the answer");
+}
+
+#[test]
+fn imports_are_completed_with_modules_and_names() {
+    let mut editor = Editor::new(&[
+        (
+            "apps/web.ts",
+            "/** The site. */\nexport const web = new Cell({ name: \"web\" });\n",
+        ),
+        ("main.ts", ""),
+    ]);
+    let paths = editor.completed("import { } from \"|\";");
+    assert_eq!(paths, ["./apps/web.ts"]);
+    let names = editor.completed("import { w| } from \"./apps/web.ts\";");
+    assert_eq!(names, ["web"]);
+    let members = editor.completed("import { web } from \"./apps/web.ts\";\nweb.|");
+    assert!(members.contains(&"labels".to_owned()), "{members:?}");
+}
+
+#[test]
+fn hover_tells_limits_and_signatures_their_parameters() {
+    let mut editor = Editor::new(&[("main.ts", "")]);
+    let marked = "new Executable({ name: \"a\", argv: [], ni|ce: 3 });";
+    let hover = editor.ask_at("textDocument/hover", "main.ts", marked, json!({}));
+    let text = hover["contents"]["value"].as_str().unwrap();
+    assert!(
+        text.contains("nice?: number") && text.contains("-20 to 19"),
+        "{text}"
+    );
+    let marked = "await runtime.RunCell({}, |";
+    let help = editor.ask_at("textDocument/signatureHelp", "main.ts", marked, json!({}));
+    assert_eq!(help["activeParameter"], 1, "{help}");
+    assert!(
+        help["signatures"][0]["label"]
+            .as_str()
+            .unwrap()
+            .contains("RunCell(")
+    );
+}
+
+#[test]
+fn names_are_found_and_changed_across_files() {
+    let main = "import { web } from \"./web.ts\";\nprint(web.name, { web });\n";
+    let mut editor = Editor::new(&[
+        (
+            "web.ts",
+            "export const web = new Cell({ name: \"web\" });\n",
+        ),
+        ("main.ts", main),
+    ]);
+    let marked = main.replacen("print(web", "print(we|b", 1);
+    let at = editor.ask_at("textDocument/definition", "main.ts", &marked, json!({}));
+    assert_eq!(at["uri"], editor.uri("web.ts"));
+    assert_eq!(at["range"]["start"], json!({ "line": 0, "character": 13 }));
+    let more = json!({ "context": { "includeDeclaration": true } });
+    let uses = editor.ask_at("textDocument/references", "main.ts", &marked, more);
+    assert_eq!(uses.as_array().unwrap().len(), 4, "{uses}");
+    let more = json!({ "newName": "site" });
+    let edit = editor.ask_at("textDocument/rename", "main.ts", &marked, more);
+    let edits = edit["changes"][editor.uri("main.ts")].as_array().unwrap();
+    let texts: Vec<&str> = edits
+        .iter()
+        .map(|it| it["newText"].as_str().unwrap())
+        .collect();
+    assert_eq!(texts, ["site", "site", "web: site"]);
+    assert_eq!(
+        edit["changes"][editor.uri("web.ts")]
+            .as_array()
+            .unwrap()
+            .len(),
+        1
+    );
+}
+
+#[test]
+fn repairs_format_symbols_and_colours() {
+    let text = "await  runtime.Lst({})\nfunction f() {}\nclass A { m() {} }\n";
+    let mut editor = Editor::new(&[("main.ts", text)]);
+    let document = json!({ "uri": editor.uri("main.ts") });
+    let range =
+        json!({ "start": { "line": 0, "character": 0 }, "end": { "line": 1, "character": 0 } });
+    let params =
+        json!({ "textDocument": document, "range": range, "context": { "diagnostics": [] } });
+    let actions = editor.ask("textDocument/codeAction", params);
+    assert_eq!(actions[0]["title"], "Change to `List`", "{actions}");
+    let params =
+        json!({ "textDocument": document, "options": { "tabSize": 2, "insertSpaces": true } });
+    let edits = editor.ask("textDocument/formatting", params);
+    assert!(
+        edits[0]["newText"]
+            .as_str()
+            .unwrap()
+            .starts_with("await runtime.Lst({});\n")
+    );
+    let of = json!({ "textDocument": document });
+    let symbols = editor.ask("textDocument/documentSymbol", of.clone());
+    let names: Vec<&str> = symbols
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| it["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["f", "A"]);
+    let tokens = editor.ask("textDocument/semanticTokens/full", of);
+    assert!(!tokens["data"].as_array().unwrap().is_empty());
+}
+
+#[test]
+fn nothing_that_an_editor_sends_ends_the_server() {
+    let mut editor = Editor::new(&[("main.ts", "")]);
+    editor
+        .output
+        .write_all(b"Content-Length: 5\r\n\r\n{nope")
+        .unwrap();
+    match wire::read(&mut editor.input).unwrap() {
+        // An answer to nobody isn't a message of the library's.
+        Some(Frame::Bad(_) | Frame::Message(_)) => {}
+        None => panic!("the server is gone"),
+    }
+    let id = editor.send("textDocument/hover", json!({ "wrong": true }));
+    assert!(editor.answer(&id).is_err());
+    let id = editor.send("no/such", json!({}));
+    assert!(editor.answer(&id).unwrap_err().contains("no/such"));
+    let deep = format!("{}{}", "(".repeat(100_000), ")".repeat(100_000));
+    editor.change("main.ts", &deep);
+    let of = json!({ "textDocument": { "uri": editor.uri("main.ts") } });
+    editor.ask("textDocument/documentSymbol", of);
+    let nested = format!("print({}1{});", "[".repeat(200), "]".repeat(200));
+    editor.change("main.ts", &nested);
+    assert_eq!(
+        editor.completed("let a = {{{(((`${|"),
+        Vec::<String>::new().as_slice().to_vec()
+    );
+    editor.tell("$/cancelRequest", json!({ "id": 99 }));
+    editor.tell("textDocument/didChange", json!({ "oops": 1 }));
+}
