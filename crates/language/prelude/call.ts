@@ -2,10 +2,9 @@
 // Methods of the API as function objects, and the streams that some of them give.
 
 import { isPlain, type Plain } from "./data.ts";
-import { milliseconds } from "./duration.ts";
 import type { MethodTable } from "./table.ts";
 import { mustRefer, reference } from "./target.ts";
-import { message, shapeOf, Workload } from "./workload.ts";
+import { isWorkload, message, shapeOf, type Workload } from "./workload.ts";
 
 /** What a node sends, item by item. It ends with the call, or when the loop over it is left. */
 export interface ServerStream<T> extends AsyncIterable<T> {
@@ -58,7 +57,7 @@ function understand(action: string, shape: MethodTable, given: unknown[]): Under
     return { request, context: hostContext(second), workload: undefined };
   }
   const request = { ...plainRequest(action, second ?? {}), [shape.target]: named };
-  const workload = first instanceof Workload ? first : undefined;
+  const workload = isWorkload(first) ? first : undefined;
   return { request, context: hostContext(third), workload };
 }
 
@@ -71,12 +70,12 @@ function targets(field: "ref" | "refs", value: unknown, action: string): unknown
 
 /** Declarations within a request, in the API's shape. */
 function plainRequest(action: string, request: unknown): Plain {
-  if (request instanceof Workload || !isPlain(request)) {
+  if (!isPlain(request)) {
     throw new TypeError(`${action}: expected a request, a plain object`);
   }
   const entries = Object.entries(request).map(([key, value]) => [
     key,
-    value instanceof Workload ? message(value) : value,
+    isWorkload(value) ? message(value) : value,
   ]);
   return Object.fromEntries(entries) as Plain;
 }
@@ -90,7 +89,7 @@ export function hostContext(context: unknown): AuraeHostContext | undefined {
     throw new TypeError(`a context has no field ${JSON.stringify(unknown)}: { timeout?, signal? }`);
   }
   const host: AuraeHostContext = {};
-  if (timeout !== undefined) host.timeout = milliseconds(timeout);
+  if (timeout !== undefined) host.timeout = timeout;
   if (signal !== undefined) host.signal = signal;
   return host;
 }

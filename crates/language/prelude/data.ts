@@ -11,6 +11,8 @@ export function isPlain(value: unknown): value is Plain {
 
 /** A copy that shares nothing with `value` but what isn't plain data. */
 export function copy<T>(value: T): T {
+  // What a plan doesn't know isn't of type `object`, and can't be asked for its class.
+  if (typeof value !== "object" || value === null) return value;
   if (Array.isArray(value)) return value.map(copy) as T;
   if (value instanceof Uint8Array) return value.slice() as T;
   if (!isPlain(value)) return value;

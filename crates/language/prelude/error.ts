@@ -11,6 +11,8 @@ export class AuraeError extends Error {
   readonly field: string | undefined;
   /** The object that it is about: `"web/nginx"`. */
   readonly object: string | undefined;
+  /** The call: `"runtime.Stop"`. */
+  readonly method: string | undefined;
 
   constructor(failure: {
     code: string;
@@ -18,6 +20,7 @@ export class AuraeError extends Error {
     hint?: string | undefined;
     field?: string | undefined;
     object?: string | undefined;
+    method?: string | undefined;
   }) {
     super(failure.message);
     this.name = "AuraeError";
@@ -25,5 +28,6 @@ export class AuraeError extends Error {
     this.hint = failure.hint;
     this.field = failure.field;
     this.object = failure.object;
+    this.method = failure.method;
   }
 }

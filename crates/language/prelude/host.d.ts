@@ -63,8 +63,10 @@ declare class AbortSignal {
   removeEventListener(type: "abort", listener: () => void): void;
   /** Aborted already. */
   static abort(reason?: unknown): AbortSignal;
-  /** Aborted after that many milliseconds. */
-  static timeout(milliseconds: number): AbortSignal;
+  /** Aborted after that time; a number is of milliseconds. It keeps no program from ending. */
+  static timeout(duration: Duration | number): AbortSignal;
+  /** Aborted as soon as one of them is. */
+  static any(signals: readonly AbortSignal[]): AbortSignal;
 }
 
 /** Strings to UTF-8. */
@@ -73,9 +75,9 @@ declare class TextEncoder {
   encode(text?: string): Uint8Array;
 }
 
-/** UTF-8 to strings; what isn't UTF-8 becomes U+FFFD. */
+/** UTF-8 to strings; what isn't UTF-8 becomes U+FFFD, or is refused where `fatal` is set. */
 declare class TextDecoder {
-  constructor(label?: "utf-8" | "utf8");
+  constructor(label?: "utf-8" | "utf8", options?: { fatal?: boolean });
   readonly encoding: "utf-8";
   decode(bytes?: Uint8Array | ArrayBuffer): string;
 }

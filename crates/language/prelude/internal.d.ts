@@ -50,11 +50,12 @@ interface AuraeFailure {
   hint?: string | undefined;
   field?: string | undefined;
   object?: string | undefined;
+  method?: string | undefined;
 }
 
 interface AuraeHostContext {
-  /** Milliseconds; absent: the client's default. */
-  timeout?: number;
+  /** Milliseconds or a duration; absent: the client's default. What is neither is refused. */
+  timeout?: number | string;
   /** Cancels the call when it is aborted, or is aborted already. */
   signal?: AbortSignal;
 }

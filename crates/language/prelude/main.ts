@@ -4,7 +4,7 @@
 import { AuraeError } from "./error.ts";
 import { subsystems } from "./subsystems.ts";
 import { table } from "./table.ts";
-import { describe, shapeOf, Workload, workloadClasses } from "./workload.ts";
+import { describe, isWorkload, shapeOf, Workload, workloadClasses } from "./workload.ts";
 
 function global(name: string, value: unknown): void {
   Object.defineProperty(globalThis, name, { value, enumerable: false });
@@ -25,7 +25,7 @@ for (const name of table.notOffered) {
 
 __aurae.AuraeError = AuraeError;
 __aurae.inspect = (value) => {
-  if (!(value instanceof Workload)) return undefined;
+  if (!isWorkload(value)) return undefined;
   const { kind: _, ...fields } = describe(value);
   return { name: shapeOf(value).name, value: fields };
 };

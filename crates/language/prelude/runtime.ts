@@ -4,7 +4,7 @@
 import type { Raw } from "./call.ts";
 import type { Plain } from "./data.ts";
 import { mustRefer, reference } from "./target.ts";
-import { message, shapeOf, Workload } from "./workload.ts";
+import { isWorkload, message, shapeOf, type Workload } from "./workload.ts";
 
 /** What `runtime` has beside its RPCs. */
 export interface RuntimeFriendly {
@@ -24,7 +24,7 @@ export type Ran = runtime.CellStatus | runtime.ExecutableStatus;
 /** Any workload, by the method that its class has: `Cell` by `RunCell`. */
 export function runAny(raw: Raw, what: unknown, options?: Plain, context?: unknown): unknown {
   if (Array.isArray(what)) return runAll(raw, what, options, context);
-  if (!(what instanceof Workload)) {
+  if (!isWorkload(what)) {
     throw new TypeError("runtime.Run: expected a workload, such as new Cell({ name: \"web\" })");
   }
   const { name, kind } = shapeOf(what);
@@ -40,7 +40,7 @@ async function runAll(
   context: unknown,
 ): Promise<unknown[]> {
   const depth = (item: unknown): number =>
-    item instanceof Workload ? item.name.split("/").length : 0;
+    isWorkload(item) ? item.name.split("/").length : 0;
   const depths = [...new Set(what.map(depth))].sort((a, b) => a - b);
   const answers = new Map<unknown, unknown>();
   for (const level of depths) {
@@ -58,7 +58,7 @@ export async function waitFor(raw: Raw, what: unknown, ...rest: unknown[]): Prom
   const context = rest[1];
   const run = ref["uid"] ? ref : mustRefer(await raw["Get"]?.({ ref }, context), "runtime.Wait");
   const answer = (await raw["Wait"]?.({ ref: run }, context)) as Plain;
-  return what instanceof Workload ? answer[shapeOf(what).kind] : answer;
+  return isWorkload(what) ? answer[shapeOf(what).kind] : answer;
 }
 
 export async function* allPages(raw: Raw, filter: Plain = {}, context?: unknown): AsyncGenerator {

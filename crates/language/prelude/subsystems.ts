@@ -48,11 +48,12 @@ function subsystem(node: string | undefined, shape: SubsystemTable): object {
   if (friendly["Run"] !== undefined) friendly["Run"] = runsAll(friendly["Run"], shape);
   const methods = { ...raw, ...friendly };
   const object = shape.name === "node" ? nodeByName() : {};
+  Object.setPrototypeOf(object, whatIsOffered(object, shape));
   for (const [name, value] of Object.entries(methods)) {
     Object.defineProperty(object, name, { value, enumerable: true });
   }
   Object.defineProperty(object, "action", { value: shape.name });
-  return new Proxy(Object.freeze(object), { get: (target, key) => offered(target, key, shape) });
+  return Object.freeze(object);
 }
 
 /** `node("alice")`: another context's subsystems. */
@@ -79,11 +80,18 @@ function runsAll(call: Call, shape: SubsystemTable): Call {
   return Object.freeze(call);
 }
 
-/** Methods begin with a capital; asking for one that isn't there says so by name. */
-function offered(target: object, key: string | symbol, shape: SubsystemTable): unknown {
-  if (!(key in target) && typeof key === "string" && /^[A-Z]/.test(key)) {
-    const names = Object.keys(target).join(", ");
-    throw new TypeError(`${shape.name}.${key} isn't offered; ${shape.name} has ${names}`);
-  }
-  return Reflect.get(target, key);
+/**
+ * Behind an object's own methods: asking for one that isn't there says so by name. Methods begin
+ * with a capital; anything else is as absent as on any object.
+ */
+function whatIsOffered(object: object, shape: SubsystemTable): object {
+  return new Proxy(Object.getPrototypeOf(object) as object, {
+    get(behind, key, asked) {
+      if (typeof key === "string" && /^[A-Z]/.test(key)) {
+        const names = Object.keys(object).join(", ");
+        throw new TypeError(`${shape.name}.${key} isn't offered; ${shape.name} has ${names}`);
+      }
+      return Reflect.get(behind, key, asked) as unknown;
+    },
+  });
 }

@@ -2,7 +2,7 @@
 // Whom a call is about, in every way that a program may say it.
 
 import { isPlain, type Plain } from "./data.ts";
-import { message, Workload } from "./workload.ts";
+import { isWorkload, message, type Workload } from "./workload.ts";
 
 /**
  * Names an object: its path, its declaration, its status, what `runtime.Get` gave, or a reference.
@@ -18,7 +18,7 @@ export type Target =
 /** The reference that it stands for; none where `value` isn't a target at all. */
 export function reference(value: unknown): Plain | undefined {
   if (typeof value === "string") return { path: value };
-  if (value instanceof Workload) return message(value)["ref"] as Plain;
+  if (isWorkload(value)) return message(value)["ref"] as Plain;
   if (typeof value !== "object" || value === null) return undefined;
   const { meta, path } = value as { meta?: { ref?: Plain }; path?: unknown };
   if (typeof path === "string") return value as Plain;

@@ -39,13 +39,18 @@ export abstract class Workload {
 
   /** The same kind, name, tenant, labels and fields. */
   Equals(other: unknown): boolean {
-    return other instanceof Workload && equal(describe(this), describe(other));
+    return isWorkload(other) && equal(describe(this), describe(other));
   }
 
   /** Plain data for JSON and YAML; the class's `From` takes it back. */
   toJSON(): { kind: string; name: string } {
     return toJSON(describe(this)) as { kind: string; name: string };
   }
+}
+
+/** Whether it is one; what a plan doesn't know is none. */
+export function isWorkload(value: unknown): value is Workload {
+  return typeof value === "object" && value instanceof Workload;
 }
 
 /** What was asked for, without name, tenant and labels. Shared: a change is a change. */

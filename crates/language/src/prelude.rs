@@ -16,7 +16,7 @@ use oxc::span::{GetSpan, SourceType};
 
 use crate::compile::{self, Compiled};
 use crate::finding::Finding;
-use crate::schema::{Schema, SchemaError};
+use crate::schema::Schema;
 use crate::source::Source;
 
 pub(crate) use exported::{Exported, Friendly, exported, without_header};
@@ -26,11 +26,10 @@ pub use table::table;
 pub(crate) const HOST: &str = include_str!("../prelude/host.d.ts");
 
 /// In the order in which they need each other.
-const FILES: [(&str, &str); 13] = [
+const FILES: [(&str, &str); 12] = [
     ("error.ts", include_str!("../prelude/error.ts")),
     ("table.ts", include_str!("../prelude/table.ts")),
     ("data.ts", include_str!("../prelude/data.ts")),
-    ("duration.ts", include_str!("../prelude/duration.ts")),
     ("workload.ts", include_str!("../prelude/workload.ts")),
     ("target.ts", include_str!("../prelude/target.ts")),
     ("call.ts", include_str!("../prelude/call.ts")),
@@ -50,7 +49,7 @@ pub const NAME: &str = "aurae:prelude";
 pub enum PreludeError {
     /// The API's descriptors are broken.
     #[error("the friendly layer has no API to stand on")]
-    Schema(#[source] &'static SchemaError),
+    Descriptors(#[source] &'static prost_reflect::DescriptorError),
     /// The layer's own text is.
     #[error("the friendly layer doesn't compile: {}", first(.0))]
     Compile(Vec<Finding>),
@@ -66,8 +65,9 @@ fn first(findings: &[Finding]) -> &str {
 /// # Errors
 /// Only where what is built in is broken.
 pub fn compiled() -> Result<Compiled, PreludeError> {
-    let schema = Schema::of_api().map_err(PreludeError::Schema)?;
-    let source = Source::new(NAME, typescript(schema));
+    // Nobody reads comments here, and every call of the command line would have to read past them.
+    let pool = api::descriptor_pool().map_err(PreludeError::Descriptors)?;
+    let source = Source::new(NAME, typescript(&Schema::new(pool)));
     compile::compile(&source, compile::Options::default()).map_err(PreludeError::Compile)
 }
 
