@@ -46,11 +46,7 @@ pub fn declarations(schema: &Schema) -> String {
          // The types of Aurae's language: the API, and what a program has beside it.\n\
          // Written by `aurae types`; changes are lost.\n\n",
     );
-    text.push_str(&prelude::without_header(prelude::HOST));
-    for declaration in &exported.global {
-        text.push_str(&format!("\n{declaration}\n"));
-    }
-    workload::classes(&mut text, schema);
+    text.push_str(&globals(schema, &exported));
     subsystems(&mut text, schema);
     for subsystem in &schema.subsystems {
         namespace(&mut text, schema, subsystem, &exported);
@@ -58,7 +54,17 @@ pub fn declarations(schema: &Schema) -> String {
     text
 }
 
-/// All subsystems together, and the constants.
+/// What isn't a subsystem's: the host's surface, the friendly layer's types, the workloads.
+pub(crate) fn globals(schema: &Schema, exported: &Exported) -> String {
+    let mut text = prelude::without_header(prelude::HOST);
+    for declaration in &exported.global {
+        text.push_str(&format!("\n{declaration}\n"));
+    }
+    workload::classes(&mut text, schema);
+    text
+}
+
+/// All subsystems together.
 fn subsystems(text: &mut String, schema: &Schema) {
     text.push_str("\n/** What a node offers. */\ninterface Subsystems {\n");
     for subsystem in &schema.subsystems {

@@ -4,7 +4,8 @@
 
 use std::fmt::Write;
 
-use crate::declare::doc;
+use crate::declare::{self, doc};
+use crate::prelude;
 use crate::schema::{Cardinality, Enum, Field, Kind, Message, Method, Presence, Schema, Subsystem};
 
 /// One file.
@@ -22,7 +23,44 @@ pub fn pages(schema: &Schema) -> Vec<Page> {
         name: format!("{}.md", subsystem.name),
         text: page(schema, subsystem),
     });
-    std::iter::once(index(schema)).chain(subsystems).collect()
+    [index(schema), globals(schema)]
+        .into_iter()
+        .chain(subsystems)
+        .collect()
+}
+
+/// The rest of what a program has: as it is declared, there is no shorter way to say it.
+fn globals(schema: &Schema) -> Page {
+    let exported = prelude::exported();
+    let mut text =
+        String::from("# Globals\n\nWhat a program has beside the subsystems and ECMAScript.\n");
+    let declared = declare::globals(schema, &exported);
+    put(
+        &mut text,
+        &format!("\n```typescript\n{}\n```", declared.trim_end()),
+    );
+    for subsystem in &schema.subsystems {
+        let Some(friendly) = exported.friendly(&subsystem.name) else {
+            continue;
+        };
+        put(
+            &mut text,
+            &format!(
+                "\n## {} beside its methods\n\n```typescript",
+                subsystem.name
+            ),
+        );
+        let members: Vec<_> = friendly
+            .members
+            .iter()
+            .map(|member| member.text.as_str())
+            .collect();
+        put(&mut text, &format!("{}\n```", members.join("\n")));
+    }
+    Page {
+        name: "globals.md".into(),
+        text,
+    }
 }
 
 const HOW: &str = "\
@@ -45,6 +83,10 @@ fn index(schema: &Schema) -> Page {
             &format!("- [`{name}`]({name}.md): {}", subsystem.docs),
         );
     }
+    put(
+        &mut text,
+        "- [Globals](globals.md): workloads, lines, users, and what isn't the API's",
+    );
     put(&mut text, &format!("\n{HOW}"));
     Page {
         name: "README.md".into(),
@@ -144,7 +186,7 @@ fn field(text: &mut String, schema: &Schema, message: &Message, field: &Field) {
     };
     let single = field.cardinality == Cardinality::Single;
     let there = field.presence == Presence::Implicit && message.received && single;
-    let docs = doc::spelled(&field.docs)
+    let docs = doc::spelled(schema.field_docs(field))
         .replace('\n', " ")
         .replace('|', "\\|");
     let note = if there { "*always there* " } else { "" };

@@ -237,6 +237,18 @@ impl Schema {
         self.enums.get(full_name)
     }
 
+    /// What is said of a field; where nothing is, what is said of its type.
+    pub fn field_docs<'a>(&'a self, field: &'a Field) -> &'a str {
+        if !field.docs.is_empty() {
+            return &field.docs;
+        }
+        match &field.kind {
+            Kind::Message(name) => self.message(name).map_or("", |found| &found.docs),
+            Kind::Enum(name) => self.enumeration(name).map_or("", |found| &found.docs),
+            _ => "",
+        }
+    }
+
     /// By the language's name: `runtime.CellSpec`.
     pub fn message_named(&self, name: &str) -> Option<&Message> {
         let (subsystem, name) = name.split_once('.')?;

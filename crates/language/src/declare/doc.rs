@@ -98,12 +98,12 @@ pub(crate) fn spelled(docs: &str) -> String {
 }
 
 /// `oom_score_adj`, `spec.stop_grace`: lower case words; a call or an option of Linux has none of
-/// these shapes, but for keys of the node's configuration, which have a dot after one word.
+/// these shapes, but for keys of the node's configuration.
 fn is_path(text: &str) -> bool {
     let letters = text
         .chars()
         .all(|c| c.is_ascii_lowercase() || matches!(c, '_' | '.'));
-    let known = ["logs.max_bytes", "cpu.max", "cpu.weight", "io.weight"];
+    let known = ["logs.max_bytes"];
     letters && text.contains('_') && !known.contains(&text)
 }
 

@@ -158,7 +158,7 @@ fn options(text: &mut String, schema: &Schema, method: &Method, request: &Messag
         line(text, "    [field: string]: never;");
     }
     for field in rest {
-        doc::write(text, "    ", &doc::spelled(&field.docs));
+        doc::write(text, "    ", &doc::spelled(schema.field_docs(field)));
         let written = message::of_field(schema, &request.subsystem, field, Way::In);
         line(text, &format!("    {}?: {written};", field.name));
     }

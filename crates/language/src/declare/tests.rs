@@ -85,8 +85,12 @@ fn no_type_of_the_api_hides_a_global() {
 
 #[test]
 fn both_ways_of_a_field_say_what_they_take_and_give() {
-    assert!(text().contains("  interface Memory {\n    min?: bigint | number;"));
-    assert!(text().contains("  interface MemoryOut {\n    min?: bigint;"));
+    let both = [("Memory", "bigint | number"), ("MemoryOut", "bigint")];
+    for (name, number) in both {
+        let docs = "    /** `memory.min`: never reclaimed. */";
+        let wanted = format!("  interface {name} {{\n{docs}\n    min?: {number};");
+        assert!(text().contains(&wanted), "{wanted}");
+    }
     assert!(text().contains("    grants: GrantOut[];"));
     assert!(text().contains("    grants?: Grant[];"));
     // From the protos' comments, in the language's spelling.

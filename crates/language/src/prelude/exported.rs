@@ -171,9 +171,15 @@ fn jsdoc(text: &str, program: &Program<'_>, at: Span) -> String {
     let mut comments = program.comments.iter().filter(|comment| comment.is_jsdoc());
     let found = comments
         .find(|comment| before(comment.span).is_some_and(|between| between.trim().is_empty()));
-    found.map_or_else(String::new, |comment| {
-        format!("{}\n", slice(text, comment.span))
-    })
+    let Some(comment) = found else {
+        return String::new();
+    };
+    // The printer leaves the lines as far in as they were; the stars go below the first one.
+    let comment = slice(text, comment.span);
+    let mut lines = comment.lines().map(str::trim);
+    let first = lines.next().unwrap_or_default().to_owned();
+    let rest: String = lines.map(|line| format!("\n {line}")).collect();
+    format!("{first}{rest}\n")
 }
 
 fn slice(text: &str, span: Span) -> String {
