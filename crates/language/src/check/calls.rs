@@ -164,10 +164,9 @@ impl<'a> Module<'a, '_> {
             .map(|signature| (signature, self.accepts(signature, called)))
             .filter(|(_, verdict)| *verdict != No);
         let (first, verdict) = possible.next()?;
-        match (verdict, possible.next()) {
-            (Yes, _) | (_, None) => Some(first.clone()),
-            _ => None,
-        }
+        // Of overloads that may fit the compiler takes the first that does.
+        let alike = |other: &Signature| super::types::same(&first.returns, &other.returns);
+        (verdict == Yes || signatures.iter().all(|other| alike(other))).then(|| first.clone())
     }
 
     fn accepts(&self, signature: &Signature, called: &Called<'_, 'a>) -> Verdict {

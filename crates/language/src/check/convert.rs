@@ -119,6 +119,7 @@ impl<'c> Converter<'c> {
             TSType::TSSymbolKeyword(_) => Type::Symbol,
             TSType::TSUndefinedKeyword(_) | TSType::TSVoidKeyword(_) => Type::Undefined,
             TSType::TSTemplateLiteralType(_) => Type::Template,
+            TSType::TSThisType(_) => Type::Param(THIS.into()),
             TSType::TSArrayType(array) => Type::Array(Arc::new(self.ty(&array.element_type))),
             TSType::TSParenthesizedType(inner) => self.ty(&inner.type_annotation),
             TSType::TSUnionType(union) => Type::union(union.types.iter().map(|ty| self.ty(ty))),
@@ -401,6 +402,9 @@ impl<'c> Converter<'c> {
         }
     }
 }
+
+/// The name under which `this` stands in the type of a member until it is read of something.
+pub(crate) const THIS: &str = "this";
 
 /// A value that can be called so.
 pub(crate) fn callable(signature: Signature) -> Type {

@@ -31,6 +31,7 @@ use oxc::allocator::Allocator;
 
 pub(crate) use calls::Called;
 pub(crate) use module::Module;
+pub use report::Seen;
 pub(crate) use schedule::{file_id, settle};
 pub use table::Environment;
 pub(crate) use types::{ENVIRONMENT, Field, FileId, Signature, Type};
@@ -39,7 +40,7 @@ pub(crate) use world::{Lookup, Slot, World};
 use crate::finding::Finding;
 use crate::parse;
 use crate::program::Program;
-use crate::source::Source;
+use crate::source::{Source, Span};
 
 /// A module of the program that is checked.
 #[derive(Clone, Debug)]
@@ -50,20 +51,32 @@ pub struct File {
     pub imports: HashMap<String, usize>,
 }
 
+/// A finding, and what the compiler of TypeScript says in its place.
+#[derive(Clone, Debug)]
+pub struct Claim {
+    /// What is wrong.
+    pub finding: Finding,
+    /// Whether the compiler sees it too.
+    pub seen: Seen,
+    /// Where the compiler puts its error; its line is what is promised.
+    pub anchor: Span,
+}
+
 /// All findings in all files, in their order. Files that don't parse are passed over.
 pub fn check(environment: &Arc<Environment>, files: &[File]) -> Vec<Finding> {
-    let reports = schedule::reports(environment, files);
-    let pairs = files.iter().zip(reports);
-    pairs
-        .flat_map(|(file, reports)| {
-            let findings = reports.into_iter();
-            findings.map(|report| report.finding(&file.source))
-        })
-        .collect()
+    let claims = claims_in(environment, files).into_iter();
+    claims.map(|claim| claim.finding).collect()
 }
 
 /// All findings of types in a program that has been read. Its findings of form aren't among them.
 pub fn check_program(environment: &Arc<Environment>, program: &Program) -> Vec<Finding> {
+    let claims = claims(environment, program).into_iter();
+    claims.map(|claim| claim.finding).collect()
+}
+
+/// Like [`check_program`], with what the compiler sees of each: for the test that holds them
+/// against it.
+pub fn claims(environment: &Arc<Environment>, program: &Program) -> Vec<Claim> {
     let modules = program.modules();
     let indices: HashMap<&str, usize> = modules
         .iter()
@@ -82,7 +95,21 @@ pub fn check_program(environment: &Arc<Environment>, program: &Program) -> Vec<F
             })
             .collect(),
     });
-    check(environment, &files.collect::<Vec<_>>())
+    claims_in(environment, &files.collect::<Vec<_>>())
+}
+
+fn claims_in(environment: &Arc<Environment>, files: &[File]) -> Vec<Claim> {
+    let reports = schedule::reports(environment, files);
+    let pairs = files.iter().zip(reports);
+    pairs
+        .flat_map(|(file, reports)| {
+            reports.into_iter().map(|report| Claim {
+                seen: report.seen,
+                anchor: report.anchor,
+                finding: report.finding(&file.source),
+            })
+        })
+        .collect()
 }
 
 /// Parses a module and looks at it; the second argument of `look` is whether it is whole. Must run

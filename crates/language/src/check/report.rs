@@ -7,7 +7,7 @@ use crate::source::{Source, Span};
 
 /// Whether TypeScript's compiler sees it too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub enum Seen {
     /// `tsc --strict` reports an error on the line of the anchor.
     Tsc,
     /// It would, were another error of the same expression mended.

@@ -4,6 +4,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use super::convert::THIS;
 use super::table::{Environment, Table, TypeDeclaration, ValueDeclaration};
 use super::types::{ENVIRONMENT, Field, FileId, Generic, Name, Param, Shape, Signature, Type};
 
@@ -131,7 +132,7 @@ impl World {
 
     /// The member `name` of a value of type `ty`.
     pub(crate) fn field(&self, ty: &Type, name: &str) -> Lookup {
-        self.field_within(ty, name, 0)
+        with_this(self.field_within(ty, name, 0), ty)
     }
 
     fn field_within(&self, ty: &Type, name: &str, depth: u32) -> Lookup {
@@ -184,7 +185,7 @@ impl World {
             .filter(|ty| !matches!(ty, Type::Undefined | Type::Null));
         let mut found: Option<Field> = None;
         for member in present {
-            match self.field_within(member, name, depth + 1) {
+            match with_this(self.field_within(member, name, depth + 1), member) {
                 Lookup::Unknown => return Lookup::Unknown,
                 Lookup::Missing => {}
                 Lookup::Found(field) => {
@@ -334,6 +335,17 @@ impl World {
                 Some(Arc::new(flat))
             }
         }
+    }
+}
+
+/// A member as it is read of `receiver`.
+fn with_this(found: Lookup, receiver: &Type) -> Lookup {
+    match (found, receiver) {
+        (Lookup::Found(field), Type::Named(..)) => {
+            let this = [(Arc::from(THIS), receiver.clone())];
+            Lookup::Found(substitute_field(&field, &this))
+        }
+        (found, _) => found,
     }
 }
 
