@@ -279,3 +279,22 @@ throws(() => { runtime.Stop = 1; }, "");
 equal([runtime.action, runtime.RunCell.action, runtime.RunCell.name], ["runtime", "runtime.RunCell", "runtime.RunCell"]);
 "#);
 }
+
+/// `aurae types` promises ES2025 to other tools: its newest parts are there, but for
+/// `Atomics.waitAsync`, which is about threads.
+#[test]
+fn the_engine_has_the_library_that_the_types_promise() {
+    assert!(language::declare::TSCONFIG.contains("\"es2025\""));
+    run(r#"
+equal([
+  typeof Promise.try, typeof RegExp.escape, typeof Iterator.prototype.map, typeof Set.prototype.union,
+  typeof Float16Array, typeof Math.f16round, typeof Object.groupBy, typeof Map.groupBy,
+  typeof Promise.withResolvers, typeof ArrayBuffer.prototype.transfer, typeof Array.fromAsync,
+  typeof String.prototype.isWellFormed, typeof Array.prototype.toSorted,
+  typeof WeakRef, typeof Error("", { cause: 1 }).cause,
+], [...Array(14).fill("function"), "number"]);
+equal(/(?i:a)(?<x>b)|(?<x>c)/.exec("c").groups.x, "c");
+equal(typeof Symbol.dispose, "symbol");
+equal(typeof DisposableStack, "function");
+"#);
+}
