@@ -13,6 +13,7 @@ use dprint_plugin_typescript::{FormatTextOptions, format_text};
 use oxc::allocator::Allocator;
 
 use crate::finding::{Finding, Severity};
+use crate::limits::{self, Depths};
 use crate::parse;
 use crate::source::{Source, Span};
 use crate::stack;
@@ -52,13 +53,30 @@ pub fn format(source: &Source) -> Result<String, Vec<Finding>> {
         if !parsed.is_sound() && !parsed.findings.iter().all(decorator) {
             return Err(parsed.findings);
         }
-        settle(source)
+        match limits::scan_for(source, DEPTHS) {
+            Some(finding) => Err(vec![finding]),
+            None => settle(source),
+        }
     };
-    stack::on_big_stack(work).unwrap_or_else(|error| {
+    // The formatter keeps state in its thread and panics on what it didn't think of: each text has
+    // a thread of its own, and what ends it is a finding.
+    let done = stack::on_fresh_stack(work).map_err(|error| {
         let message = format!("there is no room for the formatter's stack: {error}");
-        Err(vec![failed(source, "limit", message)])
+        vec![failed(source, "limit", message)]
+    })?;
+    done.unwrap_or_else(|_| {
+        let message = "the formatter failed on this file".to_owned();
+        Err(vec![failed(source, "format", message)])
     })
 }
+
+/// The formatter's time doubles with every bracket that is opened within others on one line; over
+/// several lines it grows with the square.
+pub(crate) const DEPTHS: Depths = Depths {
+    brackets: 64,
+    expression: 300,
+    line: 16,
+};
 
 fn settle(source: &Source) -> Result<String, Vec<Finding>> {
     let mut text = source.text().to_owned();

@@ -24,6 +24,19 @@ pub fn on_big_stack<R: Send>(work: impl FnOnce() -> R + Send) -> io::Result<R> {
     if is_big() {
         return Ok(work());
     }
+    match on_fresh_stack(work)? {
+        Ok(result) => Ok(result),
+        Err(panic) => std::panic::resume_unwind(panic),
+    }
+}
+
+/// As [`on_big_stack`], but always on a thread of its own; a panic comes back as an error.
+///
+/// # Errors
+/// The system has no room for the thread: says so, and nothing ran.
+pub(crate) fn on_fresh_stack<R: Send>(
+    work: impl FnOnce() -> R + Send,
+) -> io::Result<std::thread::Result<R>> {
     std::thread::scope(|scope| {
         let thread = std::thread::Builder::new()
             .name("parser".into())
@@ -32,10 +45,7 @@ pub fn on_big_stack<R: Send>(work: impl FnOnce() -> R + Send) -> io::Result<R> {
                 BIG.set(true);
                 work()
             })?;
-        match thread.join() {
-            Ok(result) => Ok(result),
-            Err(panic) => std::panic::resume_unwind(panic),
-        }
+        Ok(thread.join())
     })
 }
 

@@ -45,8 +45,19 @@ pub fn is_unfinished(text: &str) -> bool {
         let parsed = parse::parse(&allocator, &source);
         let end = text.trim_end().len();
         Ok(parsed.findings.iter().any(|finding| {
+            let begins = text.get(finding.span.start as usize..).unwrap_or_default();
+            let string = begins.starts_with(['"', '\'']);
+            if string && finding.message.starts_with("Unterminated") {
+                return false;
+            }
             let open = finding.message.starts_with("Unterminated");
-            finding.code == "syntax" && (open || finding.span.end as usize >= end)
+            // An error at the end is one more token wanted, but where the last token is the error.
+            let last = text.trim_end().ends_with(['}', ')', ']']);
+            let at_end = match last {
+                true => finding.span.start as usize >= end,
+                false => finding.span.end as usize >= end,
+            };
+            finding.code == "syntax" && (open || at_end)
         }))
     });
     asked.unwrap_or(false)
@@ -322,3 +333,6 @@ impl<'c> Script<'c> {
         (code, map.after_edits(&moves))
     }
 }
+
+#[cfg(test)]
+mod tests;

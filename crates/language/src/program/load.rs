@@ -7,11 +7,12 @@ use std::collections::{BTreeSet, HashMap};
 use oxc::allocator::Allocator;
 
 use super::outline::{Import, outline};
-use super::resolve::{nearest, target};
+use super::resolve::target;
 use super::{Files, Module, Program};
 use crate::finding::{Edit, Finding, Fix, Severity};
 use crate::limits;
 use crate::parse;
+use crate::schema::nearest;
 use crate::source::{Source, Span};
 
 /// A module whose imports are being read, and which of them is next.

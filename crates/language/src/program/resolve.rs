@@ -33,50 +33,6 @@ pub(super) fn target(from: &str, specifier: &str) -> Result<String, String> {
         .ok_or_else(|| format!("\"{specifier}\" leads out of the program's root"))
 }
 
-/// Of `names` the one most like `name`, if any is like it at all.
-pub(crate) fn nearest<'n>(name: &str, names: impl Iterator<Item = &'n str>) -> Option<&'n str> {
-    let most = 1 + name.chars().count() / 3;
-    names
-        .map(|other| (distance(name, other), other))
-        .filter(|(distance, _)| *distance <= most)
-        .min()
-        .map(|(_, other)| other)
-}
-
-/// Insertions, removals, replacements and swaps of neighbours from one name to another; letters
-/// that differ in case alone cost nothing.
-fn distance(from: &str, to: &str) -> usize {
-    let from: Vec<char> = from.chars().flat_map(char::to_lowercase).collect();
-    let to: Vec<char> = to.chars().flat_map(char::to_lowercase).collect();
-    if from.len().abs_diff(to.len()) > 8 || from.len().max(to.len()) > 128 {
-        return usize::MAX;
-    }
-    let mut above: Vec<usize> = Vec::new();
-    let mut row: Vec<usize> = (0..=to.len()).collect();
-    for (at, letter) in from.iter().enumerate() {
-        let mut next = vec![at + 1];
-        for (column, other) in to.iter().enumerate() {
-            let get =
-                |row: &[usize], index: usize| row.get(index).copied().unwrap_or(usize::MAX / 2);
-            let same = usize::from(letter != other);
-            let mut best = get(&row, column) + same;
-            best = best
-                .min(get(&row, column + 1) + 1)
-                .min(get(&next, column) + 1);
-            let swapped = at > 0
-                && column > 0
-                && from.get(at - 1) == Some(other)
-                && to.get(column - 1) == Some(letter);
-            if swapped {
-                best = best.min(get(&above, column - 1) + 1);
-            }
-            next.push(best);
-        }
-        above = std::mem::replace(&mut row, next);
-    }
-    row.last().copied().unwrap_or(usize::MAX)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -98,13 +54,5 @@ mod tests {
                 .ends_with("write \"./b.ts\"")
         );
         assert!(target("a.ts", "../b.ts").unwrap_err().contains("leads out"));
-    }
-
-    #[test]
-    fn a_slip_has_a_nearest_name() {
-        let names = ["web", "database", "cache"];
-        assert_eq!(nearest("databsae", names.into_iter()), Some("database"));
-        assert_eq!(nearest("Web", names.into_iter()), Some("web"));
-        assert_eq!(nearest("completely", names.into_iter()), None);
     }
 }
