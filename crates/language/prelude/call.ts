@@ -6,6 +6,9 @@ import type { MethodTable } from "./table.ts";
 import { mustRefer, reference } from "./target.ts";
 import { isWorkload, message, shapeOf, type Workload } from "./workload.ts";
 
+/** Kept here: the global is gone when a program runs. */
+const parent: AuraeHost = __aurae;
+
 /** What a node sends, item by item. It ends with the call, or when the loop over it is left. */
 export interface ServerStream<T> extends AsyncIterable<T> {
   /** Ends the call. */
@@ -30,12 +33,12 @@ export type Raw = Record<string, Call>;
 export function bind(node: string | undefined, subsystem: string, shape: MethodTable): Call {
   const action = `${subsystem}.${shape.name}`;
   if (shape.clientStreams) {
-    return (context) => bothWays(__aurae.stream(node, action, undefined, hostContext(context)));
+    return (context) => bothWays(parent.stream(node, action, undefined, hostContext(context)));
   }
   return (...given) => {
     const { request, context, workload } = understand(action, shape, given);
-    if (shape.serverStreams) return itemsOf(__aurae.stream(node, action, request, context));
-    const answer = __aurae.call(node, action, request, context);
+    if (shape.serverStreams) return itemsOf(parent.stream(node, action, request, context));
+    const answer = parent.call(node, action, request, context);
     if (!shape.unwraps || workload === undefined) return answer;
     return answer.then((object) => (object as Plain)[shapeOf(workload).kind]);
   };
