@@ -83,8 +83,21 @@ function plainRequest(action: string, request: unknown): Plain {
   return Object.fromEntries(entries) as Plain;
 }
 
+/** The stack of the program's own call, while a friendly function begins others for it later. */
+let origin: string | undefined;
+
+/** Begins calls in the name of a stack that is gone by now. */
+export function beginFrom<T>(stack: string | undefined, begin: () => T): T {
+  origin = stack;
+  try {
+    return begin();
+  } finally {
+    origin = undefined;
+  }
+}
+
 export function hostContext(context: unknown): AuraeHostContext | undefined {
-  if (context === undefined) return undefined;
+  if (context === undefined) return origin === undefined ? undefined : { origin };
   if (!isPlain(context)) throw new TypeError("a context is { timeout?, signal? }");
   const { timeout, signal, ...rest } = context as Context & Plain;
   const unknown = Object.keys(rest)[0];
@@ -94,6 +107,7 @@ export function hostContext(context: unknown): AuraeHostContext | undefined {
   const host: AuraeHostContext = {};
   if (timeout !== undefined) host.timeout = timeout;
   if (signal !== undefined) host.signal = signal;
+  if (origin !== undefined) host.origin = origin;
   return host;
 }
 

@@ -54,6 +54,8 @@ interface AuraeFailure {
 }
 
 interface AuraeHostContext {
+  /** A stack that led here before an `await`; it is put below the call's own. */
+  origin?: string;
   /** Milliseconds or a duration; absent: the client's default. What is neither is refused. */
   timeout?: number | string;
   /** Cancels the call when it is aborted, or is aborted already. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The friendly part of `runtime`: running any workload, waiting by name, all pages of a list.
 
-import type { Raw } from "./call.ts";
+import { beginFrom, type Raw } from "./call.ts";
 import type { Plain } from "./data.ts";
 import { mustRefer, reference } from "./target.ts";
 import { isWorkload, message, shapeOf, type Workload } from "./workload.ts";
@@ -43,9 +43,11 @@ async function runAll(
     isWorkload(item) ? item.name.split("/").length : 0;
   const depths = [...new Set(what.map(depth))].sort((a, b) => a - b);
   const answers = new Map<unknown, unknown>();
+  const { stack } = new Error();
   for (const level of depths) {
     const now = what.filter((item) => depth(item) === level);
-    const ran = await Promise.all(now.map((item) => runAny(raw, item, options, context)));
+    const begin = (): unknown[] => now.map((item) => runAny(raw, item, options, context));
+    const ran = await Promise.all(beginFrom(stack, begin));
     now.forEach((item, index) => answers.set(item, ran[index]));
   }
   return what.map((item) => answers.get(item));

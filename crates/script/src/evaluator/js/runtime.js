@@ -5,6 +5,8 @@
 // What it returns is what the engine calls.
 (function (native, start, inspect) {
   "use strict";
+  // The engine's ten would end within the bindings.
+  Error.stackTraceLimit = 64;
   const define = (name, value) =>
     Object.defineProperty(globalThis, name, { value, writable: true, configurable: true });
   const bound = (method) => Function.prototype.call.bind(method);
@@ -214,7 +216,8 @@
         code: "RESOURCE_EXHAUSTED", method, hint: "await some before you begin more",
       });
     }
-    const stack = new Error().stack;
+    const origin = context?.origin;
+    const stack = new Error().stack + (origin === undefined ? "" : `\n${origin}`);
     const timeout = milliseconds(context?.timeout, "a timeout");
     const id = native.call({ node, method, request, timeout, stream, stack });
     const end = () => {
