@@ -65,7 +65,7 @@ impl Apply {
             let answer = nodes.unary(asked.ask(message)).await?;
             return Ok(wire::from_message(&answer)?);
         }
-        match Declared::of(asked.found, &message, self.journal.set())? {
+        match Declared::of(asked.found, &message, self.journal.set(), true)? {
             Some(declared) => self.declare(nodes, &asked, declared).await,
             None => self.call(nodes, &asked, message).await,
         }

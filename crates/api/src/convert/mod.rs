@@ -14,3 +14,5 @@ pub mod request;
 pub mod resources;
 pub mod scalar;
 pub mod status;
+
+pub use model::error::Error;

@@ -130,7 +130,7 @@ fn of_code(code: Code) -> &'static str {
 
 /// `executable.spec.stop_grace` → `executable.spec.stopGrace`: each word between dots by itself, so
 /// that maps' keys in brackets stay as they are.
-fn in_the_language(field: &str) -> String {
+pub(crate) fn in_the_language(field: &str) -> String {
     let mut name = String::with_capacity(field.len());
     let (mut upper, mut key) = (false, 0_u32);
     for c in field.chars() {

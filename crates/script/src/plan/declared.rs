@@ -3,12 +3,14 @@
 //! The decision is pure; a plan prints it, an apply does it.
 
 use api::runtime::v0::{State, exit, object};
+use prost::Message;
 use prost_reflect::{DynamicMessage, MapKey, ReflectMessage, Value as Field};
 
 use super::asking::Current;
 use super::change::Action;
 use super::difference::{Difference, differences};
 use crate::host::Found;
+use crate::host::failure::in_the_language;
 use crate::protocol::Failure;
 
 /// The label that says which set an object is of.
@@ -43,12 +45,15 @@ pub(crate) struct Verdict {
 impl Declared {
     /// What a call declares; none for a call that runs nothing.
     ///
+    /// A request that isn't `whole`, since something in it is unknown, is taken as it is.
+    ///
     /// # Errors
-    /// A workload without a path.
+    /// A workload without a path, or with a spec that no node takes.
     pub(crate) fn of(
         found: &Found,
         request: &DynamicMessage,
         set: &str,
+        whole: bool,
     ) -> Result<Option<Self>, Failure> {
         if !found.method.name.starts_with("Run") {
             return Ok(None);
@@ -78,6 +83,13 @@ impl Declared {
             .and_then(Field::as_message_mut)
         {
             put_label(inner, set);
+            let at = format!("{}.spec", field.json_name());
+            if whole {
+                normalize(inner, "spec", &at)?;
+            }
+        }
+        if whole {
+            normalize(&mut request, "own_cell", "ownCell")?;
         }
         Ok(Some(Self {
             kind: field.json_name().to_owned(),
@@ -232,6 +244,50 @@ pub(crate) fn text(message: &DynamicMessage, name: &str) -> String {
         .and_then(|value| value.as_str())
         .unwrap_or_default()
         .to_owned()
+}
+
+/// Puts a spec into the form that a node gives it back in: what says the same is the same. A node
+/// does just this with what it is sent, by the same code.
+fn normalize(holder: &mut DynamicMessage, name: &str, at: &str) -> Result<(), Failure> {
+    let Some(spec) = child(holder, name) else {
+        return Ok(());
+    };
+    let mut normal = DynamicMessage::new(spec.descriptor());
+    let done = match spec.descriptor().name() {
+        "CellSpec" => {
+            let wire = typed(&spec)?;
+            let checked = api::convert::cell::spec(wire).map_err(|e| malformed(at, &e))?;
+            normal.transcode_from(&api::convert::cell::to_spec(&checked))
+        }
+        "ExecutableSpec" => {
+            let wire = typed(&spec)?;
+            let checked = api::convert::executable::spec(wire).map_err(|e| malformed(at, &e))?;
+            normal.transcode_from(&api::convert::executable::to_spec(&checked))
+        }
+        // A kind of workload that is newer than this: compared as it was written.
+        _ => return Ok(()),
+    };
+    done.map_err(|problem| Failure::new("INTERNAL", problem.to_string()))?;
+    holder.set_field_by_name(name, Field::Message(normal));
+    Ok(())
+}
+
+fn typed<M: Message + Default>(message: &DynamicMessage) -> Result<M, Failure> {
+    message
+        .transcode_to()
+        .map_err(|problem| Failure::new("INTERNAL", problem.to_string()))
+}
+
+/// What a node would refuse, refused before anything is asked of it.
+fn malformed(at: &str, problem: &api::convert::Error) -> Failure {
+    let mut failure = Failure::new("INVALID_FIELD", problem.to_string());
+    let field = problem.field.as_deref().map(in_the_language);
+    failure.field = Some(match field {
+        Some(field) => format!("{at}.{field}"),
+        None => at.to_owned(),
+    });
+    failure.hint.clone_from(&problem.hint);
+    failure
 }
 
 fn put_label(workload: &mut DynamicMessage, set: &str) {
