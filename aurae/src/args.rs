@@ -146,6 +146,8 @@ pub(crate) enum Command {
     Fmt(cmd::fmt::FmtArgs),
     /// Write the language's types, for editors and TypeScript's own tools
     Types(cmd::types::TypesArgs),
+    /// Serve an editor over standard input and output
+    Lsp(cmd::lsp::LspArgs),
     /// A program and its arguments.
     #[command(external_subcommand)]
     Program(Vec<OsString>),

@@ -13,6 +13,7 @@ pub(crate) mod identity;
 pub(crate) mod inspect;
 pub(crate) mod kill;
 pub(crate) mod logs;
+pub(crate) mod lsp;
 pub(crate) mod man;
 pub(crate) mod node;
 pub(crate) mod plan;
@@ -56,6 +57,7 @@ pub(crate) async fn dispatch(args: Args) -> Result<u8, Failure> {
         Command::Apply(args) => return apply::run(global, args).await,
         Command::Fmt(args) => return fmt::run(global, args),
         Command::Types(args) => return types::run(args),
+        Command::Lsp(_) => return lsp::run(),
         _ => {}
     }
     let attached = matches!(

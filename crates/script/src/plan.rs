@@ -87,7 +87,12 @@ impl Plan {
         if let Some((path, what)) = unknowns.iter().find(|(path, _)| names_object(path)) {
             return Err(unknown(&format!("{path} is {what}")));
         }
-        if let Some(declared) = Declared::of(asked.found, &message, self.journal.set(), unknowns.is_empty())? {
+        if let Some(declared) = Declared::of(
+            asked.found,
+            &message,
+            self.journal.set(),
+            unknowns.is_empty(),
+        )? {
             return self.declare(nodes, &asked, declared, unknowns).await;
         }
         self.record(nodes, &asked, message).await

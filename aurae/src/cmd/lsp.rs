@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `aurae lsp`: the editors' server on standard input and output. What it knows is
+//! `language::lsp`'s; it needs no node.
+
+use std::io::{BufReader, stdin, stdout};
+use std::sync::Arc;
+
+use language::check::Environment;
+use language::declare::aurae_d_ts;
+use language::lsp::serve;
+
+use crate::failure::{FAILED, Failure};
+
+const EXAMPLES: &str = "\
+An editor starts it; it speaks the Language Server Protocol over standard input and output.";
+
+/// `aurae lsp`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(crate) struct LspArgs {
+    /// As editors say it; there is no other way
+    #[arg(long, hide = true)]
+    stdio: bool,
+}
+
+/// Serves until the editor says goodbye.
+pub(crate) fn run() -> Result<u8, Failure> {
+    let types = aurae_d_ts().map_err(|problem| Failure::new(problem.to_string()))?;
+    let environment = Arc::new(Environment::new(types));
+    let polite = serve(environment, BufReader::new(stdin()), stdout())?;
+    Ok(if polite { 0 } else { FAILED })
+}
