@@ -83,6 +83,22 @@ impl Node {
         }
     }
 
+    /// Where the cells' sockets are.
+    pub(crate) fn cells(&self) -> PathBuf {
+        self.dir.path().join("run/cells")
+    }
+
+    /// SIGKILL to the daemon that answers now; what is done before the next one can come.
+    pub(crate) fn kill_daemon_while<T>(&self, steps: impl FnOnce() -> T) -> T {
+        let init = kernel::pidfd::open(i32::try_from(self.init.id()).unwrap()).unwrap();
+        let send = |signal| kernel::pidfd::send_signal(&init, signal).unwrap();
+        send(kernel::signal::Signal::STOP);
+        self.kill_daemon();
+        let done = steps();
+        send(kernel::signal::Signal::CONT);
+        done
+    }
+
     /// SIGKILL to the daemon that answers now.
     pub(crate) fn kill_daemon(&self) {
         let pid = std::fs::read_to_string(self.dir.path().join("daemon.pid")).unwrap();

@@ -19,6 +19,7 @@ mod chaos;
 mod client;
 mod host;
 mod killed;
+mod liars;
 mod serve;
 mod slow;
 mod stories;

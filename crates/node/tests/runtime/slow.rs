@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A store that is slow or refuses to be written, when a story says so by a file, and the stories of
-//! what is removed meanwhile.
+//! A store that is slow or refuses to be written, when a story says so by a file, and the stories
+//! of what is removed meanwhile.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -11,7 +11,7 @@ use model::{cell, executable as exe};
 
 use crate::client::{Answer, Ask, Client, draft, executable, refusal, run};
 use crate::host::Node;
-use crate::{chaos, killed, slow, updates};
+use crate::{chaos, killed, liars, slow, updates};
 
 type Story = fn(&str);
 
@@ -56,6 +56,7 @@ const STORIES: &[(&str, Story)] = &[
         killed::what_ends_while_there_is_no_daemon_is_not_lost,
     ),
     ("many", killed::many_cells_are_adopted_together),
+    ("liars", liars::a_lying_cell_init_harms_nobody_else),
     ("moments", chaos::at_random_moments_nothing_is_lost),
 ];
 

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use kernel::cgroup::find;
 use model::lifecycle::Event as Life;
 use model::name::Uid;
 use model::object::Kind;
@@ -40,7 +41,7 @@ impl Owner {
             Err(_) => leaf::make(&self.group, &name, self.root_id).map_err(|e| e.to_string())?,
         };
         let mut executable = Executable::new(record, Arc::new(group));
-        executable.status.pid = u32::try_from(kept.pid).ok().filter(|pid| *pid > 0);
+        executable.status.pid = self.own_process(kept.pid)?;
         executable.status.started = Some(Timestamp(kept.state.started_ns));
         let _ = executable.step(Life::Started);
         if self.is_frozen() && executable.record.stop.is_none() {
@@ -55,6 +56,23 @@ impl Owner {
         self.attach_logs(&executable, source);
         self.executables.insert(executable.uid(), executable);
         Ok(())
+    }
+
+    /// The process that a cell-init calls its child, as the daemon numbers it; none of one that has
+    /// ended. An error says that it is somebody else's.
+    pub(super) fn own_process(&self, pid: i32) -> Result<Option<u32>, String> {
+        let Some(number) = u32::try_from(pid).ok().filter(|pid| *pid > 0) else {
+            return Ok(None);
+        };
+        match find::path_of_process(pid) {
+            Ok(group) if group.starts_with(self.group.path()) => Ok(Some(number)),
+            Ok(group) => Err(format!(
+                "it calls process {pid} its child, which is in {}",
+                group.display()
+            )),
+            // It has ended since; its end comes by its parent.
+            Err(_) => Ok(None),
+        }
     }
 
     /// The record, and the objects to be published: the cell first, then its executables.
