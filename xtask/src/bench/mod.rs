@@ -9,6 +9,7 @@
 mod native;
 mod peers;
 mod record;
+mod script;
 mod table;
 
 use std::path::Path;
@@ -24,7 +25,7 @@ use crate::build::{self, Profile};
 use table::Row;
 
 /// The rows that there are, and whether `aurae-bench` is who measures them.
-const ROWS: [(&str, bool); 7] = [
+const ROWS: [(&str, bool); 8] = [
     ("run", true),
     ("cell", true),
     ("memory", true),
@@ -32,6 +33,7 @@ const ROWS: [(&str, bool); 7] = [
     ("logs", true),
     ("density", true),
     ("boot", false),
+    ("script", false),
 ];
 /// Where the VM has the measuring program.
 const PROGRAM: &str = "/usr/local/lib/aurae-testbed/aurae-bench";
@@ -60,7 +62,7 @@ const PACKAGES: [&str; 8] = [
   ./x bench boot -o json
   ./x bench --write             and docs/guide/figures.md from what came out")]
 pub(crate) struct Bench {
-    /// run, cell, memory, restart, logs, density, boot; none: all
+    /// run, cell, memory, restart, logs, density, boot, script; none: all
     #[arg(value_name = "ROW")]
     rows: Vec<String>,
     /// `table` or `json`
@@ -141,12 +143,18 @@ fn binaries() -> Result<std::path::PathBuf> {
 
 fn natively(bench: &Bench, binaries: &Path) -> Vec<Row> {
     let inner = bench.inner();
-    if inner.is_empty() {
-        return Vec::new();
+    let mut rows = Vec::new();
+    if !inner.is_empty() {
+        eprintln!("bench: natively");
+        let measured = native::measure(binaries, &inner, bench.cells);
+        let failed = |error| vec![Row::failed(&inner.join(", "), "native", &error)];
+        rows.extend(measured.unwrap_or_else(failed));
     }
-    eprintln!("bench: natively");
-    native::measure(binaries, &inner, bench.cells)
-        .unwrap_or_else(|error| vec![Row::failed(&inner.join(", "), "native", &error)])
+    if bench.wants("script") {
+        eprintln!("bench: the language");
+        rows.extend(script::measure(binaries));
+    }
+    rows
 }
 
 fn in_vms(bench: &Bench, binaries: &Path) -> Vec<Row> {

@@ -21,65 +21,66 @@ const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Measures these rows.
 pub(super) fn measure(binaries: &Path, rows: &[&str], cells: usize) -> Result<Vec<Row>> {
-    ensure!(
-        rustix::process::geteuid().is_root(),
-        "natively it takes root: `--only vm` does not"
-    );
-    // State on the disk that the project is on; sockets where their paths stay short.
-    let state = build::target()?.join("bench-state");
-    if state.exists() {
-        fs::remove_dir_all(&state)?;
-    }
-    fs::create_dir_all(&state)?;
-    let run = tempfile::tempdir()?;
-    let _service = Service::start(binaries, &state, run.path())?;
+    let service = Service::start(binaries)?;
     let mut bench = Command::new(binaries.join("aurae-bench"));
-    bench.arg("--socket").arg(run.path().join("aurae.sock"));
-    bench
-        .arg("--pki")
-        .arg(state.join("pki"))
-        .arg("--state")
-        .arg(&state);
-    bench
-        .arg("--cells")
-        .arg(cells.to_string())
-        .args(rows)
-        .stderr(Stdio::inherit());
+    bench.arg("--socket").arg(service.socket());
+    bench.arg("--pki").arg(service.pki());
+    bench.arg("--state").arg(&service.state);
+    bench.arg("--cells").arg(cells.to_string()).args(rows);
+    bench.stderr(Stdio::inherit());
     table::read(&exec::read(&mut bench)?, "native").context("what aurae-bench printed")
 }
 
 /// The daemon and its init; ended when dropped.
-struct Service {
+pub(super) struct Service {
     init: Child,
+    /// On the disk that the project is on.
+    state: PathBuf,
+    /// Where the paths of sockets stay short.
+    run: tempfile::TempDir,
 }
 
 impl Service {
-    fn start(binaries: &Path, state: &Path, run: &Path) -> Result<Self> {
+    pub(super) fn start(binaries: &Path) -> Result<Self> {
+        ensure!(
+            rustix::process::geteuid().is_root(),
+            "natively it takes root: `--only vm` does not"
+        );
+        let state = build::target()?.join("bench-state");
+        if state.exists() {
+            fs::remove_dir_all(&state)?;
+        }
+        fs::create_dir_all(&state)?;
+        let run = tempfile::tempdir()?;
         let said = fs::File::create(state.join("auraed.out"))?;
         let init = Command::new(binaries.join("auraed"))
             .arg("--state-dir")
-            .arg(state)
+            .arg(&state)
             .arg("--run-dir")
-            .arg(run)
+            .arg(run.path())
             .args(["--set", &format!("paths.cgroup={CGROUP}")])
             .stdin(Stdio::null())
             .stdout(said.try_clone()?)
             .stderr(said)
             .spawn()
             .context("auraed")?;
-        let mut service = Self { init };
+        let mut service = Self { init, state, run };
+        write_context(service.run.path(), &service.pki())?;
+        service.wait(&binaries.join("aurae"))?;
+        Ok(service)
+    }
+
+    /// Until it answers.
+    fn wait(&mut self, aurae: &Path) -> Result<()> {
         let started = Instant::now();
-        let pki = state.join("pki");
-        let ask = || {
-            let mut ask = Command::new(binaries.join("aurae"));
-            ask.args(["node", "info"]).env("AURAE_NODE", "bench");
-            ask.env("AURAE_CONFIG", run.join("client.toml"));
+        let answers = |service: &Self| {
+            let mut ask = Command::new(aurae);
+            service.address(&mut ask).args(["node", "info"]);
             exec::capture(&mut ask)
         };
-        write_context(run, &pki)?;
-        while !ask()?.status.success() {
-            let ended = service.init.try_wait()?;
-            let said = || fs::read_to_string(state.join("auraed.out")).unwrap_or_default();
+        while !answers(self)?.status.success() {
+            let ended = self.init.try_wait()?;
+            let said = || fs::read_to_string(self.state.join("auraed.out")).unwrap_or_default();
             ensure!(ended.is_none(), "auraed ended: {ended:?}\n{}", said());
             ensure!(
                 started.elapsed() < PATIENCE,
@@ -87,7 +88,22 @@ impl Service {
                 said()
             );
         }
-        Ok(service)
+        Ok(())
+    }
+
+    /// Has the client talk to this node, as its administrator.
+    pub(super) fn address<'a>(&self, client: &'a mut Command) -> &'a mut Command {
+        client
+            .env("AURAE_CONFIG", self.run.path().join("client.toml"))
+            .env("AURAE_NODE", "bench")
+    }
+
+    pub(super) fn socket(&self) -> PathBuf {
+        self.run.path().join("aurae.sock")
+    }
+
+    pub(super) fn pki(&self) -> PathBuf {
+        self.state.join("pki")
     }
 }
 
