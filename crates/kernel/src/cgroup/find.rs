@@ -2,18 +2,40 @@
 //! Where cgroup2 is, and which group a process is in.
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
+use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use rustix::io::Errno;
 
 use crate::mount::info::{self, MountInfo};
 use crate::{Context, Error, Result};
 
+/// What [`mount`] has found last. The whole table is read for one line of it, which took longer
+/// than everything else that a daemon does to take a cell over.
+static FOUND: Mutex<Option<MountInfo>> = Mutex::new(None);
+
 /// Where cgroup2 is mounted (`/sys/fs/cgroup`, or `/sys/fs/cgroup/unified` on a hybrid system), and
 /// which group is its root. `ENOENT` where it isn't mounted.
 fn mount() -> Result<MountInfo> {
-    pick(info::read()?).ok_or_else(|| {
+    let mut found = FOUND.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(mount) = found.as_ref().filter(|mount| is_there(mount)) {
+        return Ok(mount.clone());
+    }
+    let mount = pick(info::read()?).ok_or_else(|| {
         Error::new("find cgroup2", Errno::NOENT)
             .about("no cgroup2 in /proc/self/mountinfo: mount -t cgroup2 none /sys/fs/cgroup")
+    })?;
+    *found = Some(mount.clone());
+    Ok(mount)
+}
+
+/// Whether this very mount is what the caller sees in its place. Ids are unique among all mounts of
+/// the machine; before Linux 5.8 there is none, and the table is read each time.
+fn is_there(mount: &MountInfo) -> bool {
+    let flags = AtFlags::NO_AUTOMOUNT;
+    statx(CWD, &mount.target, flags, StatxFlags::MNT_ID).is_ok_and(|seen| {
+        let told = StatxFlags::from_bits_retain(seen.stx_mask).contains(StatxFlags::MNT_ID);
+        told && seen.stx_mnt_id == u64::from(mount.id)
     })
 }
 
@@ -90,6 +112,19 @@ mod tests {
 
     fn table(text: &str) -> Vec<MountInfo> {
         info::parse(text.as_bytes()).unwrap()
+    }
+
+    #[test]
+    fn a_mount_is_there_as_long_as_its_id_is() {
+        let mounts = info::read().unwrap();
+        let proc = mounts.iter().rev().find(|m| m.target == Path::new("/proc"));
+        let proc = proc.unwrap().clone();
+        assert!(is_there(&proc));
+        let other = MountInfo {
+            id: proc.id + 1,
+            ..proc
+        };
+        assert!(!is_there(&other));
     }
 
     #[test]
