@@ -492,16 +492,19 @@ fn tenants(root: &Cgroup) -> Vec<Cgroup> {
 fn dead_cells(group: &Cgroup, kept: &HashSet<PathBuf>) -> Vec<PathBuf> {
     let mut dead = Vec::new();
     for name in group.children().unwrap_or_default() {
+        let path = group.path().join(&name);
+        if !kept.contains(&path) {
+            if !name_is_private(&name) {
+                dead.push(path);
+            }
+            continue;
+        }
         let Some(child) = name.to_str().and_then(|name| group.child(name).ok()) else {
             continue;
         };
-        if kept.contains(child.path()) {
-            // Without a leaf for an init it is an executable's, which its owner looks after.
-            let below = dead_cells(&child, kept).into_iter();
-            dead.extend(below.filter(|path| path.join(INIT_LEAF).exists()));
-        } else if !name_is_private(&name) {
-            dead.push(child.path().to_owned());
-        }
+        // Without a leaf for an init it is an executable's, which its owner looks after.
+        let below = dead_cells(&child, kept).into_iter();
+        dead.extend(below.filter(|path| path.join(INIT_LEAF).exists()));
     }
     dead
 }
