@@ -212,6 +212,8 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
         let _closed = closing.wait_for(|close| *close).await;
     }));
     announce(&parts.node_init, "READY=1").await;
+    // Configuration, schema and policies are read: most of what did that isn't run again.
+    kernel::memory::release_code();
     run_first(config, &parts, &daemon, &mut beside);
     let why = until_told_to_stop(&parts.node_init, &daemon).await?;
     tracing::info!(why, "stopping; workloads go on");

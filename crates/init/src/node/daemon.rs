@@ -272,6 +272,8 @@ impl Node {
     }
 
     fn daemon_is_ready(&mut self) {
+        // From now on little of the binary is run here.
+        kernel::memory::release_code();
         self.daemon
             .stable_at
             .get_or_insert_with(|| Deadline::after(STABLE));
