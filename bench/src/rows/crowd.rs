@@ -21,7 +21,10 @@ use crate::system;
 
 const SOME: usize = 100;
 const ASKED: usize = 1000;
-const DEATHS: usize = 5;
+const DEATHS: usize = 3;
+/// Node-init starts a daemon at once that has served for ten seconds, and others with a growing
+/// pause.
+const STABLE: Duration = Duration::from_secs(11);
 /// Executables that end while there is no daemon, and what each prints.
 const ENDING: usize = 20;
 const PRINTED: usize = 10_000;
@@ -50,9 +53,6 @@ impl Bench {
 
     /// Makes every cell of the crowd, and looks at the memory meanwhile.
     async fn gather(&self, memory: bool, figures: &mut Vec<Figure>) -> Result<()> {
-        if memory {
-            figures.extend(self.idle()?);
-        }
         // Natively what is available depends on whatever else the machine does.
         let raw = match memory && self.vm {
             true => Some(self.raw_memory().await?),
@@ -93,7 +93,8 @@ impl Bench {
         Ok(())
     }
 
-    fn idle(&self) -> Result<Vec<Figure>> {
+    /// Of a daemon that has done nothing yet.
+    pub(super) fn idle(&self) -> Result<Vec<Figure>> {
         let (daemon, init) = self.subject.processes()?;
         let (daemon, init) = (system::pss(daemon)? / MIB, system::pss(init)? / MIB);
         Ok(vec![
@@ -163,6 +164,7 @@ impl Bench {
         let mut times = Samples::default();
         let mut lost = 0.0;
         for turn in 0..DEATHS {
+            tokio::time::sleep(STABLE).await;
             let before = self.running().await?;
             let ending = self.start_ending(turn).await?;
             let (daemon, _) = self.subject.processes()?;

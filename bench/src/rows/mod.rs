@@ -78,6 +78,9 @@ impl Bench {
         }
         let wanted = Wanted(rows.to_vec());
         let mut all = Vec::new();
+        if wanted.row("memory") {
+            all.extend(self.idle()?.iter().map(Figure::to_json));
+        }
         for visit in VISITS.into_iter().filter(|visit| wanted.any(*visit)) {
             let started = Instant::now();
             let mut figures = Vec::new();
