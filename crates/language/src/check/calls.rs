@@ -118,7 +118,7 @@ impl<'a> Module<'a, '_> {
     }
 
     pub(crate) fn call_type(&self, call: &CallExpression<'a>) -> Type {
-        if let Some(settled) = self.promise_all(call) {
+        if let Some(settled) = self.promise_all(call).or_else(|| self.filtered(call)) {
             return settled;
         }
         let Some(signatures) = self.signatures_of_call(call) else {
@@ -147,6 +147,29 @@ impl<'a> Module<'a, '_> {
         let element = self.element(&self.infer(argument))?.awaited();
         let list = Type::Array(Arc::new(element));
         Some(Type::global("Promise", [list]))
+    }
+
+    /// `list.filter(test)`: a list of the same, but where the test may tell more of an element.
+    fn filtered(&self, call: &CallExpression<'a>) -> Option<Type> {
+        let Expression::StaticMemberExpression(member) = &call.callee else {
+            return None;
+        };
+        let [Argument::ArrowFunctionExpression(test)] = call.arguments.as_slice() else {
+            return None;
+        };
+        let text = self.program.source_text;
+        let written = text.get(test.span.start as usize..test.span.end as usize)?;
+        let tells = written.contains("instanceof") || written.contains(" is ");
+        if member.property.name != "filter" || tells {
+            return None;
+        }
+        match self.resolve(&self.infer(&member.object)) {
+            Type::Array(element) => match self.resolve(&element) {
+                Type::Object(_) | Type::Named(..) => Some(Type::Array(element)),
+                _ => None,
+            },
+            _ => None,
+        }
     }
 
     /// The signature that is meant, if that is sure enough to go on with what it gives.

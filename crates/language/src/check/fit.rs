@@ -212,7 +212,24 @@ impl<'a> Module<'a, '_> {
                 verdict => return verdict,
             }
         }
-        // `tsc` chooses its own candidate among them, perhaps on another line.
+        // What is wrong whichever is meant; else what is wrong with the one that literals choose.
+        // Beyond that `tsc` chooses its own candidate, perhaps on another line.
+        let mut common: Vec<Report> = Vec::new();
+        if let Some(((_, first), others)) = refused.split_first() {
+            let is_in = |report: &Report, list: &[Report]| {
+                list.iter()
+                    .any(|it| it.code == report.code && it.at == report.at)
+            };
+            let everywhere = first
+                .iter()
+                .filter(|report| report.code != "missing-field")
+                .filter(|report| others.iter().all(|(_, list)| is_in(report, list)));
+            common.extend(everywhere.cloned());
+        }
+        if common.iter().any(|report| report.seen == Seen::Tsc) {
+            out.append(&mut common);
+            return No;
+        }
         refused.retain(|(candidate, _)| self.chosen(object, candidate));
         match refused.pop() {
             Some((_, reports)) if refused.is_empty() => {

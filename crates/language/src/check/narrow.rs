@@ -60,7 +60,10 @@ pub(crate) fn narrowed(module: &Module<'_, '_>) -> Narrowed {
                     .iter()
                     .filter_map(Argument::as_expression)
                     .for_each(&mut add);
-                if let Some(callee) = call.callee.get_member_expr() {
+                // `this is T`, which hardly anybody writes.
+                if let Some(callee) = call.callee.get_member_expr()
+                    && module.program.source_text.contains("this is ")
+                {
                     add(callee.object());
                 }
             }

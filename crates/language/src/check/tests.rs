@@ -208,6 +208,24 @@ fn a_literal_keeps_its_value_where_it_is_asked_for() {
 }
 
 #[test]
+fn comparisons_patterns_and_names_of_types() {
+    assert_eq!(
+        code("const s = await runtime.Get({}); if (s.kind === \"cel\") print(s);"),
+        "wrong-enum"
+    );
+    assert_eq!(
+        code("const { pid } = runtime.Get({}); print(pid);"),
+        "missing-await"
+    );
+    assert_eq!(
+        code("const { pdi } = await runtime.Get({}); print(pdi);"),
+        "unknown-field"
+    );
+    assert_eq!(code("const n: spaced.Nce = {}; print(n);"), "unknown-name");
+    assert_eq!(code("const n: spacde.Nice = {}; print(n);"), "unknown-name");
+}
+
+#[test]
 fn types_in_namespaces_are_found() {
     silent(
         "const nice: spaced.Nice = { level: 3, inner: { text: \"a\" } }; await spaced.Set(nice);",

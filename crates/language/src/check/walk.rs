@@ -15,6 +15,7 @@ use super::module::Module;
 use super::report::Report;
 use super::types::{Field, Type};
 use super::world::{Lookup, is_promise};
+use crate::finding::{Edit, Fix};
 use crate::source::Span;
 
 impl<'a> Module<'a, '_> {
@@ -55,6 +56,8 @@ impl<'a> Module<'a, '_> {
             }
             AstKind::StaticMemberExpression(member) => self.check_member(member, id, out),
             AstKind::IdentifierReference(name) => self.check_name(name, id, out),
+            AstKind::TSQualifiedName(name) => self.check_type_name(name, out),
+            AstKind::BinaryExpression(binary) => self.check_comparison(binary, out),
             AstKind::ExpressionStatement(statement) => self.check_floating(statement, out),
             AstKind::AwaitExpression(it) => self.check_await(it, out),
             AstKind::ForOfStatement(of) => self.check_for(of, out),
@@ -72,6 +75,11 @@ impl<'a> Module<'a, '_> {
     }
 
     fn check_variable(&self, variable: &VariableDeclarator<'a>, out: &mut Vec<Report>) {
+        if let (BindingPattern::ObjectPattern(pattern), Some(init)) = (&variable.id, &variable.init)
+            && variable.type_annotation.is_none()
+        {
+            self.check_pattern(pattern, init, out);
+        }
         let (Some(annotation), Some(init)) = (&variable.type_annotation, &variable.init) else {
             return;
         };
@@ -205,7 +213,8 @@ impl<'a> Module<'a, '_> {
         let at = span(member.property.span);
         let (fields, _) = self.world.fields(&object);
         if is_promise(&object) {
-            out.push(self.member_of_promise(&object, member, at));
+            let name = (name, at);
+            out.push(self.member_of_promise(&object, name, &member.object, true));
             return;
         }
         let called = match self.semantic.nodes().parent_kind(id) {
@@ -221,40 +230,146 @@ impl<'a> Module<'a, '_> {
         ));
     }
 
+    /// A name that is read of a promise: of its value, if `await` is put before `object`.
     fn member_of_promise(
         &self,
         promise: &Type,
-        member: &StaticMemberExpression<'a>,
-        at: Span,
+        (name, at): (&str, Span),
+        object: &Expression<'a>,
+        parentheses: bool,
     ) -> Report {
-        let name = member.property.name.as_str();
         let value = promise.awaited();
         if matches!(self.world.field(&value, name), Lookup::Missing) {
             let message = format!("a promise has no member `{name}`");
             return Report::new("unknown-field", at, message)
                 .help("put `await` before the call to have its answer");
         }
-        let object = span(member.object.span());
-        let mut report = Report::new(
-            "missing-await",
-            at,
-            format!("`{name}` is read of a promise, not of the answer"),
-        )
-        .help("put `await` before the call and parentheses around both");
-        report.fixes.push(crate::finding::Fix {
+        let object = span(object.span());
+        let message = format!("`{name}` is read of a promise, not of the answer");
+        let mut report = Report::new("missing-await", at, message);
+        report.help = Some("put `await` before the call".to_owned());
+        let edit = |at: u32, text: &str| Edit {
+            span: Span::new(at, at),
+            text: text.to_owned(),
+        };
+        let edits = match parentheses {
+            true => vec![edit(object.start, "(await "), edit(object.end, ")")],
+            false => vec![edit(object.start, "await ")],
+        };
+        report.fixes.push(Fix {
             title: "Add `await`".to_owned(),
-            edits: vec![
-                crate::finding::Edit {
-                    span: Span::new(object.start, object.start),
-                    text: "(await ".to_owned(),
-                },
-                crate::finding::Edit {
-                    span: Span::new(object.end, object.end),
-                    text: ")".to_owned(),
-                },
-            ],
+            edits,
         });
         report
+    }
+
+    /// `const { name } = value` where the value has no `name`.
+    fn check_pattern(
+        &self,
+        pattern: &ObjectPattern<'a>,
+        init: &Expression<'a>,
+        out: &mut Vec<Report>,
+    ) {
+        let ty = self.infer(init);
+        if matches!(ty, Type::Union(_)) {
+            return;
+        }
+        for property in &pattern.properties {
+            let Some(name) = property.key.static_name() else {
+                continue;
+            };
+            if !matches!(self.world.field(&ty, &name), Lookup::Missing) {
+                continue;
+            }
+            let at = span(property.key.span());
+            if is_promise(&ty) {
+                out.push(self.member_of_promise(&ty, (&name, at), init, false));
+            } else if matches!(self.resolve(&ty), Type::Named(..)) {
+                let (fields, _) = self.world.fields(&ty);
+                out.push(missing_member(&ty, &name, at, &fields, false, None));
+            }
+        }
+    }
+
+    /// `x === "text"` where x can't be that.
+    fn check_comparison(&self, binary: &BinaryExpression<'a>, out: &mut Vec<Report>) {
+        use oxc::syntax::operator::BinaryOperator::{StrictEquality, StrictInequality};
+        if !matches!(binary.operator, StrictEquality | StrictInequality) {
+            return;
+        }
+        let ((Expression::StringLiteral(text), other) | (other, Expression::StringLiteral(text))) =
+            (&binary.left, &binary.right)
+        else {
+            return;
+        };
+        // As it is declared: the flow can only have taken values away.
+        let declared = match other {
+            Expression::Identifier(name) => match self.symbol_of(name) {
+                Some(symbol) => self.symbol_type(symbol),
+                None => return,
+            },
+            Expression::StaticMemberExpression(member) => {
+                let object = self.infer(&member.object).present();
+                self.member_type(&object, &member.property.name)
+            }
+            _ => return,
+        };
+        let declared = self.resolve(&declared).present();
+        let values = declared.members().iter().filter_map(|ty| match ty {
+            Type::StringLiteral(value) => Some(value.as_ref()),
+            _ => None,
+        });
+        let values: Vec<&str> = values.collect();
+        let strange = |ty: &Type| {
+            !matches!(
+                ty,
+                Type::StringLiteral(_) | Type::Number | Type::NumberLiteral(_) | Type::Boolean
+            )
+        };
+        let value = text.value.as_str();
+        if values.is_empty() || values.contains(&value) || declared.members().iter().any(strange) {
+            return;
+        }
+        let at = span(text.span);
+        let message = format!("it is never {value:?}");
+        let report = Report::new("wrong-enum", at, message).anchored(span(binary.span));
+        let report = report.help(format!("it is one of {}", values.join(", ")));
+        out.push(report.suggesting(value, values, at, true));
+    }
+
+    /// `runtime.CelSpec`: a type that the namespace hasn't.
+    fn check_type_name(&self, name: &TSQualifiedName<'a>, out: &mut Vec<Report>) {
+        let TSTypeName::IdentifierReference(space) = &name.left else {
+            return;
+        };
+        if self.symbol_of(space).is_some() {
+            return;
+        }
+        let types = &self.world.environment.table.types;
+        let mut spaces: Vec<&str> = types
+            .keys()
+            .filter_map(|it| Some(it.split_once('.')?.0))
+            .collect();
+        spaces.sort_unstable();
+        spaces.dedup();
+        if !spaces.contains(&space.name.as_str()) {
+            let at = span(space.span);
+            let message = format!("there is no `{}` with types", space.name);
+            let report = Report::new("unknown-name", at, message);
+            out.push(report.suggesting(&space.name, spaces, at, false));
+            return;
+        }
+        let whole = format!("{}.{}", space.name, name.right.name);
+        if types.contains_key(whole.as_str()) {
+            return;
+        }
+        let at = span(name.right.span);
+        let within = types.keys().filter_map(|it| {
+            let (of, name) = it.split_once('.')?;
+            (of == space.name).then_some(name)
+        });
+        let report = Report::new("unknown-name", at, format!("there is no type `{whole}`"));
+        out.push(report.suggesting(&name.right.name, within, at, false));
     }
 
     /// A global that isn't there.
