@@ -7,6 +7,7 @@ mod bench;
 mod build;
 mod ci;
 mod demo;
+mod editors;
 mod dist;
 mod test;
 mod vm;

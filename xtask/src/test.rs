@@ -7,7 +7,7 @@ use anyhow::Result;
 use clap::Args;
 use testkit::exec;
 
-use crate::build;
+use crate::{build, editors};
 
 /// Runs the tests that the README speaks of.
 #[derive(Args)]
@@ -45,9 +45,12 @@ pub(crate) fn run(test: &Test) -> Result<ExitCode> {
             "--no-fail-fast",
         ]);
         exec::run(&mut cargo)?;
-        println!("test: stories on booted nodes");
     }
     let binaries = build::binaries(build::Profile::Dev)?;
+    if !test.stories {
+        editors::test(&binaries)?;
+        println!("test: stories on booted nodes");
+    }
     let runner = build::build(build::Profile::Dev, &["-p", "stories"])?.join("stories");
     let mut stories = Command::new(runner);
     stories

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the server is started and which files are its business. Nothing of VS Code here, so that the
+// tests start the very same command that the extension does.
+import * as fs from "node:fs";
+import * as path from "node:path";
+
+/** A program and its arguments. */
+export interface ServerCommand {
+  command: string;
+  args: string[];
+}
+
+/** `aurae lsp`, from the setting `aurae.path`. An empty setting is the default. */
+export function serverCommand(setting: string | undefined): ServerCommand {
+  const command = setting?.trim() || "aurae";
+  return { command, args: ["lsp"] };
+}
+
+/** The file that marks the root of a program. */
+export const ROOT_FILE = "aurae.json";
+
+/** The nearest folder upward from `file` that holds `aurae.json`. */
+export function rootOf(file: string): string | undefined {
+  let folder = path.dirname(file);
+  for (;;) {
+    if (fs.existsSync(path.join(folder, ROOT_FILE))) {
+      return folder;
+    }
+    const parent = path.dirname(folder);
+    if (parent === folder) {
+      return undefined;
+    }
+    folder = parent;
+  }
+}
+
+/** Whether a first line asks for `aurae`: `#!/usr/bin/env aurae`, also with `-S`, flags or a path. */
+export function isAuraeScript(firstLine: string): boolean {
+  return /^#!\s*\S*(?:\benv\s+(?:-S\s+)?(?:\S*\/)?|\/)aurae(?:\s|$)/.test(firstLine);
+}
+
+/**
+ * Whether a TypeScript file is a program of Aurae: below a root, or by its first line. Every other
+ * TypeScript file is somebody else's, and left alone.
+ */
+export function isOurs(file: string, firstLine: string): boolean {
+  return isAuraeScript(firstLine) || rootOf(file) !== undefined;
+}
+
+/** What to tell somebody whose `aurae` could not be started. */
+export function startHelp(command: string, problem: string): string {
+  return (
+    `Aurae: can't start "${command} lsp": ${problem}. ` +
+    `Install aurae, or set "aurae.path" to where it is.`
+  );
+}

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The part of `./x test` that is about editors: what is in `editors/`, built and tested with the
+//! tools of the world it lives in (npm's for VS Code). `test` calls it.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context, Result};
+use testkit::exec;
+
+use crate::build;
+
+/// Compiles the extension, holds its grammar against samples, and lets its client and its snippets
+/// meet the `aurae` of this folder.
+pub(crate) fn test(binaries: &Path) -> Result<()> {
+    println!("test: the extension for VS Code, with npm's tools");
+    let folder = build::root()?.join("editors/vscode");
+    let npm = |arguments: &[&str]| {
+        let mut npm = Command::new("npm");
+        npm.current_dir(&folder)
+            .args(arguments)
+            .env("AURAE_PATH", binaries.join("aurae"));
+        exec::run(&mut npm).with_context(|| format!("npm {}", arguments.join(" ")))
+    };
+    // Without install scripts: nothing that we use needs one, and they are a stranger's code.
+    npm(&["ci", "--ignore-scripts", "--loglevel=error"])?;
+    npm(&["test", "--silent"])
+}
