@@ -30,7 +30,7 @@ pub const RPC_DEADLINE: Duration = Duration::from_secs(30);
 const MAX_ANSWER: usize = 64 << 20;
 const KEEPALIVE: Duration = Duration::from_secs(10);
 /// How long a socket that is there may refuse: init starts a daemon that has died again at once.
-const RESTART: Duration = Duration::from_secs(5);
+const RESTART: Duration = Duration::from_secs(10);
 const FIRST_PAUSE: Duration = Duration::from_millis(5);
 const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
@@ -45,7 +45,7 @@ pub struct Node {
 
 impl Node {
     /// Connects, with TLS and both certificates checked. A daemon that is being started again is
-    /// waited for, up to five seconds.
+    /// waited for, up to ten seconds.
     ///
     /// # Errors
     /// Whatever keeps from it, sorted: see [`Error`].
