@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use api::runtime::v0::{GetRequest, Kind, Object, ObjectRef, object};
 use client::{Config, Node, Target};
+use tonic::{Response, Status};
 
 use crate::args::Global;
 use crate::failure::Failure;
@@ -69,6 +70,20 @@ impl Session {
             }
         }
         Err(problem.into())
+    }
+
+    /// Asks what is harmless to ask: once more, when the daemon died meanwhile.
+    pub(crate) async fn ask<T>(
+        &self,
+        question: impl AsyncFn(&Node) -> Result<Response<T>, Status>,
+    ) -> Result<T, Failure> {
+        let problem = match question(&self.node).await {
+            Ok(answer) => return Ok(answer.into_inner()),
+            Err(status) => client::Error::from(status),
+        };
+        let node = self.reconnect(problem).await?;
+        let answer = question(&node).await.map_err(client::Error::from)?;
+        Ok(answer.into_inner())
     }
 
     /// Whose objects; empty: the caller's own.

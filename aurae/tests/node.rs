@@ -246,6 +246,35 @@ fn whoever_waits_or_follows_outlives_a_daemon() {
 }
 
 #[test]
+fn whoever_follows_the_audit_outlives_a_daemon_and_sees_each_line_once() {
+    let Some(node) = node() else { return };
+    let follow = ["identity", "audit", "-f", "-o", "json"];
+    let mut follow = node
+        .command(&follow)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = follow.stdout.take().unwrap();
+    let mut last = 0;
+    for cell in ["before", "between", "after"] {
+        node.aurae(&["cell", "run", cell]).ok();
+        loop {
+            let line = read_line(&mut lines);
+            let entry: serde_json::Value = serde_json::from_str(&line).unwrap();
+            let sequence = entry["sequence"].as_str().unwrap().parse::<u64>().unwrap();
+            assert_eq!(sequence, last + 1, "{line}");
+            last = sequence;
+            if entry["path"] == cell {
+                break;
+            }
+        }
+        node.kill_daemon();
+    }
+    follow.kill().unwrap();
+    follow.wait().unwrap();
+}
+
+#[test]
 fn signals_go_to_the_workload() {
     let Some(node) = node() else { return };
     let script = "trap 'echo caught; exit 9' INT; echo ready; while :; do sleep 0.1; done";

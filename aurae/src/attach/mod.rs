@@ -195,10 +195,7 @@ impl Attachment<'_> {
                     self.on_input(input)
                 }
                 permit = sender.reserve(), if self.unsent.is_some() => {
-                    if let (Ok(permit), Some(message)) = (permit, self.unsent.take()) {
-                        permit.send(wrap(message));
-                    }
-                    None
+                    self.send(permit)
                 }
                 told = self.signals.next() => self.on_signal(told),
             };
@@ -206,6 +203,20 @@ impl Attachment<'_> {
                 return stopped;
             }
         }
+    }
+
+    /// Input can't be sent twice, so it waits for a daemon that is there to take it.
+    fn send(
+        &mut self,
+        permit: Result<mpsc::Permit<'_, AttachRequest>, mpsc::error::SendError<()>>,
+    ) -> Option<Stopped> {
+        if permit.is_err() || self.node.has_hung_up() {
+            return Some(Stopped::Lost(ended_early()));
+        }
+        if let (Ok(permit), Some(message)) = (permit, self.unsent.take()) {
+            permit.send(wrap(message));
+        }
+        None
     }
 
     fn on_answer(
@@ -217,12 +228,7 @@ impl Attachment<'_> {
                 self.away_since = None;
                 answer.message?
             }
-            Ok(None) => {
-                let gone = tonic::Status::from_error(Box::new(std::io::Error::other(
-                    "the stream ended early",
-                )));
-                return Some(client::Error::from(gone).into());
-            }
+            Ok(None) => return Some(ended_early().into()),
             Err(status) => return Some(client::Error::from(status).into()),
         };
         match message {
@@ -323,6 +329,11 @@ impl Attachment<'_> {
         }
         Err(problem.into())
     }
+}
+
+fn ended_early() -> client::Error {
+    let words = std::io::Error::other("the stream ended early");
+    tonic::Status::from_error(Box::new(words)).into()
 }
 
 fn wrap(message: attach_request::Message) -> AttachRequest {

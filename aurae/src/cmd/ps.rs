@@ -4,6 +4,7 @@
 use api::runtime::v0::{
     ListRequest, ListResponse, Object, WatchEvent, WatchRequest, object, watch_event,
 };
+use client::Node;
 use tonic::{Request, Status, Streaming};
 
 use crate::failure::Failure;
@@ -95,13 +96,11 @@ pub(crate) async fn list(
 ) -> Result<ListResponse, Failure> {
     let mut all = ListResponse::default();
     loop {
-        let request_of_page = session.node.unary(request.clone());
-        let page = session
-            .node
-            .runtime()
-            .list(request_of_page)
-            .await?
-            .into_inner();
+        let page = async |node: &Node| {
+            let request = node.unary(request.clone());
+            node.runtime().list(request).await
+        };
+        let page = session.ask(page).await?;
         all.objects.extend(page.objects);
         all.resume_token = page.resume_token;
         if page.next_page_token.is_empty() {

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use api::observe::v0::{Usage, UsageRequest, UsageResponse, WatchUsageRequest};
 use api::runtime::v0::ObjectRef;
-use tonic::Request;
+use client::Node;
+use tonic::{Request, Status};
 
 use crate::failure::Failure;
 use crate::output::{Cell, Color, OutputArgs, Style, Table, print, print_message, reference};
@@ -57,12 +58,11 @@ pub(crate) async fn run(session: &Session, args: &TopArgs) -> Result<u8, Failure
         refs,
         tenant: session.tenant(),
     };
-    let answer = session
-        .node
-        .observe()
-        .usage(session.node.unary(request))
-        .await?
-        .into_inner();
+    let usage = async |node: &Node| {
+        let request = node.unary(request.clone());
+        node.observe().usage(request).await
+    };
+    let answer = session.ask(usage).await?;
     if args.output.output.is_machine() {
         print_message(args.output.output, &answer)?;
     } else {
@@ -77,24 +77,44 @@ async fn watch(session: &Session, args: &TopArgs, refs: Vec<ObjectRef>) -> Resul
         tenant: session.tenant(),
         interval: Some(wire_duration(args.interval)),
     };
-    let mut answers = session
-        .node
-        .observe()
-        .watch_usage(Request::new(request))
-        .await?
-        .into_inner();
     let mut before: Option<UsageResponse> = None;
+    let mut node = session.node.clone();
     let _screen = Screen::enter()?;
+    // The screen stays as it was while the daemon is away.
     loop {
-        let answer = tokio::select! {
-            answer = answers.message() => answer?,
+        let shown = show(session.style, &node, request.clone(), &mut before);
+        let lost = tokio::select! {
+            shown = shown => shown?,
             _ = tokio::signal::ctrl_c() => return Ok(0),
         };
-        let Some(answer) = answer else {
-            return Ok(0);
+        let Some(lost) = lost else { return Ok(0) };
+        node = tokio::select! {
+            node = session.reconnect(lost.into()) => node?,
+            _ = tokio::signal::ctrl_c() => return Ok(0),
         };
-        draw(session.style, &answer, before.as_ref())?;
-        before = Some(answer);
+    }
+}
+
+/// Draws what the node tells until it ends, or the connection does.
+async fn show(
+    style: Style,
+    node: &Node,
+    request: WatchUsageRequest,
+    before: &mut Option<UsageResponse>,
+) -> Result<Option<Status>, Failure> {
+    let mut answers = match node.observe().watch_usage(Request::new(request)).await {
+        Ok(answers) => answers.into_inner(),
+        Err(status) => return Ok(Some(status)),
+    };
+    loop {
+        match answers.message().await {
+            Ok(Some(answer)) => {
+                draw(style, &answer, before.as_ref())?;
+                *before = Some(answer);
+            }
+            Ok(None) => return Ok(None),
+            Err(status) => return Ok(Some(status)),
+        }
     }
 }
 

@@ -42,6 +42,8 @@ const DOOR_QUEUE: usize = 16;
 /// How long, and for how much, a refused client is listened to so that it can read why.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
 const DRAIN_BYTES: u64 = 64 * 1024;
+/// A socket's name until it serves; no longer than any that can be configured beside it.
+const NEW_SOCKET: &str = ".new";
 /// After an accept that failed for want of descriptors or memory: the condition is not an event to
 /// wait for.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -148,17 +150,22 @@ async fn bind_unix(path: &Path) -> Result<UnixListener, ListenError> {
         }
         Ok(_) => match UnixStream::connect(path).await {
             // Only this says that nobody listens; a full queue, for one, says that somebody does.
-            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {
-                std::fs::remove_file(path).map_err(fail)?;
-            }
+            Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {}
             _ => return Err(ListenError::Taken(path.to_owned())),
         },
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         Err(e) => return Err(fail(e)),
     }
-    let listener = UnixListener::bind(path).map_err(fail)?;
+    // Beside it, and then in its place: whoever comes finds the old one or the new one.
+    let new = path.with_file_name(NEW_SOCKET);
+    match std::fs::remove_file(&new) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(fail(e)),
+        _ => {}
+    }
+    let listener = UnixListener::bind(&new).map_err(fail)?;
     // Anybody may knock: the certificate decides.
-    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o666)).map_err(fail)?;
+    std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o666)).map_err(fail)?;
+    std::fs::rename(&new, path).map_err(fail)?;
     Ok(listener)
 }
 

@@ -11,13 +11,18 @@ use crate::node::TestNode;
 
 pub(crate) struct Person {
     pub(crate) node: Node,
+    pub(crate) target: Target,
     serial: String,
 }
 
 impl Person {
     pub(crate) async fn new(target: Target, serial: String) -> Self {
         let node = Node::connect(&target).await.unwrap();
-        Self { node, serial }
+        Self {
+            node,
+            target,
+            serial,
+        }
     }
 
     /// Makes a user, and a certificate for it.

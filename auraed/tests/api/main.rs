@@ -13,7 +13,9 @@
 )]
 
 mod caller;
+mod flood;
 mod node;
+mod privileges;
 mod raw;
 mod stories;
 mod table;

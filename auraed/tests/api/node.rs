@@ -73,12 +73,28 @@ impl TestNode {
         std::fs::read_to_string(self.folder.path().join("log")).unwrap_or_default()
     }
 
-    fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.folder.path().join("run/aurae.sock")
     }
 
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// The most memory that the daemon has had so far.
+    pub(crate) fn daemon_memory_kb(&self) -> u64 {
+        let init = self.process.id();
+        let children = format!("/proc/{init}/task/{init}/children");
+        let children = std::fs::read_to_string(children).unwrap();
+        let is_daemon = |pid: &&str| {
+            let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            words.split(|byte| *byte == 0).any(|word| word == b"serve")
+        };
+        let daemon = children.split_whitespace().find(is_daemon).unwrap();
+        let status = std::fs::read_to_string(format!("/proc/{daemon}/status")).unwrap();
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let peak = peak.and_then(|words| words.split_whitespace().next());
+        peak.unwrap().parse().unwrap()
     }
 
     /// A way to this node with the certificate and key of that name in its folder.

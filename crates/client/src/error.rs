@@ -45,7 +45,8 @@ pub enum Error {
         address: Address,
         /// The alert in words.
         problem: String,
-        /// The alert's name as of RFC 8446, e.g. `certificate_required`.
+        /// The alert's name as of RFC 8446, e.g. `certificate_required`; `goaway` where the node had
+        /// no place for us, and said so.
         alert: Option<&'static str>,
     },
     /// The node's certificate isn't the expected one.
@@ -177,6 +178,9 @@ fn handshake_hint(alert: &'static str) -> &'static str {
         "unknown_ca" => "the certificate is of another trust domain: use one that this node issued",
         "certificate_expired" => {
             "get a new one with `aurae identity renew`, or `auraed credentials` as root"
+        }
+        crate::tls::GOODBYE => {
+            "try again when others have left; the node's log says who was refused"
         }
         "protocol_version" => "the node speaks TLS 1.3 only",
         _ => "see the node's log for the reason",

@@ -16,6 +16,7 @@ pub mod config;
 pub mod credentials;
 mod error;
 mod files;
+mod line;
 mod refusal;
 mod stream;
 mod tls;

@@ -3,7 +3,9 @@
 //! already.
 
 use std::io;
+use std::os::fd::OwnedFd;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -18,6 +20,9 @@ pub struct Prefixed<S> {
     prefix: Vec<u8>,
     given: usize,
     inner: S,
+    /// Lives as long as the stream.
+    #[allow(dead_code, reason = "held, and never looked at")]
+    socket: Option<Arc<OwnedFd>>,
 }
 
 impl<S> Prefixed<S> {
@@ -27,7 +32,14 @@ impl<S> Prefixed<S> {
             prefix,
             given: 0,
             inner,
+            socket: None,
         }
+    }
+
+    /// With something that is to live as long as the stream.
+    pub(crate) fn keeping(mut self, socket: Arc<OwnedFd>) -> Self {
+        self.socket = Some(socket);
+        self
     }
 }
 

@@ -99,7 +99,7 @@ pub async fn connect_tls<S: Transport>(
     }
     first.truncate(count);
     if let Some(words) = goodbye(&first) {
-        return Err(refused(address, words, None));
+        return Err(refused(address, words, Some(GOODBYE)));
     }
     Ok(Prefixed::new(first, tls))
 }
@@ -205,6 +205,10 @@ fn sort(address: &Address, problem: &io::Error) -> Error {
         other => refused(address, other.to_string(), None),
     }
 }
+
+/// In the place of an alert's name: a node that says why it has no place for us is not being
+/// restarted.
+pub(crate) const GOODBYE: &str = "goaway";
 
 fn refused(address: &Address, problem: String, alert: Option<&'static str>) -> Error {
     Error::Handshake {

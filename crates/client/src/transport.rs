@@ -3,6 +3,7 @@
 //! failure is told as what it is; a later one is made again by itself when a call needs it.
 
 use std::future::Future;
+use std::os::fd::OwnedFd;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ use crate::address::Address;
 use crate::config::Target;
 use crate::credentials::Credentials;
 use crate::error::Error;
+use crate::line::Line;
 use crate::stream::Transport;
 use crate::tls::connect_tls;
 
@@ -40,6 +42,7 @@ type Stream = TokioIo<Box<dyn Transport>>;
 #[derive(Clone, Debug)]
 pub struct Node {
     channel: Channel,
+    line: Line,
     deadline: Duration,
 }
 
@@ -50,17 +53,21 @@ impl Node {
     /// # Errors
     /// Whatever keeps from it, sorted: see [`Error`].
     pub async fn connect(target: &Target) -> Result<Self, Error> {
-        let first = establish_over_a_restart(target).await?;
+        let line = Line::default();
+        let first = establish_over_a_restart(target, &line).await?;
         let first = Arc::new(Mutex::new(Some(TokioIo::new(first))));
         let target = Arc::new(target.clone());
-        let connector =
-            tower::service_fn(move |_| reuse_or_establish(first.clone(), target.clone()));
+        let again = line.clone();
+        let connector = tower::service_fn(move |_| {
+            reuse_or_establish(first.clone(), target.clone(), again.clone())
+        });
         let channel = Endpoint::from_static("http://node.aurae")
             .http2_keep_alive_interval(KEEPALIVE)
             .keep_alive_timeout(KEEPALIVE)
             .connect_with_connector_lazy(connector);
         Ok(Self {
             channel,
+            line,
             deadline: RPC_DEADLINE,
         })
     }
@@ -82,6 +89,12 @@ impl Node {
         let mut request = Request::new(message);
         request.set_timeout(deadline);
         request
+    }
+
+    /// Whether the node has hung up, as the kernel knows at this moment: what is sent on a stream
+    /// now would be lost. Before the next call there is a new connection.
+    pub fn has_hung_up(&self) -> bool {
+        self.line.has_hung_up()
     }
 
     /// The connection itself, for services that have no typed client here.
@@ -114,21 +127,27 @@ impl Node {
 async fn reuse_or_establish(
     first: Arc<Mutex<Option<Stream>>>,
     target: Arc<Target>,
+    line: Line,
 ) -> Result<Stream, Error> {
     let ready = first.lock().unwrap_or_else(PoisonError::into_inner).take();
     match ready {
         Some(stream) => Ok(stream),
-        None => establish_over_a_restart(&target).await.map(TokioIo::new),
+        None => establish_over_a_restart(&target, &line)
+            .await
+            .map(TokioIo::new),
     }
 }
 
 /// Connects; again, while the socket is there but its daemon isn't, or died while we shook hands.
-async fn establish_over_a_restart(target: &Target) -> Result<Box<dyn Transport>, Error> {
+async fn establish_over_a_restart(
+    target: &Target,
+    line: &Line,
+) -> Result<Box<dyn Transport>, Error> {
     let deadline = Instant::now() + RESTART;
     let mut pause = FIRST_PAUSE;
     let mut restarting = false;
     loop {
-        let problem = match establish(target).await {
+        let problem = match establish(target, line).await {
             Ok(stream) => return Ok(stream),
             Err(problem) => problem,
         };
@@ -150,31 +169,34 @@ fn is_restarting(address: &Address, problem: &Error) -> bool {
     local && died
 }
 
-async fn establish(target: &Target) -> Result<Box<dyn Transport>, Error> {
+async fn establish(target: &Target, line: &Line) -> Result<Box<dyn Transport>, Error> {
     let address = &target.address;
     let connected = async {
         // First, so that a node that isn't there is told before credentials that aren't.
-        let stream = open(address).await?;
+        let (stream, socket) = open(address, line).await?;
         let credentials = Credentials::load(target)?;
-        connect_tls(stream, address, &credentials, &target.expected).await
+        let tls = connect_tls(stream, address, &credentials, &target.expected).await?;
+        Ok(tls.keeping(socket))
     };
     let stream = in_time(address, connected).await?;
     Ok(Box::new(stream))
 }
 
-async fn open(address: &Address) -> Result<Box<dyn Transport>, Error> {
+async fn open(address: &Address, line: &Line) -> Result<(Box<dyn Transport>, Arc<OwnedFd>), Error> {
     let fail = |problem| Error::connect(address, problem);
     match address {
         Address::Unix(path) => {
             let stream = UnixStream::connect(path).await.map_err(fail)?;
-            Ok(Box::new(stream))
+            let socket = line.watch(&stream).map_err(fail)?;
+            Ok((Box::new(stream), socket))
         }
         Address::Tcp { host, port } => {
             let stream = TcpStream::connect((host.as_str(), *port))
                 .await
                 .map_err(fail)?;
             stream.set_nodelay(true).map_err(fail)?;
-            Ok(Box::new(stream))
+            let socket = line.watch(&stream).map_err(fail)?;
+            Ok((Box::new(stream), socket))
         }
     }
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `aurae identity audit`: the record of decisions, and whether it is whole.
 
-use api::identity::v0::{AuditEntry, AuditRequest, AuditVerdict, audit_response};
+use api::identity::v0::{AuditEntry, AuditRequest, AuditResponse, AuditVerdict, audit_response};
+use client::Node;
 use prost_types::Timestamp;
-use tonic::Request;
+use tonic::{Request, Status};
 
 use crate::failure::{FAILED, Failure};
 use crate::output::{Color, Format, OutputArgs, Style, note, print_line, printable, to_value};
@@ -57,26 +58,63 @@ pub(super) async fn run(session: &Session, args: &AuditArgs) -> Result<u8, Failu
         follow: args.follow,
         verify: args.verify,
     };
-    let mut answers = session
-        .node
-        .identity()
-        .audit(Request::new(request))
-        .await?
-        .into_inner();
-    let mut status = 0;
-    while let Some(answer) = answers.message().await? {
-        match answer.message {
-            Some(audit_response::Message::Entry(entry)) => {
-                show_entry(session.style, args.output.output, &entry)?;
+    let mut shown = Shown {
+        session,
+        format: args.output.output,
+        request,
+        last: 0,
+        status: 0,
+    };
+    let mut node = session.node.clone();
+    while let Some(lost) = shown.show(&node).await? {
+        node = session.reconnect(lost.into()).await?;
+    }
+    Ok(shown.status)
+}
+
+/// What was printed so far: another daemon goes on after it.
+struct Shown<'a> {
+    session: &'a Session,
+    format: Format,
+    request: AuditRequest,
+    /// The last entry's number.
+    last: u64,
+    status: u8,
+}
+
+impl Shown<'_> {
+    /// Prints until the end, or until the connection is lost.
+    async fn show(&mut self, node: &Node) -> Result<Option<Status>, Failure> {
+        let request = Request::new(self.request.clone());
+        let mut answers = match node.identity().audit(request).await {
+            Ok(answers) => answers.into_inner(),
+            Err(status) => return Ok(Some(status)),
+        };
+        loop {
+            match answers.message().await {
+                Ok(Some(answer)) => self.print(answer)?,
+                Ok(None) => return Ok(None),
+                Err(status) => return Ok(Some(status)),
             }
-            Some(audit_response::Message::Verdict(verdict)) => {
-                show_verdict(args.output.output, &verdict)?;
-                status = if verdict.intact { 0 } else { FAILED };
-            }
-            None => {}
         }
     }
-    Ok(status)
+
+    fn print(&mut self, answer: AuditResponse) -> Result<(), Failure> {
+        match answer.message {
+            Some(audit_response::Message::Entry(entry)) if entry.sequence > self.last => {
+                show_entry(self.session.style, self.format, &entry)?;
+                self.last = entry.sequence;
+                // Not all of it once more; entries of the same time are known by their numbers.
+                self.request.since = entry.time;
+            }
+            Some(audit_response::Message::Verdict(verdict)) => {
+                show_verdict(self.format, &verdict)?;
+                self.status = if verdict.intact { 0 } else { FAILED };
+            }
+            Some(audit_response::Message::Entry(_)) | None => {}
+        }
+        Ok(())
+    }
 }
 
 /// For programs a line of JSON each, since there may be no end.

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Ten thousand connections at once to the daemon's own listener: silent ones, half-open handshakes,
+//! nonsense, and clients with a good certificate that take every place they can get.
+
+use std::time::{Duration, Instant};
+
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixStream;
+
+use crate::caller::Person;
+use crate::node::TestNode;
+
+const CONNECTIONS: usize = 10_000;
+/// Of them, those with a good certificate: a handshake costs milliseconds of both.
+const PROVEN: usize = 300;
+/// The contract's bound for each tenant.
+const PER_TENANT: usize = 64;
+/// What 512 strangers and 256 guests may cost the daemon, at 40 KB each, and a half again.
+const MOST_KB: u64 = (512 + 256) * 40 * 3 / 2;
+
+/// A call on a connection that was there before, and one on a new connection.
+async fn served(node: &TestNode, person: &Person) -> Duration {
+    let begun = Instant::now();
+    let request = api::node::v0::GetRequest {};
+    let answer = person.node.node().get(person.node.unary(request)).await;
+    answer.unwrap();
+    drop(node.administrator().await);
+    begun.elapsed()
+}
+
+async fn strangers(node: &TestNode) -> Vec<UnixStream> {
+    let mut held = Vec::with_capacity(CONNECTIONS);
+    for n in 0..CONNECTIONS - PROVEN {
+        let mut stream = UnixStream::connect(node.socket()).await.unwrap();
+        // Those that were displaced already can't be written to.
+        let _displaced = match n % 3 {
+            0 => Ok(()),
+            // The beginning of a ClientHello, and nothing more.
+            1 => stream.write_all(&[22, 3, 1, 2, 0, 1]).await,
+            _ => stream.write_all(b"GET / HTTP/1.1\r\n\r\n").await,
+        };
+        held.push(stream);
+    }
+    held
+}
+
+/// Connects with the same certificate again and again; answers those that were let in.
+async fn greedy(node: &TestNode, person: &Person) -> Vec<client::Node> {
+    let mut held = Vec::new();
+    for _ in 0..PROVEN {
+        held.extend(client::Node::connect(&person.target).await.ok());
+    }
+    assert!(!node.log().contains("panicked"), "{}", node.log());
+    held
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_thousand_connections_cost_little_and_harm_nobody() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let ann = administrator.introduce(&node, "acme", "ann", None).await;
+    let bob = administrator.introduce(&node, "blue", "bob", None).await;
+    let quiet = served(&node, &bob).await;
+    let before = node.daemon_memory_kb();
+
+    let flood = async { (strangers(&node).await, greedy(&node, &ann).await) };
+    tokio::pin!(flood);
+    let mut slowest = Duration::ZERO;
+    let (strangers, guests) = loop {
+        tokio::select! {
+            flooded = &mut flood => break flooded,
+            // Others are served all the while.
+            took = served(&node, &bob) => slowest = slowest.max(took),
+        }
+    };
+    slowest = slowest.max(served(&node, &bob).await);
+    let peak = node.daemon_memory_kb();
+    println!(
+        "{} connections, {} of them let in: {} KB more in the daemon; served others within \
+         {slowest:?} ({quiet:?} before)",
+        strangers.len() + PROVEN,
+        guests.len(),
+        peak.saturating_sub(before),
+    );
+    assert_eq!(strangers.len(), CONNECTIONS - PROVEN);
+    // The one of its introduction is held, too.
+    assert_eq!(guests.len(), PER_TENANT - 1);
+    assert!(peak - before < MOST_KB, "from {before} KB to {peak} KB");
+    assert!(slowest < Duration::from_secs(5), "{slowest:?}");
+
+    drop((strangers, guests));
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while client::Node::connect(&ann.target).await.is_err() {
+        assert!(Instant::now() < deadline, "places come back");
+    }
+    node.stop();
+}

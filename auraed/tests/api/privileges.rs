@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What reaches out of a tenant's own cells, field by field: refused to its members by name,
+//! whatever method it comes with, and open to administrators.
+
+use api::runtime::v0 as wire;
+use api::runtime::v0::Namespace;
+use api::status::{Reason, from_status};
+use tonic::{Code, Status};
+
+use crate::caller::Person;
+use crate::node::TestNode;
+use crate::table::Whom::{self, Administrator, Owner};
+use crate::table::at;
+
+/// A field, and a cell that has it.
+struct Row {
+    field: &'static str,
+    spec: fn() -> wire::CellSpec,
+}
+
+fn sharing(namespace: Namespace) -> wire::CellSpec {
+    wire::CellSpec {
+        share: vec![namespace.into()],
+        ..Default::default()
+    }
+}
+
+fn granting(access: wire::grant::Access) -> wire::CellSpec {
+    let grant = wire::Grant {
+        source: "/usr".to_owned(),
+        target: "/tmp/usr".to_owned(),
+        access: access.into(),
+        owner_uid: (access == wire::grant::Access::Write).then_some(4242),
+        ..Default::default()
+    };
+    wire::CellSpec {
+        grants: vec![grant],
+        ..Default::default()
+    }
+}
+
+const SHARE: &str = "cell.spec.share";
+const GRANTS: &str = "cell.spec.grants";
+
+const CELLS: &[Row] = &[
+    row(SHARE, || sharing(Namespace::User)),
+    row(SHARE, || sharing(Namespace::Mount)),
+    row(SHARE, || sharing(Namespace::Pid)),
+    row(SHARE, || sharing(Namespace::Net)),
+    row(SHARE, || sharing(Namespace::Ipc)),
+    row(SHARE, || sharing(Namespace::Uts)),
+    row(SHARE, || sharing(Namespace::Cgroup)),
+    row(GRANTS, || granting(wire::grant::Access::Read)),
+    row(GRANTS, || granting(wire::grant::Access::Write)),
+];
+
+const fn row(field: &'static str, spec: fn() -> wire::CellSpec) -> Row {
+    Row { field, spec }
+}
+
+fn cell(whom: Whom, path: &str, spec: wire::CellSpec) -> wire::RunCellRequest {
+    let cell = wire::Cell {
+        r#ref: at(whom, path),
+        spec: Some(spec),
+        ..Default::default()
+    };
+    wire::RunCellRequest {
+        cell: Some(cell),
+        ..Default::default()
+    }
+}
+
+fn executable(path: &str, spec: wire::ExecutableSpec) -> wire::RunExecutableRequest {
+    let executable = wire::Executable {
+        r#ref: at(Owner, path),
+        spec: Some(spec),
+        ..Default::default()
+    };
+    wire::RunExecutableRequest {
+        executable: Some(executable),
+        ..Default::default()
+    }
+}
+
+fn program(oom_score_adj: Option<i32>) -> wire::ExecutableSpec {
+    wire::ExecutableSpec {
+        argv: vec!["/bin/true".to_owned()],
+        oom_score_adj,
+        ..Default::default()
+    }
+}
+
+fn assert_refused(what: &str, field: &str, status: Status) {
+    let refused = from_status(&status);
+    assert_eq!(refused.code, Code::PermissionDenied, "{what}: {refused:?}");
+    assert_eq!(refused.reason, Some(Reason::PermissionDenied), "{what}");
+    assert_eq!(refused.field.as_deref(), Some(field), "{what}");
+    assert!(refused.message.contains("administrators"), "{refused:?}");
+}
+
+/// The three ways to a cell: made, made with an executable, changed.
+async fn a_member_is_refused(ann: &Person, row: &Row) {
+    let mut runtime = ann.node.runtime();
+    let made = runtime.run_cell(cell(Owner, "new", (row.spec)())).await;
+    assert_refused("RunCell", row.field, made.unwrap_err());
+    let mut with_cell = executable("own/main", program(None));
+    with_cell.own_cell = Some((row.spec)());
+    let run = runtime.run_executable(with_cell).await;
+    assert_refused("RunExecutable", row.field, run.unwrap_err());
+    if row.field != GRANTS {
+        return;
+    }
+    let change = wire::UpdateCellRequest {
+        r#ref: at(Owner, "web"),
+        spec: Some((row.spec)()),
+        update_mask: Some(prost_types::FieldMask {
+            paths: vec!["spec.grants".to_owned()],
+        }),
+        ..Default::default()
+    };
+    let changed = runtime.update_cell(change).await;
+    assert_refused("UpdateCell", row.field, changed.unwrap_err());
+}
+
+#[tokio::test]
+async fn what_reaches_out_of_a_cell_is_for_administrators_field_by_field() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let ann = administrator.introduce(&node, "acme", "ann", None).await;
+    let mut runtime = ann.node.runtime();
+    let web = cell(Owner, "web", wire::CellSpec::default());
+    runtime.run_cell(web).await.unwrap();
+    for row in CELLS {
+        a_member_is_refused(&ann, row).await;
+    }
+    let protected = executable("web/a", program(Some(-1)));
+    let refused = runtime.run_executable(protected).await.unwrap_err();
+    assert_refused("oom", "executable.spec.oom_score_adj", refused);
+    // Nothing of all that is there, and what is the tenant's own is not refused.
+    let listed = runtime.list(wire::ListRequest::default()).await.unwrap();
+    assert_eq!(listed.into_inner().objects.len(), 1);
+    let harmless = executable("web/a", program(Some(1)));
+    runtime.run_executable(harmless).await.unwrap();
+    let nested = cell(Owner, "web/in", sharing(Namespace::Net));
+    runtime.run_cell(nested).await.unwrap();
+
+    // The administrator may, in the tenant as well.
+    let mut runtime = administrator.node.runtime();
+    for (n, row) in CELLS.iter().enumerate() {
+        let path = format!("a{n}");
+        let made = runtime.run_cell(cell(Administrator, &path, (row.spec)()));
+        match made.await {
+            Ok(_) => {}
+            // By the kernel and the file system, not by who asks.
+            Err(status) => assert_ne!(status.code(), Code::PermissionDenied, "{status}"),
+        }
+    }
+    let all = wire::RemoveRequest {
+        recursive: true,
+        force: true,
+        ..Default::default()
+    };
+    for path in ["web", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8"] {
+        let gone = wire::RemoveRequest {
+            r#ref: at(Administrator, path),
+            ..all.clone()
+        };
+        let _some_were_not_made = runtime.remove(gone).await;
+    }
+    node.stop();
+}
