@@ -162,10 +162,12 @@ async fn establish_over_a_restart(
 
 fn is_restarting(address: &Address, problem: &Error) -> bool {
     let local = matches!(address, Address::Unix(_));
-    let died = matches!(
-        problem,
-        Error::ConnectionRefused { .. } | Error::Handshake { alert: None, .. }
-    );
+    let died = match problem {
+        Error::ConnectionRefused { .. } | Error::Handshake { alert: None, .. } => true,
+        // A Unix socket's queue is full for a moment: nobody waits in it but us.
+        Error::Connect { problem, .. } => problem.kind() == std::io::ErrorKind::WouldBlock,
+        _ => false,
+    };
     local && died
 }
 
