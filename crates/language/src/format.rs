@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 use dprint_plugin_typescript::configuration::{
     Configuration, ConfigurationBuilder, NextControlFlowPosition, QuoteStyle, SemiColons,
-    TrailingCommas,
+    TrailingCommas, UseBraces,
 };
 use dprint_plugin_typescript::{FormatTextOptions, format_text};
 use oxc::allocator::Allocator;
@@ -29,6 +29,7 @@ static STYLE: LazyLock<Configuration> = LazyLock::new(|| {
         .quote_style(QuoteStyle::PreferDouble)
         .semi_colons(SemiColons::Prefer)
         .trailing_commas(TrailingCommas::OnlyMultiLine)
+        .use_braces(UseBraces::Maintain)
         .next_control_flow_position(NextControlFlowPosition::SameLine)
         .arrow_function_use_parentheses(
             dprint_plugin_typescript::configuration::UseParentheses::Force,
