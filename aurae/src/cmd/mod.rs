@@ -18,6 +18,7 @@ pub(crate) mod man;
 pub(crate) mod node;
 pub(crate) mod plan;
 pub(crate) mod ps;
+pub(crate) mod repl;
 pub(crate) mod rm;
 pub(crate) mod run;
 pub(crate) mod script;

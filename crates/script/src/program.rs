@@ -145,6 +145,12 @@ impl Running {
         }
     }
 
+    /// Keeps a line of the REPL, so that an error's places in it are found.
+    pub fn keep(&self, line: Compiled) {
+        let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        inner.compiled.insert(line.source.name().to_owned(), line);
+    }
+
     /// What `import(specifier)` gives.
     ///
     /// # Errors

@@ -31,8 +31,8 @@ pub enum ToEvaluator {
         /// The module's name, as in errors; preloaded.
         entry: String,
     },
-    /// A line of the REPL, already compiled to a script whose value is that of its last
-    /// expression; top-level `await` allowed.
+    /// A line of the REPL, already compiled to a script whose value is a promise of `{ value }`, or
+    /// of `undefined` where there is none (`language::compile::compile_repl`).
     Evaluate {
         /// As in errors: `<repl:3>`.
         name: String,

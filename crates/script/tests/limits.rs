@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use script::protocol::{Limit, Start, Thrown};
 use script::session::Session;
-use support::{main, options, session};
+use support::{line, main, options, session};
 
 /// What a row must come to.
 #[derive(Clone, Copy)]
@@ -336,7 +336,7 @@ async fn attempt(row: &Row) -> Option<String> {
     };
     let mut session = limited(Some(limit)).await;
     // The prelude and the first frames are not the row's time.
-    session.evaluate("<warm>", "0").await.unwrap();
+    line(&mut session, "<warm>", "0").await.unwrap();
     let began = Instant::now();
     let result = session.run(main(row.code), "main.ts").await;
     let took = began.elapsed();
@@ -345,7 +345,7 @@ async fn attempt(row: &Row) -> Option<String> {
         return Some(format!("it took {took:?}"));
     }
     if session.is_alive() {
-        match session.evaluate("<after>", "1 + 1").await {
+        match line(&mut session, "<after>", "1 + 1").await {
             Ok(Some(two)) if two == "2" => {}
             after => return Some(format!("then: {after:?}")),
         }
@@ -359,8 +359,7 @@ const SLACK: Duration = Duration::from_millis(1500);
 #[tokio::test]
 async fn an_interrupt_ends_the_evaluation_and_not_the_session() {
     let mut session = limited(None).await;
-    session
-        .evaluate("<1>", "globalThis.kept = 7")
+    line(&mut session, "<1>", "globalThis.kept = 7")
         .await
         .unwrap();
     for code in [
@@ -374,11 +373,11 @@ async fn an_interrupt_ends_the_evaluation_and_not_the_session() {
             tokio::time::sleep(Duration::from_millis(30)).await;
             interrupter.interrupt();
         });
-        let thrown = session.evaluate("<2>", code).await.unwrap_err();
+        let thrown = line(&mut session, "<2>", code).await.unwrap_err();
         stopper.await.unwrap();
         assert_eq!(thrown.limit, Some(Limit::Interrupt), "{code}: {thrown:?}");
         assert!(session.is_alive(), "{code}");
-        let kept = session.evaluate("<3>", "kept").await.unwrap();
+        let kept = line(&mut session, "<3>", "kept").await.unwrap();
         assert_eq!(kept.as_deref(), Some("7"), "{code}");
     }
 }

@@ -5,7 +5,7 @@ mod support;
 
 use script::protocol::{Limit, Module, Start};
 use script::value::Value;
-use support::{main, options, run, session};
+use support::{line, main, options, run, session};
 
 #[tokio::test]
 async fn a_program_prints_and_ends() {
@@ -311,29 +311,29 @@ async fn values_are_printed_readably() {
 #[tokio::test]
 async fn lines_share_their_globals_and_give_their_values() {
     let (mut session, _) = session(options(Start::default())).await;
-    let mut line = 0;
+    let mut number = 0;
     for (code, value) in [
-        ("var x = 1", None),
+        ("let x = 1", None),
         ("x + 1", Some("2")),
         ("await sleep(1), 'awaited'", Some("\"awaited\"")),
         ("({ x })", Some("{ x: 1 }")),
     ] {
-        line += 1;
-        let got = session
-            .evaluate(&format!("<repl:{line}>"), code)
+        number += 1;
+        let got = line(&mut session, &format!("<repl:{number}>"), code)
             .await
             .unwrap();
         assert_eq!(got.as_deref(), value, "{code}");
     }
-    let thrown = session
-        .evaluate("<repl:9>", "\n  nothing.x")
+    let thrown = line(&mut session, "<repl:9>", "\n  nothing.x")
         .await
         .unwrap_err();
     assert_eq!(thrown.name, "ReferenceError");
-    assert_eq!(thrown.stack[0].line, 2);
     assert_eq!(thrown.stack[0].module, "<repl:9>");
     assert_eq!(
-        session.evaluate("<repl:10>", "x").await.unwrap().as_deref(),
+        line(&mut session, "<repl:10>", "x")
+            .await
+            .unwrap()
+            .as_deref(),
         Some("1")
     );
 }
@@ -342,7 +342,7 @@ async fn lines_share_their_globals_and_give_their_values() {
 async fn names_are_found_without_running_code() {
     let (mut session, _) = session(options(Start::default())).await;
     let code = "globalThis.box = { a: 1, f() {}, get g() { throw 1 } }; 0";
-    session.evaluate("<repl:1>", code).await.unwrap();
+    line(&mut session, "<repl:1>", code).await.unwrap();
     let names = session.names(vec!["box".into()]).await;
     let found: Vec<_> = names
         .iter()

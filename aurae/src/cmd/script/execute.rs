@@ -120,7 +120,7 @@ fn status_of(thrown: &Thrown) -> u8 {
     }
 }
 
-fn options(global: &Global, job: &Job, plan: bool) -> Result<Options, Failure> {
+pub(crate) fn options(global: &Global, job: &Job, plan: bool) -> Result<Options, Failure> {
     let prelude = prelude::compiled().map_err(|problem| Failure::new(problem.to_string()))?;
     let mut options = Options::new(Start {
         prelude: vec![Module {
@@ -150,7 +150,7 @@ async fn watch_interrupts(program: Interrupter) {
 /// Standard output and error, written by a thread that may wait for their reader; a program that
 /// prints waits with it, Ctrl-C doesn't.
 #[derive(Debug, Default)]
-struct Printer {
+pub(crate) struct Printer {
     gone: Notify,
 }
 

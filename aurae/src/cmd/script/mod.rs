@@ -7,6 +7,7 @@ pub(super) mod execute;
 pub(super) mod report;
 
 use std::ffi::OsString;
+use std::io::IsTerminal;
 use std::path::Path;
 
 use clap::CommandFactory;
@@ -47,6 +48,9 @@ pub(super) async fn without_command(
     if let Some(code) = code {
         let job = Job::new(options, Source::Code(code), Vec::new(), Mode::Run);
         return execute(global, job).await.map(|done| done.status);
+    }
+    if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
+        return super::repl::run(global, options).await;
     }
     note(&Args::command().render_help().to_string());
     Ok(USAGE)

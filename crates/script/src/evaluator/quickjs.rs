@@ -127,9 +127,14 @@ impl Engine for QuickJs {
     fn evaluate(&mut self, name: &str, code: &str) {
         self.begin(true, |_, ctx| {
             let mut options = EvalOptions::default();
-            options.promise = true;
             options.filename = Some(name.to_owned());
-            ctx.eval_with_options(code, options)
+            let value: Value<'_> = ctx.eval_with_options(code, options)?;
+            if let Some(promise) = value.into_promise() {
+                return Ok(promise);
+            }
+            let (promise, resolve, _) = ctx.promise()?;
+            resolve.call::<_, ()>(())?;
+            Ok(promise)
         });
     }
 
@@ -436,10 +441,11 @@ impl QuickJs {
     /// A line's value, printed.
     fn value(&self, promise: Kept<Promise<'static>>) -> Result<Option<String>, Thrown> {
         self.with(|ctx| {
-            let Some(result) = promise.restore(ctx)?.result::<Object<'_>>() else {
+            let result = promise.restore(ctx)?.result::<Option<Object<'_>>>();
+            let Some(result) = result.transpose()?.flatten() else {
                 return Ok(None);
             };
-            let value: Value<'_> = result?.get("value")?;
+            let value: Value<'_> = result.get("value")?;
             if value.is_undefined() {
                 return Ok(None);
             }

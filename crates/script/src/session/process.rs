@@ -36,6 +36,8 @@ impl Process {
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
+            // A terminal's Ctrl-C is for us: we ask the evaluator to stop.
+            .process_group(0)
             .spawn()?;
         let process = Process {
             pid: child.id(),

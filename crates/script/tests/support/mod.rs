@@ -144,3 +144,14 @@ pub(crate) async fn run(code: &str) -> Result<String, Thrown> {
     session.run(main(code), "main.ts").await?;
     Ok(host.text())
 }
+
+/// A line of the REPL, compiled and evaluated.
+pub(crate) async fn line(
+    session: &mut Session,
+    name: &str,
+    code: &str,
+) -> Result<Option<String>, Thrown> {
+    let source = language::source::Source::new(name, code);
+    let compiled = language::compile::compile_repl(&source, Default::default()).unwrap();
+    session.evaluate(name, &compiled.code).await
+}

@@ -1,0 +1,195 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `aurae` on a terminal: a prompt. Lines are compiled here, evaluated in a session that lives as
+//! long as the prompt, and their values printed. Ctrl-C ends what is evaluated; a session that had
+//! to be killed is followed by a new one. Typing, history and completion are the [`editor`]'s,
+//! which has a thread of its own, since it blocks.
+
+mod command;
+mod editor;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use client::Config;
+use language::compile::{Options as Compile, compile_repl};
+use language::program::Entry;
+use language::root::Root;
+use language::source::Source as Text;
+use script::host::nodes::Nodes;
+use script::host::{Mode, NodeHost, Output};
+use script::program::{Place, Running};
+use script::protocol::Thrown;
+use script::session::{Options, Session};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::mpsc;
+
+use super::script::entry::{Source, unreadable};
+use super::script::execute::{Job, Printer, options};
+use super::script::report;
+use crate::args::{Global, ProgramArgs};
+use crate::failure::Failure;
+use crate::output::{Style, note, print_line};
+use command::Command;
+use editor::Ask;
+
+/// Reads, evaluates and prints until Ctrl-D or `.exit`.
+pub(crate) async fn run(global: &Global, args: &ProgramArgs) -> Result<u8, Failure> {
+    let mut repl = Repl::start(global, args).await?;
+    print_line("Aurae. `.help` shows what there is beside the language; Ctrl-D ends.")?;
+    let (asks, mut asked) = mpsc::channel(1);
+    let prompts = editor::start(history(), asks)?;
+    let lost = |_| Failure::new("the prompt has ended");
+    prompts.send(()).map_err(lost)?;
+    while let Some(ask) = asked.recv().await {
+        match ask {
+            Ask::Names { path, reply } => {
+                // An editor that doesn't wait any more wants no answer.
+                let _ = reply.send(repl.session.names(path).await);
+                continue;
+            }
+            Ask::Line(line) => {
+                if !repl.take(&line).await? {
+                    break;
+                }
+            }
+            Ask::Stopped => note("(Ctrl-D or .exit ends)"),
+            Ask::End => break,
+            Ask::Failed(problem) => return Err(Failure::new(problem)),
+        }
+        prompts.send(()).map_err(lost)?;
+    }
+    Ok(0)
+}
+
+/// Where the history is kept: `aurae/history` in `$XDG_STATE_HOME`, else `~/.local/state`.
+fn history() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let state = match (variable("XDG_STATE_HOME"), variable("HOME")) {
+        (Some(state), _) => PathBuf::from(state),
+        (None, Some(home)) => Path::new(&home).join(".local/state"),
+        (None, None) => return None,
+    };
+    Some(state.join("aurae/history"))
+}
+
+/// What lives as long as the prompt.
+struct Repl {
+    running: Arc<Running>,
+    host: Arc<NodeHost>,
+    options: Options,
+    session: Session,
+    interrupts: Signal,
+    style: Style,
+    /// Lines so far: each has its number in errors.
+    count: usize,
+    /// What was evaluated well, for `.save`.
+    good: Vec<String>,
+}
+
+impl Repl {
+    async fn start(global: &Global, args: &ProgramArgs) -> Result<Self, Failure> {
+        let nodes = Arc::new(Nodes::new(
+            Config::load(&Config::default_path())?,
+            global.node.clone(),
+            global.tenant.clone(),
+        ));
+        let root = args.root.as_deref().unwrap_or(Path::new("."));
+        let place = Place::Folder(Root::open(root).map_err(unreadable)?);
+        let entry = Entry::Text {
+            name: "<repl>".to_owned(),
+            text: String::new(),
+        };
+        let (running, _) = Running::load(place, entry, &[], Compile::default())
+            .map_err(|problem| Failure::new(format!("can't begin: {problem:?}")))?;
+        let running = Arc::new(running);
+        let printer = Arc::new(Printer::default()) as Arc<dyn Output>;
+        let host = NodeHost::new(nodes, Arc::clone(&running), printer, Mode::Run);
+        let host = Arc::new(host);
+        let job = Job::new(args, Source::Code(String::new()), Vec::new(), Mode::Run);
+        let options = options(global, &job, false)?;
+        let session = begin(&options, &host).await?;
+        let interrupts = signal(SignalKind::interrupt())
+            .map_err(|problem| Failure::new(format!("can't watch for Ctrl-C: {problem}")))?;
+        Ok(Self {
+            running,
+            host,
+            options,
+            session,
+            interrupts,
+            style: Style::of(&std::io::stderr(), global.color),
+            count: 0,
+            good: Vec::new(),
+        })
+    }
+
+    /// Does what a line says; whether to go on.
+    async fn take(&mut self, line: &str) -> Result<bool, Failure> {
+        match Command::of(line) {
+            None => self.evaluate(line).await?,
+            Some(Ok(Command::Exit)) => return Ok(false),
+            Some(Ok(Command::Help)) => print_line(command::HELP)?,
+            Some(Ok(Command::Load(file))) => match command::load(&file) {
+                Ok(text) => self.evaluate(&text).await?,
+                Err(problem) => note(&problem),
+            },
+            Some(Ok(Command::Save(file))) => match command::save(&file, &self.good) {
+                Ok(()) => note(&format!("wrote {}", file.display())),
+                Err(problem) => note(&problem),
+            },
+            Some(Err(problem)) => note(&problem),
+        }
+        Ok(true)
+    }
+
+    async fn evaluate(&mut self, text: &str) -> Result<(), Failure> {
+        if text.trim().is_empty() {
+            return Ok(());
+        }
+        self.count += 1;
+        let name = format!("<repl:{}>", self.count);
+        let compiled = match compile_repl(&Text::new(name.as_str(), text), Compile::default()) {
+            Ok(compiled) => compiled,
+            Err(findings) => {
+                report::findings(&findings, self.style);
+                return Ok(());
+            }
+        };
+        let code = compiled.code.clone();
+        self.running.keep(compiled);
+        let came = self.watched(&name, &code).await;
+        match came {
+            Ok(value) => {
+                self.good.push(text.to_owned());
+                if let Some(value) = value {
+                    print_line(&value)?;
+                }
+            }
+            Err(thrown) => report::thrown(&thrown, &self.running, self.style),
+        }
+        if !self.session.is_alive() {
+            self.session = begin(&self.options, &self.host).await?;
+            note("The evaluator had to be started anew: what was defined is gone.");
+        }
+        Ok(())
+    }
+
+    /// Evaluates; Ctrl-C meanwhile stops that.
+    async fn watched(&mut self, name: &str, code: &str) -> Result<Option<String>, Box<Thrown>> {
+        let interrupter = self.session.interrupter();
+        let evaluation = self.session.evaluate(name, code);
+        tokio::pin!(evaluation);
+        loop {
+            tokio::select! {
+                came = &mut evaluation => return came.map_err(Box::new),
+                _ = self.interrupts.recv() => interrupter.interrupt(),
+            }
+        }
+    }
+}
+
+async fn begin(options: &Options, host: &Arc<NodeHost>) -> Result<Session, Failure> {
+    let host = Arc::clone(host) as Arc<dyn script::session::Host>;
+    Session::start(options.clone(), host)
+        .await
+        .map_err(|problem| Failure::new(problem.to_string()))
+}

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What can be typed at the prompt that isn't the language: lines that begin with a dot and a
+//! letter.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use language::limits;
+use language::schema::nearest;
+
+/// What `.help` prints.
+pub(super) const HELP: &str = "\
+.help        this
+.load FILE   evaluate a file as if it had been typed
+.save FILE   write what was evaluated well into a new file
+.exit        end; so does Ctrl-D
+
+_ is the last value. Ctrl-C ends an evaluation, Tab completes, an open bracket asks for more lines.";
+
+/// The commands' names, for completion.
+pub(super) const NAMES: [&str; 4] = [".exit", ".help", ".load", ".save"];
+
+/// A command.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Command {
+    /// Shows them.
+    Help,
+    /// Evaluates a file.
+    Load(PathBuf),
+    /// Writes what was evaluated.
+    Save(PathBuf),
+    /// Ends.
+    Exit,
+}
+
+impl Command {
+    /// The command that a line is, if it is one, or what is wrong with it.
+    pub(super) fn of(line: &str) -> Option<Result<Self, String>> {
+        let line = line.trim();
+        // `.5` is a number.
+        let begins = line.strip_prefix('.')?.chars().next()?.is_alphabetic();
+        if !begins {
+            return None;
+        }
+        let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let rest = rest.trim();
+        Some(match (name, rest) {
+            (".help", "") => Ok(Self::Help),
+            (".exit", "") => Ok(Self::Exit),
+            (".load" | ".save", "") => Err(format!("{name} needs a file: `{name} FILE`")),
+            (".load", file) => Ok(Self::Load(PathBuf::from(file))),
+            (".save", file) => Ok(Self::Save(PathBuf::from(file))),
+            (".help" | ".exit", _) => Err(format!("{name} takes nothing")),
+            _ => Err(match nearest(name, NAMES) {
+                Some(near) => format!("there is no command {name}; did you mean {near}?"),
+                None => format!("there is no command {name}; .help shows those there are"),
+            }),
+        })
+    }
+}
+
+/// A file's text.
+pub(super) fn load(file: &Path) -> Result<String, String> {
+    let fail =
+        |problem: &dyn std::fmt::Display| format!("can't read {}: {problem}", file.display());
+    let length = std::fs::metadata(file).map_err(|e| fail(&e))?.len();
+    if length > limits::FILE_BYTES as u64 {
+        return Err(fail(&format!(
+            "{length} bytes are more than a program's file has"
+        )));
+    }
+    std::fs::read_to_string(file).map_err(|e| fail(&e))
+}
+
+/// Writes lines into a file that isn't there yet.
+pub(super) fn save(file: &Path, lines: &[String]) -> Result<(), String> {
+    let write = || {
+        let mut to = std::fs::File::create_new(file)?;
+        for line in lines {
+            writeln!(to, "{}", line.trim_end())?;
+        }
+        Ok::<_, std::io::Error>(())
+    };
+    write().map_err(|problem| format!("can't write {}: {problem}", file.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_told_from_the_language() {
+        assert_eq!(Command::of(" .help "), Some(Ok(Command::Help)));
+        assert_eq!(
+            Command::of(".load a b.ts"),
+            Some(Ok(Command::Load("a b.ts".into())))
+        );
+        assert_eq!(Command::of(".5 + 1"), None);
+        assert_eq!(Command::of("x.help"), None);
+        let wrong = Command::of(".hlep").unwrap().unwrap_err();
+        assert!(wrong.contains("did you mean .help"), "{wrong}");
+        assert!(Command::of(".save").unwrap().is_err());
+    }
+
+    #[test]
+    fn a_file_that_is_there_is_not_written_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.ts");
+        save(&file, &["const a = 1".into()]).unwrap();
+        assert!(save(&file, &[]).is_err());
+        assert_eq!(load(&file).unwrap(), "const a = 1\n");
+    }
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The prompt itself, on a thread of its own: line editing, history, more lines while something is
+//! open, and completion, for which it asks the other side. It evaluates nothing.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc as sync;
+use std::time::Duration;
+
+use language::compile::is_unfinished;
+use rustyline::completion::Completer;
+use rustyline::error::ReadlineError;
+use rustyline::highlight::Highlighter;
+use rustyline::hint::Hinter;
+use rustyline::history::DefaultHistory;
+use rustyline::validate::{ValidationContext, ValidationResult, Validator};
+use rustyline::{CompletionType, Config, Context, Editor, Helper};
+use script::protocol::Name;
+use tokio::sync::mpsc;
+
+use super::command;
+use crate::failure::Failure;
+
+/// Lines of history that are kept.
+const HISTORY: usize = 10_000;
+
+/// How long Tab waits for names.
+const PATIENCE: Duration = Duration::from_millis(300);
+
+/// What the prompt says.
+const PROMPT: &str = "> ";
+
+/// What the editor wants.
+#[derive(Debug)]
+pub(super) enum Ask {
+    /// Somebody typed this. It waits until it is told to ask again.
+    Line(String),
+    /// Ctrl-C at the prompt; it waits too.
+    Stopped,
+    /// Names that can follow a path; it waits for them, but not long.
+    Names {
+        /// `["runtime"]`.
+        path: Vec<String>,
+        /// Where they are wanted.
+        reply: sync::SyncSender<Vec<Name>>,
+    },
+    /// Ctrl-D, or no terminal any more.
+    End,
+    /// The terminal can't be used.
+    Failed(String),
+}
+
+/// Starts the thread. Each `()` sent makes it prompt once.
+pub(super) fn start(
+    history: Option<PathBuf>,
+    asks: mpsc::Sender<Ask>,
+) -> Result<sync::SyncSender<()>, Failure> {
+    let (prompt, prompts) = sync::sync_channel(1);
+    std::thread::Builder::new()
+        .name("prompt".to_owned())
+        .spawn(move || read(history.as_deref(), &asks, &prompts))
+        .map_err(|problem| Failure::new(format!("can't start the prompt: {problem}")))?;
+    Ok(prompt)
+}
+
+fn read(history: Option<&Path>, asks: &mpsc::Sender<Ask>, prompts: &sync::Receiver<()>) {
+    let mut editor = match open(history, asks) {
+        Ok(editor) => editor,
+        Err(problem) => {
+            let problem = format!("can't use the terminal: {problem}");
+            // If nobody listens any more, there is nobody to tell.
+            let _ = asks.blocking_send(Ask::Failed(problem));
+            return;
+        }
+    };
+    while prompts.recv().is_ok() {
+        let ask = match editor.readline(PROMPT) {
+            Ok(line) => {
+                remember(&mut editor, history, &line);
+                Ask::Line(line)
+            }
+            Err(ReadlineError::Interrupted) => Ask::Stopped,
+            Err(ReadlineError::Eof) => Ask::End,
+            Err(problem) => Ask::Failed(format!("can't read the terminal: {problem}")),
+        };
+        if asks.blocking_send(ask).is_err() {
+            return;
+        }
+    }
+}
+
+type Prompt = Editor<Help, DefaultHistory>;
+
+fn open(history: Option<&Path>, asks: &mpsc::Sender<Ask>) -> rustyline::Result<Prompt> {
+    let config = Config::builder()
+        .max_history_size(HISTORY)?
+        .history_ignore_space(true)
+        .completion_type(CompletionType::List)
+        .bracketed_paste(true)
+        .build();
+    let mut editor = Editor::with_config(config)?;
+    editor.set_helper(Some(Help(asks.clone())));
+    if let Some(history) = history {
+        if let Some(folder) = history.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        if history.exists() {
+            editor.load_history(history)?;
+        }
+    }
+    Ok(editor)
+}
+
+/// A history that can't be written is no reason to stop: the line is what counts.
+fn remember(editor: &mut Prompt, history: Option<&Path>, line: &str) {
+    let added = editor.add_history_entry(line).unwrap_or(false);
+    if let (true, Some(history)) = (added, history) {
+        let _ = editor.append_history(history);
+    }
+}
+
+/// What the editor asks while somebody types.
+struct Help(mpsc::Sender<Ask>);
+
+impl Helper for Help {}
+impl Highlighter for Help {}
+
+impl Hinter for Help {
+    type Hint = String;
+}
+
+impl Validator for Help {
+    fn validate(&self, context: &mut ValidationContext<'_>) -> rustyline::Result<ValidationResult> {
+        let text = context.input();
+        let more = command::Command::of(text).is_none() && is_unfinished(text);
+        Ok(match more {
+            true => ValidationResult::Incomplete,
+            false => ValidationResult::Valid(None),
+        })
+    }
+}
+
+impl Completer for Help {
+    type Candidate = String;
+
+    fn complete(
+        &self,
+        line: &str,
+        at: usize,
+        _: &Context<'_>,
+    ) -> rustyline::Result<(usize, Vec<String>)> {
+        let before = line.get(..at).unwrap_or(line);
+        if before.starts_with('.') {
+            let known = command::NAMES
+                .iter()
+                .filter(|name| name.starts_with(before));
+            return Ok((0, known.map(|name| format!("{name} ")).collect()));
+        }
+        let Some((path, begun)) = word(before) else {
+            return Ok((at, Vec::new()));
+        };
+        let (reply, names) = sync::sync_channel(1);
+        let path = path.into_iter().map(str::to_owned).collect();
+        if self.0.blocking_send(Ask::Names { path, reply }).is_err() {
+            return Ok((at, Vec::new()));
+        }
+        let names = names.recv_timeout(PATIENCE).unwrap_or_default();
+        Ok((at - begun.len(), matching(names, begun)))
+    }
+}
+
+/// Names that go on as somebody began; hidden ones only where they began so.
+fn matching(names: Vec<Name>, begun: &str) -> Vec<String> {
+    let is_shown = |name: &&Name| {
+        let plain = name
+            .name
+            .chars()
+            .all(|c| c.is_alphanumeric() || "_$".contains(c));
+        plain && name.name.starts_with(begun) && (!name.name.starts_with('_') || !begun.is_empty())
+    };
+    names
+        .iter()
+        .filter(is_shown)
+        .map(|name| name.name.clone())
+        .collect()
+}
+
+/// The path before the cursor and what was begun of its last name: `web.spec.ar` is `web`, `spec`
+/// and `ar`. None where a path can't be.
+fn word(before: &str) -> Option<(Vec<&str>, &str)> {
+    let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '.');
+    let start = before.len()
+        - before
+            .chars()
+            .rev()
+            .take_while(|c| part(*c))
+            .map(char::len_utf8)
+            .sum::<usize>();
+    let mut path: Vec<&str> = before.get(start..)?.split('.').collect();
+    let begun = path.pop()?;
+    let is_name = |name: &&str| name.chars().next().is_some_and(|c| !c.is_numeric());
+    // What follows a call or an index has an empty first name: nobody knows what that is.
+    let sound = path.iter().all(is_name) && (begun.is_empty() || is_name(&begun));
+    sound.then_some((path, begun))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_word_before_the_cursor() {
+        assert_eq!(word("await runtime.Ru"), Some((vec!["runtime"], "Ru")));
+        assert_eq!(word("f(web.spec."), Some((vec!["web", "spec"], "")));
+        assert_eq!(word("pri"), Some((vec![], "pri")));
+        assert_eq!(word("f().na"), None);
+        assert_eq!(word("1.to"), None);
+        assert_eq!(word(""), Some((vec![], "")));
+    }
+
+    #[test]
+    fn names_that_can_t_be_typed_are_not_offered() {
+        let name = |name: &str| Name {
+            name: name.into(),
+            function: false,
+        };
+        let names = vec![name("ab"), name("a-b"), name("_ab"), name("b")];
+        assert_eq!(matching(names.clone(), "a"), ["ab"]);
+        assert_eq!(matching(names.clone(), ""), ["ab", "b"]);
+        assert_eq!(matching(names, "_"), ["_ab"]);
+    }
+}
