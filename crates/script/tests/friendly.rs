@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The friendly layer in the real evaluator, over a host that takes every request for what the API
+//! says it is: what programs hand over must be messages, what they get was one.
+
+#![allow(clippy::unwrap_used, reason = "of tests")]
+#![allow(clippy::result_large_err, reason = "what a host answers")]
+
+mod support;
+
+use std::sync::{Arc, Mutex};
+
+use futures_util::StreamExt;
+use futures_util::future::{BoxFuture, FutureExt};
+use futures_util::stream::{self, BoxStream};
+use prost_reflect::DynamicMessage;
+use script::protocol::{Call, Failure, Module, Start, Thrown};
+use script::session::{Host, Items, Session};
+use script::value::Value;
+use script::wire::{from_message, to_message};
+
+/// A node that runs everything at once and forgets it.
+#[derive(Default)]
+struct Node {
+    printed: Mutex<String>,
+    asked: Mutex<Vec<String>>,
+}
+
+impl Node {
+    /// The request as the API has it, or why it is none.
+    fn take(&self, call: &Call) -> Result<DynamicMessage, Failure> {
+        let schema = language::schema::Schema::of_api().unwrap();
+        let method = schema.method(&call.method).unwrap();
+        let pool = api::descriptor_pool().unwrap();
+        let kind = pool.get_message_by_name(&method.request).unwrap();
+        let on = call
+            .node
+            .as_deref()
+            .map_or(String::new(), |node| format!("@{node}"));
+        let request = to_message(&kind, &call.request)?;
+        self.asked
+            .lock()
+            .unwrap()
+            .push(format!("{}{on}", call.method));
+        Ok(request)
+    }
+
+    /// An answer of that type, through its message.
+    fn give(kind: &str, value: &Value) -> Result<Value, Failure> {
+        let kind = api::descriptor_pool()
+            .unwrap()
+            .get_message_by_name(kind)
+            .unwrap();
+        Ok(from_message(&to_message(&kind, value)?)?)
+    }
+}
+
+fn object(entries: &[(&str, Value)]) -> Value {
+    let entries = entries
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), value.clone()));
+    Value::Object(entries.collect())
+}
+
+fn text(text: &str) -> Value {
+    Value::String(text.to_owned())
+}
+
+impl Host for Node {
+    fn import(&self, specifier: String, _: String) -> BoxFuture<'_, Result<Module, Failure>> {
+        async move { Err(Failure::new("UNRESOLVED_IMPORT", specifier)) }.boxed()
+    }
+
+    fn read_file(&self, path: String, _: String) -> BoxFuture<'_, Result<Vec<u8>, Failure>> {
+        async move { Err(Failure::new("NOT_FOUND", path)) }.boxed()
+    }
+
+    fn print(&self, _: bool, text: String) -> BoxFuture<'_, ()> {
+        self.printed.lock().unwrap().push_str(&text);
+        async {}.boxed()
+    }
+
+    fn call(self: Arc<Self>, call: Call) -> BoxFuture<'static, Result<Value, Failure>> {
+        let answer = self
+            .take(&call)
+            .and_then(|request| match call.method.as_str() {
+                "runtime.RunCell" | "runtime.RunExecutable" => {
+                    let (field, kind) = match call.method.as_str() {
+                        "runtime.RunCell" => ("cell", "aurae.runtime.v0.CellStatus"),
+                        _ => ("executable", "aurae.runtime.v0.ExecutableStatus"),
+                    };
+                    let workload = request.get_field_by_name(field).unwrap();
+                    let workload = workload.as_message().unwrap();
+                    let part = |name: &str| {
+                        let part = workload.get_field_by_name(name).unwrap();
+                        from_message(part.as_message().unwrap()).unwrap()
+                    };
+                    let meta = object(&[("ref", part("ref")), ("generation", Value::BigInt(1))]);
+                    let status = [
+                        ("meta", meta),
+                        ("spec", part("spec")),
+                        ("state", text("running")),
+                    ];
+                    Self::give(kind, &object(&status))
+                }
+                "identity.Allow" => {
+                    Self::give("aurae.identity.v0.Grant", &object(&[("id", text("g1"))]))
+                }
+                _ => Err(Failure {
+                    object: Some("web".into()),
+                    ..Failure::new("NOT_FOUND", "there is no web")
+                        .hint("aurae ps shows what there is")
+                }),
+            });
+        async move { answer }.boxed()
+    }
+
+    fn stream(self: Arc<Self>, call: Call, _: Items) -> BoxStream<'static, Result<Value, Failure>> {
+        let pieces: [&[u8]; 3] = ["GET /\nGET /f".as_bytes(), "öö".as_bytes(), b"\n"];
+        let taken = self.take(&call).map(|_| ());
+        let pieces = pieces.map(|piece| {
+            let data = object(&[
+                ("data", Value::Bytes(piece.to_vec())),
+                ("stream", text("stdout")),
+            ]);
+            let item = object(&[
+                ("ref", object(&[("path", text("web/nginx"))])),
+                ("data", data),
+            ]);
+            Self::give("aurae.observe.v0.LogsResponse", &item)
+        });
+        match taken {
+            Ok(()) => stream::iter(pieces).boxed(),
+            Err(why) => stream::iter([Err(why)]).boxed(),
+        }
+    }
+}
+
+/// What the program prints, what it asked for, or what it threw.
+async fn run(code: &str) -> (Result<String, Thrown>, Vec<String>) {
+    let prelude = language::prelude::compiled().unwrap();
+    let start = Start {
+        prelude: vec![Module {
+            name: language::prelude::NAME.to_owned(),
+            code: prelude.code,
+        }],
+        ..Start::default()
+    };
+    let node = Arc::new(Node::default());
+    let mut session = Session::start(support::options(start), node.clone())
+        .await
+        .unwrap();
+    let done = session.run(support::main(code), "main.ts").await;
+    let printed = node.printed.lock().unwrap().clone();
+    let asked = node.asked.lock().unwrap().clone();
+    (done.map(|_| printed), asked)
+}
+
+#[tokio::test]
+async fn a_pair_is_run_watched_and_granted() {
+    let (printed, asked) = run(r#"
+        const web = new Cell({ name: "web", resources: { memory: { max: 268435456 } } });
+        const nginx = new Executable({ name: "web/nginx", argv: ["nginx"] }).Env("user", "nova");
+        const [cell, executable] = await runtime.Run([web, nginx]);
+        print(cell.state, cell.meta.ref.path, cell.spec.resources.memory.max, cell.meta.generation);
+        print(executable.spec.env, executable.exit);
+        for await (const line of observe.Stdout(nginx).withContext({ timeout: "5s" })) print(line);
+        const grant = await identity.User("nova").Allow(runtime.Stop, { path: "web" });
+        print(grant.id);
+        await node("alice").runtime.Run(web);
+        print(web);
+        print(Cell.From(yaml.parse(yaml.stringify(web))).Equals(web));
+        print("Pod" in globalThis, typeof __aurae);
+    "#)
+    .await;
+    let expected = "\
+running web 268435456n 1n
+{ user: \"nova\" } undefined
+GET /
+GET /föö
+g1
+Cell { name: \"web\", resources: { memory: { max: 268435456 } } }
+true
+true undefined
+";
+    assert_eq!(printed.unwrap(), expected);
+    let expected = [
+        "runtime.RunCell",
+        "runtime.RunExecutable",
+        "observe.Logs",
+        "identity.Allow",
+        "runtime.RunCell@alice",
+    ];
+    assert_eq!(asked, expected);
+}
+
+#[tokio::test]
+async fn errors_say_which_call_object_and_field() {
+    let (printed, _) = run(r#"
+        const failed = async (what) => {
+          try { await what(); } catch (e) {
+            print(e instanceof AuraeError, e.name, e.code, e.method, e.object, e.field, e.hint);
+            print(e.message);
+          }
+        };
+        await failed(() => runtime.Stop("web"));
+        await failed(() => runtime.Run(new Executable({ name: "a", argv: [5] })));
+        await failed(async () => { for await (const _ of observe.Stdout("a", { tial: 5 })); });
+        try { runtime.RunPod; } catch (e) { print(e.message.split(";")[0]); }
+    "#)
+    .await;
+    let printed = printed.unwrap();
+    let lines: Vec<_> = printed.lines().collect();
+    assert_eq!(
+        lines,
+        [
+            "true AuraeError NOT_FOUND runtime.Stop web undefined aurae ps shows what there is",
+            "there is no web",
+            "true AuraeError BAD_ARGUMENT runtime.RunExecutable undefined executable.spec.argv[0] undefined",
+            "executable.spec.argv[0]: expected a string, got a number",
+            "true AuraeError BAD_ARGUMENT observe.Logs undefined tial did you mean \"tail\"?",
+            "tial: LogsRequest has no such field",
+            "runtime.RunPod isn't offered",
+        ]
+    );
+}
