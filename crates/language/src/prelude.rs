@@ -9,15 +9,7 @@
 mod exported;
 mod table;
 
-use oxc::allocator::Allocator;
-use oxc::ast::ast::Statement;
-use oxc::parser::Parser;
-use oxc::span::{GetSpan, SourceType};
-
-use crate::compile::{self, Compiled};
-use crate::finding::Finding;
 use crate::schema::Schema;
-use crate::source::Source;
 
 pub(crate) use exported::{Exported, Friendly, exported, without_header};
 pub use table::table;
@@ -44,65 +36,36 @@ const FILES: [(&str, &str); 12] = [
 /// What the layer's module is called in stacks.
 pub const NAME: &str = "aurae:prelude";
 
+/// The layer's files as JavaScript, all in one. Generated, and kept true by a test: every start of
+/// a program would spend milliseconds on it.
+const JAVASCRIPT: &str = include_str!("../prelude/prelude.js");
+
 /// Why there is no layer; a test excludes all of it.
 #[derive(Debug, thiserror::Error)]
 pub enum PreludeError {
     /// The API's descriptors are broken.
     #[error("the friendly layer has no API to stand on")]
     Descriptors(#[source] &'static prost_reflect::DescriptorError),
-    /// The layer's own text is.
-    #[error("the friendly layer doesn't compile: {}", first(.0))]
-    Compile(Vec<Finding>),
 }
 
-fn first(findings: &[Finding]) -> &str {
-    findings.first().map_or("", |finding| &finding.message)
+/// The layer as the evaluator takes it.
+#[derive(Clone, Debug)]
+pub struct Layer {
+    /// One ECMAScript module, called [`NAME`].
+    pub code: String,
 }
 
-/// The layer over the API that this binary was built with, as the evaluator takes it: one module,
-/// called [`NAME`]. Made anew at each call.
+/// The layer over the API that this binary was built with.
 ///
 /// # Errors
 /// Only where what is built in is broken.
-pub fn compiled() -> Result<Compiled, PreludeError> {
+pub fn compiled() -> Result<Layer, PreludeError> {
     // Nobody reads comments here, and every call of the command line would have to read past them.
     let pool = api::descriptor_pool().map_err(PreludeError::Descriptors)?;
-    let source = Source::new(NAME, typescript(&Schema::new(pool)));
-    compile::compile(&source, compile::Options::default()).map_err(PreludeError::Compile)
-}
-
-/// The layer as one TypeScript module: the files after each other, without imports and exports.
-pub fn typescript(schema: &Schema) -> String {
-    let mut text = format!("__aurae.table = {};\n", table(schema));
-    for (_, source) in FILES {
-        text.push_str(&flat(source));
-    }
-    text
-}
-
-/// A file without its imports and without `export`: the rest of the layer is around it.
-fn flat(source: &str) -> String {
-    let allocator = Allocator::default();
-    let parsed = Parser::new(&allocator, source, SourceType::ts().with_module(true)).parse();
-    let mut text = String::with_capacity(source.len());
-    let mut from = 0;
-    for (start, end) in parsed.program.body.iter().filter_map(cut) {
-        text.push_str(source.get(from..start).unwrap_or_default());
-        from = end;
-    }
-    text.push_str(source.get(from..).unwrap_or_default());
-    text
-}
-
-/// What of a statement is only there because it is a module.
-fn cut(statement: &Statement<'_>) -> Option<(usize, usize)> {
-    let span = statement.span();
-    let (start, end) = match statement {
-        Statement::ImportDeclaration(_) => (span.start, span.end),
-        Statement::ExportDeclaration(export) => (span.start, export.declaration.span().start),
-        _ => return None,
-    };
-    Some((start as usize, end as usize))
+    let table = table(&Schema::new(pool));
+    Ok(Layer {
+        code: format!("__aurae.table = {table};\n{JAVASCRIPT}"),
+    })
 }
 
 #[cfg(test)]

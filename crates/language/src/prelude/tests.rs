@@ -1,14 +1,73 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The layer's text; what it does is shown where it can be run (`script`).
 
+use std::fs;
+use std::path::Path;
+
+use oxc::allocator::Allocator;
+use oxc::ast::ast::Statement;
+use oxc::parser::Parser;
+use oxc::span::{GetSpan, SourceType};
+
 use super::*;
+use crate::compile::{self, Options};
+use crate::source::Source;
+
+/// Run with `AURAE_UPDATE=1` to write the file.
+#[test]
+fn the_layers_javascript_is_what_its_files_say() {
+    let wanted = javascript();
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("prelude/prelude.js");
+    if std::env::var_os("AURAE_UPDATE").is_some() {
+        fs::write(&file, &wanted).unwrap();
+    }
+    assert!(
+        fs::read_to_string(&file).unwrap() == wanted,
+        "write it anew: AURAE_UPDATE=1 cargo test -p language prelude"
+    );
+}
 
 #[test]
-fn the_layer_compiles_to_one_module() {
-    let compiled = compiled().unwrap();
-    assert!(compiled.code.starts_with("__aurae.table = {"));
+fn the_layer_is_one_module() {
+    let layer = compiled().unwrap();
+    assert!(layer.code.starts_with("__aurae.table = {"));
     for gone in ["import ", "export ", "interface "] {
-        let found = compiled.code.lines().find(|line| line.starts_with(gone));
+        let found = layer.code.lines().find(|line| line.starts_with(gone));
         assert_eq!(found, None);
     }
+}
+
+/// The files after each other, without types.
+fn javascript() -> String {
+    let text: String = FILES.iter().map(|(_, source)| flat(source)).collect();
+    let compiled = compile::compile(&Source::new(NAME, text), Options::default()).unwrap();
+    format!(
+        "// SPDX-License-Identifier: Apache-2.0\n\
+         // Generated from the other files here: AURAE_UPDATE=1 cargo test -p language prelude\n{}",
+        compiled.code
+    )
+}
+
+/// A file without its imports and without `export`: the rest of the layer is around it.
+fn flat(source: &str) -> String {
+    let allocator = Allocator::default();
+    let parsed = Parser::new(&allocator, source, SourceType::ts().with_module(true)).parse();
+    let mut text = String::new();
+    let mut from = 0;
+    for (start, end) in parsed.program.body.iter().filter_map(cut) {
+        text.push_str(&source[from..start]);
+        from = end;
+    }
+    text + &source[from..]
+}
+
+/// What of a statement is only there because it is a module.
+fn cut(statement: &Statement<'_>) -> Option<(usize, usize)> {
+    let span = statement.span();
+    let (start, end) = match statement {
+        Statement::ImportDeclaration(_) => (span.start, span.end),
+        Statement::ExportDeclaration(export) => (span.start, export.declaration.span().start),
+        _ => return None,
+    };
+    Some((start as usize, end as usize))
 }

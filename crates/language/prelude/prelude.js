@@ -1,0 +1,568 @@
+// SPDX-License-Identifier: Apache-2.0
+// Generated from the other files here: AURAE_UPDATE=1 cargo test -p language prelude
+class AuraeError extends Error {
+ code;
+ hint;
+ field;
+ object;
+ method;
+ constructor(failure) {
+  super(failure.message);
+  this.name = "AuraeError";
+  this.code = failure.code;
+  this.hint = failure.hint;
+  this.field = failure.field;
+  this.object = failure.object;
+  this.method = failure.method;
+ }
+}
+const table = __aurae.table;
+function isPlain(value) {
+ if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
+ const prototype = Object.getPrototypeOf(value);
+ return prototype === Object.prototype || prototype === null;
+}
+function copy(value) {
+ if (typeof value !== "object" || value === null) return value;
+ if (Array.isArray(value)) return value.map(copy);
+ if (value instanceof Uint8Array) return value.slice();
+ if (!isPlain(value)) return value;
+ return mapEntries(value, copy);
+}
+function equal(a, b) {
+ if (Object.is(a, b)) return true;
+ if (isWide(a) && isWide(b)) return BigInt(a) === BigInt(b);
+ if (Array.isArray(a) && Array.isArray(b)) {
+  return a.length === b.length && a.every((item, index) => equal(item, b[index]));
+ }
+ if (a instanceof Uint8Array && b instanceof Uint8Array) {
+  return a.length === b.length && a.every((byte, index) => byte === b[index]);
+ }
+ if (!isPlain(a) || !isPlain(b)) return false;
+ const keys = new Set([...Object.keys(a), ...Object.keys(b)]);
+ return [...keys].every((key) => equal(own(a, key), own(b, key)));
+}
+function toJSON(value) {
+ if (typeof value === "bigint") {
+  const number = Number(value);
+  return Number.isSafeInteger(number) ? number : value.toString();
+ }
+ if (Array.isArray(value)) return value.map(toJSON);
+ return isPlain(value) ? mapEntries(value, toJSON) : value;
+}
+function fromJSON(value, wide) {
+ const result = copy(value);
+ for (const path of wide) revive(result, path.split("."));
+ return result;
+}
+function revive(at, path) {
+ const [key, ...rest] = path;
+ if (key === undefined) return;
+ if (Array.isArray(at)) {
+  for (const item of at) revive(item, path);
+ } else if (isPlain(at) && Object.hasOwn(at, key)) {
+  const found = at[key];
+  if (rest.length > 0) revive(found, rest);
+  else if (typeof found === "string" && /^-?[0-9]+$/.test(found)) at[key] = BigInt(found);
+ }
+}
+function isWide(value) {
+ return typeof value === "bigint" || Number.isSafeInteger(value);
+}
+function own(value, key) {
+ return Object.hasOwn(value, key) ? value[key] : undefined;
+}
+function mapEntries(value, change) {
+ const entries = Object.entries(value).filter(([, item]) => item !== undefined);
+ return Object.fromEntries(entries.map(([key, item]) => [key, change(item)]));
+}
+class Workload {
+ name;
+ tenant;
+ labels;
+ constructor(data) {
+  const shape = shapeOf(this);
+  if (!isPlain(data) || typeof data.name !== "string" || data.name === "") {
+   throw new TypeError(`new ${shape.name}({ name: … }): it needs a name, such as "web"`);
+  }
+  const { name, tenant, labels, ...spec } = data;
+  const unknown = Object.keys(spec).find((key) => !shape.fields.includes(key));
+  if (unknown !== undefined) throw new TypeError(noField(shape, unknown));
+  specs.set(this, copy(spec));
+  this.name = name;
+  this.tenant = tenant;
+  this.labels = copy(labels ?? {});
+  Object.preventExtensions(this);
+ }
+ Label(key, value) {
+  this.labels[key] = value;
+  return this;
+ }
+ Equals(other) {
+  return isWorkload(other) && equal(describe(this), describe(other));
+ }
+ toJSON() {
+  return toJSON(describe(this));
+ }
+}
+function isWorkload(value) {
+ return typeof value === "object" && value instanceof Workload;
+}
+const specs = new WeakMap();
+const shapes = new Map();
+function shapeOf(workload) {
+ const shape = shapes.get(workload.constructor);
+ if (shape === undefined) throw new TypeError("a workload's class can't be extended");
+ return shape;
+}
+function message(workload) {
+ const { name, tenant, labels } = workload;
+ const ref = tenant === undefined ? { path: name } : {
+  tenant,
+  path: name
+ };
+ return {
+  ref,
+  labels: copy(labels),
+  spec: copy(specs.get(workload) ?? {})
+ };
+}
+function describe(workload) {
+ const { name, tenant, labels } = workload;
+ const { kind } = shapeOf(workload);
+ const some = Object.keys(labels).length > 0 ? { labels } : {};
+ return copy({
+  kind,
+  name,
+  tenant,
+  ...some,
+  ...specs.get(workload)
+ });
+}
+function workloadClasses() {
+ return new Map(table.workloads.map((shape) => [shape.name, workloadClass(shape)]));
+}
+function workloadClass(shape) {
+ const made = class extends Workload {
+  get kind() {
+   return shape.kind;
+  }
+  static From(json) {
+   if (!isPlain(json)) throw new TypeError(`${shape.name}.From: expected an object`);
+   const { kind, ...data } = fromJSON(json, shape.wide);
+   if (kind !== undefined && kind !== shape.kind) {
+    throw new TypeError(`${shape.name}.From: this is of kind ${JSON.stringify(kind)}`);
+   }
+   return new made(data);
+  }
+ };
+ Object.defineProperty(made, "name", { value: shape.name });
+ for (const field of shape.fields) {
+  Object.defineProperty(made.prototype, field, {
+   get() {
+    return specs.get(this)?.[field];
+   },
+   set(value) {
+    const spec = specs.get(this);
+    if (spec !== undefined) spec[field] = value;
+   }
+  });
+ }
+ for (const { field, method } of shape.maps) {
+  const value = function(key, to) {
+   this[field] = {
+    ...this[field],
+    [key]: to
+   };
+   return this;
+  };
+  Object.defineProperty(made.prototype, method, { value });
+ }
+ shapes.set(made, shape);
+ return made;
+}
+function noField(shape, name) {
+ const known = [
+  "name",
+  "tenant",
+  "labels",
+  ...shape.fields
+ ].join(", ");
+ return `${shape.name} has no field ${JSON.stringify(name)}; it has ${known}`;
+}
+function reference(value) {
+ if (typeof value === "string") return { path: value };
+ if (isWorkload(value)) return message(value)["ref"];
+ if (typeof value !== "object" || value === null) return undefined;
+ const { meta, path } = value;
+ if (typeof path === "string") return value;
+ return meta?.ref ?? inside(value);
+}
+function inside(value) {
+ const statuses = Object.values(value).filter((item) => typeof item === "object");
+ if (statuses.length !== 1) return undefined;
+ return statuses[0]?.meta?.ref;
+}
+function mustRefer(value, what) {
+ const found = reference(value);
+ if (found !== undefined) return found;
+ const got = isPlain(value) ? "an object without a path or a status" : typeof value;
+ throw new TypeError(`${what}: expected a path, a workload or a status, got ${got}`);
+}
+const parent = __aurae;
+function bind(node, subsystem, shape) {
+ const action = `${subsystem}.${shape.name}`;
+ if (shape.clientStreams) {
+  return (context) => bothWays(parent.stream(node, action, undefined, hostContext(context)));
+ }
+ return (...given) => {
+  const { request, context, workload } = understand(action, shape, given);
+  if (shape.serverStreams) return itemsOf(parent.stream(node, action, request, context));
+  const answer = parent.call(node, action, request, context);
+  if (!shape.unwraps || workload === undefined) return answer;
+  return answer.then((object) => object[shapeOf(workload).kind]);
+ };
+}
+function understand(action, shape, given) {
+ const [first, second, third] = given;
+ const named = shape.target === undefined ? undefined : targets(shape.target, first, action);
+ if (shape.target === undefined || named === undefined) {
+  const request = plainRequest(action, first ?? {});
+  return {
+   request,
+   context: hostContext(second),
+   workload: undefined
+  };
+ }
+ const request = {
+  ...plainRequest(action, second ?? {}),
+  [shape.target]: named
+ };
+ const workload = isWorkload(first) ? first : undefined;
+ return {
+  request,
+  context: hostContext(third),
+  workload
+ };
+}
+function targets(field, value, action) {
+ if (field === "ref") return reference(value);
+ if (Array.isArray(value)) return value.map((item) => mustRefer(item, action));
+ const one = reference(value);
+ return one === undefined ? undefined : [one];
+}
+function plainRequest(action, request) {
+ if (!isPlain(request)) {
+  throw new TypeError(`${action}: expected a request, a plain object`);
+ }
+ const entries = Object.entries(request).map(([key, value]) => [key, isWorkload(value) ? message(value) : value]);
+ return Object.fromEntries(entries);
+}
+let origin;
+function beginFrom(stack, begin) {
+ origin = stack;
+ try {
+  return begin();
+ } finally {
+  origin = undefined;
+ }
+}
+function hostContext(context) {
+ if (context === undefined) return origin === undefined ? undefined : { origin };
+ if (!isPlain(context)) throw new TypeError("a context is { timeout?, signal? }");
+ const { timeout, signal, ...rest } = context;
+ const unknown = Object.keys(rest)[0];
+ if (unknown !== undefined) {
+  throw new TypeError(`a context has no field ${JSON.stringify(unknown)}: { timeout?, signal? }`);
+ }
+ const host = {};
+ if (timeout !== undefined) host.timeout = timeout;
+ if (signal !== undefined) host.signal = signal;
+ if (origin !== undefined) host.origin = origin;
+ return host;
+}
+function itemsOf(stream) {
+ return {
+  close: () => stream.close(),
+  [Symbol.asyncIterator]: () => ({
+   next: () => stream.next(),
+   return: () => {
+    stream.close();
+    return Promise.resolve({
+     done: true,
+     value: undefined
+    });
+   }
+  })
+ };
+}
+function bothWays(stream) {
+ return {
+  ...itemsOf(stream),
+  Send: (item) => stream.send(item),
+  CloseSend: () => stream.closeSend()
+ };
+}
+function runAny(raw, what, options, context) {
+ if (Array.isArray(what)) return runAll(raw, what, options, context);
+ if (!isWorkload(what)) {
+  throw new TypeError("runtime.Run: expected a workload, such as new Cell({ name: \"web\" })");
+ }
+ const { name, kind } = shapeOf(what);
+ const method = raw[`Run${name}`];
+ if (method === undefined) throw new TypeError(`runtime.Run: no node runs a ${name} yet`);
+ return method({
+  ...options,
+  [kind]: message(what)
+ }, context);
+}
+async function runAll(raw, what, options, context) {
+ const depth = (item) => isWorkload(item) ? item.name.split("/").length : 0;
+ const depths = [...new Set(what.map(depth))].sort((a, b) => a - b);
+ const answers = new Map();
+ const { stack } = new Error();
+ for (const level of depths) {
+  const now = what.filter((item) => depth(item) === level);
+  const begin = () => now.map((item) => runAny(raw, item, options, context));
+  const ran = await Promise.all(beginFrom(stack, begin));
+  now.forEach((item, index) => answers.set(item, ran[index]));
+ }
+ return what.map((item) => answers.get(item));
+}
+async function waitFor(raw, what, ...rest) {
+ const ref = reference(what);
+ if (ref === undefined) return raw["Wait"]?.(what, ...rest);
+ const context = rest[1];
+ const run = ref["uid"] ? ref : mustRefer(await raw["Get"]?.({ ref }, context), "runtime.Wait");
+ const answer = await raw["Wait"]?.({ ref: run }, context);
+ return isWorkload(what) ? answer[shapeOf(what).kind] : answer;
+}
+async function* allPages(raw, filter = {}, context) {
+ let pageToken = filter["pageToken"];
+ do {
+  const page = await raw["List"]?.({
+   ...filter,
+   pageToken
+  }, context);
+  yield* page["objects"];
+  pageToken = page["nextPageToken"];
+ } while (typeof pageToken === "string" && pageToken !== "");
+}
+const LONGEST = 1048576;
+function linesOf(raw, stream, what, options = {}, context) {
+ const targets = Array.isArray(what) ? what : [what];
+ const refs = targets.map((item) => mustRefer(item, "observe"));
+ const request = {
+  follow: true,
+  ...options,
+  refs,
+  streams: [stream]
+ };
+ return {
+  withContext: (limit) => linesOf(raw, stream, what, options, {
+   ...context,
+   ...limit
+  }),
+  [Symbol.asyncIterator]: () => {
+   return decodeLines(raw["Logs"]?.(request, context));
+  }
+ };
+}
+async function* decodeLines(answers) {
+ const open = new Map();
+ const decoder = new TextDecoder();
+ const text = (pieces) => decoder.decode(joinPieces(pieces));
+ for await (const answer of answers) {
+  const key = `${answer.ref?.tenant}/${answer.ref?.path} ${answer.ref?.uid}`;
+  const pieces = open.get(key) ?? [];
+  open.set(key, pieces);
+  if (answer.data !== undefined) {
+   for (const line of splitLines(answer.data.data, pieces)) yield text(line);
+  } else if (pieces.length > 0) {
+   yield text(pieces.splice(0));
+  }
+  if (answer.gap !== undefined) {
+   yield `[${answer.gap.bytes} bytes were not kept: ${answer.gap.reason}]`;
+  }
+ }
+ for (const pieces of open.values()) if (pieces.length > 0) yield text(pieces);
+}
+function* splitLines(data, pieces) {
+ let from = 0;
+ let held = pieces.reduce((sum, piece) => sum + piece.length, 0);
+ while (from < data.length) {
+  const end = data.indexOf(10, from);
+  const most = from + LONGEST - held;
+  const cut = end >= 0 && end <= most ? end : Math.min(data.length, most);
+  pieces.push(data.subarray(from, cut));
+  if (cut === end || cut === most) yield pieces.splice(0);
+  else break;
+  from = cut === end ? cut + 1 : cut;
+  held = 0;
+ }
+}
+function joinPieces(pieces) {
+ const [only] = pieces;
+ if (only !== undefined && pieces.length === 1) return only;
+ const whole = new Uint8Array(pieces.reduce((sum, piece) => sum + piece.length, 0));
+ let at = 0;
+ for (const piece of pieces) {
+  whole.set(piece, at);
+  at += piece.length;
+ }
+ return whole;
+}
+function userHandle(raw, name, options = {}) {
+ if (typeof name !== "string") throw new TypeError("identity.User: expected a name");
+ const { tenant } = options;
+ const whose = tenant === undefined ? {} : { tenant };
+ const ask = (method, request, context) => raw[method]?.(request, context);
+ const decide = (method) => (what, scope, context) => {
+  const one = (action) => ask(method, {
+   ...whose,
+   user: name,
+   ...scope,
+   action
+  }, context);
+  const { actions } = what;
+  return actions === undefined ? one(actionOf(what)) : Promise.all(actions.map(one));
+ };
+ const handle = {
+  name,
+  tenant,
+  Create: (context) => ask("CreateUser", {
+   ...whose,
+   name
+  }, context),
+  Get: (context) => findUser(raw, whose, name, context),
+  Disable: (context) => ask("DisableUser", {
+   ...whose,
+   name
+  }, context),
+  Allow: decide("Allow"),
+  Deny: decide("Deny"),
+  Explain: decide("Explain"),
+  async Withdraw(grants, context) {
+   for (const grant of [grants].flat()) {
+    await ask("Withdraw", { id: grant.id }, context);
+   }
+  }
+ };
+ return Object.freeze(handle);
+}
+function actionOf(what) {
+ if (typeof what === "string") return what;
+ const { action } = what ?? {};
+ if (typeof action === "string") return action;
+ const got = isPlain(what) ? "an object" : typeof what;
+ throw new TypeError(`expected an action, such as runtime.Stop or "runtime.Stop", got ${got}`);
+}
+async function findUser(raw, whose, name, context) {
+ const answer = await raw["ListUsers"]?.(whose, context);
+ const { users } = answer;
+ const found = users.find((one) => one.name === name);
+ if (found !== undefined) return found;
+ const failure = {
+  code: "NOT_FOUND",
+  message: `there is no user ${name}`,
+  object: name
+ };
+ throw new AuraeError(failure);
+}
+const FRIENDLY = {
+ runtime: (raw) => ({
+  Run: (what, options, context) => runAny(raw, what, options, context),
+  Wait: (what, ...rest) => waitFor(raw, what, ...rest),
+  All: (filter, context) => allPages(raw, filter, context)
+ }),
+ observe: (raw) => ({
+  Stdout: (what, options) => linesOf(raw, "stdout", what, options),
+  Stderr: (what, options) => linesOf(raw, "stderr", what, options)
+ }),
+ identity: (raw) => ({ User: (name, options) => userHandle(raw, name, options) })
+};
+const made = new Map();
+function subsystems(node) {
+ const before = made.get(node);
+ if (before !== undefined) return before;
+ const entries = table.subsystems.map((shape) => [shape.name, subsystem(node, shape)]);
+ const all = Object.freeze(Object.fromEntries(entries));
+ made.set(node, all);
+ return all;
+}
+function subsystem(node, shape) {
+ const raw = {};
+ for (const one of shape.methods) {
+  raw[one.name] = named(bind(node, shape.name, one), `${shape.name}.${one.name}`);
+ }
+ const friendly = FRIENDLY[shape.name]?.(raw) ?? {};
+ for (const [name, call] of Object.entries(friendly)) {
+  friendly[name] = name in raw ? named(call, `${shape.name}.${name}`) : call;
+ }
+ if (friendly["Run"] !== undefined) friendly["Run"] = runsAll(friendly["Run"], shape);
+ const methods = {
+  ...raw,
+  ...friendly
+ };
+ const object = shape.name === "node" ? nodeByName() : {};
+ Object.setPrototypeOf(object, whatIsOffered(object, shape));
+ for (const [name, value] of Object.entries(methods)) {
+  Object.defineProperty(object, name, {
+   value,
+   enumerable: true
+  });
+ }
+ Object.defineProperty(object, "action", { value: shape.name });
+ return Object.freeze(object);
+}
+function nodeByName() {
+ return (context) => {
+  if (typeof context === "string" && context !== "") return subsystems(context);
+  throw new TypeError("node: expected the name of a context, such as node(\"alice\")");
+ };
+}
+function named(call, action) {
+ Object.defineProperty(call, "name", { value: action });
+ Object.defineProperty(call, "action", { value: action });
+ return Object.freeze(call);
+}
+function runsAll(call, shape) {
+ const running = shape.methods.filter((one) => one.name.startsWith("Run"));
+ const actions = Object.freeze(running.map((one) => `${shape.name}.${one.name}`));
+ Object.defineProperty(call, "name", { value: `${shape.name}.Run` });
+ Object.defineProperty(call, "actions", { value: actions });
+ return Object.freeze(call);
+}
+function whatIsOffered(object, shape) {
+ return new Proxy(Object.getPrototypeOf(object), { get(behind, key, asked) {
+  if (typeof key === "string" && /^[A-Z]/.test(key)) {
+   const names = Object.keys(object).join(", ");
+   throw new TypeError(`${shape.name}.${key} isn't offered; ${shape.name} has ${names}`);
+  }
+  return Reflect.get(behind, key, asked);
+ } });
+}
+function global(name, value) {
+ Object.defineProperty(globalThis, name, {
+  value,
+  enumerable: false
+ });
+}
+for (const [name, subsystem] of Object.entries(subsystems(undefined))) global(name, subsystem);
+for (const [name, made] of workloadClasses()) global(name, made);
+global("Workload", Workload);
+global("AuraeError", AuraeError);
+for (const name of table.notOffered) {
+ Object.defineProperty(globalThis, name, { get() {
+  throw new ReferenceError(`${name} isn't offered yet: this API has nothing of that name`);
+ } });
+}
+__aurae.AuraeError = AuraeError;
+__aurae.inspect = (value) => {
+ if (!isWorkload(value)) return undefined;
+ const { kind: _, ...fields } = describe(value);
+ return {
+  name: shapeOf(value).name,
+  value: fields
+ };
+};
