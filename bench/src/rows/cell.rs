@@ -13,6 +13,8 @@ use crate::stats::{Figure, Goal, Samples, Turns};
 use crate::subject::micros;
 
 const BATCHES: usize = 15;
+/// The same in a translated VM, where each takes a multiple.
+const BATCHES_IN_VM: usize = 5;
 const BATCH: usize = 10;
 const FEW: usize = 10;
 const AGAINST: &str = "clone3 into 7 namespaces and a cgroup, exec, wait";
@@ -45,7 +47,8 @@ impl Bench {
     async fn cell_turns(&self, reference: &mut Reference) -> Result<Turns> {
         let mut turns = Turns::default();
         self.cell_batch().await?;
-        for _ in 0..BATCHES {
+        let batches = if self.vm { BATCHES_IN_VM } else { BATCHES };
+        for _ in 0..batches {
             let ours = self.cell_batch().await?;
             turns.batches.push((ours, reference.cells(BATCH)?));
         }

@@ -61,6 +61,9 @@ impl Bench {
         let before = system::memory_available()?;
         for number in 0..self.cells {
             self.join(number).await?;
+            if number % 100 == 99 {
+                eprintln!("aurae-bench: {} cells", number + 1);
+            }
             if memory && number + 1 == SOME {
                 figures.push(self.init_share(SOME).await?);
             }

@@ -11,6 +11,8 @@ use crate::stats::{Figure, Goal, Samples, Turns};
 
 const BATCHES: usize = 40;
 const BATCH: usize = 25;
+/// The same in a translated VM, where each takes a multiple.
+const BATCHES_IN_VM: usize = 12;
 const AGAINST: &str = "fork+exec+wait of the same static program";
 
 impl Bench {
@@ -20,7 +22,8 @@ impl Bench {
         self.batch().await?;
         reference.forks(BATCH)?;
         let mut turns = Turns::default();
-        for _ in 0..BATCHES {
+        let batches = if self.vm { BATCHES_IN_VM } else { BATCHES };
+        for _ in 0..batches {
             let ours = self.batch().await?;
             turns.batches.push((ours, reference.forks(BATCH)?));
         }
