@@ -126,7 +126,7 @@ fn check(aurae: &Path, workspace: &Workspace) -> Result<Vec<Row>> {
     let mut times = Vec::new();
     for _ in 0..TURNS {
         let mut check = Command::new(aurae);
-        check.arg("check").arg(workspace.folder());
+        check.arg("check").arg(workspace.main());
         let started = Instant::now();
         exec::read(&mut check)?;
         times.push(started.elapsed().as_secs_f64());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A thousand files of a hundred lines, as a platform team would have them: modules that import one
-//! another and make cells and executables. Made anew for each run.
+//! another and make cells and executables, and a program that imports them all. Made anew for each
+//! run.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -12,6 +13,10 @@ use anyhow::Result;
 pub(super) const FILES: usize = 1000;
 /// How long each is.
 pub(super) const LINES: usize = 100;
+/// How many import one another in a row.
+const ROW: usize = 10;
+/// The program.
+const MAIN: &str = "main.ts";
 /// Lines that make one service.
 const SERVICE: usize = 8;
 
@@ -26,11 +31,18 @@ impl Workspace {
         for number in 0..FILES {
             fs::write(folder.path().join(name(number)), text(number))?;
         }
+        let imports = (0..FILES).map(|number| format!("import \"./{}\";\n", name(number)));
+        fs::write(folder.path().join(MAIN), imports.collect::<String>())?;
         Ok(Self { folder })
     }
 
     pub(super) fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// The program that imports all of them.
+    pub(super) fn main(&self) -> PathBuf {
+        self.folder().join(MAIN)
     }
 
     /// The path of one of them.
@@ -47,14 +59,14 @@ fn name(number: usize) -> String {
 pub(super) fn text(number: usize) -> String {
     let mut text = String::from("// SPDX-License-Identifier: Apache-2.0\n");
     match number.checked_sub(1) {
-        Some(before) => {
+        Some(before) if number % ROW > 0 => {
             let _ = writeln!(
                 text,
                 "import {{ count as before }} from \"./{}\";",
                 name(before)
             );
         }
-        None => text.push_str("const before = 0;\n"),
+        _ => text.push_str("const before = 0;\n"),
     }
     text.push_str("export const count: number = before + 1;\n");
     let mut lines = 3;
