@@ -226,6 +226,52 @@ fn every_kind() -> DescriptorPool {
     DescriptorPool::from_file_descriptor_set(files).unwrap()
 }
 
+/// Any value at all, with names of fields among its keys.
+fn anything() -> impl Strategy<Value = Value> {
+    let key = prop_oneof![
+        Just("kinds".to_owned()),
+        Just("allKinds".to_owned()),
+        Just("duration".to_owned()),
+        Just("timestamp".to_owned()),
+        Just("byUint32".to_owned()),
+        Just("aFloat".to_owned()),
+        Just("__proto__".to_owned()),
+        ".{0,4}",
+    ];
+    let leaf = prop_oneof![
+        Just(Value::Undefined),
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::Bool),
+        any::<f64>().prop_map(Value::Number),
+        any::<i128>().prop_map(Value::BigInt),
+        ".{0,12}".prop_map(Value::String),
+        "-?[0-9.]{0,30}(ns|us|ms|s|m|h|d)?".prop_map(Value::String),
+        "[0-9]{4}-[01][0-9]-[0-3][0-9]T[0-2][0-9]:00:00(Z|\\+23:59)".prop_map(Value::String),
+        proptest::collection::vec(any::<u8>(), 0..4).prop_map(Value::Bytes),
+        Just(Value::Unknown("a.B(c)".to_owned())),
+    ];
+    leaf.prop_recursive(5, 60, 6, move |inner| {
+        prop_oneof![
+            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::Array),
+            proptest::collection::vec((key.clone(), inner), 0..5).prop_map(Value::Object),
+        ]
+    })
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(512))]
+
+    /// A message, or an error; and a message that was made comes back as a value.
+    #[test]
+    fn no_value_is_fatal(value in anything()) {
+        let kind = every_kind().get_message_by_name("aurae.kinds.v0.Kinds").unwrap();
+        match to_message(&kind, &value) {
+            Ok(made) => there_and_back(&made),
+            Err(why) => prop_assert!(!why.message.is_empty()),
+        }
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
