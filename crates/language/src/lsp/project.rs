@@ -3,6 +3,7 @@
 //! looked at again only when it or what it imports has changed. Trees aren't kept; a module is
 //! small, and parsing it again costs less than keeping it.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,6 +40,8 @@ pub(super) struct Project {
     ids: HashMap<String, FileId>,
     /// Unsaved texts by path.
     open: HashMap<String, String>,
+    /// Modules without anything wrong in their form, with the names they had then.
+    right: RefCell<HashMap<String, Vec<String>>>,
 }
 
 impl Project {
@@ -52,6 +55,7 @@ impl Project {
             entries: Vec::new(),
             ids: HashMap::new(),
             open: HashMap::new(),
+            right: RefCell::default(),
         }
     }
 
@@ -109,6 +113,7 @@ impl Project {
 
     /// Reads again what isn't open and has changed in its file.
     pub(super) fn reread(&mut self) {
+        self.right.borrow_mut().clear();
         let ids: Vec<FileId> = self
             .entries()
             .filter(|(_, entry)| !self.open.contains_key(&entry.path))
@@ -147,22 +152,23 @@ impl Project {
     }
 
     fn forget(&mut self, id: FileId) {
+        let mut importers: HashMap<FileId, Vec<FileId>> = HashMap::new();
+        for (importer, entry) in self.entries() {
+            for imported in entry.imports.values() {
+                importers.entry(*imported).or_default().push(importer);
+            }
+        }
         let mut stale = vec![id];
         let mut seen = HashSet::new();
         while let Some(id) = stale.pop() {
             if !seen.insert(id) {
                 continue;
             }
-            if let Some(slot) = usize::try_from(id)
-                .ok()
-                .and_then(|id| self.world.modules.get_mut(id.checked_sub(1)?))
-            {
+            let index = usize::try_from(id).ok().and_then(|id| id.checked_sub(1));
+            if let Some(slot) = index.and_then(|index| self.world.modules.get_mut(index)) {
                 *slot = Slot::default();
             }
-            let importers = self.entries();
-            let importers =
-                importers.filter(|(_, entry)| entry.imports.values().any(|it| *it == id));
-            stale.extend(importers.map(|(id, _)| id));
+            stale.extend(importers.get(&id).into_iter().flatten());
         }
     }
 
@@ -172,6 +178,7 @@ impl Project {
             return id;
         }
         let mut left = vec![path.to_owned()];
+        let mut new = Vec::new();
         while let Some(path) = left.pop() {
             if self.ids.contains_key(&path) {
                 continue;
@@ -183,12 +190,10 @@ impl Project {
             self.world.modules.push(Slot::default());
             let id = file_id(self.entries.len() - 1);
             self.ids.insert(path, id);
+            new.push(id);
         }
-        let ids: Vec<FileId> = self.ids.values().copied().collect();
-        for id in ids {
-            if self.entry(id).is_some_and(|entry| entry.imports.is_empty()) {
-                self.link(id);
-            }
+        for id in new {
+            self.link(id);
         }
         self.id(path).unwrap_or_default()
     }
@@ -260,22 +265,16 @@ impl Project {
 
     /// All that is wrong with a module: its form first, its types only where its form is sound.
     pub(super) fn findings(&self, path: &str) -> Vec<Finding> {
-        let Some(id) = self.id(path) else {
+        let Some((id, entry)) = self.id(path).and_then(|id| Some((id, self.entry(id)?))) else {
             return Vec::new();
         };
-        let Some(entry) = self.entry(id) else {
-            return Vec::new();
-        };
-        let files = Overlay {
-            files: &self.root,
-            texts: &self.open,
-        };
-        let globals = self.world.environment.globals();
-        let entry_file = Entry::File(path.to_owned());
-        let program = Program::load(&files, entry_file, &globals);
-        let form = program.map_or_else(|_| Vec::new(), |it| it.findings().to_vec());
-        let own = form.into_iter().filter(|it| it.source.name() == path);
-        let mut findings: Vec<Finding> = own.collect();
+        let allocator = Allocator::default();
+        let parsed = parse::parse(&allocator, &entry.source);
+        if !parsed.is_sound() {
+            return parsed.findings;
+        }
+        drop(parsed);
+        let mut findings = self.form(path, entry);
         let types = self.with(id, &entry.source, |module, whole| match whole {
             true => module.reports(),
             false => Vec::new(),
@@ -283,6 +282,33 @@ impl Project {
         let types = types.unwrap_or_default().into_iter();
         findings.extend(types.map(|report| report.finding(&entry.source)));
         findings
+    }
+
+    /// What is wrong with a module's imports, exports and names. The whole program is read for it;
+    /// so where nothing was wrong and no name has changed since, nothing is.
+    fn form(&self, path: &str, entry: &Entered) -> Vec<Finding> {
+        let imported = entry.imports.values().filter_map(|id| self.entry(*id));
+        let names: Vec<String> = std::iter::once(entry)
+            .chain(imported)
+            .map(|entry| names_of(&entry.outline))
+            .collect();
+        if self.right.borrow().get(path) == Some(&names) {
+            return Vec::new();
+        }
+        let files = Overlay {
+            files: &self.root,
+            texts: &self.open,
+        };
+        let globals = self.world.environment.globals();
+        let program = Program::load(&files, Entry::File(path.to_owned()), &globals);
+        let form = program.map_or_else(|_| Vec::new(), |it| it.findings().to_vec());
+        let own = form.into_iter().filter(|it| it.source.name() == path);
+        let own: Vec<Finding> = own.collect();
+        match own.is_empty() {
+            true => self.right.borrow_mut().insert(path.to_owned(), names),
+            false => self.right.borrow_mut().remove(path),
+        };
+        own
     }
 
     /// Enters every module below the root, at most [`MODULES`].
@@ -315,6 +341,25 @@ impl Project {
             self.enter(&path);
         }
     }
+}
+
+/// The names in a module's face, without their places.
+fn names_of(outline: &Outline) -> String {
+    let mut names = String::new();
+    for import in &outline.imports {
+        names.push_str(&import.specifier);
+        for taken in &import.names {
+            names.extend([" ", taken.name.as_str(), " ", taken.local.as_str()]);
+        }
+        names.push('\n');
+    }
+    for export in &outline.exports {
+        names.extend(["\nexport ", export.name.as_str()]);
+    }
+    for (declared, _) in &outline.declared {
+        names.extend(["\n", declared.as_str()]);
+    }
+    names
 }
 
 /// Reads a text's face.

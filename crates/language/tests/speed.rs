@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How long a workspace of a thousand files takes: to check, and to complete in. The promised
+//! times are the release build's; a build without optimization is given more.
+
+#![allow(
+    clippy::unwrap_used,
+    clippy::indexing_slicing,
+    reason = "a test that can't go on says why"
+)]
+
+use std::fmt::Write as _;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use language::check::{Environment, check_program};
+use language::program::{Entry, Program};
+use language::root::Root;
+use serde_json::{Value, json};
+
+const FILES: usize = 1000;
+const LINES: usize = 100;
+
+/// A module that imports two others and uses the API on every other line.
+fn module(index: usize) -> String {
+    let mut text = String::new();
+    for other in [2 * index + 1, 2 * index + 2]
+        .into_iter()
+        .filter(|it| *it < FILES)
+    {
+        writeln!(text, "import {{ make{other} }} from \"./m{other}.ts\";").unwrap();
+    }
+    writeln!(text, "export function make{index}(name: string) {{").unwrap();
+    let mut line = text.lines().count() + 1;
+    while line + 6 < LINES {
+        write!(
+            text,
+            "  const cell{line} = new Cell({{\n    name: `${{name}}{line}`,\n    \
+             labels: {{ app: name }},\n    resources: {{ memory: {{ max: {line}n }} }},\n  }});\n  \
+             print(cell{line}.name, cell{line}.resources?.memory?.max);\n"
+        )
+        .unwrap();
+        line += 6;
+    }
+    writeln!(
+        text,
+        "  return new Executable({{ name, argv: [\"x\"] }});\n}}"
+    )
+    .unwrap();
+    for other in [2 * index + 1, 2 * index + 2]
+        .into_iter()
+        .filter(|it| *it < FILES)
+    {
+        writeln!(text, "print(make{other}(\"a\").argv.length);").unwrap();
+    }
+    text
+}
+
+/// A folder with the thousand files, and how many lines they have.
+fn workspace() -> (tempfile::TempDir, usize) {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("aurae.json"), "{}").unwrap();
+    let mut lines = 0;
+    for index in 0..FILES {
+        let text = module(index);
+        lines += text.lines().count();
+        std::fs::write(folder.path().join(format!("m{index}.ts")), text).unwrap();
+    }
+    (folder, lines)
+}
+
+/// One message of the protocol.
+fn send(to: &mut UnixStream, message: &Value) {
+    let body = message.to_string();
+    write!(to, "Content-Length: {}\r\n\r\n{body}", body.len()).unwrap();
+}
+
+/// The answer to the question of that number.
+fn answer(from: &mut BufReader<UnixStream>, id: usize) -> Value {
+    loop {
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            from.read_line(&mut line).unwrap();
+            match line.trim().split_once(": ") {
+                Some((_, value)) => length = value.parse().unwrap_or(length),
+                None => break,
+            }
+        }
+        let mut body = vec![0; length];
+        from.read_exact(&mut body).unwrap();
+        let message: Value = serde_json::from_slice(&body).unwrap();
+        if message["id"] == id {
+            return message["result"].clone();
+        }
+    }
+}
+
+/// How much memory this process has, in KiB.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    line.unwrap()
+        .trim()
+        .trim_end_matches(" kB")
+        .parse()
+        .unwrap()
+}
+
+#[test]
+fn completion_is_quick_in_a_thousand_files() {
+    const TIMES: usize = 300;
+    let (folder, _) = workspace();
+    let environment = Arc::new(Environment::new(language::declare::aurae_d_ts().unwrap()));
+    let (mut editor, theirs) = UnixStream::pair().unwrap();
+    let mut answers = BufReader::new(editor.try_clone().unwrap());
+    let input = BufReader::new(theirs.try_clone().unwrap());
+    let server = std::thread::spawn(move || language::lsp::serve(environment, input, theirs));
+    let began = resident();
+    let root = std::fs::canonicalize(folder.path()).unwrap();
+    let uri = format!("file://{}/m0.ts", root.display());
+    let text = module(0);
+    let line = text.lines().count();
+    send(
+        &mut editor,
+        &json!({ "jsonrpc": "2.0", "id": 0, "method": "initialize", "params": { "capabilities": {} } }),
+    );
+    answer(&mut answers, 0);
+    let document = json!({ "uri": uri, "languageId": "typescript", "version": 1, "text": text });
+    send(
+        &mut editor,
+        &json!({ "jsonrpc": "2.0", "method": "textDocument/didOpen", "params": { "textDocument": document } }),
+    );
+    let mut times = Vec::new();
+    for id in 1..=TIMES + 1 {
+        let written = if id % 2 == 0 {
+            "runtime.L"
+        } else {
+            "make1(\"a\").a"
+        };
+        let range = json!({ "start": { "line": line, "character": 0 }, "end": { "line": line, "character": 99 } });
+        let params = json!({
+            "textDocument": { "uri": uri, "version": id + 1 },
+            "contentChanges": [{ "range": range, "text": written }],
+        });
+        let place = json!({
+            "textDocument": { "uri": uri },
+            "position": { "line": line, "character": written.len() },
+        });
+        let asked = Instant::now();
+        send(
+            &mut editor,
+            &json!({ "jsonrpc": "2.0", "method": "textDocument/didChange", "params": params }),
+        );
+        send(
+            &mut editor,
+            &json!({ "jsonrpc": "2.0", "id": id, "method": "textDocument/completion", "params": place }),
+        );
+        let items = answer(&mut answers, id);
+        times.push(asked.elapsed());
+        assert!(
+            items.as_array().is_some_and(|items| !items.is_empty()),
+            "{items}"
+        );
+    }
+    // The first question waits until the workspace is known.
+    let first = times.remove(0);
+    times.sort();
+    let (median, p99) = (times[TIMES / 2], times[TIMES * 99 / 100]);
+    let memory = resident().saturating_sub(began) / 1024;
+    println!(
+        "completion in {FILES} files: first {first:?}, median {median:?}, p99 {p99:?}; {memory} MiB more"
+    );
+    send(&mut editor, &json!({ "jsonrpc": "2.0", "method": "exit" }));
+    server.join().unwrap().unwrap();
+    let allowed = match cfg!(debug_assertions) {
+        true => Duration::from_secs(2),
+        false => Duration::from_millis(20),
+    };
+    assert!(p99 <= allowed, "{p99:?}");
+}
+
+#[test]
+fn a_thousand_files_are_checked_in_two_seconds() {
+    let (folder, lines) = workspace();
+    let began = Instant::now();
+    let types = language::declare::aurae_d_ts().unwrap();
+    let environment = Arc::new(Environment::new(types));
+    let known = began.elapsed();
+    let root = Root::open(folder.path()).unwrap();
+    let entry = Entry::File("m0.ts".to_owned());
+    let program = Program::load(&root, entry, &environment.globals()).unwrap();
+    let loaded = began.elapsed();
+    let findings = check_program(&environment, &program);
+    let checked = began.elapsed();
+    assert!(program.is_sound());
+    assert_eq!(program.modules().len(), FILES);
+    assert!(findings.is_empty(), "{:?}", findings.first());
+    println!(
+        "{FILES} files, {lines} lines: types {known:?}, read and resolved {:?}, checked {:?}, \
+         together {checked:?}",
+        loaded - known,
+        checked - loaded
+    );
+    let allowed = match cfg!(debug_assertions) {
+        true => Duration::from_secs(60),
+        false => Duration::from_secs(2),
+    };
+    assert!(checked <= allowed, "{checked:?}");
+}
