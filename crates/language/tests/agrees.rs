@@ -218,76 +218,99 @@ fn right_programs_are_silent() {
 /// Of how many mutants of a program one is tried; all with `AURAE_TESTS_ALL_MUTANTS`.
 const ONE_OF: usize = 3;
 
-#[test]
-fn each_claim_is_the_compilers_too() {
-    let Some(tsc) = common::tsc() else { return };
-    let environment = Arc::new(Environment::new(language::declare::aurae_d_ts().unwrap()));
-    let (project, programs) = corpus("agrees");
-    let root = Root::open(&project).unwrap();
+type Tried = (String, Mutant, Vec<Claim>);
+
+/// Writes mutants beside their programs; those that parse, with what is claimed of them.
+fn try_mutants(environment: &Arc<Environment>, project: &Path, programs: &[String]) -> Vec<Tried> {
+    let root = Root::open(project).unwrap();
     let step = match std::env::var_os("AURAE_TESTS_ALL_MUTANTS") {
         Some(_) => 1,
         None => ONE_OF,
     };
     let mut tried = Vec::new();
-    for path in &programs {
+    for path in programs {
         let text = fs::read_to_string(project.join(path)).unwrap();
         for (index, mutant) in mutants(&text).into_iter().step_by(step).enumerate() {
             let name = format!("{}-mutant-{index}.ts", path.trim_end_matches(".ts"));
             fs::write(project.join(&name), &mutant.text).unwrap();
-            match claimed(&environment, &root, &name) {
+            match claimed(environment, &root, &name) {
                 Some(claims) => tried.push((name, mutant, claims)),
                 None => fs::remove_file(project.join(&name)).unwrap(),
             }
         }
     }
-    let mut seen: BTreeMap<String, BTreeMap<u32, String>> = BTreeMap::new();
-    for error in common::errors(&tsc, &project) {
-        seen.entry(error.file)
-            .or_default()
-            .insert(error.line, error.code);
-    }
-    for path in &programs {
-        assert_eq!(seen.get(path), None, "{path} is right");
-    }
-    let nothing = BTreeMap::new();
-    let (mut held, mut own, mut wrong) = (0, 0, Vec::new());
-    let mut missed: BTreeMap<&str, usize> = BTreeMap::new();
-    let mut unseen = 0;
-    for (name, mutant, claims) in &tried {
-        let errors = seen.get(name).unwrap_or(&nothing);
+    tried
+}
+
+/// What the claims come to beside the compiler's errors.
+#[derive(Default)]
+struct Tally {
+    held: usize,
+    own: usize,
+    wrong: Vec<String>,
+    /// Lines with errors of the compiler about which nothing is claimed, by code.
+    missed: BTreeMap<String, usize>,
+    /// Mutants with errors of which nothing at all is claimed.
+    unseen: usize,
+}
+
+impl Tally {
+    fn add(&mut self, (name, mutant, claims): &Tried, errors: &BTreeMap<u32, String>) {
         let mut ours = BTreeSet::new();
         for (line, kind, said) in claims {
             let holds = match kind {
                 Seen::Tsc => errors.contains_key(line),
                 Seen::Hidden => !errors.is_empty(),
                 Seen::Own => {
-                    own += 1;
+                    self.own += 1;
                     continue;
                 }
             };
             ours.insert(*line);
-            held += usize::from(holds);
+            self.held += usize::from(holds);
             if !holds {
                 let Mutant { line: at, what, .. } = mutant;
-                wrong.push(format!(
-                    "{name}:{line} {said} ({what} on line {at}; tsc: {errors:?})"
-                ));
+                let beside = format!("({what} on line {at}; tsc: {errors:?})");
+                self.wrong.push(format!("{name}:{line} {said} {beside}"));
             }
         }
-        let others = errors.iter().filter(|(line, _)| !ours.contains(line));
-        for (line, code) in others {
-            *missed.entry(code).or_default() += 1;
+        for (line, code) in errors.iter().filter(|(line, _)| !ours.contains(line)) {
+            *self.missed.entry(code.clone()).or_default() += 1;
             if std::env::var_os("AURAE_TESTS_SHOW_MISSED").is_some() {
                 let text = mutant.text.lines().nth(*line as usize - 1);
-                println!(
-                    "{name}:{line} {code} {}: {}",
-                    mutant.what,
-                    text.unwrap_or_default()
-                );
+                let text = text.unwrap_or_default();
+                println!("{name}:{line} {code} {}: {text}", mutant.what);
             }
         }
-        unseen += usize::from(!errors.is_empty() && claims.is_empty());
+        self.unseen += usize::from(!errors.is_empty() && claims.is_empty());
     }
+}
+
+#[test]
+fn each_claim_is_the_compilers_too() {
+    let Some(tsc) = common::tsc() else { return };
+    let environment = Arc::new(Environment::new(language::declare::aurae_d_ts().unwrap()));
+    let (project, programs) = corpus("agrees");
+    let tried = try_mutants(&environment, &project, &programs);
+    let mut seen: BTreeMap<String, BTreeMap<u32, String>> = BTreeMap::new();
+    for error in common::errors(&tsc, &project) {
+        let file = seen.entry(error.file).or_default();
+        file.insert(error.line, error.code);
+    }
+    for path in &programs {
+        assert_eq!(seen.get(path), None, "{path} is right");
+    }
+    let mut tally = Tally::default();
+    for one in &tried {
+        tally.add(one, seen.get(&one.0).unwrap_or(&BTreeMap::new()));
+    }
+    let Tally {
+        held,
+        own,
+        wrong,
+        missed,
+        unseen,
+    } = tally;
     let errors: usize = seen.values().map(BTreeMap::len).sum();
     println!(
         "{} mutants; {held} claims held, {own} findings of our own",
