@@ -81,6 +81,8 @@ fn what_the_language_refuses_is_refused_by_name() {
         ("export = 1;", "export ="),
         ("class A { accessor b = 1 }", "accessor"),
         ("import a from './a.ts' with { type: 'json' };", "attribute"),
+        ("if (a) import b from './b.ts';", "within a statement"),
+        ("{ export const a = 1; }", "within a statement"),
         ("const a = <div/>;", ""),
         ("const a = 1; const a = 2;", "a"),
         ("await = 1; }", ""),

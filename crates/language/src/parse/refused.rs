@@ -4,9 +4,9 @@
 //! in the engine's words. Called by the parser alone.
 
 use oxc::ast::ast::{
-    AccessorProperty, Decorator, ExportAllDeclaration, ExportFromDeclaration, ImportDeclaration,
-    ImportExpression, Program, TSExportAssignment, TSImportEqualsDeclaration, TSModuleReference,
-    WithClause,
+    AccessorProperty, Decorator, ExportAllDeclaration, ExportDeclaration, ExportDefaultDeclaration,
+    ExportFromDeclaration, ExportNamedDeclaration, ImportDeclaration, ImportExpression, Program,
+    TSExportAssignment, TSImportEqualsDeclaration, TSModuleBlock, TSModuleReference, WithClause,
 };
 use oxc::ast_visit::{Visit, walk};
 use oxc::span::GetSpan;
@@ -16,8 +16,11 @@ use crate::source::{Source, Span};
 
 /// Everything in the tree that the language refuses.
 pub(super) fn look(source: &Source, program: &Program<'_>) -> Vec<Finding> {
+    let top = program.body.iter().map(|it| it.span().start).collect();
     let mut refused = Refused {
         source,
+        top,
+        in_namespace: false,
         findings: Vec::new(),
     };
     refused.visit_program(program);
@@ -26,6 +29,9 @@ pub(super) fn look(source: &Source, program: &Program<'_>) -> Vec<Finding> {
 
 struct Refused<'s> {
     source: &'s Source,
+    /// Where the statements of the module's top level begin, ascending.
+    top: Vec<u32>,
+    in_namespace: bool,
     findings: Vec<Finding>,
 }
 
@@ -49,6 +55,13 @@ impl Refused<'_> {
             format!("{what} is not in the language"),
             help,
         );
+    }
+
+    /// Imports and exports stand at the top level, exports in a namespace too.
+    fn placed(&mut self, span: oxc::span::Span, what: &str) {
+        if !self.in_namespace && self.top.binary_search(&span.start).is_err() {
+            self.syntax(span, what, "move it to the module's top level");
+        }
     }
 
     fn attributes(&mut self, clause: Option<&WithClause<'_>>) {
@@ -90,6 +103,7 @@ impl<'a> Visit<'a> for Refused<'_> {
     }
 
     fn visit_import_declaration(&mut self, import: &ImportDeclaration<'a>) {
+        self.placed(import.span, "an import within a statement");
         if import.phase.is_some() {
             let help = "write a plain import";
             self.syntax(import.span, "an import phase (`defer`, `source`)", help);
@@ -97,11 +111,33 @@ impl<'a> Visit<'a> for Refused<'_> {
         self.attributes(import.with_clause.as_deref());
     }
 
+    fn visit_ts_module_block(&mut self, block: &TSModuleBlock<'a>) {
+        let outer = std::mem::replace(&mut self.in_namespace, true);
+        walk::walk_ts_module_block(self, block);
+        self.in_namespace = outer;
+    }
+
+    fn visit_export_declaration(&mut self, export: &ExportDeclaration<'a>) {
+        self.placed(export.span, "an export within a statement");
+        walk::walk_export_declaration(self, export);
+    }
+
+    fn visit_export_named_declaration(&mut self, export: &ExportNamedDeclaration<'a>) {
+        self.placed(export.span, "an export within a statement");
+    }
+
+    fn visit_export_default_declaration(&mut self, export: &ExportDefaultDeclaration<'a>) {
+        self.placed(export.span, "an export within a statement");
+        walk::walk_export_default_declaration(self, export);
+    }
+
     fn visit_export_from_declaration(&mut self, export: &ExportFromDeclaration<'a>) {
+        self.placed(export.span, "an export within a statement");
         self.attributes(export.with_clause.as_deref());
     }
 
     fn visit_export_all_declaration(&mut self, export: &ExportAllDeclaration<'a>) {
+        self.placed(export.span, "an export within a statement");
         self.attributes(export.with_clause.as_deref());
     }
 
