@@ -7,8 +7,8 @@ mod bench;
 mod build;
 mod ci;
 mod demo;
-mod editors;
 mod dist;
+mod editors;
 mod test;
 mod vm;
 

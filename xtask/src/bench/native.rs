@@ -16,6 +16,8 @@ use crate::build;
 
 /// Its cgroup, below the host's root of cgroup2.
 const CGROUP: &str = "aurae-bench-node";
+/// For the last of its processes to be gone.
+const LEAVING: Duration = Duration::from_secs(5);
 /// Until it serves.
 const PATIENCE: Duration = Duration::from_secs(30);
 
@@ -127,7 +129,13 @@ impl Drop for Service {
         }
         let _ = self.init.wait();
         if let Some(group) = cgroup2() {
-            remove_groups(&group.join(CGROUP));
+            let (group, since) = (group.join(CGROUP), Instant::now());
+            remove_groups(&group);
+            // What init has killed takes a moment to leave its group; nothing tells when.
+            while group.exists() && since.elapsed() < LEAVING {
+                std::thread::sleep(Duration::from_millis(20));
+                remove_groups(&group);
+            }
         }
     }
 }
