@@ -3,6 +3,8 @@
 //! more, in the role `inside`: it confines itself, tries everything as hostile code in the engine
 //! would, and writes what it was answered to its socket.
 
+#![allow(clippy::unwrap_used, clippy::panic, reason = "of a test")]
+
 use std::io::Read;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
