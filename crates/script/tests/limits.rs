@@ -3,6 +3,8 @@
 //! Each ends with an error, most with a place; none ends this process; the session goes on, or says
 //! that it doesn't.
 
+#![allow(clippy::unwrap_used, reason = "of tests")]
+
 mod support;
 
 use std::time::{Duration, Instant};
