@@ -59,7 +59,7 @@ fn name(number: usize) -> String {
 pub(super) fn text(number: usize) -> String {
     let mut text = String::from("// SPDX-License-Identifier: Apache-2.0\n");
     match number.checked_sub(1) {
-        Some(before) if number % ROW > 0 => {
+        Some(before) if !number.is_multiple_of(ROW) => {
             let _ = writeln!(
                 text,
                 "import {{ count as before }} from \"./{}\";",
