@@ -156,3 +156,89 @@ fn a_plan_asks_before_it_branches() {
         "switch (K(a, 1, 9)) {\n case K(b, 1, 19):\n}\n"
     );
 }
+
+/// What grammars trip over, in any order.
+const TOKENS: &[&str] = &[
+    "a",
+    "b.c",
+    "1",
+    "'s'",
+    "`t${",
+    "}`",
+    "(",
+    ")",
+    "[",
+    "]",
+    "{",
+    "}",
+    "<",
+    ">",
+    "=>",
+    "=",
+    ",",
+    ";",
+    ":",
+    "?",
+    "?.",
+    "...",
+    "!",
+    "+",
+    "/",
+    "/r/g",
+    "\n",
+    "//c\n",
+    "/*",
+    "*/",
+    "if",
+    "else",
+    "for",
+    "of",
+    "await",
+    "async",
+    "function",
+    "class",
+    "enum",
+    "namespace",
+    "export",
+    "import",
+    "from",
+    "type",
+    "interface",
+    "as",
+    "const",
+    "let",
+    "new",
+    "return",
+    "yield",
+    "static",
+    "#p",
+    "@d",
+    "using",
+    "satisfies",
+    "keyof",
+    "😀",
+    "\u{2028}",
+];
+
+proptest::proptest! {
+    #[test]
+    fn no_text_takes_the_compiler_down(
+        tokens in proptest::collection::vec(0..TOKENS.len(), 0..40),
+        plan in proptest::prelude::any::<bool>(),
+    ) {
+        let words: Vec<_> = tokens.into_iter().map(|at| TOKENS[at]).collect();
+        let source = Source::new("a.ts", words.join(" "));
+        match compile(&source, Options { plan }) {
+            Err(findings) => assert!(!findings.is_empty()),
+            Ok(compiled) => {
+                for (line, text) in (1u32..).zip(compiled.code.lines()) {
+                    let end = u32::try_from(text.len()).unwrap();
+                    let place = compiled.original(line, end);
+                    assert!(place.is_none_or(|place| source.offset(place).is_some()));
+                }
+            }
+        }
+        let _ = compile_repl(&source, Options { plan });
+        let _ = is_unfinished(source.text());
+    }
+}
