@@ -10,6 +10,7 @@
 )]
 
 mod bed;
+mod programs;
 
 use std::io::Write;
 use std::process::Stdio;

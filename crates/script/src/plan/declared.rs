@@ -280,12 +280,12 @@ fn typed<M: Message + Default>(message: &DynamicMessage) -> Result<M, Failure> {
 
 /// What a node would refuse, refused before anything is asked of it.
 fn malformed(at: &str, problem: &api::convert::Error) -> Failure {
-    let mut failure = Failure::new("INVALID_FIELD", problem.to_string());
-    let field = problem.field.as_deref().map(in_the_language);
-    failure.field = Some(match field {
+    let field = match problem.field.as_deref().map(in_the_language) {
         Some(field) => format!("{at}.{field}"),
         None => at.to_owned(),
-    });
+    };
+    let mut failure = Failure::new("INVALID_FIELD", format!("{field} {}", problem.message));
+    failure.field = Some(field);
     failure.hint.clone_from(&problem.hint);
     failure
 }

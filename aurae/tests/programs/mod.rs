@@ -1,0 +1,473 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of programs with real nodes: running, planning and applying them, and how they fail.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use super::bed::{Node, node, read_line};
+
+/// A folder of programs.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("aurae.json"), "{}").unwrap();
+        Self(folder)
+    }
+
+    fn file(&self, name: &str, text: &str) -> String {
+        let path = self.0.path().join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    }
+}
+
+const WEB: &str = r#"
+const labels = { app: "web", version: args[0] ?? "1" };
+await runtime.Run([
+  new Cell({ name: "web", labels, hostname: args[1] ?? "web" }),
+  new Executable({ name: "web/app", argv: ["sleep", "1000"], stopGrace: "1s", stopSignal: "term" }),
+  new Executable({ name: "web/side", argv: ["sleep", "1000"], env: { V: args[2] ?? "1" } }),
+]);
+"#;
+
+/// The object's uid: another one is another run.
+fn uid(node: &Node, name: &str) -> String {
+    let code = format!(
+        "const o = await runtime.Get('{name}'); print((o.cell ?? o.executable).meta.ref.uid)"
+    );
+    node.aurae(&["-e", &code]).ok()
+}
+
+#[test]
+fn a_program_runs_from_a_file_a_pipe_or_a_line() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let file = folder.file(
+        "hello.ts",
+        "#!/usr/bin/env aurae\nenum Tone { Low = 1 }\nprint(args, Tone.Low satisfies number);",
+    );
+    assert_eq!(
+        node.aurae(&[&file, "a", "--b"]).ok(),
+        "[ \"a\", \"--b\" ] 1\n"
+    );
+    assert_eq!(
+        node.aurae(&["-e", "print(await node.Get({}).then((s) => s.name))"])
+            .ok(),
+        "test\n"
+    );
+    let mut piped = node.command(&["-"]);
+    let mut piped = piped
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    std::io::Write::write_all(&mut piped.stdin.take().unwrap(), b"print(6 * 7)").unwrap();
+    assert_eq!(piped.wait_with_output().unwrap().stdout, b"42\n");
+}
+
+#[test]
+fn a_programs_exit_statuses_are_as_promised() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    node.aurae(&["-e", "print(1)"]).ok();
+    node.aurae(&["-e", "throw new Error('no')"]).fails(1);
+    let mistyped = node.aurae(&["insepct"]).fails(2);
+    assert!(mistyped.contains("aurae inspect"), "{mistyped}");
+    let wrong = folder.file(
+        "wrong.ts",
+        "await runtime.Run(new Cell({ name: \"a\", memroy: 1 }));",
+    );
+    let found = node.aurae(&["check", &wrong]).fails(3);
+    assert!(
+        found.contains("wrong.ts:1:") && found.contains("memroy"),
+        "{found}"
+    );
+    let unknown = folder.file(
+        "unknown.ts",
+        "const s = await runtime.RunCell({ cell: { ref: { path: \"a\" } } });\n\
+         if (s.pid > 3) print(s);",
+    );
+    let found = node.aurae(&["plan", &unknown]).fails(3);
+    assert!(found.contains("unknown.ts:2:"), "{found}");
+}
+
+#[test]
+fn an_error_is_shown_where_it_was_written() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    folder.file(
+        "lib/late.ts",
+        "export async function late(path: string): Promise<void> {\n  await sleep(1);\n  \
+         await runtime.RunExecutable({\n    executable: { ref: { path }, spec: { argv: [\"x\"], \
+         nice: 77 } },\n  });\n}\n",
+    );
+    let file = folder.file(
+        "main.ts",
+        "import { late } from \"./lib/late.ts\";\n\nawait late(\"web/x\");\n",
+    );
+    let told = node.aurae(&[&file]).fails(1);
+    for part in [
+        "runtime.RunExecutable",
+        "executable.spec.nice",
+        "lib/late.ts:3:",
+        "77",
+    ] {
+        assert!(told.contains(part), "no {part} in:\n{told}");
+    }
+}
+
+#[test]
+fn applied_twice_the_second_changes_nothing() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let file = folder.file("web.ts", WEB);
+    let planned = node.aurae(&["plan", &file]).ok();
+    assert!(
+        planned.contains("set web: 3 to create, 0 unchanged"),
+        "{planned}"
+    );
+    assert_eq!(
+        node.aurae(&["ps", "-a", "-o", "name"]).ok(),
+        "",
+        "a plan changes nothing"
+    );
+    node.aurae(&["apply", &file]).ok();
+    let before = uid(&node, "web/app");
+    assert_eq!(
+        node.aurae(&["apply", &file]).ok(),
+        "nothing changed: 3 as declared\n"
+    );
+    assert_eq!(
+        node.aurae(&["plan", &file]).ok(),
+        "nothing to do: 3 as declared\n"
+    );
+    assert_eq!(uid(&node, "web/app"), before);
+    node.aurae(&["rm", "-rf", "web"]).ok();
+}
+
+#[test]
+fn what_differs_is_changed_or_made_anew_and_what_is_left_over_is_stopped() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let file = folder.file("web.ts", WEB);
+    node.aurae(&["apply", &file]).ok();
+    let (cell, app) = (uid(&node, "web"), uid(&node, "web/app"));
+
+    let changed = node.aurae(&["apply", &file, "2"]).ok();
+    assert!(changed.contains("~ update cell web"), "{changed}");
+    assert!(
+        changed.contains("labels.version: \"1\" -> \"2\""),
+        "{changed}"
+    );
+    assert_eq!(
+        (uid(&node, "web"), uid(&node, "web/app")),
+        (cell.clone(), app.clone())
+    );
+
+    let replaced = node.aurae(&["apply", &file, "2", "web", "9"]).ok();
+    assert!(
+        replaced.contains("± replace executable web/side"),
+        "{replaced}"
+    );
+    assert_eq!(uid(&node, "web/app"), app);
+
+    node.aurae(&[
+        "run", "--cell", "web", "--name", "foreign", "-d", "--", "sleep", "1000",
+    ])
+    .ok();
+    let refused = node.aurae(&["apply", &file, "2", "other"]).fails(1);
+    assert!(refused.contains("web/foreign"), "{refused}");
+    assert_eq!(uid(&node, "web"), cell);
+
+    let less: Vec<&str> = WEB
+        .lines()
+        .filter(|line| !line.contains("web/side"))
+        .collect();
+    let less = folder.file("web.ts", &less.join("\n"));
+    let stopped = node.aurae(&["apply", &less, "2"]).ok();
+    assert!(stopped.contains("- stop executable web/side"), "{stopped}");
+    assert!(!stopped.contains("foreign"), "{stopped}");
+    assert!(
+        node.aurae(&["ps", "-o", "name"])
+            .ok()
+            .contains("web/foreign")
+    );
+    node.aurae(&["rm", "-rf", "web"]).ok();
+}
+
+/// Credentials of a user of the tenant `blue` with these permissions on the tenant `green`.
+fn user(node: &Node, name: &str, actions: &[&str]) -> PathBuf {
+    let folder = node.path(&format!("users-{name}"));
+    fs::create_dir_all(&folder).unwrap();
+    node.aurae(&["--tenant", "blue", "identity", "user", "create", name])
+        .ok();
+    for action in actions {
+        node.aurae(&[
+            "--tenant",
+            "blue",
+            "identity",
+            "allow",
+            "--target-tenant",
+            "green",
+            name,
+            action,
+        ])
+        .ok();
+    }
+    let out = folder.to_str().unwrap();
+    node.aurae(&["--tenant", "blue", "identity", "issue", name, "--out", out])
+        .ok();
+    folder
+}
+
+#[test]
+fn a_plan_needs_read_grants_alone() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let file = folder.file("web.ts", WEB);
+    node.aurae(&["--tenant", "green", "apply", &file]).ok();
+    let reader = user(&node, "reader", &["runtime.Get", "runtime.List"]);
+    node.configure("reader.toml", &reader, "reader");
+    let planned = node
+        .aurae_as(
+            "reader.toml",
+            &["--tenant", "green", "plan", "-o", "json", &file, "2"],
+        )
+        .ok();
+    assert!(
+        planned.contains("\"field\": \"labels.version\""),
+        "{planned}"
+    );
+    let refused = node
+        .aurae_as("reader.toml", &["--tenant", "green", "apply", &file, "2"])
+        .fails(1);
+    assert!(refused.contains("runtime.RunCell"), "{refused}");
+    let settled = node.aurae(&["--tenant", "green", "plan", &file]).ok();
+    assert_eq!(
+        settled,
+        "nothing to do: 3 as declared
+",
+        "nothing was changed"
+    );
+    node.aurae(&["--tenant", "green", "rm", "-rf", "web"]).ok();
+}
+
+#[test]
+fn a_loop_without_an_end_is_stopped_by_ctrl_c_and_by_its_time() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let file = folder.file(
+        "loop.ts",
+        "print('begun');\nawait sleep(1);\n[1].forEach(() => { for (;;) {} });\n",
+    );
+    let timed = node.aurae(&["--timeout", "300ms", &file]).fails(1);
+    assert!(
+        timed.contains("--timeout") && timed.contains("loop.ts:3:"),
+        "{timed}"
+    );
+
+    let mut looping = node.command(&[&file]);
+    let mut looping = looping
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    assert_eq!(read_line(looping.stdout.as_mut().unwrap()), "begun");
+    let pid = rustix::process::Pid::from_child(&looping);
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    let asked = Instant::now();
+    assert_eq!(looping.wait().unwrap().code(), Some(130));
+    // The promise is 100 ms; the rest is for a machine that has something else to do.
+    assert!(
+        asked.elapsed() < Duration::from_secs(2),
+        "{:?}",
+        asked.elapsed()
+    );
+}
+
+#[test]
+fn a_daemon_killed_in_the_middle_of_a_call_is_caught_by_its_code() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let file = folder.file(
+        "watch.ts",
+        r#"
+await runtime.Run([new Cell({ name: "w" }), new Executable({ name: "w/x", argv: ["sleep", "1000"] })]);
+let open = false;
+try {
+  for await (const _ of runtime.Watch({})) {
+    if (!open) print("open");
+    open = true;
+  }
+} catch (error) {
+  if (!(error instanceof AuraeError)) throw error;
+  print(error.code, error.hint !== undefined);
+}
+print((await runtime.Get("w/x")).executable?.state);
+"#,
+    );
+    let mut waiting = node.command(&[&file]);
+    let mut waiting = waiting.stdout(Stdio::piped()).spawn().unwrap();
+    let out = waiting.stdout.as_mut().unwrap();
+    assert_eq!(read_line(out), "open");
+    node.kill_daemon();
+    assert_eq!(read_line(out), "UNAVAILABLE true");
+    assert_eq!(read_line(out), "running", "the next call connects again");
+    assert_eq!(waiting.wait().unwrap().code(), Some(0));
+    node.aurae(&["rm", "-rf", "w"]).ok();
+}
+
+#[test]
+fn a_revoked_certificate_is_caught_by_its_code() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let follower = user(&node, "follower", &["runtime"]);
+    node.configure("follower.toml", &follower, "follower");
+    let file = folder.file(
+        "watch.ts",
+        r#"
+print((await identity.WhoAmI()).serial);
+try {
+  for await (const { type } of runtime.Watch({})) print(type);
+  print("ended");
+} catch (error) {
+  print(error instanceof AuraeError ? error.code : error);
+}
+"#,
+    );
+    let mut watching = node.command_as("follower.toml", &[&file]);
+    let mut watching = watching.stdout(Stdio::piped()).spawn().unwrap();
+    let out = watching.stdout.as_mut().unwrap();
+    let serial = read_line(out);
+    assert_eq!(read_line(out), "snapshot_end");
+    node.aurae(&["identity", "revoke", &serial]).ok();
+    assert_eq!(read_line(out), "CERT_REVOKED");
+    assert_eq!(watching.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn calls_to_several_nodes_run_side_by_side() {
+    let (Some(one), Some(other)) = (node(), node()) else {
+        return;
+    };
+    let context = |name: &str, node: &Node| {
+        let path = |file: &str| node.path(file).display().to_string();
+        format!(
+            "[nodes.{name}]\naddress = \"unix://{}\"\nca = \"{}\"\n[users.{name}]\ncertificate = \
+             \"{}\"\nkey = \"{}\"\n[contexts.{name}]\nnode = \"{name}\"\nuser = \"{name}\"\n",
+            path("run/aurae.sock"),
+            path("state/pki/ca.pem"),
+            path("state/pki/admin.pem"),
+            path("state/pki/admin.key"),
+        )
+    };
+    let both = context("alice", &one) + &context("bob", &other);
+    fs::write(one.path("both.toml"), both).unwrap();
+    let folder = Folder::new();
+    let file = folder.file(
+        "both.ts",
+        r#"
+const names = ["alice", "bob"];
+await Promise.all(names.map((name) => node(name).runtime.Run(new Cell({ name: `on-${name}` }))));
+const began = Date.now();
+await Promise.all(names.map((name) =>
+  node(name).runtime.Run(
+    new Executable({ name: `on-${name}/nap`, argv: ["sleep", "2"] }),
+    { waitFor: "exited" },
+  )
+));
+print(Date.now() - began < 3900);
+"#,
+    );
+    let said = one.aurae_as("both.toml", &[&file]).ok();
+    assert_eq!(
+        said, "true\n",
+        "two naps of two seconds take less than four"
+    );
+    assert_eq!(one.aurae(&["ps", "-o", "name"]).ok(), "on-alice\n");
+    assert_eq!(other.aurae(&["ps", "-o", "name"]).ok(), "on-bob\n");
+    one.aurae(&["rm", "-rf", "on-alice"]).ok();
+    other.aurae(&["rm", "-rf", "on-bob"]).ok();
+}
+
+#[test]
+fn the_repositorys_examples_are_checked_and_in_the_one_style() {
+    let Some(node) = node() else { return };
+    let examples = Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    let files = programs(&examples);
+    assert!(files.len() >= 12, "{files:?}");
+    let mut check = vec!["check"];
+    check.extend(files.iter().map(String::as_str));
+    node.aurae(&check).ok();
+    check.splice(0..1, ["fmt", "--check"]);
+    node.aurae(&check).ok();
+}
+
+fn programs(folder: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(programs(&path));
+        } else if path.extension().is_some_and(|ending| ending == "ts") {
+            found.push(path.to_str().unwrap().to_owned());
+        }
+    }
+    found.sort();
+    found
+}
+
+/// A piece of code of a page: its file, its text, whether it is to be run.
+type Snippet = (String, String, bool);
+
+fn snippets(page: &str) -> Vec<Snippet> {
+    let mut found: Vec<Snippet> = Vec::new();
+    let mut open: Option<(bool, String)> = None;
+    for line in page.lines() {
+        match (&mut open, line.strip_prefix("```")) {
+            (None, Some("ts")) => open = Some((false, String::new())),
+            (None, Some("ts run")) => open = Some((true, String::new())),
+            (Some((run, text)), Some("")) => {
+                let named = text
+                    .lines()
+                    .next()
+                    .and_then(|it| it.strip_prefix("// file: "));
+                let name = named.map_or(format!("snippet-{}.ts", found.len()), str::to_owned);
+                found.push((name, text.clone(), *run));
+                open = None;
+            }
+            (Some((_, text)), _) => text.push_str(&format!("{line}\n")),
+            _ => {}
+        }
+    }
+    found
+}
+
+#[test]
+fn the_docs_snippets_are_programs() {
+    let Some(node) = node() else { return };
+    let docs = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/language");
+    let mut count = 0;
+    for page in ["tour.md", "modules.md"] {
+        let folder = Folder::new();
+        let all = snippets(&fs::read_to_string(docs.join(page)).unwrap());
+        let files: Vec<_> = all
+            .iter()
+            .map(|(name, text, run)| (folder.file(name, text), *run))
+            .collect();
+        for (file, run) in files {
+            node.aurae(&["check", &file]).ok();
+            count += 1;
+            // Limits need a node with controllers; there is one in the stories.
+            if run && !fs::read_to_string(&file).unwrap().contains("Run(") {
+                node.aurae(&[&file]).ok();
+            }
+        }
+    }
+    assert!(count >= 9, "{count} snippets");
+}
