@@ -45,8 +45,8 @@ pub enum Error {
         address: Address,
         /// The alert in words.
         problem: String,
-        /// The alert's name as of RFC 8446, e.g. `certificate_required`; `goaway` where the node had
-        /// no place for us, and said so.
+        /// The alert's name as of RFC 8446, e.g. `certificate_required`; `goaway` where the node
+        /// had no place for us, and said so.
         alert: Option<&'static str>,
     },
     /// The node's certificate isn't the expected one.

@@ -2,6 +2,8 @@
 //! Identity's stories: first and second start, what users may do, revocation under open streams,
 //! degraded nodes.
 
+mod ledger;
+
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Instant;
@@ -757,48 +759,4 @@ async fn an_authorized_request_costs_microseconds() {
     let each = start.elapsed() / rounds;
     eprintln!("authorize, with its audit line: {each:?}");
     assert!(each < Duration::from_millis(2), "{each:?}");
-}
-
-#[tokio::test]
-async fn a_lost_database_lets_nobody_in_again() {
-    let world = World::new().await;
-    let permit = world.permit("identity.Revoke", Target::own()).await;
-    let serial = world.ann.serial();
-    world
-        .identity
-        .revoke(permit, serial, "lost laptop")
-        .await
-        .unwrap();
-    let of_b = Target::of(Some(tenant("b")), None);
-    let permit = world.permit("identity.DisableUser", of_b).await;
-    let bob = "bob".parse().unwrap();
-    world.identity.disable_user(permit, bob).await.unwrap();
-    let World {
-        dir,
-        identity,
-        admin,
-        ann,
-        bob,
-    } = world;
-    drop(identity);
-    let ledger = dir.path().join("pki/refused.jsonl");
-    for _ in 0..2 {
-        for name in ["aurae.db", "aurae.db-wal", "aurae.db-shm"] {
-            let _not_each_is_there = std::fs::remove_file(dir.path().join(name));
-        }
-        // And a line that a power loss has torn.
-        let torn = std::fs::read_to_string(&ledger).unwrap() + "{\"revoked\":{\"ser";
-        std::fs::write(&ledger, torn).unwrap();
-        let identity = start(dir.path()).await;
-        let why = identity.check(&ann).unwrap_err();
-        assert!(matches!(&why, Unauthenticated::Revoked { reason, .. } if reason == "lost laptop"));
-        let why = identity.check(&bob).unwrap_err();
-        assert!(matches!(why, Unauthenticated::Disabled { .. }));
-        identity.check(&admin).unwrap();
-        assert_eq!(std::fs::read_to_string(&ledger).unwrap().lines().count(), 2);
-    }
-    // The other way round: a ledger that is lost is written anew from the database.
-    std::fs::remove_file(&ledger).unwrap();
-    drop(start(dir.path()).await);
-    assert_eq!(std::fs::read_to_string(&ledger).unwrap().lines().count(), 2);
 }

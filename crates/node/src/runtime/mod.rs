@@ -109,8 +109,8 @@ impl Shared {
         }
     }
 
-    /// Keeps an object that everybody may know to have ended. Who removes it may be quicker than the
-    /// store: what is in the index no more when it is stored is forgotten again.
+    /// Keeps an object that everybody may know to have ended. Who removes it may be quicker than
+    /// the store: what is in the index no more when it is stored is forgotten again.
     pub(crate) async fn keep_ended(&self, finished: crate::store::Finished) -> Result<(), Error> {
         let uid = record::unwire(finished.uid);
         self.archive.put(finished).await?;
