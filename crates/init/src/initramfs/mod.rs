@@ -13,6 +13,7 @@
 
 mod modules;
 mod root;
+mod superblock;
 mod tree;
 
 use std::convert::Infallible;

@@ -11,7 +11,7 @@ use kernel::{Context, Error, Result};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
-use super::Words;
+use super::{Words, superblock};
 
 /// How long a device may take to appear.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -21,7 +21,7 @@ pub(super) fn mount(device: &str, words: &Words, target: &Path) -> Result<()> {
     let device = wait_for(device)?;
     let types = match &words.fs_type {
         Some(list) => list.split(',').map(str::to_owned).collect(),
-        None => known_types(&std::fs::read_to_string("/proc/filesystems").unwrap_or_default()),
+        None => types_of(&device),
     };
     let mut flags = MountFlags::RELATIME;
     flags.set(MountFlags::RDONLY, words.read_only);
@@ -40,6 +40,15 @@ pub(super) fn mount(device: &str, words: &Words, target: &Path) -> Result<()> {
 
 fn mount_error(errno: Errno, device: &Path, kind: &str) -> Error {
     Error::new("mount", errno).about(format!("{} as {kind}", device.display()))
+}
+
+/// Its drivers, the best first; of what isn't known, all that the kernel has. A wrong driver's try
+/// is an error on the console.
+fn types_of(device: &Path) -> Vec<String> {
+    match superblock::of(device) {
+        Some(found) => found.drivers.iter().map(|&kind| kind.to_owned()).collect(),
+        None => known_types(&std::fs::read_to_string("/proc/filesystems").unwrap_or_default()),
+    }
 }
 
 /// Types that need a device, as the kernel lists them.
@@ -69,32 +78,42 @@ fn wait_for(device: &str) -> Result<PathBuf> {
     }
 }
 
-/// `/dev/NAME`, `PARTUUID=` and `PARTLABEL=`, as far as the kernel itself knows them.
+/// `/dev/NAME`; `PARTUUID=` and `PARTLABEL=`, as the kernel knows them; `UUID=` and `LABEL=`, as
+/// the file systems say.
 fn find(device: &str) -> Result<Option<PathBuf>> {
     if device.starts_with("/dev/") {
         let path = PathBuf::from(device);
         return Ok(path.exists().then_some(path));
     }
-    let wanted = match device.split_once('=') {
-        Some(("PARTUUID", id)) => format!("PARTUUID={id}"),
-        Some(("PARTLABEL", label)) => format!("PARTNAME={label}"),
-        _ => {
-            let about =
-                format!("root={device}: /dev/NAME, PARTUUID=ID or PARTLABEL=NAME is expected");
-            return Err(Error::new("find root", Errno::INVAL).about(about));
-        }
-    };
+    let (tag, name) = device.split_once('=').unwrap_or_default();
+    if !["UUID", "LABEL", "PARTUUID", "PARTLABEL"].contains(&tag) || name.is_empty() {
+        let expected = "/dev/NAME, UUID=ID, LABEL=NAME, PARTUUID=ID or PARTLABEL=NAME is expected";
+        let about = format!("root={device}: {expected}");
+        return Err(Error::new("find root", Errno::INVAL).about(about));
+    }
     let blocks = std::fs::read_dir("/sys/class/block").call("read /sys/class/block")?;
     for block in blocks.flatten() {
-        let properties = std::fs::read_to_string(block.path().join("uevent")).unwrap_or_default();
-        if properties
-            .lines()
-            .any(|line| line.eq_ignore_ascii_case(&wanted))
-        {
-            return Ok(Some(Path::new("/dev").join(block.file_name())));
+        let device = Path::new("/dev").join(block.file_name());
+        let properties = || std::fs::read_to_string(block.path().join("uevent"));
+        let is_it = match tag {
+            "UUID" => {
+                superblock::of(&device).is_some_and(|found| found.uuid.eq_ignore_ascii_case(name))
+            }
+            "LABEL" => superblock::of(&device).is_some_and(|found| found.label == name),
+            "PARTUUID" => has_line(&properties().unwrap_or_default(), "PARTUUID", name),
+            _ => has_line(&properties().unwrap_or_default(), "PARTNAME", name),
+        };
+        if is_it {
+            return Ok(Some(device));
         }
     }
     Ok(None)
+}
+
+/// Whether a device's properties have this one.
+fn has_line(properties: &str, name: &str, value: &str) -> bool {
+    let mut lines = properties.lines().filter_map(|line| line.split_once('='));
+    lines.any(|(key, has)| key == name && has.eq_ignore_ascii_case(value))
 }
 
 #[cfg(test)]
@@ -111,8 +130,14 @@ mod tests {
 
     #[test]
     fn a_root_that_can_not_be_found_says_what_can() {
-        let error = find("UUID=1234").unwrap_err();
-        assert!(error.to_string().contains("PARTUUID"), "{error}");
+        for wrong in ["vda", "NAME=vda", "UUID="] {
+            let error = find(wrong).unwrap_err();
+            assert!(error.to_string().contains("PARTUUID"), "{error}");
+        }
+        assert_eq!(
+            find("UUID=00000000-dead-beef-0000-000000000000").unwrap(),
+            None
+        );
         assert_eq!(find("/dev/no-such-device").unwrap(), None);
     }
 }
