@@ -66,6 +66,8 @@ pub struct Options {
     pub run: String,
     /// True: a reboot of the node is a reboot, and its disk lives through it.
     pub reboots: bool,
+    /// The script that switches the node off.
+    pub off: String,
 }
 
 impl Default for Options {
@@ -79,6 +81,7 @@ impl Default for Options {
             append: String::new(),
             run: AGENT.into(),
             reboots: false,
+            off: "exec aurae node shutdown".into(),
         }
     }
 }
@@ -168,6 +171,7 @@ impl Bed {
             machine,
             agent: Agent::over(stream)?,
             console,
+            off: options.off.clone(),
             scratch,
         };
         node.wait_ready(started)?;
@@ -220,6 +224,7 @@ pub struct Node {
     machine: Machine,
     agent: Agent,
     console: PathBuf,
+    off: String,
     scratch: tempfile::TempDir,
 }
 
@@ -315,7 +320,7 @@ impl Node {
     /// # Errors
     /// When it isn't off within a minute: then its power is cut.
     pub fn shutdown(mut self) -> Result<()> {
-        let asked = self.start("exec aurae node shutdown")?;
+        let asked = self.start(&self.off)?;
         if self.machine.wait(SHUTDOWN_DEADLINE)?.is_some() {
             return Ok(());
         }
@@ -326,7 +331,7 @@ impl Node {
             |error| format!("{error:#}"),
             |finished| String::from_utf8_lossy(&finished.err).into_owned(),
         );
-        let late = format!("wasn't off {SHUTDOWN_DEADLINE:?} after `aurae node shutdown`");
+        let late = format!("wasn't off {SHUTDOWN_DEADLINE:?} after `{}`", self.off);
         bail!("the node {late}: {answer}\n{said}")
     }
 

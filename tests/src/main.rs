@@ -11,6 +11,7 @@ mod daemon;
 mod executables;
 mod logs;
 mod story;
+mod systemd;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -39,6 +40,7 @@ const CHAPTERS: &[&Chapter] = &[
     &executables::CHAPTER,
     &logs::CHAPTER,
     &daemon::CHAPTER,
+    &systemd::CHAPTER,
 ];
 
 fn main() -> ExitCode {
