@@ -2,6 +2,8 @@
 //! Whether a value of one type may stand where another is asked for, as `tsc --strict` sees it. A
 //! "no" is certain; what can't be decided is [`Verdict::Unsure`] and says nothing.
 
+use std::cell::Cell;
+
 use super::types::{Shape, Type, same};
 use super::world::{Lookup, World, is_promise};
 
@@ -18,9 +20,18 @@ use Verdict::{No, Unsure, Yes};
 /// How deep members are compared.
 const COMPARED: u32 = 10;
 
+/// How many comparisons one question may take: types that hold each other in many ways would
+/// otherwise take years.
+const STEPS: u32 = 3_000;
+
+thread_local! {
+    static LEFT: Cell<u32> = const { Cell::new(STEPS) };
+}
+
 impl World {
     /// Whether `source` may stand for `target`.
     pub(crate) fn assignable(&self, source: &Type, target: &Type) -> Verdict {
+        LEFT.set(STEPS);
         self.compare(source, target, 0)
     }
 
@@ -40,9 +51,11 @@ impl World {
     }
 
     fn compare(&self, source: &Type, target: &Type, depth: u32) -> Verdict {
-        if depth > COMPARED {
+        let left = LEFT.get();
+        if depth > COMPARED || left == 0 {
             return Unsure;
         }
+        LEFT.set(left - 1);
         if same(source, target) {
             return Yes;
         }

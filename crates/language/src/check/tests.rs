@@ -323,6 +323,24 @@ fn circles_and_broken_modules_are_any() {
     assert!(check(&environment(), &files).is_empty());
 }
 
+/// A comparison of all ways through these would outlive the machine.
+#[test]
+fn types_that_hold_each_other_in_many_ways_take_no_time() {
+    let members = |other: &str| {
+        let members = ("abcdefgh").chars().map(|name| format!("{name}: {other};"));
+        members.collect::<String>()
+    };
+    let text = format!(
+        "interface A extends A, A, A {{ {} }}\ninterface B {{ {} }}\n\
+         declare const a: A;\nconst b: B = a;\nprint(b.a.b.c.z, a.zz);",
+        members("B"),
+        members("A")
+    );
+    let began = std::time::Instant::now();
+    said(&text);
+    assert!(began.elapsed() < std::time::Duration::from_secs(20));
+}
+
 #[test]
 fn a_missing_field_comes_with_its_repair() {
     let text = r#"new Executable({ name: "a" });"#;
@@ -336,4 +354,41 @@ fn a_missing_field_comes_with_its_repair() {
     let mended = format!("{}{}{}", &text[..start], edit.text, &text[end..]);
     assert_eq!(mended, r#"new Executable({ name: "a", argv: [] });"#);
     silent(&mended);
+}
+
+/// Programs cut, doubled and mixed at any place: the way from the text to the findings ends.
+mod any_text {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    const SEEDS: [&str; 4] = [
+        include_str!("../../tests/agrees/flow.ts"),
+        include_str!("../../tests/tsc/accepted/use.ts"),
+        include_str!("../../tests/tsc/refused/uses.ts"),
+        "const a = { ...a }; function f(x = f(x)) { return f(a); } class A extends A { a = this.a }\n\
+         type T = T | T[]; interface I<X> extends I<I<X>> { x: I<X> } let i: I<T>; print(i.x.x.y);\n",
+    ];
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+        #[test]
+        fn is_checked_without_a_panic(
+            pieces in prop::collection::vec((0usize..SEEDS.len(), 0usize..60, 1usize..12), 1..6),
+            cut in 0usize..2000,
+        ) {
+            let lines = pieces.iter().flat_map(|(seed, from, count)| {
+                SEEDS[*seed].lines().skip(*from).take(*count)
+            });
+            let mut text: String = lines.collect::<Vec<_>>().join("\n");
+            let whole = said(&text);
+            prop_assert!(whole.len() < 10_000);
+            let mut at = cut.min(text.len());
+            while !text.is_char_boundary(at) {
+                at -= 1;
+            }
+            text.truncate(at);
+            said(&text);
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //! All that is declared around a module: the environment and the modules it imports. Looks up
 //! names and members, and puts arguments in the place of type parameters. Knows nothing of syntax.
 
+use std::cell::Cell;
 use std::sync::{Arc, OnceLock};
 
 use super::convert::THIS;
@@ -36,7 +37,21 @@ pub(crate) enum Lookup {
 }
 
 /// How far aliases and bases are followed.
-const FOLLOWED: u32 = 24;
+const FOLLOWED: u32 = 12;
+
+/// How many types are looked at for one member.
+const STEPS: u32 = 300;
+
+thread_local! {
+    static LEFT: Cell<u32> = const { Cell::new(STEPS) };
+}
+
+/// Takes one of the steps that are left; true if there is none.
+fn spent() -> bool {
+    let left = LEFT.get();
+    LEFT.set(left.saturating_sub(1));
+    left == 0
+}
 
 const OF_OBJECTS: [&str; 7] = [
     "constructor",
@@ -132,11 +147,12 @@ impl World {
 
     /// The member `name` of a value of type `ty`.
     pub(crate) fn field(&self, ty: &Type, name: &str) -> Lookup {
+        LEFT.set(STEPS);
         with_this(self.field_within(ty, name, 0), ty)
     }
 
     fn field_within(&self, ty: &Type, name: &str, depth: u32) -> Lookup {
-        if depth > FOLLOWED {
+        if depth > FOLLOWED || spent() {
             return Lookup::Unknown;
         }
         let of_library = |interface: &str, arguments: Vec<Type>| {
@@ -238,12 +254,13 @@ impl World {
     /// All members that are known, bases' too, and whether there may be others.
     pub(crate) fn fields(&self, ty: &Type) -> (Vec<Field>, bool) {
         let mut fields = Vec::new();
+        LEFT.set(STEPS);
         let open = self.collect(ty, &mut fields, 0);
         (fields, open)
     }
 
     fn collect(&self, ty: &Type, fields: &mut Vec<Field>, depth: u32) -> bool {
-        if depth > FOLLOWED {
+        if depth > FOLLOWED || spent() {
             return true;
         }
         match ty {
