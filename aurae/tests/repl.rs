@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The prompt on a real terminal: a pseudo-terminal that this test types into. It needs no node.
 
+#![allow(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
