@@ -41,7 +41,6 @@ attached run gives the workload's own, 125 where Aurae failed, 126 not executabl
 #[derive(Debug, Parser)]
 #[command(name = "aurae", version, after_help = EXAMPLES)]
 #[command(
-    disable_help_subcommand = true,
     allow_external_subcommands = true,
     override_usage = "aurae [OPTIONS] COMMAND\n       \
                       aurae [OPTIONS] FILE.ts [ARGS]...\n       \

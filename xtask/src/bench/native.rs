@@ -131,8 +131,8 @@ impl Drop for Service {
         if let Some(group) = cgroup2() {
             let (group, since) = (group.join(CGROUP), Instant::now());
             remove_groups(&group);
-            // What init has killed takes a moment to leave its group; nothing tells when.
             while group.exists() && since.elapsed() < LEAVING {
+                // What init has killed takes a moment to leave its group; nothing tells when.
                 std::thread::sleep(Duration::from_millis(20));
                 remove_groups(&group);
             }
