@@ -189,7 +189,10 @@ fn circumstances() -> Result<Value> {
         .filter(|line| line.starts_with("processor"))
         .count();
     let kernel = fs::read_to_string("/proc/sys/kernel/osrelease")?;
-    let machine = format!("{count} × {model}, Linux {}", kernel.trim());
+    // Of the last minutes: what measures loads the machine by one to two itself.
+    let load = fs::read_to_string("/proc/loadavg")?;
+    let load = load.split(' ').nth(1).unwrap_or("?");
+    let machine = format!("{count} × {model}, Linux {}, load {load}", kernel.trim());
     Ok(json!({ "commit": commit.trim(), "date": date.trim(), "machine": machine }))
 }
 
