@@ -141,11 +141,7 @@ fn files_stay_readable() {
             .lines()
             .take_while(|line| *line != "#[cfg(test)]")
             .count();
-        let tests = source
-            .path
-            .components()
-            .any(|part| part.as_os_str() == "tests");
-        (code > LINES && !tests).then(|| shown(source, code))
+        (code > LINES && !is_test(&source.path)).then(|| shown(source, code))
     });
     refuse("at most 800 lines without the tests", long.collect());
 }

@@ -167,6 +167,7 @@ impl Bench {
         let mut times = Samples::default();
         let mut lost = 0.0;
         for turn in 0..DEATHS {
+            // Init doesn't say when it counts a daemon as stable.
             tokio::time::sleep(STABLE).await;
             let before = self.running().await?;
             let ending = self.start_ending(turn).await?;
