@@ -19,10 +19,13 @@ use node::identity::Identity;
 use node::runtime::Runtime;
 
 use crate::config::Boot;
+use crate::host;
 
 /// Of the request: a second daemon of the same boot asks for the same, and is answered with what
-/// there is.
-const REQUEST_ID: &str = "boot-run";
+/// there is; after a reboot it is another request, though the record of the last one's end is kept.
+fn request_id() -> String {
+    format!("boot-run-{}", host::boot_id())
+}
 
 /// Runs the program to its end.
 pub(crate) async fn run(
@@ -42,7 +45,7 @@ pub(crate) async fn run(
         path: path.clone(),
         labels: Default::default(),
         spec: program(boot).try_into()?,
-        request_id: Some(REQUEST_ID.parse().map_err(name)?),
+        request_id: Some(request_id().parse().map_err(name)?),
         wait_for: WaitFor::Exited,
         own_cell: Some(shared.try_into()?),
     };

@@ -9,6 +9,7 @@ mod boot;
 mod cells;
 mod daemon;
 mod executables;
+mod language;
 mod logs;
 mod story;
 mod systemd;
@@ -39,6 +40,7 @@ const CHAPTERS: &[&Chapter] = &[
     &cells::CHAPTER,
     &executables::CHAPTER,
     &logs::CHAPTER,
+    &language::CHAPTER,
     &daemon::CHAPTER,
     &systemd::CHAPTER,
 ];
