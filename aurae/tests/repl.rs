@@ -22,6 +22,10 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 /// For a busy machine; nothing waits this long where all is well.
 const PATIENCE: Duration = Duration::from_secs(60);
 
+/// A prompt that takes keys: what switches the paste brackets on, once for each. The `> ` itself is
+/// in the frames of errors, too.
+const PROMPT: &str = "\u{1b}[?2004h";
+
 /// Somebody at a terminal.
 struct Typist {
     terminal: File,
@@ -100,7 +104,7 @@ impl Typist {
     fn asks(&mut self, line: &str, answer: &str) {
         self.types(&format!("{line}\r"));
         self.sees(&format!("\n{answer}"));
-        self.sees("> ");
+        self.sees(PROMPT);
     }
 }
 
@@ -109,14 +113,14 @@ fn somebody_works_at_the_prompt() {
     let home = tempfile::tempdir().unwrap();
     let mut typist = Typist::new(home.path());
     typist.sees("Aurae.");
-    typist.sees("> ");
+    typist.sees(PROMPT);
     typist.asks("1 + 1", "2\r\n");
     typist.asks("_ * 21n.constructor(1) ", "");
     typist.asks("await sleep(1), 'awaited'", "\"awaited\"\r\n");
     // An open bracket asks for more.
     typist.types("const web: { name: string } = {\r");
     typist.types("name: 'web' }\r");
-    typist.sees("> ");
+    typist.sees(PROMPT);
     typist.asks("web", "{ name: \"web\" }\r\n");
     // Tab knows the value's fields.
     typist.types("web.na\t");
@@ -140,7 +144,7 @@ fn somebody_works_at_the_prompt() {
 fn ctrl_c_stops_the_evaluation_and_not_the_session() {
     let home = tempfile::tempdir().unwrap();
     let mut typist = Typist::new(home.path());
-    typist.sees("> ");
+    typist.sees(PROMPT);
     typist.asks("const kept = 41", "");
     for endless in [
         "for (;;) {}",
@@ -151,13 +155,13 @@ fn ctrl_c_stops_the_evaluation_and_not_the_session() {
         typist.sees("\nbegun");
         typist.types("\x03");
         typist.sees("interrupted");
-        typist.sees("> ");
+        typist.sees(PROMPT);
         typist.asks("kept + 1", "42\r\n");
     }
     // At the prompt it drops the line.
     typist.types("unfinished\x03");
     typist.sees("(Ctrl-D or .exit ends)");
-    typist.sees("> ");
+    typist.sees(PROMPT);
     typist.types(".exit\r");
     assert!(typist.child.wait().unwrap().success());
 }
@@ -171,18 +175,18 @@ fn an_error_shows_its_place_in_the_line() {
     )
     .unwrap();
     let mut typist = Typist::new(home.path());
-    typist.sees("> ");
+    typist.sees(PROMPT);
     typist.types("undefinedName + 1\r");
     typist.sees("ReferenceError");
     typist.sees("<repl:1>:1:1");
-    typist.sees("> ");
+    typist.sees(PROMPT);
     typist.types("import { fails } from './lib.ts'; fails()\r");
     typist.sees("TypeError");
     typist.sees("lib.ts:2:");
-    typist.sees("> ");
+    typist.sees(PROMPT);
     typist.types("const = 3\r");
     typist.sees("error");
-    typist.sees("> ");
+    typist.sees(PROMPT);
     typist.types("\x04");
     assert!(typist.child.wait().unwrap().success());
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `aurae check`: every finding in programs, without a node and without running them.
 
+mod full;
+
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,6 +24,7 @@ const EXAMPLES: &str = "\
 Examples:
   aurae check apps/*.ts
   aurae check -o json deploy.ts           a list, for programs
+  aurae check --full deploy.ts            TypeScript's own compiler is asked, too
 
 Exit status: 0 nothing is wrong; 3 there are findings.";
 
@@ -32,6 +35,9 @@ pub(crate) struct CheckArgs {
     /// The folder that the programs can't leave
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
+    /// Ask TypeScript's own compiler, too: `tsc` 7 or newer on PATH
+    #[arg(long)]
+    full: bool,
     /// How to print the findings
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     output: Form,
@@ -85,6 +91,10 @@ fn of_program(
     // The types of a module that isn't one are nobody's.
     if program.is_sound() {
         found.extend(check_program(environment, &program));
+        if args.full {
+            let more = full::findings(&program, root.path(), &found)?;
+            found.extend(more);
+        }
     }
     Ok(found)
 }

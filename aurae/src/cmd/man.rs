@@ -56,9 +56,10 @@ fn write(folder: &std::path::Path, command: clap::Command) -> Result<usize, Fail
         .map_err(fail)?;
     fs::write(&file, page).map_err(fail)?;
     let mut count = 1;
+    // `help` says of each command what its own page does.
     for subcommand in command
         .get_subcommands()
-        .filter(|command| !command.is_hide_set())
+        .filter(|command| !command.is_hide_set() && command.get_name() != "help")
     {
         count += write(folder, subcommand.clone())?;
     }
