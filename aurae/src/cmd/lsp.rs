@@ -12,7 +12,11 @@ use language::lsp::serve;
 use crate::failure::{FAILED, Failure};
 
 const EXAMPLES: &str = "\
-An editor starts it; it speaks the Language Server Protocol over standard input and output.";
+An editor starts it; it speaks the Language Server Protocol over standard input and output.
+
+Examples:
+  { \"aurae.path\": \"/usr/bin/aurae\" }                     settings.json of VS Code
+  require(\"aurae\").setup({ cmd = { \"aurae\", \"lsp\" } })   init.lua of Neovim";
 
 /// `aurae lsp`.
 #[derive(Clone, Debug, clap::Args)]
