@@ -179,7 +179,7 @@ mod tests {
             "apps/web.ts",
             "// ä\nconst s: string = \"𝒳\" + 1, n: number = s;\n",
         );
-        let said = parse("apps/web.ts(2,32): error TS2322: Type 'string' is not 'number'.");
+        let said = parse("apps/web.ts(2,29): error TS2322: Type 'string' is not 'number'.");
         let said = said.unwrap();
         let found = finding(&source, &said, &[]).unwrap();
         let start = found.span.start as usize;
