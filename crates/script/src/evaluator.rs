@@ -106,12 +106,12 @@ pub fn main() -> ExitCode {
     let Some(ToEvaluator::Start(start)) = first else {
         return ExitCode::from(2);
     };
+    report_panics();
     if let Err(e) = confine::enter(start.max_memory) {
         let message = format!("the evaluator can't confine itself: {e}");
         let _ = parent.borrow_mut().say(&FromEvaluator::Fatal { message });
         return ExitCode::FAILURE;
     }
-    report_panics();
     match QuickJs::start(&start, parent.clone()) {
         Ok(engine) => serve(engine, &parent),
         Err(thrown) => {
