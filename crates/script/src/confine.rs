@@ -44,15 +44,15 @@ pub enum ConfineError {
 /// # Errors
 /// Something other than landlock can't be had: nothing may be run then.
 pub fn enter(max_memory: u64) -> Result<(), ConfineError> {
+    // While there are files still: /proc says it, and on kernels before 6.4 the size of a page, too.
+    let mapped = address_space();
     process::close_all_but(&[rustix::stdio::stdin().as_fd()])?;
     process::set_parent_death_signal(Some(Signal::KILL))?;
     process::set_dumpable(false)?;
     process::set_no_new_privileges()?;
     landlock()?;
     let memory = max_memory.saturating_add(max_memory / 4);
-    let space = address_space()
-        .saturating_add(memory)
-        .saturating_add(BESIDE);
+    let space = mapped.saturating_add(memory).saturating_add(BESIDE);
     for (resource, most) in [
         (AS, space),
         (CORE, 0),
