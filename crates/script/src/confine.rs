@@ -44,7 +44,8 @@ pub enum ConfineError {
 /// # Errors
 /// Something other than landlock can't be had: nothing may be run then.
 pub fn enter(max_memory: u64) -> Result<(), ConfineError> {
-    // While there are files still: /proc says it, and on kernels before 6.4 the size of a page, too.
+    // While there are files still: /proc says it, and on kernels before 6.4 the size of a page,
+    // too.
     let mapped = address_space();
     process::close_all_but(&[rustix::stdio::stdin().as_fd()])?;
     process::set_parent_death_signal(Some(Signal::KILL))?;
