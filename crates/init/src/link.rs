@@ -166,7 +166,13 @@ impl Link {
         &self,
         buffer: &mut [u8],
     ) -> std::result::Result<Option<seqpacket::Packet>, ReceiveError> {
-        seqpacket::receive(&self.socket, buffer)
+        match seqpacket::receive(&self.socket, buffer) {
+            // A peer that went without reading all: told once, before what it had sent.
+            Err(ReceiveError::Os(error)) if error.is(Errno::CONNRESET.raw_os_error()) => {
+                seqpacket::receive(&self.socket, buffer)
+            }
+            result => result,
+        }
     }
 }
 
