@@ -21,6 +21,7 @@ mod node;
 mod options;
 mod poll;
 pub mod protocol;
+mod reap;
 mod spawner;
 
 use std::convert::Infallible;

@@ -2,12 +2,13 @@
 //! Signals of a cell-init: children that ended, and the node's order to stop.
 
 use kernel::signal::Signal;
-use kernel::wait::{self, Exit, Reap, Target};
+use kernel::wait::Exit;
 use rustix::io::Errno;
 
 use super::Cell;
 use super::workload::{State, exit_record};
 use crate::protocol::{CellEvent, ExitHow, ExitRecord, Failure, Namespaces};
+use crate::reap::each_end;
 
 impl Cell {
     /// Takes what signals there are. One of a kind stands for many, so all children are looked at.
@@ -35,20 +36,7 @@ impl Cell {
 
     /// Records each end before the kernel forgets it.
     pub(super) fn reap(&mut self) {
-        self.reap_again = loop {
-            match wait::try_wait(Target::Any, Reap::No) {
-                Ok(Some(exit)) => {
-                    if !self.record_end(&exit) {
-                        break true;
-                    }
-                    // Between the two the child is a zombie: its pid can't be another's.
-                    let _ = wait::try_wait(Target::Pid(exit.pid), Reap::Yes);
-                }
-                Ok(None) => break false,
-                // No child is no failure; after any other no signal may come again.
-                Err(error) => break !error.is(Errno::CHILD.raw_os_error()),
-            }
-        };
+        self.reap_again = each_end(|exit| self.record_end(exit));
     }
 
     /// `false` where it can't be known yet how its start went.

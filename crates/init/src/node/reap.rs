@@ -2,13 +2,13 @@
 //! Signals of node-init: children and orphans that ended, orders to stop.
 
 use kernel::signal::Signal;
-use kernel::wait::{self, Exit, ExitStatus, Reap, Target};
-use rustix::io::Errno;
+use kernel::wait::{Exit, ExitStatus};
 
 use super::Node;
 use super::cells::Stage;
 use crate::cell::workload::exit_record;
 use crate::protocol::{PowerMode, Role};
+use crate::reap::each_end;
 
 impl Node {
     /// Takes what signals there are. One of a kind stands for many, so all children are looked at.
@@ -38,19 +38,7 @@ impl Node {
 
     /// Looks at every child that has ended before the kernel forgets it.
     pub(super) fn reap(&mut self) {
-        self.reap_again = loop {
-            match wait::try_wait(Target::Any, Reap::No) {
-                Ok(Some(exit)) => {
-                    if !self.record_end(&exit) {
-                        break true;
-                    }
-                    let _ = wait::try_wait(Target::Pid(exit.pid), Reap::Yes);
-                }
-                Ok(None) => break false,
-                // No child is no failure; after any other no signal may come again.
-                Err(error) => break !error.is(Errno::CHILD.raw_os_error()),
-            }
-        };
+        self.reap_again = each_end(|exit| self.record_end(exit));
     }
 
     /// `false` where it can't be known yet how a cell's birth went.
