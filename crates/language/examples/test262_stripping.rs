@@ -3,7 +3,7 @@
 //! compile, those that must not parse must be refused. Runs nothing; what the engine makes of the
 //! code is its own figure.
 //!
-//!   cargo run -p language --example test262 -- TEST262/test/language
+//!   cargo run -p language --example test262_stripping -- TEST262/test/language
 #![allow(
     clippy::print_stdout,
     reason = "a measuring tool's output is what it prints"
