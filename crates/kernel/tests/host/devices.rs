@@ -60,6 +60,8 @@ fn interruption_reaches_the_session() {
     let (master, slave) = tty::open_pair().unwrap();
     let mut master = std::fs::File::from(master);
     let exit = crate::in_clone(Options::default(), || {
+        // Whoever runs this behind `nohup` or `&` of a script has it ignore SIGINT.
+        kernel::signal::reset_dispositions().unwrap();
         process::new_session().unwrap();
         tty::make_controlling(&slave).unwrap();
         master.write_all(&[3]).unwrap();
