@@ -74,6 +74,7 @@ fn boots(kernel: &Kernel) -> Result<bool> {
         memory_mib: 256,
         console: Console::File(console.clone()),
         agent: None,
+        monitor: None,
         reboots: false,
     })?;
     if machine.wait(DEADLINE)?.is_none() {

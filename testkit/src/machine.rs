@@ -3,14 +3,21 @@
 //!
 //! It knows kernels, disks and channels, not what runs on them; that is [`crate::node`].
 
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use crate::agent::PORT;
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+
+/// What QEMU's monitor says when it has done what it was told.
+const PROMPT: &[u8] = b"(qemu) ";
+/// It answers at once, or QEMU hangs.
+const MONITOR_DEADLINE: Duration = Duration::from_secs(10);
 
 /// What runs the guest's instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -62,6 +69,8 @@ pub struct Spec {
     pub console: Console,
     /// A Unix socket that is listened on already, for the agent.
     pub agent: Option<PathBuf>,
+    /// Where QEMU's monitor listens: a Unix socket that QEMU makes.
+    pub monitor: Option<PathBuf>,
     /// False: a reboot ends the machine.
     pub reboots: bool,
 }
@@ -137,6 +146,28 @@ impl Drop for Machine {
     }
 }
 
+/// Has QEMU's monitor at this socket do something, in the monitor's words, and returns when it has.
+///
+/// # Errors
+/// When there is no monitor, or it doesn't answer within ten seconds.
+pub fn command_monitor(socket: &Path, words: &str) -> Result<()> {
+    let mut monitor = UnixStream::connect(socket).context("QEMU's monitor")?;
+    monitor.set_read_timeout(Some(MONITOR_DEADLINE))?;
+    read_prompt(&mut monitor)?;
+    monitor.write_all(format!("{words}\n").as_bytes())?;
+    read_prompt(&mut monitor)
+}
+
+fn read_prompt(monitor: &mut UnixStream) -> Result<()> {
+    let (mut said, mut part) = (Vec::new(), [0; 512]);
+    while !said.ends_with(PROMPT) {
+        let count = monitor.read(&mut part).context("QEMU's monitor")?;
+        ensure!(count > 0, "QEMU's monitor hung up");
+        said.extend_from_slice(part.get(..count).unwrap_or_default());
+    }
+    Ok(())
+}
+
 /// QEMU's command line. `setpriv` makes it die with us, whatever kills us.
 fn command(spec: &Spec) -> Command {
     let mut qemu = Command::new("setpriv");
@@ -181,6 +212,11 @@ fn command(spec: &Spec) -> Command {
             .arg(format!("socket,id=agent,path={path}"));
         qemu.arg("-device")
             .arg(format!("virtserialport,chardev=agent,name={PORT}"));
+    }
+    if let Some(socket) = &spec.monitor {
+        let path = comma_safe(socket);
+        qemu.arg("-monitor")
+            .arg(format!("unix:{path},server=on,wait=off"));
     }
     if !spec.reboots {
         qemu.arg("-no-reboot");

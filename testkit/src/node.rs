@@ -21,7 +21,7 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::agent::{Agent, Finished, Running};
 use crate::disk::{self, Copy};
-use crate::machine::{Accel, Console, Machine, Spec};
+use crate::machine::{self, Accel, Console, Machine, Spec};
 use crate::{accel, exec, initramfs, kernel::Kernel};
 
 /// The agent's place on a node of the test bed.
@@ -30,6 +30,8 @@ pub const AGENT: &str = "/usr/local/lib/aurae-testbed/node-agent";
 const BOOT_DEADLINE: Duration = Duration::from_secs(120);
 /// After it, a node that was asked to power off hangs.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(60);
+/// How often the console is looked at by who waits for it.
+const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// How long a story's script may take, unless it says otherwise.
 pub const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
 
@@ -148,6 +150,7 @@ impl Bed {
             memory_mib: options.memory_mib,
             console,
             agent: None,
+            monitor: None,
             reboots: options.reboots,
         })
     }
@@ -163,6 +166,8 @@ impl Bed {
         let socket = scratch.path().join("agent");
         let listener = UnixListener::bind(&socket)?;
         spec.agent = Some(socket);
+        let monitor = scratch.path().join("monitor");
+        spec.monitor = Some(monitor.clone());
         let started = Instant::now();
         let mut machine = Machine::start(&spec)?;
         let stream = accept(&listener, &mut machine)
@@ -171,6 +176,7 @@ impl Bed {
             machine,
             agent: Agent::over(stream)?,
             console,
+            monitor,
             off: options.off.clone(),
             scratch,
         };
@@ -224,6 +230,7 @@ pub struct Node {
     machine: Machine,
     agent: Agent,
     console: PathBuf,
+    monitor: PathBuf,
     off: String,
     scratch: tempfile::TempDir,
 }
@@ -315,11 +322,63 @@ impl Node {
         String::from_utf8_lossy(&fs::read(&self.console).unwrap_or_default()).into_owned()
     }
 
+    /// Waits until the console shows this text behind its first `from` bytes; returns when it was
+    /// seen.
+    ///
+    /// # Errors
+    /// When it doesn't within this time, or the machine goes off without it.
+    pub fn wait_console(&mut self, from: usize, text: &str, limit: Duration) -> Result<Instant> {
+        let until = Instant::now() + limit;
+        loop {
+            // What was shown last is there once the machine is off.
+            let off = self.machine.wait(LOOK_AGAIN)?.is_some();
+            let shown = self.console();
+            let seen = Instant::now();
+            if shown.get(from..).is_some_and(|shown| shown.contains(text)) {
+                return Ok(seen);
+            }
+            let end = if off {
+                "it was off"
+            } else {
+                "the time was over"
+            };
+            ensure!(
+                !off && seen < until,
+                "{end} before the console showed {text:?}\n{}",
+                self.said()
+            );
+        }
+    }
+
+    /// Has QEMU's monitor do this, e.g. `sendkey ctrl-alt-delete` or `system_reset`.
+    ///
+    /// # Errors
+    /// When QEMU is gone.
+    pub fn monitor(&self, words: &str) -> Result<()> {
+        machine::command_monitor(&self.monitor, words)
+    }
+
+    /// True while the machine has power.
+    ///
+    /// # Errors
+    /// When it can't be told.
+    pub fn has_power(&mut self) -> Result<bool> {
+        Ok(self.machine.wait(Duration::ZERO)?.is_none())
+    }
+
+    /// [`Node::power_off`], and that is all.
+    ///
+    /// # Errors
+    /// Those of [`Node::power_off`].
+    pub fn shutdown(mut self) -> Result<()> {
+        self.power_off()
+    }
+
     /// Powers the node off as its administrator would.
     ///
     /// # Errors
     /// When it isn't off within a minute: then its power is cut.
-    pub fn shutdown(mut self) -> Result<()> {
+    pub fn power_off(&mut self) -> Result<()> {
         let asked = self.start(&self.off)?;
         if self.machine.wait(SHUTDOWN_DEADLINE)?.is_some() {
             return Ok(());

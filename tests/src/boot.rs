@@ -4,11 +4,16 @@
 use anyhow::{Result, ensure};
 use testkit::node::{Node, Options};
 
+use crate::power;
 use crate::story::{Chapter, Story};
 
 pub(crate) const CHAPTER: Chapter = Chapter {
     name: "boot",
-    options: Options::default,
+    options: || Options {
+        reboots: true,
+        off: "kill -PWR 1".into(),
+        ..Options::default()
+    },
     stories: &[
         Story {
             name: "auraed is PID 1 on the root disk",
@@ -26,7 +31,20 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             name: "orphans are reaped",
             tell: orphans_are_reaped,
         },
+        Story {
+            name: "a reboot keeps records and logs, and nobody holds it past its bound",
+            tell: power::reboot,
+        },
+        Story {
+            name: "ctrl-alt-del stops in order and reboots",
+            tell: power::ctrl_alt_del,
+        },
+        Story {
+            name: "a halted node stands still, and its disk is in order",
+            tell: power::halt,
+        },
     ],
+    farewell: power::by_sigpwr,
 };
 
 fn auraed_is_pid_1(node: &mut Node) -> Result<()> {

@@ -5,7 +5,7 @@
 use anyhow::{Result, ensure};
 use testkit::node::{Node, Options};
 
-use crate::story::{Chapter, Story, inspect, text};
+use crate::story::{Chapter, Story, inspect, powered_off, text};
 
 pub(crate) const CHAPTER: Chapter = Chapter {
     name: "cells",
@@ -60,6 +60,7 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: nothing_left,
         },
     ],
+    farewell: powered_off,
 };
 
 const KINDS: [&str; 7] = ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup"];

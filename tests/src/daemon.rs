@@ -4,7 +4,7 @@
 use anyhow::{Result, ensure};
 use testkit::node::{Node, Options};
 
-use crate::story::{Chapter, Story};
+use crate::story::{Chapter, Story, powered_off};
 
 pub(crate) const CHAPTER: Chapter = Chapter {
     name: "daemon",
@@ -39,6 +39,7 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: one_instance,
         },
     ],
+    farewell: powered_off,
 };
 
 /// Kills the daemon and waits until the next one answers. The brackets keep pkill from finding the

@@ -4,7 +4,7 @@
 use anyhow::{Context, Result, ensure};
 use testkit::node::{Node, Options};
 
-use crate::story::{Chapter, Story, inspect, text};
+use crate::story::{Chapter, Story, inspect, powered_off, text};
 
 pub(crate) const CHAPTER: Chapter = Chapter {
     name: "executables",
@@ -67,6 +67,7 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: terminal,
         },
     ],
+    farewell: powered_off,
 };
 
 fn exit_status(node: &mut Node) -> Result<()> {

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use testkit::disk::Copy;
 use testkit::node::{Node, Options};
 
-use crate::story::{Chapter, Story};
+use crate::story::{Chapter, Story, powered_off};
 
 /// The repository's programs.
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples");
@@ -51,6 +51,7 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: two_nodes,
         },
     ],
+    farewell: powered_off,
 };
 
 /// Runs one of the programs, with what follows its name.

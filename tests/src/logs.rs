@@ -4,7 +4,7 @@
 use anyhow::{Result, ensure};
 use testkit::node::{Node, Options};
 
-use crate::story::{Chapter, Story};
+use crate::story::{Chapter, Story, powered_off};
 
 pub(crate) const CHAPTER: Chapter = Chapter {
     name: "logs",
@@ -39,6 +39,7 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: gap,
         },
     ],
+    farewell: powered_off,
 };
 
 fn late_reader(node: &mut Node) -> Result<()> {

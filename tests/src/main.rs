@@ -11,6 +11,7 @@ mod daemon;
 mod executables;
 mod language;
 mod logs;
+mod power;
 mod story;
 mod systemd;
 

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::Value;
 use testkit::node::{Bed, Node, Options};
 
@@ -15,6 +15,16 @@ pub(crate) struct Chapter {
     pub(crate) name: &'static str,
     pub(crate) options: fn() -> Options,
     pub(crate) stories: &'static [Story],
+    /// What the console must have shown when the node is off.
+    pub(crate) farewell: fn(&str) -> Result<()>,
+}
+
+/// The usual end of a node whose PID 1 is auraed.
+pub(crate) fn powered_off(console: &str) -> Result<()> {
+    for line in ["PowerOff follows, in ", "auraed: the end"] {
+        ensure!(console.contains(line), "{line:?} isn't on the console");
+    }
+    Ok(())
 }
 
 /// One promise.
@@ -55,7 +65,8 @@ impl Tally {
             self.count(&full(story.name), started, told);
         }
         let started = Instant::now();
-        let off = node.shutdown();
+        let off = node.power_off();
+        let off = off.and_then(|()| (chapter.farewell)(&node.console()));
         self.count(&full("it powers off when asked to"), started, off);
     }
 

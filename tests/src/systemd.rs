@@ -29,6 +29,7 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: daemon_dies,
         },
     ],
+    farewell: |_| Ok(()),
 };
 
 /// What must stay: names, uids, pids.
