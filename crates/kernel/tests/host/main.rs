@@ -18,12 +18,16 @@ mod devices;
 mod filters;
 mod limits;
 mod mounts;
+mod patience;
 mod privileges;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use kernel::clone::{Cloned, Options, clone};
 use kernel::wait::{Exit, ExitStatus, Reap, Target, wait};
+
+#[global_allocator]
+static ALLOCATOR: kernel::patience::Patient = kernel::patience::Patient;
 
 /// The exit code of a story that this machine can't tell; it has printed why.
 const IGNORED: i32 = 77;
@@ -69,6 +73,7 @@ fn main() {
         devices::STORIES,
         filters::STORIES,
         limits::STORIES,
+        patience::STORIES,
     ];
     let mut failed = 0;
     for (name, story) in groups
