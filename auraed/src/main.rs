@@ -26,10 +26,20 @@ use anyhow::Context;
 use args::{Arguments, Common, Role};
 use config::{Config, Loaded};
 
+/// Init must not end for want of memory; the daemon may.
+#[global_allocator]
+static ALLOCATOR: kernel::patience::Patient = kernel::patience::Patient;
+
 fn main() -> ExitCode {
     init::be_spawner_if_named();
     let kind = init::find_role();
-    let machine = matches!(kind, Ok(init::protocol::Role::Machine));
+    // A PID 1 that can't tell yet may be a machine's, and must not end for a word that it doesn't
+    // know.
+    let container = matches!(kind, Ok(init::protocol::Role::Container));
+    let machine = std::process::id() == 1 && !container;
+    if std::process::id() == 1 {
+        kernel::patience::wait_for_memory();
+    }
     let arguments = Arguments::read(machine);
     match run(arguments, machine) {
         Ok(code) => code,

@@ -13,6 +13,7 @@
 //! * `cell`: the init of one cell.
 //! * `spawner`: what cell-inits are cloned from.
 
+mod again;
 mod cell;
 mod failure;
 mod initramfs;
@@ -48,8 +49,8 @@ pub fn find_role() -> kernel::Result<protocol::Role> {
 /// Is the init of this node, until the machine ends or, as a service, everything is stopped.
 ///
 /// # Errors
-/// Only what keeps it from starting at all: no epoll, no memory, or other threads in this process.
-/// As PID 1 the caller should then print it and wait: the kernel panics when PID 1 ends.
+/// What keeps it from starting at all: no epoll, no memory. PID 1 says so and tries on: it doesn't
+/// return.
 pub fn run(options: Options) -> kernel::Result<Infallible> {
     node::run(options)
 }

@@ -26,9 +26,10 @@ use kernel::exec::Prepared;
 use kernel::machine::{Power, power, sync};
 use kernel::mount::{self, Attributes, NewFileSystem, info};
 use kernel::signal::{self, SignalSet};
-use kernel::{Error, Result};
+use kernel::{Context, Error, Result};
 use rustix::io::Errno;
 
+use crate::again::again;
 use crate::node::Console;
 
 /// Where the new root is mounted before it is the root.
@@ -39,13 +40,13 @@ const MOUNTS: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];
 const PROGRAMS: [&str; 2] = ["/sbin/auraed", "/sbin/init"];
 
 /// Whether the root is an initramfs. Needs `/proc`.
-pub(crate) fn is_here() -> bool {
-    let mounts = info::read().unwrap_or_default();
+pub(crate) fn is_here() -> Result<bool> {
+    let mounts = info::read()?;
     let root = mounts
         .iter()
         .rev()
         .find(|mount| mount.target == Path::new("/"));
-    root.is_some_and(|root| root.fs_type == "rootfs" || root.fs_type == "ramfs")
+    Ok(root.is_some_and(|root| root.fs_type == "rootfs" || root.fs_type == "ramfs"))
 }
 
 /// The words of the kernel's command line that concern this stage.
@@ -81,7 +82,11 @@ impl Words {
 
 /// Goes on in the real root. Does not come back.
 pub(crate) fn pass(console: &Console) -> ! {
-    let words = Words::parse(&std::fs::read_to_string("/proc/cmdline").unwrap_or_default());
+    let line = again(|| std::fs::read_to_string("/proc/cmdline").call("/proc/cmdline"));
+    let words = Words::parse(&line.unwrap_or_else(|error| {
+        console.say(&format!("{error}: no root= is known"));
+        String::new()
+    }));
     let Err(error) = try_pass(&words, console);
     console.say(&format!("from the initramfs to the root: {error}"));
     if words.root.is_some() {

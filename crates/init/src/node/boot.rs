@@ -12,6 +12,7 @@ use rustix::mount::{MountFlags, UnmountFlags};
 
 use super::console::Console;
 use super::machine::{self, ensure_folder};
+use crate::again::{again, insist};
 use crate::initramfs;
 use crate::options::Options;
 use crate::protocol::Role;
@@ -42,7 +43,7 @@ pub(super) fn boot(role: Role, options: &Options) -> Result<Console> {
             for problem in problems {
                 console.say(&problem.to_string());
             }
-            if initramfs::is_here() {
+            if insist(|line| console.say(line), initramfs::is_here)? {
                 initramfs::pass(&console);
             }
             console.say(concat!(
@@ -65,7 +66,7 @@ pub(super) fn boot(role: Role, options: &Options) -> Result<Console> {
         (options.run_dir.clone(), 0o755),
         (options.run_dir.join("cells"), 0o700),
     ] {
-        if let Err(error) = ensure_folder(&path, mode) {
+        if let Err(error) = again(|| ensure_folder(&path, mode)) {
             console.say(&format!(
                 "{error}; choose another folder, or make this one writable"
             ));
@@ -139,19 +140,24 @@ fn cgroup2() -> Result<OwnedFd> {
 }
 
 /// Mounts at a place where nothing is mounted yet; makes the place where it can.
-fn place(target: &'static str, make: impl FnOnce() -> Result<OwnedFd>) -> Result<()> {
+fn place(target: &'static str, make: impl Fn() -> Result<OwnedFd>) -> Result<()> {
     let path = Path::new(target);
-    if mount::is_mount_point(path).unwrap_or(false) {
-        return Ok(());
-    }
-    let _ = std::fs::create_dir_all(path);
-    mount::attach(make()?, path).map_err(|error| error.about(format!("at {target}")))
+    let mounted = again(|| {
+        match mount::is_mount_point(path) {
+            Ok(true) => return Ok(()),
+            Err(error) if !error.is_not_found() => return Err(error),
+            _ => {}
+        }
+        std::fs::create_dir_all(path).call("mkdir")?;
+        mount::attach(make()?, path)
+    });
+    mounted.map_err(|error| error.about(format!("at {target}")))
 }
 
 /// The kernel mounts the root read-only unless told `rw`; state needs it writable. `ro` on the
 /// command line says that it is meant.
 fn remount_root() -> Result<()> {
-    let words = std::fs::read_to_string("/proc/cmdline").unwrap_or_default();
+    let words = again(|| std::fs::read_to_string("/proc/cmdline").call("/proc/cmdline"))?;
     let meant = words.split_ascii_whitespace().any(|word| word == "ro");
     if meant || !kernel::fsutil::space(Path::new("/"))?.read_only {
         return Ok(());

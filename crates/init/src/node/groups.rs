@@ -13,6 +13,7 @@ use kernel::Result;
 use kernel::cgroup::{Cgroup, find};
 
 use super::console::Console;
+use crate::again::again;
 use crate::protocol::Role;
 
 /// The leaf of node-init and the spawner.
@@ -31,7 +32,7 @@ impl Groups {
     /// Makes them and moves node-init to its leaf. What fails is said, and the node comes up as far
     /// as it can.
     pub(super) fn settle(wanted: Option<&Path>, role: Role, console: &Console) -> Groups {
-        Groups::try_settle(wanted, role).unwrap_or_else(|error| {
+        again(|| Groups::try_settle(wanted, role)).unwrap_or_else(|error| {
             console.say(&format!(
                 "no cgroups of our own: {error}; cells can't be made"
             ));

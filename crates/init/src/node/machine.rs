@@ -12,6 +12,7 @@ use kernel::machine;
 use kernel::{Context, Result, namespace, netlink, process, time};
 
 use super::console::Console;
+use crate::again::again;
 use crate::options::Options;
 use crate::protocol::Role;
 
@@ -43,24 +44,33 @@ pub(crate) fn find_role() -> Result<Role> {
 
 /// Everything above, as PID 1 of a machine.
 pub(super) fn set_up(options: &Options, console: &Console) {
-    let said = |what: &str, result: Result<()>| {
-        if let Err(error) = result {
+    let state = &options.state_dir;
+    let steps: [(&str, &dyn Fn() -> Result<()>); 6] = [
+        ("the clock", &|| set_clock(state)),
+        ("the loopback", &netlink::bring_loopback_up),
+        ("the host's name", &set_hostname),
+        ("the seed of randomness", &|| load_seed(state)),
+        ("the machine's id", &ensure_machine_id),
+        ("ctrl-alt-del", &machine::catch_ctrl_alt_del),
+    ];
+    for (what, step) in steps {
+        if let Err(error) = again(step) {
             console.say(&format!("{what}: {error}"));
         }
-    };
-    said("the clock", set_clock(&options.state_dir));
-    said("the loopback", netlink::bring_loopback_up());
-    said("the host's name", set_hostname());
-    said("the seed of randomness", load_seed(&options.state_dir));
-    said("the machine's id", ensure_machine_id());
-    said("ctrl-alt-del", machine::catch_ctrl_alt_del());
+    }
+}
+
+/// A file's text; `None` where there is no such file.
+fn read_if_there(path: &Path) -> Result<Option<String>> {
+    match std::fs::read_to_string(path).call_on("read", path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 fn set_hostname() -> Result<()> {
-    let path = Path::new("/etc/hostname");
-    let Ok(text) = std::fs::read_to_string(path) else {
-        return Ok(());
-    };
+    let text = read_if_there(Path::new("/etc/hostname"))?.unwrap_or_default();
     let name = text
         .lines()
         .map(str::trim)
@@ -70,8 +80,9 @@ fn set_hostname() -> Result<()> {
 
 /// `/etc/machine-id`, made where it isn't there; on a read-only root in `/run`, for this boot.
 fn ensure_machine_id() -> Result<()> {
-    let path = Path::new("/etc/machine-id");
-    if std::fs::read_to_string(path).is_ok_and(|text| text.trim().len() == 32) {
+    // One that can't be read now is not one that isn't there: it would be replaced.
+    let there = read_if_there(Path::new("/etc/machine-id"))?;
+    if there.is_some_and(|text| text.trim().len() == 32) {
         return Ok(());
     }
     let mut id = [0; 16];

@@ -34,6 +34,7 @@ use kernel::rlimit::{self, Limit, Resource};
 use kernel::signal::{self, Signal, SignalFd, SignalSet};
 use kernel::{Result, process, sched, time};
 
+use crate::again::insist;
 use crate::link::Link;
 use crate::options::Options;
 use crate::poll::{Interest, Poll};
@@ -95,34 +96,55 @@ struct Node {
 
 /// Is the node's init. Returns only if it can't become it at all.
 pub(crate) fn run(options: Options) -> Result<std::convert::Infallible> {
-    let role = options.role.map_or_else(machine::find_role, Ok)?;
-    signal::set_mask(SignalSet::ALL)?;
+    kernel::patience::wait_for_memory();
+    let early = Console::default();
+    let say = |line: &str| early.say(line);
+    let role = insist(say, || options.role.map_or_else(machine::find_role, Ok))?;
+    insist(say, || signal::set_mask(SignalSet::ALL))?;
     process::set_umask(0o022);
     let console = boot::boot(role, &options)?;
-    let node = Node::new(options, role, console)?;
-    node.serve()
+    let sources = insist(|line| console.say(line), || Sources::open(role))?;
+    Node::new(options, role, console, sources).serve()
 }
 
-impl Node {
-    fn new(options: Options, role: Role, console: Console) -> Result<Node> {
+/// What node-init can't do without.
+struct Sources {
+    poll: Poll,
+    signals: SignalFd,
+    buffer: Scratch,
+}
+
+impl Sources {
+    fn open(role: Role) -> Result<Sources> {
         let poll = Poll::new()?;
         let signals = SignalFd::new(SignalSet::of(&LISTENED))?;
         poll.add(&signals, SIGNALS, Interest::READ)?;
         if role == Role::Service {
             process::set_child_subreaper(true)?;
         }
+        let buffer = Scratch::new(MAX_PACKET)?;
+        Ok(Sources {
+            poll,
+            signals,
+            buffer,
+        })
+    }
+}
+
+impl Node {
+    fn new(options: Options, role: Role, console: Console, sources: Sources) -> Node {
         let groups = Groups::settle(options.cgroup.as_deref(), role, &console);
         let descriptors = raise_descriptors();
         if process::id() == 1 {
             // Not permitted in a container: then it stays as it is.
             let _ = sched::set_own_oom_score_adj(-1000);
         }
-        Ok(Node {
+        Node {
             options,
             role,
             console,
-            poll,
-            signals,
+            poll: sources.poll,
+            signals: sources.signals,
             groups,
             descriptors,
             started_ns: time::boottime_ns(),
@@ -132,9 +154,9 @@ impl Node {
             news: false,
             reap_again: false,
             audit_head: None,
-            buffer: Some(Scratch::new(MAX_PACKET)?),
+            buffer: Some(sources.buffer),
             shutdown: None,
-        })
+        }
     }
 
     fn serve(mut self) -> ! {

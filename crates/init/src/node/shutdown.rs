@@ -26,6 +26,9 @@ use crate::protocol::{NodeEvent, PowerMode, Role};
 /// How often cells are looked at whose end nobody tells: those of a node-init before this one.
 const LOOK: Duration = Duration::from_millis(50);
 
+/// Between two attempts to end a machine that doesn't let itself be ended.
+const ANOTHER_TRY: Duration = Duration::from_secs(1);
+
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
     Cells,
@@ -184,13 +187,17 @@ impl Node {
             PowerMode::Halt => Power::Halt,
             PowerMode::PowerOff | PowerMode::Exit => Power::Off,
         };
-        if let Err(error) = machine::power(how) {
-            self.console
-                .say(&format!("{error}: switch the machine off by hand"));
-        }
         // PID 1 must not end: the kernel would panic.
+        let mut said = false;
         loop {
-            let _ = poll::wait(&self.signals, poll::Interest::Readable, Deadline::NEVER);
+            if let Err(error) = machine::power(how)
+                && !std::mem::replace(&mut said, true)
+            {
+                self.console
+                    .say(&format!("{error}: switch the machine off by hand"));
+            }
+            let again = Deadline::after(ANOTHER_TRY);
+            let _ = poll::wait(&self.signals, poll::Interest::Readable, again);
             let _ = self.signals.next();
         }
     }

@@ -46,6 +46,8 @@ pub(crate) fn run_if_named() {
     if arguments.next().is_none_or(|name| name != NAME) {
         return;
     }
+    // Cell-inits, which are clones of this process, too.
+    kernel::patience::wait_for_memory();
     let hide: Vec<PathBuf> = arguments.map(PathBuf::from).collect();
     match kernel::inherit::take(SOCKET).and_then(|socket| {
         rustix::io::ioctl_fionbio(&socket, false).call("ioctl(FIONBIO)")?;

@@ -26,6 +26,9 @@ mod workloads;
 
 use std::process::ExitCode;
 
+#[global_allocator]
+static ALLOCATOR: kernel::patience::Patient = kernel::patience::Patient;
+
 type Story = (&'static str, fn());
 
 fn stories() -> Vec<Story> {
