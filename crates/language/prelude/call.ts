@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Methods of the API as function objects, and the streams that some of them give.
 
-import { isPlain, type Plain } from "./data.ts";
+import { isPlain, known, type Plain } from "./data.ts";
 import type { MethodTable } from "./table.ts";
 import { mustRefer, reference } from "./target.ts";
 import { isWorkload, message, shapeOf, type Workload } from "./workload.ts";
@@ -73,6 +73,7 @@ function targets(field: "ref" | "refs", value: unknown, action: string): unknown
 
 /** Declarations within a request, in the API's shape. */
 function plainRequest(action: string, request: unknown): Plain {
+  known(request);
   if (!isPlain(request)) {
     throw new TypeError(`${action}: expected a request, a plain object`);
   }
@@ -97,6 +98,7 @@ export function beginFrom<T>(stack: string | undefined, begin: () => T): T {
 }
 
 export function hostContext(context: unknown): AuraeHostContext | undefined {
+  known(context);
   if (context === undefined) return origin === undefined ? undefined : { origin };
   if (!isPlain(context)) throw new TypeError("a context is { timeout?, signal? }");
   const { timeout, signal, ...rest } = context as Context & Plain;

@@ -3,6 +3,9 @@
 
 export type Plain = { [key: string]: unknown };
 
+/** Gives `value` back; refuses what a plan doesn't know. Kept: the global is gone when it is used. */
+export const { known }: { known<T>(value: T): T } = __aurae;
+
 export function isPlain(value: unknown): value is Plain {
   if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
   const prototype: unknown = Object.getPrototypeOf(value);

@@ -32,6 +32,9 @@ interface AuraeHost {
     context: AuraeHostContext | undefined,
   ): AuraeHostStream;
 
+  /** Gives `value` back; refuses what a plan doesn't know. Asked before a value is looked at. */
+  known<T>(value: T): T;
+
   /** Left by the prelude: `new AuraeError(failure)` for whatever the parent reports as failed. */
   AuraeError?: new (failure: AuraeFailure) => Error;
 

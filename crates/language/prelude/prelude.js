@@ -17,6 +17,7 @@ class AuraeError extends Error {
  }
 }
 const table = __aurae.table;
+const { known } = __aurae;
 function isPlain(value) {
  if (typeof value !== "object" || value === null || Array.isArray(value)) return false;
  const prototype = Object.getPrototypeOf(value);
@@ -82,7 +83,8 @@ class Workload {
  labels;
  constructor(data) {
   const shape = shapeOf(this);
-  if (!isPlain(data) || typeof data.name !== "string" || data.name === "") {
+  known(data);
+  if (!isPlain(data) || typeof known(data.name) !== "string" || data.name === "") {
    throw new TypeError(`new ${shape.name}({ name: … }): it needs a name, such as "web"`);
   }
   const { name, tenant, labels, ...spec } = data;
@@ -191,6 +193,7 @@ function noField(shape, name) {
  return `${shape.name} has no field ${JSON.stringify(name)}; it has ${known}`;
 }
 function reference(value) {
+ known(value);
  if (typeof value === "string") return { path: value };
  if (isWorkload(value)) return message(value)["ref"];
  if (typeof value !== "object" || value === null) return undefined;
@@ -252,6 +255,7 @@ function targets(field, value, action) {
  return one === undefined ? undefined : [one];
 }
 function plainRequest(action, request) {
+ known(request);
  if (!isPlain(request)) {
   throw new TypeError(`${action}: expected a request, a plain object`);
  }
@@ -268,6 +272,7 @@ function beginFrom(stack, begin) {
  }
 }
 function hostContext(context) {
+ known(context);
  if (context === undefined) return origin === undefined ? undefined : { origin };
  if (!isPlain(context)) throw new TypeError("a context is { timeout?, signal? }");
  const { timeout, signal, ...rest } = context;
@@ -304,6 +309,7 @@ function bothWays(stream) {
  };
 }
 function runAny(raw, what, options, context) {
+ known(what);
  if (Array.isArray(what)) return runAll(raw, what, options, context);
  if (!isWorkload(what)) {
   throw new TypeError("runtime.Run: expected a workload, such as new Cell({ name: \"web\" })");

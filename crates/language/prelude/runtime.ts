@@ -2,7 +2,7 @@
 // The friendly part of `runtime`: running any workload, waiting by name, all pages of a list.
 
 import { beginFrom, type Raw } from "./call.ts";
-import type { Plain } from "./data.ts";
+import { known, type Plain } from "./data.ts";
 import { mustRefer, reference } from "./target.ts";
 import { isWorkload, message, shapeOf, type Workload } from "./workload.ts";
 
@@ -23,6 +23,7 @@ export type Ran = runtime.CellStatus | runtime.ExecutableStatus;
 
 /** Any workload, by the method that its class has: `Cell` by `RunCell`. */
 export function runAny(raw: Raw, what: unknown, options?: Plain, context?: unknown): unknown {
+  known(what);
   if (Array.isArray(what)) return runAll(raw, what, options, context);
   if (!isWorkload(what)) {
     throw new TypeError("runtime.Run: expected a workload, such as new Cell({ name: \"web\" })");

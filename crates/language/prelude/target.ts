@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whom a call is about, in every way that a program may say it.
 
-import { isPlain, type Plain } from "./data.ts";
+import { isPlain, known, type Plain } from "./data.ts";
 import { isWorkload, message, type Workload } from "./workload.ts";
 
 /**
@@ -17,6 +17,7 @@ export type Target =
 
 /** The reference that it stands for; none where `value` isn't a target at all. */
 export function reference(value: unknown): Plain | undefined {
+  known(value);
   if (typeof value === "string") return { path: value };
   if (isWorkload(value)) return message(value)["ref"] as Plain;
   if (typeof value !== "object" || value === null) return undefined;

@@ -2,7 +2,7 @@
 // Workloads as data: the base of `Cell`, `Executable` and whatever the API gets next. The classes
 // themselves, their fields and their methods for maps come from the table.
 
-import { copy, equal, fromJSON, isPlain, type Plain, toJSON } from "./data.ts";
+import { copy, equal, fromJSON, isPlain, known, type Plain, toJSON } from "./data.ts";
 import { table, type WorkloadTable } from "./table.ts";
 
 /** A workload as data: inert until it is handed to a subsystem. */
@@ -18,7 +18,8 @@ export abstract class Workload {
 
   constructor(data: { name: string; tenant?: string; labels?: Record<string, string> }) {
     const shape = shapeOf(this);
-    if (!isPlain(data) || typeof data.name !== "string" || data.name === "") {
+    known(data);
+    if (!isPlain(data) || typeof known(data.name) !== "string" || data.name === "") {
       throw new TypeError(`new ${shape.name}({ name: … }): it needs a name, such as "web"`);
     }
     const { name, tenant, labels, ...spec } = data as typeof data & Plain;

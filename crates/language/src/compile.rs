@@ -40,6 +40,12 @@ pub struct Options {
 /// the place is the test's in the source as written, counted from 1, columns in characters.
 pub const GUARD: &str = "__known";
 
+/// The same for templates, `globalThis.__text(strings, ...values)`, and for `+`,
+/// `globalThis.__plus(left, right)`: what they would give, or an unknown value that says of what.
+pub const TEXT: &str = "__text";
+/// See [`TEXT`].
+pub const PLUS: &str = "__plus";
+
 /// JavaScript and the way back to what was written.
 #[derive(Clone, Debug)]
 pub struct Compiled {

@@ -19,6 +19,7 @@ globalThis.TextDecoder = class {
   decode(bytes) { return decodeURIComponent(escape(String.fromCharCode(...bytes))); }
 };
 globalThis.__aurae = {
+  known: (value) => value,
   call(node, method, request, context) {
     calls.push({ node, method, request, context });
     const answer = answers.shift();

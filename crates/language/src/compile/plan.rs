@@ -1,25 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Guards around what a branch depends on. A plan's run gives unknown values for what only a real
 //! run would tell; they refuse to be coerced, but ECMAScript branches on an object without asking
-//! it. So the code asks: every test, comparison and `!` calls the guard first.
+//! it. So the code asks: every test, comparison and `!` calls the guard first. What tells rather
+//! than asks goes on instead: a template or a `+` with something unknown in it is unknown.
 //!
-//! Works on the erased tree: what TypeScript's forms became branches too. Not seen: a builtin that
-//! tests what a callback returns (`filter`, `some`, `find`), and `Boolean(x)`.
+//! Works on the erased tree: what TypeScript's forms became branches too. Not seen here: what the
+//! library tests (`filter`, `some`, `find`, `Boolean(x)`); the evaluator guards that.
 
 use oxc::allocator::{Allocator, TakeIn};
 use oxc::ast::ast::{
-    BinaryExpression, BinaryOperator, ConditionalExpression, DoWhileStatement, Expression,
-    ForInStatement, ForOfStatement, ForStatement, IdentifierName, IfStatement, LogicalExpression,
-    PrivateInExpression, Program, SwitchCase, SwitchStatement, UnaryExpression, UnaryOperator,
-    WhileStatement,
+    Argument, BinaryExpression, BinaryOperator, BindingPattern, ConditionalExpression,
+    DoWhileStatement, Expression, ForInStatement, ForOfStatement, ForStatement, IdentifierName,
+    IfStatement, LogicalExpression, PrivateInExpression, Program, SwitchCase, SwitchStatement,
+    UnaryExpression, UnaryOperator, VariableDeclarator, WhileStatement,
 };
 use oxc::ast::builder::AstBuilder;
 use oxc::ast_visit::{VisitMut, walk_mut};
 use oxc::semantic::Scoping;
-use oxc::span::{GetSpan, SPAN};
+use oxc::span::{GetSpan, SPAN, Span};
 use oxc::syntax::number::NumberBase;
 
-use super::GUARD;
+use super::{GUARD, PLUS, TEXT};
 use crate::source::Source;
 
 /// Wraps every test in `program`, whose names `scoping` knows.
@@ -61,13 +62,51 @@ impl<'a> Guards<'a, '_> {
         let inner = tested.take_in(&self.builder);
         let file = Expression::new_string_literal(SPAN, self.name, None, &self.builder);
         let arguments = [inner, number(place.line), number(place.column), file];
+        *tested = self.call(span, GUARD, arguments);
+    }
+
+    /// `globalThis.name`.
+    fn global(&self, name: &'static str) -> Expression<'a> {
         let object = Expression::new_identifier(SPAN, "globalThis", &self.builder);
-        let property = IdentifierName::new(SPAN, GUARD, &self.builder);
-        let guard =
-            Expression::new_static_member_expression(SPAN, object, property, false, &self.builder);
-        let arguments = arguments.map(Into::into);
-        *tested =
-            Expression::new_call_expression(span, guard, None, arguments, false, &self.builder);
+        let property = IdentifierName::new(SPAN, name, &self.builder);
+        Expression::new_static_member_expression(SPAN, object, property, false, &self.builder)
+    }
+
+    /// `globalThis.name(arguments)`.
+    fn call<const N: usize>(
+        &self,
+        span: Span,
+        name: &'static str,
+        arguments: [Expression<'a>; N],
+    ) -> Expression<'a> {
+        let arguments = arguments.map(Argument::from);
+        let callee = self.global(name);
+        Expression::new_call_expression(span, callee, None, arguments, false, &self.builder)
+    }
+
+    /// A template becomes a tagged one, `+` a call.
+    fn tell(&self, expression: &mut Expression<'a>) {
+        match expression {
+            Expression::TemplateLiteral(template) if !template.expressions.is_empty() => {
+                let span = template.span;
+                let quasi = template.take_in(&self.builder);
+                *expression = Expression::new_tagged_template_expression(
+                    span,
+                    self.global(TEXT),
+                    None,
+                    quasi,
+                    &self.builder,
+                );
+            }
+            Expression::BinaryExpression(sum) if !is_sum_of_literals(sum) => {
+                if sum.operator == BinaryOperator::Addition {
+                    let left = sum.left.take_in(&self.builder);
+                    let right = sum.right.take_in(&self.builder);
+                    *expression = self.call(sum.span, PLUS, [left, right]);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// `typeof name` is asked of names that may not exist; any other use would throw.
@@ -82,7 +121,21 @@ impl<'a> Guards<'a, '_> {
     }
 }
 
+/// What is within is told by now: a `+` that is still one has only literals.
+fn is_sum_of_literals(sum: &BinaryExpression<'_>) -> bool {
+    let is_plain = |side: &Expression<'_>| match side {
+        Expression::BinaryExpression(inner) => inner.operator == BinaryOperator::Addition,
+        other => other.is_literal(),
+    };
+    is_plain(&sum.left) && is_plain(&sum.right)
+}
+
 impl<'a> VisitMut<'a> for Guards<'a, '_> {
+    fn visit_expression(&mut self, expression: &mut Expression<'a>) {
+        walk_mut::walk_expression(self, expression);
+        self.tell(expression);
+    }
+
     fn visit_if_statement(&mut self, statement: &mut IfStatement<'a>) {
         walk_mut::walk_if_statement(self, statement);
         self.wrap(&mut statement.test);
@@ -129,6 +182,19 @@ impl<'a> VisitMut<'a> for Guards<'a, '_> {
         walk_mut::walk_switch_case(self, case);
         if let Some(test) = &mut case.test {
             self.wrap(test);
+        }
+    }
+
+    /// The engine refuses these by itself, but can't say on which line.
+    fn visit_variable_declarator(&mut self, declarator: &mut VariableDeclarator<'a>) {
+        walk_mut::walk_variable_declarator(self, declarator);
+        let counts = match &declarator.id {
+            BindingPattern::ArrayPattern(_) => true,
+            BindingPattern::ObjectPattern(pattern) => pattern.rest.is_some(),
+            _ => false,
+        };
+        if let (true, Some(init)) = (counts, &mut declarator.init) {
+            self.wrap(init);
         }
     }
 

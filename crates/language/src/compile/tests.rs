@@ -145,7 +145,11 @@ fn a_plan_asks_before_it_branches() {
         ("a as any < (b!);", "K(a, 1, 1) < K(b, 1, 12);\n"),
         ("typeof a;", "typeof a;\n"),
         ("typeof a.b;", "typeof K(a.b, 1, 8);\n"),
-        ("a + b;", "a + b;\n"),
+        ("a + b;", "globalThis.__plus(a, b);\n"),
+        ("1 + 2 + 3;", "1 + 2 + 3;\n"),
+        ("`a ${b}`;", "globalThis.__text`a ${b}`;\n"),
+        ("`a`;", "`a`;\n"),
+        ("f`a ${b}`;", "f`a ${b}`;\n"),
         ("if (true) b;", "if (true) b;\n"),
     ];
     for (text, wanted) in guarded {

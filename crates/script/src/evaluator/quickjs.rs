@@ -31,6 +31,8 @@ use hooks::Hooks;
 use modules::Modules;
 use native::Native;
 
+/// Read in a plan alone.
+const PLAN: &str = include_str!("js/plan.js");
 const INSPECT: &str = include_str!("js/inspect.js");
 const RUNTIME: &str = include_str!("js/runtime.js");
 
@@ -267,8 +269,9 @@ impl QuickJs {
             said.set("plan", start.plan)?;
             let inspect: Function<'_> =
                 script("aurae:inspect", INSPECT)?.call((object.clone(),))?;
+            let plan = start.plan.then(|| script("aurae:plan", PLAN)).transpose()?;
             let runtime = script("aurae:runtime", RUNTIME)?;
-            let hooks: Object<'_> = runtime.call((object, said, inspect))?;
+            let hooks: Object<'_> = runtime.call((object, said, inspect, plan))?;
             self.hooks.set(ctx, hooks);
             Ok(())
         })
@@ -415,6 +418,10 @@ impl QuickJs {
         }
         let busy = self.is_busy();
         let state = self.with(|ctx| Ok(promise.clone().restore(ctx)?.state()));
+        let over = !busy || matches!(state, Ok(PromiseState::Rejected));
+        if over && let Some(thrown) = self.met() {
+            return Some(Err(thrown));
+        }
         match state {
             Err(thrown) => Some(Err(thrown)),
             Ok(PromiseState::Resolved) if line => Some(self.value(promise)),
@@ -429,6 +436,17 @@ impl QuickJs {
                 ..Thrown::default()
             })),
         }
+    }
+
+    /// What a plan has met that it can't know, be it that the program has caught it: the way that
+    /// it took then isn't known either.
+    fn met(&self) -> Option<Thrown> {
+        let thrown = self.with(|ctx| {
+            let met: Value<'_> = self.hooks.function(ctx, "met")?.call(())?;
+            let met = Some(met).filter(|met| !met.is_undefined());
+            Ok(met.map(|met| thrown::describe(ctx, &self.hooks, &met)))
+        });
+        thrown.unwrap_or_else(Some)
     }
 
     /// What rejected the promise of what runs, if that is how it ended.

@@ -3,7 +3,7 @@
 // `__aurae`, on which the bindings of the API stand. It runs inside the evaluator, before the
 // bindings and the program. What it can't do itself it asks of `native`, which the engine gives.
 // What it returns is what the engine calls.
-(function (native, start, inspect) {
+(function (native, start, inspect, plan) {
   "use strict";
   // The engine's ten would end within the bindings.
   Error.stackTraceLimit = 64;
@@ -15,6 +15,14 @@
   // What the bindings stand on, and leave.
   const host = { plan: start.plan };
   define("__aurae", host);
+
+  // What a plan doesn't know (`plan.js`); in a run everything is known.
+  const same = (value) => value;
+  const nothing = () => undefined;
+  const { known, allKnown, unknown, makeUnknown, met } = plan?.(native, define)
+    ?? { known: same, allKnown: same, unknown: nothing, met: nothing };
+  native.unknown = unknown;
+  host.known = (value) => known(value);
   native.custom = (value) => host.inspect?.(value);
 
   // Errors.
@@ -30,16 +38,6 @@
     }
   }
   define("AuraeError", AuraeError);
-  class PlanUnknown extends Error {
-    constructor(unknown, place) {
-      super(`this depends on ${unknown}, which only a real call would give`);
-      this.unknown = unknown;
-      if (place) this.place = place;
-    }
-    get name() {
-      return "PlanUnknown";
-    }
-  }
   const failed = (failure, stack) => {
     // The prelude has its own.
     const error = host.AuraeError ? new host.AuraeError(failure)
@@ -96,7 +94,7 @@
   // Durations: milliseconds, or what the API takes, "1m30s".
   const units = { ns: 1e-6, us: 1e-3, ms: 1, s: 1e3, m: 6e4, h: 36e5, d: 864e5 };
   const milliseconds = (value, what) => {
-    if (value === undefined) return undefined;
+    if (known(value) === undefined) return undefined;
     if (typeof value === "number" && value >= 0) return value;
     if (typeof value === "string" && /^(\d+(\.\d+)?(ns|us|ms|s|m|h|d))+$/.test(value)) {
       let sum = 0;
@@ -321,36 +319,6 @@
   }
   Object.assign(host, { call, stream });
 
-  // Unknown values of a plan: they may be passed on and asked for members; all else is refused.
-  const unknowns = new WeakMap();
-  const refuse = (target) => {
-    throw new PlanUnknown(target.text());
-  };
-  const makeUnknown = (text) => {
-    const target = function () {};
-    target.text = () => text;
-    const proxy = new Proxy(target, {
-      get(_, key) {
-        // What is awaited is asked for `then`.
-        if (key === "then") return undefined;
-        if (key === "toJSON") refuse(target);
-        return typeof key === "symbol" ? refuse(target) : makeUnknown(`${text}.${key}`);
-      },
-      set: refuse, has: refuse, deleteProperty: refuse, ownKeys: refuse, apply: refuse,
-      construct: refuse, defineProperty: refuse, getOwnPropertyDescriptor: refuse,
-      getPrototypeOf: refuse,
-    });
-    unknowns.set(proxy, text);
-    return proxy;
-  };
-  native.unknown = (value) => unknowns.get(value);
-  define("__known", (value, row, column) => {
-    if ((typeof value !== "function" && typeof value !== "object") || value === null) return value;
-    const unknown = unknowns.get(value);
-    if (unknown !== undefined) throw new PlanUnknown(unknown, { line: row, column });
-    return value;
-  });
-
   // Files, text, YAML, arguments.
   const readFile = (path, stack) => {
     const { bytes, failure } = native.readFile(`${path}`, stack);
@@ -390,7 +358,7 @@
   });
   define("yaml", Object.freeze({
     parse: (source) => native.yamlParse(wellFormed(`${source}`)),
-    stringify: (value) => native.yamlStringify(value),
+    stringify: (value) => native.yamlStringify(allKnown(value)),
   }));
   define("args", Object.freeze([...start.args]));
 
@@ -433,7 +401,7 @@
     hex: (bytes) => toHex(bytes),
     inspect: (value) => wellFormed(inspect(value, start.color)),
     bigint: (digits) => BigInt(digits),
-    unknown: native.unknown,
+    unknown, met,
     nextTimer: () => timers[0]?.at,
     busy: () => open.size > 0 || !quiet(),
     // Where it waits: the newest wait's stack.
