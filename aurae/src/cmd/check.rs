@@ -11,8 +11,8 @@ use language::check::{Environment, check_program};
 use language::declare::aurae_d_ts;
 use language::finding::{Finding, Severity};
 use language::frame::{Json, texts};
+use language::prelude;
 use language::program::{Entry, Program};
-use script::program::globals;
 
 use super::plan::Form;
 use super::script::entry::{below, unreadable};
@@ -84,7 +84,7 @@ fn of_program(
     environment: &Arc<Environment>,
 ) -> Result<Vec<Finding>, Failure> {
     let (root, entry) = below(file, args.root.as_deref())?;
-    let names = globals().map_err(|problem| Failure::new(problem.to_string()))?;
+    let names = prelude::globals().map_err(|problem| Failure::new(problem.to_string()))?;
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let program = Program::load(&root, Entry::File(entry), &names).map_err(unreadable)?;
     let mut found = program.findings().to_vec();

@@ -24,7 +24,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::script::entry::{Source, unreadable};
-use super::script::execute::{Job, Printer, options};
+use super::script::execute::{Job, Printer, not_started, options};
 use super::script::report;
 use crate::args::{Global, ProgramArgs};
 use crate::failure::Failure;
@@ -106,8 +106,8 @@ impl Repl {
         let host = NodeHost::new(nodes, Arc::clone(&running), printer, Mode::Run);
         let host = Arc::new(host);
         let job = Job::new(args, Source::Code(String::new()), Vec::new(), Mode::Run);
-        let options = options(global, &job, false)?;
-        let session = begin(&options, &host).await?;
+        let options = options(global, &job)?;
+        let session = begin(&options, &host)?;
         let interrupts = signal(SignalKind::interrupt())
             .map_err(|problem| Failure::new(format!("can't watch for Ctrl-C: {problem}")))?;
         Ok(Self {
@@ -167,7 +167,7 @@ impl Repl {
             Err(thrown) => report::thrown(&thrown, &self.running, self.style),
         }
         if !self.session.is_alive() {
-            self.session = begin(&self.options, &self.host).await?;
+            self.session = begin(&self.options, &self.host)?;
             note("The evaluator had to be started anew: what was defined is gone.");
         }
         Ok(())
@@ -187,9 +187,7 @@ impl Repl {
     }
 }
 
-async fn begin(options: &Options, host: &Arc<NodeHost>) -> Result<Session, Failure> {
+fn begin(options: &Options, host: &Arc<NodeHost>) -> Result<Session, Failure> {
     let host = Arc::clone(host) as Arc<dyn script::session::Host>;
-    Session::start(options.clone(), host)
-        .await
-        .map_err(|problem| Failure::new(problem.to_string()))
+    Session::start(options.clone(), host).map_err(not_started)
 }

@@ -9,6 +9,7 @@
 mod exported;
 mod table;
 
+use crate::declare::workload;
 use crate::schema::Schema;
 
 pub(crate) use exported::{Exported, Friendly, exported, without_header};
@@ -60,11 +61,45 @@ pub struct Layer {
 /// # Errors
 /// Only where what is built in is broken.
 pub fn compiled() -> Result<Layer, PreludeError> {
-    // Nobody reads comments here, and every call of the command line would have to read past them.
-    let pool = api::descriptor_pool().map_err(PreludeError::Descriptors)?;
-    let table = table(&Schema::new(pool));
+    let table = table(Schema::bare().map_err(PreludeError::Descriptors)?);
     Ok(Layer {
         code: format!("__aurae.table = {table};\n{JAVASCRIPT}"),
+    })
+}
+
+/// Globals that the layer's `main.ts` makes beside the API's own.
+const MADE: [&str; 2] = ["AuraeError", "Workload"];
+
+/// Every name that a program has without importing it: the values that `aurae.d.ts` declares, found
+/// without writing it.
+///
+/// # Errors
+/// Only where what is built in is broken.
+pub fn globals() -> Result<Vec<String>, PreludeError> {
+    let schema = Schema::bare().map_err(PreludeError::Descriptors)?;
+    let subsystems = schema.subsystems.iter().map(|found| found.name.clone());
+    let workloads = workload::all(schema).map(|found| found.name.clone());
+    let made = MADE.into_iter().map(str::to_owned);
+    let mut names: Vec<String> = declared(HOST).collect();
+    names.extend(made.chain(subsystems).chain(workloads));
+    Ok(names)
+}
+
+/// The values that a text of declarations declares at its outermost level.
+fn declared(text: &str) -> impl Iterator<Item = String> {
+    const WORDS: [&str; 6] = [
+        "const ",
+        "function ",
+        "class ",
+        "abstract class ",
+        "var ",
+        "let ",
+    ];
+    text.lines().filter_map(|line| {
+        let rest = line.strip_prefix("declare ")?;
+        let rest = WORDS.iter().find_map(|word| rest.strip_prefix(word))?;
+        let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_' && c != '$');
+        rest.get(..end.unwrap_or(rest.len())).map(str::to_owned)
     })
 }
 

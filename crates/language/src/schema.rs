@@ -14,7 +14,7 @@ mod nearest;
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-use prost_reflect::DescriptorPool;
+use prost_reflect::{DescriptorError, DescriptorPool};
 
 pub use kind::{Kind, MapKey};
 pub use nearest::nearest;
@@ -191,6 +191,9 @@ static API: LazyLock<Result<Schema, SchemaError>> = LazyLock::new(|| {
     Ok(Schema::new(&pool.map_err(SchemaError::Descriptors)?))
 });
 
+static BARE: LazyLock<Result<Schema, &'static DescriptorError>> =
+    LazyLock::new(|| api::descriptor_pool().map(Schema::new));
+
 impl Schema {
     /// The API that this binary was built with, with its comments. Made at the first call.
     ///
@@ -198,6 +201,15 @@ impl Schema {
     /// Only where the built-in descriptors are broken.
     pub fn of_api() -> Result<&'static Self, &'static SchemaError> {
         API.as_ref()
+    }
+
+    /// The same without comments, for who runs programs and shows nobody what the API says of
+    /// itself: reading the comments takes longer than all else that a short program does.
+    ///
+    /// # Errors
+    /// Only where the built-in descriptors are broken.
+    pub fn bare() -> Result<&'static Self, &'static DescriptorError> {
+        BARE.as_ref().map_err(|problem| *problem)
     }
 
     /// Of any descriptors whose packages look like `aurae.SUBSYSTEM.v0`. Comments are there where

@@ -175,7 +175,7 @@ async fn evaluate(
     options.program = itself.parent().unwrap().join("../script-evaluator");
     options.arguments.clear();
     options.timeout = Some(Duration::from_secs(20));
-    let mut session = Session::start(options, host).await.expect("an evaluator");
+    let mut session = Session::start(options, host).expect("an evaluator");
     let mut harness = String::from(SURFACE);
     for name in ["assert.js", "sta.js", "doneprintHandle.js"]
         .into_iter()

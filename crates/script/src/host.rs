@@ -205,7 +205,7 @@ pub struct Found {
 /// The method of that action.
 pub(crate) fn find(action: &str) -> Result<Found, Failure> {
     let broken = |problem: &dyn std::fmt::Display| Failure::new("INTERNAL", problem.to_string());
-    let schema = Schema::of_api().map_err(|problem| broken(problem))?;
+    let schema = Schema::bare().map_err(|problem| broken(problem))?;
     let method = schema
         .method(action)
         .ok_or_else(|| unknown(schema, action))?;

@@ -9,38 +9,12 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
 use language::compile::{Compiled, Options, compile};
-use language::declare::aurae_d_ts;
 use language::finding::Finding;
 use language::program::{Entry, Files, NoFiles, Program};
 use language::root::{ReadError, Root, join};
-use language::schema::SchemaError;
 use language::source::{Position, Source};
 
 use crate::protocol::{Failure, Frame, Module, Thrown};
-
-/// The names that the language gives a program: what `aurae.d.ts` declares beside types.
-///
-/// # Errors
-/// Only where the built-in descriptors are broken.
-pub fn globals() -> Result<Vec<String>, &'static SchemaError> {
-    let words = [
-        "const ",
-        "function ",
-        "class ",
-        "abstract class ",
-        "var ",
-        "let ",
-    ];
-    let declared = aurae_d_ts()?.lines().filter_map(|line| {
-        let rest = line.strip_prefix("declare ")?;
-        let rest = words.iter().find_map(|word| rest.strip_prefix(word))?;
-        let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_' && c != '$');
-        rest.get(..end.unwrap_or(rest.len())).map(str::to_owned)
-    });
-    let mut names: Vec<String> = declared.collect();
-    names.dedup();
-    Ok(names)
-}
 
 /// A program's root.
 #[derive(Debug)]
@@ -135,6 +109,14 @@ impl Running {
     /// The entry's name in the engine.
     pub fn entry(&self) -> &str {
         &self.entry
+    }
+
+    /// Whether what was written has one of these words in it, be it in a comment: a guess for who
+    /// prepares what the program will ask for.
+    pub fn mentions(&self, words: &[&str]) -> bool {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut texts = inner.compiled.values().map(|one| one.source.text());
+        texts.any(|text| words.iter().any(|word| text.contains(word)))
     }
 
     /// The root of its files, where it has one.

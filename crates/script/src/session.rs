@@ -19,6 +19,7 @@
 mod calls;
 mod process;
 mod serve;
+mod starting;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -37,9 +38,14 @@ use crate::value::Value;
 pub use calls::Items;
 use process::Process;
 use serve::Event;
+pub use starting::Starting;
 
 /// How long an evaluator that was asked to stop may take; then it is killed.
 pub const GRACE: Duration = Duration::from_millis(80);
+
+/// This program, and what makes it an evaluator.
+const THIS_PROGRAM: &str = "/proc/self/exe";
+const ROLE: &str = "eval";
 
 /// Frames on their way to the evaluator before who sends one more waits.
 const QUEUE: usize = 64;
@@ -67,8 +73,8 @@ impl Options {
             start.max_memory = Self::MAX_MEMORY;
         }
         Self {
-            program: PathBuf::from("/proc/self/exe"),
-            arguments: vec![OsString::from("eval")],
+            program: PathBuf::from(THIS_PROGRAM),
+            arguments: vec![OsString::from(ROLE)],
             start,
             timeout: None,
         }
@@ -114,9 +120,9 @@ pub enum StartError {
     /// The prelude or the arguments are too long.
     #[error("can't send the evaluator its beginning")]
     Start(#[from] CodecError),
-    /// It ended before it was told everything.
-    #[error("the evaluator ended before it began")]
-    Ended,
+    /// Its socket can't be written or watched.
+    #[error("can't speak to the evaluator")]
+    Socket(#[source] std::io::Error),
 }
 
 /// Stops what a session evaluates, from elsewhere: Ctrl-C.
@@ -146,28 +152,11 @@ impl Session {
     /// the first `run`'s or `evaluate`'s. Within a tokio runtime.
     ///
     /// # Errors
-    /// The process can't be started or ends at once, or the beginning doesn't fit a frame.
-    pub async fn start(options: Options, host: Arc<dyn Host>) -> Result<Session, StartError> {
-        let first = codec::encode(&ToEvaluator::Start(options.start), MAX_TO)?;
-        let (process, socket) =
-            Process::start(&options.program, &options.arguments).map_err(|source| {
-                StartError::Process {
-                    program: options.program.clone(),
-                    source,
-                }
-            })?;
-        let (to, outgoing) = mpsc::channel(QUEUE);
-        to.send(first).await.map_err(|_| StartError::Ended)?;
-        let (found, events) = mpsc::channel(1);
-        let server = serve::Server::new(host, to.clone(), found);
-        Ok(Session {
-            to,
-            events,
-            interrupts: Arc::new(Notify::new()),
-            timeout: options.timeout,
-            process: process.with(server.spawn(socket, outgoing)),
-            alive: true,
-        })
+    /// The process can't be started, or the beginning doesn't fit a frame.
+    pub fn start(options: Options, host: Arc<dyn Host>) -> Result<Session, StartError> {
+        let mut starting = Starting::new(&options.program, &options.arguments)?;
+        starting.tell(options.start)?;
+        Ok(starting.serve(options.timeout, host)?)
     }
 
     /// Runs a program: its modules, of which `entry` is one, until it ends, its timers and calls

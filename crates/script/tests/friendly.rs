@@ -146,9 +146,7 @@ async fn run(code: &str) -> (Result<String, Thrown>, Vec<String>) {
         ..Start::default()
     };
     let node = Arc::new(Node::default());
-    let mut session = Session::start(support::options(start), node.clone())
-        .await
-        .unwrap();
+    let mut session = Session::start(support::options(start), node.clone()).unwrap();
     let done = session.run(support::main(code), "main.ts").await;
     let printed = node.printed.lock().unwrap().clone();
     let asked = node.asked.lock().unwrap().clone();

@@ -11,12 +11,14 @@ use client::Config;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
 use language::compile::Options as Compile;
+use language::finding::Finding;
 use language::prelude;
+use language::schema::Schema;
 use script::host::nodes::Nodes;
 use script::host::{Mode, NodeHost, Output};
-use script::program::{LoadError, Running, globals};
+use script::program::{LoadError, Running};
 use script::protocol::{Limit, Module, Start, Thrown};
-use script::session::{Interrupter, Options, Session};
+use script::session::{Interrupter, Options, StartError, Starting};
 use tokio::sync::Notify;
 
 use super::entry::{Source, open, unreadable};
@@ -50,6 +52,10 @@ impl Job {
             max_memory: options.max_memory,
         }
     }
+
+    fn is_plan(&self) -> bool {
+        matches!(self.mode, Mode::Plan(_))
+    }
 }
 
 /// How it went.
@@ -61,9 +67,12 @@ pub(crate) struct Done {
 }
 
 /// Runs it; what nobody caught is told on standard error.
+///
+/// The evaluator starts while the program is read, and the node is reached while the evaluator
+/// starts: none of the three waits for another before it must.
 pub(crate) async fn execute(global: &Global, job: Job) -> Result<Done, Failure> {
     let style = Style::of(&std::io::stderr(), global.color);
-    let plan = matches!(job.mode, Mode::Plan(_));
+    let mut evaluator = Starting::of_this_program().map_err(not_started)?;
     let nodes = Arc::new(Nodes::new(
         Config::load(&Config::default_path())?,
         global.node.clone(),
@@ -73,17 +82,18 @@ pub(crate) async fn execute(global: &Global, job: Job) -> Result<Done, Failure> 
         status,
         nodes: Arc::clone(&nodes),
     };
-    let (place, entry) = open(job.source.clone(), job.root.as_deref())?;
-    let names = globals().map_err(|problem| Failure::new(problem.to_string()))?;
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let (running, modules) = match Running::load(place, entry, &names, Compile { plan }) {
+    let options = options(global, &job)?;
+    evaluator.tell(options.start).map_err(not_started)?;
+    let (running, modules) = match load(&job).await? {
         Ok(loaded) => loaded,
-        Err(LoadError::Read(problem)) => return Err(unreadable(problem)),
-        Err(LoadError::Findings(findings)) => {
+        Err(findings) => {
             report::findings(&findings, style);
             return Ok(done(FAILED));
         }
     };
+    if running.mentions(&subsystems()) {
+        nodes.reach();
+    }
     let running = Arc::new(running);
     let printer = Arc::new(Printer::default());
     let host = NodeHost::new(
@@ -92,9 +102,8 @@ pub(crate) async fn execute(global: &Global, job: Job) -> Result<Done, Failure> 
         Arc::clone(&printer) as Arc<dyn Output>,
         job.mode.clone(),
     );
-    let mut session = Session::start(options(global, &job, plan)?, Arc::new(host))
-        .await
-        .map_err(|problem| Failure::new(problem.to_string()))?;
+    let session = evaluator.serve(options.timeout, Arc::new(host));
+    let mut session = session.map_err(not_started)?;
     let watch = tokio::spawn(watch_interrupts(session.interrupter()));
     let entry = running.entry().to_owned();
     let came = tokio::select! {
@@ -112,6 +121,43 @@ pub(crate) async fn execute(global: &Global, job: Job) -> Result<Done, Failure> 
     }))
 }
 
+/// A program that can be run, or what is wrong with its form.
+type Loaded = Result<(Running, Vec<Module>), Vec<Finding>>;
+
+/// Reads and compiles the program, on another thread.
+async fn load(job: &Job) -> Result<Loaded, Failure> {
+    let (source, root) = (job.source.clone(), job.root.clone());
+    let plan = job.is_plan();
+    let loaded = tokio::task::spawn_blocking(move || {
+        let (place, entry) = open(source, root.as_deref())?;
+        let names = prelude::globals().map_err(|problem| Failure::new(problem.to_string()))?;
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        match Running::load(place, entry, &names, Compile { plan }) {
+            Ok(loaded) => Ok(Ok(loaded)),
+            Err(LoadError::Read(problem)) => Err(unreadable(problem)),
+            Err(LoadError::Findings(findings)) => Ok(Err(findings)),
+        }
+    });
+    let broken = |problem| Failure::new(format!("the program couldn't be read: {problem}"));
+    loaded.await.map_err(broken)?
+}
+
+/// What a program names that speaks to a node.
+fn subsystems() -> Vec<&'static str> {
+    let schema = Schema::bare().map(|schema| schema.subsystems.iter());
+    let subsystems = schema.into_iter().flatten();
+    subsystems.map(|found| found.name.as_str()).collect()
+}
+
+/// Why there is no evaluator, for people.
+pub(crate) fn not_started(problem: StartError) -> Failure {
+    let failure = Failure::new(problem.to_string());
+    match std::error::Error::source(&problem) {
+        Some(source) => failure.with_hint(source.to_string()),
+        None => failure,
+    }
+}
+
 fn status_of(thrown: &Thrown) -> u8 {
     match thrown.limit {
         Some(Limit::Interrupt) => INTERRUPTED,
@@ -120,7 +166,7 @@ fn status_of(thrown: &Thrown) -> u8 {
     }
 }
 
-pub(crate) fn options(global: &Global, job: &Job, plan: bool) -> Result<Options, Failure> {
+pub(crate) fn options(global: &Global, job: &Job) -> Result<Options, Failure> {
     let prelude = prelude::compiled().map_err(|problem| Failure::new(problem.to_string()))?;
     let mut options = Options::new(Start {
         prelude: vec![Module {
@@ -129,7 +175,7 @@ pub(crate) fn options(global: &Global, job: &Job, plan: bool) -> Result<Options,
         }],
         args: job.args.clone(),
         max_memory: job.max_memory.unwrap_or_default(),
-        plan,
+        plan: job.is_plan(),
         color: Style::of(&std::io::stdout(), global.color).is_coloured(),
     });
     options.timeout = global.timeout.filter(|timeout| *timeout > Duration::ZERO);

@@ -37,6 +37,15 @@ fn the_layer_is_one_module() {
     }
 }
 
+#[test]
+fn the_globals_are_those_that_the_declarations_have() {
+    let mut names = globals().unwrap();
+    names.sort();
+    let mut wanted: Vec<_> = declared(crate::declare::aurae_d_ts().unwrap()).collect();
+    wanted.sort();
+    assert_eq!(names, wanted);
+}
+
 /// The files after each other, without types.
 fn javascript() -> String {
     let text: String = FILES.iter().map(|(_, source)| flat(source)).collect();

@@ -78,6 +78,13 @@ impl Nodes {
         }
     }
 
+    /// Connects to the command line's node already, while the program isn't there yet. What keeps
+    /// from it is the first call's to tell.
+    pub fn reach(self: &Arc<Self>) {
+        let nodes = Arc::clone(self);
+        tokio::spawn(async move { nodes.connected(None).await.map(drop) });
+    }
+
     /// One question, one answer.
     ///
     /// # Errors

@@ -4,11 +4,11 @@
 
 use std::ffi::OsString;
 use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
-use tokio::net::UnixStream;
 use tokio::task::AbortHandle;
 
 /// A child, killed and reaped when this is dropped, and the task that serves it.
@@ -21,12 +21,12 @@ pub(super) struct Process {
 
 impl Process {
     /// Executes `program` with an empty environment, in `/`, with a socket as its standard input.
-    /// By the thread that stays: the evaluator dies with it.
+    /// By the thread that stays: the evaluator dies with it. Our end doesn't block.
     pub(super) fn start(
         program: &Path,
         arguments: &[OsString],
     ) -> std::io::Result<(Self, UnixStream)> {
-        let (ours, theirs) = std::os::unix::net::UnixStream::pair()?;
+        let (ours, theirs) = UnixStream::pair()?;
         ours.set_nonblocking(true)?;
         let child = Command::new(program)
             .arg0("aurae")
@@ -44,7 +44,7 @@ impl Process {
             child: Some(child),
             server: None,
         };
-        Ok((process, UnixStream::from_std(ours)?))
+        Ok((process, ours))
     }
 
     /// The process with the task that ends with it.

@@ -49,10 +49,11 @@ impl Server {
         }
     }
 
-    /// Serves until the evaluator is gone or the task is aborted.
+    /// Serves until the evaluator is gone or the task is aborted. `first` goes before all else.
     pub(super) fn spawn(
         self,
         socket: UnixStream,
+        first: Vec<u8>,
         outgoing: mpsc::Receiver<Vec<u8>>,
     ) -> AbortHandle {
         let (from, to) = socket.into_split();
@@ -60,7 +61,7 @@ impl Server {
             // In one task, so that who aborts it drops the calls and the socket too.
             tokio::select! {
                 () = self.read(from) => {}
-                () = write(to, outgoing) => {}
+                () = write(to, first, outgoing) => {}
             }
         });
         task.abort_handle()
@@ -157,11 +158,13 @@ async fn frame(from: &mut OwnedReadHalf) -> Result<Option<FromEvaluator>, String
 
 /// Writes what is queued. It ends never by itself: that the evaluator is gone is the reader's to
 /// see, after everything that it still had to say.
-async fn write(mut to: OwnedWriteHalf, mut outgoing: mpsc::Receiver<Vec<u8>>) {
-    while let Some(frame) = outgoing.recv().await {
+async fn write(mut to: OwnedWriteHalf, first: Vec<u8>, mut outgoing: mpsc::Receiver<Vec<u8>>) {
+    let mut next = Some(first);
+    while let Some(frame) = next {
         if to.write_all(&frame).await.is_err() {
             break;
         }
+        next = outgoing.recv().await;
     }
     std::future::pending().await
 }

@@ -126,7 +126,7 @@ pub(crate) fn options(start: Start) -> Options {
 /// A session with its host.
 pub(crate) async fn session(options: Options) -> (Session, Arc<Table>) {
     let host = Arc::new(Table::default());
-    let session = Session::start(options, host.clone()).await.unwrap();
+    let session = Session::start(options, host.clone()).unwrap();
     (session, host)
 }
 
