@@ -141,6 +141,31 @@ fn somebody_works_at_the_prompt() {
 }
 
 #[test]
+fn types_are_told_and_complete_what_no_value_has() {
+    let home = tempfile::tempdir().unwrap();
+    let mut typist = Typist::new(home.path());
+    typist.sees(PROMPT);
+    typist.asks("const web = new Cell({ name: 'web' })", "");
+    typist.asks(".type web.name", "string\r\n");
+    typist.asks(".type web", "Cell {\r\n");
+    typist.asks(".type { port: 80 }", "{\r\n  port: number;\r\n}\r\n");
+    typist.types(".type runtime.Lst\r");
+    typist.sees("did you mean `List`?");
+    typist.sees(PROMPT);
+    // No call was made, so no value has these fields.
+    typist.types("(await runtime.List({})).nextP\t");
+    typist.sees("nextPageToken");
+    typist.types("\x03");
+    typist.sees(PROMPT);
+    typist.types("new Cell({ name: 'db', reso\t");
+    typist.sees("resources: ");
+    typist.types("\x03");
+    typist.sees(PROMPT);
+    typist.types("\x04");
+    assert!(typist.child.wait().unwrap().success());
+}
+
+#[test]
 fn ctrl_c_stops_the_evaluation_and_not_the_session() {
     let home = tempfile::tempdir().unwrap();
     let mut typist = Typist::new(home.path());

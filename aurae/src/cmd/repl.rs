@@ -6,6 +6,7 @@
 
 mod command;
 mod editor;
+mod types;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,7 +31,8 @@ use crate::args::{Global, ProgramArgs};
 use crate::failure::Failure;
 use crate::output::{Style, note, print_line};
 use command::Command;
-use editor::Ask;
+use editor::{Ask, Offer};
+use types::Types;
 
 /// Reads, evaluates and prints until Ctrl-D or `.exit`.
 pub(crate) async fn run(global: &Global, args: &ProgramArgs) -> Result<u8, Failure> {
@@ -42,9 +44,9 @@ pub(crate) async fn run(global: &Global, args: &ProgramArgs) -> Result<u8, Failu
     prompts.send(()).map_err(lost)?;
     while let Some(ask) = asked.recv().await {
         match ask {
-            Ask::Names { path, reply } => {
+            Ask::Complete { line, at, reply } => {
                 // An editor that doesn't wait any more wants no answer.
-                let _ = reply.send(repl.session.names(path).await);
+                let _ = reply.send(repl.offer(&line, at).await);
                 continue;
             }
             Ask::Line(line) => {
@@ -78,6 +80,9 @@ struct Repl {
     host: Arc<NodeHost>,
     options: Options,
     session: Session,
+    types: Types,
+    /// Where imports lead.
+    root: PathBuf,
     interrupts: Signal,
     style: Style,
     /// Lines so far: each has its number in errors.
@@ -93,8 +98,8 @@ impl Repl {
             global.node.clone(),
             global.tenant.clone(),
         ));
-        let root = args.root.as_deref().unwrap_or(Path::new("."));
-        let place = Place::Folder(Root::open(root).map_err(unreadable)?);
+        let root = args.root.as_deref().unwrap_or(Path::new(".")).to_owned();
+        let place = Place::Folder(Root::open(&root).map_err(unreadable)?);
         let entry = Entry::Text {
             name: "<repl>".to_owned(),
             text: String::new(),
@@ -115,6 +120,8 @@ impl Repl {
             host,
             options,
             session,
+            types: Types::begin(Root::open(&root).map_err(unreadable)?),
+            root,
             interrupts,
             style: Style::of(&std::io::stderr(), global.color),
             count: 0,
@@ -128,6 +135,10 @@ impl Repl {
             None => self.evaluate(line).await?,
             Some(Ok(Command::Exit)) => return Ok(false),
             Some(Ok(Command::Help)) => print_line(command::HELP)?,
+            Some(Ok(Command::Type(expression))) => match self.types.of(&expression).await? {
+                Ok(told) => print_line(&told)?,
+                Err(findings) => report::findings(&findings, self.style),
+            },
             Some(Ok(Command::Load(file))) => match command::load(&file) {
                 Ok(text) => self.evaluate(&text).await?,
                 Err(problem) => note(&problem),
@@ -157,6 +168,7 @@ impl Repl {
         let code = compiled.code.clone();
         self.running.keep(compiled);
         let came = self.watched(&name, &code).await;
+        self.types.take(text).await?;
         match came {
             Ok(value) => {
                 self.good.push(text.to_owned());
@@ -168,9 +180,23 @@ impl Repl {
         }
         if !self.session.is_alive() {
             self.session = begin(&self.options, &self.host)?;
+            self.types = Types::begin(Root::open(&self.root).map_err(unreadable)?);
             note("The evaluator had to be started anew: what was defined is gone.");
         }
         Ok(())
+    }
+
+    /// What may go on a line: what its types say, and what the values have that are there.
+    async fn offer(&mut self, line: &str, at: usize) -> Offer {
+        let typed = self.types.complete(line, at).await;
+        let live = match editor::word(line.get(..at).unwrap_or(line)) {
+            Some((path, _)) => {
+                let path = path.into_iter().map(str::to_owned).collect();
+                self.session.names(path).await
+            }
+            None => Vec::new(),
+        };
+        Offer { typed, live }
     }
 
     /// Evaluates; Ctrl-C meanwhile stops that.

@@ -17,6 +17,7 @@ pub mod lsp;
 pub mod parse;
 pub mod prelude;
 pub mod program;
+pub mod prompt;
 pub mod reference;
 pub mod root;
 pub mod schema;

@@ -13,12 +13,13 @@ pub(super) const HELP: &str = "\
 .help        this
 .load FILE   evaluate a file as if it had been typed
 .save FILE   write what was evaluated well into a new file
+.type EXPR   the type of an expression, which isn't evaluated
 .exit        end; so does Ctrl-D
 
 _ is the last value. Ctrl-C ends an evaluation, Tab completes, an open bracket asks for more lines.";
 
 /// The commands' names, for completion.
-pub(super) const NAMES: [&str; 4] = [".exit", ".help", ".load", ".save"];
+pub(super) const NAMES: [&str; 5] = [".exit", ".help", ".load", ".save", ".type"];
 
 /// A command.
 #[derive(Debug, PartialEq, Eq)]
@@ -29,6 +30,8 @@ pub(super) enum Command {
     Load(PathBuf),
     /// Writes what was evaluated.
     Save(PathBuf),
+    /// Tells the type of an expression.
+    Type(String),
     /// Ends.
     Exit,
 }
@@ -48,6 +51,8 @@ impl Command {
             (".help", "") => Ok(Self::Help),
             (".exit", "") => Ok(Self::Exit),
             (".load" | ".save", "") => Err(format!("{name} needs a file: `{name} FILE`")),
+            (".type", "") => Err(".type needs an expression: `.type EXPR`".to_owned()),
+            (".type", expression) => Ok(Self::Type(expression.to_owned())),
             (".load", file) => Ok(Self::Load(PathBuf::from(file))),
             (".save", file) => Ok(Self::Save(PathBuf::from(file))),
             (".help" | ".exit", _) => Err(format!("{name} takes nothing")),
@@ -100,6 +105,9 @@ mod tests {
         let wrong = Command::of(".hlep").unwrap().unwrap_err();
         assert!(wrong.contains("did you mean .help"), "{wrong}");
         assert!(Command::of(".save").unwrap().is_err());
+        let asked = Command::of(".type runtime.List").unwrap();
+        assert_eq!(asked, Ok(Command::Type("runtime.List".into())));
+        assert!(Command::of(".type").unwrap().is_err());
     }
 
     #[test]

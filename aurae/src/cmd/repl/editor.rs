@@ -7,6 +7,7 @@ use std::sync::mpsc as sync;
 use std::time::Duration;
 
 use language::compile::is_unfinished;
+use language::prompt::Completed;
 use rustyline::completion::Completer;
 use rustyline::error::ReadlineError;
 use rustyline::highlight::Highlighter;
@@ -36,17 +37,28 @@ pub(super) enum Ask {
     Line(String),
     /// Ctrl-C at the prompt; it waits too.
     Stopped,
-    /// Names that can follow a path; it waits for them, but not long.
-    Names {
-        /// `["runtime"]`.
-        path: Vec<String>,
-        /// Where they are wanted.
-        reply: sync::SyncSender<Vec<Name>>,
+    /// What may go on at the cursor; it waits for that, but not long.
+    Complete {
+        /// All that is typed.
+        line: String,
+        /// The cursor's byte.
+        at: usize,
+        /// Where it is wanted.
+        reply: sync::SyncSender<Offer>,
     },
     /// Ctrl-D, or no terminal any more.
     End,
     /// The terminal can't be used.
     Failed(String),
+}
+
+/// What may go on at the cursor.
+#[derive(Debug, Default)]
+pub(super) struct Offer {
+    /// By types.
+    pub(super) typed: Completed,
+    /// The names that the value before the cursor has, or the session.
+    pub(super) live: Vec<Name>,
 }
 
 /// Starts the thread. Each `()` sent makes it prompt once.
@@ -155,17 +167,32 @@ impl Completer for Help {
                 .filter(|name| name.starts_with(before));
             return Ok((0, known.map(|name| format!("{name} ")).collect()));
         }
-        let Some((path, begun)) = word(before) else {
-            return Ok((at, Vec::new()));
-        };
-        let (reply, names) = sync::sync_channel(1);
-        let path = path.into_iter().map(str::to_owned).collect();
-        if self.0.blocking_send(Ask::Names { path, reply }).is_err() {
+        let (reply, offered) = sync::sync_channel(1);
+        let line = line.to_owned();
+        if self.0.blocking_send(Ask::Complete { line, at, reply }).is_err() {
             return Ok((at, Vec::new()));
         }
-        let names = names.recv_timeout(PATIENCE).unwrap_or_default();
-        Ok((at - begun.len(), matching(names, begun)))
+        let offer = offered.recv_timeout(PATIENCE).unwrap_or_default();
+        Ok(merged(before, offer))
     }
+}
+
+/// Where the completed text begins, and the texts: by types first, then what only values know.
+fn merged(before: &str, offer: Offer) -> (usize, Vec<String>) {
+    let mut texts = offer.typed.texts;
+    let Some((_, begun)) = word(before) else {
+        return (offer.typed.start, texts);
+    };
+    let start = before.len() - begun.len();
+    if !texts.is_empty() && offer.typed.start != start {
+        // Within a string, where a name means nothing.
+        return (offer.typed.start, texts);
+    }
+    let live = matching(offer.live, begun).into_iter();
+    let known = |name: &String| texts.iter().any(|text| text.trim_end_matches(": ") == name);
+    let new: Vec<String> = live.filter(|name| !known(name)).collect();
+    texts.extend(new);
+    (start, texts)
 }
 
 /// Names that go on as somebody began; hidden ones only where they began so.
@@ -186,7 +213,7 @@ fn matching(names: Vec<Name>, begun: &str) -> Vec<String> {
 
 /// The path before the cursor and what was begun of its last name: `web.spec.ar` is `web`, `spec`
 /// and `ar`. None where a path can't be.
-fn word(before: &str) -> Option<(Vec<&str>, &str)> {
+pub(super) fn word(before: &str) -> Option<(Vec<&str>, &str)> {
     let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '$' | '.');
     let start = before.len()
         - before
@@ -215,6 +242,29 @@ mod tests {
         assert_eq!(word("f().na"), None);
         assert_eq!(word("1.to"), None);
         assert_eq!(word(""), Some((vec![], "")));
+    }
+
+    #[test]
+    fn what_types_say_comes_before_what_values_have() {
+        let offer = |start, texts: &[&str], live: &[&str]| Offer {
+            typed: Completed {
+                start,
+                texts: texts.iter().map(ToString::to_string).collect(),
+            },
+            live: live
+                .iter()
+                .map(|name| Name {
+                    name: (*name).into(),
+                    function: false,
+                })
+                .collect(),
+        };
+        let both = merged("web.na", offer(4, &["name"], &["name", "naked"]));
+        assert_eq!(both, (4, vec!["name".to_owned(), "naked".to_owned()]));
+        let unknown = merged("x.na", offer(0, &[], &["name"]));
+        assert_eq!(unknown, (2, vec!["name".to_owned()]));
+        let string = merged("f({ share: [\"n", offer(13, &["net"], &["nothing"]));
+        assert_eq!(string, (13, vec!["net".to_owned()]));
     }
 
     #[test]

@@ -11,6 +11,7 @@ mod calls;
 mod convert;
 mod fit;
 mod infer;
+mod learn;
 mod module;
 mod narrow;
 mod range;
@@ -30,6 +31,7 @@ use std::sync::Arc;
 use oxc::allocator::Allocator;
 
 pub(crate) use calls::Called;
+pub(crate) use learn::Learnt;
 pub(crate) use module::Module;
 pub use report::Seen;
 pub(crate) use schedule::{file_id, settle};

@@ -52,9 +52,11 @@ pub(crate) struct Table {
 
 /// What every module finds without an import: the ECMAScript library as far as the checker knows
 /// it, and the API.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Environment {
     pub(crate) table: Table,
+    /// Types of the ECMAScript library.
+    pub(crate) library: HashSet<Arc<str>>,
 }
 
 const LIBRARY: &str = include_str!("library.d.ts");
@@ -68,8 +70,9 @@ impl Environment {
         for value in table.values.values_mut() {
             value.api = false;
         }
+        let library = table.types.keys().cloned().collect();
         read(declarations, &mut table);
-        Self { table }
+        Self { table, library }
     }
 
     /// The names that the API's text gives, without the ECMAScript library's.

@@ -17,7 +17,7 @@ use super::repair::{self, MARK};
 use crate::check::{Field, FileId, Module, Type};
 
 /// The items at `offset` of a module.
-pub(super) fn complete(project: &Project, id: FileId, offset: u32) -> Vec<CompletionItem> {
+pub(crate) fn complete(project: &Project, id: FileId, offset: u32) -> Vec<CompletionItem> {
     let Some(entry) = project.entry(id) else {
         return Vec::new();
     };
@@ -111,7 +111,7 @@ pub(super) fn field_doc(module: &Module<'_, '_>, field: &Field) -> Option<String
 }
 
 /// A type as a line of an editor's list: a method's signatures rather than its interface's name.
-pub(super) fn detail(module: &Module<'_, '_>, ty: &Type) -> String {
+pub(crate) fn detail(module: &Module<'_, '_>, ty: &Type) -> String {
     match module.signatures(ty) {
         Some(signatures) => {
             let first = signatures.first().map(ToString::to_string);

@@ -17,13 +17,13 @@ use crate::check::Environment;
 use crate::stack;
 
 mod answer;
-mod complete;
+pub(crate) mod complete;
 mod cursor;
 mod navigate;
 mod outline;
 mod place;
-mod project;
-mod repair;
+pub(crate) mod project;
+pub(crate) mod repair;
 mod tell;
 #[cfg(test)]
 mod tests;

@@ -21,10 +21,10 @@ use crate::source::Source;
 const MODULES: usize = 5000;
 
 /// One module.
-pub(super) struct Entered {
+pub(crate) struct Entered {
     /// Relative to the root.
     pub(super) path: String,
-    pub(super) source: Source,
+    pub(crate) source: Source,
     pub(super) outline: Outline,
     /// The modules behind its specifiers.
     pub(super) imports: HashMap<String, FileId>,
@@ -33,9 +33,9 @@ pub(super) struct Entered {
 }
 
 /// A root and what is known below it.
-pub(super) struct Project {
+pub(crate) struct Project {
     pub(super) root: Root,
-    pub(super) world: World,
+    pub(crate) world: World,
     entries: Vec<Entered>,
     ids: HashMap<String, FileId>,
     /// Unsaved texts by path.
@@ -45,7 +45,7 @@ pub(super) struct Project {
 }
 
 impl Project {
-    pub(super) fn new(root: Root, environment: Arc<Environment>) -> Self {
+    pub(crate) fn new(root: Root, environment: Arc<Environment>) -> Self {
         Self {
             root,
             world: World {
@@ -68,7 +68,7 @@ impl Project {
         relative.to_str().map(str::to_owned)
     }
 
-    pub(super) fn entry(&self, id: FileId) -> Option<&Entered> {
+    pub(crate) fn entry(&self, id: FileId) -> Option<&Entered> {
         self.entries.get(usize::try_from(id).ok()?.checked_sub(1)?)
     }
 
@@ -77,7 +77,7 @@ impl Project {
         self.entries.get_mut(index)
     }
 
-    pub(super) fn id(&self, path: &str) -> Option<FileId> {
+    pub(crate) fn id(&self, path: &str) -> Option<FileId> {
         self.ids.get(path).copied()
     }
 
@@ -96,7 +96,7 @@ impl Project {
     }
 
     /// The editor's text of a module; `None` gives the file its say again.
-    pub(super) fn set(&mut self, path: &str, text: Option<String>) {
+    pub(crate) fn set(&mut self, path: &str, text: Option<String>) {
         match text {
             Some(text) => {
                 self.open.insert(path.to_owned(), text);
@@ -252,7 +252,7 @@ impl Project {
     }
 
     /// Looks at a text in the place of a module's, with everything around it known.
-    pub(super) fn with<R>(
+    pub(crate) fn with<R>(
         &self,
         id: FileId,
         source: &Source,
@@ -312,7 +312,7 @@ impl Project {
     }
 
     /// Enters every module below the root, at most [`MODULES`].
-    pub(super) fn enter_all(&mut self) {
+    pub(crate) fn enter_all(&mut self) {
         let mut folders = vec![self.root.path().to_path_buf()];
         let mut found = Vec::new();
         while let Some(folder) = folders.pop() {

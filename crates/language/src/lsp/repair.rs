@@ -54,15 +54,15 @@ fn parses(source: &Source) -> bool {
 
 /// What is open at the end of a text.
 #[derive(Debug, Default, PartialEq)]
-struct Open {
+pub(crate) struct Open {
     /// What closes the open brackets, the innermost last.
-    brackets: Vec<char>,
+    pub(crate) brackets: Vec<char>,
     /// The quote of a string that isn't closed.
-    quote: Option<char>,
+    pub(crate) quote: Option<char>,
 }
 
 impl Open {
-    fn of(text: &str) -> Self {
+    pub(crate) fn of(text: &str) -> Self {
         let mut open = Self::default();
         let mut letters = text.chars().peekable();
         while let Some(letter) = letters.next() {

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+//! An environment that grows: what one module declares at its top is known to those that are looked
+//! at later without an import. For the prompt, whose lines see each other; a program's modules
+//! don't.
+
+use std::sync::Arc;
+
+use oxc::semantic::SymbolId;
+
+use super::convert::{name_in, span};
+use super::module::Module;
+use super::table::{Environment, TypeDeclaration, ValueDeclaration};
+use super::types::{ENVIRONMENT, Type};
+use super::world::World;
+use crate::source::Span;
+
+/// A name and what it is from now on: a value, a type or both.
+#[derive(Debug)]
+pub(crate) struct Learnt {
+    name: Arc<str>,
+    value: Option<ValueDeclaration>,
+    declared: Option<TypeDeclaration>,
+}
+
+impl Learnt {
+    /// A value that no line declares.
+    pub(crate) fn value(name: &str, ty: Type) -> Self {
+        let value = ValueDeclaration {
+            ty,
+            doc: None,
+            at: Span::default(),
+            api: false,
+            file: ENVIRONMENT,
+        };
+        Self {
+            name: name.into(),
+            value: Some(value),
+            declared: None,
+        }
+    }
+}
+
+impl Environment {
+    /// Knows a name from now on, in place of what had it before.
+    pub(crate) fn learn(&mut self, learnt: Learnt) {
+        if let Some(value) = learnt.value {
+            self.table.values.insert(learnt.name.clone(), value);
+        }
+        if let Some(declared) = learnt.declared {
+            self.table.types.insert(learnt.name, declared);
+        }
+    }
+}
+
+impl Module<'_, '_> {
+    /// All that the module declares at its top or imports.
+    pub(crate) fn learnt(&self) -> Vec<Learnt> {
+        let scoping = self.semantic.scoping();
+        let bindings = scoping.get_bindings(scoping.root_scope_id());
+        let names = bindings.iter();
+        names
+            .map(|(name, symbol)| Learnt {
+                name: name.as_str().into(),
+                value: self.learnt_value(*symbol),
+                declared: self.learnt_type(name, *symbol),
+            })
+            .collect()
+    }
+
+    fn learnt_value(&self, symbol: SymbolId) -> Option<ValueDeclaration> {
+        let scoping = self.semantic.scoping();
+        let flags = scoping.symbol_flags(symbol);
+        (flags.is_value() || flags.is_import()).then(|| ValueDeclaration {
+            ty: self.symbol_type(symbol),
+            doc: self.doc_of(symbol),
+            at: span(scoping.symbol_span(symbol)),
+            api: false,
+            file: self.file,
+        })
+    }
+
+    /// The name stands for the module's type of that name.
+    fn learnt_type(&self, name: &str, symbol: SymbolId) -> Option<TypeDeclaration> {
+        let (body, generics) = match self.imported(symbol) {
+            Some((file, imported)) => {
+                let exports = self.world.exports(file)?;
+                let ty = exports.exported_types.get(imported?.as_str())?;
+                (ty.clone(), [].into())
+            }
+            None => {
+                let own = name_in(self.file, name);
+                let generics = self.world.type_declaration(&own)?.generics.clone();
+                let arguments = generics.iter();
+                let arguments = arguments.map(|it| Type::Param(it.name.clone()));
+                (Type::Named(own, arguments.collect()), generics)
+            }
+        };
+        Some(TypeDeclaration {
+            generics,
+            body,
+            class: None,
+            doc: self.doc_of(symbol),
+            at: span(self.semantic.scoping().symbol_span(symbol)),
+        })
+    }
+}
+
+impl World {
+    /// Whether showing a type's members tells more than its name: those of an object, of what a
+    /// program declares and of the API's, not those of the ECMAScript library's.
+    pub(crate) fn is_spelled_out(&self, ty: &Type) -> bool {
+        match ty {
+            Type::Object(shape) => shape.index.is_none(),
+            Type::Named(name, _) if name.file == ENVIRONMENT => {
+                !self.environment.library.contains(&name.name)
+            }
+            Type::Named(..) => true,
+            _ => false,
+        }
+    }
+}
