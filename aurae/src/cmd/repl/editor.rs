@@ -169,7 +169,11 @@ impl Completer for Help {
         }
         let (reply, offered) = sync::sync_channel(1);
         let line = line.to_owned();
-        if self.0.blocking_send(Ask::Complete { line, at, reply }).is_err() {
+        if self
+            .0
+            .blocking_send(Ask::Complete { line, at, reply })
+            .is_err()
+        {
             return Ok((at, Vec::new()));
         }
         let offer = offered.recv_timeout(PATIENCE).unwrap_or_default();

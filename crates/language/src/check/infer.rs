@@ -107,7 +107,7 @@ impl<'a> Module<'a, '_> {
             };
         };
         match path(self, expression) {
-            Some(path) if self.narrowed.paths.contains(&path) => Type::Any,
+            Some(path) if self.is_narrowed(&path) => Type::Any,
             _ => self.symbol_type(symbol),
         }
     }
@@ -233,14 +233,14 @@ impl<'a> Module<'a, '_> {
     }
 
     fn static_member(&self, member: &StaticMemberExpression<'a>) -> Type {
-        if !self.narrowed.paths.is_empty()
+        if !(self.narrowed.paths.is_empty() && self.narrowed.handed.is_empty())
             && let Some((symbol, mut names)) = path(self, &member.object)
         {
             if !names.is_empty() {
                 names.push('.');
             }
             names.push_str(&member.property.name);
-            if self.narrowed.paths.contains(&(symbol, names)) {
+            if self.is_narrowed(&(symbol, names)) {
                 return Type::Any;
             }
         }

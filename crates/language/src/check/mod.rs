@@ -33,11 +33,12 @@ use oxc::allocator::Allocator;
 pub(crate) use calls::Called;
 pub(crate) use learn::Learnt;
 pub(crate) use module::Module;
+pub(crate) use report::Report;
 pub use report::Seen;
 pub(crate) use schedule::{file_id, settle};
 pub use table::Environment;
 pub(crate) use types::{ENVIRONMENT, Field, FileId, Signature, Type};
-pub(crate) use world::{Lookup, Slot, World};
+pub(crate) use world::{Lookup, Origin, Slot, World};
 
 use crate::finding::Finding;
 use crate::parse;

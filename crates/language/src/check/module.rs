@@ -43,6 +43,9 @@ pub(crate) struct Narrowed {
     pub(crate) paths: HashSet<Path>,
     /// The last names of those, for destructuring.
     pub(crate) names: HashSet<String>,
+    /// Places that were handed to imported functions: narrowed if one of those asserts something,
+    /// which is looked up only where it matters.
+    pub(crate) handed: HashMap<Path, Vec<SymbolId>>,
 }
 
 impl<'a, 'w> Module<'a, 'w> {

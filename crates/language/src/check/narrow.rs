@@ -6,9 +6,11 @@
 
 use oxc::ast::AstKind;
 use oxc::ast::ast::*;
+use oxc::semantic::SymbolId;
 use oxc::syntax::operator::{BinaryOperator, UnaryOperator};
 
 use super::module::{Module, Narrowed, Path};
+use super::types::Type;
 
 /// The path of `a.b.c`, of `a?.b`, of `a!`; `None` for other expressions.
 pub(crate) fn path(module: &Module<'_, '_>, expression: &Expression<'_>) -> Option<Path> {
@@ -38,10 +40,10 @@ pub(crate) fn path(module: &Module<'_, '_>, expression: &Expression<'_>) -> Opti
 
 pub(crate) fn narrowed(module: &Module<'_, '_>) -> Narrowed {
     let mut found = Narrowed::default();
+    let mut handed: Vec<(Path, SymbolId)> = Vec::new();
     let mut add = |expression: &Expression<'_>| {
         if let Some((symbol, names)) = path(module, expression) {
-            let last = names.rsplit('.').next().unwrap_or_default();
-            found.names.insert(last.to_owned());
+            found.names.insert(last_of(&names).to_owned());
             found.paths.insert((symbol, names));
         }
     };
@@ -67,16 +69,52 @@ pub(crate) fn narrowed(module: &Module<'_, '_>) -> Narrowed {
                     add(callee.object());
                 }
             }
-            AstKind::CallExpression(call) if asserts(module, call) => {
-                call.arguments
-                    .iter()
-                    .filter_map(Argument::as_expression)
-                    .for_each(&mut add);
+            AstKind::CallExpression(call) => {
+                let arguments = call.arguments.iter().filter_map(Argument::as_expression);
+                match asserts(module, call) {
+                    Asserts::No => {}
+                    Asserts::Yes => arguments.for_each(&mut add),
+                    Asserts::If(imported) => {
+                        let paths = arguments.filter_map(|argument| path(module, argument));
+                        handed.extend(paths.map(|path| (path, imported)));
+                    }
+                }
             }
             _ => {}
         }
     }
+    for (path, imported) in handed {
+        found.handed.entry(path).or_default().push(imported);
+    }
     found
+}
+
+fn last_of(names: &str) -> &str {
+    names.rsplit('.').next().unwrap_or_default()
+}
+
+impl Module<'_, '_> {
+    /// Whether the flow may have made a place's type another than the declared one.
+    pub(crate) fn is_narrowed(&self, path: &Path) -> bool {
+        let handed = || self.narrowed.handed.get(path).into_iter().flatten();
+        self.narrowed.paths.contains(path) || handed().any(|imported| self.predicates(*imported))
+    }
+
+    /// Whether that may hold for a member of this name.
+    pub(crate) fn is_narrowed_name(&self, name: &str) -> bool {
+        let handed = self.narrowed.handed.iter();
+        let mut handed = handed.filter(|((_, names), _)| last_of(names) == name);
+        self.narrowed.names.contains(name)
+            || handed.any(|(_, to)| to.iter().any(|imported| self.predicates(*imported)))
+    }
+
+    /// Exports of other modules keep whether they narrow.
+    fn predicates(&self, imported: SymbolId) -> bool {
+        match self.symbol_type(imported) {
+            Type::Object(shape) => shape.calls.iter().any(|call| call.predicate),
+            _ => false,
+        }
+    }
 }
 
 fn narrows(binary: &BinaryExpression<'_>) -> bool {
@@ -121,29 +159,38 @@ fn same(test: &Expression<'_>, below: AstKind<'_>) -> bool {
     test.span() == below.span()
 }
 
+/// Whether a function asserts something of its arguments.
+enum Asserts {
+    No,
+    Yes,
+    /// If the imported function does.
+    If(SymbolId),
+}
+
 /// Whether the function called is declared with `asserts`.
-fn asserts(module: &Module<'_, '_>, call: &CallExpression<'_>) -> bool {
+fn asserts(module: &Module<'_, '_>, call: &CallExpression<'_>) -> Asserts {
     let Expression::Identifier(name) = call.callee.get_inner_expression() else {
-        return false;
+        return Asserts::No;
     };
     let Some(symbol) = module.symbol_of(name) else {
-        return false;
+        return Asserts::No;
     };
     if module.imported(symbol).is_some() {
-        // Exports of other modules keep whether they narrow.
-        return match module.symbol_type(symbol) {
-            super::types::Type::Object(shape) => shape.calls.iter().any(|call| call.predicate),
-            _ => false,
-        };
+        return Asserts::If(symbol);
     }
     let returns = match module.declaration(symbol) {
         AstKind::Function(function) => function.return_type.as_deref(),
         AstKind::VariableDeclarator(variable) => match &variable.init {
-            Some(Expression::ArrowFunctionExpression(arrow)) if arrow.r#async => return false,
+            Some(Expression::ArrowFunctionExpression(arrow)) if arrow.r#async => {
+                return Asserts::No;
+            }
             Some(Expression::ArrowFunctionExpression(arrow)) => arrow.return_type.as_deref(),
-            _ => return true,
+            _ => return Asserts::Yes,
         },
-        _ => return true,
+        _ => return Asserts::Yes,
     };
-    returns.is_some_and(|it| matches!(it.type_annotation, TSType::TSTypePredicate(_)))
+    match returns.map(|it| &it.type_annotation) {
+        Some(TSType::TSTypePredicate(_)) => Asserts::Yes,
+        _ => Asserts::No,
+    }
 }

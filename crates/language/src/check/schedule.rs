@@ -20,7 +20,8 @@ const THREADS: usize = 8;
 pub(crate) fn reports(environment: &Arc<Environment>, files: &[File]) -> Vec<Vec<Report>> {
     let world = World {
         environment: environment.clone(),
-        modules: vec![Slot::default(); files.len()],
+        // Not one slot many times: a clone shares what is filled in.
+        modules: files.iter().map(|_| Slot::default()).collect(),
     };
     let work = Work::new(files);
     let threads = thread::available_parallelism().map_or(1, usize::from);

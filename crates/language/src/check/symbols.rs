@@ -136,7 +136,7 @@ impl<'a> Module<'a, '_> {
             BindingPattern::ObjectPattern(object) => {
                 object.properties.iter().find_map(|property| {
                     let member = match property.key.static_name() {
-                        Some(name) if !self.narrowed.names.contains(name.as_ref()) => {
+                        Some(name) if !self.is_narrowed_name(&name) => {
                             self.member_type(&ty.present(), &name)
                         }
                         _ => Type::Any,

@@ -355,6 +355,11 @@ fn show_shape(shape: &Shape, f: &mut fmt::Formatter<'_>, depth: u32) -> fmt::Res
     if let ([signature], true) = (shape.calls.as_slice(), shape.fields.is_empty()) {
         return show_signature(signature, f, depth, " => ");
     }
+    if let (Some(value), true) = (&shape.index, shape.fields.is_empty()) {
+        f.write_str("Record<string, ")?;
+        show(value, f, depth + 1)?;
+        return f.write_str(">");
+    }
     if depth >= SHOWN_DEPTH {
         return f.write_str("{ … }");
     }

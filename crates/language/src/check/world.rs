@@ -2,18 +2,21 @@
 //! All that is declared around a module: the environment and the modules it imports. Looks up
 //! names and members, and puts arguments in the place of type parameters. Knows nothing of syntax.
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use super::convert::THIS;
 use super::table::{Environment, Table, TypeDeclaration, ValueDeclaration};
 use super::types::{ENVIRONMENT, Field, FileId, Generic, Name, Param, Shape, Signature, Type};
+use crate::source::Source;
 
-/// The environment and the modules that have been looked at so far.
-#[derive(Debug)]
+/// The environment and the modules that have been looked at so far. A clone shares what comes to be
+/// known later.
+#[derive(Clone, Debug)]
 pub(crate) struct World {
     pub(crate) environment: Arc<Environment>,
-    /// By [`FileId`] less one; filled in the order of imports.
+    /// By [`FileId`] less one.
     pub(crate) modules: Vec<Slot>,
 }
 
@@ -21,9 +24,37 @@ pub(crate) struct World {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Slot {
     /// The types it declares, before anything is inferred.
-    pub(crate) types: OnceLock<Arc<Table>>,
+    pub(crate) types: Arc<OnceLock<Arc<Table>>>,
     /// The values and types it exports.
-    pub(crate) exports: OnceLock<Arc<Table>>,
+    pub(crate) exports: Arc<OnceLock<Arc<Table>>>,
+    /// What it is read from once somebody asks; without that others fill the slot (`schedule`).
+    pub(crate) origin: Option<Arc<Origin>>,
+}
+
+/// A module's text and what its imports lead to.
+#[derive(Debug)]
+pub(crate) struct Origin {
+    pub(crate) source: Source,
+    /// The modules behind the specifiers as they are written.
+    pub(crate) imports: HashMap<String, FileId>,
+}
+
+impl Slot {
+    /// A module of which nothing is known yet.
+    pub(crate) fn of(origin: Arc<Origin>) -> Self {
+        Self {
+            origin: Some(origin),
+            ..Self::default()
+        }
+    }
+}
+
+/// How many modules may wait for each other to be looked at: each keeps its tree on the stack.
+const WAITING: usize = 300;
+
+thread_local! {
+    /// The modules that this thread is looking at because another needs them.
+    static LOOKING: RefCell<Vec<FileId>> = const { RefCell::new(Vec::new()) };
 }
 
 /// What is known of a member.
@@ -65,21 +96,65 @@ const OF_OBJECTS: [&str; 7] = [
 
 type Bindings = Vec<(Arc<str>, Type)>;
 
+/// Takes the last module off [`LOOKING`], even if looking at it panicked.
+struct Looked;
+
+impl Drop for Looked {
+    fn drop(&mut self) {
+        LOOKING.with_borrow_mut(Vec::pop);
+    }
+}
+
 impl World {
     pub(crate) fn slot(&self, file: FileId) -> Option<&Slot> {
         let index = usize::try_from(file).ok()?.checked_sub(1)?;
         self.modules.get(index)
     }
 
-    /// What a module exports; `None` before it has been looked at.
+    /// What a module exports; `None` in a circle, and where nobody can look at it now.
     pub(crate) fn exports(&self, file: FileId) -> Option<&Table> {
-        self.slot(file)?.exports.get().map(Arc::as_ref)
+        let slot = self.slot(file)?;
+        if slot.exports.get().is_none()
+            && let Some(origin) = &slot.origin
+        {
+            self.look_at(file, origin);
+        }
+        slot.exports.get().map(Arc::as_ref)
+    }
+
+    /// Looks at a module because of another, unless that is what waits for this one.
+    fn look_at(&self, file: FileId, origin: &Origin) {
+        let begins = LOOKING.with_borrow_mut(|looking| {
+            let begins = !looking.contains(&file) && looking.len() < WAITING;
+            if begins {
+                looking.push(file);
+            }
+            begins
+        });
+        if begins {
+            let _looked = Looked;
+            super::analyse(
+                self,
+                file,
+                &origin.source,
+                &origin.imports,
+                |module, whole| {
+                    super::settle(self, file, module, whole);
+                },
+            );
+        }
     }
 
     pub(crate) fn type_declaration(&self, name: &Name) -> Option<&TypeDeclaration> {
         let table = match name.file {
             ENVIRONMENT => &self.environment.table,
-            module => self.slot(module)?.types.get()?.as_ref(),
+            module => {
+                let slot = self.slot(module)?;
+                if slot.types.get().is_none() {
+                    self.exports(module)?;
+                }
+                slot.types.get()?.as_ref()
+            }
         };
         table.types.get(&name.name)
     }

@@ -5,11 +5,12 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lsp_server::{ErrorCode, Notification, Request, RequestId, Response};
+use lsp_server::{ErrorCode, Message, Notification, Request, RequestId, Response};
 use lsp_types::*;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use super::findings::{Order, Told};
 use super::navigate::{self, Use};
 use super::outline::{self, MEANINGS};
 use super::project::Project;
@@ -45,6 +46,10 @@ struct Document {
     folder: PathBuf,
     path: String,
     source: crate::source::Source,
+    /// When it changed last, in the server's versions.
+    changed: u64,
+    /// What was found last, and in which version.
+    found: Option<(u64, Vec<Finding>)>,
 }
 
 /// All that the server knows.
@@ -52,7 +57,23 @@ pub(super) struct Server {
     environment: Arc<Environment>,
     projects: HashMap<PathBuf, Project>,
     documents: HashMap<Uri, Document>,
+    /// Counts what may have changed findings.
+    version: u64,
+    progress: Progress,
 }
+
+/// What the editor is told of the first findings, which may take a while in a big workspace.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Progress {
+    /// The editor doesn't show it, or there is nothing to show any more.
+    #[default]
+    Untold,
+    Wanted,
+    Begun,
+}
+
+/// The name of the progress.
+const FINDINGS: &str = "aurae/findings";
 
 fn params<T: DeserializeOwned>(value: Value) -> Result<T, Failure> {
     serde_json::from_value(value).map_err(|error| Failure::Params(error.to_string()))
@@ -68,13 +89,21 @@ impl Server {
             environment,
             projects: HashMap::new(),
             documents: HashMap::new(),
+            version: 0,
+            progress: Progress::default(),
         }
     }
 
     pub(super) fn answer(&mut self, request: Request) -> Result<Value, Failure> {
         let given = request.params;
         match request.method.as_str() {
-            "initialize" => json(capabilities()),
+            "initialize" => {
+                let shows = given.pointer("/capabilities/window/workDoneProgress");
+                if shows == Some(&Value::Bool(true)) {
+                    self.progress = Progress::Wanted;
+                }
+                json(capabilities())
+            }
             "textDocument/completion" => {
                 let at: CompletionParams = params(given)?;
                 let (project, id, offset) = self.at(&at.text_document_position)?;
@@ -102,20 +131,7 @@ impl Server {
                 let uses = self.uses(&at.text_document_position)?;
                 json(uses)
             }
-            "textDocument/prepareRename" => {
-                let at: TextDocumentPositionParams = params(given)?;
-                let (project, id, offset) = self.at(&at)?;
-                let uses = navigate::uses(project, id, offset).unwrap_or_default();
-                let here =
-                    |it: &&Use| it.file == id && it.span.start <= offset && offset <= it.span.end;
-                let found = uses.iter().find(here).copied();
-                let source = project.entry(id).map(|entry| entry.source.clone());
-                json(
-                    found
-                        .zip(source)
-                        .map(|(it, source)| place::range(&source, it.span)),
-                )
-            }
+            "textDocument/prepareRename" => self.prepare_rename(&params(given)?),
             "textDocument/rename" => self.rename(params(given)?),
             "textDocument/documentSymbol" => {
                 let of: DocumentSymbolParams = params(given)?;
@@ -143,18 +159,27 @@ impl Server {
 
     /// Takes note of something; true if findings may have changed.
     pub(super) fn hear(&mut self, told: Notification) -> bool {
+        const HEARD: [&str; 5] = [
+            "textDocument/didOpen",
+            "textDocument/didChange",
+            "textDocument/didClose",
+            "textDocument/didSave",
+            "workspace/didChangeWatchedFiles",
+        ];
+        if !HEARD.contains(&told.method.as_str()) {
+            return false;
+        }
+        self.version += 1;
         match told.method.as_str() {
             "textDocument/didOpen" => {
                 if let Ok(it) = params::<DidOpenTextDocumentParams>(told.params) {
                     self.open(it.text_document.uri, it.text_document.text);
                 }
-                true
             }
             "textDocument/didChange" => {
                 if let Ok(it) = params::<DidChangeTextDocumentParams>(told.params) {
                     self.change(&it);
                 }
-                true
             }
             "textDocument/didClose" => {
                 if let Ok(it) = params::<DidCloseTextDocumentParams>(told.params)
@@ -163,14 +188,13 @@ impl Server {
                 {
                     project.set(&document.path, None);
                 }
-                true
             }
             "textDocument/didSave" | "workspace/didChangeWatchedFiles" => {
                 self.projects.values_mut().for_each(Project::reread);
-                true
             }
-            _ => false,
+            _ => {}
         }
+        true
     }
 
     fn open(&mut self, uri: Uri, text: String) {
@@ -188,6 +212,8 @@ impl Server {
             folder,
             path,
             source,
+            changed: self.version,
+            found: None,
         };
         self.documents.insert(uri, document);
     }
@@ -214,6 +240,7 @@ impl Server {
         let Some(document) = self.documents.get_mut(&change.text_document.uri) else {
             return;
         };
+        document.changed = self.version;
         for step in &change.content_changes {
             document.source = place::changed(&document.source, step);
         }
@@ -251,6 +278,20 @@ impl Server {
         Ok(locations
             .filter_map(|it| location(project, it.file, it.span))
             .collect())
+    }
+
+    /// The name at a place, if it can be changed.
+    fn prepare_rename(&mut self, at: &TextDocumentPositionParams) -> Result<Value, Failure> {
+        let (project, id, offset) = self.at(at)?;
+        let uses = navigate::uses(project, id, offset).unwrap_or_default();
+        let here = |it: &&Use| it.file == id && it.span.start <= offset && offset <= it.span.end;
+        let found = uses.iter().find(here);
+        let entry = project.entry(id);
+        json(
+            found
+                .zip(entry)
+                .map(|(it, entry)| place::range(&entry.source, it.span)),
+        )
     }
 
     #[allow(
@@ -312,10 +353,9 @@ impl Server {
     )]
     fn actions(&mut self, given: CodeActionParams) -> Result<Value, Failure> {
         let uri = given.text_document.uri;
-        let path = self.documents.get(&uri).map(|it| it.path.clone());
-        let (project, _) = self.of(&uri)?;
+        let findings = self.findings(&uri)?;
         let mut actions = Vec::new();
-        for finding in project.findings(&path.unwrap_or_default()) {
+        for finding in findings {
             let range = place::range(&finding.source, finding.span);
             if range.end < given.range.start || given.range.end < range.start {
                 continue;
@@ -339,23 +379,91 @@ impl Server {
         json(actions)
     }
 
-    /// The findings of every open document.
-    pub(super) fn diagnostics(&mut self) -> Vec<PublishDiagnosticsParams> {
-        let mut all = Vec::new();
-        for (uri, document) in &self.documents {
-            let Some(project) = self.projects.get(&document.folder) else {
-                continue;
-            };
-            let findings = project.findings(&document.path);
-            let diagnostics = findings.iter().map(diagnostic).collect();
-            all.push(PublishDiagnosticsParams::new(
-                uri.clone(),
-                diagnostics,
-                None,
-            ));
+    /// What is wrong with a document as it is now: what was told of it, or what is found quickly.
+    fn findings(&mut self, uri: &Uri) -> Result<Vec<Finding>, Failure> {
+        let version = self.version;
+        let known = self.documents.get(uri).and_then(|it| it.found.clone());
+        if let Some((made, findings)) = known
+            && made == version
+        {
+            return Ok(findings);
         }
-        all
+        let path = self.documents.get(uri).map(|it| it.path.clone());
+        let (project, _) = self.of(uri)?;
+        let own = project.own_findings(&path.unwrap_or_default());
+        Ok(own.unwrap_or_else(|syntax| syntax))
     }
+
+    /// The order for the findings of every open document.
+    pub(super) fn order(&self) -> Order {
+        let snapshots = self.projects.iter();
+        let snapshots: HashMap<&PathBuf, Arc<Project>> = snapshots
+            .map(|(folder, project)| (folder, Arc::new(project.clone())))
+            .collect();
+        let mut open: Vec<(&Uri, &Document)> = self.documents.iter().collect();
+        open.sort_by_key(|(_, document)| std::cmp::Reverse(document.changed));
+        let documents = open.into_iter().filter_map(|(uri, document)| {
+            let project = snapshots.get(&document.folder)?;
+            Some((uri.clone(), document.path.clone(), Arc::clone(project)))
+        });
+        Order {
+            version: self.version,
+            documents: documents.collect(),
+        }
+    }
+
+    /// Says that the first findings are being made, to an editor that shows it.
+    pub(super) fn begin(&mut self) -> Option<[Message; 2]> {
+        if self.progress != Progress::Wanted || self.documents.is_empty() {
+            return None;
+        }
+        self.progress = Progress::Begun;
+        let create = Request::new(
+            RequestId::from(FINDINGS.to_owned()),
+            "window/workDoneProgress/create".to_owned(),
+            serde_json::json!({ "token": FINDINGS }),
+        );
+        let begin = WorkDoneProgress::Begin(WorkDoneProgressBegin {
+            title: "Looking for findings".to_owned(),
+            ..WorkDoneProgressBegin::default()
+        });
+        Some([Message::Request(create), progress(begin)])
+    }
+
+    /// What the editor is told of findings, if they are of the newest text.
+    pub(super) fn told(&mut self, told: Told) -> Vec<Message> {
+        match told {
+            Told::Findings {
+                version,
+                uri,
+                findings,
+            } if version == self.version => {
+                let diagnostics = findings.iter().map(diagnostic).collect();
+                if let Some(document) = self.documents.get_mut(&uri) {
+                    document.found = Some((version, findings));
+                }
+                let params = PublishDiagnosticsParams::new(uri, diagnostics, None);
+                let method = "textDocument/publishDiagnostics".to_owned();
+                vec![Message::Notification(Notification::new(method, params))]
+            }
+            Told::Done { version }
+                if version == self.version && self.progress == Progress::Begun =>
+            {
+                self.progress = Progress::Untold;
+                let end = WorkDoneProgressEnd { message: None };
+                vec![progress(WorkDoneProgress::End(end))]
+            }
+            Told::Findings { .. } | Told::Done { .. } => Vec::new(),
+        }
+    }
+}
+
+fn progress(value: WorkDoneProgress) -> Message {
+    let params = ProgressParams {
+        token: NumberOrString::String(FINDINGS.to_owned()),
+        value: ProgressParamsValue::WorkDone(value),
+    };
+    Message::Notification(Notification::new("$/progress".to_owned(), params))
 }
 
 fn empty() -> crate::source::Source {

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The editors' server: the language server protocol on a pair of streams. One thread answers in
-//! turn, a second reads ahead so that a question that was taken back isn't answered; findings are
-//! told when typing rests. It looks at texts and runs nothing. Called by `aurae lsp`.
+//! turn, a second reads ahead so that a question that was taken back isn't answered, a third makes
+//! findings when typing rests (`findings`), so that questions needn't wait for them. It looks at
+//! texts and runs nothing. Called by `aurae lsp`.
 
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Write};
@@ -19,6 +20,7 @@ use crate::stack;
 mod answer;
 pub(crate) mod complete;
 mod cursor;
+mod findings;
 mod navigate;
 mod outline;
 mod place;
@@ -30,6 +32,7 @@ mod tests;
 mod wire;
 
 use answer::{Failure, Server};
+use findings::{Desk, Told};
 use wire::Frame;
 
 /// How long typing must rest before findings are made.
@@ -50,25 +53,36 @@ pub fn serve(
     mut output: impl Write + Send,
 ) -> io::Result<bool> {
     let (sender, receiver) = sync_channel(AHEAD);
+    let desk = Desk::open(sender.clone())?;
     std::thread::Builder::new()
         .name("lsp-reader".into())
         .spawn(move || read_ahead(input, &sender))?;
-    stack::on_big_stack(move || Loop::new(environment, &mut output).run(&receiver))?
+    stack::on_big_stack(move || Loop::new(environment, desk, &mut output).run(&receiver))?
 }
 
-fn read_ahead(mut input: impl BufRead, sender: &SyncSender<io::Result<Frame>>) {
+/// What comes to the loop.
+enum Incoming {
+    Frame(Frame),
+    /// The stream can't be read any more.
+    Failed(io::Error),
+    /// The editor's stream has ended.
+    End,
+    Told(Told),
+}
+
+fn read_ahead(mut input: impl BufRead, sender: &SyncSender<Incoming>) {
     loop {
-        let frame = match wire::read(&mut input) {
-            Ok(Some(frame)) => Ok(frame),
-            Ok(None) => return,
-            Err(error) => Err(error),
+        let incoming = match wire::read(&mut input) {
+            Ok(Some(frame)) => Incoming::Frame(frame),
+            Ok(None) => Incoming::End,
+            Err(error) => Incoming::Failed(error),
         };
-        let failed = frame.is_err();
-        let is_exit = matches!(
-            &frame,
-            Ok(Frame::Message(Message::Notification(it))) if it.method == "exit"
-        );
-        if sender.send(frame).is_err() || failed || is_exit {
+        let is_last = match &incoming {
+            Incoming::Frame(Frame::Message(Message::Notification(it))) => it.method == "exit",
+            Incoming::Frame(_) | Incoming::Told(_) => false,
+            Incoming::Failed(_) | Incoming::End => true,
+        };
+        if sender.send(incoming).is_err() || is_last {
             return;
         }
     }
@@ -78,6 +92,8 @@ fn read_ahead(mut input: impl BufRead, sender: &SyncSender<io::Result<Frame>>) {
 enum Event {
     Message(Message),
     Bad(String),
+    /// Findings were made.
+    Told(Told),
     /// Typing rests.
     Rest,
     End,
@@ -85,25 +101,33 @@ enum Event {
 
 struct Loop<'o, W> {
     server: Server,
+    desk: Desk,
     output: &'o mut W,
     waiting: VecDeque<Message>,
+    /// Findings that came while messages were read.
+    told: VecDeque<Told>,
     /// When findings are due.
     due: Option<Instant>,
     shut_down: bool,
+    /// The editor says nothing any more.
+    ended: bool,
 }
 
 impl<'o, W: Write> Loop<'o, W> {
-    fn new(environment: Arc<Environment>, output: &'o mut W) -> Self {
+    fn new(environment: Arc<Environment>, desk: Desk, output: &'o mut W) -> Self {
         Self {
             server: Server::new(environment),
+            desk,
             output,
             waiting: VecDeque::new(),
+            told: VecDeque::new(),
             due: None,
             shut_down: false,
+            ended: false,
         }
     }
 
-    fn run(mut self, input: &Receiver<io::Result<Frame>>) -> io::Result<bool> {
+    fn run(mut self, input: &Receiver<Incoming>) -> io::Result<bool> {
         loop {
             match self.next(input)? {
                 Event::Message(Message::Request(request)) => self.answer(request)?,
@@ -113,35 +137,46 @@ impl<'o, W: Write> Loop<'o, W> {
                 Event::Message(Message::Notification(told)) => self.hear(told)?,
                 Event::Message(Message::Response(_)) => {}
                 Event::Bad(why) => self.refuse(why)?,
-                Event::Rest => self.publish()?,
+                Event::Told(told) => self.publish(told)?,
+                Event::Rest => self.order()?,
                 Event::End => return Ok(false),
             }
         }
     }
 
-    fn next(&mut self, input: &Receiver<io::Result<Frame>>) -> io::Result<Event> {
+    fn next(&mut self, input: &Receiver<Incoming>) -> io::Result<Event> {
         // All that has come is looked at, so that what was taken back is known.
         loop {
             match input.try_recv() {
-                Ok(Ok(Frame::Message(message))) => self.take(message)?,
-                Ok(Ok(Frame::Bad(why))) => return Ok(Event::Bad(why)),
-                Ok(Err(error)) => return Err(error),
+                Ok(Incoming::Frame(Frame::Message(message))) => self.take(message)?,
+                Ok(Incoming::Frame(Frame::Bad(why))) => return Ok(Event::Bad(why)),
+                Ok(Incoming::Failed(error)) => return Err(error),
+                Ok(Incoming::Told(told)) => self.told.push_back(told),
+                // What was asked before is answered first.
+                Ok(Incoming::End) => self.ended = true,
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
             }
         }
         if let Some(message) = self.waiting.pop_front() {
             return Ok(Event::Message(message));
         }
+        if let Some(told) = self.told.pop_front() {
+            return Ok(Event::Told(told));
+        }
+        if self.ended {
+            return Ok(Event::End);
+        }
         let received = match self.due {
             Some(due) => input.recv_timeout(due.saturating_duration_since(Instant::now())),
             None => input.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         match received {
-            Ok(Ok(Frame::Message(message))) => Ok(Event::Message(message)),
-            Ok(Ok(Frame::Bad(why))) => Ok(Event::Bad(why)),
-            Ok(Err(error)) => Err(error),
+            Ok(Incoming::Frame(Frame::Message(message))) => Ok(Event::Message(message)),
+            Ok(Incoming::Frame(Frame::Bad(why))) => Ok(Event::Bad(why)),
+            Ok(Incoming::Failed(error)) => Err(error),
+            Ok(Incoming::Told(told)) => Ok(Event::Told(told)),
             Err(RecvTimeoutError::Timeout) => Ok(Event::Rest),
-            Err(RecvTimeoutError::Disconnected) => Ok(Event::End),
+            Ok(Incoming::End) | Err(RecvTimeoutError::Disconnected) => Ok(Event::End),
         }
     }
 
@@ -192,14 +227,22 @@ impl<'o, W: Write> Loop<'o, W> {
         Ok(())
     }
 
-    fn publish(&mut self) -> io::Result<()> {
+    /// Has the findings of what is open now made.
+    fn order(&mut self) -> io::Result<()> {
         self.due = None;
-        let server = &mut self.server;
-        let findings = catch_unwind(AssertUnwindSafe(|| server.diagnostics()));
-        for params in findings.unwrap_or_default() {
-            let method = "textDocument/publishDiagnostics".to_owned();
-            let told = Notification::new(method, params);
-            wire::write(self.output, Message::Notification(told))?;
+        if let Some(begun) = self.server.begin() {
+            for message in begun {
+                wire::write(self.output, message)?;
+            }
+        }
+        self.desk.leave(self.server.order());
+        Ok(())
+    }
+
+    /// Tells the editor what was found, unless the text is another by now.
+    fn publish(&mut self, told: Told) -> io::Result<()> {
+        for message in self.server.told(told) {
+            wire::write(self.output, message)?;
         }
         Ok(())
     }

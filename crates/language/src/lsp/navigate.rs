@@ -78,11 +78,11 @@ fn in_importers(
     wanted: &mut Vec<(FileId, String)>,
 ) {
     let importers = project.entries();
-    let importers = importers.filter(|(_, entry)| entry.imports.values().any(|it| *it == from));
+    let importers = importers.filter(|(_, entry)| entry.imports().values().any(|it| *it == from));
     for (importer, entry) in importers {
         project.with(importer, &entry.source, |module, _| {
             for import in &entry.outline.imports {
-                if entry.imports.get(&import.specifier) != Some(&from) {
+                if entry.imports().get(&import.specifier) != Some(&from) {
                     continue;
                 }
                 if import.passes_all {

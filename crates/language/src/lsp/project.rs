@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The modules below one root as an editor has them: unsaved texts before files, each module
-//! looked at again only when it or what it imports has changed. Trees aren't kept; a module is
-//! small, and parsing it again costs less than keeping it.
+//! looked at only once somebody asks for it, and again only when it or what it imports has changed.
+//! Trees aren't kept; a module is small, and parsing it again costs less than keeping it. A clone is
+//! a snapshot: cheap, for another thread, and what it comes to know of modules that haven't changed
+//! since is known here, too.
 
-use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use oxc::allocator::Allocator;
 
-use crate::check::{Environment, FileId, Module, Slot, World, analyse, file_id, settle};
+use super::findings::WhileWanted;
+use crate::check::{Environment, FileId, Module, Origin, Slot, World, analyse, file_id};
 use crate::finding::Finding;
 use crate::parse;
 use crate::program::{Entry, Outline, Overlay, Program, outline};
@@ -21,41 +23,50 @@ use crate::source::Source;
 const MODULES: usize = 5000;
 
 /// One module.
+#[derive(Clone)]
 pub(crate) struct Entered {
     /// Relative to the root.
     pub(super) path: String,
     pub(crate) source: Source,
     pub(super) outline: Outline,
-    /// The modules behind its specifiers.
-    pub(super) imports: HashMap<String, FileId>,
+    /// The modules behind its specifiers, with the text.
+    origin: Arc<Origin>,
     /// The text that parsed last.
     pub(super) sound: Option<Source>,
 }
 
+impl Entered {
+    /// The modules behind its specifiers.
+    pub(super) fn imports(&self) -> &HashMap<String, FileId> {
+        &self.origin.imports
+    }
+}
+
 /// A root and what is known below it.
+#[derive(Clone)]
 pub(crate) struct Project {
-    pub(super) root: Root,
+    pub(super) root: Arc<Root>,
     pub(crate) world: World,
-    entries: Vec<Entered>,
-    ids: HashMap<String, FileId>,
+    entries: Vec<Arc<Entered>>,
+    ids: Arc<HashMap<String, FileId>>,
     /// Unsaved texts by path.
-    open: HashMap<String, String>,
+    open: Arc<HashMap<String, String>>,
     /// Modules without anything wrong in their form, with the names they had then.
-    right: RefCell<HashMap<String, Vec<String>>>,
+    right: Arc<Mutex<HashMap<String, Vec<String>>>>,
 }
 
 impl Project {
     pub(crate) fn new(root: Root, environment: Arc<Environment>) -> Self {
         Self {
-            root,
+            root: Arc::new(root),
             world: World {
                 environment,
                 modules: Vec::new(),
             },
             entries: Vec::new(),
-            ids: HashMap::new(),
-            open: HashMap::new(),
-            right: RefCell::default(),
+            ids: Arc::default(),
+            open: Arc::default(),
+            right: Arc::default(),
         }
     }
 
@@ -69,12 +80,18 @@ impl Project {
     }
 
     pub(crate) fn entry(&self, id: FileId) -> Option<&Entered> {
-        self.entries.get(usize::try_from(id).ok()?.checked_sub(1)?)
+        let index = usize::try_from(id).ok()?.checked_sub(1)?;
+        self.entries.get(index).map(Arc::as_ref)
     }
 
     fn entry_mut(&mut self, id: FileId) -> Option<&mut Entered> {
         let index = usize::try_from(id).ok()?.checked_sub(1)?;
-        self.entries.get_mut(index)
+        self.entries.get_mut(index).map(Arc::make_mut)
+    }
+
+    /// A thread that panicked has left whole values behind.
+    fn right(&self) -> MutexGuard<'_, HashMap<String, Vec<String>>> {
+        self.right.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(crate) fn id(&self, path: &str) -> Option<FileId> {
@@ -83,7 +100,7 @@ impl Project {
 
     pub(super) fn entries(&self) -> impl Iterator<Item = (FileId, &Entered)> {
         let entries = self.entries.iter().enumerate();
-        entries.map(|(index, entry)| (file_id(index), entry))
+        entries.map(|(index, entry)| (file_id(index), entry.as_ref()))
     }
 
     /// A module's text, or the last that parsed where this one doesn't.
@@ -97,12 +114,13 @@ impl Project {
 
     /// The editor's text of a module; `None` gives the file its say again.
     pub(crate) fn set(&mut self, path: &str, text: Option<String>) {
+        let open = Arc::make_mut(&mut self.open);
         match text {
             Some(text) => {
-                self.open.insert(path.to_owned(), text);
+                open.insert(path.to_owned(), text);
             }
             None => {
-                self.open.remove(path);
+                open.remove(path);
             }
         }
         if let Some(id) = self.id(path) {
@@ -113,7 +131,7 @@ impl Project {
 
     /// Reads again what isn't open and has changed in its file.
     pub(super) fn reread(&mut self) {
-        self.right.borrow_mut().clear();
+        self.right().clear();
         let ids: Vec<FileId> = self
             .entries()
             .filter(|(_, entry)| !self.open.contains_key(&entry.path))
@@ -154,7 +172,7 @@ impl Project {
     fn forget(&mut self, id: FileId) {
         let mut importers: HashMap<FileId, Vec<FileId>> = HashMap::new();
         for (importer, entry) in self.entries() {
-            for imported in entry.imports.values() {
+            for imported in entry.imports().values() {
                 importers.entry(*imported).or_default().push(importer);
             }
         }
@@ -166,7 +184,10 @@ impl Project {
             }
             let index = usize::try_from(id).ok().and_then(|id| id.checked_sub(1));
             if let Some(slot) = index.and_then(|index| self.world.modules.get_mut(index)) {
-                *slot = Slot::default();
+                *slot = Slot {
+                    origin: slot.origin.take(),
+                    ..Slot::default()
+                };
             }
             stale.extend(importers.get(&id).into_iter().flatten());
         }
@@ -186,10 +207,10 @@ impl Project {
             let entered = look(&path, self.text(&path));
             let targets = targets(&entered).map(|(_, target)| target);
             left.extend(targets);
-            self.entries.push(entered);
+            self.entries.push(Arc::new(entered));
             self.world.modules.push(Slot::default());
             let id = file_id(self.entries.len() - 1);
-            self.ids.insert(path, id);
+            Arc::make_mut(&mut self.ids).insert(path, id);
             new.push(id);
         }
         for id in new {
@@ -214,40 +235,16 @@ impl Project {
         let linked = targets(entry)
             .filter_map(|(specifier, target)| Some((specifier, self.id(&target)?)))
             .collect();
+        let origin = Arc::new(Origin {
+            source: entry.source.clone(),
+            imports: linked,
+        });
         if let Some(entry) = self.entry_mut(id) {
-            entry.imports = linked;
+            entry.origin = Arc::clone(&origin);
         }
-    }
-
-    /// Looks at what the module reaches and hasn't been looked at, the imported first.
-    pub(super) fn settle(&self, id: FileId) {
-        let mut path = vec![(id, false)];
-        let mut seen = HashSet::new();
-        while let Some((id, ready)) = path.pop() {
-            let Some(entry) = self.entry(id) else {
-                continue;
-            };
-            let settled = |id: FileId| {
-                let slot = self.world.slot(id);
-                slot.is_some_and(|slot| slot.exports.get().is_some())
-            };
-            if settled(id) {
-                continue;
-            }
-            if ready {
-                analyse(
-                    &self.world,
-                    id,
-                    &entry.source,
-                    &entry.imports,
-                    |module, whole| {
-                        settle(&self.world, id, module, whole);
-                    },
-                );
-            } else if seen.insert(id) {
-                path.push((id, true));
-                path.extend(entry.imports.values().map(|id| (*id, false)));
-            }
+        let index = usize::try_from(id).ok().and_then(|id| id.checked_sub(1));
+        if let Some(slot) = index.and_then(|index| self.world.modules.get_mut(index)) {
+            *slot = Slot::of(origin);
         }
     }
 
@@ -258,56 +255,76 @@ impl Project {
         source: &Source,
         look: impl FnOnce(&Module<'_, '_>, bool) -> R,
     ) -> Option<R> {
-        let entry = self.entry(id)?;
-        self.settle(id);
-        Some(analyse(&self.world, id, source, &entry.imports, look))
+        let imports = self.entry(id)?.imports();
+        Some(analyse(&self.world, id, source, imports, look))
     }
 
     /// All that is wrong with a module: its form first, its types only where its form is sound.
-    pub(super) fn findings(&self, path: &str) -> Vec<Finding> {
-        let Some((id, entry)) = self.id(path).and_then(|id| Some((id, self.entry(id)?))) else {
+    /// Where `stale` says that nobody wants them any more, they are of no use.
+    pub(super) fn findings(&self, path: &str, stale: &(dyn Fn() -> bool + Sync)) -> Vec<Finding> {
+        let Some(entry) = self.id(path).and_then(|id| self.entry(id)) else {
             return Vec::new();
+        };
+        match self.own_findings(path) {
+            Ok(types) => {
+                let mut findings = self.form(path, entry, stale);
+                findings.extend(types);
+                findings
+            }
+            Err(syntax) => syntax,
+        }
+    }
+
+    /// What can be said of a module without reading all that it imports: what is wrong with its
+    /// types, or as an error with its syntax.
+    pub(super) fn own_findings(&self, path: &str) -> Result<Vec<Finding>, Vec<Finding>> {
+        let Some((id, entry)) = self.id(path).and_then(|id| Some((id, self.entry(id)?))) else {
+            return Ok(Vec::new());
         };
         let allocator = Allocator::default();
         let parsed = parse::parse(&allocator, &entry.source);
         if !parsed.is_sound() {
-            return parsed.findings;
+            return Err(parsed.findings);
         }
         drop(parsed);
-        let mut findings = self.form(path, entry);
         let types = self.with(id, &entry.source, |module, whole| match whole {
             true => module.reports(),
             false => Vec::new(),
         });
         let types = types.unwrap_or_default().into_iter();
-        findings.extend(types.map(|report| report.finding(&entry.source)));
-        findings
+        Ok(types.map(|report| report.finding(&entry.source)).collect())
     }
 
     /// What is wrong with a module's imports, exports and names. The whole program is read for it;
     /// so where nothing was wrong and no name has changed since, nothing is.
-    fn form(&self, path: &str, entry: &Entered) -> Vec<Finding> {
-        let imported = entry.imports.values().filter_map(|id| self.entry(*id));
+    fn form(&self, path: &str, entry: &Entered, stale: &(dyn Fn() -> bool + Sync)) -> Vec<Finding> {
+        let imported = entry.imports().values().filter_map(|id| self.entry(*id));
         let names: Vec<String> = std::iter::once(entry)
             .chain(imported)
             .map(|entry| names_of(&entry.outline))
             .collect();
-        if self.right.borrow().get(path) == Some(&names) {
+        if self.right().get(path) == Some(&names) {
             return Vec::new();
         }
         let files = Overlay {
-            files: &self.root,
+            files: self.root.as_ref(),
             texts: &self.open,
+        };
+        let files = WhileWanted {
+            files: &files,
+            stale,
         };
         let globals = self.world.environment.globals();
         let program = Program::load(&files, Entry::File(path.to_owned()), &globals);
         let form = program.map_or_else(|_| Vec::new(), |it| it.findings().to_vec());
         let own = form.into_iter().filter(|it| it.source.name() == path);
         let own: Vec<Finding> = own.collect();
-        match own.is_empty() {
-            true => self.right.borrow_mut().insert(path.to_owned(), names),
-            false => self.right.borrow_mut().remove(path),
-        };
+        if !stale() {
+            match own.is_empty() {
+                true => self.right().insert(path.to_owned(), names),
+                false => self.right().remove(path),
+            };
+        }
         own
     }
 
@@ -370,11 +387,15 @@ fn look(path: &str, text: String) -> Entered {
     let outline = outline(&parsed);
     let sound = parsed.is_sound().then(|| source.clone());
     drop(parsed);
+    let origin = Arc::new(Origin {
+        source: source.clone(),
+        imports: HashMap::new(),
+    });
     Entered {
         path: path.to_owned(),
         source,
         outline,
-        imports: HashMap::new(),
+        origin,
         sound,
     }
 }
