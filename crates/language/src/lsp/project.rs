@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The modules below one root as an editor has them: unsaved texts before files, each module
-//! looked at only once somebody asks for it, and again only when it or what it imports has changed.
-//! Trees aren't kept; a module is small, and parsing it again costs less than keeping it. A clone is
-//! a snapshot: cheap, for another thread, and what it comes to know of modules that haven't changed
+//! The modules below one root as an editor has them: unsaved texts before files, each module looked
+//! at only once somebody asks for it, and again only when it or what it imports has changed. Trees
+//! aren't kept; a module is small, and parsing it again costs less than keeping it. A clone is a
+//! snapshot: cheap, for another thread, and what it comes to know of modules that haven't changed
 //! since is known here, too.
 
 use std::collections::{HashMap, HashSet};
