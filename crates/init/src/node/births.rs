@@ -1,7 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The conversation with the spawner, and cells on their way from a request to a running init.
+//!
+//! Whoever works at a cell may be killed or stopped: a nested cell's init, and what makes it, are
+//! processes that the enclosing cell's root can reach. So everybody here has a bound, and what has
+//! passed it is killed: the helpers of a nested cell have 5 s (the spawner's `helpers`), the
+//! spawner [`SPAWNER_BOUND`] for its next word, a cell-init [`BIRTH_BOUND`] to be ready. A daemon's
+//! welcome, which waits for all of them, waits no longer than 10 s.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::time::Duration;
 
 use kernel::pidfd;
 use kernel::pipe;
@@ -19,11 +26,21 @@ use crate::poll::Interest;
 use crate::protocol::{CellLaunch, Failure, NodeEvent, NodeRequest, Step, Uid};
 use crate::spawner::{NAME, wire::SpawnerEvent};
 
+/// How long the spawner may say nothing while something is asked of it: twice what one nested cell
+/// may take.
+const SPAWNER_BOUND: Duration = Duration::from_secs(10);
+/// How long a cell-init may take to furnish its cell.
+const BIRTH_BOUND: Duration = Duration::from_secs(10);
+
 /// The spawner, as node-init sees it.
 pub(super) struct Spawner {
     pub(super) child: Option<Child>,
     back_off: BackOff,
     start_at: Deadline,
+    /// Until when it must have said its next word, where it owes one.
+    due: Option<Deadline>,
+    /// When to look for cell-inits that have passed their bound; not later than that of any.
+    births_due: Option<Deadline>,
     /// What it said of isolation; nothing before the first has spoken.
     pub(super) isolation: Option<Result<(), Failure>>,
     serial: u64,
@@ -36,6 +53,8 @@ impl Default for Spawner {
             child: None,
             back_off: BackOff::NEW,
             start_at,
+            due: None,
+            births_due: None,
             isolation: None,
             serial: 0,
         }
@@ -45,6 +64,11 @@ impl Default for Spawner {
 impl Spawner {
     pub(super) fn start_at(&self) -> Option<Deadline> {
         self.child.is_none().then_some(self.start_at)
+    }
+
+    /// When somebody may have passed a bound.
+    pub(super) fn bounds(&self) -> [Option<Deadline>; 2] {
+        [self.due, self.births_due]
     }
 }
 
@@ -74,7 +98,11 @@ impl Node {
             Ok(child)
         });
         match started {
-            Ok(child) => self.spawner.child = Some(child),
+            Ok(child) => {
+                self.spawner.child = Some(child);
+                // Its first word, of isolation.
+                self.spawner.due = Some(Deadline::after(SPAWNER_BOUND));
+            }
             Err(error) => self
                 .console
                 .say(&format!("the spawner can't be started: {error}")),
@@ -89,6 +117,7 @@ impl Node {
         };
         let _ = self.poll.remove(&child.link);
         let _ = pidfd::send_signal(&child.pidfd, Signal::KILL);
+        self.spawner.due = None;
         self.console
             .say("the spawner has ended; another is started");
         let reason = failed(
@@ -160,6 +189,8 @@ impl Node {
         );
         asked.map_err(|error| Failure::of(Step::Clone, &error))?;
         self.spawner.serial += 1;
+        let due = || Deadline::after(SPAWNER_BOUND);
+        self.spawner.due.get_or_insert_with(due);
         let (request, started_ns) = (Some(request), time::realtime_ns());
         self.cells.0.push(Cell {
             uid,
@@ -172,11 +203,24 @@ impl Node {
     }
 
     pub(super) fn read_spawner(&mut self) {
+        let _ = self.read_spawner_packets();
+    }
+
+    /// Everything that it has said: whoever is to be reaped must be known before.
+    pub(super) fn read_spawner_to_the_end(&mut self) {
+        // It says one thing for each that it is asked, so this ends.
+        while self.read_spawner_packets() {}
+    }
+
+    /// Reads a batch; `true` if there may be more.
+    fn read_spawner_packets(&mut self) -> bool {
         let Some(mut buffer) = self.buffer.take() else {
-            return;
+            return false;
         };
+        let mut more = true;
         for _ in 0..PACKETS_AT_ONCE {
             let Some(child) = &self.spawner.child else {
+                more = false;
                 break;
             };
             match child.link.receive(&mut buffer) {
@@ -184,14 +228,85 @@ impl Node {
                     let length = packet.length;
                     self.spawner_says(buffer.get(..length).unwrap_or_default(), packet);
                 }
-                Err(error) if error.is_would_block() => break,
+                Err(error) if error.is_would_block() => {
+                    more = false;
+                    break;
+                }
                 Ok(None) | Err(_) => self.lose_spawner(),
             }
         }
         self.buffer = Some(buffer);
+        more
+    }
+
+    /// Gives up whoever has passed its bound. What they said in time is heard first: node-init
+    /// itself may have been held up.
+    pub(super) fn give_up_the_late(&mut self) {
+        if self.spawner.due.is_some_and(Deadline::passed) {
+            self.read_spawner_to_the_end();
+            if self.spawner.due.is_some_and(Deadline::passed) {
+                self.console.say("the spawner says nothing; it is killed");
+                self.lose_spawner();
+            }
+        }
+        if self.spawner.births_due.is_some_and(Deadline::passed) {
+            let late = |cell: &Cell| matches!(&cell.stage, Stage::Born { due, .. } if due.passed());
+            self.give_births_up(late);
+            self.spawner.births_due = self.cells.birth_due();
+        }
+        if self.daemon.welcome_due().is_some_and(Deadline::passed) {
+            self.daemon.wait_no_longer();
+            if self.cells.any_in_the_making() {
+                self.make_no_more();
+            }
+        }
+    }
+
+    /// A daemon has waited long enough for cells that nobody is told of.
+    fn make_no_more(&mut self) {
+        self.console
+            .say("cells that an earlier daemon asked for are given up");
+        self.read_spawner_to_the_end();
+        if self.cells.any_asked() {
+            self.lose_spawner();
+        }
+        self.give_births_up(|cell| matches!(cell.stage, Stage::Born { .. }));
+    }
+
+    fn give_births_up(&mut self, which: impl Fn(&Cell) -> bool) {
+        while let Some(at) = self.cells.position(&which) {
+            self.conclude_birth(at);
+            self.give_birth_up(at);
+        }
+    }
+
+    /// Kills a cell-init that isn't ready yet.
+    fn give_birth_up(&mut self, at: usize) {
+        let Some(cell) = self.cells.0.get_mut(at) else {
+            return;
+        };
+        let Stage::Born {
+            pid, pidfd, status, ..
+        } = &cell.stage
+        else {
+            return;
+        };
+        let _ = self.poll.remove(status);
+        let _ = pidfd::send_signal(pidfd, Signal::KILL);
+        let detail = "the cell's init was not ready in time: is it held up, or short of memory?";
+        cell.stage = Stage::Failing {
+            pid: *pid,
+            failure: failed(Step::Clone, Errno::TIMEDOUT, detail),
+        };
     }
 
     fn spawner_says(&mut self, bytes: &[u8], packet: Received) {
+        self.understand_spawner(bytes, packet);
+        let owes = self.spawner.child.is_some() && self.cells.any_asked();
+        self.spawner.due = owes.then(|| Deadline::after(SPAWNER_BOUND));
+    }
+
+    fn understand_spawner(&mut self, bytes: &[u8], packet: Received) {
         match SpawnerEvent::decode(bytes) {
             Ok(SpawnerEvent::Isolation { outcome }) => {
                 if let Err(failure) = &outcome {
@@ -227,14 +342,25 @@ impl Node {
                 failed(Step::Limit, Errno::MFILE, "node-init's descriptors"),
             );
         };
+        if !pidfd::exists(&pidfd).unwrap_or(true) {
+            // Killed before it was told of, and reaped as an orphan: no other end will come.
+            return self.fail_cell(at, killed_at_birth());
+        }
         let token = status_token(&status);
         let watched = pipe::set_nonblocking(&status, true)
             .and_then(|()| self.poll.add(&status, token, Interest::READ));
+        let due = Deadline::after(BIRTH_BOUND);
+        self.spawner.births_due.get_or_insert(due);
         let Some(cell) = self.cells.0.get_mut(at) else {
             return;
         };
         cell.stage = match watched {
-            Ok(()) => Stage::Born { pid, pidfd, status },
+            Ok(()) => Stage::Born {
+                pid,
+                pidfd,
+                status,
+                due,
+            },
             Err(error) => {
                 let _ = pidfd::send_signal(&pidfd, Signal::KILL);
                 Stage::Failing {
@@ -260,17 +386,16 @@ impl Node {
         let Some(cell) = self.cells.0.get_mut(at) else {
             return;
         };
-        let Stage::Born { pid, pidfd, status } = &cell.stage else {
+        let Stage::Born {
+            pid, pidfd, status, ..
+        } = &cell.stage
+        else {
             return;
         };
         let (pid, mut packet) = (*pid, [0; 1200]);
         let outcome = match rustix::io::read(status, &mut packet) {
             Ok(1) if packet.first() == Some(&0) => Ok(()),
-            Ok(0) => Err(failed(
-                Step::Clone,
-                Errno::CHILD,
-                "the cell's init was killed at its start",
-            )),
+            Ok(0) => Err(killed_at_birth()),
             Ok(length) => Err(Failure::decode(packet.get(..length).unwrap_or_default())
                 .unwrap_or_else(|error| failed(Step::Protocol, Errno::BADMSG, error.to_string()))),
             // There is nothing yet, or it can't be read now.
@@ -309,6 +434,11 @@ impl Node {
             self.cells.remove(at);
         }
     }
+}
+
+fn killed_at_birth() -> Failure {
+    let detail = "the cell's init was killed at its start";
+    failed(Step::Clone, Errno::CHILD, detail)
 }
 
 fn status_token(status: &OwnedFd) -> u64 {

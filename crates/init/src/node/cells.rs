@@ -7,9 +7,12 @@
 //!   │ spawner: failed      │ status: failed, or died
 //!   └─▶ (gone)             └─▶ Failing ── reaped ──▶ (gone)
 //! ```
-//! Both ways to (gone) before `Running` are answered with `CellFailed`.
+//! Both ways to (gone) before `Running` are answered with `CellFailed`. Nobody stays `Asked` or
+//! `Born` for ever: see `births`.
 
 use std::os::fd::OwnedFd;
+
+use kernel::poll::Deadline;
 
 use crate::protocol::{ExitRecord, Failure, MAX_CELLS, Uid};
 
@@ -22,6 +25,8 @@ pub(super) enum Stage {
         pid: i32,
         pidfd: OwnedFd,
         status: OwnedFd,
+        /// When it is killed, if it isn't ready.
+        due: Deadline,
     },
     /// It failed, was killed, and waits to be reaped.
     Failing {
@@ -59,12 +64,9 @@ impl Cell {
         }
     }
 
-    /// Whether it is neither there nor gone.
+    /// Whether it may yet become a cell.
     pub(super) fn is_in_the_making(&self) -> bool {
-        matches!(
-            self.stage,
-            Stage::Asked | Stage::Born { .. } | Stage::Failing { .. }
-        )
+        matches!(self.stage, Stage::Asked | Stage::Born { .. })
     }
 }
 
@@ -105,6 +107,21 @@ impl Cells {
 
     pub(super) fn any_in_the_making(&self) -> bool {
         self.0.iter().any(Cell::is_in_the_making)
+    }
+
+    /// Whether the spawner owes an answer.
+    pub(super) fn any_asked(&self) -> bool {
+        self.0.iter().any(|cell| matches!(cell.stage, Stage::Asked))
+    }
+
+    /// When the next of those that are being born has passed its bound.
+    pub(super) fn birth_due(&self) -> Option<Deadline> {
+        let due = |cell: &Cell| match &cell.stage {
+            Stage::Born { due, .. } => Some(*due),
+            _ => None,
+        };
+        let births = self.0.iter().filter_map(due);
+        births.min_by_key(|due| due.remaining())
     }
 
     pub(super) fn any_alive(&self) -> bool {

@@ -22,6 +22,9 @@ use crate::protocol::{Failure, NodeEvent, NodeRequest, Step, VERSION, Welcome};
 const STABLE: Duration = Duration::from_secs(10);
 /// How long a daemon that hung up has to exit by itself, and say so with its own code.
 const HUNG_UP: Duration = Duration::from_secs(1);
+/// How long a daemon waits for cells in the making that nobody waits for any more. With it a daemon
+/// is welcomed before it gives node-init up for silent (20 s).
+const WELCOME_BOUND: Duration = Duration::from_secs(10);
 /// Packets up to this size leave their pages in the buffer.
 const KEEP: usize = 16 * 1024;
 /// How many malformed packets of one daemon are said on the console.
@@ -48,6 +51,8 @@ pub(super) struct Daemon {
     /// When it counts as stable; set by `Ready`.
     stable_at: Option<Deadline>,
     complaints: u32,
+    /// It has said hello: how long cells in the making may keep it waiting.
+    welcome_due: Option<Deadline>,
     /// It hung up: when it is killed.
     kill_at: Option<Deadline>,
 }
@@ -62,6 +67,7 @@ impl Default for Daemon {
             start_at: Deadline::after(Duration::ZERO),
             stable_at: None,
             complaints: 0,
+            welcome_due: None,
             kill_at: None,
         }
     }
@@ -74,6 +80,15 @@ impl Daemon {
 
     pub(super) fn kill_at(&self) -> Option<Deadline> {
         self.kill_at
+    }
+
+    pub(super) fn welcome_due(&self) -> Option<Deadline> {
+        self.welcome_due
+    }
+
+    /// Not for cells in the making.
+    pub(super) fn wait_no_longer(&mut self) {
+        self.welcome_due = None;
     }
 }
 
@@ -167,6 +182,7 @@ impl Node {
 
     fn forget_daemon(&mut self) {
         self.daemon.greeting = Greeting::None;
+        self.daemon.welcome_due = None;
         self.daemon.complaints = 0;
         for cell in &mut self.cells.0 {
             cell.request = None;
@@ -254,6 +270,7 @@ impl Node {
         }
         if version == VERSION {
             self.daemon.greeting = Greeting::Heard;
+            self.daemon.welcome_due = Some(Deadline::after(WELCOME_BOUND));
             return;
         }
         let reason = format!("init speaks version {VERSION}, the daemon {build} version {version}");
@@ -366,6 +383,7 @@ impl Node {
             isolation,
         };
         self.daemon.greeting = Greeting::Welcomed;
+        self.daemon.welcome_due = None;
         self.news = true;
         self.post(&NodeEvent::Welcome(welcome), &[]);
         if let Some(shutdown) = &self.shutdown {

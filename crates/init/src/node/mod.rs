@@ -162,6 +162,7 @@ impl Node {
     fn serve(mut self) -> ! {
         loop {
             self.kill_daemon_if_due();
+            self.give_up_the_late();
             self.start_what_is_due();
             self.flush();
             let timeout = self.timeout();
@@ -214,6 +215,8 @@ impl Node {
         let deadlines = starts
             .into_iter()
             .chain([shutdown, self.daemon.kill_at()])
+            .chain(self.spawner.bounds())
+            .chain([self.daemon.welcome_due()])
             .flatten();
         let soonest = deadlines.filter_map(Deadline::remaining).min();
         let again = stuck || self.reap_again;

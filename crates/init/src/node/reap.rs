@@ -52,14 +52,14 @@ impl Node {
         }
         if is(&self.spawner.child) {
             // Cells that it made are known first.
-            self.read_spawner();
+            self.read_spawner_to_the_end();
             self.lose_spawner();
             return true;
         }
         // The spawner tells of a cell-init before it lets it go on; so whoever ends as one is known
-        // after this.
-        if self.cells.by_pid(exit.pid).is_none() && self.cells.any_in_the_making() {
-            self.read_spawner();
+        // after this. One that was killed before that is told of when it is gone already.
+        if self.cells.by_pid(exit.pid).is_none() && self.cells.any_asked() {
+            self.read_spawner_to_the_end();
         }
         // Anybody else is an orphan.
         self.cells

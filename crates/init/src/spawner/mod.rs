@@ -11,6 +11,7 @@
 //! Its children become children of node-init (`CLONE_PARENT`), which reaps them. [`nested`] makes
 //! cells inside of cells.
 
+mod helpers;
 mod nested;
 mod place;
 mod template;
@@ -24,7 +25,8 @@ use kernel::idmap;
 use kernel::memory::Scratch;
 use kernel::namespace::Namespaces as Kinds;
 use kernel::seqpacket::{self, ReceiveError};
-use kernel::{Context, process, signal};
+use kernel::signal::{self, Signal, SignalSet};
+use kernel::{Context, process};
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
 
@@ -118,6 +120,9 @@ fn settle(hide: &[PathBuf]) -> Result<Place, Failure> {
     process::set_name(c"aurae-spawner").step(Step::Template)?;
     // Nothing ignored and nothing preferred is to be inherited by workloads.
     signal::reset_dispositions().step(Step::Template)?;
+    // Whoever is to be given its go may have been killed. Cell-inits set masks of their own, for
+    // themselves and for workloads.
+    signal::set_mask(SignalSet::of(&[Signal::PIPE])).step(Step::Template)?;
     let _ = kernel::sched::set_own_oom_score_adj(0);
     process::set_umask(0);
     template::enter(hide).step(Step::Template)?;

@@ -16,16 +16,19 @@
 //! ```
 //!
 //! The second is cloned into the leaf by the first, who may: what the cell-init inherits needs no
-//! permission.
+//! permission. But it is in the enclosing cell's pid namespace and, at the end, its root's: a
+//! tenant may kill it and stop it. So the spawner knows of it by a descriptor that the first hands
+//! over, and waits for both no longer than [`helpers::BOUND`].
 
 use std::os::fd::{AsFd, OwnedFd};
 
 use kernel::clone::{self, Cloned};
 use kernel::namespace::{self, Namespaces as Kinds};
-use kernel::seqpacket::{self, Mode};
-use kernel::{idmap, process};
+use kernel::poll::Deadline;
+use kernel::{idmap, process, seqpacket};
 use rustix::io::Errno;
 
+use super::helpers::{self, Helper};
 use super::place::{self, Place, translate};
 use super::{Gates, MakerGates, Parts, delegate, kinds};
 use crate::cell::born::{self, Birth};
@@ -87,8 +90,7 @@ pub(super) fn make(
     let uids = translate(&launch.uid_map, &parent.uid_map)?;
     let gids = translate(&launch.gid_map, &parent.gid_map)?;
     delegate(parts.leaf.as_fd(), &launch, parent.root)?;
-    let pair = || seqpacket::pair(Mode::Blocking).step(Step::Clone);
-    let ((first, to_first), (second, to_second)) = (pair()?, pair()?);
+    let ((first, to_first), (second, to_second)) = (helpers::pair()?, helpers::pair()?);
     let maps = launch.unshare.has(Namespaces::USER);
     let sibling = clone::Options {
         sibling: true,
@@ -98,67 +100,47 @@ pub(super) fn make(
         Cloned::Child => {
             drop(first);
             drop(second);
-            let helper = Helper {
+            let work = Work {
                 place,
                 parent,
                 to_second,
             };
-            match helper.first(launch, parts, gates, &to_first, &uids, &gids) {
+            match work.first(launch, parts, gates, &to_first, &uids, &gids) {
                 Ok(()) => process::exit(0),
                 Err(failure) => fail(&to_first, &failure),
             }
         }
-        Cloned::Parent(..) => {
+        Cloned::Parent(_, pidfd) => {
             drop(to_first);
             drop(to_second);
-            let (pid, pidfd) = match answer(&second).and_then(|fd| born_at(place, fd)) {
-                Ok(born) => born,
-                // The second never came to be: the first knows why.
-                Err(failure) if failure.errno == Errno::CHILD.raw_os_error() => {
-                    return Err(answer(&first).err().unwrap_or(failure));
-                }
-                Err(failure) => return Err(failure),
-            };
-            if maps {
-                seqpacket::send(&first, &pid.to_le_bytes(), &[]).step(Step::IdMap)?;
-                answer(&first)?;
-            }
+            let first = Helper::new(first, pidfd);
+            let (pid, pidfd) = attend(place, &first, second, maps)?;
             Ok((pid, pidfd, gates.maker()))
         }
     }
 }
 
-fn born_at(place: &Place, pidfd: Option<OwnedFd>) -> Result<(i32, OwnedFd), Failure> {
-    let none = || Failure::new(Step::Clone, Errno::BADF.raw_os_error(), "no pidfd came");
-    let pidfd = pidfd.ok_or_else(none)?;
-    Ok((place.pid_of(&pidfd).step(Step::Clone)?, pidfd))
+/// Hears the helpers out. What fails leaves a cell-init, if it came to be, without its go: it ends
+/// by itself, or with its group.
+fn attend(
+    place: &Place,
+    first: &Helper,
+    second: OwnedFd,
+    maps: bool,
+) -> Result<(i32, OwnedFd), Failure> {
+    let deadline = Deadline::after(helpers::BOUND);
+    let second = Helper::new(second, given(first.answer(deadline)?)?);
+    let pidfd = given(second.answer(deadline)?)?;
+    let pid = place.pid_of(&pidfd).step(Step::Clone)?;
+    if maps {
+        first.tell(&pid.to_le_bytes())?;
+        first.answer(deadline)?;
+    }
+    Ok((pid, pidfd))
 }
 
-/// A helper's `0`, with a descriptor or without, or its failure; `ECHILD` if it died without a
-/// word.
-fn answer(socket: &OwnedFd) -> Result<Option<OwnedFd>, Failure> {
-    let mut buffer = [0; 1200];
-    let packet = seqpacket::receive(socket, &mut buffer).map_err(kernel::Error::from);
-    let Some(packet) = packet.step(Step::Clone)? else {
-        let detail = "a helper was killed: did the enclosing cell end?";
-        return Err(Failure::new(
-            Step::Clone,
-            Errno::CHILD.raw_os_error(),
-            detail,
-        ));
-    };
-    match buffer.get(..packet.length) {
-        Some([0]) => Ok(packet.fds.into_iter().next()),
-        bytes => Err(
-            Failure::decode(bytes.unwrap_or_default()).unwrap_or_else(|error| {
-                Failure::new(
-                    Step::Protocol,
-                    Errno::BADMSG.raw_os_error(),
-                    error.to_string(),
-                )
-            }),
-        ),
-    }
+fn given(pidfd: Option<OwnedFd>) -> Result<OwnedFd, Failure> {
+    pidfd.ok_or_else(|| Failure::new(Step::Clone, Errno::BADF.raw_os_error(), "no pidfd came"))
 }
 
 fn fail(socket: &OwnedFd, failure: &Failure) -> ! {
@@ -170,13 +152,13 @@ fn fail(socket: &OwnedFd, failure: &Failure) -> ! {
 }
 
 /// What both helpers have.
-struct Helper<'a> {
+struct Work<'a> {
     place: &'a Place,
     parent: Parent,
     to_second: OwnedFd,
 }
 
-impl Helper<'_> {
+impl Work<'_> {
     fn first(
         self,
         launch: CellLaunch,
@@ -197,9 +179,10 @@ impl Helper<'_> {
                 Ok(()) => process::exit(0),
                 Err((failure, socket)) => fail(&socket, &failure),
             },
-            Cloned::Parent(..) => {
+            Cloned::Parent(_, pidfd) => {
                 drop(self.to_second);
                 drop(gates);
+                seqpacket::send(spawner, &[0], &[pidfd.as_fd()]).step(Step::Clone)?;
                 if launch.unshare.has(Namespaces::USER) {
                     write_maps(self.place, &self.parent, spawner, uids, gids)?;
                 }
@@ -214,7 +197,7 @@ impl Helper<'_> {
         parts: Parts,
         gates: Gates,
     ) -> Result<(), (Failure, OwnedFd)> {
-        let Helper {
+        let Work {
             parent, to_second, ..
         } = self;
         let prepared = join_shared(&parent, launch.unshare)
@@ -231,6 +214,7 @@ impl Helper<'_> {
         };
         match clone::clone(options) {
             Ok(Cloned::Child) => {
+                drop(to_second);
                 let node_user = parent.node_user && !launch.unshare.has(Namespaces::USER);
                 let birth = gates.birth(nested(launch), parts.listener, parts.grants, node_user);
                 born::live(Birth { proc, sys, ..birth })
@@ -289,7 +273,7 @@ fn write_maps(
         .step(Step::IdMap)?
         .is_none_or(|packet| packet.length != pid.len())
     {
-        // The second failed, and has said so itself.
+        // The spawner has given the cell up.
         return Ok(());
     }
     let process = place.process(i32::from_le_bytes(pid)).step(Step::IdMap)?;

@@ -15,6 +15,7 @@
 )]
 
 mod bed;
+mod births;
 mod crashes;
 mod escapes;
 mod faults;
@@ -37,6 +38,7 @@ fn stories() -> Vec<Story> {
         nesting::STORIES,
         escapes::STORIES,
         crashes::STORIES,
+        births::STORIES,
         faults::STORIES,
         machine::STORIES,
     ]

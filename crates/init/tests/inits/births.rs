@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Cells on their way to being one, and whoever works at it: killed and held at every stage. One
+//! cell is lost by it and its maker told; the next is made, and the next daemon welcomed, within
+//! bounds.
+//!
+//! A process is held by the cgroup that it is born in: a frozen one, so that it gets no further
+//! than the kernel's own part of its clone. A tenant does the same by `SIGSTOP` to what comes into
+//! its cell.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use crate::Story;
+use crate::bed::*;
+use crate::crashes::spawner_of;
+use init::protocol::*;
+use kernel::cgroup::Cgroup;
+use kernel::signal::Signal;
+use rustix::io::Errno;
+
+pub(crate) const STORIES: &[Story] = &[
+    (
+        "a_helper_that_is_killed_or_held_is_one_cells_loss",
+        a_helper_that_is_killed_or_held,
+    ),
+    (
+        "an_init_that_is_held_at_its_birth_is_killed",
+        an_init_that_is_held_at_its_birth,
+    ),
+    (
+        "a_spawner_that_is_held_is_replaced",
+        a_spawner_that_is_held_is_replaced,
+    ),
+    (
+        "an_init_that_is_killed_at_its_birth_is_an_answer",
+        an_init_that_is_killed_at_its_birth,
+    ),
+    (
+        "a_flood_of_stops_inside_a_cell_harms_nobody_outside",
+        a_flood_of_stops,
+    ),
+];
+
+/// Whoever comes to be in this one's group stands still from the first moment.
+fn held(mut plan: Plan) -> Plan {
+    plan.limits.push(("cgroup.freeze", "1"));
+    plan
+}
+
+/// The answer that no cell was made, and when it came.
+fn refused(daemon: &Daemon, asked: u64) -> Failure {
+    match daemon.event().0 {
+        NodeEvent::CellFailed { request, failure } if request == asked => failure,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn is(failure: &Failure, errno: Errno) {
+    assert_eq!(failure.errno, errno.raw_os_error(), "{failure:?}");
+}
+
+/// A cell can be made and works.
+fn all_is_well(node: &Node, daemon: &mut Daemon) {
+    let cell = daemon.cell(node, node.plan());
+    assert_eq!(cell.sh("exit 4").exit.how, ExitHow::Code(4));
+}
+
+fn lives(group: &Cgroup) -> bool {
+    !group
+        .child("_init")
+        .unwrap()
+        .processes()
+        .unwrap()
+        .is_empty()
+}
+
+fn a_helper_that_is_killed_or_held() {
+    let node = Node::start();
+    let mut daemon = node.daemon();
+    let outer = daemon.cell(&node, Plan::new("outer", IDS + 5_000_000, 300_000));
+    let inner = |name: &str| Plan::new(name, IDS + 5_100_000, 65_536);
+    let (asked, group) = daemon.ask_for_cell(&node, &held(inner("killed")), Some(&outer));
+    until("the helper is there", || lives(&group));
+    group.write("cgroup.kill", "1").unwrap();
+    is(&refused(&daemon, asked), Errno::CHILD);
+    all_is_well(&node, &mut daemon);
+    let (asked, group) = daemon.ask_for_cell(&node, &held(inner("held")), Some(&outer));
+    is(&refused(&daemon, asked), Errno::TIMEDOUT);
+    until("the helper is killed", || !lives(&group));
+    all_is_well(&node, &mut daemon);
+    daemon.nested(&node, inner("free"), &outer);
+}
+
+fn an_init_that_is_held_at_its_birth() {
+    let node = Node::start();
+    let mut daemon = node.daemon();
+    let (asked, group) = daemon.ask_for_cell(&node, &held(node.plan()), None);
+    // Who waits keeps nobody else waiting.
+    all_is_well(&node, &mut daemon);
+    let failure = refused(&daemon, asked);
+    is(&failure, Errno::TIMEDOUT);
+    until("it is killed", || !lives(&group));
+    // The same while the next daemon waits for its welcome.
+    daemon.ask_for_cell(&node, &held(node.plan()), None);
+    daemon.crash();
+    let daemon = node.daemon();
+    assert_eq!(daemon.welcome.cells.len(), 1);
+}
+
+fn a_spawner_that_is_held_is_replaced() {
+    let node = Node::start();
+    let mut daemon = node.daemon();
+    all_is_well(&node, &mut daemon);
+    let hold = || {
+        let spawner = kernel::pidfd::open(spawner_of(&node).expect("a spawner")).unwrap();
+        kernel::pidfd::send_signal(&spawner, Signal::STOP).unwrap();
+    };
+    hold();
+    let (asked, _) = daemon.ask_for_cell(&node, &node.plan(), None);
+    is(&refused(&daemon, asked), Errno::CHILD);
+    until("there is another", || spawner_of(&node).is_some());
+    // It may not have said its first word.
+    let start = Instant::now();
+    while let Err(failure) = daemon.try_cell(&node, node.plan(), None) {
+        is(&failure, Errno::AGAIN);
+        assert!(start.elapsed() < PATIENCE);
+    }
+    hold();
+    daemon.ask_for_cell(&node, &node.plan(), None);
+    daemon.crash();
+    let daemon = node.daemon();
+    assert_eq!(daemon.welcome.cells.len(), 2);
+}
+
+fn an_init_that_is_killed_at_its_birth() {
+    let node = Node::start();
+    let mut daemon = node.daemon();
+    all_is_well(&node, &mut daemon);
+    let spawner = spawner_of(&node);
+    let mut made = 0;
+    for _ in 0..30 {
+        let plan = node.plan();
+        let path = node.base.path().join(&plan.name).join("cgroup.kill");
+        let over = AtomicBool::new(false);
+        let answer = std::thread::scope(|scope| {
+            scope.spawn(|| {
+                while !over.load(Ordering::Relaxed) {
+                    let _ = std::fs::write(&path, "1");
+                }
+            });
+            let (asked, _) = daemon.ask_for_cell(&node, &plan, None);
+            let answer = daemon.event().0;
+            over.store(true, Ordering::Relaxed);
+            (asked, answer)
+        });
+        match answer {
+            (asked, NodeEvent::CellFailed { request, .. }) if request == asked => {}
+            // It was quicker. Its end is told.
+            (_, NodeEvent::CellCreated { .. }) => {
+                made += 1;
+                std::fs::write(&path, "1").unwrap();
+                assert!(matches!(daemon.event().0, NodeEvent::CellExited { .. }));
+            }
+            (_, other) => panic!("{other:?}"),
+        }
+    }
+    println!("    {made} of 30 were ready before");
+    assert_eq!(spawner_of(&node), spawner, "the spawner ended with them");
+    daemon.crash();
+    let mut daemon = node.daemon();
+    assert_eq!(daemon.welcome.cells.len(), 1);
+    for _ in 0..made {
+        let NodeEvent::CellExited { uid, .. } = daemon.event().0 else {
+            panic!("no end")
+        };
+        send(&daemon.socket, &NodeRequest::AckCell { uid }, &[]);
+    }
+    all_is_well(&node, &mut daemon);
+}
+
+fn a_flood_of_stops() {
+    let node = Node::start();
+    let mut daemon = node.daemon();
+    let outer = daemon.cell(&node, Plan::new("outer", IDS + 5_000_000, 300_000));
+    let _flood = outer.start(&launch_of(&[
+        "/bin/sh",
+        "-c",
+        "while :; do kill -STOP -1; done",
+    ]));
+    std::thread::sleep(Duration::from_millis(50));
+    let (asked, _) = daemon.ask_for_cell(
+        &node,
+        &Plan::new("inner", IDS + 5_100_000, 65_536),
+        Some(&outer),
+    );
+    // It may be quick enough: then it stands still as a cell.
+    match daemon.event().0 {
+        NodeEvent::CellFailed { request, failure } if request == asked => {
+            println!("    {failure}");
+            is(&failure, Errno::TIMEDOUT);
+        }
+        NodeEvent::CellCreated { .. } => {}
+        other => panic!("{other:?}"),
+    }
+    all_is_well(&node, &mut daemon);
+    daemon.crash();
+    let daemon = node.daemon();
+    assert!(daemon.welcome.cells.len() >= 2);
+}
