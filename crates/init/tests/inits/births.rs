@@ -21,11 +21,11 @@ use rustix::io::Errno;
 pub(crate) const STORIES: &[Story] = &[
     (
         "a_helper_that_is_killed_or_held_is_one_cells_loss",
-        a_helper_that_is_killed_or_held,
+        a_helper_that_is_killed_or_held_is_one_cells_loss,
     ),
     (
         "an_init_that_is_held_at_its_birth_is_killed",
-        an_init_that_is_held_at_its_birth,
+        an_init_that_is_held_at_its_birth_is_killed,
     ),
     (
         "a_spawner_that_is_held_is_replaced",
@@ -33,11 +33,11 @@ pub(crate) const STORIES: &[Story] = &[
     ),
     (
         "an_init_that_is_killed_at_its_birth_is_an_answer",
-        an_init_that_is_killed_at_its_birth,
+        an_init_that_is_killed_at_its_birth_is_an_answer,
     ),
     (
         "a_flood_of_stops_inside_a_cell_harms_nobody_outside",
-        a_flood_of_stops,
+        a_flood_of_stops_inside_a_cell_harms_nobody_outside,
     ),
 ];
 
@@ -74,7 +74,7 @@ fn lives(group: &Cgroup) -> bool {
         .is_empty()
 }
 
-fn a_helper_that_is_killed_or_held() {
+fn a_helper_that_is_killed_or_held_is_one_cells_loss() {
     let node = Node::start();
     let mut daemon = node.daemon();
     let outer = daemon.cell(&node, Plan::new("outer", IDS + 5_000_000, 300_000));
@@ -91,7 +91,7 @@ fn a_helper_that_is_killed_or_held() {
     daemon.nested(&node, inner("free"), &outer);
 }
 
-fn an_init_that_is_held_at_its_birth() {
+fn an_init_that_is_held_at_its_birth_is_killed() {
     let node = Node::start();
     let mut daemon = node.daemon();
     let (asked, group) = daemon.ask_for_cell(&node, &held(node.plan()), None);
@@ -132,7 +132,7 @@ fn a_spawner_that_is_held_is_replaced() {
     assert_eq!(daemon.welcome.cells.len(), 2);
 }
 
-fn an_init_that_is_killed_at_its_birth() {
+fn an_init_that_is_killed_at_its_birth_is_an_answer() {
     let node = Node::start();
     let mut daemon = node.daemon();
     all_is_well(&node, &mut daemon);
@@ -178,7 +178,7 @@ fn an_init_that_is_killed_at_its_birth() {
     all_is_well(&node, &mut daemon);
 }
 
-fn a_flood_of_stops() {
+fn a_flood_of_stops_inside_a_cell_harms_nobody_outside() {
     let node = Node::start();
     let mut daemon = node.daemon();
     let outer = daemon.cell(&node, Plan::new("outer", IDS + 5_000_000, 300_000));
