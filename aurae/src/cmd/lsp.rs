@@ -3,11 +3,12 @@
 //! `language::lsp`'s; it needs no node.
 
 use std::io::{BufReader, stdin, stdout};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use language::check::Environment;
 use language::declare::aurae_d_ts;
-use language::lsp::serve;
+use language::lsp::{Setup, serve};
 
 use crate::failure::{FAILED, Failure};
 
@@ -31,6 +32,22 @@ pub(crate) struct LspArgs {
 pub(crate) fn run() -> Result<u8, Failure> {
     let types = aurae_d_ts().map_err(|problem| Failure::new(problem.to_string()))?;
     let environment = Arc::new(Environment::new(types));
-    let polite = serve(environment, BufReader::new(stdin()), stdout())?;
+    let setup = Setup {
+        environment,
+        cache: cache(),
+    };
+    let polite = serve(setup, BufReader::new(stdin()), stdout())?;
     Ok(if polite { 0 } else { FAILED })
+}
+
+/// Where declarations are written that an editor opens: `aurae/types` in `$XDG_CACHE_HOME`, else in
+/// `~/.cache`.
+fn cache() -> Option<PathBuf> {
+    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
+    let cache = match (variable("XDG_CACHE_HOME"), variable("HOME")) {
+        (Some(cache), _) => PathBuf::from(cache),
+        (None, Some(home)) => Path::new(&home).join(".cache"),
+        (None, None) => return None,
+    };
+    Some(cache.join("aurae/types"))
 }

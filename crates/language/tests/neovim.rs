@@ -37,7 +37,11 @@ fn main() {
 fn serve() {
     let environment = Arc::new(Environment::new(language::declare::aurae_d_ts().unwrap()));
     let input = BufReader::new(io::stdin());
-    language::lsp::serve(environment, input, io::stdout()).unwrap();
+    let setup = language::lsp::Setup {
+        environment,
+        cache: std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache")),
+    };
+    language::lsp::serve(setup, input, io::stdout()).unwrap();
 }
 
 fn neovim_works_with_the_server() {
@@ -78,6 +82,9 @@ fn neovim_works_with_the_server() {
         told["repaired"],
         "const s = await runtime.List({ pageSize: 3 })"
     );
+    let declared = told["declared"].as_str().unwrap();
+    let declared = fs::read_to_string(declared.strip_prefix("file://").unwrap()).unwrap();
+    assert!(declared.contains("declare namespace runtime"), "{told}");
     let completed = told["completed"].as_array().unwrap();
     assert!(completed.contains(&Value::from("RunCell")), "{told}");
     assert!(

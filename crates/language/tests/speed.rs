@@ -121,7 +121,11 @@ fn completion_is_quick_in_a_thousand_files() {
     let (mut editor, theirs) = UnixStream::pair().unwrap();
     let mut answers = BufReader::new(editor.try_clone().unwrap());
     let input = BufReader::new(theirs.try_clone().unwrap());
-    let server = std::thread::spawn(move || language::lsp::serve(environment, input, theirs));
+    let setup = language::lsp::Setup {
+        environment,
+        cache: None,
+    };
+    let server = std::thread::spawn(move || language::lsp::serve(setup, input, theirs));
     let began = resident();
     let root = std::fs::canonicalize(folder.path()).unwrap();
     let uri = format!("file://{}/m0.ts", root.display());

@@ -31,6 +31,8 @@ pub(crate) trait Names {
 /// Turns the types of one file.
 pub(crate) struct Converter<'c> {
     pub(crate) file: FileId,
+    /// Where places are: the file, or the library's text.
+    pub(crate) origin: FileId,
     pub(crate) names: &'c dyn Names,
     pub(crate) docs: &'c Docs<'c>,
     generics: RefCell<Vec<Arc<str>>>,
@@ -74,6 +76,7 @@ impl<'c> Converter<'c> {
     pub(crate) fn new(file: FileId, names: &'c dyn Names, docs: &'c Docs<'c>) -> Self {
         Self {
             file,
+            origin: file,
             names,
             docs,
             generics: RefCell::default(),
@@ -372,7 +375,7 @@ impl<'c> Converter<'c> {
             optional,
             doc,
             at: span(key.span()),
-            file: self.file,
+            file: self.origin,
         });
     }
 

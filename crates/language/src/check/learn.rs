@@ -101,6 +101,7 @@ impl Module<'_, '_> {
             class: None,
             doc: self.doc_of(symbol),
             at: span(self.semantic.scoping().symbol_span(symbol)),
+            file: self.file,
         })
     }
 }

@@ -37,7 +37,7 @@ pub(crate) use report::Report;
 pub use report::Seen;
 pub(crate) use schedule::{file_id, settle};
 pub use table::Environment;
-pub(crate) use types::{ENVIRONMENT, Field, FileId, Signature, Type};
+pub(crate) use types::{ENVIRONMENT, Field, FileId, LIBRARY, Signature, Type};
 pub(crate) use world::{Lookup, Origin, Slot, World};
 
 use crate::finding::Finding;

@@ -12,7 +12,7 @@ use oxc::parser::Parser;
 use oxc::span::{GetSpan, SourceType};
 
 use super::convert::{Converter, Docs, Names, callable, name_in, pattern_name, span};
-use super::types::{ENVIRONMENT, Field, FileId, Generic, Shape, Type};
+use super::types::{ENVIRONMENT, Field, FileId, Generic, LIBRARY, Shape, Type};
 use crate::source::Span;
 
 /// A declared type.
@@ -24,7 +24,9 @@ pub(crate) struct TypeDeclaration {
     /// The class as a value.
     pub(crate) class: Option<Type>,
     pub(crate) doc: Option<Arc<str>>,
+    /// Where its name stands, in `file`.
     pub(crate) at: Span,
+    pub(crate) file: FileId,
 }
 
 /// A declared value.
@@ -57,28 +59,42 @@ pub struct Environment {
     pub(crate) table: Table,
     /// Types of the ECMAScript library.
     pub(crate) library: HashSet<Arc<str>>,
+    /// The API's declarations.
+    text: Arc<str>,
 }
 
-const LIBRARY: &str = include_str!("library.d.ts");
+/// The ECMAScript library as far as the checker knows it.
+const TEXT: &str = include_str!("library.d.ts");
 
 impl Environment {
     /// From the text of `aurae.d.ts`. What it says beyond the checker's model is any value.
     pub fn new(declarations: &str) -> Self {
         let mut table = Table::default();
-        read(LIBRARY, &mut table);
+        read(TEXT, LIBRARY, &mut table);
         table.open_types();
-        for value in table.values.values_mut() {
-            value.api = false;
-        }
         let library = table.types.keys().cloned().collect();
-        read(declarations, &mut table);
-        Self { table, library }
+        read(declarations, ENVIRONMENT, &mut table);
+        Self {
+            table,
+            library,
+            text: declarations.into(),
+        }
     }
 
     /// The names that the API's text gives, without the ECMAScript library's.
     pub fn globals(&self) -> Vec<&str> {
         let names = self.table.values.iter().filter(|(_, value)| value.api);
         names.map(|(name, _)| name.as_ref()).collect()
+    }
+
+    /// The API's declarations as they were given.
+    pub(crate) fn text(&self) -> Arc<str> {
+        Arc::clone(&self.text)
+    }
+
+    /// The ECMAScript library's, of which the checker doesn't know all.
+    pub(crate) fn library_text() -> &'static str {
+        TEXT
     }
 
     /// Whether a global of that name is there.
@@ -123,12 +139,13 @@ impl Names for Global {
     }
 }
 
-fn read(text: &str, table: &mut Table) {
+fn read(text: &str, origin: FileId, table: &mut Table) {
     let allocator = Allocator::default();
     let parsed = Parser::new(&allocator, text, SourceType::d_ts()).parse();
     let docs = Docs::new(&parsed.program);
     let global = Global::default();
-    let converter = Converter::new(ENVIRONMENT, &global, &docs);
+    let mut converter = Converter::new(ENVIRONMENT, &global, &docs);
+    converter.origin = origin;
     for statement in &parsed.program.body {
         match statement {
             Statement::TSNamespaceDeclaration(space) => {
@@ -203,7 +220,7 @@ fn declare(
                     continue;
                 };
                 let ty = converter.annotation(variable.type_annotation.as_deref());
-                table.value(converter.file, name, ty, doc.clone());
+                table.value(converter.origin, name, ty, doc.clone());
             }
         }
         Declaration::FunctionDeclaration(function) => {
@@ -213,7 +230,7 @@ fn declare(
             if let Some(name) = &class.id {
                 let declared = class_declaration(converter, class, doc.clone());
                 let ty = Type::ClassOf(name_in(converter.file, &name.name));
-                table.value(converter.file, name, ty, doc);
+                table.value(converter.origin, name, ty, doc);
                 table.types.insert(name.name.as_str().into(), declared);
             }
         }
@@ -250,7 +267,7 @@ fn declare_function(
         *shape = Arc::new(overloaded);
         return;
     }
-    table.value(converter.file, name, callable(signature), doc);
+    table.value(converter.origin, name, callable(signature), doc);
 }
 
 /// An interface or an alias.
@@ -289,6 +306,7 @@ pub(crate) fn type_declaration(
         class: None,
         doc,
         at: span(id.span),
+        file: converter.origin,
     };
     Some((id.name.as_str().into(), declared))
 }
@@ -318,6 +336,7 @@ pub(crate) fn class_declaration(
                 .id
                 .as_ref()
                 .map_or_else(Span::default, |id| span(id.span)),
+            file: converter.origin,
         }
     })
 }
@@ -418,7 +437,7 @@ fn parameter_fields(converter: &Converter<'_>, function: &Function<'_>, instance
             optional: param.optional,
             doc: None,
             at: span(param.pattern.span()),
-            file: converter.file,
+            file: converter.origin,
         });
     }
 }

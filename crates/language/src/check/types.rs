@@ -14,6 +14,9 @@ pub(crate) type FileId = u32;
 /// The environment's declarations: the language's library and `aurae.d.ts`.
 pub(crate) const ENVIRONMENT: FileId = 0;
 
+/// Where the library's declarations stand, whose names are the environment's.
+pub(crate) const LIBRARY: FileId = FileId::MAX;
+
 /// The name of a type in the file that declares it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Name {
@@ -78,7 +81,7 @@ pub(crate) struct Field {
     pub(crate) ty: Type,
     pub(crate) optional: bool,
     pub(crate) doc: Option<Arc<str>>,
-    /// Where it is declared, in the file of the type.
+    /// Where it is declared, in `file`.
     pub(crate) at: Span,
     pub(crate) file: FileId,
 }

@@ -14,8 +14,9 @@ use super::findings::{Order, Told};
 use super::navigate::{self, Use};
 use super::outline::{self, MEANINGS};
 use super::project::Project;
-use super::{complete, place, tell};
-use crate::check::{Environment, FileId};
+use super::rename::{prepare, rename};
+use super::{Setup, complete, declared, place, tell};
+use crate::check::{ENVIRONMENT, FileId, LIBRARY};
 use crate::finding::{Finding, Severity};
 use crate::root::Root;
 
@@ -54,7 +55,7 @@ struct Document {
 
 /// All that the server knows.
 pub(super) struct Server {
-    environment: Arc<Environment>,
+    setup: Setup,
     projects: HashMap<PathBuf, Project>,
     documents: HashMap<Uri, Document>,
     /// Counts what may have changed findings.
@@ -84,9 +85,9 @@ fn json(value: impl serde::Serialize) -> Result<Value, Failure> {
 }
 
 impl Server {
-    pub(super) fn new(environment: Arc<Environment>) -> Self {
+    pub(super) fn new(setup: Setup) -> Self {
         Self {
-            environment,
+            setup,
             projects: HashMap::new(),
             documents: HashMap::new(),
             version: 0,
@@ -96,6 +97,10 @@ impl Server {
 
     pub(super) fn answer(&mut self, request: Request) -> Result<Value, Failure> {
         let given = request.params;
+        if is_declarations(&given) {
+            return Ok(Value::Null);
+        }
+        let cache = self.setup.cache.clone();
         match request.method.as_str() {
             "initialize" => {
                 let shows = given.pointer("/capabilities/window/workDoneProgress");
@@ -124,7 +129,8 @@ impl Server {
                 let at: GotoDefinitionParams = params(given)?;
                 let (project, id, offset) = self.at(&at.text_document_position_params)?;
                 let found = navigate::definition(project, id, offset);
-                json(found.and_then(|(file, span)| location(project, file, span)))
+                let cache = cache.as_deref();
+                json(found.and_then(|(file, span)| location(project, file, span, cache)))
             }
             "textDocument/references" => {
                 let at: ReferenceParams = params(given)?;
@@ -198,7 +204,7 @@ impl Server {
     }
 
     fn open(&mut self, uri: Uri, text: String) {
-        let Some(file) = place::path(&uri) else {
+        let Some(file) = place::path(&uri).filter(|_| !uri.as_str().ends_with(".d.ts")) else {
             return;
         };
         let Some((folder, path)) = self.project_of(&file) else {
@@ -230,7 +236,7 @@ impl Server {
             }
         };
         let folder = root.path().to_path_buf();
-        let environment = self.environment.clone();
+        let environment = Arc::clone(&self.setup.environment);
         let known = self.projects.entry(folder.clone());
         known.or_insert_with(|| Project::new(root, environment));
         Some((folder, path))
@@ -273,17 +279,17 @@ impl Server {
 
     fn uses(&mut self, at: &TextDocumentPositionParams) -> Result<Vec<Location>, Failure> {
         let (project, id, offset) = self.at(at)?;
-        let uses = navigate::uses(project, id, offset).unwrap_or_default();
+        let uses = navigate::uses(project, id, offset).map_or_else(|_| Vec::new(), |it| it.all);
         let locations = uses.into_iter();
         Ok(locations
-            .filter_map(|it| location(project, it.file, it.span))
+            .filter_map(|it| location(project, it.file, it.span, None))
             .collect())
     }
 
     /// The name at a place, if it can be changed.
     fn prepare_rename(&mut self, at: &TextDocumentPositionParams) -> Result<Value, Failure> {
         let (project, id, offset) = self.at(at)?;
-        let uses = navigate::uses(project, id, offset).unwrap_or_default();
+        let uses = prepare(project, id, offset).map_err(Failure::Refused)?;
         let here = |it: &&Use| it.file == id && it.span.start <= offset && offset <= it.span.end;
         let found = uses.iter().find(here);
         let entry = project.entry(id);
@@ -304,25 +310,20 @@ impl Server {
             return Err(Failure::Refused(format!("`{name}` can't be a name")));
         }
         let (project, id, offset) = self.at(&given.text_document_position)?;
-        let uses = navigate::uses(project, id, offset)
-            .ok_or_else(|| Failure::Refused("only names of the program can change".to_owned()))?;
+        let edits = rename(project, id, offset, &name).map_err(Failure::Refused)?;
         let mut changes: HashMap<Uri, Vec<TextEdit>> = HashMap::new();
-        for it in uses {
-            let Some(entry) = project.entry(it.file) else {
+        for (file, edits) in edits {
+            let Some(entry) = project.entry(file) else {
                 continue;
             };
             let Some(uri) = place::uri(&project.file(&entry.path)) else {
                 continue;
             };
-            let span = (it.span.start as usize)..(it.span.end as usize);
-            let old = entry.source.text().get(span).unwrap_or_default();
-            let new_text = match it.shorthand {
-                true => format!("{old}: {name}"),
-                false => name.clone(),
-            };
-            let range = place::range(&entry.source, it.span);
-            let edits = changes.entry(uri).or_default();
-            edits.push(TextEdit { range, new_text });
+            let edits = edits.into_iter().map(|(span, new_text)| TextEdit {
+                range: place::range(&entry.source, span),
+                new_text,
+            });
+            changes.insert(uri, edits.collect());
         }
         json(WorkspaceEdit::new(changes))
     }
@@ -470,7 +471,28 @@ fn empty() -> crate::source::Source {
     crate::source::Source::new("", "")
 }
 
-fn location(project: &Project, file: FileId, span: crate::source::Span) -> Option<Location> {
+/// Whether a question is about a file of declarations, in which nothing is looked at.
+fn is_declarations(given: &Value) -> bool {
+    let uri = given.pointer("/textDocument/uri").and_then(Value::as_str);
+    uri.is_some_and(|uri| uri.ends_with(".d.ts"))
+}
+
+/// A place as the editor opens it; what the environment declares in a file below `cache`.
+fn location(
+    project: &Project,
+    file: FileId,
+    span: crate::source::Span,
+    cache: Option<&Path>,
+) -> Option<Location> {
+    if matches!(file, ENVIRONMENT | LIBRARY) {
+        let source = declared::source(&project.world.environment, file);
+        // Where it can't be written there is no place to show.
+        let path = declared::file(&source, &project.root, cache?).ok()?;
+        return Some(Location::new(
+            place::uri(&path)?,
+            place::range(&source, span),
+        ));
+    }
     let entry = project.entry(file)?;
     let uri = place::uri(&project.file(&entry.path))?;
     Some(Location::new(uri, place::range(&entry.source, span)))

@@ -221,7 +221,7 @@ fn declared_in(module: &Module<'_, '_>, file: FileId, name: &str) -> Option<(Fil
     match exports.exported_types.get(name)? {
         Type::Named(declared, _) => {
             let declaration = module.world.type_declaration(declared)?;
-            Some((declared.file, declaration.at))
+            Some((declaration.file, declaration.at))
         }
         _ => None,
     }

@@ -7,6 +7,7 @@
 use std::collections::VecDeque;
 use std::io::{self, BufRead, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TryRecvError, sync_channel};
 use std::time::{Duration, Instant};
@@ -20,11 +21,14 @@ use crate::stack;
 mod answer;
 pub(crate) mod complete;
 mod cursor;
+mod declared;
 mod findings;
+mod members;
 mod navigate;
 mod outline;
 mod place;
 pub(crate) mod project;
+mod rename;
 pub(crate) mod repair;
 mod tell;
 #[cfg(test)]
@@ -41,6 +45,16 @@ const REST: Duration = Duration::from_millis(120);
 /// How many messages are read ahead; the editor waits beyond.
 const AHEAD: usize = 256;
 
+/// What a server stands on.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The API's types.
+    pub environment: Arc<Environment>,
+    /// Where declarations are written that an editor wants to open and no file of the workspace
+    /// holds; without it those aren't found.
+    pub cache: Option<PathBuf>,
+}
+
 /// Answers an editor until it says goodbye or its stream ends. True if it said goodbye properly,
 /// by `shutdown` and then `exit`.
 ///
@@ -48,7 +62,7 @@ const AHEAD: usize = 256;
 /// The output can't be written, the input fails otherwise than by ending, or there is no room for
 /// the parser's stack.
 pub fn serve(
-    environment: Arc<Environment>,
+    setup: Setup,
     input: impl BufRead + Send + 'static,
     mut output: impl Write + Send,
 ) -> io::Result<bool> {
@@ -57,7 +71,7 @@ pub fn serve(
     std::thread::Builder::new()
         .name("lsp-reader".into())
         .spawn(move || read_ahead(input, &sender))?;
-    stack::on_big_stack(move || Loop::new(environment, desk, &mut output).run(&receiver))?
+    stack::on_big_stack(move || Loop::new(setup, desk, &mut output).run(&receiver))?
 }
 
 /// What comes to the loop.
@@ -114,9 +128,9 @@ struct Loop<'o, W> {
 }
 
 impl<'o, W: Write> Loop<'o, W> {
-    fn new(environment: Arc<Environment>, desk: Desk, output: &'o mut W) -> Self {
+    fn new(setup: Setup, desk: Desk, output: &'o mut W) -> Self {
         Self {
-            server: Server::new(environment),
+            server: Server::new(setup),
             desk,
             output,
             waiting: VecDeque::new(),

@@ -10,41 +10,102 @@ use oxc::semantic::SymbolId;
 use oxc::span::GetSpan;
 
 use super::cursor::{Named, declared, named_at};
+use super::members::{self, Found, Which};
 use super::project::Project;
-use crate::check::{ENVIRONMENT, FileId, Module};
+use crate::check::{FileId, Module};
 use crate::source::Span;
 
 /// A place in a module.
 pub(super) type At = (FileId, Span);
 
-/// The declaration of the name at `offset`.
+/// The declaration of the name at `offset`; of what the environment declares in one of its texts.
 pub(super) fn definition(project: &Project, id: FileId, offset: u32) -> Option<At> {
     let source = project.readable(id)?;
     project.with(id, &source, |module, _| {
-        let at = match named_at(module, offset)? {
+        Some(match named_at(module, offset)? {
             Named::Symbol(symbol, _) => declared(module, symbol),
             Named::Member(field, _) => (field.file, field.at),
             Named::Module(specifier, _) => (*module.imports.get(&specifier)?, Span::default()),
-            Named::Global(..) => return None,
-        };
-        (at.0 != ENVIRONMENT).then_some(at)
+            Named::Global(name, _) => {
+                let table = &module.world.environment.table;
+                let value = table.values.get(name.as_str()).map(|it| (it.file, it.at));
+                let declared = || table.types.get(name.as_str()).map(|it| (it.file, it.at));
+                value.or_else(declared)?
+            }
+        })
     })?
 }
 
-/// A use of a name: where, and what is written there if its name changes to `name`.
+/// How a name is written where it is used, and so what is written there if it changes to `new`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Form {
+    /// `new`.
+    Plain,
+    /// `{ name }` stands for `name: name`, of which only the value changes: `name: new`.
+    Value,
+    /// There, only the key: `new: name`.
+    Key,
+}
+
+/// A use of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Use {
     pub(super) file: FileId,
     pub(super) span: Span,
-    /// `{ name }` stands for `name: name`, of which only the value changes.
-    pub(super) shorthand: bool,
+    pub(super) form: Form,
 }
 
-/// All uses of the name at `offset`, its declaration among them.
-pub(super) fn uses(project: &mut Project, id: FileId, offset: u32) -> Option<Vec<Use>> {
+/// Whose name it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// A variable's, a function's, a type's, …
+    Symbol,
+    /// A member's that is declared there.
+    Member(At),
+}
+
+/// All uses of a name, its declaration among them.
+#[derive(Debug)]
+pub(super) struct Uses {
+    pub(super) all: Vec<Use>,
+    pub(super) owner: Owner,
+    /// Where and why the name can't be changed.
+    pub(super) obstacle: Option<(At, &'static str)>,
+}
+
+/// All uses of the name at `offset`.
+///
+/// # Errors
+/// It isn't known what the name belongs to: why, for people.
+pub(super) fn uses(project: &mut Project, id: FileId, offset: u32) -> Result<Uses, &'static str> {
     project.enter_all();
-    let (file, at) = definition(project, id, offset)?;
-    let mut found = BTreeSet::new();
+    if let Some(at) = definition(project, id, offset)
+        && let Some(found) = of_declaration(project, at)
+    {
+        return Ok(found);
+    }
+    let source = project.readable(id);
+    let member = source
+        .and_then(|source| project.with(id, &source, |module, _| members::at(module, offset))?);
+    let (name, places) = match member {
+        Some((name, Which::These(places))) => (name, places),
+        Some((_, Which::Unknown)) => return Err("what this belongs to isn't known"),
+        Some((_, Which::None)) | None => return Err("this is no name of the program's"),
+    };
+    let [member] = places.as_slice() else {
+        return Err("this may be a member of several types");
+    };
+    let found = members::uses(project, *member, &name);
+    Ok(Uses {
+        all: found.uses.into_iter().collect(),
+        owner: Owner::Member(*member),
+        obstacle: found.obstacle,
+    })
+}
+
+/// The uses of the symbol that is declared there; `None` where it is no symbol's place.
+fn of_declaration(project: &Project, (file, at): At) -> Option<Uses> {
+    let mut found = Found::default();
     let mut wanted: Vec<(FileId, String)> = Vec::new();
     let source = project.readable(file)?;
     project.with(file, &source, |module, _| {
@@ -52,7 +113,12 @@ pub(super) fn uses(project: &mut Project, id: FileId, offset: u32) -> Option<Vec
         let symbol = scoping
             .symbol_ids()
             .find(|symbol| scoping.symbol_span(*symbol).start == at.start)?;
-        of_symbol(module, symbol, &mut found);
+        if let AstKind::FormalParameter(it) = module.declaration(symbol)
+            && it.has_modifier()
+        {
+            found.obstacle = Some(((file, at), members::PARAMETER));
+        }
+        of_symbol(module, symbol, &mut found.uses);
         let entry = project.entry(file)?;
         let name = scoping.symbol_name(symbol);
         let exported = entry.outline.exports.iter();
@@ -66,7 +132,11 @@ pub(super) fn uses(project: &mut Project, id: FileId, offset: u32) -> Option<Vec
             in_importers(project, from, &name, &mut found, &mut wanted);
         }
     }
-    Some(found.into_iter().collect())
+    Some(Uses {
+        all: found.uses.into_iter().collect(),
+        owner: Owner::Symbol,
+        obstacle: found.obstacle,
+    })
 }
 
 /// The uses in modules that import `name` from `from`; those that export it again are wanted next.
@@ -74,7 +144,7 @@ fn in_importers(
     project: &Project,
     from: FileId,
     name: &str,
-    found: &mut BTreeSet<Use>,
+    found: &mut Found,
     wanted: &mut Vec<(FileId, String)>,
 ) {
     let importers = project.entries();
@@ -89,10 +159,10 @@ fn in_importers(
                     wanted.push((importer, name.to_owned()));
                 }
                 for taken in import.names.iter().filter(|it| it.name == name) {
-                    found.insert(Use {
+                    found.uses.insert(Use {
                         file: importer,
                         span: taken.span,
-                        shorthand: false,
+                        form: Form::Plain,
                     });
                     if taken.local == name {
                         wanted.push((importer, name.to_owned()));
@@ -100,9 +170,46 @@ fn in_importers(
                 }
             }
             for symbol in imported_as(module, from, name) {
-                of_symbol(module, symbol, found);
+                of_symbol(module, symbol, &mut found.uses);
             }
+            through_namespace(module, from, name, found);
         });
+    }
+}
+
+/// `all.name` where all of `from` is imported as `all`.
+fn through_namespace(module: &Module<'_, '_>, from: FileId, name: &str, found: &mut Found) {
+    let nodes = module.semantic.nodes();
+    for node in nodes {
+        let AstKind::ImportNamespaceSpecifier(it) = node.kind() else {
+            continue;
+        };
+        let Some(symbol) = it.local.symbol_id.get() else {
+            continue;
+        };
+        if !matches!(module.imported(symbol), Some((file, None)) if file == from) {
+            continue;
+        }
+        for reference in module.semantic.scoping().get_resolved_references(symbol) {
+            let id = reference.node_id();
+            let (right, text) = match nodes.parent_kind(id) {
+                AstKind::StaticMemberExpression(it) => (it.property.span, it.property.name),
+                AstKind::TSQualifiedName(it) => (it.right.span, it.right.name),
+                _ => {
+                    let here = nodes.kind(id).span();
+                    let at = (module.file, Span::new(here.start, here.end));
+                    found.obstacle.get_or_insert((at, members::WHOLE));
+                    continue;
+                }
+            };
+            if text == name {
+                found.uses.insert(Use {
+                    file: module.file,
+                    span: Span::new(right.start, right.end),
+                    form: Form::Plain,
+                });
+            }
+        }
     }
 }
 
@@ -135,7 +242,10 @@ fn of_symbol(module: &Module<'_, '_>, symbol: SymbolId, found: &mut BTreeSet<Use
         found.insert(Use {
             file: module.file,
             span: Span::new(span.start, span.end),
-            shorthand,
+            form: match shorthand {
+                true => Form::Value,
+                false => Form::Plain,
+            },
         });
     };
     let declared_short = module

@@ -170,18 +170,7 @@ impl Project {
     }
 
     fn forget(&mut self, id: FileId) {
-        let mut importers: HashMap<FileId, Vec<FileId>> = HashMap::new();
-        for (importer, entry) in self.entries() {
-            for imported in entry.imports().values() {
-                importers.entry(*imported).or_default().push(importer);
-            }
-        }
-        let mut stale = vec![id];
-        let mut seen = HashSet::new();
-        while let Some(id) = stale.pop() {
-            if !seen.insert(id) {
-                continue;
-            }
+        for id in self.reached_by(&[id]) {
             let index = usize::try_from(id).ok().and_then(|id| id.checked_sub(1));
             if let Some(slot) = index.and_then(|index| self.world.modules.get_mut(index)) {
                 *slot = Slot {
@@ -189,8 +178,27 @@ impl Project {
                     ..Slot::default()
                 };
             }
-            stale.extend(importers.get(&id).into_iter().flatten());
         }
+    }
+
+    /// These modules and all that import them, or import what does.
+    pub(super) fn reached_by(&self, ids: &[FileId]) -> Vec<FileId> {
+        let mut importers: HashMap<FileId, Vec<FileId>> = HashMap::new();
+        for (importer, entry) in self.entries() {
+            for imported in entry.imports().values() {
+                importers.entry(*imported).or_default().push(importer);
+            }
+        }
+        let mut left = ids.to_vec();
+        let mut seen = HashSet::new();
+        let mut reached = Vec::new();
+        while let Some(id) = left.pop() {
+            if seen.insert(id) {
+                reached.push(id);
+                left.extend(importers.get(&id).into_iter().flatten());
+            }
+        }
+        reached
     }
 
     /// Makes a module and all that it reaches known.

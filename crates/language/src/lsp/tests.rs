@@ -12,8 +12,10 @@ use lsp_server::{Message, Notification, Request, RequestId};
 use serde_json::{Value, json};
 
 use super::wire::{self, Frame};
-use super::{place, serve};
+use super::{Setup, place, serve};
 use crate::check::Environment;
+
+mod members;
 
 /// An editor, and the folder it works in.
 struct Editor {
@@ -49,7 +51,11 @@ impl Editor {
             .unwrap();
         let environment = Arc::new(Environment::new(crate::declare::aurae_d_ts().unwrap()));
         let input = BufReader::new(theirs.try_clone().unwrap());
-        let server = std::thread::spawn(move || serve(environment, input, theirs));
+        let setup = Setup {
+            environment,
+            cache: Some(folder.path().join(".cache")),
+        };
+        let server = std::thread::spawn(move || serve(setup, input, theirs));
         let mut editor = Self {
             folder,
             output: ours.try_clone().unwrap(),

@@ -43,6 +43,7 @@ local ok, why = pcall(function()
   result.completed = vim.tbl_map(function(it) return it.label end, items.items or items)
   vim.api.nvim_buf_set_lines(0, -2, -1, false, {})
 
+  result.declared = ask("textDocument/definition", 0, 26).uri
   result.hover = ask("textDocument/hover", 0, 16).contents.value
   local edit = ask("textDocument/rename", 1, 6, { newName = "answer" })
   vim.lsp.util.apply_workspace_edit(edit, "utf-16")
