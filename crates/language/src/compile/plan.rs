@@ -98,12 +98,12 @@ impl<'a> Guards<'a, '_> {
                     &self.builder,
                 );
             }
-            Expression::BinaryExpression(sum) if !is_sum_of_literals(sum) => {
-                if sum.operator == BinaryOperator::Addition {
-                    let left = sum.left.take_in(&self.builder);
-                    let right = sum.right.take_in(&self.builder);
-                    *expression = self.call(sum.span, PLUS, [left, right]);
-                }
+            Expression::BinaryExpression(sum)
+                if sum.operator == BinaryOperator::Addition && !is_sum_of_literals(sum) =>
+            {
+                let left = sum.left.take_in(&self.builder);
+                let right = sum.right.take_in(&self.builder);
+                *expression = self.call(sum.span, PLUS, [left, right]);
             }
             _ => {}
         }
