@@ -19,6 +19,7 @@ use serde::Serialize;
 
 use super::cell::{CellHandle, Request, StartOrder};
 use super::index::requests::{Asked, Turn};
+use super::index::silent::{self, is_silent};
 use super::index::{IdWish, Key, Reservation};
 use super::record::{CellRecord, ExecutableRecord};
 use super::{InitState, Page, Runtime, Shared, Watcher, make, now, privilege};
@@ -253,6 +254,9 @@ impl Runtime {
             return Ok(object.clone());
         }
         let uid = object.meta().uid;
+        if is_silent(object) {
+            return Err(silent::refusal(&Key::of(object)));
+        }
         let Some(owner) = self.owner_of(object) else {
             return self.ended(object).await;
         };
@@ -464,6 +468,9 @@ async fn joined<T>(task: tokio::task::JoinHandle<Result<T, Error>>) -> Result<T,
 }
 
 pub(super) fn has_ended(object: &Object) -> Error {
+    if is_silent(object) {
+        return silent::refusal(&Key::of(object));
+    }
     let meta = object.meta();
     Error::new(Reason::WrongState, format!("{} has ended", meta.path))
         .about(meta.kind.as_str(), meta.path.to_string())

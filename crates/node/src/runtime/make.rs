@@ -25,6 +25,8 @@ use super::record::{self, CellRecord};
 
 /// The leaf of a cell's init. No label begins with `_`.
 pub(crate) const INIT_LEAF: &str = "_init";
+/// How long it may take to let go of what a dead cell left in the place of a new one.
+const LEFT: Duration = Duration::from_secs(1);
 /// How long the kernel may take to let go of what a failed attempt left.
 const UNDO: Duration = Duration::from_secs(10);
 
@@ -272,7 +274,7 @@ fn groups(shared: &Shared, key: &Key, effective: &Draft) -> Result<(Cgroup, Cgro
         parent = parent.child(label.as_str()).map_err(failed)?;
         limits::enable(&parent, &effective.resources)?;
     }
-    let group = parent.create(key.path.name()).map_err(failed)?;
+    let group = new_group(&parent, key.path.name()).map_err(failed)?;
     let made = limits::set(&group, &wanted)
         .and_then(|()| limits::enable_usual(&group, &[]).map_err(failed))
         .and_then(|()| group.create(INIT_LEAF).map_err(failed));
@@ -282,6 +284,19 @@ fn groups(shared: &Shared, key: &Key, effective: &Draft) -> Result<(Cgroup, Cgro
             super::cell::leaf::remove(&parent, key.path.name());
             Err(error)
         }
+    }
+}
+
+/// Makes the group of a name that is ours alone: what has it is a dead cell's.
+fn new_group(parent: &Cgroup, name: &str) -> Result<Cgroup, kernel::Error> {
+    const EEXIST: i32 = 17;
+    match parent.create(name) {
+        Err(error) if error.is(EEXIST) => {
+            super::cell::leaf::kill(&parent.child(name)?);
+            parent.remove(name, LEFT)?;
+            parent.create(name)
+        }
+        other => other,
     }
 }
 

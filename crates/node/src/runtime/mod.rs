@@ -68,6 +68,8 @@ pub(crate) struct Shared {
     pub(crate) controllers: Vec<String>,
     /// Below it are the tenants.
     pub(crate) root: Cgroup,
+    /// Owners that were taken over go on one after the other.
+    pub(crate) resuming: Arc<tokio::sync::Semaphore>,
 }
 
 impl Shared {

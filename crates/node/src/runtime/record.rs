@@ -95,11 +95,17 @@ pub(crate) struct Archived {
     pub(crate) asked: Option<Asked>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Serialize)]
 struct Versioned<T> {
     v: u8,
     #[serde(flatten)]
     body: T,
+}
+
+/// What is read first. Both in one, flattened, would keep a copy of everything on the way.
+#[derive(Deserialize)]
+struct Version {
+    v: u8,
 }
 
 /// To bytes.
@@ -122,14 +128,11 @@ pub(crate) fn encode<T: Serialize>(body: &T) -> Result<Vec<u8>, Error> {
 
 /// From bytes, with suspicion.
 pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
-    let versioned: Versioned<T> = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
-    if versioned.v != VERSION {
-        return Err(format!(
-            "it has form {}, this daemon reads {VERSION}",
-            versioned.v
-        ));
+    let Version { v } = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+    if v != VERSION {
+        return Err(format!("it has form {v}, this daemon reads {VERSION}"));
     }
-    Ok(versioned.body)
+    serde_json::from_slice(bytes).map_err(|e| e.to_string())
 }
 
 /// The protocol's uid for the model's.

@@ -3,11 +3,12 @@
 
 use std::time::{Duration, Instant};
 
+use kernel::signal::Signal;
 use model::exit::How;
 use model::lifecycle::State;
 use model::status::Object;
 
-use crate::client::{Ask, executable};
+use crate::client::{Ask, executable, refusal, run};
 use crate::host::Node;
 use crate::stories::{sh, wait_until};
 
@@ -112,6 +113,72 @@ pub(crate) fn what_ends_while_there_is_no_daemon_is_not_lost(name: &str) {
         let ended = executable(daemon.ask(Ask::Wait { path, uid }));
         assert_eq!(ended.exit.unwrap().how, How::Code(u8::try_from(i).unwrap()));
     }
+}
+
+/// Whether the cell is said not to answer.
+fn is_silent(object: &Object) -> bool {
+    matches!(object, Object::Cell(cell) if cell.conditions.iter().any(|c| c.kind == "InitSilent"))
+}
+
+/// A cell's init that says nothing keeps the next daemon from nobody else's cells.
+pub(crate) fn a_silent_cell_init_keeps_nobody_waiting(name: &str) {
+    let node = Node::start(name);
+    let mut daemon = node.client();
+    let mute = daemon.cell("mute");
+    for path in ["mute/in", "dead", "web"] {
+        daemon.cell(path);
+        daemon.start(&format!("{path}/job"), &["/bin/sleep", "1000"]);
+    }
+    let before = view(daemon.list());
+    let stopped = [&daemon.get("mute"), &daemon.get("dead")].map(|cell| match cell {
+        Object::Cell(cell) => kernel::pidfd::open(cell.pid.unwrap().try_into().unwrap()).unwrap(),
+        Object::Executable(_) => unreachable!(),
+    });
+    for init in &stopped {
+        kernel::pidfd::send_signal(init, Signal::STOP).unwrap();
+    }
+    node.kill_daemon();
+    let begun = Instant::now();
+    let mut daemon = node.client();
+    let waited = begun.elapsed();
+    assert!(waited < Duration::from_secs(10), "held up for {waited:?}");
+    // The others are as they were, and work.
+    assert_eq!(daemon.get("web/job").state(), State::Running);
+    let ended = daemon.run("web/x", &["/bin/true"]);
+    assert_eq!(ended.exit.unwrap().how, How::Code(0));
+    // It is told of as far as it is known, and its name and its ids are its own.
+    for path in ["mute", "mute/in", "dead"] {
+        assert!(is_silent(&daemon.get(path)), "{path}");
+        let started = daemon.ask(run(&format!("{path}/x"), &["/bin/true"], false));
+        assert_eq!(refusal(started).0, "WRONG_STATE");
+        let path = path.to_owned();
+        let stop = Ask::Stop {
+            path,
+            grace_ms: None,
+        };
+        assert_eq!(refusal(daemon.ask(stop)).0, "WRONG_STATE");
+    }
+    let other = daemon.cell("other");
+    assert_ne!(other.first_uid, mute.first_uid);
+    // One answers at last, the other dies.
+    kernel::pidfd::send_signal(&stopped[0], Signal::CONT).unwrap();
+    kernel::pidfd::send_signal(&stopped[1], Signal::KILL).unwrap();
+    wait_until("it has answered", || !is_silent(&daemon.get("mute/in")));
+    wait_until("it has ended", || {
+        daemon.get("dead").state() == State::Failed
+    });
+    let is_left = |object: &Object| {
+        let path = object.meta().path.to_string();
+        !["dead", "dead/job", "other", "web/x"].contains(&path.as_str())
+    };
+    let after = view(daemon.list());
+    let after: Vec<_> = after.into_iter().filter(is_left).collect();
+    let before: Vec<_> = before.into_iter().filter(is_left).collect();
+    assert_eq!(before, after);
+    let ended = daemon.run("mute/in/x", &["/bin/true"]);
+    assert_eq!(ended.exit.unwrap().how, How::Code(0));
+    let group = node.cgroup().join("acme/dead");
+    wait_until("the dead one's group is gone", || !group.exists());
 }
 
 /// A daemon that finds many cells has a view at once.

@@ -55,6 +55,7 @@ const STORIES: &[(&str, Story)] = &[
         "meanwhile",
         killed::what_ends_while_there_is_no_daemon_is_not_lost,
     ),
+    ("silent", killed::a_silent_cell_init_keeps_nobody_waiting),
     ("many", killed::many_cells_are_adopted_together),
     ("liars", liars::a_lying_cell_init_harms_nobody_else),
     ("moments", chaos::at_random_moments_nothing_is_lost),

@@ -14,14 +14,14 @@
 
 mod change;
 pub(crate) mod executable;
-mod finish;
+pub(crate) mod finish;
 mod freeze;
 mod input;
 pub(crate) mod launch;
 pub(crate) mod leaf;
 pub(crate) mod limits;
 pub(crate) mod owner;
-mod resume;
+pub(crate) mod resume;
 mod start;
 
 pub(crate) use start::failure as start_failure;

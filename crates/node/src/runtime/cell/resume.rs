@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use kernel::cgroup::find;
+use kernel::cgroup::{Cgroup, find};
 use model::lifecycle::Event as Life;
 use model::name::Uid;
 use model::object::Kind;
@@ -14,35 +14,75 @@ use model::time::Timestamp;
 use super::executable::{Executable, exit_of};
 use super::leaf;
 use super::owner::Owner;
+use crate::runtime::adopt::sweep;
+use crate::runtime::index::Key;
 use crate::runtime::index::requests::Asked;
 use crate::runtime::link::cell::{Kept, Outputs};
 use crate::runtime::ports::LogSource;
 use crate::runtime::record::{self, CellRecord, ExecutableRecord};
 
+/// A workload whose record was read and compared with what the kernel says.
+pub(crate) struct Examined {
+    executable: Executable,
+    source: LogSource,
+}
+
+/// Looks at what a cell-init keeps, without its owner. An error says that it tells of what can't be
+/// its own.
+pub(crate) fn examine(cell: &Cgroup, key: &Key, kept: Kept) -> Result<Examined, String> {
+    let record: ExecutableRecord = record::decode(&kept.state.record)?;
+    let meta = &record.meta;
+    let own = meta.uid == record::unwire(kept.state.uid)
+        && meta.kind == Kind::Executable
+        && meta.tenant == key.tenant
+        && meta.path.parent().as_ref() == Some(&key.path);
+    if !own {
+        return Err(format!(
+            "it keeps a record of {}, which is not in its cell",
+            meta.path
+        ));
+    }
+    let pid = own_process(cell, kept.pid)?;
+    // Gone where an earlier daemon came to its removal, but not to the acknowledgement.
+    let leaf = cell.ensure(meta.path.name()).map_err(|e| e.to_string())?;
+    let mut executable = Executable::new(record, Arc::new(leaf));
+    executable.status.pid = pid;
+    executable.status.started = Some(Timestamp(kept.state.started_ns));
+    executable.adopted_exit = kept.state.exit.as_ref().map(exit_of);
+    let (source, input) = outputs(kept.outputs, kept.stdin);
+    executable.input = input.map(Arc::new);
+    Ok(Examined { executable, source })
+}
+
+/// The process that a cell-init calls its child, as the daemon numbers it; none of one that has
+/// ended. An error says that it is somebody else's.
+fn own_process(cell: &Cgroup, pid: i32) -> Result<Option<u32>, String> {
+    let Some(number) = u32::try_from(pid).ok().filter(|pid| *pid > 0) else {
+        return Ok(None);
+    };
+    match find::path_of_process(pid) {
+        Ok(group) if group.starts_with(cell.path()) => Ok(Some(number)),
+        Ok(group) => Err(format!(
+            "it calls process {pid} its child, which is in {}",
+            group.display()
+        )),
+        // It has ended since; its end comes by its parent.
+        Err(_) => Ok(None),
+    }
+}
+
 impl Owner {
-    /// Takes a workload over. An error says that the cell-init tells of what can't be its own.
-    pub(crate) fn adopt(&mut self, kept: Kept) -> Result<(), String> {
-        let record: ExecutableRecord = record::decode(&kept.state.record)?;
-        let meta = &record.meta;
-        let own = meta.uid == record::unwire(kept.state.uid)
-            && meta.kind == Kind::Executable
-            && meta.tenant == self.key.tenant
-            && meta.path.parent().as_ref() == Some(&self.key.path)
-            && !self.executables.contains_key(&meta.uid);
-        if !own {
-            return Err(format!(
-                "it keeps a record of {}, which is not in its cell",
-                meta.path
-            ));
+    /// Takes a workload over. An error says that it is told of twice.
+    pub(crate) fn adopt(&mut self, examined: Examined) -> Result<(), String> {
+        let Examined {
+            mut executable,
+            source,
+        } = examined;
+        let uid = executable.uid();
+        if self.executables.contains_key(&uid) {
+            let path = &executable.record.meta.path;
+            return Err(format!("it keeps two records of {path}"));
         }
-        let name = meta.path.name().to_owned();
-        let group = match self.group.child(&name) {
-            Ok(group) => group,
-            Err(_) => leaf::make(&self.group, &name, self.root_id).map_err(|e| e.to_string())?,
-        };
-        let mut executable = Executable::new(record, Arc::new(group));
-        executable.status.pid = self.own_process(kept.pid)?;
-        executable.status.started = Some(Timestamp(kept.state.started_ns));
         let _ = executable.step(Life::Started);
         if self.is_frozen() && executable.record.stop.is_none() {
             let _ = executable.step(Life::Freeze);
@@ -50,29 +90,9 @@ impl Owner {
         if executable.record.stop.is_some() {
             let _ = executable.step(Life::Stop);
         }
-        let (source, input) = outputs(kept.outputs, kept.stdin);
-        executable.input = input.map(Arc::new);
-        executable.adopted_exit = kept.state.exit.as_ref().map(exit_of);
         self.attach_logs(&executable, source);
-        self.executables.insert(executable.uid(), executable);
+        self.executables.insert(uid, executable);
         Ok(())
-    }
-
-    /// The process that a cell-init calls its child, as the daemon numbers it; none of one that has
-    /// ended. An error says that it is somebody else's.
-    pub(super) fn own_process(&self, pid: i32) -> Result<Option<u32>, String> {
-        let Some(number) = u32::try_from(pid).ok().filter(|pid| *pid > 0) else {
-            return Ok(None);
-        };
-        match find::path_of_process(pid) {
-            Ok(group) if group.starts_with(self.group.path()) => Ok(Some(number)),
-            Ok(group) => Err(format!(
-                "it calls process {pid} its child, which is in {}",
-                group.display()
-            )),
-            // It has ended since; its end comes by its parent.
-            Err(_) => Ok(None),
-        }
     }
 
     /// The record, and the objects to be published: the cell first, then its executables.
@@ -132,7 +152,8 @@ impl Owner {
         }
     }
 
-    /// Leaves without a record: of starts that a crash cut short. Nobody was told of them.
+    /// Groups without a record: leaves of starts that a crash cut short, of which nobody was told,
+    /// and nested cells whose init is gone.
     fn remove_strangers(&self) {
         let Ok(children) = self.group.children() else {
             return;
@@ -146,13 +167,22 @@ impl Owner {
             let Ok(group) = self.group.child(name) else {
                 continue;
             };
-            // A nested cell has a leaf for its init; `adopt` looks after those that are dead.
             if group.child(crate::runtime::make::INIT_LEAF).is_ok() {
+                // Beside, and only where no living cell has that name.
+                drop(sweep::bury(&self.shared, &self.group, name));
                 continue;
             }
-            leaf::kill(&group);
-            if let Err(error) = self.group.remove(name, std::time::Duration::from_secs(1)) {
-                tracing::warn!(%error, "a cgroup stays behind");
+            let Ok(path) = format!("{}/{name}", self.key.path).parse() else {
+                continue;
+            };
+            let tenant = self.key.tenant.clone();
+            let key = Key { tenant, path };
+            // Who has the name is making something there, and deals with what is there.
+            if let Some(_taken) = sweep::claim(&self.shared, key, Kind::Executable) {
+                leaf::kill(&group);
+                if let Err(error) = self.group.remove(name, std::time::Duration::from_secs(1)) {
+                    tracing::warn!(%error, "a cgroup stays behind");
+                }
             }
         }
     }

@@ -14,6 +14,7 @@
 pub(crate) mod list;
 pub(crate) mod requests;
 pub(crate) mod ring;
+pub(crate) mod silent;
 #[cfg(test)]
 mod tests;
 pub(crate) mod watch;
@@ -31,6 +32,7 @@ use super::cell::CellHandle;
 use super::ids::{IdPool, IdRange, OWN, TOP_LEVEL_IDS};
 use requests::Requests;
 use ring::{Change, ChangeKind, Ring};
+pub(crate) use silent::INIT_SILENT;
 
 /// A name on the node.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -81,6 +83,8 @@ struct Inner {
     uids: HashMap<Uid, Key>,
     reserved: BTreeMap<Key, Uid>,
     cells: BTreeMap<Key, CellEntry>,
+    /// The ids of cells that nobody owns yet.
+    silent: BTreeMap<Key, silent::Held>,
     /// Objects that have not ended, reserved ones included, by tenant.
     running: HashMap<Tenant, usize>,
     /// Objects that have.
@@ -145,6 +149,7 @@ impl Index {
                 uids: HashMap::new(),
                 reserved: BTreeMap::new(),
                 cells: BTreeMap::new(),
+                silent: BTreeMap::new(),
                 running: HashMap::new(),
                 finished: 0,
                 ids,
@@ -208,20 +213,25 @@ impl Index {
     }
 
     /// Publishes an object that an earlier daemon, or the archive, knew. `false` where the name is
-    /// taken by a living one, or by a newer record.
+    /// taken by a living one, or by a newer record. A cell that was silent is told of anew.
     pub(crate) fn publish_known(&self, object: Object) -> bool {
         let mut inner = self.lock();
         let key = Key::of(&object);
+        let mut kind = ChangeKind::Added;
         if let Some(present) = inner.objects.get(&key) {
-            if object.state().is_final() || !present.state().is_final() {
+            let same = present.meta().uid == object.meta().uid && silent::is_silent(present);
+            if object.state().is_final() || !(same || present.state().is_final()) {
                 return false;
             }
-            inner.forget(&key);
+            match same {
+                true => kind = ChangeKind::Changed,
+                false => drop(inner.forget(&key)),
+            }
         }
-        if !object.state().is_final() {
+        if !object.state().is_final() && kind == ChangeKind::Added {
             *inner.running.entry(key.tenant).or_default() += 1;
         }
-        inner.put(object, ChangeKind::Added);
+        inner.put(object, kind);
         drop(inner);
         self.wake();
         true
@@ -338,14 +348,17 @@ impl Index {
             nested: IdPool::within(range),
             closed: false,
         };
-        inner.cells.insert(key, entry);
+        inner.cells.insert(key.clone(), entry);
+        inner.hold_within(&key);
         Ok(())
     }
 
-    /// Marks ids as taken that an adopted cell has. Whether they were free; its enclosing cell must
-    /// have been registered before.
+    /// Marks ids as taken that an adopted cell has. Whether they were free, or held for it; its
+    /// enclosing cell must have been registered before.
     pub(crate) fn take_ids(&self, key: &Key, range: IdRange) -> bool {
-        self.lock().pool(key).is_some_and(|pool| pool.take(range))
+        let mut inner = self.lock();
+        inner.let_go(key);
+        inner.pool(key).is_some_and(|pool| pool.take(range))
     }
 
     /// The node's id of the root of a cell: the first of its own ids, or of those that it shares.
@@ -494,6 +507,7 @@ impl Inner {
     fn no_cell(&self, key: &Key) -> Error {
         let name = key.path.to_string();
         match self.objects.get(key) {
+            Some(object) if silent::is_silent(object) => silent::refusal(key),
             Some(object) if object.meta().kind == Kind::Cell => {
                 wrong_state(key, "has ended").hint("run the cell again")
             }

@@ -4,6 +4,7 @@
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
+use std::time::Duration;
 
 use init::protocol::{CellEvent, CellRequest, MAX_WORKLOADS, Stdio, Uid, VERSION, WorkloadState};
 use kernel::seqpacket::{self, Mode};
@@ -60,13 +61,28 @@ pub(crate) enum Outputs {
 
 /// Connects to the cell-init that listens at `path` and greets it as the one of `uid`.
 pub(crate) async fn connect(path: &Path, uid: Uid) -> Result<(CellLink, Greeting), LinkError> {
-    let socket = seqpacket::connect(path, Mode::Nonblocking)?;
-    let mut link = CellLink::new(socket)?;
-    link.send(&CellRequest::Hello { version: VERSION }, Vec::new())?;
-    let greeting = timeout(GREETING, greet(&mut link, uid))
+    let conversation = async {
+        let mut link = CellLink::new(call(path).await?)?;
+        link.send(&CellRequest::Hello { version: VERSION }, Vec::new())?;
+        let greeting = greet(&mut link, uid).await?;
+        Ok((link, greeting))
+    };
+    timeout(GREETING, conversation)
         .await
-        .map_err(|_| LinkError::Silent(GREETING))??;
-    Ok((link, greeting))
+        .map_err(|_| LinkError::Silent(GREETING))?
+}
+
+/// A connection that the init may not have accepted yet. Where those of earlier daemons, dead by
+/// now, fill its queue, it is asked again: the kernel tells nobody when there is room.
+async fn call(path: &Path) -> Result<OwnedFd, LinkError> {
+    const AGAIN: Duration = Duration::from_millis(20);
+    const EAGAIN: i32 = 11;
+    loop {
+        match seqpacket::connect(path, Mode::Nonblocking) {
+            Err(error) if error.is(EAGAIN) => tokio::time::sleep(AGAIN).await,
+            other => return Ok(other?),
+        }
+    }
 }
 
 async fn greet(link: &mut CellLink, expected: Uid) -> Result<Greeting, LinkError> {

@@ -74,8 +74,8 @@ enum Command {
         Vec<OwnedFd>,
         oneshot::Sender<Result<Created, CreateError>>,
     ),
-    /// Tell when this cell's init has ended.
-    Exit(Uid, oneshot::Sender<ExitRecord>),
+    /// Tell when the inits of these cells have ended.
+    Exits(Vec<(Uid, oneshot::Sender<ExitRecord>)>),
     Plain(NodeRequest),
 }
 
@@ -158,10 +158,24 @@ impl NodeInit {
 
     /// Resolves when the cell's init has ended; an error when node-init is gone.
     pub(crate) async fn exit_of(&self, uid: Uid) -> oneshot::Receiver<ExitRecord> {
-        let (reply, exit) = oneshot::channel();
-        // Where the task is gone, so is the sender, and the receiver says so.
-        let _ = self.commands.send(Command::Exit(uid, reply)).await;
-        exit
+        let mut exits = self.exits_of(vec![uid]).await;
+        exits.remove(&uid).unwrap_or_else(|| oneshot::channel().1)
+    }
+
+    /// The same of many cells, for one message to the task.
+    pub(crate) async fn exits_of(
+        &self,
+        uids: Vec<Uid>,
+    ) -> HashMap<Uid, oneshot::Receiver<ExitRecord>> {
+        let (mut asked, mut exits) = (Vec::with_capacity(uids.len()), HashMap::new());
+        for uid in uids {
+            let (reply, exit) = oneshot::channel();
+            asked.push((uid, reply));
+            exits.insert(uid, exit);
+        }
+        // Where the task is gone, so are the senders, and the receivers say so.
+        let _ = self.commands.send(Command::Exits(asked)).await;
+        exits
     }
 
     /// The exit of this cell's init is dealt with.
@@ -229,11 +243,13 @@ impl Keeper {
                     fds,
                 )
             }
-            Command::Exit(uid, reply) => {
-                match self.ended.remove(&uid) {
-                    // The asker may be gone; then nobody wants to know.
-                    Some(exit) => drop(reply.send(exit)),
-                    None => drop(self.waiting.insert(uid, reply)),
+            Command::Exits(asked) => {
+                for (uid, reply) in asked {
+                    match self.ended.remove(&uid) {
+                        // The asker may be gone; then nobody wants to know.
+                        Some(exit) => drop(reply.send(exit)),
+                        None => drop(self.waiting.insert(uid, reply)),
+                    }
                 }
                 Ok(())
             }
