@@ -8,8 +8,8 @@
 //! kernel knows of it, with the condition `InitSilent`, until it answers or is given up.
 //!
 //! ```text
-//!  greet: a task per cell-init, on every worker ──► Adopter: names, ids, index ──► the API opens
-//!                                                     └─► owners go on, one after the other (resume)
+//!  greet: a task per cell-init, on every worker ──► Adopter: names, ids, index ──► API opens
+//!                                                     └─► owners go on, one by one (resume)
 //! ```
 
 mod greet;
@@ -217,7 +217,9 @@ struct Adopter {
     /// Said not to answer: where the kernel has them.
     silent: BTreeMap<Uid, Key>,
     /// They have answered, and a cell around them has not.
-    behind: Vec<Box<Found>>,
+    behind: Vec<Found>,
+    /// Published, and not running yet.
+    owners: Vec<(Owner, Line)>,
     adoption: Adoption,
 }
 
@@ -229,6 +231,7 @@ impl Adopter {
             frozen: HashMap::new(),
             silent: BTreeMap::new(),
             behind: Vec::new(),
+            owners: Vec::new(),
             adoption: Adoption::default(),
         }
     }
@@ -251,6 +254,7 @@ impl Adopter {
         for greeted in greetings.silent().cloned().chain(behind) {
             self.say_silent(&greeted);
         }
+        self.release();
     }
 
     /// Goes on until every greeting has come to something.
@@ -258,6 +262,7 @@ impl Adopter {
         while let Some(answer) = greetings.next().await {
             self.silent.remove(&answer.greeted.uid);
             self.take_over(vec![answer]).await;
+            self.release();
         }
         tracing::info!("every cell's init has answered, or was given up");
     }
@@ -266,7 +271,7 @@ impl Adopter {
         let mut living = std::mem::take(&mut self.behind);
         for Answer { greeted, outcome } in answers {
             match outcome {
-                Ok(found) => living.push(found),
+                Ok(found) => living.push(*found),
                 Err(error) => {
                     self.adoption.refused += usize::from(greeted.pid.is_some());
                     self.give_up(greeted.uid, &greeted.socket, greeted.pid, &error);
@@ -290,7 +295,7 @@ impl Adopter {
             self.silent.remove(&found.uid);
             let (uid, socket, pid) = (found.uid, found.socket.clone(), found.pid);
             let path = found.group.path().to_owned();
-            match self.adopt(*found) {
+            match self.adopt(found) {
                 Ok(()) => drop(self.kept.insert(path)),
                 Err(error) => {
                     self.adoption.refused += 1;
@@ -338,16 +343,23 @@ impl Adopter {
         introduce(shared, key, &mut owner, &line)?;
         self.adoption.cells += 1;
         self.adoption.executables += owner.adopted().len();
-        let turns = shared.resuming.clone();
-        tokio::spawn(async move {
-            let Line { inbox, over, .. } = line;
-            // Who is listed already can wait for its turn: the API has the other processor.
-            let turn = turns.acquire_owned().await;
-            owner.resume();
-            drop(turn);
-            owner.run(inbox, over).await;
-        });
+        self.owners.push((owner, line));
         Ok(())
+    }
+
+    /// Lets the owners go on. Not before every name is known: they remove what has none.
+    fn release(&mut self) {
+        for (mut owner, line) in self.owners.drain(..) {
+            let turns = self.shared.resuming.clone();
+            tokio::spawn(async move {
+                let Line { inbox, over, .. } = line;
+                // Who is listed already can wait for its turn: the API has the other processor.
+                let turn = turns.acquire_owned().await;
+                owner.resume();
+                drop(turn);
+                owner.run(inbox, over).await;
+            });
+        }
     }
 
     /// Shows a cell that has not answered, as far as the kernel tells of it.
