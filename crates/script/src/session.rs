@@ -145,6 +145,10 @@ pub struct Session {
     timeout: Option<Duration>,
     process: Process,
     alive: bool,
+    /// Names were asked for, and nobody waits for them any more.
+    names_owed: bool,
+    /// How it ended while nobody evaluated anything.
+    ended: Option<Event>,
 }
 
 impl Session {
@@ -194,17 +198,47 @@ impl Session {
     }
 
     /// The names that can follow `path` (`["runtime"]`: what `runtime.` may go on with). Empty
-    /// where there is no such value, or where the evaluator is busy or gone.
+    /// where there is no such value, where the evaluator is gone, or where it is busy for longer
+    /// than [`GRACE`]; a busy one goes on.
     pub async fn names(&mut self, path: Vec<String>) -> Vec<Name> {
+        let asked = tokio::time::timeout(GRACE, self.ask_names(path)).await;
+        asked.unwrap_or_default()
+    }
+
+    async fn ask_names(&mut self, path: Vec<String>) -> Vec<Name> {
+        // One question at a time, so that none pile up before an evaluator that is busy.
+        if self.names_owed && self.owed_names().await.is_none() {
+            return Vec::new();
+        }
         if self.send(&ToEvaluator::Names { path }).await.is_err() {
             return Vec::new();
         }
-        match tokio::time::timeout(GRACE, self.events.recv()).await {
-            Ok(Some(Event::Names(names))) => names,
-            Ok(_) => Vec::new(),
-            Err(_) => {
-                self.kill().await;
-                Vec::new()
+        self.names_owed = true;
+        self.owed_names().await.unwrap_or_default()
+    }
+
+    /// Waits for the names that were asked for; none where the evaluator is gone.
+    async fn owed_names(&mut self) -> Option<Vec<Name>> {
+        let event = self.events.recv().await;
+        self.names_owed = false;
+        if let Some(Event::Names(names)) = event {
+            return Some(names);
+        }
+        // Nothing else was asked for: it has ended. The next that is evaluated says how.
+        self.alive = false;
+        self.ended = event;
+        None
+    }
+
+    /// What comes next, without names that came too late for who had asked.
+    async fn event(&mut self) -> Option<Event> {
+        if let Some(ended) = self.ended.take() {
+            return Some(ended);
+        }
+        loop {
+            match self.events.recv().await {
+                Some(Event::Names(_)) if self.names_owed => self.names_owed = false,
+                event => return event,
             }
         }
     }
@@ -235,7 +269,7 @@ impl Session {
         };
         let limit = tokio::select! {
             biased;
-            event = self.events.recv() => return self.done(event).await,
+            event = self.event() => return self.done(event).await,
             () = self.interrupts.notified() => Limit::Interrupt,
             () = expired => Limit::Timeout,
         };
@@ -246,7 +280,7 @@ impl Session {
     async fn stop(&mut self, limit: Limit) -> Result<Option<String>, Thrown> {
         let asked = async {
             self.send(&ToEvaluator::Interrupt).await?;
-            let event = self.events.recv().await;
+            let event = self.event().await;
             Ok::<_, Thrown>(event)
         };
         match tokio::time::timeout(GRACE, asked).await {
@@ -297,7 +331,7 @@ impl Session {
         let frame = codec::encode(message, MAX_TO)
             .map_err(|e| Thrown::limit(Limit::Evaluator, e.to_string()))?;
         if self.to.send(frame).await.is_err() {
-            let event = self.events.recv().await;
+            let event = self.event().await;
             self.done(event).await?;
         }
         Ok(())

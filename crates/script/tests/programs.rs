@@ -3,7 +3,9 @@
 
 mod support;
 
-use script::protocol::{Limit, Module, Start};
+use std::time::Duration;
+
+use script::protocol::{Limit, Module, Start, Thrown};
 use script::value::Value;
 use support::{line, main, options, run, session};
 
@@ -362,6 +364,123 @@ async fn names_are_found_without_running_code() {
             .iter()
             .any(|n| n.name == "print" && n.function)
     );
+}
+
+/// Waits until the program has printed that.
+async fn until_printed(host: &support::Table, text: &str) {
+    let printed = async {
+        while !host.text().contains(text) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(30), printed).await;
+    waited.unwrap_or_else(|_| panic!("never said {text:?}, but {:?}", host.text()));
+}
+
+#[tokio::test]
+async fn names_that_a_busy_evaluator_cannot_say_cost_no_session() {
+    let (mut session, host) = session(options(Start::default())).await;
+    let code = "globalThis.box = { kept: 7 };
+        setTimeout(() => {
+          print('busy');
+          for (const end = Date.now() + 1000; Date.now() < end;);
+        }, 1);";
+    line(&mut session, "<repl:1>", code).await.unwrap();
+    until_printed(&host, "busy").await;
+    for _ in 0..3 {
+        session.names(vec!["box".into()]).await;
+        assert!(session.is_alive());
+    }
+    let kept = line(&mut session, "<repl:2>", "box.kept").await.unwrap();
+    assert_eq!(kept.as_deref(), Some("7"));
+    let names = session.names(vec!["box".into()]).await;
+    let names: Vec<_> = names.iter().map(|name| name.name.as_str()).collect();
+    assert_eq!(names, ["kept"], "names are said again once it rests");
+}
+
+#[tokio::test]
+async fn an_evaluator_that_ends_while_names_are_asked_for_says_how_it_ended() {
+    let (mut session, _) = session(options(Start::default())).await;
+    line(&mut session, "<repl:1>", "0").await.unwrap();
+    let pid = rustix::process::Pid::from_raw(session.pid().try_into().unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
+    assert!(session.names(vec!["box".into()]).await.is_empty());
+    let thrown = line(&mut session, "<repl:2>", "1").await.unwrap_err();
+    assert_eq!(thrown.limit, Some(Limit::Evaluator));
+    assert!(thrown.message.contains("killed"), "{}", thrown.message);
+    assert!(!session.is_alive());
+}
+
+/// What a program prints that would wait for ever if it were wrong.
+async fn soon(code: &str) -> Result<String, Thrown> {
+    let mut options = options(Start::default());
+    options.timeout = Some(Duration::from_secs(30));
+    let (mut session, host) = session(options).await;
+    session.run(main(code), "main.ts").await?;
+    Ok(host.text())
+}
+
+#[tokio::test]
+async fn reading_a_request_may_call_by_itself() {
+    let said = soon(
+        "const inner = [];
+        const call = (request) => __aurae.call(undefined, 'test.Echo', request);
+        const outer = await call({
+          get path() { inner.push(call({ n: 1 })); return 'a'; },
+          made: { toJSON() { inner.push(call({ n: 2 })); return 'b'; } },
+        });
+        print(outer, await Promise.all(inner));",
+    )
+    .await
+    .unwrap();
+    assert_eq!(
+        said,
+        "{ path: \"a\", made: \"b\" } [ { n: 1 }, { n: 2 } ]\n"
+    );
+}
+
+#[tokio::test]
+async fn reading_a_request_may_begin_no_more_calls_than_there_may_be() {
+    let (mut session, _) = session(options(Start::default())).await;
+    // What is open when a program fails ends with it.
+    let code = "const slow = (request) => __aurae.call(undefined, 'test.Slow', request);
+        const refused = [];
+        for (let i = 0; i < 1023; i++) slow({});
+        slow({ get x() {
+          for (let i = 0; i < 3; i++) slow({}).catch((e) => refused.push(e.code));
+          return 1;
+        } });
+        await sleep(1);
+        throw new Error(refused);";
+    let thrown = session.run(main(code), "main.ts").await.unwrap_err();
+    let all = ["RESOURCE_EXHAUSTED"; 3].join(",");
+    assert_eq!(thrown.message, all, "{thrown:?}");
+    assert!(session.is_alive());
+}
+
+#[tokio::test]
+async fn reading_an_item_may_close_its_stream() {
+    let said = soon(
+        "const stream = __aurae.stream(undefined, 'test.Double');
+        const sent = stream.send({ toJSON() { stream.close(); return 1; } });
+        print(await sent.catch((error) => error.code));",
+    )
+    .await
+    .unwrap();
+    assert_eq!(said, "CANCELLED\n");
+}
+
+#[tokio::test]
+async fn reading_a_request_may_take_its_call_back() {
+    let said = soon(
+        "const taker = new AbortController();
+        const request = { get x() { taker.abort('enough'); return 1; } };
+        const called = __aurae.call(undefined, 'test.Slow', request, { signal: taker.signal });
+        print(await called.catch((reason) => reason));",
+    )
+    .await
+    .unwrap();
+    assert_eq!(said, "enough\n");
 }
 
 #[tokio::test]

@@ -92,6 +92,8 @@ impl Starting {
             timeout,
             process: self.process.with(server),
             alive: true,
+            names_owed: false,
+            ended: None,
         })
     }
 }

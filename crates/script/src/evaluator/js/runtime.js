@@ -206,10 +206,12 @@
   // Calls and streams.
   const MAX_CALLS = 1024;
   const open = new Map();
+  // Calls whose request is being read, which may run the program's code and begin others.
+  let beginning = 0;
   const begin = (node, method, request, context, stream, answer) => {
     const signal = context?.signal;
     signal?.throwIfAborted();
-    if (open.size >= MAX_CALLS) {
+    if (open.size + beginning >= MAX_CALLS) {
       throw new AuraeError(`more than ${MAX_CALLS} calls at once`, {
         code: "RESOURCE_EXHAUSTED", method, hint: "await some before you begin more",
       });
@@ -217,7 +219,17 @@
     const origin = context?.origin;
     const stack = new Error().stack + (origin === undefined ? "" : `\n${origin}`);
     const timeout = milliseconds(context?.timeout, "a timeout");
-    const id = native.call({ node, method, request, timeout, stream, stack });
+    beginning += 1;
+    let id;
+    try {
+      id = native.call({ node, method, request, timeout, stream, stack });
+    } finally {
+      beginning -= 1;
+    }
+    if (signal?.aborted) {
+      native.cancel(id);
+      throw signal.reason;
+    }
     const end = () => {
       signal?.removeEventListener("abort", cancelled);
       return open.delete(id);
@@ -273,13 +285,13 @@
       pulling = true;
       native.pull(id);
     };
+    const isOpen = () => !ended && open.has(id);
     const write = (item) => {
-      if (ended || !open.has(id)) {
+      if (!isOpen() || !native.send(id, item, isOpen)) {
         throw new AuraeError("the stream has ended", { code: "CANCELLED", method });
       }
       return new Promise((resolve) => {
         acknowledge = () => { acknowledge = undefined; resolve(); };
-        native.send(id, item);
       });
     };
     const close = () => {
@@ -308,7 +320,7 @@
       },
       closeSend: () => {
         sent = sent.then(() => {
-          if (!ended && open.has(id)) native.close(id);
+          if (isOpen()) native.close(id);
         });
         return sent;
       },

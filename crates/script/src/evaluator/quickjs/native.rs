@@ -104,8 +104,10 @@ impl Native {
     fn add_calls<'js>(&self, ctx: &Ctx<'js>, object: &Object<'js>) -> Result<()> {
         let native = self.clone();
         let call = move |ctx: Ctx<'js>, said: Object<'js>| {
-            let call = native.next.get();
+            // Reading the request may run the program's code, and that may call: the number is
+            // taken afterwards.
             let request = convert::out(&ctx, &native.hooks, "the request", said.get("request")?)?;
+            let call = native.next.get();
             native.next.set(call + 1);
             let stack: Coerced<String> = said.get("stack")?;
             let message = FromEvaluator::Call(Call {
@@ -128,11 +130,16 @@ impl Native {
         };
         object.set("pull", Function::new(ctx.clone(), pull)?)?;
         let native = self.clone();
-        let send = move |ctx: Ctx<'js>, call: f64, item: Js<'js>| {
+        let send = move |ctx: Ctx<'js>, call: f64, item: Js<'js>, is_open: Function<'js>| {
             let item = convert::out(&ctx, &native.hooks, "the item", item)?;
+            // Reading the item may have run the program's code, and that may have closed it.
+            if !is_open.call(())? {
+                return Ok(false);
+            }
             let call = number(call);
             let item = Some(item);
-            native.say(&ctx, &FromEvaluator::Send { call, item })
+            native.say(&ctx, &FromEvaluator::Send { call, item })?;
+            Ok::<_, rquickjs::Error>(true)
         };
         object.set("send", Function::new(ctx.clone(), send)?)?;
         let native = self.clone();
