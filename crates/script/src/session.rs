@@ -160,7 +160,7 @@ impl Session {
     pub fn start(options: Options, host: Arc<dyn Host>) -> Result<Session, StartError> {
         let mut starting = Starting::new(&options.program, &options.arguments)?;
         starting.tell(options.start)?;
-        Ok(starting.serve(options.timeout, host)?)
+        starting.serve(options.timeout, host)
     }
 
     /// Runs a program: its modules, of which `entry` is one, until it ends, its timers and calls
@@ -267,10 +267,11 @@ impl Session {
                 None => std::future::pending().await,
             }
         };
+        let interrupts = Arc::clone(&self.interrupts);
         let limit = tokio::select! {
             biased;
             event = self.event() => return self.done(event).await,
-            () = self.interrupts.notified() => Limit::Interrupt,
+            () = interrupts.notified() => Limit::Interrupt,
             () = expired => Limit::Timeout,
         };
         self.stop(limit).await
