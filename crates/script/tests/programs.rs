@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Programs in the real evaluator's process: what they can do, and how they fail.
 
+#![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod support;
 
 use std::time::Duration;
