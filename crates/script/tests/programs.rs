@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Programs in the real evaluator's process: what they can do, and how they fail.
 
-#![allow(clippy::panic, clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
 
 mod support;
 
