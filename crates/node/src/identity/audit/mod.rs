@@ -15,8 +15,10 @@
 //!
 //! It doesn't decide anything. Reading and verifying are in `reader`.
 
+mod disk;
 mod entry;
 mod reader;
+mod resume;
 mod segment;
 #[cfg(test)]
 mod tests;
@@ -31,6 +33,7 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::watch;
 
+use disk::{Disk, Standing};
 pub use entry::{Entry, Hash, hex};
 pub use reader::{Filter, Reader, Verdict};
 
@@ -131,6 +134,7 @@ struct State {
     /// Length of the file's whole lines.
     length: u64,
     head: Head,
+    disk: Disk,
     /// Whether lines were written since the last sync began.
     dirty: bool,
     /// Somebody waits for the disk: no pause to gather.
@@ -167,7 +171,7 @@ impl Audit {
             .mode(0o700)
             .create(&dir)
             .map_err(fail)?;
-        let (mut state, notes) = resume(&dir, held)?;
+        let (mut state, notes) = resume::resume(&dir, held)?;
         let (synced_tx, synced) = watch::channel(state.head.sequence);
         state.dirty = true;
         let shared = Arc::new(Shared {
@@ -230,15 +234,22 @@ impl Audit {
         loop {
             tokio::select! {
                 done = synced.wait_for(|s| *s >= sequence) => {
-                    return done.map(drop).map_err(|_| {
-                        AuditError::new(&self.shared.dir, "the audit is closed")
-                    });
+                    return self.on_disk(sequence, done.is_err());
                 }
                 _ = broken.tick() => if let Some(words) = self.shared.health.degraded() {
                     return Err(AuditError::new(&self.shared.dir, words));
                 },
             }
         }
+    }
+
+    fn on_disk(&self, sequence: u64, closed: bool) -> Result<(), AuditError> {
+        let problem = match (closed, self.shared.lock().disk.doubts(sequence)) {
+            (true, _) => "the audit is closed",
+            (false, true) => "the disk failed while this line was written back",
+            (false, false) => return Ok(()),
+        };
+        Err(AuditError::new(&self.shared.dir, problem))
     }
 
     /// Reads and verifies; blocks, so use it on a thread that may.
@@ -305,7 +316,9 @@ impl Shared {
         let before = state.lost;
         let result = self.append_noted(state, entry);
         match &result {
-            Ok(_) => self.health.recover(),
+            Ok(_) if state.disk.standing() == Standing::Sound => self.health.recover(),
+            // Whether this line will be there tomorrow is for the next sync to say.
+            Ok(_) => {}
             Err(e) => {
                 state.lost = before + 1;
                 self.health.fail(&format!("{}: {e}", self.dir.display()));
@@ -315,8 +328,15 @@ impl Shared {
     }
 
     fn append_noted(&self, state: &mut State, entry: Entry) -> io::Result<u64> {
-        if state.length >= self.limits.segment_bytes {
+        if state.disk.standing() == Standing::Failed {
+            self.begin_file(state)?;
+            state.disk.begun_anew();
+        } else if state.length >= self.limits.segment_bytes {
             self.rotate(state)?;
+        }
+        if let Some(doubt) = state.disk.unsaid() {
+            self.write(state, doubt)?;
+            state.disk.said();
         }
         if state.lost > 0 {
             let mut gap = note(NOTE_GAP, "decisions that could not be written".to_owned());
@@ -349,11 +369,11 @@ impl Shared {
 
     /// Closes the file and begins the next; the chain goes on through its header.
     fn rotate(&self, state: &mut State) -> io::Result<()> {
-        state.file.sync_data()?;
-        let next = state.head.sequence + 1;
-        let (file, length) = segment::create(&self.dir, next, &state.head.hash)?;
-        state.file = Arc::new(file);
-        state.length = length;
+        if let Err(e) = state.file.sync_data() {
+            state.disk.failed(state.head.sequence);
+            return Err(e);
+        }
+        self.begin_file(state)?;
         let segments = segment::list(&self.dir)?;
         let surplus = segments.len().saturating_sub(self.limits.segments.max(2));
         if let Some(oldest_kept) = segments.get(surplus).filter(|_| surplus > 0) {
@@ -365,6 +385,14 @@ impl Shared {
         for old in segments.iter().take(surplus) {
             fs::remove_file(&old.file)?;
         }
+        Ok(())
+    }
+
+    fn begin_file(&self, state: &mut State) -> io::Result<()> {
+        let (first, previous) = (state.head.sequence + 1, state.head.hash);
+        let (file, length) = segment::create_again(&self.dir, first, &previous)?;
+        state.file = Arc::new(file);
+        state.length = length;
         Ok(())
     }
 
@@ -417,16 +445,27 @@ impl Shared {
 
     fn sync(&self, mut state: MutexGuard<'_, State>, synced: &watch::Sender<u64>) {
         let (file, head) = (Arc::clone(&state.file), state.head);
+        let standing = state.disk.standing();
         state.dirty = false;
         state.urgent = false;
         drop(state);
-        match file.sync_data() {
-            Ok(()) => {
+        let result = file.sync_data();
+        let mut state = self.lock();
+        match result {
+            Ok(()) if state.disk.confirm(standing, head.sequence) => {
+                if standing == Standing::Mending && state.lost == 0 {
+                    self.health.recover();
+                }
+                drop(state);
                 self.sink.put(head.sequence, head.hash);
                 synced.send_replace(head.sequence);
             }
-            // The kernel forgets what it could not write: a later success wouldn't bring it back.
-            Err(e) => self.health.fail(&format!("{}: {e}", self.dir.display())),
+            Ok(()) => {}
+            Err(e) => {
+                let newest = state.head.sequence;
+                state.disk.failed(newest);
+                self.health.fail(&format!("{}: {e}", self.dir.display()));
+            }
         }
     }
 }
@@ -438,70 +477,5 @@ fn note(action: &str, words: String) -> Entry {
         note: words,
         count: 1,
         ..Entry::default()
-    }
-}
-
-/// Finds the end of the chain, compares it with what was held elsewhere, and says what is to be
-/// noted.
-fn resume(dir: &Path, held: Option<Head>) -> Result<(State, Vec<Entry>), AuditError> {
-    let fail = |e: io::Error| AuditError::new(dir, e);
-    let mut notes = Vec::new();
-    let newest = segment::newest(dir).map_err(fail)?;
-    let (file, length, mut head) = match newest {
-        None => {
-            let (sequence, hash) = held.map_or((0, [0; 32]), |h| (h.sequence, h.hash));
-            if sequence > 0 {
-                notes.push(note(NOTE_CUT, format!("lines 1 to {sequence} are gone")));
-            }
-            let (file, length) = segment::create(dir, sequence + 1, &hash).map_err(fail)?;
-            return Ok((state_of(file, length, Head { sequence, hash }), notes));
-        }
-        Some(newest) => {
-            let tail = segment::tail(&newest).map_err(fail)?.ok_or_else(|| {
-                let problem = "its end is not a line of the audit; move the folder away to begin a \
-                               new chain (the old one stays readable there)";
-                AuditError::new(&newest.file, problem)
-            })?;
-            let file = OpenOptions::new()
-                .append(true)
-                .open(&newest.file)
-                .map_err(fail)?;
-            if tail.torn > 0 {
-                file.set_len(tail.length).map_err(fail)?;
-                let words = format!("{} bytes of a line that a crash had torn", tail.torn);
-                notes.push(note(NOTE_TORN, words));
-            }
-            let head = Head {
-                sequence: tail.sequence,
-                hash: tail.hash,
-            };
-            (file, tail.length, head)
-        }
-    };
-    if let Some(held) = held
-        && let Some(words) = reader::disagreement(dir, &held, &head).map_err(fail)?
-    {
-        notes.insert(0, note(NOTE_CUT, words));
-        if held.sequence > head.sequence {
-            // Numbers are never used twice: the chain goes on behind the gap, in a file of its own.
-            head.sequence = held.sequence;
-            let (file, length) =
-                segment::create(dir, head.sequence + 1, &head.hash).map_err(fail)?;
-            return Ok((state_of(file, length, head), notes));
-        }
-    }
-    Ok((state_of(file, length, head), notes))
-}
-
-fn state_of(file: File, length: u64, head: Head) -> State {
-    State {
-        file: Arc::new(file),
-        length,
-        head,
-        dirty: false,
-        urgent: false,
-        lost: 0,
-        folded: HashMap::new(),
-        closing: false,
     }
 }

@@ -67,6 +67,19 @@ pub(super) fn newest(dir: &Path) -> io::Result<Option<Segment>> {
     Ok(None)
 }
 
+/// As [`create`], where a file of that name may stand: one that was begun, and whose first line
+/// could not be written. No line `first` exists, so it holds none.
+pub(super) fn create_again(dir: &Path, first: u64, previous: &Hash) -> io::Result<(File, u64)> {
+    match fs::remove_file(path(dir, first)) {
+        Err(e) if e.kind() != io::ErrorKind::NotFound => Err(e),
+        _ => create(dir, first, previous),
+    }
+}
+
+fn path(dir: &Path, first: u64) -> PathBuf {
+    dir.join(format!("audit-{first:020}.jsonl"))
+}
+
 /// Makes the file that begins with line `first`.
 pub(super) fn create(dir: &Path, first: u64, previous: &Hash) -> io::Result<(File, u64)> {
     let header = Header {
@@ -75,7 +88,7 @@ pub(super) fn create(dir: &Path, first: u64, previous: &Hash) -> io::Result<(Fil
     };
     let mut line = serde_json::to_string(&header)?;
     line.push('\n');
-    let path = dir.join(format!("audit-{first:020}.jsonl"));
+    let path = path(dir, first);
     let mut file = OpenOptions::new()
         .append(true)
         .create_new(true)

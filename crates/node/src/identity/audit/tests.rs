@@ -434,3 +434,47 @@ async fn a_full_disk_degrades_and_the_gap_is_counted_once_it_works_again() {
             .success()
     );
 }
+
+/// `fdatasync` of a character device is refused, and reported for that call alone, as the kernel
+/// reports pages that it could not write back.
+#[tokio::test]
+async fn a_line_that_was_not_written_back_stays_in_doubt_though_later_ones_are_on_disk() {
+    let dir = tempfile::tempdir().unwrap();
+    let held = Held::default();
+    let audit = open(dir.path(), AuditLimits::default(), &held);
+    let first = audit.record(entry(1)).unwrap().unwrap();
+    audit.settled(first).await.unwrap();
+    audit.break_for_test("/dev/null");
+    let lost = audit.record(entry(2)).unwrap().unwrap();
+    audit.settled(lost).await.unwrap_err();
+    assert!(!audit.health().is_well());
+
+    let later = audit.record(entry(3)).unwrap().unwrap();
+    let mut commits = audit.commits();
+    commits.wait_for(|s| *s >= later).await.unwrap();
+    audit.settled(later).await.unwrap();
+    assert!(audit.health().is_well(), "a file of its own is on disk");
+    audit.settled(lost).await.unwrap_err();
+    let lines = audit.reader().read(&Filter::default(), later, 10).unwrap();
+    let gap = lines.iter().find(|l| l.0.action == NOTE_GAP).unwrap();
+    assert!(gap.0.note.contains(&format!("lines {lost} to {lost} ")));
+    assert!(!audit.reader().verify(audit.head()).unwrap().intact);
+}
+
+#[test]
+fn a_sync_that_began_before_a_failure_confirms_nothing() {
+    let mut disk = Disk::new(4);
+    let began = disk.standing();
+    disk.failed(7);
+    assert!(
+        !disk.confirm(began, 6),
+        "the failure may be of these very lines"
+    );
+    disk.begun_anew();
+    assert!(!disk.confirm(began, 8), "it was the old file's sync");
+    disk.failed(9);
+    disk.begun_anew();
+    assert!(disk.confirm(disk.standing(), 12));
+    let doubted: Vec<u64> = (1..=12).filter(|line| disk.doubts(*line)).collect();
+    assert_eq!(doubted, [5, 6, 7, 8, 9]);
+}
