@@ -9,11 +9,13 @@ use init::protocol::{MAX_RECORD, PowerMode, Role, Welcome};
 use model::error::{Error, Reason};
 use node::identity::{Identity, Lifetimes, Permit};
 use node::observe::{Logs, LogsConfig};
-use node::runtime::NodeInit;
+use node::runtime::{Bounds, NodeInit, Runtime};
 use node::store::Store;
 
 use crate::config::{self, Config, Loaded, Sources, is_reloadable};
 use crate::host;
+use crate::listen::Places;
+use crate::rpc::deadline::DefaultDeadline;
 use crate::rpc::node::{ConfigLeaf, NodeFacts, NodeLimits, NodePort, Reloaded, ShutdownMode};
 use crate::telemetry::LogLevel;
 
@@ -21,6 +23,8 @@ use crate::telemetry::LogLevel;
 pub(crate) struct Daemon {
     pub(crate) sources: Sources,
     pub(crate) loaded: Mutex<Loaded>,
+    /// Held for a whole reload: of two at once the later file is in force.
+    pub(crate) reloading: tokio::sync::Mutex<()>,
     pub(crate) name: String,
     pub(crate) started: SystemTime,
     pub(crate) controllers: Vec<String>,
@@ -29,6 +33,9 @@ pub(crate) struct Daemon {
     pub(crate) identity: Arc<Identity>,
     pub(crate) logs: Logs,
     pub(crate) store: Store,
+    pub(crate) runtime: Runtime,
+    pub(crate) places: Places,
+    pub(crate) deadline: DefaultDeadline,
     pub(crate) log_level: LogLevel,
 }
 
@@ -44,6 +51,7 @@ impl Daemon {
 
     /// Reads the configuration again and uses what can be changed; an error changes nothing.
     pub(crate) async fn reread(&self) -> Result<Reloaded, Error> {
+        let _one_at_a_time = self.reloading.lock().await;
         let new = self.sources.load().map_err(|e| {
             Error::new(Reason::InvalidField, e.to_string())
                 .hint("nothing was changed; mend the configuration and reload again")
@@ -53,9 +61,9 @@ impl Daemon {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .changes(&new);
-        self.identity.set_lifetimes(lifetimes(&new.config));
+        // What may fail comes first.
         self.logs.configure(logs_config(&new.config)).await?;
-        self.log_level.set(&new.config.node.log_level);
+        self.put_in_force(&new.config);
         let mut kept = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         kept.take_reloadable(new);
         tracing::info!(?changed, ?needs_restart, "configuration read again");
@@ -63,6 +71,17 @@ impl Daemon {
             changed,
             needs_restart,
         })
+    }
+
+    /// Hands every key that `is_reloadable` to who reads it, but those of the logs.
+    fn put_in_force(&self, config: &Config) {
+        self.identity.set_lifetimes(lifetimes(config));
+        self.log_level.set(&config.node.log_level);
+        self.runtime.set_bounds(bounds(config));
+        self.deadline.set(config.api.deadline.0);
+        let limits = &config.limits;
+        let most_of_tenant = limits.connections_per_tenant as usize;
+        self.places.set(limits.connections as usize, most_of_tenant);
     }
 
     /// Asks init to bring the node down within the bound.
@@ -176,6 +195,16 @@ pub(crate) fn lifetimes(config: &Config) -> Lifetimes {
         node: config.identity.node_lifetime.0,
         user: config.identity.user_lifetime.0,
         administrator: config.identity.administrator_lifetime.0,
+    }
+}
+
+/// As `runtime` takes it.
+pub(crate) fn bounds(config: &Config) -> Bounds {
+    Bounds {
+        cells: config.limits.cells as usize,
+        running_per_tenant: config.limits.executables as usize,
+        finished_per_tenant: config.runtime.finished_max_count as usize,
+        finished_age: config.runtime.finished_max_age.0,
     }
 }
 

@@ -23,8 +23,10 @@ use tokio::task::JoinSet;
 
 use crate::args::Common;
 use crate::config::{Config, Loaded, Then};
-use crate::daemon::{Daemon, lifetimes, logs_config};
+use crate::daemon::{Daemon, bounds, lifetimes, logs_config};
 use crate::keeper::Keeper;
+use crate::listen::Places;
+use crate::rpc::deadline::DefaultDeadline;
 use crate::rpc::node::ShutdownMode;
 use crate::rpc::server::Services;
 use crate::{actions, boot, host, listen, net, rpc, telemetry};
@@ -33,6 +35,9 @@ use crate::{actions, boot, host, listen, net, rpc, telemetry};
 const BUILD: &str = env!("CARGO_PKG_VERSION");
 /// How long calls that run may take to end at a graceful stop.
 const FAREWELL: Duration = Duration::from_secs(5);
+/// Before the network is managed anew after it could not be: first, and at most.
+const NETWORK_PAUSE: Duration = Duration::from_secs(1);
+const NETWORK_PAUSE_MOST: Duration = Duration::from_secs(60);
 /// The daemon waits more than it computes; what computes long has threads of its own.
 const WORKERS: usize = 2;
 
@@ -57,6 +62,7 @@ pub(crate) fn run(common: &Common, init_fd: i32) -> anyhow::Result<ExitCode> {
         let daemon = Arc::new(Daemon {
             sources,
             loaded: Mutex::new(loaded.clone()),
+            reloading: tokio::sync::Mutex::new(()),
             name: node_name(&loaded.config),
             started: SystemTime::now(),
             controllers: parts.controllers.clone(),
@@ -65,6 +71,9 @@ pub(crate) fn run(common: &Common, init_fd: i32) -> anyhow::Result<ExitCode> {
             identity: parts.identity.clone(),
             logs: parts.logs.clone(),
             store: parts.store.clone(),
+            runtime: parts.runtime.clone(),
+            places: places(&loaded.config),
+            deadline: DefaultDeadline::new(loaded.config.api.deadline.0),
             log_level,
         });
         serve(loaded, parts, daemon).await
@@ -183,17 +192,14 @@ fn runtime_settings(config: &Config) -> anyhow::Result<Settings> {
     let mut settings = Settings::new(config.paths.run.join("cells"), root.to_owned());
     settings.first_id = config.runtime.first_id;
     settings.id_count = config.runtime.id_count;
-    settings.max_cells = config.limits.cells as usize;
-    settings.max_running_per_tenant = config.limits.executables as usize;
-    settings.max_finished = config.runtime.finished_max_count as usize;
-    settings.max_finished_age = config.runtime.finished_max_age.0;
+    settings.bounds = bounds(config);
     Ok(settings)
 }
 
 async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Result<ExitCode> {
     let config = &loaded.config;
     let keeper = Arc::new(Keeper::new(parts.identity.clone())?);
-    let doors = listen::open(listen_options(config), keeper).await?;
+    let mut doors = listen::open(listen_options(config, daemon.places.clone()), keeper).await?;
     let mut beside = JoinSet::new();
     keep_network(config, &daemon, &mut beside);
     let identity = parts.identity.clone();
@@ -204,10 +210,10 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
         runtime: parts.runtime.clone(),
         logs: parts.logs.clone(),
         node: daemon.clone(),
-        deadline: config.api.deadline.0,
+        deadline: daemon.deadline.clone(),
         max_message: usize::try_from(config.limits.message.0).unwrap_or(usize::MAX),
     };
-    let server = tokio::spawn(rpc::server::serve(services, doors.incoming, async move {
+    let mut server = tokio::spawn(rpc::server::serve(services, doors.incoming, async move {
         // Dropped or set: either way it is time to close.
         let _closed = closing.wait_for(|close| *close).await;
     }));
@@ -215,7 +221,17 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
     // Configuration, schema and policies are read: most of what did that isn't run again.
     kernel::memory::release_code();
     run_first(config, &parts, &daemon, &mut beside);
-    let why = until_told_to_stop(&parts.node_init, &daemon).await?;
+    let why = tokio::select! {
+        told = until_told_to_stop(&parts.node_init, &daemon) => told?,
+        // A daemon that nobody can reach is none: init starts another.
+        ended = &mut server => {
+            ended.context("the API's task failed")?.context("the API isn't served any more")?;
+            anyhow::bail!("the API isn't served any more")
+        }
+        Some(ended) = doors.tasks.join_next() => {
+            anyhow::bail!("a door of the API has closed by itself: {}", last_words(ended))
+        }
+    };
     tracing::info!(why, "stopping; workloads go on");
     drop(doors.tasks);
     close.send_replace(true);
@@ -227,7 +243,20 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
     Ok(ExitCode::SUCCESS)
 }
 
-fn listen_options(config: &Config) -> listen::Options {
+fn places(config: &Config) -> Places {
+    let limits = &config.limits;
+    Places::new(
+        limits.connections as usize,
+        limits.connections_per_tenant as usize,
+    )
+}
+
+/// What a task that should have gone on for ever has to say.
+fn last_words<T, E: std::fmt::Display>(ended: Result<T, E>) -> String {
+    ended.map_or_else(|error| error.to_string(), |_| "its task ended".to_owned())
+}
+
+fn listen_options(config: &Config, places: Places) -> listen::Options {
     let socket = &config.api.socket;
     let default = || config.paths.run.join("aurae.sock");
     listen::Options {
@@ -237,8 +266,7 @@ fn listen_options(config: &Config) -> listen::Options {
             socket.clone()
         },
         tcp: config.api.listen.clone(),
-        connections: config.limits.connections as usize,
-        connections_per_tenant: config.limits.connections_per_tenant as usize,
+        places,
         handshake_timeout: config.api.handshake_timeout.0,
     }
 }
@@ -269,19 +297,25 @@ fn keep_network(config: &Config, daemon: &Arc<Daemon>, beside: &mut JoinSet<()>)
         host_name: daemon.name.clone(),
         resolv_conf: "/etc/resolv.conf".into(),
     };
-    let mut init = daemon.node_init.state();
-    let going_down = async move {
-        let down = |state: &InitState| matches!(state, InitState::ShuttingDown(..));
-        if init.wait_for(down).await.is_err() {
-            // Init is gone, not the machine: the next daemon goes on with the leases.
-            std::future::pending::<()>().await;
-        }
-    };
+    let init = daemon.node_init.state();
     beside.spawn(async move {
-        if let Err(error) = net::run(options, going_down).await {
-            tracing::error!(%error, "the network is not managed any more");
+        let mut pause = NETWORK_PAUSE;
+        while let Err(error) = net::run(options.clone(), going_down(init.clone())).await {
+            tracing::error!(%error, ?pause, "the network is not managed; looking again");
+            // What failed (memory, a queue of the kernel's) gives no sign when it is over.
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(NETWORK_PAUSE_MOST);
         }
     });
+}
+
+/// The machine goes down.
+async fn going_down(mut init: watch::Receiver<InitState>) {
+    let down = |state: &InitState| matches!(state, InitState::ShuttingDown(..));
+    if init.wait_for(down).await.is_err() {
+        // Init is gone, not the machine: the next daemon goes on with the leases.
+        std::future::pending::<()>().await;
+    }
 }
 
 /// Runs `boot.run`, and what the configuration says is to follow.

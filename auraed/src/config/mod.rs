@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use self::schema::Limits;
 pub(crate) use self::schema::{Boot, Config, Then, is_reloadable};
 
 use self::layer::Layer;
@@ -142,7 +143,10 @@ impl Loaded {
         self.config.node.log_level = new.config.node.log_level;
         self.config.logs = new.config.logs;
         self.config.identity = new.config.identity;
-        self.config.limits = new.config.limits;
+        self.config.limits = Limits {
+            message: self.config.limits.message,
+            ..new.config.limits
+        };
         self.config.runtime.finished_max_age = new.config.runtime.finished_max_age;
         self.config.runtime.finished_max_count = new.config.runtime.finished_max_count;
     }

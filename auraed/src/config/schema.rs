@@ -226,8 +226,10 @@ impl Default for Shutdown {
 
 /// Whether a key takes effect by `Reload`; the others need the daemon to start again.
 pub(crate) fn is_reloadable(key: &str) -> bool {
-    ["api.deadline", "node.log_level"].contains(&key)
-        || ["logs.", "identity.", "limits.", "runtime.finished_"]
-            .iter()
-            .any(|p| key.starts_with(p))
+    // The largest message is the server's for as long as it serves.
+    key != "limits.message"
+        && (["api.deadline", "node.log_level"].contains(&key)
+            || ["logs.", "identity.", "limits.", "runtime.finished_"]
+                .iter()
+                .any(|p| key.starts_with(p)))
 }

@@ -8,17 +8,17 @@
 //! source.
 
 use std::collections::{HashMap, VecDeque};
-use std::hash::Hash;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Notify;
 
 /// Connections whose handshake isn't done; a descriptor and up to 40 KB each.
 const UNPROVEN: usize = 512;
 /// Places that only the administrators' tenant may take: whoever fills the rest doesn't lock them
 /// out.
 const RESERVED: usize = 16;
+const ADMINISTRATORS: &str = "system";
 
 /// Who knocks, before anything is proved.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -35,9 +35,7 @@ pub(crate) enum Source {
 #[derive(Clone, Debug)]
 pub(super) struct Admission {
     unproven: Arc<Mutex<Unproven>>,
-    places: Arc<Semaphore>,
-    reserved: Arc<Semaphore>,
-    of_tenant: Counted<String>,
+    places: Places,
 }
 
 /// By source, oldest first.
@@ -104,13 +102,6 @@ fn lock(unproven: &Mutex<Unproven>) -> MutexGuard<'_, Unproven> {
     unproven.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A connection that was let in.
-#[derive(Debug)]
-pub(super) struct Place {
-    _all: OwnedSemaphorePermit,
-    _of: Count<String>,
-}
-
 /// Why there is no place.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Full {
@@ -121,14 +112,10 @@ pub(super) enum Full {
 }
 
 impl Admission {
-    /// At most so many connections let in, and so many of each tenant.
-    pub(super) fn new(connections: usize, per_tenant: usize) -> Self {
-        let reserved = RESERVED.min(connections / 4);
+    pub(super) fn new(places: Places) -> Self {
         Self {
             unproven: Arc::default(),
-            places: Arc::new(Semaphore::new(connections - reserved)),
-            reserved: Arc::new(Semaphore::new(reserved)),
-            of_tenant: Counted::new(per_tenant),
+            places,
         }
     }
 
@@ -153,72 +140,86 @@ impl Admission {
 
     /// A place for a connection of that tenant.
     pub(super) fn enter(&self, tenant: &str) -> Result<Place, Full> {
-        let of = self.of_tenant.take(tenant.to_owned()).ok_or(Full::Tenant)?;
-        let place = |of: &Arc<Semaphore>| of.clone().try_acquire_owned();
-        let all = place(&self.places).or_else(|full| {
-            if tenant == "system" {
-                place(&self.reserved)
-            } else {
-                Err(full)
-            }
-        });
-        match all {
-            Ok(all) => Ok(Place { _all: all, _of: of }),
-            Err(_) => Err(Full::Node),
-        }
+        self.places.enter(tenant)
     }
 }
 
-/// Counts per key, at most so many each.
+/// The connections that were let in, and how many there may be; clones share them. Bounds may
+/// change at any time: who is in stays.
 #[derive(Clone, Debug)]
-struct Counted<K: Eq + Hash>(Arc<Inner<K>>);
+pub(crate) struct Places(Arc<Mutex<LetIn>>);
 
-#[derive(Debug)]
-struct Inner<K> {
+#[derive(Debug, Default)]
+struct LetIn {
     most: usize,
-    counts: Mutex<HashMap<K, usize>>,
+    most_of_tenant: usize,
+    all: usize,
+    of_tenant: HashMap<String, usize>,
 }
 
-/// One of a key's count, given back on drop.
+/// A connection that was let in; leaves when dropped.
 #[derive(Debug)]
-struct Count<K: Eq + Hash + Clone> {
-    of: Counted<K>,
-    key: K,
+pub(super) struct Place {
+    among: Places,
+    tenant: String,
 }
 
-impl<K: Eq + Hash + Clone> Counted<K> {
-    fn new(most: usize) -> Self {
-        Self(Arc::new(Inner {
-            most,
-            counts: Mutex::new(HashMap::new()),
-        }))
+impl Places {
+    /// At most so many connections let in, and so many of each tenant.
+    pub(crate) fn new(most: usize, most_of_tenant: usize) -> Self {
+        let places = Self(Arc::default());
+        places.set(most, most_of_tenant);
+        places
     }
 
-    /// One more for this key, unless it has as many as it may.
-    fn take(&self, key: K) -> Option<Count<K>> {
-        let mut counts = self.0.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = counts.entry(key.clone()).or_insert(0);
-        if *count >= self.0.most {
-            return None;
+    /// Changes the bounds.
+    pub(crate) fn set(&self, most: usize, most_of_tenant: usize) {
+        let mut let_in = self.lock();
+        let_in.most = most;
+        let_in.most_of_tenant = most_of_tenant;
+    }
+
+    fn enter(&self, tenant: &str) -> Result<Place, Full> {
+        let mut let_in = self.lock();
+        let_in.admits(tenant)?;
+        let_in.all += 1;
+        *let_in.of_tenant.entry(tenant.to_owned()).or_default() += 1;
+        Ok(Place {
+            among: self.clone(),
+            tenant: tenant.to_owned(),
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, LetIn> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl LetIn {
+    fn admits(&self, tenant: &str) -> Result<(), Full> {
+        let of = |tenant| self.of_tenant.get(tenant).copied().unwrap_or_default();
+        if of(tenant) >= self.most_of_tenant {
+            return Err(Full::Tenant);
         }
-        *count += 1;
-        let of = self.clone();
-        Some(Count { of, key })
+        let reserved = RESERVED.min(self.most / 4);
+        let full = if tenant == ADMINISTRATORS {
+            self.all >= self.most
+        } else {
+            // Administrators in their reserve take no place from others.
+            self.all - of(ADMINISTRATORS).min(reserved) >= self.most - reserved
+        };
+        if full { Err(Full::Node) } else { Ok(()) }
     }
 }
 
-impl<K: Eq + Hash + Clone> Drop for Count<K> {
+impl Drop for Place {
     fn drop(&mut self) {
-        let mut counts = self
-            .of
-            .0
-            .counts
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        if let Some(count) = counts.get_mut(&self.key) {
+        let mut let_in = self.among.lock();
+        let_in.all -= 1;
+        if let Some(count) = let_in.of_tenant.get_mut(&self.tenant) {
             *count -= 1;
             if *count == 0 {
-                counts.remove(&self.key);
+                let_in.of_tenant.remove(&self.tenant);
             }
         }
     }
@@ -230,7 +231,7 @@ mod tests {
 
     #[test]
     fn each_tenant_has_its_bound_and_the_administrators_a_reserve() {
-        let admission = Admission::new(64, 20);
+        let admission = Admission::new(Places::new(64, 20));
         let all_of = |tenant: &str| -> Vec<Place> {
             std::iter::from_fn(|| admission.enter(tenant).ok()).collect()
         };
@@ -243,9 +244,28 @@ mod tests {
         assert_eq!(all_of("d").len(), 20);
     }
 
+    #[test]
+    fn lowered_bounds_send_nobody_away_and_let_nobody_in() {
+        let places = Places::new(64, 20);
+        let mut held: Vec<Place> = (0..20).map(|_| places.enter("a").unwrap()).collect();
+        places.set(40, 4);
+        assert_eq!(places.enter("a").unwrap_err(), Full::Tenant);
+        held.truncate(4);
+        assert_eq!(places.enter("a").unwrap_err(), Full::Tenant);
+        held.truncate(3);
+        places.enter("a").unwrap();
+        places.set(4, 4);
+        assert_eq!(
+            places.enter("b").unwrap_err(),
+            Full::Node,
+            "one is reserved"
+        );
+        places.enter("system").unwrap();
+    }
+
     #[tokio::test]
     async fn a_flood_displaces_itself_and_nobody_else() {
-        let admission = Admission::new(64, 20);
+        let admission = Admission::new(Places::new(64, 20));
         let quiet = admission.stranger(Source::User(0));
         let flood: Vec<Stranger> = (0..2 * UNPROVEN)
             .map(|_| admission.stranger(Source::User(1000)))

@@ -32,8 +32,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_stream::wrappers::ReceiverStream;
 
-pub(crate) use self::admission::Source;
 use self::admission::{Admission, Full, Stranger};
+pub(crate) use self::admission::{Places, Source};
 pub(crate) use self::stream::PeerStream;
 use self::stream::Raw;
 
@@ -82,8 +82,7 @@ pub(crate) trait Doorkeeper: Send + Sync + 'static {
 pub(crate) struct Options {
     pub(crate) socket: PathBuf,
     pub(crate) tcp: Vec<SocketAddr>,
-    pub(crate) connections: usize,
-    pub(crate) connections_per_tenant: usize,
+    pub(crate) places: Places,
     pub(crate) handshake_timeout: Duration,
 }
 
@@ -123,7 +122,7 @@ pub(crate) async fn open<D: Doorkeeper>(
     let (let_in, incoming) = mpsc::channel(DOOR_QUEUE);
     let door = Door {
         keeper,
-        admission: Admission::new(options.connections, options.connections_per_tenant),
+        admission: Admission::new(options.places),
         let_in,
         timeout: options.handshake_timeout,
     };

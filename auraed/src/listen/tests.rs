@@ -68,8 +68,7 @@ impl House {
         let options = Options {
             socket: socket.clone(),
             tcp: vec![],
-            connections,
-            connections_per_tenant: per_tenant,
+            places: Places::new(connections, per_tenant),
             handshake_timeout: timeout,
         };
         let Doors {

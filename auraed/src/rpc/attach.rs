@@ -7,6 +7,8 @@
 //!   └─────► stdin, eof, resize ──► the executable         (the client's half-close is no eof)
 //! ```
 
+use std::time::Duration;
+
 use api::convert::observe::to_stream;
 use api::convert::{request as convert, status};
 use api::runtime::v0 as wire;
@@ -14,7 +16,7 @@ use api::runtime::v0::attach_request::Message as Asked;
 use api::runtime::v0::attach_response::Message as Answer;
 use api::status::to_status;
 use futures_util::{Stream, stream};
-use model::error::Error;
+use model::error::{Error, Reason};
 use model::observe::LogMessage;
 use model::request::AttachFrom;
 use model::status::Object;
@@ -29,6 +31,8 @@ use super::stream::{Answers, until_expelled};
 pub(super) struct Attaching {
     pub(super) runtime: Runtime,
     pub(super) logs: Logs,
+    /// For the first message.
+    pub(super) patience: Duration,
 }
 
 impl Attaching {
@@ -38,7 +42,9 @@ impl Attaching {
         caller: Caller,
         mut asked: Streaming<wire::AttachRequest>,
     ) -> Result<Response<Answers<wire::AttachResponse>>, Status> {
-        let start = first(&mut asked).await?;
+        let start = caller
+            .unless_expelled(first(&mut asked, self.patience))
+            .await?;
         let start = convert::attach_start(caller.tenant(), start).map_err(to_status)?;
         let permit = caller.permit_for(&start.target).await?;
         let attachment = self
@@ -83,13 +89,18 @@ impl Attaching {
 }
 
 /// The message that must come first.
-async fn first(asked: &mut Streaming<wire::AttachRequest>) -> Result<wire::AttachStart, Status> {
-    match asked.message().await?.and_then(|message| message.message) {
-        Some(Asked::Start(start)) => Ok(start),
-        _ => {
-            let problem = "must be the first message";
-            Err(to_status(Error::invalid("start", problem)))
-        }
+async fn first(
+    asked: &mut Streaming<wire::AttachRequest>,
+    patience: Duration,
+) -> Result<wire::AttachStart, Error> {
+    let Ok(came) = tokio::time::timeout(patience, asked.message()).await else {
+        let message = format!("the first message did not come within {patience:?}");
+        return Err(Error::new(Reason::Deadline, message));
+    };
+    match came.map(|message| message.and_then(|message| message.message)) {
+        Ok(Some(Asked::Start(start))) => Ok(start),
+        // A stream that broke has nobody to read this.
+        Ok(_) | Err(_) => Err(Error::invalid("start", "must be the first message")),
     }
 }
 

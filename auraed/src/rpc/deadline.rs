@@ -2,6 +2,8 @@
 //! How long a call may take: what the client says in `grpc-timeout`, else the configured default
 //! for unary calls that answer at once. Pure; `layer` keeps the time.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use api::action::{self, Action};
@@ -15,6 +17,29 @@ const UNBOUNDED: [&str; 5] = [
     action::runtime::STOP,
     action::runtime::REMOVE,
 ];
+
+/// Of unary calls that come without a deadline; clones share it, and it may change at any time.
+#[derive(Clone, Debug)]
+pub(crate) struct DefaultDeadline(Arc<AtomicU64>);
+
+impl DefaultDeadline {
+    /// So long.
+    pub(crate) fn new(bound: Duration) -> Self {
+        let deadline = Self(Arc::default());
+        deadline.set(bound);
+        deadline
+    }
+
+    /// Holds for calls that begin from now on.
+    pub(crate) fn set(&self, bound: Duration) {
+        let ms = u64::try_from(bound.as_millis()).unwrap_or(u64::MAX);
+        self.0.store(ms, Ordering::Relaxed);
+    }
+
+    pub(super) fn get(&self) -> Duration {
+        Duration::from_millis(self.0.load(Ordering::Relaxed))
+    }
+}
 
 /// The bound of a call to `action` (`None`: not one of ours); `None` where it has none.
 pub(super) fn of_call(

@@ -19,7 +19,7 @@ use tower::{Layer, Service};
 use tracing::Instrument;
 
 use super::body::Guarded;
-use super::deadline;
+use super::deadline::{self, DefaultDeadline};
 
 /// Answers before the transport's own timer, whose words are poorer, ends the call.
 const EARLIER: Duration = Duration::from_millis(10);
@@ -29,10 +29,10 @@ const EARLIER: Duration = Duration::from_millis(10);
 pub(crate) struct CallId(pub(crate) String);
 
 /// Puts [`Guard`] around a service.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct GuardLayer {
     /// Of unary calls without a deadline of their own.
-    pub(crate) default_deadline: Duration,
+    pub(crate) default_deadline: DefaultDeadline,
     /// The largest request, in bytes; only for the words of the refusal.
     pub(crate) max_message: usize,
 }
@@ -43,7 +43,7 @@ impl<S> Layer<S> for GuardLayer {
     fn layer(&self, inner: S) -> Guard<S> {
         Guard {
             inner,
-            settings: *self,
+            settings: self.clone(),
         }
     }
 }
@@ -73,10 +73,10 @@ where
         // The clone may not be ready; the one that was asked is.
         let next = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, next);
-        let settings = self.settings;
+        let max_message = self.settings.max_message;
         let id = next_id();
         let span = tracing::info_span!("rpc", method = %request.uri().path(), id = %id);
-        let bound = bound_of(&request, settings.default_deadline);
+        let bound = bound_of(&request, self.settings.default_deadline.get());
         request.extensions_mut().insert(CallId(id));
         let work = async move {
             let started = Instant::now();
@@ -91,7 +91,7 @@ where
             match outcome {
                 Ok(result) => {
                     tracing::debug!(elapsed = ?started.elapsed(), "answered");
-                    result.map(|response| restate(response, settings.max_message))
+                    result.map(|response| restate(response, max_message))
                 }
                 Err(_) => Ok(panicked()),
             }
@@ -167,7 +167,7 @@ mod tests {
 
     async fn reason_of(handler: Handler, timeout: Option<&str>) -> Option<Reason> {
         let layer = GuardLayer {
-            default_deadline: Duration::from_millis(50),
+            default_deadline: DefaultDeadline::new(Duration::from_millis(50)),
             max_message: 10,
         };
         let mut request = Request::new(Body::empty());

@@ -7,7 +7,7 @@ mod attach;
 mod audit;
 mod body;
 mod caller;
-mod deadline;
+pub(crate) mod deadline;
 mod identity;
 mod layer;
 pub(crate) mod node;

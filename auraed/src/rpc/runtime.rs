@@ -2,7 +2,6 @@
 //! The `Runtime` service on the wire. What it means is `node::runtime`'s; `Attach` is in `attach`.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use api::action::runtime as action;
 use api::convert::{object, request as convert, status};
@@ -23,6 +22,7 @@ use tonic::{Request, Response, Status};
 
 use super::attach::Attaching;
 use super::caller::Caller;
+use super::deadline::DefaultDeadline;
 use super::stream::{Answers, until_expelled};
 
 /// A page of objects is made smaller where its message would be larger: clients read 4 MiB unless
@@ -35,7 +35,7 @@ pub(super) struct RuntimeService {
     pub(super) runtime: Runtime,
     pub(super) logs: Logs,
     /// Of calls without a deadline of their own.
-    pub(super) deadline: Duration,
+    pub(super) deadline: DefaultDeadline,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -61,10 +61,11 @@ impl RuntimeService {
         if wait_for == WaitFor::Exited || bounded {
             return caller.unless_expelled(work).await;
         }
-        match tokio::time::timeout(self.deadline, work).await {
+        let bound = self.deadline.get();
+        match tokio::time::timeout(bound, work).await {
             Ok(done) => done.map_err(to_status),
             Err(_) => {
-                let message = format!("it was not started within {:?}", self.deadline);
+                let message = format!("it was not started within {bound:?}");
                 Err(to_status(Error::new(Reason::Deadline, message)))
             }
         }
@@ -320,6 +321,7 @@ impl Service for RuntimeService {
         let attaching = Attaching {
             runtime: self.runtime.clone(),
             logs: self.logs.clone(),
+            patience: self.deadline.get(),
         };
         attaching.attach(caller, request.into_inner()).await
     }

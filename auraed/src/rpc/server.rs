@@ -25,6 +25,7 @@ use tonic::transport::server::Connected;
 use tonic::{Request, Status};
 
 use super::SERVICES;
+use super::deadline::DefaultDeadline;
 use super::identity::IdentityService;
 use super::layer::GuardLayer;
 use super::node::{NodePort, NodeService};
@@ -49,7 +50,7 @@ pub(crate) struct Services {
     pub(crate) logs: Logs,
     pub(crate) node: Arc<dyn NodePort>,
     /// Of unary calls without a deadline of their own.
-    pub(crate) deadline: Duration,
+    pub(crate) deadline: DefaultDeadline,
     /// The largest request, in bytes.
     pub(crate) max_message: usize,
 }
@@ -73,7 +74,7 @@ where
     C: AsyncRead + AsyncWrite + Connected<ConnectInfo = Peer> + Unpin + Send + 'static,
 {
     let guard = GuardLayer {
-        default_deadline: services.deadline,
+        default_deadline: services.deadline.clone(),
         max_message: services.max_message,
     };
     let (stopping, mut stopped) = tokio::sync::watch::channel(false);

@@ -37,12 +37,15 @@ impl TestNode {
             .unwrap_or_default()
             .to_string_lossy();
         let cgroup = format!("aurae-api-{}", name.trim_start_matches('.'));
+        let config = folder.path().join("config.toml");
+        std::fs::write(&config, "").unwrap();
         let process = Command::new(env!("CARGO_BIN_EXE_auraed"))
             .arg("--state-dir")
             .arg(folder.path().join("state"))
             .arg("--run-dir")
             .arg(folder.path().join("run"))
-            .args(["--config", "/dev/null"])
+            .arg("--config")
+            .arg(&config)
             .args(["--set", &format!("paths.cgroup={cgroup}")])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -79,6 +82,11 @@ impl TestNode {
 
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// What its configuration says from the next reload on.
+    pub(crate) fn configure(&self, text: &str) {
+        std::fs::write(self.folder.path().join("config.toml"), text).unwrap();
     }
 
     /// The most memory that the daemon has had so far.

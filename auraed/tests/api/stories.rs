@@ -310,3 +310,32 @@ async fn a_log_is_read_to_its_end() {
     assert!(ended);
     node.stop();
 }
+
+#[tokio::test]
+async fn a_reload_changes_what_it_says_it_changes() {
+    let Some((node, ann)) = node_with_cell().await else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let mut client = ann.node.runtime();
+    let sleep = |path| run(path, &["sleep", "100"]);
+    client.run_executable(sleep("web/a")).await.unwrap();
+
+    node.configure("[limits]\nexecutables = 2\nmessage = \"8MiB\"\n");
+    let reload = api::node::v0::ReloadRequest {};
+    let answer = administrator.node.node().reload(reload).await.unwrap();
+    let answer = answer.into_inner();
+    assert_eq!(answer.changed, ["limits.executables"]);
+    assert_eq!(answer.needs_restart, ["limits.message"]);
+    let refused = failure(client.run_executable(sleep("web/b")).await.unwrap_err());
+    assert_eq!(refused.reason, Some(Reason::LimitExceeded), "{refused:?}");
+
+    node.configure("[limits]\nconnections_per_tenant = 1\n");
+    administrator.node.node().reload(reload).await.unwrap();
+    client.run_executable(sleep("web/b")).await.unwrap();
+    assert!(client::Node::connect(&ann.target).await.is_err());
+    node.configure("");
+    administrator.node.node().reload(reload).await.unwrap();
+    client::Node::connect(&ann.target).await.unwrap();
+    node.stop();
+}

@@ -44,7 +44,7 @@ pub use attach::{Attachment, End, Input};
 pub use index::list::Page;
 pub use index::watch::{WatchEvent, WatchKind, Watcher};
 pub use link::node::{InitState, NodeInit, NodeInitError};
-pub use settings::Settings;
+pub use settings::{Bounds, Settings};
 
 use index::Index;
 use kernel::cgroup::Cgroup;
@@ -54,6 +54,15 @@ use ports::{Archive, Logs};
 #[derive(Clone)]
 pub struct Runtime {
     shared: Arc<Shared>,
+}
+
+impl Runtime {
+    /// Changes how much there may be. What is more already stays: nothing new begins until there is
+    /// less, and finished records go.
+    pub fn set_bounds(&self, bounds: Bounds) {
+        self.shared.index.set_bounds(bounds);
+        self.shared.age_out();
+    }
 }
 
 /// What every part of the subsystem reaches.
@@ -96,7 +105,7 @@ impl Shared {
 
     /// Forgets the finished records that are too many or too old.
     pub(crate) fn age_out(self: &Arc<Self>) {
-        for uid in self.index.aged(adopt::expiry(self)) {
+        for uid in self.index.aged(now()) {
             if let Some(object) = self.index.remove(uid) {
                 self.forget_beside(object);
             }

@@ -18,16 +18,34 @@ pub struct Settings {
     pub first_id: u32,
     /// How many, from there.
     pub id_count: u32,
-    /// The most cells of the node, at most `init::protocol::MAX_CELLS`.
-    pub max_cells: usize,
-    /// The most objects of one tenant that have not ended.
-    pub max_running_per_tenant: usize,
-    /// The most finished records of the node; the oldest go first.
-    pub max_finished: usize,
-    /// Finished records older than this go.
-    pub max_finished_age: Duration,
+    /// How much there may be; [`super::Runtime::set_bounds`] changes it later.
+    pub bounds: Bounds,
     /// Where an executable says nothing about its logs.
     pub logs: LogPolicy,
+}
+
+/// How much the node takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bounds {
+    /// The most cells of the node, at most `init::protocol::MAX_CELLS`.
+    pub cells: usize,
+    /// The most objects of one tenant that have not ended.
+    pub running_per_tenant: usize,
+    /// The most finished records of one tenant; his oldest go first.
+    pub finished_per_tenant: usize,
+    /// Finished records older than this go.
+    pub finished_age: Duration,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self {
+            cells: 4096,
+            running_per_tenant: 8192,
+            finished_per_tenant: 10_000,
+            finished_age: Duration::from_secs(7 * 24 * 3600),
+        }
+    }
 }
 
 impl Settings {
@@ -38,10 +56,7 @@ impl Settings {
             cgroup_root,
             first_id: 1_048_576,
             id_count: u32::MAX - 1_048_576,
-            max_cells: 4096,
-            max_running_per_tenant: 16_384,
-            max_finished: 4096,
-            max_finished_age: Duration::from_secs(7 * 24 * 3600),
+            bounds: Bounds::default(),
             logs: LogPolicy::default(),
         }
     }

@@ -24,7 +24,7 @@ mod segment;
 mod tests;
 
 use std::collections::HashMap;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
@@ -265,7 +265,7 @@ impl Audit {
     /// Lets every write fail from now on, as `/dev/full` does.
     #[cfg(test)]
     pub(crate) fn break_for_test(&self, file: &str) {
-        let file = OpenOptions::new().append(true).open(file);
+        let file = File::options().append(true).open(file);
         self.shared.lock().file = Arc::new(file.unwrap());
     }
 

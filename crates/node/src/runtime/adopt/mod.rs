@@ -31,7 +31,7 @@ use super::cell::limits;
 use super::cell::owner::{Beginning, Line, Owner};
 use super::ids::{IdPool, IdRange};
 use super::index::ring::{Epoch, Ring};
-use super::index::{Bounds, Index, Key};
+use super::index::{Index, Key};
 use super::link::node::NodeInit;
 use super::make::{INIT_LEAF, effective, group_path, status};
 use super::ports::{Archive, Logs};
@@ -114,12 +114,6 @@ async fn keep_ageing(shared: Weak<Shared>) {
     }
 }
 
-/// What ended before this moment is aged out.
-pub(crate) fn expiry(shared: &Shared) -> model::time::Timestamp {
-    let age = u64::try_from(shared.settings.max_finished_age.as_nanos()).unwrap_or(u64::MAX);
-    model::time::Timestamp(super::now().0.saturating_sub(age))
-}
-
 fn open_root(path: &Path) -> Result<Cgroup, Error> {
     let failed = |e: kernel::Error| {
         Error::internal(format!("the cgroup for cells can't be used: {e}")).errno(e.errno())
@@ -164,11 +158,6 @@ fn index(settings: &Settings, finished: &[(Finished, Archived)]) -> Result<Arc<I
         .iter()
         .take(8)
         .fold(0, |n, byte| n << 8 | u64::from(*byte));
-    let bounds = Bounds {
-        cells: settings.max_cells,
-        running_per_tenant: settings.max_running_per_tenant,
-        finished: settings.max_finished,
-    };
     let ids = IdPool::new(IdRange {
         first: settings.first_id,
         count: settings.id_count,
@@ -181,7 +170,7 @@ fn index(settings: &Settings, finished: &[(Finished, Archived)]) -> Result<Arc<I
         .max();
     let revision = (super::now().0 / 1_000).max(newest.unwrap_or_default());
     Ok(Index::new(
-        bounds,
+        settings.bounds,
         ids,
         Ring::new(Epoch { boot, instance }),
         revision,

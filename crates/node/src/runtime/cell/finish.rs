@@ -179,7 +179,7 @@ impl Owner {
         if self.record.goes_with == Some(uid) {
             self.stop_cell(None);
         }
-        if self.shared.index.is_crowded() {
+        if self.shared.index.is_crowded(&self.record.meta.tenant) {
             self.shared.age_out();
         }
     }

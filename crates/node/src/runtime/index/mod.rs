@@ -26,10 +26,12 @@ use model::error::{Error, Reason};
 use model::name::{ObjectPath, Tenant, Uid};
 use model::object::{Kind, ObjectRef};
 use model::status::Object;
+use model::time::Timestamp;
 use tokio::sync::watch as signal;
 
 use super::cell::CellHandle;
 use super::ids::{IdPool, IdRange, OWN, TOP_LEVEL_IDS};
+use super::settings::Bounds;
 use requests::Requests;
 use ring::{Change, ChangeKind, Ring};
 pub(crate) use silent::INIT_SILENT;
@@ -63,19 +65,10 @@ impl Key {
     }
 }
 
-/// How much the node takes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Bounds {
-    pub(crate) cells: usize,
-    pub(crate) running_per_tenant: usize,
-    pub(crate) finished: usize,
-}
-
 /// See the module.
 pub(crate) struct Index {
     inner: Mutex<Inner>,
     changed: signal::Sender<u64>,
-    bounds: Bounds,
 }
 
 struct Inner {
@@ -87,8 +80,9 @@ struct Inner {
     silent: BTreeMap<Key, silent::Held>,
     /// Objects that have not ended, reserved ones included, by tenant.
     running: HashMap<Tenant, usize>,
-    /// Objects that have.
-    finished: usize,
+    /// Objects that have, by tenant.
+    finished: HashMap<Tenant, usize>,
+    bounds: Bounds,
     ids: IdPool,
     ring: Ring,
     requests: Requests,
@@ -151,15 +145,20 @@ impl Index {
                 cells: BTreeMap::new(),
                 silent: BTreeMap::new(),
                 running: HashMap::new(),
-                finished: 0,
+                finished: HashMap::new(),
+                bounds,
                 ids,
                 ring,
                 requests: Requests::default(),
                 waiters: HashMap::new(),
                 revision,
             }),
-            bounds,
         })
+    }
+
+    /// Changes how much there may be, from now on.
+    pub(crate) fn set_bounds(&self, bounds: Bounds) {
+        self.lock().bounds = bounds;
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {
@@ -178,7 +177,7 @@ impl Index {
     ) -> Result<Reservation, Error> {
         let mut inner = self.lock();
         inner.check_name(&key, kind)?;
-        inner.check_bounds(&key, kind, &self.bounds)?;
+        inner.check_bounds(&key, kind)?;
         let range = match wish {
             IdWish::None => None,
             IdWish::Count(count) => Some(inner.allocate(&key, count)?),
@@ -442,28 +441,45 @@ impl Index {
         found
     }
 
-    /// Whether there are so many finished records that it is worth ageing some out.
-    pub(crate) fn is_crowded(&self) -> bool {
-        self.lock().finished > self.bounds.finished + self.bounds.finished / 16
+    /// Whether a tenant has so many finished records that it is worth ageing some out.
+    pub(crate) fn is_crowded(&self, tenant: &Tenant) -> bool {
+        let inner = self.lock();
+        let most = inner.bounds.finished_per_tenant;
+        inner
+            .finished
+            .get(tenant)
+            .is_some_and(|n| *n > most + most / 16)
     }
 
-    /// The finished records that are one too many, or ended before that moment; oldest first.
-    pub(crate) fn aged(&self, before: model::time::Timestamp) -> Vec<Uid> {
+    /// The finished records that are one too many of their tenant's, or too old at that moment;
+    /// each tenant's oldest first.
+    pub(crate) fn aged(&self, now: Timestamp) -> Vec<Uid> {
         let inner = self.lock();
-        let mut ended: Vec<_> = inner
-            .objects
-            .values()
-            .filter(|object| object.state().is_final())
-            .map(|object| (list::finished(object), object.meta().uid))
-            .collect();
-        ended.sort_unstable();
-        let excess = ended.len().saturating_sub(self.bounds.finished);
-        let old = ended.iter().take_while(|(at, _)| *at < before).count();
-        ended
-            .into_iter()
-            .take(excess.max(old))
-            .map(|(_, uid)| uid)
-            .collect()
+        let age = u64::try_from(inner.bounds.finished_age.as_nanos()).unwrap_or(u64::MAX);
+        let before = Timestamp(now.0.saturating_sub(age));
+        let mut ended: BTreeMap<&Tenant, Vec<(Timestamp, Uid)>> = BTreeMap::new();
+        for object in inner.objects.values().filter(|o| o.state().is_final()) {
+            let of_tenant = ended.entry(&object.meta().tenant).or_default();
+            of_tenant.push((list::finished(object), object.meta().uid));
+        }
+        let gone = ended.into_values().flat_map(|mut of_tenant| {
+            of_tenant.sort_unstable();
+            let excess = of_tenant
+                .len()
+                .saturating_sub(inner.bounds.finished_per_tenant);
+            let old = of_tenant.iter().take_while(|(at, _)| *at < before).count();
+            of_tenant.into_iter().take(excess.max(old))
+        });
+        gone.map(|(_, uid)| uid).collect()
+    }
+}
+
+fn one_less(counts: &mut HashMap<Tenant, usize>, tenant: &Tenant) {
+    if let Some(count) = counts.get_mut(tenant) {
+        *count = count.saturating_sub(1);
+        if *count == 0 {
+            counts.remove(tenant);
+        }
     }
 }
 
@@ -516,7 +532,8 @@ impl Inner {
         }
     }
 
-    fn check_bounds(&self, key: &Key, kind: Kind, bounds: &Bounds) -> Result<(), Error> {
+    fn check_bounds(&self, key: &Key, kind: Kind) -> Result<(), Error> {
+        let bounds = &self.bounds;
         let running = self.running.get(&key.tenant).copied().unwrap_or_default();
         let exceeded = |what: String| Err(Error::new(Reason::LimitExceeded, what));
         if running >= bounds.running_per_tenant {
@@ -588,12 +605,7 @@ impl Inner {
     }
 
     fn ended(&mut self, tenant: &Tenant) {
-        if let Some(count) = self.running.get_mut(tenant) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                self.running.remove(tenant);
-            }
-        }
+        one_less(&mut self.running, tenant);
     }
 
     /// Whether something lives, or is being made, in a cell.
@@ -622,7 +634,7 @@ impl Inner {
             .get(&key)
             .is_some_and(|before| before.state().is_final());
         if object.state().is_final() && !before {
-            self.finished += 1;
+            *self.finished.entry(key.tenant.clone()).or_default() += 1;
         }
         if object.state().is_final()
             && let Some(waiter) = self.waiters.remove(&uid)
@@ -643,7 +655,7 @@ impl Inner {
         self.requests.forget(uid);
         self.revision += 1;
         match object.state().is_final() {
-            true => self.finished = self.finished.saturating_sub(1),
+            true => one_less(&mut self.finished, &key.tenant),
             false => self.ended(&key.tenant),
         }
         if let Some(waiter) = self.waiters.remove(&uid) {

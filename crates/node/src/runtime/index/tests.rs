@@ -2,6 +2,7 @@
 //! The index without a node: names, retries, watchers, ageing.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::cell::CellSpec;
 use model::error::Reason;
@@ -23,7 +24,8 @@ fn index() -> Arc<Index> {
     let bounds = Bounds {
         cells: 10,
         running_per_tenant: 8,
-        finished: 4,
+        finished_per_tenant: 4,
+        finished_age: Duration::from_nanos(10),
     };
     let ids = IdPool::new(IdRange {
         first: 100_000,
@@ -163,11 +165,49 @@ fn the_oldest_finished_records_are_the_first_to_go() {
         index.publish_known(cell(&format!("c{uid}"), uid, State::Exited));
     }
     assert_eq!(
-        index.aged(Timestamp(0)),
+        index.aged(Timestamp(10)),
         [Uid([1; 16]), Uid([2; 16])],
         "too many by two"
     );
-    assert_eq!(index.aged(Timestamp(5)).len(), 4, "and what ended before 5");
+    assert_eq!(
+        index.aged(Timestamp(15)).len(),
+        4,
+        "and what ended before 5"
+    );
+}
+
+#[test]
+fn a_tenant_s_many_records_push_out_nobody_else_s() {
+    let index = index();
+    let mut quiet = cell("quiet", 1, State::Exited);
+    quiet.meta_mut().tenant = "other".parse().unwrap();
+    index.publish_known(quiet);
+    for uid in 2..=7 {
+        index.publish_known(cell(&format!("c{uid}"), uid, State::Exited));
+    }
+    let gone = index.aged(Timestamp(10));
+    assert_eq!(gone, [Uid([2; 16]), Uid([3; 16])]);
+    let loud: Tenant = "acme".parse().unwrap();
+    assert!(index.is_crowded(&loud));
+    gone.into_iter().for_each(|uid| drop(index.remove(uid)));
+    assert!(!index.is_crowded(&loud));
+    assert!(index.by_uid(Uid([1; 16])).is_some());
+}
+
+#[test]
+fn a_bound_that_is_lowered_holds_for_what_begins_then() {
+    let index = index();
+    let held: Vec<_> = (0..4)
+        .map(|i| reserve(&index, &format!("c{i}"), i).unwrap())
+        .collect();
+    index.set_bounds(Bounds {
+        running_per_tenant: 4,
+        ..Bounds::default()
+    });
+    let refused = reserve(&index, "one-more", 99).err().unwrap();
+    assert_eq!(refused.reason, Reason::LimitExceeded);
+    drop(held);
+    assert!(reserve(&index, "one-more", 99).is_ok());
 }
 
 #[tokio::test]
