@@ -111,6 +111,7 @@ impl Parts {
             archive,
         )
         .await?;
+        logs.begin_retention();
         tracing::info!(
             ?adoption,
             starts = welcome.daemon_starts,

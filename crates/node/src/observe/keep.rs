@@ -78,9 +78,14 @@ impl Keeper {
         drop(self.events.try_send(Event::DiskFull));
     }
 
+    /// Looks at everything now; the first time, when what goes on from an earlier daemon is known.
+    pub(super) fn look(&self) {
+        drop(self.events.try_send(Event::Look));
+    }
+
     pub(super) fn configure(&self, config: LogsConfig) {
         *self.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
-        drop(self.events.try_send(Event::Look));
+        self.look();
     }
 
     /// Bytes on disk of all logs, as last counted.
@@ -192,7 +197,7 @@ struct Thread {
 
 impl Thread {
     fn run(mut self, events: &Receiver<Event>) {
-        let mut next = Instant::now();
+        let mut next = Instant::now() + self.config().keep_every;
         let mut looked = None::<Instant>;
         loop {
             let config = self.config();
@@ -275,10 +280,17 @@ impl Thread {
     fn carry_out(&self, going: &[Going]) -> io::Result<()> {
         for segment in going {
             let folder = Folder::new(&self.root, &segment.key);
-            if segment.is_last {
-                leave_marker(&folder, segment.base)?;
+            if !segment.is_last {
+                folder.remove_segment(segment.base)?;
+                continue;
             }
-            folder.remove_segment(segment.base)?;
+            // It may have become a live one since it was looked at: a cell-init that was slow to
+            // answer a new daemon hands its pipes over late.
+            let outcome = self.registry.unless_live(&segment.key.uid, || {
+                leave_marker(&folder, segment.base)?;
+                folder.remove_segment(segment.base)
+            });
+            outcome.transpose()?;
         }
         Ok(())
     }
@@ -349,4 +361,43 @@ fn room(root: &Path, used: u64, config: &LogsConfig) -> u64 {
 fn now_s() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(0, |d| d.as_secs())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_last_segment_stays_where_its_log_became_live_since_it_was_looked_at() {
+        let dir = tempfile::tempdir().unwrap();
+        let key = LogKey {
+            tenant: "acme".parse().unwrap(),
+            uid: Uid([7; 16]),
+        };
+        let folder = Folder::new(dir.path(), &key);
+        let files = [folder.index(0), folder.data(0)];
+        std::fs::create_dir_all(files[0].parent().unwrap()).unwrap();
+        for file in &files {
+            std::fs::write(file, "old").unwrap();
+        }
+        let registry = Arc::new(Registry::default());
+        let thread = Thread {
+            root: dir.path().to_owned(),
+            config: Arc::default(),
+            registry: Arc::clone(&registry),
+            used: Arc::default(),
+            policies: HashMap::new(),
+        };
+        let going = [Going {
+            key: key.clone(),
+            base: 0,
+            is_last: true,
+        }];
+        registry.insert(&key);
+        thread.carry_out(&going).unwrap();
+        assert!(files.iter().all(|file| file.exists()));
+        registry.finish(&key.uid);
+        thread.carry_out(&going).unwrap();
+        assert!(!files.iter().any(|file| file.exists()));
+    }
 }

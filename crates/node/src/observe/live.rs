@@ -44,6 +44,12 @@ impl Registry {
         logs.contains_key(uid)
     }
 
+    /// Does `work` while the log is not, and can't become, a live one; `None` where it is.
+    pub(super) fn unless_live<T>(&self, uid: &Uid, work: impl FnOnce() -> T) -> Option<T> {
+        let logs = self.logs.read().unwrap_or_else(PoisonError::into_inner);
+        (!logs.contains_key(uid)).then(work)
+    }
+
     pub(super) fn insert(&self, key: &LogKey) {
         let mut logs = self.logs.write().unwrap_or_else(PoisonError::into_inner);
         logs.entry(key.uid)

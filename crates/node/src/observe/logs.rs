@@ -209,6 +209,12 @@ impl Logs {
         Ok(segments.iter().map(|s| s.disk_bytes).sum())
     }
 
+    /// Begins to drop what is too old or too much. Until then the logs of workloads that go on from
+    /// an earlier daemon aren't known as such.
+    pub fn begin_retention(&self) {
+        self.inner.keeper.look();
+    }
+
     /// Bytes on disk of all logs, as counted at most [`LogsConfig::keep_every`] ago.
     pub fn used_bytes(&self) -> u64 {
         self.inner.keeper.used_bytes()

@@ -260,7 +260,7 @@ async fn a_line_torn_by_a_crash_is_taken_off_and_no_tampering() {
         .pop()
         .unwrap()
         .file;
-    let mut torn = OpenOptions::new().append(true).open(&file).unwrap();
+    let mut torn = File::options().append(true).open(&file).unwrap();
     torn.write_all(b"{\"sequence\":6,\"ti").unwrap();
     let audit = open(dir.path(), AuditLimits::default(), &held);
     let last = audit.record(entry(6)).unwrap().unwrap();
