@@ -5,6 +5,7 @@
 
 pub mod action;
 pub mod convert;
+pub mod limits;
 pub mod status;
 
 use std::sync::LazyLock;

@@ -18,7 +18,7 @@ use crate::runtime::v0 as wire;
 /// How many objects a page has where nothing is said.
 const DEFAULT_PAGE: usize = 500;
 /// The most objects of a page.
-const MAX_PAGE: usize = 1000;
+pub(crate) const MAX_PAGE: usize = 1000;
 /// The longest page or resume token, in bytes; the node makes shorter ones.
 const MAX_TOKEN: usize = 256;
 
