@@ -66,30 +66,43 @@ function clientOptions(): LanguageClientOptions {
   return {
     documentSelector: [{ scheme: "file", language: "typescript" }],
     middleware: {
-      didOpen: (document, next) => (ours(document) ? next(document) : Promise.resolve()),
+      didOpen: tell,
       didChange: (event, next) => (ours(event.document) ? next(event) : Promise.resolve()),
-      didSave: (document, next) => (ours(document) ? next(document) : Promise.resolve()),
-      didClose: (document, next) => (ours(document) ? next(document) : Promise.resolve()),
-      provideCompletionItem: (document, position, context, token, next) =>
-        ours(document) ? next(document, position, context, token) : undefined,
-      provideHover: (document, position, token, next) =>
-        ours(document) ? next(document, position, token) : undefined,
-      provideSignatureHelp: (document, position, context, token, next) =>
-        ours(document) ? next(document, position, context, token) : undefined,
-      provideDefinition: (document, position, token, next) =>
-        ours(document) ? next(document, position, token) : undefined,
-      provideReferences: (document, position, options, token, next) =>
-        ours(document) ? next(document, position, options, token) : undefined,
-      provideDocumentSymbols: (document, token, next) =>
-        ours(document) ? next(document, token) : undefined,
-      provideCodeActions: (document, range, context, token, next) =>
-        ours(document) ? next(document, range, context, token) : undefined,
-      provideDocumentFormattingEdits: (document, options, token, next) =>
-        ours(document) ? next(document, options, token) : undefined,
-      provideRenameEdits: (document, position, name, token, next) =>
-        ours(document) ? next(document, position, name, token) : undefined,
-      provideDocumentSemanticTokens: (document, token, next) =>
-        ours(document) ? next(document, token) : undefined,
+      didSave: tell,
+      didClose: tell,
+      provideCompletionItem: ask,
+      provideHover: ask,
+      provideSignatureHelp: ask,
+      provideDefinition: ask,
+      provideReferences: ask,
+      provideDocumentSymbols: ask,
+      provideCodeActions: ask,
+      provideDocumentFormattingEdits: ask,
+      prepareRename: ask,
+      provideRenameEdits: ask,
+      provideDocumentSemanticTokens: ask,
     },
   };
+}
+
+type Next<Given extends unknown[], Answer> = (
+  document: vscode.TextDocument,
+  ...given: Given
+) => Answer;
+
+/** Tells the server of a document if it's ours. */
+function tell(document: vscode.TextDocument, next: Next<[], Promise<void>>): Promise<void> {
+  return ours(document) ? next(document) : Promise.resolve();
+}
+
+/** Asks the server about a document if it's ours; what asks comes last. */
+function ask<Given extends unknown[], Answer>(
+  document: vscode.TextDocument,
+  ...rest: [...Given, Next<Given, Answer>]
+): Answer | undefined {
+  if (!ours(document)) {
+    return undefined;
+  }
+  const next = rest.at(-1) as Next<Given, Answer>;
+  return next(document, ...(rest.slice(0, -1) as Given));
 }
