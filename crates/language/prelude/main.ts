@@ -2,7 +2,7 @@
 // Puts everything in its place: the globals of a program, and what the evaluator takes.
 
 import { AuraeError } from "./error.ts";
-import { subsystems } from "./subsystems.ts";
+import { nameOf, subsystems } from "./subsystems.ts";
 import { table } from "./table.ts";
 import { describe, isWorkload, shapeOf, Workload, workloadClasses } from "./workload.ts";
 
@@ -25,6 +25,8 @@ for (const name of table.notOffered) {
 
 __aurae.AuraeError = AuraeError;
 __aurae.inspect = (value) => {
+  const name = nameOf(value);
+  if (name !== undefined) return { name, value: { ...(value as object) } };
   if (!isWorkload(value)) return undefined;
   const { kind: _, ...fields } = describe(value);
   return { name: shapeOf(value).name, value: fields };

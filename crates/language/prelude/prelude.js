@@ -77,6 +77,29 @@ function mapEntries(value, change) {
  const entries = Object.entries(value).filter(([, item]) => item !== undefined);
  return Object.fromEntries(entries.map(([key, item]) => [key, change(item)]));
 }
+function didYouMean(written, names) {
+ const most = Math.max(1, Math.floor(written.length / 3));
+ let best;
+ let least = most + 1;
+ for (const name of names) {
+  const far = Math.abs(name.length - written.length) > most ? least : distance(written, name);
+  if (far < least) [best, least] = [name, far];
+ }
+ return best === undefined ? "" : `; did you mean ${JSON.stringify(best)}?`;
+}
+function distance(from, to) {
+ const [a, b] = [from.toLowerCase(), to.toLowerCase()];
+ let above = Array.from({ length: b.length + 1 }, (_, index) => index);
+ for (let row = 1; row <= a.length; row++) {
+  const line = [row];
+  for (let column = 1; column <= b.length; column++) {
+   const changed = (above[column - 1] ?? 0) + (a[row - 1] === b[column - 1] ? 0 : 1);
+   line.push(Math.min(changed, (above[column] ?? 0) + 1, (line[column - 1] ?? 0) + 1));
+  }
+  above = line;
+ }
+ return above[b.length] ?? 0;
+}
 class Workload {
  name;
  tenant;
@@ -189,8 +212,9 @@ function noField(shape, name) {
   "tenant",
   "labels",
   ...shape.fields
- ].join(", ");
- return `${shape.name} has no field ${JSON.stringify(name)}; it has ${known}`;
+ ];
+ const meant = didYouMean(name, known) || `; it has ${known.join(", ")}`;
+ return `${shape.name} has no field ${JSON.stringify(name)}${meant}`;
 }
 function reference(value) {
  known(value);
@@ -487,6 +511,10 @@ const FRIENDLY = {
  }),
  identity: (raw) => ({ User: (name, options) => userHandle(raw, name, options) })
 };
+const called = new WeakMap();
+function nameOf(value) {
+ return typeof value === "object" && value !== null ? called.get(value) : undefined;
+}
 const made = new Map();
 function subsystems(node) {
  const before = made.get(node);
@@ -519,6 +547,7 @@ function subsystem(node, shape) {
   });
  }
  Object.defineProperty(object, "action", { value: shape.name });
+ called.set(object, shape.name);
  return Object.freeze(object);
 }
 function nodeByName() {
@@ -542,8 +571,9 @@ function runsAll(call, shape) {
 function whatIsOffered(object, shape) {
  return new Proxy(Object.getPrototypeOf(object), { get(behind, key, asked) {
   if (typeof key === "string" && /^[A-Z]/.test(key)) {
-   const names = Object.keys(object).join(", ");
-   throw new TypeError(`${shape.name}.${key} isn't offered; ${shape.name} has ${names}`);
+   const names = Object.keys(object);
+   const meant = didYouMean(key, names) || `; ${shape.name} has ${names.join(", ")}`;
+   throw new TypeError(`${shape.name}.${key} isn't offered${meant}`);
   }
   return Reflect.get(behind, key, asked);
  } });
@@ -565,6 +595,11 @@ for (const name of table.notOffered) {
 }
 __aurae.AuraeError = AuraeError;
 __aurae.inspect = (value) => {
+ const name = nameOf(value);
+ if (name !== undefined) return {
+  name,
+  value: { ...value }
+ };
  if (!isWorkload(value)) return undefined;
  const { kind: _, ...fields } = describe(value);
  return {

@@ -4,6 +4,7 @@
 import { bind, type Call, type Raw } from "./call.ts";
 import type { Plain } from "./data.ts";
 import { userHandle } from "./identity.ts";
+import { didYouMean } from "./nearest.ts";
 import { linesOf, type LinesOptions } from "./observe.ts";
 import { allPages, runAny, waitFor } from "./runtime.ts";
 import { type SubsystemTable, table } from "./table.ts";
@@ -23,6 +24,14 @@ const FRIENDLY: Record<string, (raw: Raw) => Raw> = {
     User: (name, options) => userHandle(raw, name as string, options as { tenant?: string }),
   }),
 };
+
+/** What each of them is called. */
+const called = new WeakMap<object, string>();
+
+/** A subsystem's name, of what is one. */
+export function nameOf(value: unknown): string | undefined {
+  return typeof value === "object" && value !== null ? called.get(value) : undefined;
+}
 
 const made = new Map<string | undefined, Subsystems>();
 
@@ -53,6 +62,7 @@ function subsystem(node: string | undefined, shape: SubsystemTable): object {
     Object.defineProperty(object, name, { value, enumerable: true });
   }
   Object.defineProperty(object, "action", { value: shape.name });
+  called.set(object, shape.name);
   return Object.freeze(object);
 }
 
@@ -88,8 +98,9 @@ function whatIsOffered(object: object, shape: SubsystemTable): object {
   return new Proxy(Object.getPrototypeOf(object) as object, {
     get(behind, key, asked) {
       if (typeof key === "string" && /^[A-Z]/.test(key)) {
-        const names = Object.keys(object).join(", ");
-        throw new TypeError(`${shape.name}.${key} isn't offered; ${shape.name} has ${names}`);
+        const names = Object.keys(object);
+        const meant = didYouMean(key, names) || `; ${shape.name} has ${names.join(", ")}`;
+        throw new TypeError(`${shape.name}.${key} isn't offered${meant}`);
       }
       return Reflect.get(behind, key, asked) as unknown;
     },

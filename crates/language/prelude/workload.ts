@@ -3,6 +3,7 @@
 // themselves, their fields and their methods for maps come from the table.
 
 import { copy, equal, fromJSON, isPlain, known, type Plain, toJSON } from "./data.ts";
+import { didYouMean } from "./nearest.ts";
 import { table, type WorkloadTable } from "./table.ts";
 
 /** A workload as data: inert until it is handed to a subsystem. */
@@ -124,6 +125,7 @@ function workloadClass(shape: WorkloadTable): unknown {
 }
 
 function noField(shape: WorkloadTable, name: string): string {
-  const known = ["name", "tenant", "labels", ...shape.fields].join(", ");
-  return `${shape.name} has no field ${JSON.stringify(name)}; it has ${known}`;
+  const known = ["name", "tenant", "labels", ...shape.fields];
+  const meant = didYouMean(name, known) || `; it has ${known.join(", ")}`;
+  return `${shape.name} has no field ${JSON.stringify(name)}${meant}`;
 }

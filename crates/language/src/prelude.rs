@@ -19,10 +19,11 @@ pub use table::table;
 pub(crate) const HOST: &str = include_str!("../prelude/host.d.ts");
 
 /// In the order in which they need each other.
-const FILES: [(&str, &str); 12] = [
+const FILES: [(&str, &str); 13] = [
     ("error.ts", include_str!("../prelude/error.ts")),
     ("table.ts", include_str!("../prelude/table.ts")),
     ("data.ts", include_str!("../prelude/data.ts")),
+    ("nearest.ts", include_str!("../prelude/nearest.ts")),
     ("workload.ts", include_str!("../prelude/workload.ts")),
     ("target.ts", include_str!("../prelude/target.ts")),
     ("call.ts", include_str!("../prelude/call.ts")),

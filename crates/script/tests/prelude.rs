@@ -104,10 +104,13 @@ equal(web instanceof Workload, true);
 
 throws(() => new Cell({}), "it needs a name");
 throws(() => new Cell({ name: "a", memroy: 1 }), 'Cell has no field "memroy"; it has name, tenant, labels, share');
+throws(() => new Cell({ name: "a", hostnme: "x" }), 'Cell has no field "hostnme"; did you mean "hostname"?');
 throws(() => { web.hostnme = "x"; }, "extensible");
 throws(() => Cell.From(nginx.toJSON()), 'this is of kind "executable"');
 const shown = __aurae.inspect(nginx);
 equal(shown.name, "Executable");
+equal(__aurae.inspect(runtime).name, "runtime");
+equal(__aurae.inspect({}), undefined);
 equal(shown.value, { name: "web/nginx", labels: { tier: "front" }, argv: ["nginx"], env: { a: "1", user: "nova" } });
 "#);
 }
@@ -271,6 +274,7 @@ equal([gone instanceof AuraeError, gone.code, gone.object], [true, "NOT_FOUND", 
 #[test]
 fn what_is_not_offered_says_so_by_name() {
     run(r#"
+throws(() => runtime.Lst, 'runtime.Lst isn\'t offered; did you mean "List"?');
 throws(() => runtime.RunPod, "runtime.RunPod isn't offered; runtime has RunExecutable, RunCell");
 throws(() => schedule, "schedule isn't offered yet");
 throws(() => new Pod({ name: "p" }), "Pod isn't offered yet");
