@@ -3,8 +3,8 @@
 
 mod full;
 
-use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use language::check::{Environment, check_program};
@@ -13,6 +13,7 @@ use language::finding::{Finding, Severity};
 use language::frame::{Json, texts};
 use language::prelude;
 use language::program::{Entry, Program};
+use language::root::Root;
 
 use super::plan::Form;
 use super::script::entry::{below, unreadable};
@@ -48,22 +49,11 @@ pub(crate) struct CheckArgs {
 
 /// Prints all findings.
 pub(crate) fn run(global: &Global, args: &CheckArgs) -> Result<u8, Failure> {
-    let mut found = Vec::new();
-    let mut seen = HashSet::new();
     let types = aurae_d_ts().map_err(|problem| Failure::new(problem.to_string()))?;
     let environment = Arc::new(Environment::new(types));
-    for file in &args.files {
-        for finding in of_program(file, args, &environment)? {
-            // A module that two programs import is told once.
-            let place = (
-                finding.source.name().to_owned(),
-                finding.span.start,
-                finding.message.clone(),
-            );
-            if seen.insert(place) {
-                found.push(finding);
-            }
-        }
+    let mut found = Vec::new();
+    for (root, entries) in by_root(args)? {
+        found.extend(of_programs(&root, entries, args, &environment)?);
     }
     match args.output {
         Form::Json => print_line(&json(&found)?)?,
@@ -78,23 +68,37 @@ pub(crate) fn run(global: &Global, args: &CheckArgs) -> Result<u8, Failure> {
     Ok(if wrong { FINDINGS } else { 0 })
 }
 
-fn of_program(
-    file: &Path,
+/// The programs below each root: what they share is read and told once.
+fn by_root(args: &CheckArgs) -> Result<Vec<(Root, Vec<Entry>)>, Failure> {
+    let mut roots: Vec<(Root, Vec<Entry>)> = Vec::new();
+    let mut index = HashMap::new();
+    for file in &args.files {
+        let (root, entry) = below(file, args.root.as_deref())?;
+        let at = *index.entry(root.path().to_owned()).or_insert(roots.len());
+        let entry = Entry::File(entry);
+        match roots.get_mut(at) {
+            Some((_, entries)) => entries.push(entry),
+            None => roots.push((root, vec![entry])),
+        }
+    }
+    Ok(roots)
+}
+
+fn of_programs(
+    root: &Root,
+    entries: Vec<Entry>,
     args: &CheckArgs,
     environment: &Arc<Environment>,
 ) -> Result<Vec<Finding>, Failure> {
-    let (root, entry) = below(file, args.root.as_deref())?;
     let names = prelude::globals().map_err(|problem| Failure::new(problem.to_string()))?;
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let program = Program::load(&root, Entry::File(entry), &names).map_err(unreadable)?;
+    let program = Program::load_all(root, entries, &names).map_err(unreadable)?;
     let mut found = program.findings().to_vec();
-    // The types of a module that isn't one are nobody's.
-    if program.is_sound() {
-        found.extend(check_program(environment, &program));
-        if args.full {
-            let more = full::findings(&program, root.path(), &found)?;
-            found.extend(more);
-        }
+    // A module that isn't one is passed over, and what others take from it is any value.
+    found.extend(check_program(environment, &program));
+    if args.full && program.is_sound() {
+        let more = full::findings(&program, root.path(), &found)?;
+        found.extend(more);
     }
     Ok(found)
 }

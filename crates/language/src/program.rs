@@ -106,6 +106,19 @@ impl Program {
     /// # Errors
     /// The entry can't be read, or there is no room for the parser's stack. All else is a finding.
     pub fn load(files: &dyn Files, entry: Entry, globals: &[&str]) -> Result<Self, ReadError> {
+        Self::load_all(files, vec![entry], globals)
+    }
+
+    /// Reads several programs that share modules as one: each module once, however many reach it.
+    /// The entries are among the modules, each after all that it reaches.
+    ///
+    /// # Errors
+    /// As [`Program::load`], for the first entry that can't be read.
+    pub fn load_all(
+        files: &dyn Files,
+        entries: Vec<Entry>,
+        globals: &[&str],
+    ) -> Result<Self, ReadError> {
         let mut program = Self {
             modules: Vec::new(),
             index: BTreeMap::new(),
@@ -113,17 +126,26 @@ impl Program {
             globals: globals.iter().map(|name| (*name).to_owned()).collect(),
             bytes: 0,
         };
-        let source = match entry {
-            Entry::File(path) => {
-                let text = files.text(&path)?;
-                Source::new(path, text)
+        let mut sources = Vec::new();
+        for entry in entries {
+            sources.push(match entry {
+                Entry::File(path) => {
+                    let text = files.text(&path)?;
+                    Source::new(path, text)
+                }
+                Entry::Text { name, text } => Source::new(name, text),
+            });
+        }
+        let first = sources.first().map(|source| source.name().to_owned());
+        let work = || {
+            for source in sources {
+                if !program.index.contains_key(source.name()) {
+                    load::reach(&mut program, files, source);
+                }
             }
-            Entry::Text { name, text } => Source::new(name, text),
         };
-        let name = source.name().to_owned();
-        let work = || load::reach(&mut program, files, source);
         stack::on_big_stack(work).map_err(|error| ReadError::System {
-            path: name,
+            path: first.unwrap_or_default(),
             source: error,
         })?;
         Ok(program)

@@ -35,6 +35,32 @@ fn found(program: &Program) -> Vec<(&'static str, String)> {
 }
 
 #[test]
+fn programs_that_share_modules_are_read_as_one() {
+    let files = [
+        ("a.ts", "import { x } from './x.ts'; x;"),
+        (
+            "b.ts",
+            "import { x } from './x.ts'; import { y } from './x.ts'; x; y;",
+        ),
+        ("x.ts", "export const x = 1;"),
+    ];
+    let entries = ["a.ts", "b.ts", "x.ts"].map(|path| Entry::File(path.into()));
+    let program = Program::load_all(&texts(&files), entries.into(), &[]).unwrap();
+    let paths: Vec<&str> = program
+        .modules()
+        .iter()
+        .map(|it| it.path.as_str())
+        .collect();
+    assert_eq!(paths, ["x.ts", "a.ts", "b.ts"]);
+    assert_eq!(
+        found(&program),
+        [("missing-export", "x.ts exports no `y`".to_owned())]
+    );
+    let gone = vec![Entry::File("c.ts".into())];
+    assert!(Program::load_all(&texts(&files), gone, &[]).is_err());
+}
+
+#[test]
 fn modules_come_after_what_they_import() {
     let files = [
         (
