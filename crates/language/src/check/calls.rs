@@ -362,6 +362,9 @@ impl<'a> Module<'a, '_> {
             let mut reports = Vec::new();
             let place = Place::new(&wanted, span(expression.span()));
             let verdict = self.fit(expression, place, &mut reports);
+            if verdict != No {
+                self.timed(&wanted, expression, &mut reports);
+            }
             // `tsc` tells of the first argument that doesn't fit.
             if refused {
                 reports.iter_mut().for_each(Report::hide);
@@ -382,8 +385,15 @@ impl<'a> Module<'a, '_> {
         for signature in signatures.iter().filter(|it| called.counts(it)) {
             let mut reports = Vec::new();
             self.check_signature(signature, called, &mut reports);
-            if self.accepts(signature, called) != No {
-                return;
+            match self.accepts(signature, called) {
+                No => {}
+                Unsure => return,
+                Yes => {
+                    // What the types allow and the API doesn't.
+                    let own = |report: &Report| report.seen == super::report::Seen::Own;
+                    out.extend(reports.into_iter().filter(own));
+                    return;
+                }
             }
             reports.retain(|report| report.seen != super::report::Seen::Own);
             refused.push(reports);

@@ -9,6 +9,7 @@ use oxc::span::GetSpan;
 use super::assign::Verdict;
 use super::convert::span;
 use super::module::Module;
+use super::range::is_duration;
 use super::report::{Report, Seen};
 use super::types::{Field, Type};
 use super::world::{Lookup, is_promise};
@@ -95,7 +96,9 @@ impl<'a> Module<'a, '_> {
             false => self.world.assignable(&ty, wanted),
         };
         if verdict == No {
-            let report = self.mismatch(&ty, wanted, span(expression.span()), Some(expression));
+            let at = span(expression.span());
+            let report = unit_missing(&ty, place.wanted, at);
+            let report = report.unwrap_or_else(|| self.mismatch(&ty, wanted, at, Some(expression)));
             out.push(report.anchored(place.anchor));
         }
         verdict
@@ -185,12 +188,7 @@ impl<'a> Module<'a, '_> {
             }
         }
         match candidates.as_slice() {
-            [] => {
-                let at = span(object.span);
-                let message = format!("expected {}, found an object", self.shown(wanted));
-                out.push(Report::new("wrong-type", at, message).anchored(place.anchor));
-                No
-            }
+            [] => self.refuse(span(object.span), "an object", wanted, place, out),
             [one] => self.fit_members(object, one, place, out),
             many => self.fit_union(object, many, place, out),
         }
@@ -479,12 +477,7 @@ impl<'a> Module<'a, '_> {
             }
         }
         match takers.as_slice() {
-            [] => {
-                let at = span(array.span);
-                let message = format!("expected {}, found an array", self.shown(wanted));
-                out.push(Report::new("wrong-type", at, message).anchored(place.anchor));
-                No
-            }
+            [] => self.refuse(span(array.span), "an array", wanted, place, out),
             [element] => self.fit_elements(array, element, place, out),
             _ => Unsure,
         }
@@ -524,7 +517,7 @@ impl<'a> Module<'a, '_> {
         out: &mut Vec<Report>,
     ) -> Verdict {
         let Some(returns) = self.returns_wanted(wanted) else {
-            return self.fit_no_function(span(arrow.span), wanted, place, out);
+            return self.refuse(span(arrow.span), "a function", wanted, place, out);
         };
         let annotated = arrow.return_type.is_some()
             || arrow
@@ -558,7 +551,10 @@ impl<'a> Module<'a, '_> {
     ) -> Verdict {
         match self.returns_wanted(wanted) {
             Some(_) => Unsure,
-            None => self.fit_no_function(span(expression.span()), wanted, place, out),
+            None => {
+                let at = span(expression.span());
+                self.refuse(at, "a function", wanted, place, out)
+            }
         }
     }
 
@@ -595,16 +591,39 @@ impl<'a> Module<'a, '_> {
         found
     }
 
-    fn fit_no_function(
+    /// Says that something of this form stands where another is asked for.
+    fn refuse(
         &self,
         at: Span,
+        found: &str,
         wanted: &Type,
         place: Place<'_>,
         out: &mut Vec<Report>,
     ) -> Verdict {
-        let message = format!("expected {}, found a function", self.shown(wanted));
+        let message = format!("expected {}, found {found}", self.shown(wanted));
         out.push(Report::new("wrong-type", at, message).anchored(place.anchor));
         No
+    }
+}
+
+/// A number where a duration is asked for, or a text such as `256Mi` for a number of bytes.
+fn unit_missing(found: &Type, wanted: &Type, at: Span) -> Option<Report> {
+    match found {
+        Type::Number | Type::NumberLiteral(_) if is_duration(wanted) => {
+            let message = format!("expected a duration, found {found}");
+            let report = Report::new("wrong-type", at, message);
+            Some(report.help("write it with its unit: \"30s\", \"500ms\", \"1m30s\""))
+        }
+        Type::StringLiteral(text)
+            if wanted.members().iter().any(|ty| matches!(ty, Type::BigInt)) =>
+        {
+            let bytes = api::quantity::parse_bytes(text).ok()?;
+            let message = format!("expected {}, found {found}", wanted.present());
+            let report = Report::new("wrong-type", at, message);
+            let report = report.help(format!("write the number: {bytes}"));
+            Some(report.fix(format!("Change to {bytes}"), at, bytes.to_string()))
+        }
+        _ => None,
     }
 }
 

@@ -4,7 +4,7 @@
 //! itself declares. Where it can't know it stays silent: each finding that claims an error of
 //! types is one that `tsc --strict` reports too, on the same line (a property test holds it).
 //! It doesn't parse for errors of form and doesn't resolve imports: `program` does. Called by
-//! `aurae check`, by every run before the first call, and by the editors' server.
+//! `aurae check`, by the prompt's `.type` and by the editors' server.
 
 mod assign;
 mod calls;
@@ -23,6 +23,7 @@ mod table;
 mod tests;
 mod types;
 mod walk;
+mod words;
 mod world;
 
 use std::collections::HashMap;
@@ -33,6 +34,7 @@ use oxc::allocator::Allocator;
 pub(crate) use calls::Called;
 pub(crate) use learn::Learnt;
 pub(crate) use module::Module;
+pub(crate) use range::readable;
 pub(crate) use report::Report;
 pub use report::Seen;
 pub(crate) use schedule::{file_id, settle};

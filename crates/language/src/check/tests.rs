@@ -7,6 +7,8 @@ use std::sync::Arc;
 use super::{Environment, File, check};
 use crate::source::Source;
 
+mod mistakes;
+
 const FIXTURE: &str = include_str!("tests/fixture.d.ts");
 
 fn environment() -> Arc<Environment> {
@@ -299,7 +301,7 @@ fn exports_carry_their_types_to_importers() {
         said,
         [
             "3 `Cell` has no field `nmae`",
-            "3 `this` has no field `wbe`",
+            "3 this object has no field `wbe`",
             "4 expected number, found \"80\"",
             "5 `Executable` has no field `argb`",
         ]

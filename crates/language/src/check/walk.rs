@@ -13,7 +13,8 @@ use super::convert::span;
 use super::fit::Place;
 use super::module::Module;
 use super::report::Report;
-use super::types::{Field, Type};
+use super::types::Type;
+use super::words::{elsewhere, missing_member, not_offered};
 use super::world::{Lookup, is_promise};
 use crate::finding::{Edit, Fix};
 use crate::source::Span;
@@ -407,7 +408,10 @@ impl<'a> Module<'a, '_> {
         let globals = self.world.environment.table.values.keys();
         names.extend(globals.map(AsRef::as_ref));
         let report = Report::new("unknown-name", at, format!("there is no `{text}`"));
-        out.push(report.suggesting(text, names, at, false));
+        out.push(match elsewhere(text) {
+            Some(instead) => report.help(instead),
+            None => report.suggesting(text, names, at, false),
+        });
     }
 
     /// A call of the API whose answer nobody waits for.
@@ -506,48 +510,4 @@ impl<'a> Module<'a, '_> {
             }
         }
     }
-}
-
-/// A member that isn't there.
-fn missing_member(
-    object: &Type,
-    name: &str,
-    at: Span,
-    fields: &[Field],
-    called: bool,
-    subsystem: Option<&str>,
-) -> Report {
-    let owner = match (subsystem, object) {
-        (Some(subsystem), _) => subsystem,
-        (None, Type::Named(owner, _)) => owner.name.as_ref(),
-        (None, _) => "this",
-    };
-    if let (Some(subsystem), Some(what)) = (subsystem, not_offered(name)) {
-        let message = format!("`{subsystem}.{name}` isn't offered yet: {what}");
-        return Report::new("not-offered", at, message);
-    }
-    let (code, kind) = match called {
-        true => ("unknown-method", "method"),
-        false => ("unknown-field", "field"),
-    };
-    let message = format!("`{owner}` has no {kind} `{name}`");
-    let names = fields.iter().map(|field| field.name.as_ref());
-    Report::new(code, at, message).suggesting(name, names, at, false)
-}
-
-/// What the language is going to have and hasn't: asked for by name, it is said by name.
-pub(crate) fn not_offered(name: &str) -> Option<&'static str> {
-    Some(match name {
-        "schedule" => "no node runs schedules by itself",
-        "secrets" => "no node keeps secrets",
-        "route" => "no node routes traffic",
-        "batch" => "no node runs batches",
-        "mount" => "no node mounts for workloads by this name",
-        "Pod" | "RunPod" | "StopPod" => "no node runs pods",
-        "VirtualMachine" | "RunVirtualMachine" | "StopVirtualMachine" => {
-            "no node runs virtual machines"
-        }
-        "Instance" | "Spawn" | "RunInstance" => "no node spawns instances",
-        _ => return None,
-    })
 }

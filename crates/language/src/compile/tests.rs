@@ -87,6 +87,9 @@ fn what_the_language_refuses_is_refused_by_name() {
         ("const a = 1; const a = 2;", "a"),
         ("await = 1; }", ""),
         ("with (a) {}", "with"),
+        ("/(a/.test(b);", "no regular expression"),
+        ("/a{2,1}/u.test(b);", "no regular expression"),
+        ("/\\p{Nope}/u.test(b);", "no regular expression"),
     ] {
         let found = refused(text);
         assert!(found.iter().all(|(code, _)| *code == "syntax"), "{found:?}");

@@ -3,8 +3,11 @@
 //! the screen.
 
 use std::fmt::Write;
+use std::time::Duration;
 
-use crate::schema::{Enum, Message, Method, Subsystem};
+use api::limits::{self, Limits};
+
+use crate::schema::{Enum, Field, Message, Method, Schema, Subsystem};
 
 const WIDTH: usize = 96;
 
@@ -30,7 +33,7 @@ pub(super) fn write(text: &mut String, indent: &str, docs: &str) {
 fn wrap(docs: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for line in docs.lines() {
-        let fresh = line.is_empty() || line.starts_with("- ");
+        let fresh = line.is_empty() || line.starts_with("- ") || line.starts_with('@');
         let indent = if line.starts_with("- ") { "  " } else { "" };
         if fresh || lines.last().is_none_or(String::is_empty) {
             lines.push(String::new());
@@ -67,6 +70,42 @@ pub(super) fn of_method(method: &Method) -> String {
 /// Of a message.
 pub(super) fn of_message(message: &Message) -> String {
     spelled(&message.docs)
+}
+
+/// Of a field: its own or its type's, and its limits as tags, which the checker reads.
+pub(super) fn of_field(schema: &Schema, message: &Message, field: &Field) -> String {
+    let mut docs = spelled(schema.field_docs(field));
+    let (least, most) = match limits::of(&message.full_name, &field.proto_name) {
+        None => (None, None),
+        Some(Limits::Number { least, most }) => (
+            least.map(|it| it.to_string()),
+            most.map(|it| it.to_string()),
+        ),
+        Some(Limits::Time { least, most }) => (least.map(duration), most.map(duration)),
+    };
+    for (tag, end) in [("@minimum", least), ("@maximum", most)] {
+        if let Some(end) = end {
+            docs.push_str(&format!("\n{tag} {end}"));
+        }
+    }
+    docs
+}
+
+/// In the largest unit in which it is whole.
+fn duration(time: Duration) -> String {
+    const UNITS: [(&str, u128); 6] = [
+        ("h", 3_600_000_000_000),
+        ("m", 60_000_000_000),
+        ("s", 1_000_000_000),
+        ("ms", 1_000_000),
+        ("us", 1_000),
+        ("ns", 1),
+    ];
+    let nanos = time.as_nanos();
+    let whole = UNITS.iter().find(|(_, unit)| nanos.is_multiple_of(*unit));
+    whole.map_or_else(String::new, |(name, unit)| {
+        format!("{}{name}", nanos / unit)
+    })
 }
 
 /// Of an enum: its own, and a line per value.

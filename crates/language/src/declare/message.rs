@@ -115,7 +115,7 @@ fn fields(
             line(text, &format!("{indent}{name}?: undefined;"));
             continue;
         }
-        doc::write(text, indent, &doc::spelled(schema.field_docs(field)));
+        doc::write(text, indent, &doc::of_field(schema, message, field));
         let required = match member {
             Member::Chosen => true,
             _ => way == Way::Out && field.presence == Presence::Implicit,

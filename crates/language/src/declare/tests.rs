@@ -87,7 +87,8 @@ fn no_type_of_the_api_hides_a_global() {
 fn both_ways_of_a_field_say_what_they_take_and_give() {
     let both = [("Memory", "bigint | number"), ("MemoryOut", "bigint")];
     for (name, number) in both {
-        let docs = "    /** `memory.min`: never reclaimed. */";
+        let docs = "    /**\n     * `memory.min`: never reclaimed.\n     \
+                    * @maximum 9223372036854775807\n     */";
         let wanted = format!("  interface {name} {{\n{docs}\n    min?: {number};");
         assert!(text().contains(&wanted), "{wanted}");
     }

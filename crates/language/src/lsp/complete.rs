@@ -14,7 +14,7 @@ use oxc::semantic::NodeId;
 use super::cursor::{node_at, wanted};
 use super::project::Project;
 use super::repair::{self, MARK};
-use crate::check::{Field, FileId, Module, Type};
+use crate::check::{Field, FileId, Module, Type, readable};
 
 /// The items at `offset` of a module.
 pub(crate) fn complete(project: &Project, id: FileId, offset: u32) -> Vec<CompletionItem> {
@@ -101,7 +101,7 @@ fn member(module: &Module<'_, '_>, field: &Field) -> CompletionItem {
 
 /// A field's documentation; of a method that has none, its first signature's.
 pub(super) fn field_doc(module: &Module<'_, '_>, field: &Field) -> Option<String> {
-    let own = field.doc.as_deref().map(str::to_owned);
+    let own = field.doc.as_deref().map(readable);
     own.or_else(|| {
         let signatures = module.signatures(&field.ty)?;
         signatures

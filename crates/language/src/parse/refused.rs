@@ -1,18 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What TypeScript has and the language refuses, by name: decorators, auto-accessors, the two
-//! CommonJS forms, and import phases and attributes. Each would otherwise fail later and elsewhere,
-//! in the engine's words. Called by the parser alone.
+//! CommonJS forms, and import phases and attributes; and regular expressions that are none. Each
+//! would otherwise fail later and elsewhere, in the engine's words. Called by the parser alone.
 
+use oxc::allocator::Allocator;
 use oxc::ast::ast::{
     AccessorProperty, Decorator, ExportAllDeclaration, ExportDeclaration, ExportDefaultDeclaration,
     ExportFromDeclaration, ExportNamedDeclaration, ImportDeclaration, ImportExpression, Program,
-    TSExportAssignment, TSImportEqualsDeclaration, TSModuleBlock, TSModuleReference, WithClause,
+    RegExpLiteral, TSExportAssignment, TSImportEqualsDeclaration, TSModuleBlock, TSModuleReference,
+    WithClause,
 };
 use oxc::ast_visit::{Visit, walk};
 use oxc::span::GetSpan;
+use oxc_regular_expression::{LiteralParser, Options};
 
 use crate::finding::{Finding, Severity};
 use crate::source::{Source, Span};
+
+/// A regular expression with more groups isn't looked at: its parser recurses into them, and the
+/// limits' scan doesn't count them. The engine has its own limit.
+const GROUPS: usize = 2000;
 
 /// Everything in the tree that the language refuses.
 pub(super) fn look(source: &Source, program: &Program<'_>) -> Vec<Finding> {
@@ -83,6 +90,34 @@ impl<'a> Visit<'a> for Refused<'_> {
         let message = format!("the decorator @{name} is not in the language");
         let help = "call a function with the class or the value instead";
         self.add("decorator", decorator.span, message, help);
+    }
+
+    fn visit_reg_exp_literal(&mut self, literal: &RegExpLiteral<'a>) {
+        let pattern = literal.regex.pattern.text.as_str();
+        if pattern.matches('(').count() > GROUPS {
+            return;
+        }
+        let flags = literal.regex.flags.to_string();
+        let allocator = Allocator::default();
+        let places = Options {
+            pattern_span_offset: literal.span.start + 1,
+            flags_span_offset: literal
+                .span
+                .end
+                .saturating_sub(u32::try_from(flags.len()).unwrap_or(0)),
+        };
+        let parsed = LiteralParser::new(&allocator, pattern, Some(&flags), places).parse();
+        if let Err(diagnostic) = parsed {
+            let label = diagnostic.labels.first().map(|label| label.span());
+            let span = label.unwrap_or(literal.span);
+            let message = diagnostic.message.trim_end_matches('.');
+            let message = message
+                .strip_prefix("Invalid regular expression: ")
+                .unwrap_or(message);
+            let message = format!("this is no regular expression: {message}");
+            let help = "put a backslash before a character that stands for itself";
+            self.add("syntax", span, message, help);
+        }
     }
 
     fn visit_accessor_property(&mut self, accessor: &AccessorProperty<'a>) {

@@ -43,7 +43,7 @@ interface RunCellRequest {
 interface GetRequest { object?: ObjectRef }
 declare namespace spaced {
     interface Nice {
-        /** -20 to 19. Default 0. */
+        /** -20 to 19. @minimum -20 @maximum 19 */
         level?: number;
         inner?: Inner;
     }
