@@ -88,34 +88,16 @@ pub(crate) struct Loaded {
 impl Sources {
     /// Reads and merges all layers.
     pub(crate) fn load(&self) -> Result<Loaded, ConfigError> {
-        let mut leaves = BTreeMap::new();
-        let defaults = toml::Table::try_from(Config::default())
-            .map_err(|e| ConfigError::Combined(e.to_string()))?;
-        Layer::of_table(&defaults, Origin::Default).lay_over(&mut leaves);
-        if let Some(layer) = self.file_layer()? {
-            layer.lay_over(&mut leaves);
-        }
-        for (words, origin) in [
-            (
-                layer::kernel_assignments(&self.kernel_command_line),
-                Origin::KernelCommandLine,
-            ),
-            (self.flags.clone(), Origin::Flag),
-        ] {
-            for word in words {
-                Layer::of_assignment(&word, &origin)?.lay_over(&mut leaves);
-            }
-        }
-        let config = layer::table_of(&leaves)
-            .try_into()
-            .map_err(|e: toml::de::Error| ConfigError::Combined(e.message().to_owned()))?;
-        Ok(Loaded { config, leaves })
+        let path = self.file.as_deref().unwrap_or(Path::new(DEFAULT_FILE));
+        let text = self.read(path)?;
+        let file = text.as_deref().map(|text| (path, text));
+        merge(file, &self.kernel_command_line, &self.flags)
     }
 
-    fn file_layer(&self) -> Result<Option<Layer>, ConfigError> {
-        let path = self.file.as_deref().unwrap_or(Path::new(DEFAULT_FILE));
+    /// The file's text; `None` where it isn't there and needn't be.
+    fn read(&self, path: &Path) -> Result<Option<String>, ConfigError> {
         match std::fs::read_to_string(path) {
-            Ok(text) => Layer::of_file(path, &text).map(Some),
+            Ok(text) => Ok(Some(text)),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound && self.file.is_none() => Ok(None),
             Err(source) => Err(ConfigError::Read {
                 path: path.to_owned(),
@@ -123,6 +105,35 @@ impl Sources {
             }),
         }
     }
+}
+
+/// Lays the layers over each other: the defaults, the file's text, the kernel's command line, the
+/// flags.
+pub(crate) fn merge(
+    file: Option<(&Path, &str)>,
+    kernel_command_line: &str,
+    flags: &[String],
+) -> Result<Loaded, ConfigError> {
+    let mut leaves = BTreeMap::new();
+    let defaults = toml::Table::try_from(Config::default())
+        .map_err(|e| ConfigError::Combined(e.to_string()))?;
+    Layer::of_table(&defaults, Origin::Default).lay_over(&mut leaves);
+    if let Some((path, text)) = file {
+        Layer::of_file(path, text)?.lay_over(&mut leaves);
+    }
+    let kernel = layer::kernel_assignments(kernel_command_line);
+    for (words, origin) in [
+        (kernel.as_slice(), Origin::KernelCommandLine),
+        (flags, Origin::Flag),
+    ] {
+        for word in words {
+            Layer::of_assignment(word, &origin)?.lay_over(&mut leaves);
+        }
+    }
+    let config = layer::table_of(&leaves)
+        .try_into()
+        .map_err(|e: toml::de::Error| ConfigError::Combined(e.message().to_owned()))?;
+    Ok(Loaded { config, leaves })
 }
 
 impl Loaded {

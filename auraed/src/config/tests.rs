@@ -2,6 +2,12 @@
 //! The layers, told as an administrator meets them.
 
 use super::*;
+use crate::config;
+
+#[path = "../../../fuzz/checks/config.rs"]
+mod checks;
+#[path = "../../../fuzz/checks/replay.rs"]
+mod replay;
 
 fn with_file(text: &str) -> (tempfile::NamedTempFile, Sources) {
     let file = tempfile::NamedTempFile::new().unwrap();
@@ -77,7 +83,7 @@ fn a_wrong_type_is_named_with_file_and_line_and_what_was_expected() {
     );
     let message = error("[logs]\nmax_size = \"64 parsecs\"\n");
     assert!(
-        message.contains("expected a number of bytes such as 1048576, 64M or 64MiB"),
+        message.contains("expected a number of bytes such as 1048576, 64M or 1.5G"),
         "{message}"
     );
 }
@@ -155,4 +161,10 @@ fn changes_are_split_by_when_they_take_effect() {
             vec!["node.name".to_owned()]
         )
     );
+}
+
+/// What fuzzing keeps (`fuzz/seeds/config`), without a fuzzer.
+#[test]
+fn fuzzed_configurations_do_no_harm() {
+    replay::replay("config", checks::check);
 }

@@ -5,6 +5,12 @@ use model::observe::{GapReason, Stream};
 use proptest::prelude::*;
 
 use super::*;
+use crate::observe::format;
+
+#[path = "../../../../../fuzz/checks/log_frames.rs"]
+mod checks;
+#[path = "../../../../../fuzz/checks/replay.rs"]
+mod replay;
 
 fn header() -> Header {
     Header {
@@ -182,4 +188,10 @@ fn a_log_of_another_version_says_so() {
     bytes[8] = 9;
     assert_eq!(Header::decode(&bytes), Err(FormatError::Damaged));
     assert_eq!(Header::decode(&bytes[..50]), Err(FormatError::Short));
+}
+
+/// What fuzzing keeps (`fuzz/seeds/log_frames`), without a fuzzer.
+#[test]
+fn fuzzed_index_files_do_no_harm() {
+    replay::replay("log_frames", checks::check);
 }
