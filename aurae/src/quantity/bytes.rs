@@ -6,47 +6,9 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limit(pub(crate) Option<u64>);
 
-const EXPECTED: &str =
-    "write bytes, or a number with K, M, G, T or P (powers of 1024), as in 64M or 1.5Gi";
-
 /// Parses a size.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
-    let fail = || EXPECTED.to_owned();
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let (number, unit) = text.split_at_checked(end).ok_or_else(fail)?;
-    let shift = match unit.to_ascii_lowercase().trim_end_matches('b') {
-        "" => 0_u32,
-        "k" | "ki" => 10,
-        "m" | "mi" => 20,
-        "g" | "gi" => 30,
-        "t" | "ti" => 40,
-        "p" | "pi" => 50,
-        _ => return Err(fail()),
-    };
-    scale(number, shift).ok_or_else(fail)
-}
-
-/// `number` × 2^`shift`, exactly for whole numbers and to the byte for fractions; `None` when it
-/// isn't a number or doesn't fit.
-fn scale(number: &str, shift: u32) -> Option<u64> {
-    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
-    if whole.is_empty() || (number.contains('.') && fraction.is_empty()) {
-        return None;
-    }
-    let unit = 1_u128 << shift;
-    let mut total = whole
-        .parse::<u64>()
-        .ok()
-        .map(u128::from)?
-        .checked_mul(unit)?;
-    if !fraction.is_empty() {
-        let digits = u32::try_from(fraction.len()).ok().filter(|n| *n <= 12)?;
-        let part = fraction.parse::<u64>().ok().map(u128::from)?;
-        total = total.checked_add(part.checked_mul(unit)? / 10_u128.pow(digits))?;
-    }
-    u64::try_from(total).ok()
+    api::quantity::parse_bytes(text).map_err(str::to_owned)
 }
 
 /// Parses a size or `max`.
@@ -82,43 +44,6 @@ pub(crate) fn format_bytes(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn sizes_as_docker_systemd_and_kubernetes_write_them() {
-        for (text, bytes) in [
-            ("0", 0),
-            ("4096", 4096),
-            ("64M", 64 << 20),
-            ("64m", 64 << 20),
-            ("64MiB", 64 << 20),
-            ("1Gi", 1 << 30),
-            ("1.5G", 3 << 29),
-            ("0.1k", 102),
-            ("512b", 512),
-            ("18446744073709551615", u64::MAX),
-        ] {
-            assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
-        }
-    }
-
-    #[test]
-    fn what_is_no_size_is_told_how_to_be_one() {
-        for text in [
-            "",
-            "M",
-            "64X",
-            "-1",
-            "1.G",
-            "1..2G",
-            "64 M",
-            "18446744073709551616",
-            "99999999P",
-            "٣",
-        ] {
-            let problem = parse_bytes(text).expect_err(text);
-            assert!(problem.contains("as in 64M"), "{problem}");
-        }
-    }
 
     #[test]
     fn no_limit_is_max() {

@@ -1,129 +1,110 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sizes, times and CPU shares as people write them: `64Mi`, `1m30s`, `500m`. For configuration and
-//! command lines; the API itself carries numbers with their unit in the field's name.
+//! Sizes and times as people write them: `64M`, `1.5Gi`, `1m30s`. One reading for the daemon's
+//! configuration and the client's flags; the API itself carries numbers with their unit in the
+//! field's name.
 
 use std::time::Duration;
 
-use crate::error::{Error, Result};
+/// What to write for a size, for errors.
+pub const SIZE: &str =
+    "write bytes, or a number with K, M, G, T or P (powers of 1024), as in 64M or 1.5Gi";
 
-const SIZES: [(&str, u64); 15] = [
-    ("Ki", 1 << 10),
-    ("Mi", 1 << 20),
-    ("Gi", 1 << 30),
-    ("Ti", 1 << 40),
-    ("KiB", 1 << 10),
-    ("MiB", 1 << 20),
-    ("GiB", 1 << 30),
-    ("TiB", 1 << 40),
-    ("k", 1_000),
-    ("K", 1_000),
-    ("M", 1_000_000),
-    ("G", 1_000_000_000),
-    ("T", 1_000_000_000_000),
-    ("B", 1),
-    ("", 1),
-];
+/// What to write for a time, for errors.
+pub const TIME: &str = "write a span of time such as 10s, 1h30m, 500ms or 2d";
 
-const TIMES: [(&str, u64); 9] = [
-    ("ns", 1),
-    ("us", 1_000),
-    ("µs", 1_000),
-    ("ms", 1_000_000),
-    ("s", 1_000_000_000),
-    ("m", 60_000_000_000),
-    ("h", 3_600_000_000_000),
-    ("d", 86_400_000_000_000),
-    ("w", 604_800_000_000_000),
-];
-
-/// Bytes: a number with at most three decimals and a unit as in Kubernetes, e.g. `64Mi`, `1.5G`,
-/// `4096`.
-pub fn parse_bytes(text: &str) -> Result<u64> {
-    let hint = "write a number of bytes, or one with a unit such as 64Mi, 1.5G";
-    one(text, &SIZES).ok_or_else(|| refusal(text, "size", hint))
-}
-
-/// A time: one or more numbers with units, the greater first: `10s`, `1m30s`, `250ms`, `7d`.
-pub fn parse_duration(text: &str) -> Result<Duration> {
-    let fail = || {
-        refusal(
-            text,
-            "time",
-            "write numbers with units, such as 10s, 1m30s, 250ms, 7d",
-        )
-    };
-    if text == "0" {
-        return Ok(Duration::ZERO);
-    }
-    let mut rest = text;
-    let mut nanos: u64 = 0;
-    let mut last = u64::MAX;
-    while !rest.is_empty() {
-        let unit_at = rest
-            .find(|c: char| !c.is_ascii_digit() && c != '.')
-            .ok_or_else(fail)?;
-        let (number, tail) = rest.split_at(unit_at);
-        let unit_end = tail
-            .find(|c: char| c.is_ascii_digit())
-            .unwrap_or(tail.len());
-        let (unit, next) = tail.split_at(unit_end);
-        let scale = TIMES
-            .iter()
-            .find(|(name, _)| *name == unit)
-            .ok_or_else(fail)?
-            .1;
-        if scale >= last {
-            return Err(fail());
-        }
-        let part = scaled(number, scale).ok_or_else(fail)?;
-        nanos = nanos.checked_add(part).ok_or_else(fail)?;
-        last = scale;
-        rest = next;
-    }
-    if last == u64::MAX {
-        return Err(fail());
-    }
-    Ok(Duration::from_nanos(nanos))
-}
-
-/// CPUs, in thousandths: `2`, `0.5`, `500m`.
-pub fn parse_millicpus(text: &str) -> Result<u64> {
-    let units = [("m", 1), ("", 1000)];
-    let hint = "write a number of CPUs such as 2 or 0.5, or thousandths such as 500m";
-    one(text, &units)
-        .filter(|n| *n > 0)
-        .ok_or_else(|| refusal(text, "number of CPUs", hint))
-}
-
-fn refusal(text: &str, what: &str, hint: &str) -> Error {
-    let shown: String = text.chars().take(40).collect();
-    Error::invalid("", format!("{shown:?} is not a {what}")).hint(hint)
-}
-
-fn one(text: &str, units: &[(&str, u64)]) -> Option<u64> {
-    let unit_at = text
+/// Bytes: a number, with a unit or without. K, M, G, T and P are powers of 1024, as docker and
+/// systemd have them, in either case, and so are `Ki`, `KB` and `KiB`. Fractions are cut to the
+/// byte.
+///
+/// # Errors
+/// [`SIZE`].
+pub fn parse_bytes(text: &str) -> Result<u64, &'static str> {
+    let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
         .unwrap_or(text.len());
-    let (number, unit) = text.split_at(unit_at);
-    let scale = units.iter().find(|(name, _)| *name == unit)?.1;
-    scaled(number, scale)
+    let (number, unit) = text.split_at_checked(end).ok_or(SIZE)?;
+    let shift = match unit.to_ascii_lowercase().trim_end_matches('b') {
+        "" => 0_u32,
+        "k" | "ki" => 10,
+        "m" | "mi" => 20,
+        "g" | "gi" => 30,
+        "t" | "ti" => 40,
+        "p" | "pi" => 50,
+        _ => return Err(SIZE),
+    };
+    scale(number, shift).ok_or(SIZE)
 }
 
-/// `number`, with at most three decimals, times `scale`; `None` where that isn't whole or is too
-/// great.
-fn scaled(number: &str, scale: u64) -> Option<u64> {
-    let (whole, decimals) = number.split_once('.').unwrap_or((number, "0"));
-    let digits = |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit());
-    if !digits(whole) || !digits(decimals) || decimals.len() > 3 {
+/// `number` × 2^`shift`; `None` where it isn't a number or doesn't fit.
+fn scale(number: &str, shift: u32) -> Option<u64> {
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    if whole.is_empty() || (number.contains('.') && fraction.is_empty()) {
         return None;
     }
-    let power = 10u128.pow(u32::try_from(decimals.len()).ok()?);
-    let value = u128::from(whole.parse::<u64>().ok()?) * power + decimals.parse::<u128>().ok()?;
-    let product = value.checked_mul(u128::from(scale))?;
-    if product % power != 0 {
-        return None;
+    let unit = 1_u128 << shift;
+    let mut total = whole
+        .parse::<u64>()
+        .ok()
+        .map(u128::from)?
+        .checked_mul(unit)?;
+    if !fraction.is_empty() {
+        let digits = u32::try_from(fraction.len()).ok().filter(|n| *n <= 12)?;
+        let part = fraction.parse::<u64>().ok().map(u128::from)?;
+        total = total.checked_add(part.checked_mul(unit)? / 10_u128.pow(digits))?;
     }
-    u64::try_from(product / power).ok()
+    u64::try_from(total).ok()
+}
+
+/// A span of time: numbers with units, `10s`, `1h30m`, `250ms`, `7d`, to the microsecond. A plain
+/// number is seconds, as in `docker stop -t 10`.
+///
+/// # Errors
+/// [`TIME`].
+pub fn parse_duration(text: &str) -> Result<Duration, &'static str> {
+    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
+        return text.parse().map(Duration::from_secs).map_err(|_| TIME);
+    }
+    if text.is_empty() {
+        return Err(TIME);
+    }
+    let mut rest = text;
+    let mut total: u64 = 0;
+    while !rest.is_empty() {
+        let (micros, after) = parse_part(rest).ok_or(TIME)?;
+        total = total.checked_add(micros).ok_or(TIME)?;
+        rest = after;
+    }
+    Ok(Duration::from_micros(total))
+}
+
+/// The first number with its unit, in microseconds, and what follows.
+fn parse_part(text: &str) -> Option<(u64, &str)> {
+    let is_number = |c: char| c.is_ascii_digit() || c == '.';
+    let (number, rest) = text.split_at_checked(text.find(|c| !is_number(c))?)?;
+    let end = rest.find(is_number).unwrap_or(rest.len());
+    let (unit, after) = rest.split_at_checked(end)?;
+    let micros_per_unit: u64 = match unit {
+        "us" | "µs" => 1,
+        "ms" => 1_000,
+        "s" | "sec" => 1_000_000,
+        "m" | "min" => 60_000_000,
+        "h" => 3_600_000_000,
+        "d" => 86_400_000_000,
+        "w" => 604_800_000_000,
+        _ => return None,
+    };
+    let micros = match number.split_once('.') {
+        None => number.parse::<u64>().ok()?.checked_mul(micros_per_unit)?,
+        Some((whole, fraction)) => {
+            let digits = u32::try_from(fraction.len())
+                .ok()
+                .filter(|n| (1..=9).contains(n))?;
+            let part = fraction.parse::<u64>().ok()?.checked_mul(micros_per_unit)?;
+            let whole = whole.parse::<u64>().ok()?.checked_mul(micros_per_unit)?;
+            whole.checked_add(part / 10_u64.pow(digits))?
+        }
+    };
+    Some((micros, after))
 }
 
 #[cfg(test)]
@@ -132,82 +113,89 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn sizes_have_their_units() {
+    fn sizes_as_docker_systemd_and_kubernetes_write_them() {
         for (text, bytes) in [
             ("0", 0),
             ("4096", 4096),
-            ("64Mi", 64 << 20),
-            ("1.5Gi", 3 << 29),
-            ("1.5G", 1_500_000_000),
-            ("2k", 2000),
-            ("1KiB", 1024),
+            ("64M", 64 << 20),
+            ("64m", 64 << 20),
+            ("64MiB", 64 << 20),
+            ("1Gi", 1 << 30),
+            ("1.5G", 3 << 29),
+            ("0.1k", 102),
+            ("512b", 512),
+            ("18446744073709551615", u64::MAX),
         ] {
-            assert_eq!(parse_bytes(text).unwrap(), bytes, "{text}");
-        }
-        for bad in [
-            "",
-            "-1",
-            "1.5",
-            "Mi",
-            "1 Mi",
-            "1mi",
-            "1e3",
-            "20000000000000000000",
-            "1.0001k",
-            "16777216Ti",
-            ".5k",
-            "1.k",
-        ] {
-            assert!(parse_bytes(bad).is_err(), "{bad:?}");
+            assert_eq!(parse_bytes(text), Ok(bytes), "{text}");
         }
     }
 
     #[test]
-    fn times_have_their_units() {
+    fn what_is_no_size_is_told_how_to_be_one() {
+        for text in [
+            "",
+            "M",
+            "64X",
+            "-1",
+            "1.G",
+            "1..2G",
+            "64 M",
+            "18446744073709551616",
+            "99999999P",
+            "٣",
+        ] {
+            let problem = parse_bytes(text).expect_err(text);
+            assert!(problem.contains("as in 64M"), "{problem}");
+        }
+    }
+
+    #[test]
+    fn spans_as_people_write_them() {
         for (text, millis) in [
             ("10s", 10_000),
-            ("1m30s", 90_000),
-            ("250ms", 250),
-            ("1.5s", 1500),
+            ("10", 10_000),
             ("0", 0),
-            ("7d", 604_800_000),
+            ("1h30m", 5_400_000),
+            ("500ms", 500),
+            ("1.5s", 1_500),
+            ("2d", 172_800_000),
+            ("1m30s", 90_000),
         ] {
             assert_eq!(
-                parse_duration(text).unwrap(),
-                Duration::from_millis(millis),
+                parse_duration(text),
+                Ok(Duration::from_millis(millis)),
                 "{text}"
             );
         }
-        for bad in [
-            "",
-            "10",
-            "s",
-            "1s1m",
-            "1s1s",
-            "-1s",
-            "1 s",
-            "99999999999d",
-            "1x",
-        ] {
-            assert!(parse_duration(bad).is_err(), "{bad:?}");
-        }
     }
 
     #[test]
-    fn cpus_are_thousandths() {
-        assert_eq!(parse_millicpus("500m").unwrap(), 500);
-        assert_eq!(parse_millicpus("0.5").unwrap(), 500);
-        assert_eq!(parse_millicpus("2").unwrap(), 2000);
-        assert!(parse_millicpus("0").is_err());
-        assert!(parse_millicpus("2x").is_err());
+    fn what_is_no_time_is_refused() {
+        for text in [
+            "",
+            "s",
+            "10x",
+            "-1s",
+            "1h30",
+            "10 s",
+            "1.s",
+            "99999999999999999d",
+            "1s ",
+        ] {
+            assert!(parse_duration(text).is_err(), "{text}");
+        }
     }
 
     proptest! {
         #[test]
-        fn no_text_overflows(text in "[0-9.]{0,30}[A-Za-zµ]{0,3}") {
-            let _ = parse_bytes(&text);
-            let _ = parse_duration(&text);
-            let _ = parse_millicpus(&text);
+        fn whole_units_are_exact(number in 0u64..1 << 14, power in 0usize..6) {
+            let unit = ["", "K", "M", "G", "T", "P"][power];
+            prop_assert_eq!(parse_bytes(&format!("{number}{unit}")), Ok(number << (10 * power)));
+        }
+
+        #[test]
+        fn no_text_does_harm(text: String) {
+            let _ = (parse_bytes(&text), parse_duration(&text));
         }
     }
 }
