@@ -3,70 +3,8 @@
 
 use std::collections::BTreeSet;
 
+use api::capability::{DEFAULT, NAMES};
 use api::runtime::v0::Capabilities;
-
-/// What container runtimes leave to root by default.
-const DEFAULT: [&str; 14] = [
-    "CHOWN",
-    "DAC_OVERRIDE",
-    "FSETID",
-    "FOWNER",
-    "MKNOD",
-    "NET_RAW",
-    "SETGID",
-    "SETUID",
-    "SETFCAP",
-    "SETPCAP",
-    "NET_BIND_SERVICE",
-    "SYS_CHROOT",
-    "KILL",
-    "AUDIT_WRITE",
-];
-
-/// All that Linux 5.9 and later have.
-const ALL: [&str; 41] = [
-    "CHOWN",
-    "DAC_OVERRIDE",
-    "DAC_READ_SEARCH",
-    "FOWNER",
-    "FSETID",
-    "KILL",
-    "SETGID",
-    "SETUID",
-    "SETPCAP",
-    "LINUX_IMMUTABLE",
-    "NET_BIND_SERVICE",
-    "NET_BROADCAST",
-    "NET_ADMIN",
-    "NET_RAW",
-    "IPC_LOCK",
-    "IPC_OWNER",
-    "SYS_MODULE",
-    "SYS_RAWIO",
-    "SYS_CHROOT",
-    "SYS_PTRACE",
-    "SYS_PACCT",
-    "SYS_ADMIN",
-    "SYS_BOOT",
-    "SYS_NICE",
-    "SYS_RESOURCE",
-    "SYS_TIME",
-    "SYS_TTY_CONFIG",
-    "MKNOD",
-    "LEASE",
-    "AUDIT_WRITE",
-    "AUDIT_CONTROL",
-    "SETFCAP",
-    "MAC_OVERRIDE",
-    "MAC_ADMIN",
-    "SYSLOG",
-    "WAKE_ALARM",
-    "BLOCK_SUSPEND",
-    "AUDIT_READ",
-    "PERFMON",
-    "BPF",
-    "CHECKPOINT_RESTORE",
-];
 
 /// Capabilities of an executable.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -97,7 +35,7 @@ impl CapabilityFlags {
         }
         for name in &self.cap_add {
             match plain(name).as_str() {
-                "ALL" => set.extend(ALL.map(str::to_owned)),
+                "ALL" => set.extend(NAMES.map(str::to_owned)),
                 name => _ = set.insert(name.to_owned()),
             }
         }

@@ -44,7 +44,7 @@ mod generated {
 }
 
 pub use generated::{identity, node, observe, runtime};
-pub use model::quantity;
+pub use model::{capability, quantity};
 
 /// The descriptors of all services and messages, as an encoded `google.protobuf.FileDescriptorSet`.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/aurae.bin"));

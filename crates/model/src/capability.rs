@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 
-/// In order of their numbers (capabilities(7), Linux 5.9 and later).
-const NAMES: [&str; 41] = [
+/// In order of their numbers (capabilities(7), Linux 5.9 and later), without `CAP_`.
+pub const NAMES: [&str; 41] = [
     "CHOWN",
     "DAC_OVERRIDE",
     "DAC_READ_SEARCH",
@@ -53,7 +53,7 @@ const NAMES: [&str; 41] = [
 ];
 
 /// What container runtimes leave to a container's root by default.
-const DEFAULT: [&str; 14] = [
+pub const DEFAULT: [&str; 14] = [
     "CHOWN",
     "DAC_OVERRIDE",
     "FSETID",
