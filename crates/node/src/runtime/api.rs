@@ -303,8 +303,14 @@ impl Runtime {
         let gone: Vec<_> = ended
             .filter_map(|object| self.shared.index.remove(object.meta().uid))
             .collect();
-        // Answered once the next daemon would not find them either.
-        self.shared.forget(&gone).await?;
+        // Answered once the next daemon would not find them either. Where it would, they are not
+        // gone.
+        if let Err(error) = self.shared.forget(&gone).await {
+            for object in gone {
+                self.shared.index.publish_known(Object::clone(&object));
+            }
+            return Err(error);
+        }
         Ok(u32::try_from(gone.len()).unwrap_or(u32::MAX).max(1))
     }
 

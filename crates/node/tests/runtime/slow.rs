@@ -12,17 +12,17 @@ use model::name::Uid;
 use node::runtime::ports::Archive;
 use node::store::{Finished, Store};
 
-use crate::client::{Answer, Ask};
+use crate::client::{Answer, Ask, Client, refusal};
 use crate::host::Node;
 use crate::stories::wait_until;
 
 /// How long a slow one takes.
 const SLOW: Duration = Duration::from_millis(400);
 
-/// The store itself, with a hindrance before each `put`.
+/// The store itself, with a hindrance before each `put`, or before each `remove` where it is stuck.
 pub(crate) struct Hindered {
     pub(crate) store: Store,
-    /// With `slow` or `broken` in it.
+    /// With `slow`, `broken` or `stuck` in it.
     pub(crate) dir: PathBuf,
 }
 
@@ -42,6 +42,10 @@ impl Archive for Hindered {
     }
 
     fn remove(&self, uids: Vec<Uid>) -> BoxFuture<'static, Result<(), Error>> {
+        if self.dir.join("stuck").exists() {
+            let stuck = Error::new(Reason::Degraded, "a story got it stuck");
+            return Box::pin(async { Err(stuck) });
+        }
         Archive::remove(&self.store, uids)
     }
 
@@ -99,4 +103,29 @@ pub(crate) fn what_is_removed_before_it_could_be_stored_stays_removed(name: &str
     let left = node.client().list();
     let left: Vec<_> = left.iter().map(|o| o.meta().path.to_string()).collect();
     assert_eq!(left, ["web", "web/kept"]);
+}
+
+/// What can't be removed for good isn't removed at all: it is there until it can be.
+pub(crate) fn what_the_store_can_not_forget_is_not_removed(name: &str) {
+    let node = Node::start(name);
+    let mut daemon = node.client();
+    daemon.cell("web");
+    daemon.run("web/job", &["/bin/true"]);
+    let there = |daemon: &mut Client| {
+        let list = daemon.list();
+        let mut paths: Vec<_> = list.iter().map(|o| o.meta().path.to_string()).collect();
+        paths.sort();
+        paths
+    };
+    set(node.dir(), "stuck");
+    for path in ["web/job", "web"] {
+        let (reason, _) = refusal(daemon.ask(remove(path)));
+        assert_eq!(reason, "DEGRADED", "{path}");
+    }
+    assert_eq!(there(&mut daemon), ["web", "web/job"]);
+    assert!(daemon.get("web").state().is_final());
+    std::fs::remove_file(node.dir().join("stuck")).unwrap();
+    assert!(matches!(daemon.ask(remove("web")), Answer::Removed(2)));
+    node.kill_daemon();
+    assert!(there(&mut node.client()).is_empty());
 }

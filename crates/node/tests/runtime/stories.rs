@@ -49,6 +49,10 @@ const STORIES: &[(&str, Story)] = &[
         "broken-store",
         slow::what_is_removed_before_it_could_be_stored_stays_removed,
     ),
+    (
+        "stuck-store",
+        slow::what_the_store_can_not_forget_is_not_removed,
+    ),
     ("adopt", killed::the_view_after_is_the_view_before),
     ("resume", killed::a_stop_goes_on_under_the_next_daemon),
     (
