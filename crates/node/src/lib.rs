@@ -6,3 +6,6 @@ pub mod identity;
 pub mod observe;
 pub mod runtime;
 pub mod store;
+
+#[cfg(test)]
+mod faults;

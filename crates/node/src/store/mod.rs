@@ -16,6 +16,8 @@
 
 mod error;
 mod facts;
+#[cfg(test)]
+mod faults;
 mod finished;
 mod grants;
 mod health;

@@ -152,6 +152,52 @@ async fn the_oldest_segments_go_and_their_place_is_shown() {
     logs.stop().await.unwrap();
 }
 
+/// Three workloads print in turn, none of them more than it may alone. Together they are over what
+/// the node keeps: what was printed first goes, whosever it is.
+#[tokio::test]
+async fn over_the_nodes_bound_the_oldest_goes_and_is_shown_in_its_place() {
+    const NODE: u64 = 512 << 10;
+    let root = folder();
+    let config = LogsConfig {
+        keep_every: Duration::from_millis(200),
+        node_max_bytes: NODE,
+        ..LogsConfig::default()
+    };
+    let logs = Logs::start(root.path(), config).unwrap();
+    let mut printed = Vec::new();
+    for number in 1..=3 {
+        let workload = Workload::new();
+        let sources = workload.sources();
+        logs.attach(key(number), sources, &small()).await.unwrap();
+        printed.push(print(&workload, 0..1_800).await);
+        logs.drained(key(number).uid).await.unwrap();
+        // Segments are as old as the second that they were written in.
+        tokio::time::sleep(Duration::from_millis(1_100)).await;
+    }
+    let used = |number| logs.disk_bytes(&key(number)).unwrap();
+    for _ in 0..200 {
+        if (1..=3).map(used).sum::<u64>() <= NODE {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    assert!((1..=3).map(used).sum::<u64>() <= NODE);
+    let mut left = Vec::new();
+    for (number, printed) in (1..).zip(printed) {
+        let seen = read(&logs, &key(number), ReadOptions::default()).await;
+        assert!(seen.ended);
+        assert_eq!(seen.gap_bytes() + seen.stdout.len() as u64, printed);
+        for gap in &seen.gaps {
+            assert_eq!((gap.reason, gap.offset), (GapReason::Retention, 0));
+        }
+        left.push(seen.stdout.len() as u64);
+    }
+    assert!(left[0] < left[2], "the first lost most: {left:?}");
+    assert_eq!(left[2], 180_000, "the last lost nothing: {left:?}");
+    assert!(left.iter().sum::<u64>() > NODE / 2, "not more than it must");
+    logs.stop().await.unwrap();
+}
+
 #[tokio::test]
 async fn what_is_too_old_leaves_a_marker_with_its_length() {
     let root = folder();

@@ -44,7 +44,17 @@ fn policy() -> LogPolicy {
     }
 }
 
-fn sources(folder: &Path) -> Vec<(Stream, OwnedFd)> {
+/// Standard output and standard error of a workload, kept open as init does.
+pub(super) fn fifos(folder: &Path) -> [File; 2] {
+    ["out", "err"].map(|name| {
+        let path = folder.join(name);
+        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).open(path).unwrap()
+    })
+}
+
+pub(super) fn sources(folder: &Path) -> Vec<(Stream, OwnedFd)> {
     let open = |name| OwnedFd::from(File::open(folder.join(name)).unwrap());
     vec![(Stream::Stdout, open("out")), (Stream::Stderr, open("err"))]
 }
@@ -86,18 +96,7 @@ fn check_sequence(bytes: &[u8], lines: u64) {
 #[tokio::test]
 async fn a_mover_killed_at_random_loses_and_doubles_nothing() {
     let root = folder();
-    let mut kept = Vec::new();
-    for name in ["out", "err"] {
-        let path = root.path().join(name);
-        mknodat(CWD, &path, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-        kept.push(
-            OpenOptions::new()
-                .read(true)
-                .write(true)
-                .open(path)
-                .unwrap(),
-        );
-    }
+    let kept = fifos(root.path());
     let stop = Arc::new(AtomicBool::new(false));
     let pipe = |i: usize| kept[i].try_clone().unwrap();
     let out = writer(pipe(0), Arc::clone(&stop), Duration::ZERO);

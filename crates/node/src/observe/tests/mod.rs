@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Stories of logs: real pipes, real files, real threads; the disk full, the mover killed, the
-//! power cut.
+//! Stories of logs: real pipes, real files, real threads; the disk full or failing, the mover
+//! killed, the power cut.
 
 mod disk;
+mod faults;
 mod kill;
 mod power;
 mod reading;
+mod retention;
 mod storing;
 mod terminal;
 
