@@ -113,7 +113,10 @@ impl Parts {
         .await?;
         logs.begin_retention();
         tracing::info!(
-            ?adoption,
+            cells = adoption.cells,
+            executables = adoption.executables,
+            finished = adoption.finished,
+            refused = adoption.refused,
             starts = welcome.daemon_starts,
             "workloads adopted"
         );
@@ -200,7 +203,9 @@ fn runtime_settings(config: &Config) -> anyhow::Result<Settings> {
 async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Result<ExitCode> {
     let config = &loaded.config;
     let keeper = Arc::new(Keeper::new(parts.identity.clone())?);
-    let mut doors = listen::open(listen_options(config, daemon.places.clone()), keeper).await?;
+    let options = listen_options(config, daemon.places.clone());
+    let (socket, tcp) = (options.socket.clone(), options.tcp.clone());
+    let mut doors = listen::open(options, keeper).await?;
     let mut beside = JoinSet::new();
     keep_network(config, &daemon, &mut beside);
     let identity = parts.identity.clone();
@@ -219,6 +224,7 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
         let _closed = closing.wait_for(|close| *close).await;
     }));
     announce(&parts.node_init, "READY=1").await;
+    tracing::info!(socket = %socket.display(), ?tcp, "serving the API");
     // Configuration, schema and policies are read: most of what did that isn't run again.
     kernel::memory::release_code();
     run_first(config, &parts, &daemon, &mut beside);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The network against a real dnsmasq, in network namespaces of the test's own. Needs root, `ip`
-//! and `dnsmasq`.
+//! The network against a real dnsmasq, and a real udhcpd whose leases are short, in network
+//! namespaces of the test's own. Needs root, `ip`, `dnsmasq` and `busybox`.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::{Duration, Instant};
 
@@ -13,8 +13,12 @@ use kernel::poll::{self, Deadline, Interest};
 use super::*;
 
 /// A server at the other end of a cable: a process in a namespace of its own.
-struct Server(Child);
+struct Server {
+    child: Child,
+    stdin: ChildStdin,
+}
 
+/// Both families, for an hour. It ends with its shell.
 const SERVE: &str = "read go && ip link set lo up && ip link set srv0 up \
     && ip addr add 192.0.2.1/24 dev srv0 && ip -6 addr add 2001:db8::1/64 dev srv0 nodad \
     && exec dnsmasq --conf-file=/dev/null --keep-in-foreground --port=0 --interface=srv0 \
@@ -25,11 +29,39 @@ const SERVE: &str = "read go && ip link set lo up && ip link set srv0 up \
     --dhcp-option=option6:dns-server,[2001:db8::53] \
     --dhcp-option=option6:domain-search,example.org --domain=example.org";
 
+/// DHCPv6 alone, for two minutes: less dnsmasq doesn't give.
+const SERVE_V6: &str = "read go && ip link set lo up && ip link set srv0 up \
+    && ip -6 addr add 2001:db8::1/64 dev srv0 nodad \
+    && exec dnsmasq --conf-file=/dev/null --keep-in-foreground --port=0 --interface=srv0 \
+    --bind-dynamic --log-facility=\"$LOG\" --user=root --leasefile-ro --pid-file= --enable-ra \
+    --dhcp-range=2001:db8::100,2001:db8::1ff,64,2m";
+
+/// DHCPv4 for twelve seconds, by whoever is told to: `serve ADDRESS`, until `stop`.
+const SERVE_SHORT: &str = "read go && ip link set lo up && ip link set srv0 up
+    printf '%s\n' 'start 192.0.2.50' 'end 192.0.2.59' 'interface srv0' 'min_lease 2' \
+        \"lease_file $LOG.leases\" \"pidfile $LOG.pid\" 'option subnet 255.255.255.0' \
+        'option router 192.0.2.254' 'option dns 192.0.2.53' 'option lease 12' >\"$LOG.conf\"
+    touch \"$LOG.leases\"
+    while read what address; do
+        case $what in
+        serve)
+            ip addr add \"$address/24\" dev srv0
+            busybox udhcpd -f \"$LOG.conf\" >>\"$LOG\" 2>&1 & ;;
+        stop)
+            kill $!; wait $!
+            ip addr flush dev srv0 ;;
+        esac
+    done";
+
 impl Server {
     /// Lays a cable from `eth0` here to `srv0` there, and serves.
     fn start(bed: &Bed) -> Self {
+        Self::start_with(bed, SERVE)
+    }
+
+    fn start_with(bed: &Bed, script: &str) -> Self {
         let mut child = Command::new("unshare")
-            .args(["--net", "sh", "-c", SERVE])
+            .args(["--net", "sh", "-c", script])
             .env("LOG", bed.server_log())
             .stdin(Stdio::piped())
             .stderr(Stdio::null())
@@ -42,13 +74,20 @@ impl Server {
             std::fs::read_link(&theirs).is_ok_and(|ns| ns != mine)
         });
         ip(&format!("link set srv0 netns {}", child.id()));
-        child.stdin.take().unwrap().write_all(b"go\n").unwrap();
-        Self(child)
+        let stdin = child.stdin.take().unwrap();
+        let mut server = Self { child, stdin };
+        server.tell("go");
+        server
+    }
+
+    /// Says a line to its script.
+    fn tell(&mut self, line: &str) {
+        writeln!(self.stdin, "{line}").unwrap();
     }
 
     fn ip(&self, arguments: &str) {
         let status = Command::new("nsenter")
-            .args(["--net", "--target", &self.0.id().to_string(), "ip"])
+            .args(["--net", "--target", &self.child.id().to_string(), "ip"])
             .args(arguments.split(' '))
             .status()
             .unwrap();
@@ -59,7 +98,7 @@ impl Server {
 impl Server {
     /// The server writes of both leases that they were given back.
     fn wait_for_releases(&self, log: &Path) {
-        let pidfd = kernel::pidfd::open(i32::try_from(self.0.id()).unwrap()).unwrap();
+        let pidfd = kernel::pidfd::open(i32::try_from(self.child.id()).unwrap()).unwrap();
         let deadline = Deadline::after(Duration::from_secs(30));
         loop {
             let text = std::fs::read_to_string(log).unwrap();
@@ -77,8 +116,8 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        let _gone = self.0.kill();
-        let _status = self.0.wait();
+        let _gone = self.child.kill();
+        let _status = self.child.wait();
     }
 }
 
@@ -107,14 +146,23 @@ impl Bed {
         self.folder.path().join("dnsmasq.log")
     }
 
+    fn server_said(&self) -> String {
+        std::fs::read_to_string(self.server_log()).unwrap_or_default()
+    }
+
     /// Asks again and again, unless the manager ends.
-    fn wait_for(&self, what: &str, mut happened: impl FnMut() -> bool) {
-        let deadline = Instant::now() + Duration::from_secs(30);
+    fn wait_for(&self, what: &str, happened: impl FnMut() -> bool) {
+        self.wait_long_for(what, Duration::from_secs(30), happened);
+    }
+
+    fn wait_long_for(&self, what: &str, bound: Duration, mut happened: impl FnMut() -> bool) {
+        let deadline = Instant::now() + bound;
         while !happened() {
             let now = ip("addr");
+            let log = self.server_said();
             assert!(
                 Instant::now() < deadline,
-                "{what} did not happen in 30 s\n{now}"
+                "{what} did not happen in {bound:?}\n{now}\n{log}"
             );
             let pause = self.manager_ended.recv_timeout(Duration::from_millis(20));
             assert_eq!(pause, Err(RecvTimeoutError::Timeout), "the manager ended");
@@ -207,6 +255,72 @@ fn a_node_comes_up_by_dhcp_and_advertisements_and_survives_a_pulled_cable() {
             text.contains("192.0.2.5") && text.contains("2001:db8::1")
         });
         Some(server)
+    });
+}
+
+fn has_v4() -> bool {
+    ip("-4 addr show dev eth0").contains("192.0.2.5")
+}
+
+/// T1: its server is asked, alone. T2: that one is gone, and whoever else is there is asked. The
+/// end: there is nobody. All of it without a moment without the address, but for the last.
+#[test]
+fn a_dhcpv4_lease_is_renewed_rebound_and_given_up_when_it_runs_out() {
+    if !is_root() {
+        return;
+    }
+    story("[[link]]\ndhcp6 = false\nslaac = false\n", |bed| {
+        let mut server = Server::start_with(bed, SERVE_SHORT);
+        server.tell("serve 192.0.2.1");
+        bed.wait_for("an address", has_v4);
+        let acknowledged = || bed.server_said().matches("sending ACK to").count();
+        bed.wait_for("three renewals", || {
+            assert!(has_v4(), "{}", bed.server_said());
+            acknowledged() > 3
+        });
+        let before = acknowledged();
+        server.tell("stop");
+        server.tell("serve 192.0.2.2");
+        bed.wait_for("another server's word", || {
+            assert!(has_v4(), "{}", bed.server_said());
+            acknowledged() > before
+        });
+        server.tell("stop");
+        bed.wait_for("the end of the lease", || {
+            !has_v4() && !ip("-4 route").contains("default")
+        });
+        server.tell("serve 192.0.2.1");
+        bed.wait_for("another lease", || {
+            has_v4() && ip("-4 route").contains("default via 192.0.2.254")
+        });
+        None
+    });
+}
+
+#[test]
+fn a_dhcpv6_lease_is_renewed() {
+    if !is_root() {
+        return;
+    }
+    story("[[link]]\ndhcp4 = false\n", |bed| {
+        let _server = Server::start_with(bed, SERVE_V6);
+        let has_v6 = || ip("-6 addr show dev eth0").contains("2001:db8::1");
+        bed.wait_for("an address", has_v6);
+        // The half of two minutes.
+        bed.wait_long_for("a renewal", Duration::from_secs(100), || {
+            assert!(has_v6(), "{}", bed.server_said());
+            let said = bed.server_said();
+            let renewal = said.split_once("DHCPRENEW");
+            renewal.is_some_and(|(_, after)| after.contains("DHCPREPLY"))
+        });
+        bed.wait_for("its time set anew", || {
+            let shown = ip("-6 addr show dev eth0");
+            let leased = shown.split("2001:db8::1").nth(1).unwrap_or_default();
+            let valid = leased.split("valid_lft ").nth(1).unwrap_or_default();
+            let seconds = valid.split("sec").next().unwrap_or_default();
+            seconds.parse().is_ok_and(|left: u32| left > 90)
+        });
+        None
     });
 }
 
