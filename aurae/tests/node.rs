@@ -11,11 +11,13 @@
 
 mod bed;
 mod programs;
+mod typist;
 
 use std::io::Write;
 use std::process::Stdio;
 
 use bed::{node, read_line};
+use typist::Typist;
 
 #[test]
 fn a_run_hands_output_and_status_through() {
@@ -273,6 +275,24 @@ fn whoever_follows_the_audit_outlives_a_daemon_and_sees_each_line_once() {
     }
     follow.kill().unwrap();
     follow.wait().unwrap();
+}
+
+#[test]
+fn whoever_watches_usage_outlives_a_daemon_and_leaves_with_a_key() {
+    let Some(node) = node() else { return };
+    node.aurae(&["cell", "run", "before"]).ok();
+    let mut typist = Typist::start(&node.command(&["top", "--interval", "100ms"]));
+    typist.sees("1 objects");
+    typist.sees("before");
+    node.kill_daemon();
+    node.aurae(&["cell", "run", "after"]).ok();
+    // Its screen goes on with what the next daemon tells.
+    typist.sees("2 objects");
+    typist.sees("after");
+    typist.types("q");
+    // The screen is put back.
+    typist.sees("\u{1b}[?1049l");
+    assert_eq!(typist.leaves(), Some(0));
 }
 
 #[test]

@@ -30,8 +30,7 @@ pub(crate) use keys::{DetachKeys, parse_keys};
 use keys::{Scanned, Scanner};
 use signals::{Signals, Told};
 use streams::{Input, Output, Piece};
-use terminal::RawMode;
-pub(crate) use terminal::size as terminal_size;
+pub(crate) use terminal::{RawMode, size as terminal_size};
 
 use crate::failure::Failure;
 use crate::output::note;

@@ -5,7 +5,7 @@
 use std::io::{Stdin, stdin};
 
 use api::runtime::v0::Terminal;
-use rustix::termios::{OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
+use rustix::termios::{LocalModes, OptionalActions, Termios, tcgetattr, tcgetwinsize, tcsetattr};
 
 use crate::failure::Failure;
 
@@ -20,7 +20,7 @@ pub(crate) fn size() -> Option<Terminal> {
     })
 }
 
-/// Raw while it lives: every key goes to the workload, Ctrl-C too.
+/// Not the line editor's while it lives: every key goes to the workload, Ctrl-C too.
 pub(crate) struct RawMode {
     stdin: Stdin,
     before: Termios,
@@ -29,13 +29,23 @@ pub(crate) struct RawMode {
 impl RawMode {
     /// Makes standard input raw.
     pub(crate) fn enter() -> Result<Self, Failure> {
+        Self::with(Termios::make_raw)
+    }
+
+    /// Has each key come at once, and not be shown. Ctrl-C stays what it is.
+    pub(crate) fn keys() -> Result<Self, Failure> {
+        let modes = LocalModes::ICANON | LocalModes::ECHO;
+        Self::with(|terminal| terminal.local_modes.remove(modes))
+    }
+
+    fn with(change: impl FnOnce(&mut Termios)) -> Result<Self, Failure> {
         let fail =
             |problem: rustix::io::Errno| Failure::new(format!("can't set the terminal: {problem}"));
         let stdin = stdin();
         let before = tcgetattr(&stdin).map_err(fail)?;
-        let mut raw = before.clone();
-        raw.make_raw();
-        tcsetattr(&stdin, OptionalActions::Now, &raw).map_err(fail)?;
+        let mut after = before.clone();
+        change(&mut after);
+        tcsetattr(&stdin, OptionalActions::Now, &after).map_err(fail)?;
         Ok(Self { stdin, before })
     }
 }

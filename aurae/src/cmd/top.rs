@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `aurae top`: what cells and executables use. Redrawn on a terminal until `q` or Ctrl-C;
-//! elsewhere, or with
-//! `--once`, printed once.
+//! elsewhere, or with `--once`, printed once.
 
 use std::collections::BTreeMap;
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Read};
+use std::pin::pin;
 use std::time::Duration;
 
 use api::observe::v0::{Usage, UsageRequest, UsageResponse, WatchUsageRequest};
 use api::runtime::v0::ObjectRef;
 use client::Node;
+use tokio::sync::oneshot;
 use tonic::{Request, Status};
 
+use crate::attach::RawMode;
 use crate::failure::Failure;
 use crate::output::{Cell, Color, OutputArgs, Style, Table, print, print_message, reference};
 use crate::quantity::{format_bytes, parse_duration};
@@ -80,19 +82,41 @@ async fn watch(session: &Session, args: &TopArgs, refs: Vec<ObjectRef>) -> Resul
     let mut before: Option<UsageResponse> = None;
     let mut node = session.node.clone();
     let _screen = Screen::enter()?;
+    let mut left = pin!(left());
     // The screen stays as it was while the daemon is away.
     loop {
         let shown = show(session.style, &node, request.clone(), &mut before);
         let lost = tokio::select! {
             shown = shown => shown?,
-            _ = tokio::signal::ctrl_c() => return Ok(0),
+            left = &mut left => return left,
         };
         let Some(lost) = lost else { return Ok(0) };
         node = tokio::select! {
             node = session.reconnect(lost.into()) => node?,
-            _ = tokio::signal::ctrl_c() => return Ok(0),
+            left = &mut left => return left,
         };
     }
+}
+
+/// Waits until somebody has seen enough.
+async fn left() -> Result<u8, Failure> {
+    if !std::io::stdin().is_terminal() {
+        let _ = tokio::signal::ctrl_c().await;
+        return Ok(0);
+    }
+    let _keys = RawMode::keys()?;
+    let (pressed, quit) = oneshot::channel::<()>();
+    // A thread of its own, which nobody waits for: a read of a terminal can't be called back.
+    std::thread::spawn(move || {
+        let keys = std::io::stdin().lock().bytes();
+        let _quit_or_gone = keys.map_while(Result::ok).any(|key| key == b'q');
+        drop(pressed);
+    });
+    tokio::select! {
+        _ = quit => {}
+        _ = tokio::signal::ctrl_c() => {}
+    }
+    Ok(0)
 }
 
 /// Draws what the node tells until it ends, or the connection does.
@@ -125,7 +149,7 @@ fn draw(
 ) -> Result<(), Failure> {
     let rows = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(24, |size| size.ws_row);
     let mut text = String::from("\x1b[H");
-    let title = format!("{} objects; Ctrl-C leaves", answer.usage.len());
+    let title = format!("{} objects; q leaves", answer.usage.len());
     text.push_str(&format!(
         "{}\x1b[K\n\x1b[K\n",
         style.paint(Color::Bold, &title)
