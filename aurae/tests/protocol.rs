@@ -338,22 +338,11 @@ fn whoever_stops_reading_is_no_error() {
 fn every_command_has_help_with_examples() {
     let node = Fixture::start();
     let folder = node.path("man");
-    std::fs::create_dir(&folder).unwrap();
     node.aurae(&["man", folder.to_str().unwrap()]).ok();
-    let groups = [
-        "aurae-cell",
-        "aurae-config",
-        "aurae-identity",
-        "aurae-identity-user",
-        "aurae-node",
-    ];
     for page in std::fs::read_dir(&folder).unwrap() {
         let page = page.unwrap().path();
         let name = page.file_stem().unwrap().to_str().unwrap().to_owned();
         let text = std::fs::read_to_string(&page).unwrap();
-        assert!(
-            text.contains("Examples:") || groups.contains(&name.as_str()),
-            "{name}"
-        );
+        assert!(text.contains("Examples:"), "{name}");
     }
 }

@@ -20,7 +20,11 @@ use crate::spec::{CellFlags, LabelFlags, ResourceFlags};
 
 /// `aurae cell`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(arg_required_else_help = true)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Examples:\n  aurae cell run web --memory 64M --cpus 0.5\n  aurae cell ls\n  \
+                  aurae cell update web --memory 128M\n  aurae cell rm -rf web"
+)]
 pub(crate) struct CellArgs {
     #[command(subcommand)]
     command: CellCommand,

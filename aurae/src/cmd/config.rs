@@ -11,9 +11,16 @@ use crate::args::Global;
 use crate::failure::Failure;
 use crate::output::{Style, Table, note, print, print_line};
 
+const EXAMPLES: &str = "\
+Examples:
+  aurae config set-context home --address unix:///run/aurae/aurae.sock --ca ca.pem \\
+      --certificate me.pem --key me.key --current
+  aurae config get-contexts
+  aurae --node home ps                                    for one command alone";
+
 /// `aurae config`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(arg_required_else_help = true)]
+#[command(arg_required_else_help = true, after_help = EXAMPLES)]
 pub(crate) struct ConfigArgs {
     #[command(subcommand)]
     command: ConfigCommand,

@@ -14,9 +14,17 @@ use crate::output::{OutputArgs, Table, print, print_message};
 use crate::quantity::format_instant;
 use crate::session::Session;
 
+const EXAMPLES: &str = "\
+Examples:
+  aurae identity whoami
+  aurae identity user create nova --tenant blue
+  aurae identity issue nova --tenant blue --out nova      a key and certificates for her
+  aurae identity allow nova runtime.RunCell --tenant blue --path web
+  aurae identity audit --verify";
+
 /// `aurae identity`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(arg_required_else_help = true)]
+#[command(arg_required_else_help = true, after_help = EXAMPLES)]
 pub(crate) struct IdentityArgs {
     #[command(subcommand)]
     command: IdentityCommand,

@@ -18,19 +18,16 @@ Examples:
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct ManArgs {
-    /// The folder to write into; it must be there
+    /// The folder to write into; made where it isn't there
     #[arg(value_name = "DIR")]
     folder: PathBuf,
 }
 
 /// Writes the pages.
 pub(crate) fn run(args: &ManArgs) -> Result<u8, Failure> {
-    if !args.folder.is_dir() {
-        return Err(
-            Failure::new(format!("{} is not a folder", args.folder.display()))
-                .with_hint("make it first, with mkdir -p"),
-        );
-    }
+    fs::create_dir_all(&args.folder).map_err(|problem| {
+        Failure::new(format!("can't make {}: {problem}", args.folder.display()))
+    })?;
     let mut command = Args::command();
     command.build();
     let count = write(&args.folder, command)?;

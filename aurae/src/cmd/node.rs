@@ -17,7 +17,11 @@ use crate::spec::wire_duration;
 
 /// `aurae node`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(arg_required_else_help = true)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Examples:\n  aurae node info\n  aurae --node home node config\n  \
+                  aurae node shutdown --bound 1m"
+)]
 pub(crate) struct NodeArgs {
     #[command(subcommand)]
     command: NodeCommand,

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use api::runtime::v0::RemoveRequest;
+use api::runtime::v0::{ErrorReason, RemoveRequest};
 
 use super::for_each;
 use crate::failure::Failure;
@@ -67,6 +67,20 @@ async fn remove(
         true => session.node.within(request, LONGEST),
         false => session.node.unary(request),
     };
-    let answer = session.node.runtime().remove(request).await?;
+    let answer = session.node.runtime().remove(request).await;
+    let answer = answer.map_err(|status| refused(status, &path))?;
     Ok((path, answer.into_inner()))
+}
+
+/// The node's hint speaks of fields; here they are flags.
+fn refused(status: tonic::Status, path: &str) -> Failure {
+    let client::Error::Refused(refusal) = client::Error::from(status) else {
+        return Failure::new(format!("{path} could not be removed"));
+    };
+    let hint = match refusal.reason {
+        ErrorReason::NotEmpty => format!("`aurae rm -r {path}` removes it with what is in it"),
+        ErrorReason::WrongState => format!("`aurae rm -f {path}` stops it first"),
+        _ => return client::Error::Refused(refusal).into(),
+    };
+    Failure::new(refusal.to_string()).with_hint(hint)
 }

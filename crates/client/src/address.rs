@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where a node listens: `unix:///PATH` or `https://HOST:PORT`.
+//! Where a node listens: `unix:///PATH` or `https://HOST:PORT`. A bare absolute path and gRPC's own
+//! `unix:/PATH` are understood, too.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -22,6 +23,13 @@ pub enum Address {
     },
 }
 
+impl Address {
+    /// Whether a text is meant as an address, right or wrong, rather than as a context's name.
+    pub fn is_meant_by(text: &str) -> bool {
+        text.contains("://") || text.starts_with("unix:") || text.starts_with('/')
+    }
+}
+
 /// Why a text is not an address.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{given:?} is not an address: {problem}")]
@@ -38,7 +46,11 @@ impl FromStr for Address {
             given: text.chars().take(200).collect(),
             problem,
         };
-        if let Some(path) = text.strip_prefix("unix://") {
+        let path = text
+            .strip_prefix("unix://")
+            .or_else(|| text.strip_prefix("unix:"))
+            .or_else(|| text.starts_with('/').then_some(text));
+        if let Some(path) = path {
             if !path.starts_with('/') {
                 return Err(fail("write unix:///PATH with an absolute path"));
             }
@@ -114,6 +126,16 @@ mod tests {
         ] {
             assert_eq!(text.parse::<Address>().unwrap().to_string(), text);
         }
+    }
+
+    #[test]
+    fn a_socket_may_be_written_as_a_path() {
+        for text in ["/run/aurae.sock", "unix:/run/aurae.sock"] {
+            assert!(Address::is_meant_by(text));
+            let address: Address = text.parse().unwrap();
+            assert_eq!(address.to_string(), "unix:///run/aurae.sock");
+        }
+        assert!(!Address::is_meant_by("home"));
     }
 
     #[test]

@@ -220,7 +220,7 @@ impl Config {
     /// [`Error::Config`] for a context that isn't there.
     pub fn target(&self, choice: Option<&str>) -> Result<Target, Error> {
         match choice {
-            Some(text) if text.contains("://") => {
+            Some(text) if Address::is_meant_by(text) => {
                 let address = text
                     .parse()
                     .map_err(|problem: crate::address::InvalidAddress| {

@@ -119,8 +119,13 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)?;
         for violation in &self.violations {
-            if !self.message.contains(&violation.field) {
-                write!(f, " ({}: {})", violation.field, violation.problem)?;
+            let field = &violation.field;
+            if self.message.contains(field) {
+                continue;
+            }
+            match self.message.contains(&violation.problem) {
+                true => write!(f, " ({field})")?,
+                false => write!(f, " ({field}: {})", violation.problem)?,
             }
         }
         if let Some(object) = self
@@ -204,6 +209,13 @@ mod tests {
         details.set_resource_info("cell", "web", "", "");
         let status = Status::with_error_details(Code::NotFound, "there is no cell web", details);
         assert_eq!(refusal(status).to_string(), "there is no cell web");
+        let mut details = ErrorDetails::new();
+        details.add_bad_request_violation("spec.argv[0]", "there is no program x");
+        let status = Status::with_error_details(Code::NotFound, "there is no program x", details);
+        assert_eq!(
+            refusal(status).to_string(),
+            "there is no program x (spec.argv[0])"
+        );
     }
 
     #[test]

@@ -13,7 +13,11 @@ use crate::session::Session;
 
 /// `aurae identity user`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(arg_required_else_help = true)]
+#[command(
+    arg_required_else_help = true,
+    after_help = "Examples:\n  aurae identity user create alice --tenant blue\n  \
+                  aurae identity user ls -A\n  aurae identity user disable alice --tenant blue"
+)]
 pub(super) struct UserArgs {
     #[command(subcommand)]
     command: UserCommand,
