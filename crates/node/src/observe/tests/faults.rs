@@ -29,7 +29,8 @@ fn subject_of_the_faults() {
         .unwrap();
     let _inside = runtime.enter();
     let logs = Logs::start(&folder.join("logs"), LogsConfig::default()).unwrap();
-    let attached = logs.attach(key(1), sources(&folder), &small());
+    let policy = small();
+    let attached = logs.attach(key(1), sources(&folder), &policy);
     runtime.block_on(attached).unwrap();
     faults::answer_all(&folder, |line| match line {
         "stored" => match runtime.block_on(logs.end_offset(&key(1))) {
