@@ -45,32 +45,26 @@ pub(super) async fn run4(
     news: Sender<News>,
     mut leaving: Leaving,
 ) {
-    let send = |lease| send(&news, link.index, Source::Dhcp4, lease);
+    let reporter = Reporter {
+        link,
+        source: Source::Dhcp4,
+        news,
+    };
     loop {
-        if let Err(error) = keep4(&link, &host_name, metric, &send, &mut leaving).await {
-            tracing::warn!(link = %link.name, %error, "network: DHCPv4 failed");
-        }
-        if *leaving.borrow() {
+        let ended = keep4(&reporter, &host_name, metric, &mut leaving).await;
+        if !reporter.goes_on(ended, &leaving).await {
             return;
         }
-        if send(None).await.is_err() {
-            return;
-        }
-        tokio::time::sleep(AFTER_FAILURE).await;
     }
 }
 
-async fn keep4<F, R>(
-    link: &LinkView,
+async fn keep4(
+    reporter: &Reporter,
     host_name: &str,
     metric: u32,
-    send: &F,
     leaving: &mut Leaving,
-) -> Result<(), DhcpError>
-where
-    F: Fn(Option<Lease>) -> R,
-    R: Future<Output = Result<(), Gone>>,
-{
+) -> Result<(), DhcpError> {
+    let link = &reporter.link;
     let mut config = DhcpV4Config::new(&link.name);
     config
         .set_iface_index(link.index)
@@ -86,22 +80,21 @@ where
                 None => Ok(()),
             },
         };
-        match state {
+        let news = match state {
             DhcpV4State::Done(lease) => {
                 let ours = Lease::of_dhcp4(&lease, metric);
                 held = Some(*lease);
-                if send(Some(ours)).await.is_err() {
-                    return Ok(());
-                }
+                Some(ours)
             }
             // Back at the beginning with a lease in hand: the server took it back, or it ran out.
             DhcpV4State::InitReboot if held.is_some() => {
                 held = None;
-                if send(None).await.is_err() {
-                    return Ok(());
-                }
+                None
             }
-            _ => {}
+            _ => continue,
+        };
+        if reporter.tell(news).await.is_err() {
+            return Ok(());
         }
     }
 }
@@ -113,31 +106,25 @@ pub(super) async fn run6(
     news: Sender<News>,
     mut leaving: Leaving,
 ) {
-    let send = |lease| send(&news, link.index, Source::Dhcp6, lease);
+    let reporter = Reporter {
+        link,
+        source: Source::Dhcp6,
+        news,
+    };
     loop {
-        if let Err(error) = keep6(&link, local, &send, &mut leaving).await {
-            tracing::warn!(link = %link.name, %error, "network: DHCPv6 failed");
-        }
-        if *leaving.borrow() {
+        let ended = keep6(&reporter, local, &mut leaving).await;
+        if !reporter.goes_on(ended, &leaving).await {
             return;
         }
-        if send(None).await.is_err() {
-            return;
-        }
-        tokio::time::sleep(AFTER_FAILURE).await;
     }
 }
 
-async fn keep6<F, R>(
-    link: &LinkView,
+async fn keep6(
+    reporter: &Reporter,
     local: Ipv6Addr,
-    send: &F,
     leaving: &mut Leaving,
-) -> Result<(), DhcpError>
-where
-    F: Fn(Option<Lease>) -> R,
-    R: Future<Output = Result<(), Gone>>,
-{
+) -> Result<(), DhcpError> {
+    let link = &reporter.link;
     let mut config = DhcpV6Config::new(&link.name, DhcpV6Mode::NonTemporaryAddresses);
     config
         .set_iface_index(link.index)
@@ -153,21 +140,20 @@ where
                 None => Ok(()),
             },
         };
-        match state {
+        let news = match state {
             DhcpV6State::Done(lease) => {
                 let ours = Lease::of_dhcp6(&lease, &link.name);
                 held = Some(*lease);
-                if send(Some(ours)).await.is_err() {
-                    return Ok(());
-                }
+                Some(ours)
             }
             DhcpV6State::Solicit if held.is_some() => {
                 held = None;
-                if send(None).await.is_err() {
-                    return Ok(());
-                }
+                None
             }
-            _ => {}
+            _ => continue,
+        };
+        if reporter.tell(news).await.is_err() {
+            return Ok(());
         }
     }
 }
@@ -175,11 +161,30 @@ where
 /// The loop that wanted the news has ended.
 struct Gone;
 
-async fn send(
-    news: &Sender<News>,
-    index: u32,
+/// What both clients share: whom they tell, and how they begin anew.
+struct Reporter {
+    link: LinkView,
     source: Source,
-    lease: Option<Lease>,
-) -> Result<(), Gone> {
-    news.send((index, source, lease)).await.map_err(|_| Gone)
+    news: Sender<News>,
+}
+
+impl Reporter {
+    async fn tell(&self, lease: Option<Lease>) -> Result<(), Gone> {
+        let news = (self.link.index, self.source, lease);
+        self.news.send(news).await.map_err(|_| Gone)
+    }
+
+    /// Of a client that has ended: whether there is to be another one, once that is due.
+    async fn goes_on(&self, ended: Result<(), DhcpError>, leaving: &Leaving) -> bool {
+        if let Err(error) = ended {
+            tracing::warn!(link = %self.link.name, source = ?self.source, %error, "network: DHCP failed");
+        }
+        let is_leaving = *leaving.borrow();
+        if is_leaving || self.tell(None).await.is_err() {
+            return false;
+        }
+        // What failed locally may fail at once again, and tells nobody when it won't.
+        tokio::time::sleep(AFTER_FAILURE).await;
+        true
+    }
 }
