@@ -51,6 +51,7 @@ pub(crate) fn run(common: &Common, init_fd: i32) -> anyhow::Result<ExitCode> {
     let state = loaded.config.paths.state.clone();
     let _lock = StateLock::acquire(&state)?;
     let store = Store::open(&state)?;
+    kernel::memory::use_one_heap();
     let threads = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
         .enable_all()
@@ -98,20 +99,24 @@ impl Parts {
         welcome: &Welcome,
     ) -> anyhow::Result<Self> {
         let config = &loaded.config;
-        let identity = start_identity(config, &store, &node_init, welcome).await?;
         let logs = Logs::start(&config.paths.state.join("logs"), logs_config(config))?;
         let settings = runtime_settings(config)?;
         let controllers = kernel::cgroup::Cgroup::open(&settings.cgroup_root)?.controllers()?;
-        let archive = Arc::new(store.clone());
-        let (runtime, adoption) = Runtime::start(
-            settings,
-            node_init.clone(),
-            welcome,
-            Arc::new(logs.clone()),
-            archive,
-        )
-        .await?;
-        logs.begin_retention();
+        // The cells' inits are busy with answering while policies are read here.
+        let adopting = tokio::spawn({
+            let (node, welcome) = (node_init.clone(), welcome.clone());
+            let (logs, archive) = (Arc::new(logs.clone()), Arc::new(store.clone()));
+            async move { Runtime::start(settings, node, &welcome, logs, archive).await }
+        });
+        let identity = start_identity(config, &store, &node_init, welcome).await?;
+        let (runtime, adoption) = adopting.await??;
+        tokio::spawn({
+            let (runtime, logs) = (runtime.clone(), logs.clone());
+            async move {
+                runtime.logs_are_known().await;
+                logs.begin_retention();
+            }
+        });
         tracing::info!(
             cells = adoption.cells,
             executables = adoption.executables,

@@ -31,6 +31,29 @@ pub fn open_directory(path: &Path) -> Result<OwnedFd> {
     rustix::fs::open(path, flags, Mode::empty()).call_on("open", path)
 }
 
+/// Reads a small file of a pseudo file system, `/proc` or a cgroup's: two calls and a close, where
+/// the size of the file, which says nothing there, isn't asked for. Not UTF-8 is replaced.
+pub fn read_pseudo(path: &Path) -> Result<String> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let file = rustix::fs::open(path, flags, Mode::empty()).call_on("open", path)?;
+    read_all_pseudo(&file).call_on("read", path)
+}
+
+/// The same of an open one, from where it stands.
+pub(crate) fn read_all_pseudo(file: impl AsFd) -> std::result::Result<String, Errno> {
+    const MOST: usize = 4 * 1024 * 1024;
+    // The kernel fills a page of its own with whole lines and hands that over: what is shorter
+    // than half a page was all there is.
+    let (mut page, mut bytes) = ([0; 4096], Vec::new());
+    loop {
+        let length = rustix::io::retry_on_intr(|| rustix::io::read(&file, &mut page))?;
+        bytes.extend_from_slice(page.get(..length).unwrap_or_default());
+        if length < page.len() / 2 || bytes.len() >= MOST {
+            return Ok(String::from_utf8_lossy(&bytes).into_owned());
+        }
+    }
+}
+
 /// Opens `path` below a folder; `mode` is for a file that is made (`OpenFlags::CREATE`). Always
 /// close-on-exec, never a controlling terminal, never through `/proc/PID/fd`-like links.
 pub fn open_below(

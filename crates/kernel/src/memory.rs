@@ -70,6 +70,14 @@ impl Drop for Scratch {
     }
 }
 
+/// Has all threads allocate from one heap, which grows in large steps. With one each, every few
+/// pages more of it are a system call that keeps all other threads from mapping anything. For a
+/// program of few threads, before it starts them.
+pub fn use_one_heap() {
+    // SAFETY: two numbers; what the allocator doesn't know it refuses.
+    let _ = unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
+}
+
 /// Unmaps the program's code and constants; what is used again comes back from the page cache, a
 /// few pages at a time. For a process that has started and will wait from now on: each fault maps
 /// what lies around it too, so a start leaves most of a binary mapped, and counted as its memory.

@@ -4,6 +4,7 @@
 //! A pidfd polls readable when its process has ended. Waiting for the status is [`crate::wait`]'s.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::Path;
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
@@ -56,14 +57,55 @@ pub fn has_ended(pidfd: impl AsFd) -> Result<bool> {
 pub fn pid_of(pidfd: impl AsFd) -> Result<i32> {
     let fd = pidfd.as_fd().as_raw_fd();
     let path = format!("/proc/self/fdinfo/{fd}");
-    let info = std::fs::read_to_string(&path)
-        .map_err(|e| Error::from_io("read", &e).about(path.clone()))?;
+    let info = crate::fsutil::read_pseudo(Path::new(&path))?;
     match parse_pid(&info) {
         Some(pid) if pid > 0 => Ok(pid),
         Some(0) => Err(Error::new("fdinfo", Errno::NOENT).about("not in this pid namespace")),
         Some(_) => Err(Error::new("fdinfo", Errno::SRCH).about("the process was reaped")),
         None => Err(Error::invalid("fdinfo", "not a pidfd")),
     }
+}
+
+/// What the kernel says of a descriptor's process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Info {
+    /// In the caller's pid namespace.
+    pub pid: i32,
+    /// The id of its group in the unified hierarchy, [`crate::cgroup::Cgroup::id`].
+    pub cgroup: u64,
+}
+
+/// Asks the kernel; `None` where it has no answer: before Linux 6.13, for what is no pidfd, and for
+/// a process that was reaped or is in no namespace of the caller's. [`pid_of`] tells these apart.
+pub fn info(pidfd: impl AsFd) -> Option<Info> {
+    /// `struct pidfd_info` of Linux 6.13: `mask`, `cgroupid`, `pid`, then what isn't looked at.
+    #[repr(C)]
+    struct Answer {
+        mask: u64,
+        cgroup: u64,
+        pid: u32,
+        others: [u32; 11],
+    }
+    const PID: u64 = 1;
+    const CGROUP: u64 = 4;
+    // _IOWR(0xff, 11, struct pidfd_info), with the first size that the structure had: 64 bytes.
+    const GET_INFO: libc::Ioctl = 0xc040_ff0b_u32 as libc::Ioctl;
+    let mut answer = Answer {
+        mask: PID | CGROUP,
+        cgroup: 0,
+        pid: 0,
+        others: [0; 11],
+    };
+    let fd = pidfd.as_fd().as_raw_fd();
+    // SAFETY: the kernel writes at most the 64 bytes that the number of the call says, which
+    // `answer` has; another kind of file refuses the number.
+    let result = unsafe { libc::ioctl(fd, GET_INFO, &raw mut answer) };
+    let known = result == 0 && answer.mask & (PID | CGROUP) == PID | CGROUP;
+    let pid = i32::try_from(answer.pid).ok().filter(|pid| *pid > 0);
+    pid.filter(|_| known).map(|pid| Info {
+        pid,
+        cgroup: answer.cgroup,
+    })
 }
 
 /// The `Pid:` line: positive, 0 (not in the namespace) or -1 (reaped).
@@ -90,6 +132,11 @@ mod tests {
         let pid = i32::try_from(child.id()).unwrap();
         let pidfd = open(pid).unwrap();
         assert_eq!(pid_of(&pidfd).unwrap(), pid);
+        if let Some(info) = info(&pidfd) {
+            let group = crate::cgroup::Cgroup::own().unwrap();
+            assert_eq!((info.pid, info.cgroup), (pid, group.id().unwrap()));
+        }
+        assert_eq!(info(std::io::stdin()), None);
         assert!(!has_ended(&pidfd).unwrap());
         assert!(
             wait::try_wait(Target::PidFd(pidfd.as_fd()), Reap::Yes)

@@ -7,8 +7,9 @@ use std::sync::{Mutex, PoisonError};
 use rustix::fs::{AtFlags, CWD, StatxFlags, statx};
 use rustix::io::Errno;
 
+use crate::fsutil::read_pseudo;
 use crate::mount::info::{self, MountInfo};
-use crate::{Context, Error, Result};
+use crate::{Error, Result};
 
 /// What [`mount`] has found last. The whole table is read for one line of it, which took longer
 /// than everything else that a daemon does to take a cell over.
@@ -72,11 +73,35 @@ pub fn path_of_process(pid: i32) -> Result<PathBuf> {
     path_of(&format!("/proc/{pid}/cgroup"))
 }
 
-fn path_of(file: &str) -> Result<PathBuf> {
-    let text = std::fs::read_to_string(file).call_on("read", Path::new(file))?;
-    let group = unified(&text).ok_or_else(|| {
-        Error::new("find cgroup", Errno::NOENT).about(format!("no line 0:: in {file}"))
+/// The name of the group that a process is in, from the root of the hierarchy as the caller sees
+/// it: `/aurae/web`. Where that is mounted doesn't matter, nor is it looked up.
+pub fn group_of_process(pid: i32) -> Result<String> {
+    let file = format!("/proc/{pid}/cgroup");
+    let text = read_pseudo(Path::new(&file))?;
+    unified(&text)
+        .map(str::to_owned)
+        .ok_or_else(|| not_unified(&file))
+}
+
+/// The name, as of [`group_of_process`], of the group whose folder this is.
+pub fn group_of_path(path: &Path) -> Result<String> {
+    let mount = mount()?;
+    let below = path.strip_prefix(&mount.target).map_err(|_| {
+        Error::new("find cgroup", Errno::XDEV)
+            .on(path)
+            .about("it is not below the mount point of cgroup2")
     })?;
+    let name = mount.root.join(below);
+    Ok(name.to_string_lossy().trim_end_matches('/').to_owned())
+}
+
+fn not_unified(file: &str) -> Error {
+    Error::new("find cgroup", Errno::NOENT).about(format!("no line 0:: in {file}"))
+}
+
+fn path_of(file: &str) -> Result<PathBuf> {
+    let text = read_pseudo(Path::new(file))?;
+    let group = unified(&text).ok_or_else(|| not_unified(file))?;
     let mount = mount()?;
     below(&mount, group).ok_or_else(|| {
         let root = mount.root.display();
@@ -170,6 +195,16 @@ mod tests {
         );
         assert_eq!(below(&mount, "/elsewhere"), None);
         assert_eq!(below(&mount, "/kube/pod/../x"), None);
+    }
+
+    #[test]
+    fn a_group_s_name_and_its_folder_are_the_same_thing() {
+        let own = own_path().unwrap();
+        let pid = i32::try_from(std::process::id()).unwrap();
+        assert_eq!(path_of_process(pid).unwrap(), own);
+        let name = group_of_process(pid).unwrap();
+        assert_eq!(group_of_path(&own).unwrap(), name.trim_end_matches('/'));
+        assert!(group_of_path(Path::new("/nowhere")).is_err());
     }
 
     #[test]

@@ -22,7 +22,6 @@ mod parse;
 pub mod usage;
 
 use std::ffi::OsString;
-use std::io::Read;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
@@ -31,15 +30,12 @@ use std::time::Duration;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 
+use crate::fsutil::read_all_pseudo;
 use crate::poll::{self, Deadline, Interest};
 use crate::{Context, Error, Result};
 
 pub use limits::{Bound, CpuMax, IoMax, Limits};
 pub use usage::{CpuStat, IoStat, MemoryEvents, MemoryUsage, PidsUsage};
-
-/// The largest file of a group that is read, in bytes. `cgroup.procs` of 32,768 processes has 256
-/// KiB.
-const MAX_FILE: u64 = 4 * 1024 * 1024;
 
 /// One control group.
 #[derive(Debug)]
@@ -117,6 +113,24 @@ impl Cgroup {
         let directory = rustix::fs::openat(&self.directory, name, DIRECTORY, Mode::empty())
             .call_on("open cgroup", &path)?;
         Ok(Cgroup { directory, path })
+    }
+
+    /// Opens a group anywhere below, by names alone. `EINVAL` for a path with anything else in it.
+    pub fn descendant(&self, below: &Path) -> Result<Cgroup> {
+        let path = self.path.join(below);
+        let plain = |part| matches!(part, std::path::Component::Normal(_));
+        if below.as_os_str().is_empty() || !below.components().all(plain) {
+            return Err(Error::new("open cgroup", Errno::INVAL).on(&path));
+        }
+        let directory = rustix::fs::openat(&self.directory, below, DIRECTORY, Mode::empty())
+            .call_on("open cgroup", &path)?;
+        Ok(Cgroup { directory, path })
+    }
+
+    /// The kernel's number of it, which is no other group's as long as this one is there.
+    pub fn id(&self) -> Result<u64> {
+        let meta = rustix::fs::fstat(&self.directory).call_on("stat cgroup", &self.path)?;
+        Ok(meta.st_ino)
     }
 
     /// Makes a group directly below. `EEXIST` where there is one; `EAGAIN` past
@@ -237,12 +251,10 @@ impl Cgroup {
     /// Reads one of the group's files.
     pub fn read(&self, file: &str) -> Result<String> {
         let open = self.open_file(file, OFlags::RDONLY)?;
-        let mut text = String::new();
-        std::fs::File::from(open)
-            .take(MAX_FILE)
-            .read_to_string(&mut text)
-            .call_on("read cgroup", &self.path.join(file))?;
-        Ok(text)
+        read_all_pseudo(&open).map_err(|errno| {
+            let path = self.path.join(file);
+            Error::new("read cgroup", errno).on(&path)
+        })
     }
 
     /// Opens one of the group's files: `cgroup.events` to poll for `POLLPRI`, `memory.events`

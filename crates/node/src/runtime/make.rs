@@ -3,7 +3,7 @@
 //! later one fails ([`Undo`]), so that a cell is there altogether or not at all.
 
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +25,8 @@ use super::record::{self, CellRecord};
 
 /// The leaf of a cell's init. No label begins with `_`.
 pub(crate) const INIT_LEAF: &str = "_init";
+/// What it adds to the name of the cell's group.
+pub(crate) const LEAF_BELOW: &str = "/_init";
 /// How long it may take to let go of what a dead cell left in the place of a new one.
 const LEFT: Duration = Duration::from_secs(1);
 /// How long the kernel may take to let go of what a failed attempt left.
@@ -107,7 +109,8 @@ pub(crate) async fn cell(
     let (link, _) = super::link::cell::connect(&socket, record::wire(record.meta.uid))
         .await
         .map_err(|e| Error::internal(format!("the new cell's init can't be talked to: {e}")))?;
-    let status = status(&record, effective, created.pid, &group);
+    let below = shared.root_below.join(key.below());
+    let status = status(&record, effective, created.pid, &below);
     let beginning = Beginning {
         key: key.clone(),
         record,
@@ -207,9 +210,7 @@ fn init_of(shared: &Shared, key: &Key, cell: &CellStatus) -> Result<OwnedFd, Err
 
 /// Where the cgroup of a cell is.
 pub(crate) fn group_path(shared: &Shared, key: &Key) -> PathBuf {
-    let mut path = shared.root.path().join(key.tenant.as_str());
-    path.extend(key.path.labels().iter().map(|label| label.as_str()));
-    path
+    shared.root.path().join(key.below())
 }
 
 /// Where the socket of a cell is.
@@ -227,15 +228,8 @@ pub(crate) fn effective(spec: &CellSpec, key: &Key, ids: Option<IdRange>) -> Dra
     effective
 }
 
-/// The status of a cell whose init runs.
-pub(crate) fn status(
-    record: &CellRecord,
-    effective: Draft,
-    pid: i32,
-    group: &Cgroup,
-) -> CellStatus {
-    let mount = kernel::cgroup::find::mount_point().unwrap_or_default();
-    let below = group.path().strip_prefix(&mount).unwrap_or(group.path());
+/// The status of a cell whose init runs. `below`: where its group is below the mount point.
+pub(crate) fn status(record: &CellRecord, effective: Draft, pid: i32, below: &Path) -> CellStatus {
     CellStatus {
         meta: record.meta.clone(),
         spec: record.spec.clone(),
@@ -307,7 +301,7 @@ fn leaf_fd(group: &Cgroup) -> Result<OwnedFd, Error> {
         .map_err(|e| kernel_failed("the cgroup of the cell's init", &e))
 }
 
-fn listen(socket: &std::path::Path) -> Result<OwnedFd, Error> {
+fn listen(socket: &Path) -> Result<OwnedFd, Error> {
     // Uids are never used twice: what is there was left by an attempt that a crash cut short.
     let _ = std::fs::remove_file(socket);
     seqpacket::listen(socket, 4, seqpacket::Mode::Nonblocking)

@@ -49,6 +49,7 @@ pub use settings::{Bounds, Settings};
 use index::Index;
 use kernel::cgroup::Cgroup;
 use ports::{Archive, Logs};
+use tokio::sync::watch;
 
 /// The handle of the subsystem; cheap to clone.
 #[derive(Clone)]
@@ -65,6 +66,15 @@ impl Runtime {
     }
 }
 
+impl Runtime {
+    /// Resolves when every cell of an earlier daemon was taken over, or given up, and what goes on
+    /// in them is attached to its log. The API is open before.
+    pub async fn logs_are_known(&self) {
+        // Its sender goes with the taking over; then there is nothing more to come.
+        let _ = self.shared.known.clone().wait_for(|known| *known).await;
+    }
+}
+
 /// What every part of the subsystem reaches.
 pub(crate) struct Shared {
     pub(crate) settings: Settings,
@@ -77,6 +87,12 @@ pub(crate) struct Shared {
     pub(crate) controllers: Vec<String>,
     /// Below it are the tenants.
     pub(crate) root: Cgroup,
+    /// What the kernel calls that group.
+    pub(crate) root_name: String,
+    /// Where it is below the mount point of cgroup2.
+    pub(crate) root_below: std::path::PathBuf,
+    /// Whether the logs of everything that goes on from an earlier daemon are attached.
+    pub(crate) known: watch::Receiver<bool>,
     /// Owners that were taken over go on one after the other.
     pub(crate) resuming: Arc<tokio::sync::Semaphore>,
 }

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use init::protocol::{ExitRecord, Welcome};
 use kernel::cgroup::{Cgroup, find};
+use kernel::fsutil::read_pseudo;
 use model::cell::Namespace;
 use model::error::Error;
 use model::name::Uid;
@@ -24,7 +25,7 @@ use crate::runtime::cell::resume::{Examined, examine};
 use crate::runtime::ids::IdRange;
 use crate::runtime::index::Key;
 use crate::runtime::link::cell::{CellLink, connect};
-use crate::runtime::make::{INIT_LEAF, group_path};
+use crate::runtime::make::{INIT_LEAF, LEAF_BELOW};
 use crate::runtime::record::{self, CellRecord};
 
 /// When nobody has answered for so long, those who haven't yet are waited for no more: the others
@@ -154,11 +155,12 @@ async fn greet(shared: &Shared, greeted: &Greeted) -> Result<Found, String> {
         tenant: record.meta.tenant.clone(),
         path: record.meta.path.clone(),
     };
-    let path = group_path(shared, &key);
-    let pid = verify(&path, &record, greeted.pid)?;
-    let group = Cgroup::open(&path).map_err(|e| e.to_string())?;
+    let below = key.below();
+    let group = shared.root.descendant(&below).map_err(|e| e.to_string())?;
+    let name = format!("{}/{}", shared.root_name, below.display());
+    let pid = verify(&group, &name, &record, greeted.pid)?;
     let examined = greeting.workloads.into_iter();
-    let examined = examined.map(|kept| examine(&group, &key, kept));
+    let examined = examined.map(|kept| examine(&group, &name, &key, kept));
     let workloads = examined.collect::<Result<_, _>>()?;
     Ok(Found {
         uid: greeted.uid,
@@ -175,24 +177,25 @@ async fn greet(shared: &Shared, greeted: &Greeted) -> Result<Found, String> {
 }
 
 /// Whether the record says what the kernel says. Answers the pid of the cell-init.
-fn verify(group: &Path, record: &CellRecord, pid: Option<i32>) -> Result<i32, String> {
-    let leaf = group.join(INIT_LEAF);
+fn verify(
+    group: &Cgroup,
+    name: &str,
+    record: &CellRecord,
+    pid: Option<i32>,
+) -> Result<i32, String> {
     let pid = match pid {
         Some(pid) => pid,
         // Its parent died with an earlier node-init: whoever is in the leaf.
-        None => Cgroup::open(&leaf)
+        None => group
+            .child(INIT_LEAF)
             .and_then(|leaf| leaf.processes())
             .ok()
             .and_then(|pids| pids.first().copied())
-            .ok_or_else(|| format!("nothing lives in {}", leaf.display()))?,
+            .ok_or_else(|| format!("nothing lives in {name}/{INIT_LEAF}"))?,
     };
-    let actual = find::path_of_process(pid).map_err(|e| e.to_string())?;
-    if actual != leaf {
-        return Err(format!(
-            "it says {}, the kernel {}",
-            leaf.display(),
-            actual.display()
-        ));
+    let actual = find::group_of_process(pid).map_err(|e| e.to_string())?;
+    if actual.strip_prefix(name) != Some(LEAF_BELOW) {
+        return Err(format!("it says {name}/{INIT_LEAF}, the kernel {actual}"));
     }
     let ids = (!record.spec.shares(Namespace::User))
         .then(|| ids_of(pid))
@@ -209,7 +212,7 @@ fn verify(group: &Path, record: &CellRecord, pid: Option<i32>) -> Result<i32, St
 /// The ids of a process's user namespace, as the daemon's one has them.
 fn ids_of(pid: i32) -> Result<IdRange, String> {
     let file = format!("/proc/{pid}/uid_map");
-    let text = std::fs::read_to_string(&file).map_err(|e| format!("{file}: {e}"))?;
+    let text = read_pseudo(Path::new(&file)).map_err(|e| e.to_string())?;
     let mut words = text.split_ascii_whitespace().map(str::parse::<u32>);
     match (words.next(), words.next(), words.next(), words.next()) {
         (Some(Ok(0)), Some(Ok(first)), Some(Ok(count)), None) => Ok(IdRange { first, count }),

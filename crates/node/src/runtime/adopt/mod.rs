@@ -25,10 +25,11 @@ use init::protocol::Welcome;
 use kernel::cgroup::{Cgroup, find};
 use model::error::Error;
 use model::name::Uid;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::cell::limits;
 use super::cell::owner::{Beginning, Line, Owner};
+use super::cell::resume::Attaching;
 use super::ids::{IdPool, IdRange};
 use super::index::ring::{Epoch, Ring};
 use super::index::{Index, Key};
@@ -77,6 +78,8 @@ impl Runtime {
         let index = index(&settings, &finished)?;
         let controllers = root.enabled().unwrap_or_default();
         let seccomp = super::seccomp::Filters::default();
+        let (root_name, root_below) = names(&root)?;
+        let (attaching, known) = logs_known();
         let shared = Arc::new(Shared {
             settings,
             index,
@@ -86,10 +89,13 @@ impl Runtime {
             seccomp,
             controllers,
             root,
+            root_name,
+            root_below,
+            known,
             resuming: Arc::new(Semaphore::new(1)),
         });
         let mut greetings = Greetings::begin(&shared, welcome)?;
-        let mut adopter = Adopter::new(shared.clone());
+        let mut adopter = Adopter::new(shared.clone(), attaching);
         adopter.begin(&mut greetings).await;
         adopter.adoption.finished = publish_finished(&shared, finished);
         sweep::sweep(&shared, &adopter.kept).await;
@@ -123,6 +129,26 @@ fn open_root(path: &Path) -> Result<Cgroup, Error> {
         tracing::warn!(%error, "not every controller can be handed to cells");
     }
     Ok(root)
+}
+
+/// A token for whoever is about to attach a log, and what says that the last one was given back.
+fn logs_known() -> (Attaching, watch::Receiver<bool>) {
+    let (attaching, mut gone) = mpsc::channel(1);
+    let (publish, known) = watch::channel(false);
+    tokio::spawn(async move {
+        while gone.recv().await.is_some() {}
+        publish.send_replace(true);
+    });
+    (attaching, known)
+}
+
+/// What the kernel calls the group, and where it is below the mount point.
+fn names(root: &Cgroup) -> Result<(String, PathBuf), Error> {
+    let failed = |e: kernel::Error| Error::internal(e.to_string()).errno(e.errno());
+    let mount = find::mount_point().map_err(failed)?;
+    let below = root.path().strip_prefix(&mount).unwrap_or(root.path());
+    let name = find::group_of_path(root.path()).map_err(failed)?;
+    Ok((name, below.to_owned()))
 }
 
 fn cells_dir(path: &Path) -> Result<(), Error> {
@@ -199,6 +225,7 @@ fn give_up(socket: &Path, pid: Option<i32>, error: &str) {
 /// Who takes the cells over that have answered, the enclosing ones first.
 struct Adopter {
     shared: Arc<Shared>,
+    attaching: Attaching,
     /// Where the cells are that live, silent ones among them.
     kept: HashSet<PathBuf>,
     /// Whether the cells that were taken over are held.
@@ -213,9 +240,10 @@ struct Adopter {
 }
 
 impl Adopter {
-    fn new(shared: Arc<Shared>) -> Self {
+    fn new(shared: Arc<Shared>, attaching: Attaching) -> Self {
         Self {
             shared,
+            attaching,
             kept: HashSet::new(),
             frozen: HashMap::new(),
             silent: BTreeMap::new(),
@@ -312,7 +340,8 @@ impl Adopter {
         let held = parent_frozen || found.record.frozen;
         self.frozen.insert(key.clone(), held);
         let effective = effective(&found.record.spec, &key, ids);
-        let status = status(&found.record, effective, found.pid, &found.group);
+        let below = shared.root_below.join(key.below());
+        let status = status(&found.record, effective, found.pid, &below);
         let beginning = Beginning {
             key: key.clone(),
             status,
@@ -327,7 +356,7 @@ impl Adopter {
         };
         let (mut owner, line) = Owner::new(shared.clone(), beginning);
         for workload in found.workloads {
-            owner.adopt(workload)?;
+            owner.adopt(workload, self.attaching.clone())?;
         }
         introduce(shared, key, &mut owner, &line)?;
         self.adoption.cells += 1;

@@ -16,14 +16,11 @@ use crate::runtime::Shared;
 use crate::runtime::cell::executable::condition;
 use crate::runtime::cell::finish::archived;
 use crate::runtime::index::{INIT_SILENT, Key};
-use crate::runtime::make::group_path;
 
 /// The cell as far as the kernel knows it.
 pub(super) fn status(shared: &Shared, uid: Uid, seen: &Seen) -> CellStatus {
     let spec = CellSpec::default();
-    let mount = kernel::cgroup::find::mount_point().unwrap_or_default();
-    let group = group_path(shared, &seen.key);
-    let below = group.strip_prefix(&mount).unwrap_or(&group);
+    let below = shared.root_below.join(seen.key.below());
     let message = "the cell's init has not answered this daemon yet; what is in the cell, its \
                    labels and its spec are not known until it does";
     CellStatus {

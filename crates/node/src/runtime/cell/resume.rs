@@ -2,6 +2,7 @@
 //! Taking over a cell from an earlier daemon: what its init kept becomes what the owner knows, and
 //! what the earlier daemon had begun goes on.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use kernel::cgroup::{Cgroup, find};
@@ -18,8 +19,12 @@ use crate::runtime::adopt::sweep;
 use crate::runtime::index::Key;
 use crate::runtime::index::requests::Asked;
 use crate::runtime::link::cell::{Kept, Outputs};
+use crate::runtime::link::fds::Process;
 use crate::runtime::ports::LogSource;
 use crate::runtime::record::{self, CellRecord, ExecutableRecord};
+
+/// Held by each who is about to attach a log of an earlier daemon's; nothing is sent.
+pub(crate) type Attaching = tokio::sync::mpsc::Sender<std::convert::Infallible>;
 
 /// A workload whose record was read and compared with what the kernel says.
 pub(crate) struct Examined {
@@ -27,9 +32,14 @@ pub(crate) struct Examined {
     source: LogSource,
 }
 
-/// Looks at what a cell-init keeps, without its owner. An error says that it tells of what can't be
-/// its own.
-pub(crate) fn examine(cell: &Cgroup, key: &Key, kept: Kept) -> Result<Examined, String> {
+/// Looks at what a cell-init keeps, without its owner; `name` is what the kernel calls the cell's
+/// group. An error says that it tells of what can't be its own.
+pub(crate) fn examine(
+    cell: &Cgroup,
+    name: &str,
+    key: &Key,
+    kept: Kept,
+) -> Result<Examined, String> {
     let record: ExecutableRecord = record::decode(&kept.state.record)?;
     let meta = &record.meta;
     let own = meta.uid == record::unwire(kept.state.uid)
@@ -42,9 +52,8 @@ pub(crate) fn examine(cell: &Cgroup, key: &Key, kept: Kept) -> Result<Examined, 
             meta.path
         ));
     }
-    let pid = own_process(cell, kept.pid)?;
-    // Gone where an earlier daemon came to its removal, but not to the acknowledgement.
-    let leaf = cell.ensure(meta.path.name()).map_err(|e| e.to_string())?;
+    let leaf = leaf_of(cell, meta.path.name()).map_err(|e| e.to_string())?;
+    let pid = own_process(name, &leaf, kept.process)?;
     let mut executable = Executable::new(record, Arc::new(leaf));
     executable.status.pid = pid;
     executable.status.started = Some(Timestamp(kept.state.started_ns));
@@ -54,17 +63,28 @@ pub(crate) fn examine(cell: &Cgroup, key: &Key, kept: Kept) -> Result<Examined, 
     Ok(Examined { executable, source })
 }
 
+/// Gone where an earlier daemon came to its removal, but not to the acknowledgement.
+fn leaf_of(cell: &Cgroup, name: &str) -> Result<Cgroup, kernel::Error> {
+    match cell.child(name) {
+        Err(error) if error.is_not_found() => cell.ensure(name),
+        other => other,
+    }
+}
+
 /// The process that a cell-init calls its child, as the daemon numbers it; none of one that has
 /// ended. An error says that it is somebody else's.
-fn own_process(cell: &Cgroup, pid: i32) -> Result<Option<u32>, String> {
+fn own_process(cell: &str, leaf: &Cgroup, process: Process) -> Result<Option<u32>, String> {
+    let pid = process.pid;
     let Some(number) = u32::try_from(pid).ok().filter(|pid| *pid > 0) else {
         return Ok(None);
     };
-    match find::path_of_process(pid) {
-        Ok(group) if group.starts_with(cell.path()) => Ok(Some(number)),
+    if process.cgroup.is_some() && process.cgroup == leaf.id().ok() {
+        return Ok(Some(number));
+    }
+    match find::group_of_process(pid) {
+        Ok(group) if Path::new(&group).starts_with(cell) => Ok(Some(number)),
         Ok(group) => Err(format!(
-            "it calls process {pid} its child, which is in {}",
-            group.display()
+            "it calls process {pid} its child, which is in {group}"
         )),
         // It has ended since; its end comes by its parent.
         Err(_) => Ok(None),
@@ -73,7 +93,7 @@ fn own_process(cell: &Cgroup, pid: i32) -> Result<Option<u32>, String> {
 
 impl Owner {
     /// Takes a workload over. An error says that it is told of twice.
-    pub(crate) fn adopt(&mut self, examined: Examined) -> Result<(), String> {
+    pub(crate) fn adopt(&mut self, examined: Examined, attaching: Attaching) -> Result<(), String> {
         let Examined {
             mut executable,
             source,
@@ -90,7 +110,12 @@ impl Owner {
         if executable.record.stop.is_some() {
             let _ = executable.step(Life::Stop);
         }
-        self.attach_logs(&executable, source);
+        let attached = self.attach_logs(&executable, source);
+        self.beside(async move {
+            let event = attached.await;
+            drop(attaching);
+            event
+        });
         self.executables.insert(uid, executable);
         Ok(())
     }

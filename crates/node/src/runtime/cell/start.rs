@@ -14,7 +14,7 @@ use model::status::Object;
 use model::time::Timestamp;
 
 use super::executable::Executable;
-use super::owner::{Call, Owner};
+use super::owner::{Call, Event, Owner};
 use super::{Reply, StartOrder, launch, leaf, limits};
 use crate::runtime::index::Reservation;
 use crate::runtime::link::fds;
@@ -124,9 +124,9 @@ impl Owner {
         };
         let mut given = given.into_iter();
         let wants_terminal = starting.source.is_none();
-        let handed = fds::pidfd(given.next()).and_then(|(_, pid)| {
+        let handed = fds::pidfd(given.next()).and_then(|(_, process)| {
             let terminal = wants_terminal.then(|| fds::terminal(given.next()));
-            Ok((pid, terminal.transpose()?))
+            Ok((process.pid, terminal.transpose()?))
         });
         let (pid, terminal) = match handed {
             Ok(handed) => handed,
@@ -151,7 +151,8 @@ impl Owner {
             tracing::error!(%error, "a start out of turn");
         }
         if let Some(source) = source.or(terminal.map(LogSource::Terminal)) {
-            self.attach_logs(&executable, source);
+            let attached = self.attach_logs(&executable, source);
+            self.beside(attached);
         }
         if let Some(asked) = &executable.record.asked {
             self.shared.index.remember(&self.key.tenant, asked, uid);
@@ -176,7 +177,11 @@ impl Owner {
     }
 
     /// Has the output stored from now on; the end of it is not stored before that has begun.
-    pub(super) fn attach_logs(&self, executable: &Executable, source: LogSource) {
+    pub(super) fn attach_logs(
+        &self,
+        executable: &Executable,
+        source: LogSource,
+    ) -> impl Future<Output = Event> + Send + use<> {
         let uid = executable.uid();
         let owner = LogOwner {
             tenant: self.key.tenant.clone(),
@@ -185,7 +190,7 @@ impl Owner {
             policy: executable.effective.logs,
         };
         let attached = self.shared.logs.attach(owner, source);
-        self.beside(async move { super::owner::Event::Attached(uid, attached.await) });
+        async move { Event::Attached(uid, attached.await) }
     }
 
     pub(super) fn attached(&mut self, uid: Uid, outcome: Result<(), Error>) {

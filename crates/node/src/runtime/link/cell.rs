@@ -37,8 +37,8 @@ pub(crate) struct Greeting {
 pub(crate) struct Kept {
     /// What the cell-init says of it.
     pub(crate) state: WorkloadState,
-    /// In the daemon's pid namespace; 0 when it has ended.
-    pub(crate) pid: i32,
+    /// Its main process; none when it has ended.
+    pub(crate) process: fds::Process,
     /// Its output.
     pub(crate) outputs: Outputs,
     /// The write end of its standard input.
@@ -119,8 +119,8 @@ fn kept(received: Received<CellEvent>) -> Result<Kept, LinkError> {
         return Err(out_of_place(&received.event));
     };
     let mut given = received.fds.into_iter();
-    let pid = match state.exit {
-        Some(_) => 0,
+    let process = match state.exit {
+        Some(_) => fds::Process::default(),
         None => fds::pidfd(given.next())?.1,
     };
     let outputs = match state.stdio {
@@ -141,7 +141,7 @@ fn kept(received: Received<CellEvent>) -> Result<Kept, LinkError> {
     }
     Ok(Kept {
         state,
-        pid,
+        process,
         outputs,
         stdin,
     })

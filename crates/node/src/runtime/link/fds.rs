@@ -29,16 +29,29 @@ pub(crate) fn terminal(fd: Option<OwnedFd>) -> Result<OwnedFd, LinkError> {
     })
 }
 
-/// A pidfd, or an error; with its pid in the daemon's namespace, 0 when the process has been
-/// reaped.
-pub(crate) fn pidfd(fd: Option<OwnedFd>) -> Result<(OwnedFd, i32), LinkError> {
+/// A process as its pidfd tells of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Process {
+    /// In the daemon's pid namespace; 0 when it has been reaped.
+    pub(crate) pid: i32,
+    /// The id of its cgroup, where the kernel says it.
+    pub(crate) cgroup: Option<u64>,
+}
+
+/// A pidfd, or an error.
+pub(crate) fn pidfd(fd: Option<OwnedFd>) -> Result<(OwnedFd, Process), LinkError> {
     const ESRCH: i32 = 3;
     let fd = fd.ok_or_else(|| missing("a pidfd"))?;
-    match kernel::pidfd::pid_of(&fd) {
-        Ok(pid) => Ok((fd, pid)),
-        Err(error) if error.is(ESRCH) => Ok((fd, 0)),
-        Err(error) => Err(LinkError::Malformed(format!("not a pidfd: {error}"))),
+    if let Some(kernel::pidfd::Info { pid, cgroup }) = kernel::pidfd::info(&fd) {
+        let cgroup = Some(cgroup);
+        return Ok((fd, Process { pid, cgroup }));
     }
+    let pid = match kernel::pidfd::pid_of(&fd) {
+        Ok(pid) => pid,
+        Err(error) if error.is(ESRCH) => 0,
+        Err(error) => return Err(LinkError::Malformed(format!("not a pidfd: {error}"))),
+    };
+    Ok((fd, Process { pid, cgroup: None }))
 }
 
 fn check(

@@ -266,7 +266,8 @@ impl Keeper {
     fn hear(&mut self, received: Received<NodeEvent>) -> Result<(), LinkError> {
         match received.event {
             NodeEvent::CellCreated { request, .. } => {
-                let (_pidfd, pid) = fds::pidfd(received.fds.into_iter().next())?;
+                let (_pidfd, process) = fds::pidfd(received.fds.into_iter().next())?;
+                let pid = process.pid;
                 self.answer(request, Ok(Created { pid }));
             }
             NodeEvent::CellFailed { request, failure } => {
