@@ -200,6 +200,72 @@ fn what_differs_is_changed_or_made_anew_and_what_is_left_over_is_stopped() {
     node.aurae(&["rm", "-rf", "web"]).ok();
 }
 
+#[test]
+fn nobody_elses_go_with_an_executable_and_its_own_cell() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let file = folder.file(
+        "job.ts",
+        r#"
+if (args[0] !== undefined) {
+  await runtime.RunExecutable({
+    executable: { ref: { path: "job/app" }, spec: { argv: ["sleep", args[0]] } },
+    ownCell: {},
+  });
+}
+"#,
+    );
+    node.aurae(&["apply", &file, "1000"]).ok();
+    assert_eq!(
+        node.aurae(&["apply", &file, "1000"]).ok(),
+        "nothing changed: 1 as declared\n"
+    );
+    node.aurae(&[
+        "run", "--cell", "job", "--name", "foreign", "-d", "--", "sleep", "1000",
+    ])
+    .ok();
+    let (app, foreign) = (uid(&node, "job/app"), uid(&node, "job/foreign"));
+    for way in ["plan", "apply"] {
+        let refused = node.aurae(&[way, &file, "2000"]).fails(1);
+        assert!(refused.contains("job/foreign"), "{way}: {refused}");
+        let kept = node.aurae(&[way, &file]).ok();
+        assert!(
+            kept.contains("executable job/app") && kept.contains("holds job/foreign"),
+            "{way}: {kept}"
+        );
+    }
+    assert_eq!(
+        (uid(&node, "job/app"), uid(&node, "job/foreign")),
+        (app, foreign),
+        "both run on"
+    );
+    node.aurae(&["rm", "-f", "job/foreign"]).ok();
+    let stopped = node.aurae(&["apply", &file]).ok();
+    assert!(stopped.contains("- stop executable job/app"), "{stopped}");
+    assert_eq!(node.aurae(&["ps", "-o", "name"]).ok(), "");
+}
+
+#[test]
+fn a_cell_that_is_left_over_is_kept_for_what_is_declared_in_it() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let file = folder.file("web.ts", WEB);
+    node.aurae(&["apply", &file]).ok();
+    let app = uid(&node, "web/app");
+    let less: Vec<&str> = WEB
+        .lines()
+        .filter(|line| !line.contains("new Cell"))
+        .collect();
+    let less = folder.file("web.ts", &less.join("\n"));
+    let kept = node.aurae(&["apply", &less]).ok();
+    assert!(
+        kept.contains("cell web") && !kept.contains("stop"),
+        "{kept}"
+    );
+    assert_eq!(uid(&node, "web/app"), app);
+    node.aurae(&["rm", "-rf", "web"]).ok();
+}
+
 /// Credentials of a user of the tenant `blue` with these permissions on the tenant `green`.
 fn user(node: &Node, name: &str, actions: &[&str]) -> PathBuf {
     let folder = node.path(&format!("users-{name}"));

@@ -50,7 +50,7 @@ impl Apply {
     /// A node can't be asked, or refuses to stop something.
     pub async fn finish(&self, nodes: &Nodes) -> Result<Report, Failure> {
         for leftover in sweep::leftovers(nodes, &self.journal).await? {
-            if leftover.holds.is_none() {
+            if leftover.kept.is_none() {
                 stop(nodes, leftover.node.as_deref(), leftover.reference.clone()).await?;
             }
             self.journal.note(leftover.change());
@@ -163,9 +163,10 @@ impl Doing<'_> {
                 self.run().await
             }
             _ => {
-                refuse_foreign(self.nodes, self.node(), &current, self.set).await?;
-                // With an executable's own cell goes the executable.
-                self.clear(own.unwrap_or(current).reference()).await?;
+                // With an executable's own cell goes the executable, and whatever else is in it.
+                let going = own.unwrap_or(current);
+                refuse_foreign(self.nodes, self.node(), &going, self.set).await?;
+                self.clear(going.reference()).await?;
                 self.run().await
             }
         }

@@ -168,9 +168,9 @@ impl Plan {
             }
         }
         if verdict.action == Action::Replace
-            && let Some(current) = &current
+            && let Some(going) = own.as_ref().or(current.as_ref())
         {
-            refuse_foreign(nodes, node.as_deref(), current, self.journal.set()).await?;
+            refuse_foreign(nodes, node.as_deref(), going, self.journal.set()).await?;
         }
         let output = asked.found.descriptor.output();
         let action = verdict.action;

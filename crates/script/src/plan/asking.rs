@@ -2,7 +2,9 @@
 //! What a plan or an apply asks a node by itself, as any program could: what is there now. Only
 //! methods that the contract marks as having no side effects.
 
-use api::runtime::v0::{GetRequest, Kind, ListRequest, ListResponse, Object, ObjectRef, object};
+use api::runtime::v0::{
+    GetRequest, Kind, ListRequest, ListResponse, Meta, Object, ObjectRef, object,
+};
 use prost::Message;
 use prost_reflect::DynamicMessage;
 
@@ -52,7 +54,7 @@ impl Current {
     }
 }
 
-fn meta(object: &Object) -> Option<&api::runtime::v0::Meta> {
+fn meta(object: &Object) -> Option<&Meta> {
     match object.object.as_ref()? {
         object::Object::Cell(cell) => cell.meta.as_ref(),
         object::Object::Executable(executable) => executable.meta.as_ref(),
@@ -120,7 +122,7 @@ pub(crate) async fn running(
     nodes: &Nodes,
     node: Option<&str>,
     filter: ListRequest,
-) -> Result<Vec<ObjectRef>, Failure> {
+) -> Result<Vec<Meta>, Failure> {
     let mut request = ListRequest {
         running_only: true,
         ..filter
@@ -128,8 +130,7 @@ pub(crate) async fn running(
     let mut found = Vec::new();
     loop {
         let page: ListResponse = question(nodes, node, "runtime.List", &request).await?;
-        let references = page.objects.iter().filter_map(|object| meta(object));
-        found.extend(references.filter_map(|meta| meta.r#ref.clone()));
+        found.extend(page.objects.iter().filter_map(meta).cloned());
         if page.next_page_token.is_empty() {
             return Ok(found);
         }

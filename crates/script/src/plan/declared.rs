@@ -2,7 +2,7 @@
 //! What a program declares by a `Run…` call, and what has to be done for it, given what is there.
 //! The decision is pure; a plan prints it, an apply does it.
 
-use api::runtime::v0::{State, exit, object};
+use api::runtime::v0::{Kind, Meta, ObjectRef, State, exit, object};
 use prost::Message;
 use prost_reflect::{DynamicMessage, MapKey, ReflectMessage, Value as Field};
 
@@ -16,6 +16,10 @@ use crate::protocol::Failure;
 /// The label that says which set an object is of.
 pub const SET_LABEL: &str = "aurae.io/set";
 
+/// The label of an executable that brought the cell it is in: that cell goes with it.
+const CELL_LABEL: &str = "aurae.io/cell";
+const OWN: &str = "own";
+
 /// What can be changed on a running cell; everything else means another cell.
 const CHANGEABLE: [&str; 3] = ["labels", "spec.grants", "spec.resources"];
 
@@ -28,7 +32,7 @@ pub(crate) struct Declared {
     pub(crate) tenant: String,
     /// Its path.
     pub(crate) path: String,
-    /// The request with the set's label.
+    /// The request with the set's label, and another where it brings its own cell.
     pub(crate) request: DynamicMessage,
     /// The workload in it.
     pub(crate) workload: DynamicMessage,
@@ -78,11 +82,15 @@ impl Declared {
             failure.field = Some(format!("{}.ref.path", field.json_name()));
             return Err(failure);
         };
+        let brings_cell = request.has_field_by_name("own_cell");
         if let Some(inner) = request
             .get_field_by_name_mut(field.name())
             .and_then(Field::as_message_mut)
         {
-            put_label(inner, set);
+            put_label(inner, SET_LABEL, set);
+            if brings_cell {
+                put_label(inner, CELL_LABEL, OWN);
+            }
             let at = format!("{}.spec", field.json_name());
             if whole {
                 normalize(inner, "spec", &at)?;
@@ -290,13 +298,26 @@ fn malformed(at: &str, problem: &api::convert::Error) -> Failure {
     failure
 }
 
-fn put_label(workload: &mut DynamicMessage, set: &str) {
+/// The cell that goes with an object which an apply has made, by what it has labelled it with.
+pub(crate) fn goes_with(meta: &Meta) -> Option<ObjectRef> {
+    let reference = meta.r#ref.as_ref()?;
+    let brought = meta.labels.get(CELL_LABEL).is_some_and(|it| it == OWN);
+    let (cell, _) = reference.path.rsplit_once('/').filter(|_| brought)?;
+    Some(ObjectRef {
+        tenant: reference.tenant.clone(),
+        path: cell.to_owned(),
+        uid: String::new(),
+        kind: Kind::Cell.into(),
+    })
+}
+
+fn put_label(workload: &mut DynamicMessage, name: &str, value: &str) {
     let labels = workload
         .get_field_by_name_mut("labels")
         .and_then(Field::as_map_mut);
     if let Some(labels) = labels {
-        let key = MapKey::String(SET_LABEL.to_owned());
-        labels.insert(key, Field::String(set.to_owned()));
+        let key = MapKey::String(name.to_owned());
+        labels.insert(key, Field::String(value.to_owned()));
     }
 }
 

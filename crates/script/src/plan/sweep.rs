@@ -6,11 +6,11 @@
 use std::collections::BTreeSet;
 
 use api::identity::v0::{WhoAmIRequest, WhoAmIResponse};
-use api::runtime::v0::{Kind, ListRequest, ObjectRef};
+use api::runtime::v0::{Kind, ListRequest, Meta, ObjectRef};
 
 use super::asking::{question, running};
 use super::change::{Action, Change};
-use super::declared::SET_LABEL;
+use super::declared::{SET_LABEL, goes_with};
 use super::journal::Journal;
 use crate::host::nodes::Nodes;
 use crate::protocol::Failure;
@@ -20,18 +20,18 @@ use crate::protocol::Failure;
 pub(crate) struct Leftover {
     pub(crate) node: Option<String>,
     pub(crate) reference: ObjectRef,
-    /// Somebody else's object that would go with it.
-    pub(crate) holds: Option<String>,
+    /// Why it has to be left running all the same: what would go with it.
+    pub(crate) kept: Option<String>,
 }
 
 impl Leftover {
     /// As a plan tells it.
     pub(crate) fn change(&self) -> Change {
-        let (action, reason) = match &self.holds {
+        let (action, reason) = match &self.kept {
             None => (Action::Stop, "it isn't declared any more".to_owned()),
-            Some(other) => (
+            Some(kept) => (
                 Action::Unchanged,
-                format!("it isn't declared any more, but holds {other}, which isn't of this set"),
+                format!("it isn't declared any more, but {kept}"),
             ),
         };
         Change {
@@ -78,14 +78,15 @@ pub(crate) async fn leftovers(nodes: &Nodes, journal: &Journal) -> Result<Vec<Le
         tenants.insert(own.clone());
         for tenant in tenants {
             let found = of_set(nodes, node.as_deref(), &tenant, journal.set()).await?;
-            for reference in found {
+            for meta in found {
+                let reference = meta.r#ref.clone().unwrap_or_default();
                 let name = (reference.tenant.clone(), reference.path.clone());
                 if !declared.contains(&name) {
-                    let holds = foreign(nodes, node.as_deref(), &reference, journal.set()).await?;
+                    let kept = kept(nodes, node.as_deref(), &meta, journal.set(), &declared);
                     all.push(Leftover {
                         node: node.clone(),
+                        kept: kept.await?,
                         reference,
-                        holds,
                     });
                 }
             }
@@ -95,12 +96,34 @@ pub(crate) async fn leftovers(nodes: &Nodes, journal: &Journal) -> Result<Vec<Le
     Ok(all)
 }
 
+/// What would go with a leftover, its own cell's members included, and mustn't.
+async fn kept(
+    nodes: &Nodes,
+    node: Option<&str>,
+    meta: &Meta,
+    set: &str,
+    declared: &BTreeSet<(String, String)>,
+) -> Result<Option<String>, Failure> {
+    let reference = goes_with(meta).or_else(|| meta.r#ref.clone());
+    let Some(cell) = reference.filter(|it| it.kind() == Kind::Cell) else {
+        return Ok(None);
+    };
+    let inside = format!("{}/", cell.path);
+    let mut ours = declared.iter();
+    let ours = ours.find(|(tenant, path)| *tenant == cell.tenant && path.starts_with(&inside));
+    if let Some((_, path)) = ours {
+        return Ok(Some(format!("{path}, which would go with it, is")));
+    }
+    let other = foreign(nodes, node, &cell, set).await?;
+    Ok(other.map(|other| format!("holds {other}, which isn't of this set")))
+}
+
 async fn of_set(
     nodes: &Nodes,
     node: Option<&str>,
     tenant: &str,
     set: &str,
-) -> Result<Vec<ObjectRef>, Failure> {
+) -> Result<Vec<Meta>, Failure> {
     let filter = ListRequest {
         tenant: tenant.to_owned(),
         selector: format!("{SET_LABEL}={set}"),
@@ -127,7 +150,8 @@ pub(crate) async fn foreign(
     };
     let found = running(nodes, node, filter).await?;
     let inside = format!("{}/", cell.path);
-    let mut others = found.into_iter().map(|reference| reference.path);
+    let references = found.into_iter().filter_map(|meta| meta.r#ref);
+    let mut others = references.map(|reference| reference.path);
     Ok(others.find(|path| path.starts_with(&inside)))
 }
 
