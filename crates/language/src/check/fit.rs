@@ -45,7 +45,7 @@ impl<'a> Module<'a, '_> {
         out: &mut Vec<Report>,
     ) -> Verdict {
         let wanted = self.resolve(place.wanted);
-        if matches!(wanted, Type::Any | Type::Param(_)) {
+        if matches!(wanted, Type::Any | Type::Param(_)) || self.is_tired() {
             return Unsure;
         }
         match expression {

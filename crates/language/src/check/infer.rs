@@ -39,6 +39,14 @@ impl<'a> Module<'a, '_> {
         expression: &Expression<'a>,
         wanted: Option<&Type>,
     ) -> Type {
+        // What a call gives doesn't depend on where it stands, and costs a look at each overload.
+        let is_call = matches!(
+            expression,
+            Expression::CallExpression(_) | Expression::NewExpression(_)
+        );
+        if is_call && wanted.is_some() {
+            return self.infer(expression);
+        }
         if self.depth.get() > NESTED {
             return Type::Any;
         }
@@ -57,6 +65,8 @@ impl<'a> Module<'a, '_> {
             Expression::StringLiteral(it) => Type::StringLiteral(it.value.as_str().into()),
             Expression::TemplateLiteral(it) => match it.single_quasi() {
                 Some(text) => Type::StringLiteral(text.as_str().into()),
+                // Where literals are asked for, its texts are the literals that it may be.
+                None if wanted.is_some() => Type::Template,
                 None => Type::String,
             },
             Expression::Identifier(name) => self.identifier(expression, name),
@@ -265,7 +275,9 @@ impl<'a> Module<'a, '_> {
                 (Type::Array(element), Type::Number | Type::NumberLiteral(_)) => {
                     element.as_ref().clone()
                 }
-                (Type::Object(shape), Type::String) if shape.extends.is_empty() => {
+                (Type::Object(shape), Type::String | Type::Template)
+                    if shape.extends.is_empty() =>
+                {
                     shape.index.clone().unwrap_or_default()
                 }
                 _ => Type::Any,
@@ -295,7 +307,9 @@ impl<'a> Module<'a, '_> {
         let right = self.infer(&binary.right).widened();
         let addition = binary.operator == BinaryOperator::Addition;
         match (self.resolve(&left), self.resolve(&right)) {
-            (Type::String, _) | (_, Type::String) if addition => Type::String,
+            (Type::String | Type::Template, _) | (_, Type::String | Type::Template) if addition => {
+                Type::String
+            }
             (Type::Number, Type::Number) => Type::Number,
             (Type::BigInt, Type::BigInt) => Type::BigInt,
             _ => Type::Any,
@@ -305,7 +319,8 @@ impl<'a> Module<'a, '_> {
     fn unary(&self, unary: &UnaryExpression<'a>) -> Type {
         match unary.operator {
             UnaryOperator::LogicalNot | UnaryOperator::Delete => Type::Boolean,
-            UnaryOperator::Typeof => Type::String,
+            // One of eight names; which ones it may be here isn't followed.
+            UnaryOperator::Typeof => Type::Template,
             UnaryOperator::Void => Type::Undefined,
             UnaryOperator::UnaryPlus => Type::Number,
             UnaryOperator::UnaryNegation => match self.infer(&unary.argument) {

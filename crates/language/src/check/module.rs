@@ -32,7 +32,15 @@ pub(crate) struct Module<'a, 'w> {
     /// What a comparison, a test of its type or a call in a condition may have narrowed.
     pub(crate) narrowed: Narrowed,
     pub(crate) depth: Cell<u32>,
+    /// How many expressions have been held against types.
+    pub(crate) work: Cell<usize>,
 }
+
+/// How many expressions are held against types, whatever a module's length, and more for each of
+/// its bytes; what comes after is let be. Nested literals have as many ways to be members of unions
+/// as there are paths through those.
+const WORK: usize = 1 << 15;
+const WORK_PER_BYTE: usize = 16;
 
 /// A variable and the members behind it: `spec.kind`.
 pub(crate) type Path = (SymbolId, String);
@@ -67,9 +75,18 @@ impl<'a, 'w> Module<'a, 'w> {
             expressions: RefCell::default(),
             narrowed: Narrowed::default(),
             depth: Cell::new(0),
+            work: Cell::new(0),
         };
         module.narrowed = super::narrow::narrowed(&module);
         module
+    }
+
+    /// Whether enough has been held against types; one more is.
+    pub(crate) fn is_tired(&self) -> bool {
+        let work = self.work.get().saturating_add(1);
+        self.work.set(work);
+        let bytes = self.program.source_text.len();
+        work > bytes.saturating_mul(WORK_PER_BYTE).saturating_add(WORK)
     }
 
     /// The symbol that a name in an expression or a type means, if it isn't a global.

@@ -343,6 +343,75 @@ fn types_that_hold_each_other_in_many_ways_take_no_time() {
     assert!(began.elapsed() < std::time::Duration::from_secs(20));
 }
 
+/// It says nothing, and soon.
+fn soon_silent(text: &str) {
+    let began = std::time::Instant::now();
+    silent(text);
+    let took = began.elapsed();
+    assert!(
+        took < std::time::Duration::from_secs(20),
+        "{took:?}: {text}"
+    );
+}
+
+#[test]
+fn nested_calls_of_overloads_take_no_time() {
+    let nested = |open: &str, close: &str| format!("{}\"x\"{}", open.repeat(60), close.repeat(60));
+    let declared = "interface A { a: number }\n\
+        interface F { (x: string | string[]): A; (x: A | A[] | { a: A } | (() => A)): A }\n\
+        interface New { new (x: string): A; new (x: A): A }\n\
+        declare const f: F;\ndeclare const N: New;\n";
+    for (open, close) in [
+        ("f(", ")"),
+        ("f([f(", ")])"),
+        ("f({ a: f(", ") })"),
+        ("f(() => f(", "))"),
+        ("f(true ? f(", ") : f(\"y\"))"),
+        ("new N(", ")"),
+    ] {
+        soon_silent(&format!("{declared}print({});", nested(open, close)));
+    }
+}
+
+#[test]
+fn nested_literals_of_unions_take_no_time() {
+    let declared = "interface A { in?: A | B | C; a?: 1 }\ninterface B { in?: A | B | C; b?: 1 }\n\
+        interface C { in?: A | B | C; c?: 1 }\n";
+    // What none of them has is refused by all, at every level.
+    let nested = format!("{}{{ z: 2 }}{}", "{ in: ".repeat(60), " }".repeat(60));
+    let began = std::time::Instant::now();
+    said(&format!("{declared}const a: A | B | C = {nested};"));
+    assert!(began.elapsed() < std::time::Duration::from_secs(20));
+    let little = "const a: A | B | C = { in: { in: { z: 2 } } };";
+    assert_eq!(code(&format!("{declared}{little}")), "unknown-field");
+}
+
+#[test]
+fn names_of_types_and_texts_made_of_parts_may_be_literals() {
+    silent(
+        r#"
+declare const x: unknown;
+declare const tier: "front" | "back";
+const kind: "bigint" | "boolean" | "function" | "number" | "object" | "string" | "symbol" | "undefined" =
+  typeof x;
+let again = typeof x;
+again = typeof tier;
+const side: "front-end" | "back-end" = `${tier}-end`;
+const sides: ("front-end" | "back-end")[] = [`${tier}-end`];
+const text: string = typeof x + `${tier}`;
+print(kind, again, side, sides, text, `${tier}`.length, (typeof x).length);
+"#,
+    );
+    assert_eq!(
+        code("declare const x: unknown;\nconst n: number = typeof x;"),
+        "wrong-type"
+    );
+    assert_eq!(
+        code("declare const x: unknown;\nconst n: number = `${x}`;"),
+        "wrong-type"
+    );
+}
+
 #[test]
 fn a_missing_field_comes_with_its_repair() {
     let text = r#"new Executable({ name: "a" });"#;

@@ -61,6 +61,8 @@ pub(super) struct Server {
     /// Counts what may have changed findings.
     version: u64,
     progress: Progress,
+    /// Documents whose findings the editor is still to forget.
+    closed: Vec<Uri>,
 }
 
 /// What the editor is told of the first findings, which may take a while in a big workspace.
@@ -92,6 +94,7 @@ impl Server {
             documents: HashMap::new(),
             version: 0,
             progress: Progress::default(),
+            closed: Vec::new(),
         }
     }
 
@@ -142,7 +145,7 @@ impl Server {
             "textDocument/documentSymbol" => {
                 let of: DocumentSymbolParams = params(given)?;
                 let (project, id) = self.of(&of.text_document.uri)?;
-                let source = project.readable(id).unwrap_or_else(empty);
+                let source = project.readable(id).map_or_else(empty, |it| it.source);
                 let symbols =
                     project.with(id, &source, |module, _| outline::symbols(&source, module));
                 json(symbols.unwrap_or_default())
@@ -150,7 +153,7 @@ impl Server {
             "textDocument/semanticTokens/full" => {
                 let of: SemanticTokensParams = params(given)?;
                 let (project, id) = self.of(&of.text_document.uri)?;
-                let source = project.readable(id).unwrap_or_else(empty);
+                let source = project.readable(id).map_or_else(empty, |it| it.source);
                 let data = project.with(id, &source, |module, _| outline::tokens(&source, module));
                 json(SemanticTokens {
                     result_id: None,
@@ -193,6 +196,7 @@ impl Server {
                     && let Some(project) = self.projects.get_mut(&document.folder)
                 {
                     project.set(&document.path, None);
+                    self.closed.push(it.text_document.uri);
                 }
             }
             "textDocument/didSave" | "workspace/didChangeWatchedFiles" => {
@@ -413,6 +417,13 @@ impl Server {
         }
     }
 
+    /// Takes back what was found in documents that were closed: an editor keeps what it was told
+    /// last.
+    pub(super) fn forget_closed(&mut self) -> Vec<Message> {
+        let closed = self.closed.drain(..);
+        closed.map(|uri| published(uri, Vec::new())).collect()
+    }
+
     /// Says that the first findings are being made, to an editor that shows it.
     pub(super) fn begin(&mut self) -> Option<[Message; 2]> {
         if self.progress != Progress::Wanted || self.documents.is_empty() {
@@ -443,9 +454,7 @@ impl Server {
                 if let Some(document) = self.documents.get_mut(&uri) {
                     document.found = Some((version, findings));
                 }
-                let params = PublishDiagnosticsParams::new(uri, diagnostics, None);
-                let method = "textDocument/publishDiagnostics".to_owned();
-                vec![Message::Notification(Notification::new(method, params))]
+                vec![published(uri, diagnostics)]
             }
             Told::Done { version }
                 if version == self.version && self.progress == Progress::Begun =>
@@ -457,6 +466,12 @@ impl Server {
             Told::Findings { .. } | Told::Done { .. } => Vec::new(),
         }
     }
+}
+
+fn published(uri: Uri, diagnostics: Vec<Diagnostic>) -> Message {
+    let params = PublishDiagnosticsParams::new(uri, diagnostics, None);
+    let method = "textDocument/publishDiagnostics".to_owned();
+    Message::Notification(Notification::new(method, params))
 }
 
 fn progress(value: WorkDoneProgress) -> Message {

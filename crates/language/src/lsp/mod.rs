@@ -28,6 +28,7 @@ mod navigate;
 mod outline;
 mod place;
 pub(crate) mod project;
+mod readable;
 mod rename;
 pub(crate) mod repair;
 mod tell;
@@ -237,6 +238,9 @@ impl<'o, W: Write> Loop<'o, W> {
         let heard = catch_unwind(AssertUnwindSafe(|| server.hear(told)));
         if heard.unwrap_or(true) {
             self.due = Some(Instant::now() + REST);
+        }
+        for message in self.server.forget_closed() {
+            wire::write(self.output, message)?;
         }
         Ok(())
     }

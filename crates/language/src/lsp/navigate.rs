@@ -13,15 +13,24 @@ use super::cursor::{Named, declared, named_at};
 use super::members::{self, Found, Which};
 use super::project::Project;
 use crate::check::{FileId, Module};
-use crate::source::Span;
+use crate::source::{Source, Span};
 
 /// A place in a module.
 pub(super) type At = (FileId, Span);
 
 /// The declaration of the name at `offset`; of what the environment declares in one of its texts.
 pub(super) fn definition(project: &Project, id: FileId, offset: u32) -> Option<At> {
-    let source = project.readable(id)?;
-    project.with(id, &source, |module, _| {
+    let readable = project.readable(id)?;
+    let (file, at) = declaration(project, id, &readable.source, readable.then(offset)?)?;
+    match file == id {
+        true => readable.now(at).map(|at| (file, at)),
+        false => Some((file, at)),
+    }
+}
+
+/// The same in a text of the module.
+fn declaration(project: &Project, id: FileId, source: &Source, offset: u32) -> Option<At> {
+    project.with(id, source, |module, _| {
         Some(match named_at(module, offset)? {
             Named::Symbol(symbol, _) => declared(module, symbol),
             Named::Member(field, _) => (field.file, field.at),
@@ -79,18 +88,20 @@ pub(super) struct Uses {
 /// It isn't known what the name belongs to: why, for people.
 pub(super) fn uses(project: &mut Project, id: FileId, offset: u32) -> Result<Uses, &'static str> {
     project.enter_all();
-    if let Some(at) = definition(project, id, offset)
+    const NAMELESS: &str = "this is no name of the program's";
+    let readable = project.readable(id).ok_or(NAMELESS)?;
+    let (source, offset) = (&readable.source, readable.then(offset).ok_or(NAMELESS)?);
+    if let Some(at) = declaration(project, id, source, offset)
         && let Some(found) = of_declaration(project, at)
     {
         return Ok(found);
     }
-    let source = project.readable(id);
-    let member = source
-        .and_then(|source| project.with(id, &source, |module, _| members::at(module, offset))?);
+    let member = project.with(id, source, |module, _| members::at(module, offset));
+    let member = member.flatten();
     let (name, places) = match member {
         Some((name, Which::These(places))) => (name, places),
         Some((_, Which::Unknown)) => return Err("what this belongs to isn't known"),
-        Some((_, Which::None)) | None => return Err("this is no name of the program's"),
+        Some((_, Which::None)) | None => return Err(NAMELESS),
     };
     let [member] = places.as_slice() else {
         return Err("this may be a member of several types");
@@ -107,8 +118,8 @@ pub(super) fn uses(project: &mut Project, id: FileId, offset: u32) -> Result<Use
 fn of_declaration(project: &Project, (file, at): At) -> Option<Uses> {
     let mut found = Found::default();
     let mut wanted: Vec<(FileId, String)> = Vec::new();
-    let source = project.readable(file)?;
-    project.with(file, &source, |module, _| {
+    let readable = project.readable(file)?;
+    project.with(file, &readable.source, |module, _| {
         let scoping = module.semantic.scoping();
         let symbol = scoping
             .symbol_ids()
@@ -126,6 +137,11 @@ fn of_declaration(project: &Project, (file, at): At) -> Option<Uses> {
         wanted.extend(exported.map(|it| (file, it.name.clone())));
         Some(())
     })??;
+    let present = found.uses.into_iter().filter_map(|it| {
+        let span = readable.now(it.span)?;
+        Some(Use { span, ..it })
+    });
+    found.uses = present.collect();
     let mut seen = HashSet::new();
     while let Some((from, name)) = wanted.pop() {
         if seen.insert((from, name.clone())) {

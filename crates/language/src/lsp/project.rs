@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use oxc::allocator::Allocator;
 
 use super::findings::WhileWanted;
+use super::readable::Readable;
 use crate::check::{Environment, FileId, Module, Origin, Slot, World, analyse, file_id};
 use crate::finding::Finding;
 use crate::parse;
@@ -36,6 +37,12 @@ pub(crate) struct Entered {
 }
 
 impl Entered {
+    /// Whether its present text parses.
+    pub(super) fn is_sound(&self) -> bool {
+        let sound = self.sound.as_ref();
+        sound.is_some_and(|sound| sound.text() == self.source.text())
+    }
+
     /// The modules behind its specifiers.
     pub(super) fn imports(&self) -> &HashMap<String, FileId> {
         &self.origin.imports
@@ -104,12 +111,10 @@ impl Project {
     }
 
     /// A module's text, or the last that parsed where this one doesn't.
-    pub(super) fn readable(&self, id: FileId) -> Option<Source> {
+    pub(super) fn readable(&self, id: FileId) -> Option<Readable> {
         let entry = self.entry(id)?;
-        Some(match &entry.sound {
-            Some(sound) => sound.clone(),
-            None => entry.source.clone(),
-        })
+        let source = entry.sound.as_ref().unwrap_or(&entry.source);
+        Some(Readable::new(source.clone(), &entry.source))
     }
 
     /// The editor's text of a module; `None` gives the file its say again.

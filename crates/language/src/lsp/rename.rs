@@ -10,7 +10,7 @@ use oxc::span::GetSpan;
 
 use super::members;
 use super::navigate::{At, Form, Owner, Use, uses};
-use super::project::Project;
+use super::project::{Entered, Project};
 use crate::check::{ENVIRONMENT, FileId, LIBRARY, Module};
 use crate::finding::{Finding, Severity};
 use crate::source::Span;
@@ -23,7 +23,10 @@ pub(super) type Edits = BTreeMap<FileId, Vec<(Span, String)>>;
 /// # Errors
 /// Why it may not.
 pub(super) fn prepare(project: &mut Project, id: FileId, offset: u32) -> Result<Vec<Use>, String> {
+    project.enter_all();
+    refuse_broken(project.entry(id).filter(|entry| !entry.is_sound()))?;
     let uses = uses(project, id, offset)?;
+    refuse_broken(broken(project, &uses.all))?;
     if let Owner::Member((ENVIRONMENT | LIBRARY, _)) = uses.owner {
         return Err("the API declares it, so it can't be renamed here".to_owned());
     }
@@ -31,6 +34,25 @@ pub(super) fn prepare(project: &mut Project, id: FileId, offset: u32) -> Result<
         return Err(refusal(project, at, why));
     }
     Ok(uses.all)
+}
+
+/// A module whose present text doesn't parse and may have the name in it.
+fn broken<'p>(project: &'p Project, uses: &[Use]) -> Option<&'p Entered> {
+    let first = uses.first()?;
+    let text = project.entry(first.file)?.source.text();
+    let name = text.get(first.span.start as usize..first.span.end as usize)?;
+    let mut entries = project.entries().map(|(_, entry)| entry);
+    entries.find(|entry| !entry.is_sound() && entry.source.text().contains(name))
+}
+
+fn refuse_broken(broken: Option<&Entered>) -> Result<(), String> {
+    match broken {
+        Some(entry) => Err(format!(
+            "mend the syntax of {} first: where the name is used there isn't known",
+            entry.path
+        )),
+        None => Ok(()),
+    }
 }
 
 fn refusal(project: &Project, at: At, why: &str) -> String {

@@ -16,8 +16,10 @@ use crate::source::{Source, Span};
 
 /// The name's type and documentation.
 pub(super) fn hover(project: &Project, id: FileId, offset: u32) -> Option<Hover> {
-    let source = project.readable(id)?;
-    project.with(id, &source, |module, _| {
+    let readable = project.readable(id)?;
+    let offset = readable.then(offset)?;
+    let present = &project.entry(id)?.source;
+    project.with(id, &readable.source, |module, _| {
         let (head, doc, span) = match named_at(module, offset)? {
             Named::Member(field, span) => {
                 let head = described(module, &owner_and(&field), &field.ty);
@@ -36,7 +38,7 @@ pub(super) fn hover(project: &Project, id: FileId, offset: u32) -> Option<Hover>
                 (format!("module {}", entry.path), None, span)
             }
         };
-        Some(told(&source, &head, doc.as_deref(), span))
+        Some(told(present, &head, doc.as_deref(), readable.now(span)?))
     })?
 }
 

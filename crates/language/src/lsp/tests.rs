@@ -292,6 +292,72 @@ fn names_are_found_and_changed_across_files() {
 }
 
 #[test]
+fn nothing_is_renamed_while_a_module_that_may_use_it_does_not_parse() {
+    let site = "export const web = 1;\nprint(web);\n";
+    let main = "import { web } from \"./site.ts\";\nprint(web);\n";
+    let mut editor = Editor::new(&[
+        ("site.ts", site),
+        ("main.ts", main),
+        ("other.ts", "let x = 1;"),
+    ]);
+    let rename = |editor: &mut Editor, name: &str, line: u32, column: u32| {
+        let uri = editor.uri(name);
+        let position = json!({ "line": line, "character": column });
+        let id = editor.send(
+            "textDocument/rename",
+            json!({ "textDocument": { "uri": uri }, "position": position, "newName": "shop" }),
+        );
+        editor.answer(&id)
+    };
+    editor.change("site.ts", "(\nexport const web = 1;\nprint(web);\n");
+    let refused = rename(&mut editor, "site.ts", 1, 14).unwrap_err();
+    assert!(refused.contains("syntax of site.ts"), "{refused}");
+    editor.change("site.ts", site);
+    editor.change(
+        "main.ts",
+        "import { web } from \"./site.ts\";\nprint(web;\n",
+    );
+    let refused = rename(&mut editor, "site.ts", 0, 14).unwrap_err();
+    assert!(refused.contains("syntax of main.ts"), "{refused}");
+    editor.change("main.ts", main);
+    // What can't have the name in it is no hindrance.
+    editor.change("other.ts", "let x = (;");
+    let edit = rename(&mut editor, "site.ts", 0, 14).unwrap();
+    assert_eq!(edit["changes"].as_object().unwrap().len(), 2, "{edit}");
+}
+
+#[test]
+fn places_are_told_as_they_are_now_while_a_text_does_not_parse() {
+    let mut editor = Editor::new(&[("main.ts", "const web = 1;\nprint(web);\nprint(web);\n")]);
+    let broken = "(\nconst web = 1;\nprint(we|b);\nprint(web);\n";
+    let found = editor.ask_at("textDocument/definition", "main.ts", broken, json!({}));
+    assert_eq!(
+        found["range"]["start"],
+        json!({ "line": 1, "character": 6 })
+    );
+    let told = editor.ask_at("textDocument/hover", "main.ts", broken, json!({}));
+    assert_eq!(told["range"]["start"], json!({ "line": 2, "character": 6 }));
+    let context = json!({ "context": { "includeDeclaration": true } });
+    let uses = editor.ask_at("textDocument/references", "main.ts", broken, context);
+    let lines: Vec<_> = uses
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|it| &it["range"]["start"]["line"])
+        .collect();
+    assert_eq!(lines, [1, 2, 3]);
+}
+
+#[test]
+fn findings_of_a_closed_document_are_taken_back() {
+    let mut editor = Editor::new(&[("main.ts", "const n: number = \"a\";")]);
+    assert_eq!(editor.findings("main.ts"), ["wrong-type"]);
+    let document = json!({ "uri": editor.uri("main.ts") });
+    editor.tell("textDocument/didClose", json!({ "textDocument": document }));
+    assert_eq!(editor.findings("main.ts"), Vec::<String>::new());
+}
+
+#[test]
 fn repairs_format_symbols_and_colours() {
     let text = "await  runtime.Lst({})\nfunction f() {}\nclass A { m() {} }\n";
     let mut editor = Editor::new(&[("main.ts", text)]);

@@ -77,3 +77,17 @@ try {
 } catch (error) {
   if (error instanceof AuraeError) print(error.code, error.message);
 }
+
+type Name =
+  | "bigint"
+  | "boolean"
+  | "function"
+  | "number"
+  | "object"
+  | "string"
+  | "symbol"
+  | "undefined";
+const named: Name = typeof given;
+const ends: ("front-end" | "back-end")[] = [`${tier}-end`];
+const end: "front-end" | "back-end" = `${tier}-end`;
+print(named, ends, end, typeof given + `${tier}`);
