@@ -9,7 +9,7 @@
 use init::protocol::MAX_RECORD;
 use model::cell::CellSpec;
 use model::error::{Error, Reason};
-use model::executable::{ExecutableSpec, LogPolicy};
+use model::executable::{ExecutableSpec, LogPolicy, MAX_STOP_GRACE};
 use model::name::Uid;
 use model::resources::Resources;
 use model::status::{Meta, Object};
@@ -95,6 +95,38 @@ pub(crate) struct Archived {
     pub(crate) asked: Option<Asked>,
 }
 
+/// The most changes of an object that are counted; nobody comes near it.
+const MAX_GENERATION: u64 = 1 << 62;
+
+/// What is checked before anything is reckoned with it: every number in a record is a cell-init's
+/// word.
+pub(crate) trait Plausible {
+    /// Why it can't be one that a daemon wrote.
+    fn check(&self) -> Result<(), String>;
+}
+
+impl Plausible for CellRecord {
+    fn check(&self) -> Result<(), String> {
+        plausible(&self.meta, self.stop)
+    }
+}
+
+impl Plausible for ExecutableRecord {
+    fn check(&self) -> Result<(), String> {
+        plausible(&self.meta, self.stop)
+    }
+}
+
+fn plausible(meta: &Meta, stop: Option<StopIntent>) -> Result<(), String> {
+    if meta.generation > MAX_GENERATION {
+        return Err(format!("it has generation {}", meta.generation));
+    }
+    match stop.and_then(|stop| stop.grace) {
+        Some(grace) if grace > MAX_STOP_GRACE => Err(format!("its stop has a grace of {grace:?}")),
+        _ => Ok(()),
+    }
+}
+
 #[derive(Serialize)]
 struct Versioned<T> {
     v: u8,
@@ -127,12 +159,14 @@ pub(crate) fn encode<T: Serialize>(body: &T) -> Result<Vec<u8>, Error> {
 }
 
 /// From bytes, with suspicion.
-pub(crate) fn decode<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, String> {
+pub(crate) fn decode<T: DeserializeOwned + Plausible>(bytes: &[u8]) -> Result<T, String> {
     let Version { v } = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
     if v != VERSION {
         return Err(format!("it has form {v}, this daemon reads {VERSION}"));
     }
-    serde_json::from_slice(bytes).map_err(|e| e.to_string())
+    let record: T = serde_json::from_slice(bytes).map_err(|e| e.to_string())?;
+    record.check()?;
+    Ok(record)
 }
 
 /// The protocol's uid for the model's.

@@ -18,12 +18,12 @@ use crate::host::Node;
 use crate::stories::wait_until;
 
 /// What an init says at first: its welcome and its workloads, with their descriptors.
-type Words = Vec<(CellEvent, Vec<OwnedFd>)>;
+pub(crate) type Words = Vec<(CellEvent, Vec<OwnedFd>)>;
 
 /// What is said instead, on the daemon's connection. `other` is an honest cell's welcome.
 type Lie = fn(&OwnedFd, Words, &CellEvent);
 
-const LIES: [(&str, Lie); 12] = [
+const LIES: [(&str, Lie); 15] = [
     ("garbage", |daemon, _, _| {
         let _ = seqpacket::send(daemon, &[0xff; 100], &[]);
     }),
@@ -76,6 +76,20 @@ const LIES: [(&str, Lie); 12] = [
         }
         say(daemon, words);
     }),
+    ("endless-grace", |daemon, mut words, _| {
+        alter(&mut words[0].0, |record| record["stop"] = endless());
+        say(daemon, words);
+    }),
+    ("endless-grace-of-one", |daemon, mut words, _| {
+        alter(&mut words[1].0, |record| record["stop"] = endless());
+        say(daemon, words);
+    }),
+    ("last-generation", |daemon, mut words, _| {
+        alter(&mut words[0].0, |record| {
+            record["meta"]["generation"] = u64::MAX.into();
+        });
+        say(daemon, words);
+    }),
     ("a-file-for-a-pipe", |daemon, mut words, _| {
         words[1].1[1] = std::fs::File::open("/etc/passwd").unwrap().into();
         say(daemon, words);
@@ -116,6 +130,23 @@ const SLANDERS: [(&str, bool, Slander); 4] = [
     }),
 ];
 
+/// Puts something else into a record, which stays a record.
+fn alter(words: &mut CellEvent, how: impl FnOnce(&mut serde_json::Value)) {
+    let record = match words {
+        CellEvent::Welcome { record, .. } => record,
+        CellEvent::Workload(state) => &mut state.record,
+        other => panic!("{other:?}"),
+    };
+    let mut value = serde_json::from_slice(record).unwrap();
+    how(&mut value);
+    *record = serde_json::to_vec(&value).unwrap();
+}
+
+/// A stop that is longer than there will be time.
+fn endless() -> serde_json::Value {
+    serde_json::json!({ "at": 1, "grace": { "secs": u64::MAX, "nanos": 0 } })
+}
+
 fn an_exit() -> ExitRecord {
     ExitRecord {
         how: ExitHow::Code(0),
@@ -132,7 +163,7 @@ fn an_exit() -> ExitRecord {
     }
 }
 
-fn say(daemon: &OwnedFd, words: Words) {
+pub(crate) fn say(daemon: &OwnedFd, words: Words) {
     for (event, fds) in words {
         let mut packet = Vec::new();
         event.encode(&mut packet).unwrap();
@@ -167,14 +198,14 @@ fn hear(socket: &OwnedFd) -> (CellEvent, Vec<OwnedFd>) {
 }
 
 /// Somebody in the place of a cell's init.
-struct Liar {
+pub(crate) struct Liar {
     listener: OwnedFd,
     real: PathBuf,
 }
 
 impl Liar {
     /// Takes the init's address.
-    fn of(node: &Node, uid: Uid) -> Liar {
+    pub(crate) fn of(node: &Node, uid: Uid) -> Liar {
         let address = node.cells().join(format!("{uid}.sock"));
         let real = node.cells().join(format!("{uid}.real"));
         std::fs::rename(&address, &real).unwrap();
@@ -185,7 +216,7 @@ impl Liar {
     }
 
     /// Hears the next daemon's greeting, and answers it with this. The connection is kept.
-    fn lie(self, how: impl FnOnce(&OwnedFd, Words)) -> (OwnedFd, OwnedFd) {
+    pub(crate) fn lie(self, how: impl FnOnce(&OwnedFd, Words)) -> (OwnedFd, OwnedFd) {
         let daemon = seqpacket::accept(&self.listener, Mode::Blocking).unwrap();
         let _ = seqpacket::receive(&daemon, &mut [0; 100]);
         let (init, words) = words_of(&self.real);
