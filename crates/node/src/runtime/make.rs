@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Making a cell: cgroups, ids, socket, grants, its init, its owner. Each step undoes itself when a
-//! later one fails ([`Undo`]), so that a cell is there altogether or not at all.
+//! Making a cell: cgroups, ids, socket, grants, its init, its owner. What was made is taken back
+//! when a later step fails ([`Made`]), so that a cell is there altogether or not at all.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -15,12 +15,14 @@ use model::error::{Error, Reason};
 use model::lifecycle::State;
 use model::status::{CellStatus, Object};
 
+use rustix::io::Errno;
+
 use super::Shared;
-use super::cell::owner::{Beginning, Owner};
+use super::cell::owner::{Beginning, Line, Owner};
 use super::cell::{CellHandle, limits};
 use super::ids::IdRange;
 use super::index::{Key, Reservation};
-use super::link::node::CreateError;
+use super::link::node::{CreateError, NodeInit};
 use super::record::{self, CellRecord};
 
 /// The leaf of a cell's init. No label begins with `_`.
@@ -31,43 +33,56 @@ pub(crate) const LEAF_BELOW: &str = "/_init";
 const LEFT: Duration = Duration::from_secs(1);
 /// How long the kernel may take to let go of what a failed attempt left.
 const UNDO: Duration = Duration::from_secs(10);
+/// When whoever met something that passes is to try again.
+const AGAIN: Duration = Duration::from_secs(1);
 
-/// What is to be taken back, unless it is kept.
-struct Undo {
-    parent: Option<Cgroup>,
+/// What there is of a cell that is being made, to be taken back unless it is kept. The name and the
+/// ids stay reserved until nothing of a failed cell lives any more: nobody else is to have ids that
+/// a process still has.
+struct Made {
+    reservation: Reservation,
+    parent: Cgroup,
     name: String,
-    socket: Option<PathBuf>,
+    socket: PathBuf,
+    /// Its init was made: the end of that is to be acknowledged.
+    init: Option<(NodeInit, init::protocol::Uid)>,
 }
 
-impl Undo {
-    fn keep(mut self) {
-        self.parent = None;
-        self.socket = None;
-    }
-}
-
-impl Drop for Undo {
-    fn drop(&mut self) {
-        if let Some(socket) = self.socket.take() {
-            let _ = std::fs::remove_file(socket);
+impl Made {
+    /// Takes everything back; what was killed may take a moment to go.
+    async fn undo(self) {
+        let Made {
+            reservation,
+            parent,
+            name,
+            socket,
+            init,
+        } = self;
+        if let Some((node, uid)) = init {
+            node.acknowledge(uid).await;
         }
-        let Some(parent) = self.parent.take() else {
-            return;
-        };
-        let name = std::mem::take(&mut self.name);
-        // Beside the request: what was killed may take a moment to go.
-        std::thread::spawn(move || {
-            if let Ok(group) = parent.child(&name) {
-                super::cell::leaf::kill(&group);
+        let parent = Arc::new(parent);
+        loop {
+            let (parent, name, socket) = (parent.clone(), name.clone(), socket.clone());
+            let removed = tokio::task::spawn_blocking(move || {
+                let _ = std::fs::remove_file(socket);
+                if let Ok(group) = parent.child(&name) {
+                    super::cell::leaf::kill(&group);
+                }
+                parent.remove(&name, UNDO).map_err(|e| e.to_string())
+            });
+            match removed.await.unwrap_or_else(|e| Err(e.to_string())) {
+                Ok(()) => break,
+                Err(error) => tracing::error!(%error, "a failed cell can't be taken back yet"),
             }
-            if let Err(error) = parent.remove(&name, UNDO) {
-                tracing::error!(%error, "a cgroup of a failed cell stays behind");
-            }
-        });
+            tokio::time::sleep(UNDO).await;
+        }
+        drop(reservation);
     }
 }
 
-/// Makes a cell whose name is reserved.
+/// Makes a cell whose name is reserved. Answers a failure when nothing of the cell is left, unless
+/// that takes long.
 pub(crate) async fn cell(
     shared: &Arc<Shared>,
     mut record: CellRecord,
@@ -82,14 +97,56 @@ pub(crate) async fn cell(
     let around = Around::find(shared, &key)?;
     let bytes = record::encode(&record)?;
     let (parent, group) = groups(shared, &key, &effective)?;
-    let socket = socket_path(shared, &record);
-    let mut undo = Undo {
-        parent: Some(parent),
+    let mut made = Made {
+        reservation,
+        parent,
         name: key.path.name().to_owned(),
-        socket: None,
+        socket: socket_path(shared, &record),
+        init: None,
     };
-    let mut fds = vec![leaf_fd(&group)?, listen(&socket)?];
-    undo.socket = Some(socket.clone());
+    let wanted = Wanted {
+        key,
+        record,
+        effective,
+        around,
+        bytes,
+    };
+    match with_init(shared, wanted, group, &mut made).await {
+        Ok((owner, line, status)) => Ok(publish(shared, owner, line, status, made.reservation)),
+        Err(error) => {
+            let undoing = tokio::spawn(made.undo());
+            // The rest of a longer one goes on beside.
+            let _ = tokio::time::timeout(UNDO, undoing).await;
+            Err(error)
+        }
+    }
+}
+
+/// A cell to be.
+struct Wanted {
+    key: Key,
+    record: CellRecord,
+    effective: Draft,
+    around: Around,
+    /// The record, as its init keeps it.
+    bytes: Vec<u8>,
+}
+
+/// Makes the init in its group, and an owner, and registers that.
+async fn with_init(
+    shared: &Arc<Shared>,
+    wanted: Wanted,
+    group: Cgroup,
+    made: &mut Made,
+) -> Result<(Owner, Line, CellStatus), Error> {
+    let Wanted {
+        key,
+        record,
+        effective,
+        around,
+        bytes,
+    } = wanted;
+    let mut fds = vec![leaf_fd(&group)?, listen(&made.socket)?];
     fds.extend(around.pidfd);
     let root_id = record.ids.map_or(around.root_id, |ids| ids.first);
     let mut targets = Vec::new();
@@ -99,18 +156,16 @@ pub(crate) async fn cell(
         targets.push(prepared.target);
     }
     let launch = launch(&record, &effective, around.nested, targets, bytes);
-    let created = shared
-        .node
-        .create(launch, fds)
-        .await
-        .map_err(|e| not_made(e, &key))?;
-    // One that has ended meanwhile is kept for whoever asks.
-    let exit = shared.node.exit_of(record::wire(record.meta.uid)).await;
-    let (link, _) = super::link::cell::connect(&socket, record::wire(record.meta.uid))
+    let uid = launch.uid;
+    let created = shared.node.create(launch, fds).await;
+    let created = created.map_err(|e| not_made(e, &key))?;
+    made.init = Some((shared.node.clone(), uid));
+    let (link, _) = super::link::cell::connect(&made.socket, uid)
         .await
         .map_err(|e| Error::internal(format!("the new cell's init can't be talked to: {e}")))?;
     let below = shared.root_below.join(key.below());
     let status = status(&record, effective, created.pid, &below);
+    let ids = record.ids;
     let beginning = Beginning {
         key: key.clone(),
         record,
@@ -119,37 +174,32 @@ pub(crate) async fn cell(
         root_id,
         parent_frozen: false,
         link,
-        socket,
-        exit,
-        child: true,
+        socket: made.socket.clone(),
+        exit: Some(created.exit),
     };
-    begin(shared, beginning, reservation, status, undo)
+    let (owner, line) = Owner::new(shared.clone(), beginning);
+    shared.index.register(key, line.handle.clone(), ids)?;
+    Ok((owner, line, status))
 }
 
-fn begin(
+/// Lets everybody know, and the owner begin.
+fn publish(
     shared: &Arc<Shared>,
-    beginning: Beginning,
-    reservation: Reservation,
+    owner: Owner,
+    line: Line,
     status: CellStatus,
-    undo: Undo,
-) -> Result<CellHandle, Error> {
-    let key = beginning.key.clone();
-    let ids = beginning.record.ids;
-    let asked = beginning.record.asked.clone();
-    let uid = beginning.record.meta.uid;
-    let (owner, line) = Owner::new(shared.clone(), beginning);
-    shared
-        .index
-        .register(key.clone(), line.handle.clone(), ids)?;
-    undo.keep();
-    if let Some(asked) = &asked {
-        shared.index.remember(&key.tenant, asked, uid);
+    reservation: Reservation,
+) -> CellHandle {
+    if let Some(asked) = owner.request_id() {
+        shared
+            .index
+            .remember(&status.meta.tenant, asked, status.meta.uid);
     }
     if let Some(displaced) = shared.index.publish_new(Object::Cell(status), reservation) {
         shared.forget_beside(displaced);
     }
     tokio::spawn(owner.run(line.inbox, line.over));
-    Ok(line.handle)
+    line.handle
 }
 
 /// What the cell is made in.
@@ -371,7 +421,33 @@ fn not_made(error: CreateError, key: &Key) -> Error {
     creation_failed(&failed).about("cell", key.path.to_string())
 }
 
+/// What another try may not meet: the spawner was busy or replaced, or what works at the cell was
+/// killed or held up.
+fn passing(failed: &Failure) -> Option<Error> {
+    let (reason, hint) = match Errno::from_raw_os_error(failed.errno) {
+        Errno::AGAIN => (
+            Reason::LimitExceeded,
+            "the node makes as many cells as it can, or the cell around it may have no more \
+             processes: try again",
+        ),
+        Errno::CHILD | Errno::TIMEDOUT => (
+            Reason::Internal,
+            "try again; if it goes on, look at the cell's memory limit, and at what runs in the \
+             cell around it",
+        ),
+        _ => return None,
+    };
+    let message = format!("the cell was not made: {}", failed.detail);
+    let error = Error::new(reason, message).errno(failed.errno);
+    Some(error.hint(hint).retry_after(AGAIN))
+}
+
 fn creation_failed(failed: &Failure) -> Error {
+    if failed.step == Step::Clone
+        && let Some(error) = passing(failed)
+    {
+        return error;
+    }
     let text = std::io::Error::from_raw_os_error(failed.errno);
     let unsupported = |hint: &str| {
         let message = format!(
@@ -389,5 +465,32 @@ fn creation_failed(failed: &Failure) -> Error {
         ),
         Step::Grant | Step::Mount => unsupported("check the grants and volumes of the cell"),
         _ => super::cell::start_failure("the cell was not made", failed),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_passes_is_to_be_tried_again_and_what_the_node_lacks_is_not() {
+        let failed = |errno: Errno| {
+            creation_failed(&Failure {
+                step: Step::Clone,
+                errno: errno.raw_os_error(),
+                detail: "why".into(),
+            })
+        };
+        for errno in [Errno::AGAIN, Errno::CHILD, Errno::TIMEDOUT] {
+            let error = failed(errno);
+            assert_ne!(error.reason, Reason::Unsupported);
+            assert_eq!(error.retry_after, Some(AGAIN));
+            assert_eq!(error.errno, Some(errno.raw_os_error()));
+        }
+        let error = failed(Errno::PERM);
+        assert_eq!(
+            (error.reason, error.retry_after),
+            (Reason::Unsupported, None)
+        );
     }
 }

@@ -20,6 +20,9 @@ pub struct Settings {
     pub id_count: u32,
     /// How much there may be; [`super::Runtime::set_bounds`] changes it later.
     pub bounds: Bounds,
+    /// How long a cell-init may take over one request. Then it is lost and its cell killed; a start
+    /// that takes longer is given up.
+    pub init_patience: Duration,
     /// Where an executable says nothing about its logs.
     pub logs: LogPolicy,
 }
@@ -57,6 +60,7 @@ impl Settings {
             first_id: 1_048_576,
             id_count: u32::MAX - 1_048_576,
             bounds: Bounds::default(),
+            init_patience: Duration::from_secs(30),
             logs: LogPolicy::default(),
         }
     }

@@ -17,6 +17,7 @@
 
 mod chaos;
 mod client;
+mod held;
 mod host;
 mod killed;
 mod liars;

@@ -46,7 +46,10 @@ async fn serve(dir: &Path, fd: std::os::fd::OwnedFd) {
     let (node, welcome) = NodeInit::connect(fd, "stories").await.unwrap();
     let own = kernel::cgroup::find::own_path().unwrap();
     let root = own.parent().unwrap().to_owned();
-    let settings = Settings::new(dir.join("run/cells"), root);
+    let mut settings = Settings::new(dir.join("run/cells"), root);
+    if let Ok(patience) = std::fs::read_to_string(dir.join("patience")) {
+        settings.init_patience = Duration::from_millis(patience.parse().unwrap());
+    }
     let logs = Logs::start(&dir.join("state/logs"), LogsConfig::default()).unwrap();
     let begun = std::time::Instant::now();
     let (runtime, adoption) = Runtime::start(

@@ -11,7 +11,7 @@ use model::{cell, executable as exe};
 
 use crate::client::{Answer, Ask, Client, draft, executable, refusal, run};
 use crate::host::Node;
-use crate::{chaos, killed, liars, slow, updates};
+use crate::{chaos, held, killed, liars, slow, updates};
 
 type Story = fn(&str);
 
@@ -62,6 +62,9 @@ const STORIES: &[(&str, Story)] = &[
     ("silent", killed::a_silent_cell_init_keeps_nobody_waiting),
     ("many", killed::many_cells_are_adopted_together),
     ("liars", liars::a_lying_cell_init_harms_nobody_else),
+    ("mute", held::a_cell_init_that_says_nothing_is_lost),
+    ("half-frozen", held::a_refused_freeze_changes_nothing),
+    ("late", held::a_start_that_takes_too_long_is_given_up_alone),
     ("moments", chaos::at_random_moments_nothing_is_lost),
 ];
 

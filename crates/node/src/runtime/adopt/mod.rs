@@ -25,7 +25,7 @@ use init::protocol::Welcome;
 use kernel::cgroup::{Cgroup, find};
 use model::error::Error;
 use model::name::Uid;
-use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::cell::limits;
 use super::cell::owner::{Beginning, Line, Owner};
@@ -43,9 +43,6 @@ use greet::{Answer, Found, Greeted, Greetings};
 
 /// How often the age of finished records is looked at; their number is at every end.
 const AGEING: Duration = Duration::from_secs(60);
-
-/// How long a cell-init that was killed may take to be reaped.
-const REAPED: Duration = Duration::from_secs(30);
 
 /// What a daemon found when it came.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -102,6 +99,8 @@ impl Runtime {
         let adoption = adopter.adoption;
         if greetings.silent().next().is_some() {
             tokio::spawn(adopter.go_on(greetings));
+        } else {
+            shared.node.all_adopted().await;
         }
         shared.age_out();
         tokio::spawn(keep_ageing(Arc::downgrade(&shared)));
@@ -281,6 +280,7 @@ impl Adopter {
             self.take_over(vec![answer]).await;
             self.release();
         }
+        self.shared.node.all_adopted().await;
         tracing::info!("every cell's init has answered, or was given up");
     }
 
@@ -297,7 +297,9 @@ impl Adopter {
         }
         // Enclosing cells first.
         living.sort_by_key(|found| found.key.path.labels().len());
-        let unasked = living.iter().filter(|found| found.exit.is_none());
+        let unasked = living
+            .iter()
+            .filter(|found| found.child && found.exit.is_none());
         let uids = unasked.map(|found| record::wire(found.uid)).collect();
         let mut exits = self.shared.node.exits_of(uids).await;
         for mut found in living {
@@ -350,8 +352,7 @@ impl Adopter {
             parent_frozen,
             link: found.link,
             socket: found.socket,
-            exit: found.exit.unwrap_or_else(|| oneshot::channel().1),
-            child: found.child,
+            exit: found.exit,
             record: found.record,
         };
         let (mut owner, line) = Owner::new(shared.clone(), beginning);
@@ -404,15 +405,12 @@ impl Adopter {
                 drop(sweep::bury(&self.shared, &around, key.path.name()));
             }
         }
-        let node = self.shared.node.clone();
-        let uid = record::wire(uid);
-        tokio::spawn(async move {
-            // An earlier init's child ends without our hearing of it.
-            let exit = node.exit_of(uid).await;
-            if let Ok(Ok(_)) = tokio::time::timeout(REAPED, exit).await {
-                node.acknowledge(uid).await;
-            }
-        });
+        if pid.is_some() {
+            let node = self.shared.node.clone();
+            let uid = record::wire(uid);
+            // Its end may have been asked for, and nobody is to be told of it now.
+            tokio::spawn(async move { node.acknowledge(uid).await });
+        }
     }
 }
 

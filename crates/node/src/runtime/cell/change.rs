@@ -21,6 +21,7 @@ use model::error::{Error, Reason};
 use model::label::Labels;
 use model::resources::Resources;
 use model::status::Object;
+use rustix::io::Errno;
 
 use super::owner::{Call, Owner};
 use super::{Reply, limits};
@@ -112,9 +113,7 @@ impl Owner {
 
     /// The cell-init refused a step; a mount that isn't there is detached.
     pub(super) fn change_refused(&mut self, failure: &Failure) {
-        const ENOENT: i32 = 2;
-        const EINVAL: i32 = 22;
-        const ETIMEDOUT: i32 = 110;
+        const NOT_MOUNTED: [Errno; 2] = [Errno::NOENT, Errno::INVAL];
         let Some(update) = &mut self.updating else {
             return;
         };
@@ -122,15 +121,8 @@ impl Owner {
             update.inverse,
             Some(Step::Attach(..) | Step::DetachTarget(_))
         );
-        if detaching && [ENOENT, EINVAL].contains(&failure.errno) {
+        if detaching && NOT_MOUNTED.contains(&Errno::from_raw_os_error(failure.errno)) {
             return self.changed(Ok(()));
-        }
-        // It may still be done: taking it back comes after it in any case.
-        if failure.errno == ETIMEDOUT
-            && update.phase == Phase::Apply
-            && let Some(inverse) = update.inverse.take()
-        {
-            update.undo.push(inverse);
         }
         let error = match update.phase {
             Phase::Apply | Phase::Undo => not_granted(detaching, failure),

@@ -349,8 +349,8 @@ impl Owner {
     }
 
     fn tell_to_end(&mut self) {
-        self.call(Call::Noted("to end"), Vec::new(), |request| {
-            CellRequest::Exit { request }
+        self.call(Call::Exit, Vec::new(), |request| CellRequest::Exit {
+            request,
         });
     }
 
@@ -358,7 +358,7 @@ impl Owner {
         let parent = self.group.path().parent().map(std::path::Path::to_owned);
         let name = self.key.path.name().to_owned();
         let socket = self.socket.clone();
-        let node = self.shared.node.clone();
+        let node = self.child.then(|| self.shared.node.clone());
         let uid = record::wire(self.record.meta.uid);
         self.beside(async move {
             let removed = tokio::task::spawn_blocking(move || {
@@ -376,7 +376,9 @@ impl Owner {
             {
                 tracing::warn!(socket = %socket.display(), %error, "a socket stays behind");
             }
-            node.acknowledge(uid).await;
+            if let Some(node) = node {
+                node.acknowledge(uid).await;
+            }
             Event::Removed(outcome)
         });
     }

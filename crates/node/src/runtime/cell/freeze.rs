@@ -40,8 +40,10 @@ impl Owner {
             let _ = reply.send(Err(error));
             return;
         }
-        self.record.frozen = frozen;
-        match record::encode(&self.record) {
+        // What holds is what is written: it is set once the init has it.
+        let mut intended = self.record.clone();
+        intended.frozen = frozen;
+        match record::encode(&intended) {
             Ok(record) => {
                 self.call(
                     Call::FreezeIntent { frozen, reply },
@@ -56,7 +58,12 @@ impl Owner {
     }
 
     /// The record says so: now the kernel.
-    pub(super) fn apply_freeze(&mut self, frozen: bool, reply: Reply<Arc<Object>>) {
+    pub(super) fn freeze_written(&mut self, frozen: bool, reply: Reply<Arc<Object>>) {
+        self.record.frozen = frozen;
+        self.apply_freeze(frozen, reply);
+    }
+
+    fn apply_freeze(&mut self, frozen: bool, reply: Reply<Arc<Object>>) {
         let hold = self.is_frozen();
         for uid in self.executables.keys().copied().collect::<Vec<_>>() {
             self.hold(uid, hold);

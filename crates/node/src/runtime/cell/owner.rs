@@ -4,17 +4,17 @@
 //!
 //! Nothing in here waits but the loop itself. What takes time goes on beside it as a task whose
 //! result is an [`Event`] like any other; what the cell-init is asked is a [`Call`] that its answer
-//! finds again. A cell-init that doesn't answer, or not as agreed, is lost, and its cell is killed:
-//! see `finish`.
+//! finds again. A cell-init that doesn't answer in time, or not as agreed, is lost, and its cell is
+//! killed: see `finish`. Only a start may take as long as it does: its program's file may be where
+//! reading hangs, which is no fault of the init; the start is given up and the cell goes on.
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
 use init::protocol::{CellEvent, CellRequest, ExitRecord, Failure};
 use kernel::cgroup::Cgroup;
 use model::error::Error;
@@ -22,6 +22,7 @@ use model::lifecycle;
 use model::name::Uid;
 use model::request::UpdateCell;
 use model::status::{CellStatus, Object};
+use rustix::io::Errno;
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::Instant;
 
@@ -31,13 +32,14 @@ use super::start::Starting;
 use super::{CellHandle, QUEUE, Reply, Request, leaf};
 use crate::runtime::Shared;
 use crate::runtime::index::Key;
+use crate::runtime::index::requests::Asked;
 use crate::runtime::link::cell::CellLink;
 use crate::runtime::link::{LinkError, Received};
 use crate::runtime::ports::LogTotals;
 use crate::runtime::record::CellRecord;
 
-/// How long a cell-init may take over one request.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How many packets are heard before a call counts as not answered.
+const HEARD_FIRST: usize = 64;
 
 /// Everything that happens to a cell.
 pub(crate) enum Event {
@@ -88,6 +90,8 @@ pub(crate) enum Call {
     },
     /// A step of the update that is being carried out.
     Change,
+    /// The cell-init is to end; it answers as the last thing it does.
+    Exit,
     /// Whatever comes of it, there is nothing to do about it.
     Noted(&'static str),
 }
@@ -107,8 +111,12 @@ pub(crate) struct Owner {
     /// `None` once the cell-init is gone.
     pub(super) link: Option<CellLink>,
     pub(super) socket: PathBuf,
+    /// Its init is node-init's child.
+    pub(super) child: bool,
     pub(super) calls: BTreeMap<u64, (Instant, Call)>,
     next_call: u64,
+    /// Starts that nobody waits for any more, until they are answered.
+    given_up: BTreeSet<u64>,
     pub(super) starting: HashMap<Uid, Starting>,
     pub(super) executables: HashMap<Uid, Executable>,
     /// An update that is being carried out.
@@ -150,10 +158,9 @@ pub(crate) struct Beginning {
     pub(crate) parent_frozen: bool,
     pub(crate) link: CellLink,
     pub(crate) socket: PathBuf,
-    /// Resolves when node-init says that the cell-init has ended.
-    pub(crate) exit: oneshot::Receiver<ExitRecord>,
-    /// Node-init is its parent, and will say when it ends.
-    pub(crate) child: bool,
+    /// Resolves when node-init says that the cell-init has ended; `None` where its parent died with
+    /// an earlier node-init, and nobody will say so.
+    pub(crate) exit: Option<oneshot::Receiver<ExitRecord>>,
 }
 
 impl Owner {
@@ -176,8 +183,10 @@ impl Owner {
             parent_frozen: beginning.parent_frozen,
             link: Some(beginning.link),
             socket: beginning.socket,
+            child: beginning.exit.is_some(),
             calls: BTreeMap::new(),
             next_call: 1,
+            given_up: BTreeSet::new(),
             starting: HashMap::new(),
             executables: HashMap::new(),
             updating: None,
@@ -186,8 +195,7 @@ impl Owner {
             ending: Ending::default(),
             tasks: FuturesUnordered::new(),
         };
-        if beginning.child {
-            let exit = beginning.exit;
+        if let Some(exit) = beginning.exit {
             owner.beside(async move { Event::InitEnded(exit.await.ok()) });
         }
         (
@@ -291,10 +299,13 @@ impl Owner {
                 ..
             } => match self.answered(request) {
                 Some(Call::Start(uid)) => self.started(uid, started_ns, received.fds),
+                // Its leaf was killed; the end of it follows.
+                None if self.given_up.remove(&request) => {}
                 _ => self.misspoke("it started what nobody asked for"),
             },
             CellEvent::Failed { request, failure } => {
                 // None: an answer after our patience ended; it was dealt with then.
+                self.given_up.remove(&request);
                 if let Some(call) = self.answered(request) {
                     self.refused(call, &failure);
                 }
@@ -324,10 +335,10 @@ impl Owner {
                 let status = self.object(uid);
                 let _ = reply.send(status);
             }
-            Call::FreezeIntent { frozen, reply } => self.apply_freeze(frozen, reply),
+            Call::FreezeIntent { frozen, reply } => self.freeze_written(frozen, reply),
             Call::Start(_) => self.misspoke("a start is answered without a process"),
             Call::Change => self.changed(Ok(())),
-            Call::Noted(_) => {}
+            Call::Exit | Call::Noted(_) => {}
         }
     }
 
@@ -349,19 +360,46 @@ impl Owner {
                 let _ = reply.send(Err(error));
             }
             Call::Change => self.change_refused(failure),
+            // It keeps what it was told to let go of, or knows of more than we do.
+            Call::Exit => self.misspoke("it doesn't end when it is told to"),
             Call::Noted(what) => {
                 tracing::warn!(cell = %self.key.path, ?failure, "the cell's init refused: {what}");
             }
         }
     }
 
+    /// The oldest call is due. What was said in time is heard first: it may be this daemon that was
+    /// held up.
     fn late(&mut self) {
-        if let Some((_, (_, call))) = self.calls.pop_first() {
-            let failure = Failure {
-                step: init::protocol::Step::Protocol,
-                errno: 110,
-                detail: format!("the cell's init did not answer within {PATIENCE:?}"),
-            };
+        for _ in 0..HEARD_FIRST {
+            let Some(link) = &mut self.link else { break };
+            match link.next().now_or_never() {
+                Some(Ok(received)) => self.said(received),
+                Some(Err(error)) => return self.silent(&error),
+                None => break,
+            }
+        }
+        let oldest = self.calls.first_entry();
+        if let Some(call) = oldest.filter(|call| call.get().0 <= Instant::now()) {
+            let (number, (_, call)) = call.remove_entry();
+            self.not_answered(number, call);
+        }
+    }
+
+    fn not_answered(&mut self, number: u64, call: Call) {
+        let patience = self.shared.settings.init_patience;
+        let failure = Failure {
+            step: init::protocol::Step::Protocol,
+            errno: Errno::TIMEDOUT.raw_os_error(),
+            detail: format!("the cell's init did not answer within {patience:?}"),
+        };
+        if let Call::Start(uid) = call {
+            self.given_up.insert(number);
+            return self.start_failed(uid, &failure);
+        }
+        self.silent(&LinkError::Silent(patience));
+        // Whoever asked is told why; nothing else is to be done without an init.
+        if let Call::Signal { .. } | Call::FreezeIntent { .. } = call {
             self.refused(call, &failure);
         }
     }
@@ -381,12 +419,13 @@ impl Owner {
         };
         match sent {
             Ok(()) => {
-                self.calls.insert(number, (Instant::now() + PATIENCE, call));
+                let due = Instant::now() + self.shared.settings.init_patience;
+                self.calls.insert(number, (due, call));
             }
             Err(error) => {
                 let failure = Failure {
                     step: init::protocol::Step::Protocol,
-                    errno: 32,
+                    errno: Errno::PIPE.raw_os_error(),
                     detail: error.to_string(),
                 };
                 self.refused(call, &failure);
@@ -441,6 +480,11 @@ impl Owner {
     /// Whether executables here are to be held.
     pub(super) fn is_frozen(&self) -> bool {
         self.record.frozen || self.parent_frozen
+    }
+
+    /// The request that asked for the cell.
+    pub(crate) fn request_id(&self) -> Option<&Asked> {
+        self.record.asked.as_ref()
     }
 
     fn is_over(&self) -> bool {

@@ -144,27 +144,38 @@ impl<C: Conversation> Link<C> {
         self.flush().map(|_| ())
     }
 
+    /// Whether it may be given more to send without being near its bound.
+    pub(crate) fn has_room(&self) -> bool {
+        self.outbox.len() < MAX_OUTBOX / 2
+    }
+
     /// The next message. Cancel-safe; sends what is waiting meanwhile.
     pub(crate) async fn next(&mut self) -> Result<Received<C::Event>, LinkError> {
         loop {
-            let mut guard = if self.outbox.is_empty() {
-                self.io.readable().await?
-            } else {
-                self.io
-                    .ready(tokio::io::Interest::READABLE | tokio::io::Interest::WRITABLE)
-                    .await?
-            };
-            let received = Self::receive(&mut guard);
-            if guard.ready().is_writable() && !self.outbox.is_empty() {
-                let emptied = flush(&guard.get_inner().0, &mut self.outbox)?;
-                if !emptied {
-                    guard.clear_ready_matching(tokio::io::Ready::WRITABLE);
-                }
-            }
-            if let Some(received) = received? {
+            if let Some(received) = self.step().await? {
                 return Ok(received);
             }
         }
+    }
+
+    /// Waits until something can be read or sent, and does that; the message, where one came.
+    /// Cancel-safe.
+    pub(crate) async fn step(&mut self) -> Result<Option<Received<C::Event>>, LinkError> {
+        let mut guard = if self.outbox.is_empty() {
+            self.io.readable().await?
+        } else {
+            self.io
+                .ready(tokio::io::Interest::READABLE | tokio::io::Interest::WRITABLE)
+                .await?
+        };
+        let received = Self::receive(&mut guard);
+        if guard.ready().is_writable() && !self.outbox.is_empty() {
+            let emptied = flush(&guard.get_inner().0, &mut self.outbox)?;
+            if !emptied {
+                guard.clear_ready_matching(tokio::io::Ready::WRITABLE);
+            }
+        }
+        received
     }
 
     fn receive(

@@ -3,10 +3,12 @@
 //! is its handle. `auraed`'s wiring makes it; the runtime makes cells through it, the audit leaves
 //! its head there, and the node's power goes through it.
 //!
-//! Exits of cell-inits are kept here until the cell's owner asks for them, so that none is lost
-//! between the greeting and the adoption of the cell.
+//! Node-init keeps the end of each cell-init until it is acknowledged, and has room for a bounded
+//! number of them. So each is acknowledged by somebody: by its cell's owner, or by whoever gives up
+//! making the cell ([`NodeInit::acknowledge`], also before the end has come); an end that nobody
+//! waits for, here, once all cells are adopted ([`NodeInit::all_adopted`]). See [`End`].
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -49,11 +51,13 @@ pub enum InitState {
     Gone,
 }
 
-/// A cell-init that was made.
+/// A cell-init that was made. Its end is to be acknowledged by whoever has this.
 #[derive(Debug)]
 pub(crate) struct Created {
     /// In the daemon's pid namespace.
     pub(crate) pid: i32,
+    /// Resolves when it has ended; an error when node-init is gone.
+    pub(crate) exit: oneshot::Receiver<ExitRecord>,
 }
 
 /// Why a cell was not made.
@@ -76,6 +80,8 @@ enum Command {
     ),
     /// Tell when the inits of these cells have ended.
     Exits(Vec<(Uid, oneshot::Sender<ExitRecord>)>),
+    Acknowledge(Uid),
+    AllAdopted,
     Plain(NodeRequest),
 }
 
@@ -156,13 +162,8 @@ impl NodeInit {
         answer.await.unwrap_or(Err(CreateError::Gone))
     }
 
-    /// Resolves when the cell's init has ended; an error when node-init is gone.
-    pub(crate) async fn exit_of(&self, uid: Uid) -> oneshot::Receiver<ExitRecord> {
-        let mut exits = self.exits_of(vec![uid]).await;
-        exits.remove(&uid).unwrap_or_else(|| oneshot::channel().1)
-    }
-
-    /// The same of many cells, for one message to the task.
+    /// For adopted cells whose inits are node-init's children: each resolves when its init has
+    /// ended; an error when node-init is gone.
     pub(crate) async fn exits_of(
         &self,
         uids: Vec<Uid>,
@@ -178,16 +179,51 @@ impl NodeInit {
         exits
     }
 
-    /// The exit of this cell's init is dealt with.
+    /// The end of this cell's init is dealt with, or nobody wants to know of it when it comes.
     pub(crate) async fn acknowledge(&self, uid: Uid) {
-        self.plain(NodeRequest::AckCell { uid }).await;
+        self.command(Command::Acknowledge(uid)).await;
+    }
+
+    /// Whoever asks for the end of a cell that an earlier daemon made has asked.
+    pub(crate) async fn all_adopted(&self) {
+        self.command(Command::AllAdopted).await;
     }
 
     async fn plain(&self, request: NodeRequest) {
-        if self.commands.send(Command::Plain(request)).await.is_err() {
+        self.command(Command::Plain(request)).await;
+    }
+
+    async fn command(&self, command: Command) {
+        if self.commands.send(command).await.is_err() {
             tracing::warn!("node-init is gone: a message to it is dropped");
         }
     }
+}
+
+/// What is known of the end of a cell's init.
+///
+/// ```text
+///           Awaited ── it ends ──▶ Told ── acknowledged ──▶ (sent)
+///            ▲    └── acknowledged ──▶ Unwanted ── it ends ──▶ (sent)
+///     asked  │
+///   (none) ──┴─ it ends, while cells are adopted ──▶ Early ── asked ──▶ Told
+///            └─ it ends, later ──▶ (sent)              └── all adopted ──▶ (sent)
+/// ```
+enum End {
+    /// It has not come; somebody waits for it.
+    Awaited(oneshot::Sender<ExitRecord>),
+    /// It came before anybody asked.
+    Early(ExitRecord),
+    /// Who waited for it knows, and acknowledges it in time.
+    Told,
+    /// It has not come, and nobody waits for it any more.
+    Unwanted,
+}
+
+/// A cell that is being made, and who waits for it.
+struct Making {
+    uid: Uid,
+    reply: oneshot::Sender<Result<Created, CreateError>>,
 }
 
 /// The task: the link, and who waits for what.
@@ -195,9 +231,12 @@ struct Keeper {
     link: Link<ToNode>,
     publish: watch::Sender<InitState>,
     next_request: u64,
-    creating: HashMap<u64, oneshot::Sender<Result<Created, CreateError>>>,
-    waiting: HashMap<Uid, oneshot::Sender<ExitRecord>>,
-    ended: HashMap<Uid, ExitRecord>,
+    creating: HashMap<u64, Making>,
+    ends: HashMap<Uid, End>,
+    /// Cells of an earlier daemon are still being looked at.
+    adopting: bool,
+    /// Acknowledgements that are still to be sent.
+    owed: VecDeque<Uid>,
 }
 
 impl Keeper {
@@ -207,19 +246,26 @@ impl Keeper {
             publish,
             next_request: 1,
             creating: HashMap::new(),
-            waiting: HashMap::new(),
-            ended: HashMap::new(),
+            ends: HashMap::new(),
+            adopting: true,
+            owed: VecDeque::new(),
         }
     }
 
     async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
         loop {
-            let outcome = tokio::select! {
-                command = inbox.recv() => match command {
-                    Some(command) => self.obey(command),
-                    None => return,
+            // No more is sent than init reads; whoever has more waits.
+            let room = self.link.has_room();
+            let owed = if room { self.owed.pop_front() } else { None };
+            let outcome = match owed {
+                Some(uid) => self.link.send(&NodeRequest::AckCell { uid }, Vec::new()),
+                None => tokio::select! {
+                    command = inbox.recv(), if room => match command {
+                        Some(command) => self.obey(command),
+                        None => return,
+                    },
+                    event = self.link.step() => event.and_then(|event| self.hear(event)),
                 },
-                event = self.link.next() => event.and_then(|event| self.hear(event)),
             };
             if let Err(error) = outcome {
                 tracing::error!(%error, "the connection to node-init ended");
@@ -234,7 +280,8 @@ impl Keeper {
             Command::Create(launch, fds, reply) => {
                 let request = self.next_request;
                 self.next_request += 1;
-                self.creating.insert(request, reply);
+                let uid = launch.uid;
+                self.creating.insert(request, Making { uid, reply });
                 self.link.send(
                     &NodeRequest::CreateCell {
                         request,
@@ -245,39 +292,61 @@ impl Keeper {
             }
             Command::Exits(asked) => {
                 for (uid, reply) in asked {
-                    match self.ended.remove(&uid) {
-                        // The asker may be gone; then nobody wants to know.
-                        Some(exit) => drop(reply.send(exit)),
-                        None => drop(self.waiting.insert(uid, reply)),
-                    }
+                    let end = match self.ends.remove(&uid) {
+                        Some(End::Early(exit)) => {
+                            // The asker may be gone; it acknowledges all the same.
+                            let _ = reply.send(exit);
+                            End::Told
+                        }
+                        _ => End::Awaited(reply),
+                    };
+                    self.ends.insert(uid, end);
                 }
                 Ok(())
             }
-            Command::Plain(request) => {
-                if let NodeRequest::AckCell { uid } = &request {
-                    self.waiting.remove(uid);
-                    self.ended.remove(uid);
+            Command::Acknowledge(uid) => {
+                match self.ends.remove(&uid) {
+                    Some(End::Early(_) | End::Told) => self.owed.push_back(uid),
+                    Some(End::Awaited(_) | End::Unwanted) => {
+                        self.ends.insert(uid, End::Unwanted);
+                    }
+                    // Not node-init's to tell of.
+                    None => {}
                 }
-                self.link.send(&request, Vec::new())
+                Ok(())
             }
+            Command::AllAdopted => {
+                self.adopting = false;
+                let owed = &mut self.owed;
+                self.ends.retain(|uid, end| {
+                    let nobodys = matches!(end, End::Early(_));
+                    if nobodys {
+                        owed.push_back(*uid);
+                    }
+                    !nobodys
+                });
+                Ok(())
+            }
+            Command::Plain(request) => self.link.send(&request, Vec::new()),
         }
     }
 
-    fn hear(&mut self, received: Received<NodeEvent>) -> Result<(), LinkError> {
+    fn hear(&mut self, received: Option<Received<NodeEvent>>) -> Result<(), LinkError> {
+        let Some(received) = received else {
+            return Ok(());
+        };
         match received.event {
             NodeEvent::CellCreated { request, .. } => {
                 let (_pidfd, process) = fds::pidfd(received.fds.into_iter().next())?;
-                let pid = process.pid;
-                self.answer(request, Ok(Created { pid }));
+                self.created(request, process.pid);
             }
             NodeEvent::CellFailed { request, failure } => {
-                self.answer(request, Err(CreateError::Failed(failure)));
+                if let Some(making) = self.creating.remove(&request) {
+                    // Nothing was made for an asker that is gone.
+                    let _ = making.reply.send(Err(CreateError::Failed(failure)));
+                }
             }
-            NodeEvent::CellExited { uid, exit } => match self.waiting.remove(&uid) {
-                Some(owner) => drop(owner.send(exit)),
-                None if self.ended.len() < MAX_CELLS => drop(self.ended.insert(uid, exit)),
-                None => return Err(LinkError::Malformed("too many cells have ended".into())),
-            },
+            NodeEvent::CellExited { uid, exit } => self.ended(uid, exit)?,
             NodeEvent::ShuttingDown { mode, bound_ms } => {
                 self.publish
                     .send_replace(InitState::ShuttingDown(mode, bound_ms));
@@ -289,10 +358,40 @@ impl Keeper {
         Ok(())
     }
 
-    fn answer(&mut self, request: u64, answer: Result<Created, CreateError>) {
-        if let Some(reply) = self.creating.remove(&request) {
-            // An asker that is gone leaves a cell behind: its launch guard sees to it.
-            let _ = reply.send(answer);
+    fn created(&mut self, request: u64, pid: i32) {
+        let Some(Making { uid, reply }) = self.creating.remove(&request) else {
+            return;
+        };
+        let (told, exit) = oneshot::channel();
+        let end = match reply.send(Ok(Created { pid, exit })) {
+            Ok(()) => End::Awaited(told),
+            // An asker that is gone leaves a cell behind: its launch guard kills it.
+            Err(_) => End::Unwanted,
+        };
+        self.ends.insert(uid, end);
+    }
+
+    fn ended(&mut self, uid: Uid, exit: ExitRecord) -> Result<(), LinkError> {
+        match self.ends.remove(&uid) {
+            Some(End::Awaited(owner)) => {
+                // Whoever has let go of the other end acknowledges it, too.
+                let _ = owner.send(exit);
+                self.ends.insert(uid, End::Told);
+            }
+            None if self.adopting && self.ends.len() < MAX_CELLS => {
+                self.ends.insert(uid, End::Early(exit));
+            }
+            None if self.adopting => {
+                return Err(LinkError::Malformed("too many cells have ended".into()));
+            }
+            Some(End::Unwanted) | None => self.owed.push_back(uid),
+            Some(end @ (End::Early(_) | End::Told)) => {
+                self.ends.insert(uid, end);
+            }
         }
+        Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;
