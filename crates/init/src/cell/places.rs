@@ -115,9 +115,14 @@ fn try_make(target: &Path, directory: bool) -> kernel::Result<()> {
         }
     }
     if !directory {
-        let flags = OFlags::CREATE | OFlags::WRONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
-        rustix::fs::openat(CWD, target, flags, Mode::from_raw_mode(0o644))
-            .call_on("open", target)?;
+        // Only what isn't there is opened: a workload may have put a pipe in its place meanwhile,
+        // and opening that would wait for its other end.
+        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+        match rustix::fs::openat(CWD, target, flags, Mode::from_raw_mode(0o644)) {
+            // Whatever it is, the grant lies over it.
+            Err(Errno::EXIST) if rustix::fs::stat(target).is_ok() => {}
+            result => drop(result.call_on("open", target)?),
+        }
     }
     Ok(())
 }

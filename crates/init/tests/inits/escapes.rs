@@ -186,6 +186,7 @@ pub(crate) fn be_workload(arguments: Vec<String>) {
     match words.as_slice() {
         ["descriptors"] => descriptors(),
         ["orphans", count] => orphans(count.parse().unwrap()),
+        ["fifos", path] => fifos(Path::new(path)),
         ["look-into", pid] => look_into(pid.parse().unwrap()),
         other => panic!("{other:?}"),
     }
@@ -203,6 +204,15 @@ fn orphans(count: u32) {
         if let Cloned::Child = clone(Options::default()).unwrap() {
             kernel::process::exit(0)
         }
+    }
+}
+
+/// Puts a pipe there and takes it away, for ever.
+fn fifos(path: &Path) {
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
+    loop {
+        let _ = mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0);
+        let _ = std::fs::remove_file(path);
     }
 }
 

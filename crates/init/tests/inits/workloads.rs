@@ -57,6 +57,10 @@ pub(crate) const STORIES: &[Story] = &[
         grants_come_and_go_while_it_runs,
     ),
     (
+        "a_pipe_in_a_grants_place_is_no_way_to_block_the_init",
+        a_pipe_in_a_grants_place_is_no_way_to_block_the_init,
+    ),
+    (
         "nonsense_is_answered_or_ignored",
         nonsense_is_answered_or_ignored,
     ),
@@ -427,6 +431,39 @@ fn grants_come_and_go_while_it_runs() {
         std::fs::read(folder.path().join("file")).unwrap(),
         b"content"
     );
+}
+
+fn a_pipe_in_a_grants_place_is_no_way_to_block_the_init() {
+    let node = Node::start();
+    let mut daemon = node.daemon();
+    let cell = daemon.cell(&node, node.plan());
+    let me = std::env::current_exe().unwrap();
+    let me = format!("/run/bed/{}", me.file_name().unwrap().to_str().unwrap());
+    let _busy = cell.start(&launch_of(&[&me, "workload", "fifos", "/tmp/place"]));
+    std::thread::sleep(std::time::Duration::from_millis(50));
+    let grant = GrantMount {
+        target: b"/tmp/place".to_vec(),
+        directory: false,
+    };
+    let mut attached = 0;
+    for _ in 0..2000 {
+        let file = kernel::mount::copy_tree("/etc/passwd".as_ref(), false).unwrap();
+        let mount = |request| CellRequest::Mount {
+            request,
+            grant: grant.clone(),
+        };
+        // Refused where it was taken away again.
+        if cell.link.ask(mount, &[file.as_fd()]).is_ok() {
+            attached += 1;
+            let target = grant.target.clone();
+            let unmount = |request| CellRequest::Unmount {
+                request,
+                target: target.clone(),
+            };
+            cell.link.ask(unmount, &[]).unwrap();
+        }
+    }
+    assert!(attached > 0);
 }
 
 fn nonsense_is_answered_or_ignored() {
