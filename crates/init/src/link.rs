@@ -127,11 +127,11 @@ impl Link {
 
     fn is_gone(&mut self, error: &Error) -> bool {
         let errno = Errno::from_raw_os_error(error.errno());
-        self.deaf = matches!(errno, Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN);
-        if self.deaf {
-            self.queue.clear();
+        let gone = matches!(errno, Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN);
+        if gone {
+            self.peer_is_gone();
         }
-        self.deaf
+        gone
     }
 
     /// Sends what waits, as far as it goes.
@@ -153,10 +153,16 @@ impl Link {
         Ok(())
     }
 
-    /// Ends the conversation: the peer sees its end after what was sent.
-    pub(crate) fn hang_up(&mut self) {
+    /// The peer's process has ended. What it sent before is still to be read; what waits for it
+    /// keeps nobody from that.
+    pub(crate) fn peer_is_gone(&mut self) {
         self.queue.clear();
         self.deaf = true;
+    }
+
+    /// Ends the conversation: the peer sees its end after what was sent.
+    pub(crate) fn hang_up(&mut self) {
+        self.peer_is_gone();
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
     }
 

@@ -158,6 +158,9 @@ impl Node {
     }
 
     fn read_daemon_to_the_end(&mut self) {
+        if let Some(child) = &mut self.daemon.child {
+            child.link.peer_is_gone();
+        }
         // A dead daemon has sent no more than its socket holds.
         while self.daemon.child.is_some() && self.read_daemon_packets() {}
     }

@@ -80,14 +80,11 @@ fn run(socket: OwnedFd, hide: &[PathBuf]) -> ! {
             Ok(Some(packet)) => packet,
             Err(ReceiveError::Os(error)) if error.is(Errno::INTR.raw_os_error()) => continue,
             Ok(None) | Err(ReceiveError::Os(_)) => process::exit(0),
-            // Node-init counts what it sends; it sees that this one is never answered by its
-            // number.
-            Err(_) => {
-                refuse(
-                    &socket,
-                    &buffer,
-                    Failure::new(Step::Limit, Errno::MFILE.raw_os_error(), "descriptors"),
-                );
+            // Cut short, or without all its descriptors. The number still stands in the buffer.
+            Err(error) => {
+                let detail = format!("a request for a cell did not come whole: {error}");
+                let failure = Failure::new(Step::Limit, Errno::MFILE.raw_os_error(), detail);
+                refuse(&socket, &buffer, failure);
                 continue;
             }
         };
@@ -102,11 +99,8 @@ fn run(socket: OwnedFd, hide: &[PathBuf]) -> ! {
                     tell(&socket, &SpawnerEvent::Failed { request, failure }, &[]);
                 }
             }
-            _ => refuse(
-                &socket,
-                bytes,
-                Failure::new(Step::Protocol, Errno::BADMSG.raw_os_error(), ""),
-            ),
+            Ok(_) => refuse(&socket, bytes, unreadable("not a request for a cell")),
+            Err(error) => refuse(&socket, bytes, unreadable(&error.to_string())),
         }
         if packet.length > 8 * 1024 {
             buffer.discard();
@@ -138,6 +132,11 @@ fn tell(socket: &OwnedFd, event: &SpawnerEvent, fds: &[std::os::fd::BorrowedFd<'
         // Node-init is gone.
         process::exit(0)
     }
+}
+
+fn unreadable(why: &str) -> Failure {
+    let detail = format!("the spawner can't read what it is asked: {why}");
+    Failure::new(Step::Protocol, Errno::BADMSG.raw_os_error(), detail)
 }
 
 fn refuse(socket: &OwnedFd, packet: &[u8], failure: Failure) {

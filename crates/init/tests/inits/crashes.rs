@@ -7,12 +7,17 @@ use std::time::{Duration, Instant};
 use crate::Story;
 use crate::bed::*;
 use init::protocol::*;
+use kernel::seqpacket;
 use kernel::signal::Signal;
 
 pub(crate) const STORIES: &[Story] = &[
     (
         "a_daemon_that_dies_at_any_moment_loses_nothing",
         a_daemon_that_dies_at_any_moment,
+    ),
+    (
+        "what_a_deaf_daemon_asked_for_is_done",
+        what_a_deaf_daemon_asked_for_is_done,
     ),
     (
         "a_killed_cell_init_is_a_cells_end",
@@ -123,6 +128,51 @@ fn a_daemon_that_dies_at_any_moment() {
         let exit = state.exit.unwrap_or_else(|| cell.link.exit_of(*uid));
         assert_eq!(exit.how, ExitHow::Code(*code));
     }
+}
+
+/// A daemon that reads no answers has its requests wait in its socket. They are carried out when it
+/// is dead.
+fn what_a_deaf_daemon_asked_for_is_done() {
+    let node = Node::start();
+    let daemon = node.daemon();
+    // No cell's: it is refused, with an answer.
+    let mut packet = Vec::new();
+    let order = NodeRequest::CreateCell {
+        request: 1,
+        launch: node.plan().launch,
+    };
+    init::codec::Packet::encode(&order, &mut packet).unwrap();
+    packet.truncate(20);
+    rustix::io::ioctl_fionbio(&daemon.socket, true).unwrap();
+    let fill = || {
+        let mut asked = 0;
+        let mut refusals = 0;
+        // What node-init has just read makes room for a moment.
+        while refusals < 20 {
+            match seqpacket::send(&daemon.socket, &packet, &[]) {
+                Ok(()) => (asked, refusals) = (asked + 1, 0),
+                Err(_) => {
+                    refusals += 1;
+                    std::thread::sleep(Duration::from_millis(5));
+                }
+            }
+        }
+        asked
+    };
+    assert!(fill() > 0);
+    // A little room, for the last word.
+    for _ in 0..20 {
+        receive::<NodeEvent>(&daemon.socket).unwrap();
+    }
+    let head = NodeRequest::AuditHead {
+        sequence: 77,
+        hash: [7; 32],
+    };
+    until("there is room", || try_send(&daemon.socket, &head, &[]).is_some());
+    fill();
+    daemon.crash();
+    let daemon = node.daemon();
+    assert_eq!(daemon.welcome.audit_head, Some((77, [7; 32])));
 }
 
 fn a_killed_cell_init_is_a_cells_end() {
