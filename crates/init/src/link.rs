@@ -187,3 +187,33 @@ impl AsFd for Link {
         self.socket.as_fd()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::NodeEvent;
+    use kernel::seqpacket::Mode;
+
+    #[test]
+    fn a_dead_peers_answers_keep_nobody_from_its_requests() {
+        let (ours, theirs) = seqpacket::pair(Mode::Nonblocking).unwrap();
+        let mut link = Link::new(ours);
+        let event = NodeEvent::Refused {
+            version: 1,
+            reason: "x".repeat(1000),
+        };
+        while link.has_room() {
+            link.post(&event, &[]).unwrap();
+        }
+        seqpacket::send(&theirs, b"the last word", &[]).unwrap();
+        drop(theirs);
+        link.peer_is_gone();
+        assert!(link.has_room() && link.is_flushed());
+        let mut buffer = [0; 100];
+        let packet = link.receive(&mut buffer).unwrap().unwrap();
+        assert_eq!(&buffer[..packet.length], b"the last word");
+        // An answer to it goes nowhere, and is no error.
+        link.post(&event, &[]).unwrap();
+        assert!(link.is_flushed() && link.receive(&mut buffer).unwrap().is_none());
+    }
+}

@@ -186,7 +186,7 @@ pub(crate) fn be_workload(arguments: Vec<String>) {
     match words.as_slice() {
         ["descriptors"] => descriptors(),
         ["orphans", count] => orphans(count.parse().unwrap()),
-        ["fifos", path] => fifos(Path::new(path)),
+        ["fifos", path] => fifos(path),
         ["look-into", pid] => look_into(pid.parse().unwrap()),
         other => panic!("{other:?}"),
     }
@@ -208,7 +208,7 @@ fn orphans(count: u32) {
 }
 
 /// Puts a pipe there and takes it away, for ever.
-fn fifos(path: &Path) {
+fn fifos(path: &str) {
     use rustix::fs::{CWD, FileType, Mode, mknodat};
     loop {
         let _ = mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0);
