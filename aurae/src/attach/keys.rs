@@ -63,20 +63,15 @@ impl Scanner {
         let keys = self.keys.0.as_slice();
         let mut pass = Vec::with_capacity(typed.len());
         for &byte in typed {
-            if keys.get(self.matched) == Some(&byte) {
-                self.matched += 1;
-                if self.matched == keys.len() {
-                    self.matched = 0;
-                    return Scanned::Detach(pass);
-                }
-                continue;
+            let mut held = keys.get(..self.matched).unwrap_or_default().to_vec();
+            held.push(byte);
+            // Not the keys after all? Its end may be their beginning.
+            while !keys.starts_with(&held) && !held.is_empty() {
+                pass.push(held.remove(0));
             }
-            // Not the keys after all. Their first key may begin them again.
-            pass.extend_from_slice(keys.get(..self.matched).unwrap_or_default());
-            self.matched = usize::from(keys.first() == Some(&byte));
-            if self.matched == 0 {
-                pass.push(byte);
-            } else if keys.len() == 1 {
+            self.matched = held.len();
+            if !keys.is_empty() && self.matched == keys.len() {
+                self.matched = 0;
                 return Scanned::Detach(pass);
             }
         }
@@ -112,6 +107,14 @@ mod tests {
             scanner.scan(b"\x10\x10\x11"),
             Scanned::Detach(b"\x10".to_vec())
         );
+    }
+
+    #[test]
+    fn keys_that_begin_anew_within_themselves_are_found() {
+        let mut scanner = Scanner::new(parse_keys("a,a,b").unwrap());
+        assert_eq!(scanner.scan(b"xaaab"), Scanned::Detach(b"xa".to_vec()));
+        let mut scanner = Scanner::new(parse_keys("q").unwrap());
+        assert_eq!(scanner.scan(b"xq"), Scanned::Detach(b"x".to_vec()));
     }
 
     #[test]

@@ -84,6 +84,7 @@ pub(crate) async fn attach(
         output: output.sender().clone(),
         offset: None,
         unsent: None,
+        leaving: false,
         unwritten: None,
         away_since: None,
     };
@@ -107,6 +108,8 @@ struct Attachment<'a> {
     offset: Option<u64>,
     /// Waits for room on the way to the node.
     unsent: Option<attach_request::Message>,
+    /// The keys to leave were pressed, after what is still to be sent.
+    leaving: bool,
     /// Waits for room on the way out; nothing more is received meanwhile.
     unwritten: Option<Piece>,
     /// Since when the node has not said anything.
@@ -190,11 +193,15 @@ impl Attachment<'_> {
                 permit = self.output.clone().reserve_owned(), if self.unwritten.is_some() => {
                     self.on_room_out(permit)
                 }
-                input = next_input(&mut self.input), if self.unsent.is_none() => {
+                input = next_input(&mut self.input), if self.unsent.is_none() && !self.leaving => {
                     self.on_input(input)
                 }
                 permit = sender.reserve(), if self.unsent.is_some() => {
                     self.send(permit)
+                }
+                // All room: what was typed before the keys is on its way.
+                _ = sender.reserve_many(QUEUE), if self.leaving && self.unsent.is_none() => {
+                    Some(Stopped::Done(Outcome::Left(0)))
                 }
                 told = self.signals.next() => self.on_signal(told),
             };
@@ -284,7 +291,12 @@ impl Attachment<'_> {
                 self.unsent = Some(attach_request::Message::Stdin(bytes));
                 None
             }
-            Scanned::Detach(_) => Some(Stopped::Done(Outcome::Left(0))),
+            Scanned::Detach(bytes) if bytes.is_empty() => Some(Stopped::Done(Outcome::Left(0))),
+            Scanned::Detach(bytes) => {
+                self.unsent = Some(attach_request::Message::Stdin(bytes));
+                self.leaving = true;
+                None
+            }
         }
     }
 
