@@ -169,6 +169,26 @@ fn an_update_changes_what_was_given_and_nothing_else() {
 }
 
 #[test]
+fn an_apply_does_not_write_over_what_somebody_else_has_changed() {
+    let node = Fixture::start();
+    let program = "await runtime.Run(new Cell({ name: 'raced', labels: { by: 'us' } }));";
+    fixture::write(&node.path(""), "raced.ts", program);
+    let file = node.path("raced.ts");
+    let applied = node.aurae(&["apply", file.to_str().unwrap()]);
+    assert_eq!(applied.status, Some(1), "{applied:?}");
+    for part in ["! update cell raced", "1 failed"] {
+        assert!(applied.out.contains(part), "no {part}: {applied:?}");
+    }
+    for part in [
+        "somebody else has changed raced",
+        "raced.ts:1:",
+        "goes on from here",
+    ] {
+        assert!(applied.err.contains(part), "no {part}: {applied:?}");
+    }
+}
+
+#[test]
 fn wrong_usage_is_2_and_names_the_flag() {
     let node = Fixture::start();
     for (args, flag) in [

@@ -103,7 +103,7 @@ pub(crate) async fn run(global: &Global, args: &PlanArgs) -> Result<u8, Failure>
         Form::Json => print_json(&report)?,
         Form::Text => {
             let style = Style::of(&std::io::stdout(), global.color);
-            print(&text(&report, style, "to ", "nothing to do"))?;
+            print(&text(&report, style))?;
         }
     }
     Ok(0)
@@ -124,18 +124,28 @@ pub(crate) fn print_json(report: &Report) -> Result<(), Failure> {
     print_line(&text)
 }
 
-/// The report as people read it: each change with its fields, and the sums.
-pub(crate) fn text(report: &Report, style: Style, prefix: &str, settled: &str) -> String {
-    let mut text = String::new();
-    for change in &report.changes {
-        if change.action != Action::Unchanged || change.reason.is_some() {
-            text.push_str(&of_change(change, style));
-        }
+/// A plan as people read it: each change with its fields, and the sums.
+fn text(report: &Report, style: Style) -> String {
+    let changes = report.changes.iter();
+    let mut text: String = changes.map(|change| line(change, style)).collect();
+    text.push_str(&sums(report, "to ", "nothing to do"));
+    text
+}
+
+/// A change with its fields; nothing for what stays as it is, if there is nothing to say of it.
+pub(crate) fn line(change: &Change, style: Style) -> String {
+    let silent = change.reason.is_none() && change.error.is_none();
+    match change.action {
+        Action::Unchanged if silent => String::new(),
+        _ => of_change(change, style),
     }
+}
+
+/// How many changes there are of each kind.
+pub(crate) fn sums(report: &Report, prefix: &str, settled: &str) -> String {
     let unchanged = report.count(Action::Unchanged);
     if report.is_settled() {
-        text.push_str(&format!("{settled}: {unchanged} as declared\n"));
-        return text;
+        return format!("{settled}: {unchanged} as declared\n");
     }
     let words = [
         (Action::Create, "create"),
@@ -152,9 +162,11 @@ pub(crate) fn text(report: &Report, style: Style, prefix: &str, settled: &str) -
         .filter(|(count, _)| *count > 0)
         .map(|(count, word)| format!("{count} {prefix}{word}"))
         .collect();
+    if report.failed() > 0 {
+        sums.push(format!("{} failed", report.failed()));
+    }
     sums.push(format!("{unchanged} unchanged"));
-    text.push_str(&format!("set {}: {}\n", report.set, sums.join(", ")));
-    text
+    format!("set {}: {}\n", report.set, sums.join(", "))
 }
 
 fn of_change(change: &Change, style: Style) -> String {
@@ -167,6 +179,10 @@ fn of_change(change: &Change, style: Style) -> String {
         Action::Remove => ("-", Color::Red, "remove"),
         Action::Call => (">", Color::Blue, "call"),
         Action::Unchanged => ("=", Color::Dim, "leave"),
+    };
+    let (mark, color) = match change.error {
+        Some(_) => ("!", Color::Red),
+        None => (mark, color),
     };
     let mut line = format!("{} {} {}", style.paint(color, mark), word, change.kind);
     if !change.name.is_empty() {
@@ -191,6 +207,9 @@ fn of_change(change: &Change, style: Style) -> String {
         line.push_str(&style.paint(Color::Dim, &format!("  ({})", printable(at))));
     }
     line.push('\n');
+    if let Some(error) = &change.error {
+        line.push_str(&format!("    failed: {}\n", printable(error)));
+    }
     for difference in &change.differences {
         line.push_str(&of_difference(difference));
     }
@@ -224,6 +243,7 @@ mod tests {
             reason: None,
             differences: Vec::new(),
             at: None,
+            error: None,
         }
     }
 
@@ -244,11 +264,29 @@ mod tests {
                 change(Action::Unchanged, "same"),
             ],
         };
-        let told = text(&report, Style::PLAIN, "to ", "nothing to do");
+        let told = text(&report, Style::PLAIN);
         assert_eq!(
             told,
             "~ update cell web\n    spec.resources.memory.max: 1 -> 2\n- stop cell old\n\
              set shop: 1 to update, 1 to stop, 1 unchanged\n"
+        );
+    }
+
+    #[test]
+    fn what_failed_is_told_and_counted_apart() {
+        let mut failed = change(Action::Create, "web");
+        failed.error = Some("there is no such program".into());
+        let report = Report {
+            set: "shop".into(),
+            changes: vec![failed.clone(), change(Action::Create, "db")],
+        };
+        assert_eq!(
+            line(&failed, Style::PLAIN),
+            "! create cell web\n    failed: there is no such program\n"
+        );
+        assert_eq!(
+            sums(&report, "× ", "nothing changed"),
+            "set shop: 1 × create, 1 failed, 0 unchanged\n"
         );
     }
 }

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Stories of programs with real nodes: running, planning and applying them, and how they fail.
 
+mod apply;
+mod streams;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

@@ -4,6 +4,9 @@
 //! What it makes carries its set's label; what carries the label and isn't declared any more is
 //! stopped in the end, if the program came to its end.
 //!
+//! What is done to an object is done to the run, and to the generation, that was looked at: where
+//! somebody else was quicker, the apply fails and says so, and changes nothing of theirs.
+//!
 //! The decisions are the plan's (`plan::declared`, `plan::settled`, `plan::sweep`).
 
 use api::runtime::v0::{
@@ -18,7 +21,7 @@ use crate::plan::asking::{Current, get, question, send};
 use crate::plan::change::{Action, Change, Report};
 use crate::plan::declared::{Declared, Verdict, child};
 use crate::plan::difference::mask_path;
-use crate::plan::journal::{Journal, Key, change};
+use crate::plan::journal::{Journal, Key, Listener, change};
 use crate::plan::predict::subject;
 use crate::plan::{refuse_foreign, settled, sweep};
 use crate::protocol::Failure;
@@ -39,23 +42,34 @@ impl Apply {
         }
     }
 
+    /// The same, with somebody who hears of each change when it is done or has failed.
+    pub fn heard_by(set: String, hear: impl Fn(&Change) + Send + Sync + 'static) -> Self {
+        Self {
+            journal: Journal::new(set).listened_by(Listener::new(hear)),
+        }
+    }
+
     /// What was done so far.
     pub fn report(&self) -> Report {
         self.journal.report()
     }
 
-    /// Stops what isn't declared any more. Only after the program has come to its end.
+    /// Stops what isn't declared any more. Only after the program has come to its end. What can't
+    /// be stopped is noted, and the others are stopped all the same.
     ///
     /// # Errors
-    /// A node can't be asked, or refuses to stop something.
+    /// A node can't be asked, or refuses to stop something: the first such refusal.
     pub async fn finish(&self, nodes: &Nodes) -> Result<Report, Failure> {
+        let mut failed = Ok(());
         for leftover in sweep::leftovers(nodes, &self.journal).await? {
-            if leftover.kept.is_none() {
-                stop(nodes, leftover.node.as_deref(), leftover.reference.clone()).await?;
-            }
-            self.journal.note(leftover.change());
+            let begun = self.journal.begin(leftover.change());
+            let done = match leftover.kept {
+                None => stop(nodes, leftover.node.as_deref(), leftover.reference).await,
+                Some(_) => Ok(()),
+            };
+            failed = failed.and(self.journal.end(begun, done));
         }
-        Ok(self.report())
+        failed.map(|()| self.report())
     }
 
     pub(crate) async fn unary(&self, nodes: &Nodes, asked: Question<'_>) -> Result<Value, Failure> {
@@ -88,17 +102,21 @@ impl Apply {
             reason: None,
             differences: Vec::new(),
             at: asked.at.clone(),
+            error: None,
         };
         let settled = settled::settled(nodes, node, asked.found, &message).await?;
         let answer = match settled {
-            Some(answer) => answer,
-            None => {
-                let answer = nodes.unary(asked.ask(message)).await?;
-                noted.action = Action::Call;
+            Some(answer) => {
+                self.journal.note(noted);
                 answer
             }
+            None => {
+                noted.action = Action::Call;
+                let begun = self.journal.begin(noted);
+                let answer = nodes.unary(asked.ask(message)).await;
+                self.journal.end(begun, answer)?
+            }
         };
-        self.journal.note(noted);
         Ok(wire::from_message(&answer)?)
     }
 
@@ -127,12 +145,20 @@ impl Apply {
             declared: &declared,
             set: self.journal.set(),
         };
-        let status = doing.bring_about(&verdict, current, own).await?;
-        if !again || verdict.action != Action::Unchanged {
-            let node = asked.call.node.clone();
-            let noted = change(&declared, verdict, node, asked.at.clone());
-            self.journal.note(noted);
-        }
+        let noted = change(
+            &declared,
+            verdict.clone(),
+            asked.call.node.clone(),
+            asked.at.clone(),
+        );
+        let status = match verdict.action {
+            Action::Unchanged if again => doing.bring_about(&verdict, current, own).await?,
+            _ => {
+                let begun = self.journal.begin(noted);
+                let status = doing.bring_about(&verdict, current, own).await;
+                self.journal.end(begun, status)?
+            }
+        };
         Ok(wire::from_message(&status)?)
     }
 }
@@ -167,7 +193,7 @@ impl Doing<'_> {
                 let going = own.unwrap_or(current);
                 refuse_foreign(self.nodes, self.node(), &going, self.set).await?;
                 self.clear(going.reference()).await?;
-                self.run().await
+                self.run().await.map_err(|failure| self.cleared(failure))
             }
         }
     }
@@ -179,6 +205,15 @@ impl Doing<'_> {
     async fn run(&self) -> Result<DynamicMessage, Failure> {
         let ask = self.asked.ask(self.declared.request.clone());
         self.nodes.unary(ask).await
+    }
+
+    /// What has been stopped to be made anew and couldn't be isn't there now: that has to be said.
+    fn cleared(&self, mut failure: Failure) -> Failure {
+        let path = &self.declared.path;
+        failure.message.push_str(&format!(
+            "; {path} was stopped to be made anew, and doesn't run now"
+        ));
+        failure
     }
 
     /// Its status, or where the program wants its end, that.
@@ -230,9 +265,22 @@ impl Doing<'_> {
             spec: wanted.spec,
             labels: wanted.labels,
             update_mask: Some(prost_types::FieldMask { paths }),
-            expected_generation: 0,
+            expected_generation: current.generation(),
         };
-        send(self.nodes, self.node(), "runtime.UpdateCell", &request).await
+        let sent = send(self.nodes, self.node(), "runtime.UpdateCell", &request).await;
+        sent.map_err(|failure| self.overtaken(failure))
+    }
+
+    /// Somebody else has changed it since it was looked at, or made it anew.
+    fn overtaken(&self, mut failure: Failure) -> Failure {
+        if matches!(failure.code.as_str(), "CONFLICT" | "NOT_FOUND") {
+            let path = &self.declared.path;
+            failure.code = "CONFLICT".to_owned();
+            failure.message = format!("somebody else has changed {path} since it was looked at");
+            failure.hint = Some("apply once more: it compares with what is there then".to_owned());
+            failure.object = Some(path.clone());
+        }
+        failure
     }
 
     /// Stops it and lets its record go, so that its name is free.

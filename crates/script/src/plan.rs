@@ -259,6 +259,7 @@ impl Plan {
             reason: None,
             differences: Vec::new(),
             at: asked.at.clone(),
+            error: None,
         };
         let output = asked.found.descriptor.output();
         let Some(reference) = child(&message, "ref") else {

@@ -45,6 +45,11 @@ impl Current {
             .unwrap_or_default()
     }
 
+    /// Counts what was asked for: another one means that somebody has changed it since.
+    pub(crate) fn generation(&self) -> u64 {
+        meta(&self.object).map_or(0, |meta| meta.generation)
+    }
+
     /// The value of a label; empty: it has none.
     pub(crate) fn label(&self, name: &str) -> &str {
         let labels = meta(&self.object).map(|meta| &meta.labels);

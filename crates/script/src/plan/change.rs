@@ -53,6 +53,19 @@ pub struct Change {
     /// Where in the program: `apps/web.ts:12:3`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
+    /// Why an apply has not done it, or can't tell whether it has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+}
+
+/// What is said of a change that nobody saw the end of.
+pub(crate) const BEGUN: &str = "it was begun, and nobody saw whether it was done";
+
+impl Change {
+    /// Whether it was begun and nobody knows how it ended.
+    pub fn is_open(&self) -> bool {
+        self.error.as_deref() == Some(BEGUN)
+    }
 }
 
 /// Everything that a program changes.
@@ -65,15 +78,21 @@ pub struct Report {
 }
 
 impl Report {
-    /// How many changes of a kind there are.
+    /// How many changes of a kind there are, without those that failed.
     pub fn count(&self, action: Action) -> usize {
-        let changes = self.changes.iter();
+        let changes = self.changes.iter().filter(|change| change.error.is_none());
         changes.filter(|change| change.action == action).count()
+    }
+
+    /// How many changes failed, or may have.
+    pub fn failed(&self) -> usize {
+        let changes = self.changes.iter();
+        changes.filter(|change| change.error.is_some()).count()
     }
 
     /// Whether nothing is changed.
     pub fn is_settled(&self) -> bool {
         let mut changes = self.changes.iter();
-        changes.all(|change| change.action == Action::Unchanged)
+        changes.all(|change| change.action == Action::Unchanged && change.error.is_none())
     }
 }

@@ -1,18 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a program has declared so far, and the changes that go with it. Shared by the plan and the
-//! apply, which see the same calls.
+//! apply, which see the same calls. A change that an apply has begun is noted before it is sent, so
+//! that an apply which ends in the middle of it can say so.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
 use prost_reflect::DynamicMessage;
 
-use super::change::{Change, Report};
+use super::change::{BEGUN, Change, Report};
 use super::declared::{Declared, Verdict};
 use crate::protocol::Failure;
 
 /// Which object: the context, the tenant as the program said it, the path.
 pub(crate) type Key = (Option<String>, String, String);
+
+/// Who hears of each change that has ended, well or not.
+pub(crate) struct Listener(Box<dyn Fn(&Change) + Send + Sync>);
+
+impl fmt::Debug for Listener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Listener")
+    }
+}
+
+impl Listener {
+    pub(crate) fn new(hear: impl Fn(&Change) + Send + Sync + 'static) -> Self {
+        Self(Box::new(hear))
+    }
+}
+
+/// A change on its way: where it is noted.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Begun(usize);
 
 /// The set's name, its objects and its changes.
 #[derive(Debug)]
@@ -20,6 +41,7 @@ pub(crate) struct Journal {
     set: String,
     changes: Mutex<Vec<Change>>,
     declared: Mutex<BTreeMap<Key, DynamicMessage>>,
+    listener: Option<Listener>,
 }
 
 impl Journal {
@@ -28,6 +50,14 @@ impl Journal {
             set,
             changes: Mutex::default(),
             declared: Mutex::default(),
+            listener: None,
+        }
+    }
+
+    pub(crate) fn listened_by(self, listener: Listener) -> Self {
+        Self {
+            listener: Some(listener),
+            ..self
         }
     }
 
@@ -64,9 +94,37 @@ impl Journal {
         all.keys().cloned().collect()
     }
 
+    /// Notes a change that is done, or planned.
     pub(crate) fn note(&self, change: Change) {
         let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        self.tell(&change);
         changes.push(change);
+    }
+
+    /// Notes a change before it is sent.
+    pub(crate) fn begin(&self, change: Change) -> Begun {
+        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        changes.push(Change {
+            error: Some(BEGUN.to_owned()),
+            ..change
+        });
+        Begun(changes.len().saturating_sub(1))
+    }
+
+    /// Notes how it went; its result, for who goes on.
+    pub(crate) fn end<T>(&self, begun: Begun, result: Result<T, Failure>) -> Result<T, Failure> {
+        let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(change) = changes.get_mut(begun.0) {
+            change.error = result.as_ref().err().map(|failure| failure.message.clone());
+            self.tell(change);
+        }
+        result
+    }
+
+    fn tell(&self, change: &Change) {
+        if let Some(Listener(hear)) = &self.listener {
+            hear(change);
+        }
     }
 
     /// What is noted so far.
@@ -95,5 +153,6 @@ pub(crate) fn change(
         reason: verdict.reason,
         differences: verdict.differences,
         at,
+        error: None,
     }
 }

@@ -43,6 +43,7 @@ impl Leftover {
             reason: Some(reason),
             differences: Vec::new(),
             at: None,
+            error: None,
         }
     }
 }
