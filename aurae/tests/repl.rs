@@ -11,6 +11,7 @@
 
 mod typist;
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -69,12 +70,16 @@ fn somebody_works_at_the_prompt() {
 #[test]
 fn types_are_told_and_complete_what_no_value_has() {
     let home = tempfile::tempdir().unwrap();
-    let mut typist = Typist::new(home.path());
+    let mut typist = at_the_prompt(home.path());
     typist.sees(PROMPT);
-    typist.asks("const web = new Cell({ name: 'web' })", "");
-    typist.asks(".type web.name", "string\r\n");
-    typist.asks(".type web", "Cell {\r\n");
-    typist.asks(".type { port: 80 }", "{\r\n  port: number;\r\n}\r\n");
+    asks(&mut typist, "const web = new Cell({ name: 'web' })", "");
+    asks(&mut typist, ".type web.name", "string\r\n");
+    asks(&mut typist, ".type web", "Cell {\r\n");
+    asks(
+        &mut typist,
+        ".type { port: 80 }",
+        "{\r\n  port: number;\r\n}\r\n",
+    );
     typist.types(".type runtime.Lst\r");
     typist.sees("did you mean `List`?");
     typist.sees(PROMPT);
@@ -88,7 +93,7 @@ fn types_are_told_and_complete_what_no_value_has() {
     typist.types("\x03");
     typist.sees(PROMPT);
     typist.types("\x04");
-    assert!(typist.child.wait().unwrap().success());
+    assert_eq!(typist.leaves(), Some(0));
 }
 
 #[test]
@@ -138,6 +143,90 @@ fn an_error_shows_its_place_in_the_line() {
     typist.types("const = 3\r");
     typist.sees("error");
     typist.sees(PROMPT);
+    typist.types("\x04");
+    assert_eq!(typist.leaves(), Some(0));
+}
+
+#[test]
+fn what_is_typed_ahead_is_kept() {
+    let home = tempfile::tempdir().unwrap();
+    let mut typist = at_the_prompt(home.path());
+    typist.types("'before ' + 'the prompt'\r");
+    typist.sees("\"before the prompt\"");
+    typist.sees(PROMPT);
+    typist.types("await sleep(300); 'sl' + 'ept'\r'a' + 'head'\r6 * 7\r");
+    typist.sees("\"slept\"");
+    typist.sees("\"ahead\"");
+    typist.sees("42\r\n");
+    // Also what came in one piece with the line before.
+    typist.sees(PROMPT);
+    typist.types("1 + 1\r'to' + 'gether'\r");
+    typist.sees("2\r\n");
+    typist.sees("\"together\"");
+    typist.sees(PROMPT);
+    typist.types("\x04");
+    assert_eq!(typist.leaves(), Some(0));
+    let history = std::fs::metadata(home.path().join("state/aurae/history")).unwrap();
+    assert_eq!(history.permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn what_is_printed_meanwhile_leaves_the_line_that_is_typed() {
+    let home = tempfile::tempdir().unwrap();
+    let mut typist = at_the_prompt(home.path());
+    typist.sees(PROMPT);
+    asks(
+        &mut typist,
+        "setTimeout(() => print('la' + 'ter'), 500)",
+        "1\r\n",
+    );
+    typist.types("6 *");
+    typist.sees("later\r\n");
+    typist.sees("> 6 *");
+    typist.types(" 7\r");
+    typist.sees("42\r\n");
+    typist.sees(PROMPT);
+    // More than anybody reads, and nothing waits for anything.
+    asks(
+        &mut typist,
+        "for (let i = 0; i < 500; i++) setTimeout(() => print('line', i), 1); undefined",
+        "",
+    );
+    typist.sees("line 499");
+    typist.types("'still ' + 'here'\r");
+    typist.sees("\"still here\"");
+    typist.sees(PROMPT);
+    typist.types("\x04");
+    assert_eq!(typist.leaves(), Some(0));
+}
+
+#[test]
+fn a_loaded_file_is_named_by_its_errors() {
+    let home = tempfile::tempdir().unwrap();
+    std::fs::write(
+        home.path().join("bad.ts"),
+        "const x = 1;\n\nnothing.there;\n",
+    )
+    .unwrap();
+    std::fs::write(home.path().join("worse.ts"), "const = 1;\n").unwrap();
+    std::fs::write(
+        home.path().join("good.ts"),
+        "const loaded = 20;\nloaded + 1\n",
+    )
+    .unwrap();
+    let mut typist = at_the_prompt(home.path());
+    typist.sees(PROMPT);
+    typist.types(".load bad.ts\r");
+    typist.sees("bad.ts:3:1");
+    typist.sees(PROMPT);
+    typist.types(".load worse.ts\r");
+    typist.sees("worse.ts:1:7");
+    typist.sees(PROMPT);
+    asks(&mut typist, ".load missing.ts", "");
+    typist.types(".load good.ts\r");
+    typist.sees("21\r\n");
+    typist.sees(PROMPT);
+    asks(&mut typist, "loaded", "20\r\n");
     typist.types("\x04");
     assert_eq!(typist.leaves(), Some(0));
 }

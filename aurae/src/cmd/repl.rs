@@ -4,6 +4,7 @@
 //! to be killed is followed by a new one. Typing, history and completion are the [`editor`]'s,
 //! which has a thread of its own, since it blocks.
 
+mod above;
 mod command;
 mod editor;
 mod types;
@@ -25,24 +26,32 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::mpsc;
 
 use super::script::entry::{Source, unreadable};
-use super::script::execute::{Job, Printer, not_started, options};
+use super::script::execute::{Job, not_started, options};
 use super::script::report;
 use crate::args::{Global, ProgramArgs};
 use crate::failure::Failure;
 use crate::output::{Style, note, print_line};
+use above::Above;
 use command::Command;
 use editor::{Ask, Offer};
 use types::Types;
 
 /// Reads, evaluates and prints until Ctrl-D or `.exit`.
 pub(crate) async fn run(global: &Global, args: &ProgramArgs) -> Result<u8, Failure> {
-    let mut repl = Repl::start(global, args).await?;
-    print_line("Aurae. `.help` shows what there is beside the language; Ctrl-D ends.")?;
     let (asks, mut asked) = mpsc::channel(1);
-    let prompts = editor::start(history(), asks)?;
-    let lost = |_| Failure::new("the prompt has ended");
-    prompts.send(()).map_err(lost)?;
+    let (prompts, to_prompt) = editor::start(history(), asks)?;
+    let above = Above::start(to_prompt)?;
+    let printer: Arc<dyn Output> = above.clone();
+    let mut repl = Repl::start(global, args, printer).await?;
+    print_line("Aurae. `.help` shows what there is beside the language; Ctrl-D ends.")?;
+    let prompt = || {
+        above.prompting(true);
+        let lost = |_| Failure::new("the prompt has ended");
+        prompts.send(()).map_err(lost)
+    };
+    prompt()?;
     while let Some(ask) = asked.recv().await {
+        above.prompting(matches!(ask, Ask::Complete { .. }));
         match ask {
             Ask::Complete { line, at, reply } => {
                 // An editor that doesn't wait any more wants no answer.
@@ -58,7 +67,7 @@ pub(crate) async fn run(global: &Global, args: &ProgramArgs) -> Result<u8, Failu
             Ask::End => break,
             Ask::Failed(problem) => return Err(Failure::new(problem)),
         }
-        prompts.send(()).map_err(lost)?;
+        prompt()?;
     }
     Ok(0)
 }
@@ -92,7 +101,11 @@ struct Repl {
 }
 
 impl Repl {
-    async fn start(global: &Global, args: &ProgramArgs) -> Result<Self, Failure> {
+    async fn start(
+        global: &Global,
+        args: &ProgramArgs,
+        printer: Arc<dyn Output>,
+    ) -> Result<Self, Failure> {
         let nodes = Arc::new(Nodes::new(
             Config::load(&Config::default_path())?,
             global.node.clone(),
@@ -107,7 +120,6 @@ impl Repl {
         let (running, _) = Running::load(place, entry, &[], Compile::default())
             .map_err(|problem| Failure::new(format!("can't begin: {problem:?}")))?;
         let running = Arc::new(running);
-        let printer = Arc::new(Printer::default()) as Arc<dyn Output>;
         let host = NodeHost::new(nodes, Arc::clone(&running), printer, Mode::Run);
         let host = Arc::new(host);
         let job = Job::new(args, Source::Code(String::new()), Vec::new(), Mode::Run);
@@ -132,7 +144,11 @@ impl Repl {
     /// Does what a line says; whether to go on.
     async fn take(&mut self, line: &str) -> Result<bool, Failure> {
         match Command::of(line) {
-            None => self.evaluate(line).await?,
+            None => {
+                self.count += 1;
+                let name = format!("<repl:{}>", self.count);
+                self.evaluate(&name, line).await?;
+            }
             Some(Ok(Command::Exit)) => return Ok(false),
             Some(Ok(Command::Help)) => print_line(command::HELP)?,
             Some(Ok(Command::Type(expression))) => match self.types.of(&expression).await? {
@@ -140,7 +156,7 @@ impl Repl {
                 Err(findings) => report::findings(&findings, self.style),
             },
             Some(Ok(Command::Load(file))) => match command::load(&file) {
-                Ok(text) => self.evaluate(&text).await?,
+                Ok(text) => self.evaluate(&file.display().to_string(), &text).await?,
                 Err(problem) => note(&problem),
             },
             Some(Ok(Command::Save(file))) => match command::save(&file, &self.good) {
@@ -152,13 +168,12 @@ impl Repl {
         Ok(true)
     }
 
-    async fn evaluate(&mut self, text: &str) -> Result<(), Failure> {
+    /// Evaluates what was typed, or a file; errors call it `name`.
+    async fn evaluate(&mut self, name: &str, text: &str) -> Result<(), Failure> {
         if text.trim().is_empty() {
             return Ok(());
         }
-        self.count += 1;
-        let name = format!("<repl:{}>", self.count);
-        let compiled = match compile_repl(&Text::new(name.as_str(), text), Compile::default()) {
+        let compiled = match compile_repl(&Text::new(name, text), Compile::default()) {
             Ok(compiled) => compiled,
             Err(findings) => {
                 report::findings(&findings, self.style);
@@ -167,7 +182,7 @@ impl Repl {
         };
         let code = compiled.code.clone();
         self.running.keep(compiled);
-        let came = self.watched(&name, &code).await;
+        let came = self.watched(name, &code).await;
         self.types.take(text).await?;
         match came {
             Ok(value) => {

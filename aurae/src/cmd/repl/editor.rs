@@ -18,6 +18,7 @@ use rustyline::{CompletionType, Config, Context, Editor, Helper};
 use script::protocol::Name;
 use tokio::sync::mpsc;
 
+use super::above::ToPrompt;
 use super::command;
 use crate::failure::Failure;
 
@@ -61,28 +62,45 @@ pub(super) struct Offer {
     pub(super) live: Vec<Name>,
 }
 
-/// Starts the thread. Each `()` sent makes it prompt once.
+/// Starts the thread. Each `()` sent makes it prompt once; the other way leads above the prompt.
 pub(super) fn start(
     history: Option<PathBuf>,
     asks: mpsc::Sender<Ask>,
-) -> Result<sync::SyncSender<()>, Failure> {
+) -> Result<(sync::SyncSender<()>, ToPrompt), Failure> {
     let (prompt, prompts) = sync::sync_channel(1);
+    let (opened, is_open) = sync::sync_channel(1);
+    let failed = |problem: &dyn std::fmt::Display| {
+        Failure::new(format!("can't use the terminal: {problem}"))
+    };
     std::thread::Builder::new()
         .name("prompt".to_owned())
-        .spawn(move || read(history.as_deref(), &asks, &prompts))
-        .map_err(|problem| Failure::new(format!("can't start the prompt: {problem}")))?;
-    Ok(prompt)
+        .spawn(move || read(history.as_deref(), &asks, &prompts, &opened))
+        .map_err(|problem| failed(&problem))?;
+    match is_open.recv() {
+        Ok(Ok(above)) => Ok((prompt, above)),
+        Ok(Err(problem)) => Err(failed(&problem)),
+        Err(_) => Err(failed(&"the prompt has ended")),
+    }
 }
 
-fn read(history: Option<&Path>, asks: &mpsc::Sender<Ask>, prompts: &sync::Receiver<()>) {
-    let mut editor = match open(history, asks) {
-        Ok(editor) => editor,
-        Err(problem) => {
-            let problem = format!("can't use the terminal: {problem}");
-            // If nobody listens any more, there is nobody to tell.
-            let _ = asks.blocking_send(Ask::Failed(problem));
-            return;
-        }
+fn read(
+    history: Option<&Path>,
+    asks: &mpsc::Sender<Ask>,
+    prompts: &sync::Receiver<()>,
+    opened: &sync::SyncSender<rustyline::Result<ToPrompt>>,
+) {
+    let printing = open(history, asks).and_then(|mut editor| {
+        let above = editor.create_external_printer()?;
+        Ok((editor, Box::new(above) as ToPrompt))
+    });
+    let (editor, above) = match printing {
+        Ok((editor, above)) => (Some(editor), Ok(above)),
+        Err(problem) => (None, Err(problem)),
+    };
+    // Who started this waits for it; nobody else does.
+    let _ = opened.send(above);
+    let Some(mut editor) = editor else {
+        return;
     };
     while prompts.recv().is_ok() {
         let ask = match editor.readline(PROMPT) {
