@@ -47,6 +47,10 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: watch_logs,
         },
         Story {
+            name: "the programs of the documentation's pages run as they stand there",
+            tell: pages,
+        },
+        Story {
             name: "a version goes over two nodes, is restarted there, and one node is drained",
             tell: two_nodes,
         },
@@ -135,6 +139,73 @@ fn watch_logs(node: &mut Node) -> Result<()> {
         ensure!(said.contains(wanted), "{wanted}: {said}");
     }
     node.sh("aurae rm -rf noisy").map(drop)
+}
+
+/// Pages with programs; a block that is marked ```` ```ts run ```` is run, in its page's order.
+const PAGES: [&str; 2] = ["tour.md", "modules.md"];
+const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/language");
+
+fn pages(node: &mut Node) -> Result<()> {
+    let mut count = 0;
+    for page in PAGES {
+        let text = std::fs::read_to_string(format!("{DOCS}/{page}"))?;
+        let folder = format!("/tmp/{page}.d");
+        let all = snippets(&text);
+        for one in &all {
+            let path = format!("{folder}/{}", one.name);
+            node.sh(&format!(
+                "mkdir -p $(dirname {path}) && cat > {path} <<'END OF PAGE'\n{}END OF PAGE",
+                one.text
+            ))?;
+        }
+        for one in all.iter().filter(|one| one.runs) {
+            node.sh(&format!("cd {folder} && aurae {} 2>&1", one.name))?;
+            count += 1;
+        }
+    }
+    ensure!(count >= 4, "only {count} programs are marked to be run");
+    let running = node.sh("aurae ps -o name")?;
+    for name in ["web-0/app", "cart/main"] {
+        ensure!(running.contains(name), "{name} doesn't run: {running}");
+    }
+    node.sh("aurae rm -rf web-0 && aurae rm -rf cart").map(drop)
+}
+
+struct Snippet {
+    name: String,
+    text: String,
+    runs: bool,
+}
+
+/// The pieces of TypeScript of a page. The first line may name the file: `// file: web.ts`.
+fn snippets(page: &str) -> Vec<Snippet> {
+    let mut found: Vec<Snippet> = Vec::new();
+    let mut is_open = false;
+    for line in page.lines() {
+        match (is_open, line) {
+            (false, "```ts" | "```ts run") => {
+                is_open = true;
+                found.push(Snippet {
+                    name: format!("snippet-{}.ts", found.len()),
+                    text: String::new(),
+                    runs: line.ends_with("run"),
+                });
+            }
+            (true, "```") => is_open = false,
+            (true, line) => {
+                let Some(last) = found.last_mut() else {
+                    continue;
+                };
+                if let Some(name) = line.strip_prefix("// file: ") {
+                    last.name = name.to_owned();
+                }
+                last.text += line;
+                last.text.push('\n');
+            }
+            _ => {}
+        }
+    }
+    found
 }
 
 /// A second node beside the first, with a context each.
