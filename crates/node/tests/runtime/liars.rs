@@ -13,7 +13,7 @@ use model::exit::How;
 use model::name::Uid;
 use model::status::Object;
 
-use crate::client::{Answer, Client};
+use crate::client::{Answer, Client, refusal};
 use crate::host::Node;
 use crate::stories::wait_until;
 
@@ -303,6 +303,50 @@ pub(crate) fn a_lying_cell_init_harms_nobody_else(name: &str) {
         assert_eq!(ended.exit.unwrap().how, How::Code(0));
     }
     assert_eq!(pid(&daemon.get("honest/job")), pid(&before[1]));
+}
+
+/// The process that it is said to have started is PID 1: nothing of that may be shown or signalled.
+pub(crate) fn a_start_that_is_somebody_elses_process_is_the_cells_end(name: &str) {
+    let node = Node::start(name);
+    let mut daemon = node.client();
+    let (uid, _) = cell(&mut daemon, "liar");
+    let (honest, before) = (cell(&mut daemon, "honest").0, daemon.get("honest/job"));
+    let liar = node.kill_daemon_while(|| {
+        let liar = Liar::of(&node, uid);
+        std::thread::spawn(move || {
+            liar.lie(|daemon, words| {
+                say(daemon, words);
+                let CellRequest::Start { request, .. } = asked(daemon) else {
+                    panic!("something else than a start was asked for")
+                };
+                let started = CellEvent::Started {
+                    request,
+                    pid: 1,
+                    started_ns: 0,
+                };
+                say(
+                    daemon,
+                    vec![(started, vec![kernel::pidfd::open(1).unwrap()])],
+                );
+            })
+        })
+    });
+    let mut daemon = node.client();
+    let ask = crate::client::run("liar/next", &["/bin/sleep", "1000"], false);
+    let (reason, _) = refusal(daemon.try_ask(&ask).unwrap());
+    assert!(!reason.is_empty());
+    let _kept = liar.join().unwrap();
+    wait_until("the cell is ended", || ended(&mut node.client(), "liar"));
+    assert!(daemon.list().iter().all(|object| pid(object) != Some(1)));
+    assert_eq!(daemon.get("honest").meta().uid, honest);
+    assert_eq!(pid(&daemon.get("honest/job")), pid(&before));
+}
+
+/// The next request of the daemon.
+fn asked(daemon: &OwnedFd) -> CellRequest {
+    let mut buffer = vec![0; MAX_PACKET];
+    let packet = seqpacket::receive(daemon, &mut buffer).unwrap().unwrap();
+    CellRequest::decode(&buffer[..packet.length]).unwrap()
 }
 
 fn pid(object: &Object) -> Option<u32> {

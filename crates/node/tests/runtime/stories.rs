@@ -65,6 +65,10 @@ const STORIES: &[(&str, Story)] = &[
     ("mute", held::a_cell_init_that_says_nothing_is_lost),
     ("half-frozen", held::a_refused_freeze_changes_nothing),
     ("late", held::a_start_that_takes_too_long_is_given_up_alone),
+    (
+        "strangers",
+        liars::a_start_that_is_somebody_elses_process_is_the_cells_end,
+    ),
     ("moments", chaos::at_random_moments_nothing_is_lost),
 ];
 

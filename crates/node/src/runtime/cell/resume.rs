@@ -92,6 +92,16 @@ fn own_process(cell: &str, leaf: &Cgroup, process: Process) -> Result<Option<u32
 }
 
 impl Owner {
+    /// [`own_process`], of this cell.
+    pub(super) fn own_process(
+        &self,
+        leaf: &Cgroup,
+        process: Process,
+    ) -> Result<Option<u32>, String> {
+        let name = find::group_of_path(self.group.path()).map_err(|e| e.to_string())?;
+        own_process(&name, leaf, process)
+    }
+
     /// Takes a workload over. An error says that it is told of twice.
     pub(crate) fn adopt(&mut self, examined: Examined, attaching: Attaching) -> Result<(), String> {
         let Examined {

@@ -17,7 +17,7 @@ use super::executable::Executable;
 use super::owner::{Call, Event, Owner};
 use super::{Reply, StartOrder, launch, leaf, limits};
 use crate::runtime::index::Reservation;
-use crate::runtime::link::fds;
+use crate::runtime::link::{LinkError, fds};
 use crate::runtime::ports::{LogOwner, LogSource};
 use crate::runtime::record;
 
@@ -126,7 +126,8 @@ impl Owner {
         let wants_terminal = starting.source.is_none();
         let handed = fds::pidfd(given.next()).and_then(|(_, process)| {
             let terminal = wants_terminal.then(|| fds::terminal(given.next()));
-            Ok((process.pid, terminal.transpose()?))
+            let pid = self.own_process(&starting.executable.leaf, process);
+            Ok((pid.map_err(LinkError::Malformed)?, terminal.transpose()?))
         });
         let (pid, terminal) = match handed {
             Ok(handed) => handed,
@@ -145,7 +146,7 @@ impl Owner {
             // Without a second descriptor there is no input; the output matters more.
             executable.input = master.try_clone().ok().map(Arc::new);
         }
-        executable.status.pid = u32::try_from(pid).ok().filter(|pid| *pid > 0);
+        executable.status.pid = pid;
         executable.status.started = Some(Timestamp(started_ns));
         if let Err(error) = executable.step(Life::Started) {
             tracing::error!(%error, "a start out of turn");
