@@ -8,6 +8,7 @@ use std::path::Path;
 use kernel::mount::{self, Attributes, NewFileSystem, info};
 use kernel::{Context, Result, process};
 use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 
 use super::console::Console;
@@ -145,10 +146,16 @@ fn place(target: &'static str, make: impl Fn() -> Result<OwnedFd>) -> Result<()>
     let mounted = again(|| {
         match mount::is_mount_point(path) {
             Ok(true) => return Ok(()),
-            Err(error) if !error.is_not_found() => return Err(error),
+            // Who can't know mounts: twice is better than not at all.
+            Err(error) if !error.is_not_found() && !error.is(Errno::NOSYS.raw_os_error()) => {
+                return Err(error);
+            }
             _ => {}
         }
-        std::fs::create_dir_all(path).call("mkdir")?;
+        match rustix::fs::mkdir(path, Mode::from_raw_mode(0o755)) {
+            Ok(()) | Err(Errno::EXIST) => {}
+            result => result.call("mkdir")?,
+        }
         mount::attach(make()?, path)
     });
     mounted.map_err(|error| error.about(format!("at {target}")))
@@ -168,7 +175,7 @@ fn remount_root() -> Result<()> {
 /// The console as standard streams, where the kernel hasn't opened it (it does so before `/dev` is
 /// mounted).
 fn open_console() {
-    if rustix::fs::fstat(rustix::stdio::stderr()).is_ok() {
+    if rustix::io::fcntl_getfd(rustix::stdio::stderr()) != Err(Errno::BADF) {
         return;
     }
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;

@@ -11,6 +11,8 @@ use kernel::fsutil;
 use kernel::machine;
 use kernel::{Context, Result, namespace, netlink, process, time};
 
+use rustix::io::Errno;
+
 use super::console::Console;
 use crate::again::again;
 use crate::options::Options;
@@ -96,35 +98,37 @@ fn ensure_machine_id() -> Result<()> {
         let folder = fsutil::open_directory(Path::new(folder))?;
         fsutil::replace_file(folder, "machine-id".as_ref(), text.as_bytes(), 0o444)
     };
-    place("/etc").or_else(|_| place("/run"))
+    match place("/etc") {
+        Err(error) if error.is(Errno::ROFS.raw_os_error()) => place("/run"),
+        result => result,
+    }
 }
 
 /// Mixes in what the last boot left, once, and leaves something else for the next.
 fn load_seed(state_dir: &Path) -> Result<()> {
     let path = state_dir.join(SEED);
-    let Ok(old) = std::fs::read(&path) else {
-        save_seed(state_dir);
-        return Ok(());
+    let old = match std::fs::read(&path).call_on("read", &path) {
+        Ok(old) => old,
+        Err(error) if error.is_not_found() => return save_seed(state_dir),
+        Err(error) => return Err(error),
     };
     // It is gone before it counts: the same bytes must never be credited twice.
     let gone = std::fs::remove_file(&path).is_ok()
         && fsutil::open_directory(state_dir).is_ok_and(|dir| rustix::fs::fsync(dir).is_ok());
     let old = old.get(..SEED_BYTES.min(old.len())).unwrap_or_default();
     machine::seed_random(old, gone && old.len() == SEED_BYTES)?;
-    save_seed(state_dir);
-    Ok(())
+    save_seed(state_dir)
 }
 
-/// Leaves a seed for the next boot.
-pub(super) fn save_seed(state_dir: &Path) {
-    let mut seed = [0; SEED_BYTES];
-    if machine::is_random_ready().unwrap_or(false)
-        && machine::random(&mut seed).is_ok()
-        && let Ok(folder) = fsutil::open_directory(state_dir)
-    {
-        // Without one the next boot has less to start from, no more.
-        let _ = fsutil::replace_file(folder, SEED.as_ref(), &seed, 0o600);
+/// Leaves a seed for the next boot, where there is randomness to be left.
+pub(super) fn save_seed(state_dir: &Path) -> Result<()> {
+    if !machine::is_random_ready()? {
+        return Ok(());
     }
+    let mut seed = [0; SEED_BYTES];
+    machine::random(&mut seed)?;
+    let folder = fsutil::open_directory(state_dir)?;
+    fsutil::replace_file(folder, SEED.as_ref(), &seed, 0o600)
 }
 
 /// Not before this program was built, nor before the newest of its state was written.

@@ -21,6 +21,7 @@ use rustix::process::{Pid, kill_process};
 
 use super::Node;
 use super::groups::CellInit;
+use crate::again::again;
 use crate::protocol::{NodeEvent, PowerMode, Role};
 
 /// How often cells are looked at whose end nobody tells: those of a node-init before this one.
@@ -173,7 +174,9 @@ impl Node {
             self.console.say("stopped");
             process::exit(0)
         }
-        super::machine::save_seed(&self.options.state_dir);
+        if let Err(error) = again(|| super::machine::save_seed(&self.options.state_dir)) {
+            self.console.say(&format!("the next boot's seed: {error}"));
+        }
         self.end_everybody(end);
         // Writing back can take for ever on a broken disk; the bound holds all the same.
         self.in_a_child(end, || {

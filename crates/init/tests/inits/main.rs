@@ -16,6 +16,7 @@
 
 mod bed;
 mod births;
+mod boots;
 mod crashes;
 mod escapes;
 mod faults;
@@ -40,6 +41,7 @@ fn stories() -> Vec<Story> {
         crashes::STORIES,
         births::STORIES,
         faults::STORIES,
+        boots::STORIES,
         machine::STORIES,
     ]
     .concat()
@@ -47,13 +49,18 @@ fn stories() -> Vec<Story> {
 
 fn main() -> ExitCode {
     init::be_spawner_if_named();
-    if std::process::id() == 1 {
-        machine::be_init();
-    }
     let mut arguments = std::env::args().skip(1);
-    match arguments.next().as_deref() {
+    let first = arguments.next();
+    if std::process::id() == 1 {
+        match first.as_deref() {
+            Some("boxed") => boots::be_boxed(arguments.collect()),
+            _ => machine::be_init(),
+        }
+    }
+    match first.as_deref() {
         Some("init") => bed::be_init(arguments.collect()),
         Some("serve") => bed::be_daemon(arguments.collect()),
+        Some("serve-boxed") => boots::be_daemon(arguments.collect()),
         Some("serve-machine") => machine::be_daemon(arguments.collect()),
         Some("workload") => escapes::be_workload(arguments.collect()),
         Some("--figures") => figures::measure(),

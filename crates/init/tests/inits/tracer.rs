@@ -33,7 +33,7 @@ pub(crate) enum Fault {
 }
 
 /// Calls that never return an error: they end a process, return to where it was, or only tell.
-const INFALLIBLE: [Sysno; 11] = [
+const INFALLIBLE: [Sysno; 12] = [
     Sysno::exit,
     Sysno::exit_group,
     Sysno::rt_sigreturn,
@@ -45,6 +45,7 @@ const INFALLIBLE: [Sysno; 11] = [
     Sysno::geteuid,
     Sysno::getgid,
     Sysno::getegid,
+    Sysno::umask,
 ];
 
 #[derive(Debug)]
