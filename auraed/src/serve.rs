@@ -228,7 +228,8 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
         // Dropped or set: either way it is time to close.
         let _closed = closing.wait_for(|close| *close).await;
     }));
-    announce(&parts.node_init, "READY=1").await;
+    // Init tells the service manager around it, if there is one.
+    parts.node_init.ready().await;
     tracing::info!(socket = %socket.display(), ?tcp, "serving the API");
     // Configuration, schema and policies are read: most of what did that isn't run again.
     kernel::memory::release_code();
@@ -280,17 +281,6 @@ fn listen_options(config: &Config, places: Places) -> listen::Options {
         tcp: config.api.listen.clone(),
         places,
         handshake_timeout: config.api.handshake_timeout.0,
-    }
-}
-
-/// Tells init, and the service manager around it, if there is one.
-async fn announce(node_init: &NodeInit, message: &str) {
-    node_init.ready().await;
-    let Some(socket) = std::env::var_os("NOTIFY_SOCKET") else {
-        return;
-    };
-    if let Err(error) = kernel::notify::notify(&socket, message) {
-        tracing::warn!(%error, "the service manager can't be told that we are ready");
     }
 }
 

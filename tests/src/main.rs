@@ -6,7 +6,9 @@
 //! picks those whose name holds it.
 
 mod boot;
+mod callers;
 mod cells;
+mod container;
 mod daemon;
 mod executables;
 mod language;
@@ -38,6 +40,7 @@ struct Arguments {
 
 const CHAPTERS: &[&Chapter] = &[
     &boot::CHAPTER,
+    &callers::CHAPTER,
     &cells::CHAPTER,
     &executables::CHAPTER,
     &logs::CHAPTER,

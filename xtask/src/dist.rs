@@ -27,6 +27,6 @@ pub(crate) fn run() -> Result<ExitCode> {
             "{name} isn't static: it asks for an interpreter"
         );
     }
-    println!("both static; a unit for systemd is dist/auraed.service");
+    println!("both static; units for systemd are dist/auraed.service and dist/aurae-cells.service");
     Ok(ExitCode::SUCCESS)
 }

@@ -49,8 +49,8 @@ pub fn find_role() -> kernel::Result<protocol::Role> {
 /// Is the init of this node, until the machine ends or, as a service, everything is stopped.
 ///
 /// # Errors
-/// What keeps it from starting at all: no epoll, no memory. PID 1 says so and tries on: it doesn't
-/// return.
+/// What keeps it from starting at all: no epoll, no memory, which PID 1 says and tries on; and, but
+/// on a machine, no cgroup to work in.
 pub fn run(options: Options) -> kernel::Result<Infallible> {
     node::run(options)
 }

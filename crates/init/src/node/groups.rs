@@ -2,15 +2,17 @@
 //! The node's own cgroups: a base that all cells are below, and the leaves of node-init and of the
 //! daemon.
 //!
-//! Settled once, before anything runs: node-init and what runs beside it in the base's group move
-//! to `_init`, because a group with controllers enabled may hold no process itself. Nothing is ever
-//! moved afterwards.
+//! Settled once, before anything runs: node-init and what runs beside it in the base's group, and
+//! in a container in the one above, move to `_init`, because a group with controllers enabled may
+//! hold no process itself. A service whose base is in another unit's group stays where its manager
+//! has put it, and can be started there again. Nothing is ever moved afterwards.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use kernel::Result;
 use kernel::cgroup::{Cgroup, find};
+use kernel::{Error, Result};
+use rustix::io::Errno;
 
 use super::console::Console;
 use crate::again::again;
@@ -29,45 +31,60 @@ pub(super) struct Groups {
 }
 
 impl Groups {
-    /// Makes them and moves node-init to its leaf. What fails is said, and the node comes up as far
-    /// as it can.
-    pub(super) fn settle(wanted: Option<&Path>, role: Role, console: &Console) -> Groups {
-        again(|| Groups::try_settle(wanted, role)).unwrap_or_else(|error| {
-            console.say(&format!(
-                "no cgroups of our own: {error}; cells can't be made"
-            ));
-            Groups::default()
+    /// Makes them and moves node-init to its leaf.
+    ///
+    /// # Errors
+    /// There are none to be had. A machine says so, and comes up as far as it can; who else is init
+    /// has somebody to tell, and is of no use without.
+    pub(super) fn settle(wanted: Option<&Path>, role: Role, console: &Console) -> Result<Groups> {
+        again(|| Groups::try_settle(wanted, role)).or_else(|error| {
+            let hint = match role {
+                Role::Machine => {
+                    console.say(&format!("no cgroups: {error}; cells can't be made"));
+                    return Ok(Groups::default());
+                }
+                Role::Container => {
+                    "give the container a cgroup namespace and its own cgroup2 writable at \
+                     /sys/fs/cgroup, e.g. by `--privileged --cgroupns=private`"
+                }
+                Role::Service => "mount cgroup2, or name a group that may be written: paths.cgroup",
+            };
+            let errno = Errno::from_raw_os_error(error.errno());
+            Err(Error::new("no cgroup of our own", errno).about(format!("{error}; {hint}")))
         })
     }
 
     fn try_settle(wanted: Option<&Path>, role: Role) -> Result<Groups> {
-        let root = find::mount_point()?;
+        let (root, own) = (find::mount_point()?, find::own_path()?);
         let base = match wanted {
             Some(path) if path.starts_with(&root) => path.to_owned(),
             Some(path) => root.join(path.strip_prefix("/").unwrap_or(path)),
-            None => base_path(&root, role)?,
+            None => base_path(&root, &own, role),
         };
-        let above = base.parent().unwrap_or(&root);
-        let name = base
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned());
-        let group = match name {
-            Some(name) if base != root && above.starts_with(&root) => {
+        let above = base.parent().filter(|above| above.starts_with(&root));
+        let name = base.file_name().and_then(|name| name.to_str());
+        let (above, group) = match (above, name) {
+            (Some(above), Some(name)) if base != root => {
                 let above = Cgroup::open(above)?;
-                let group = above.ensure(&name)?;
-                if above.path() == root {
-                    enable_all(&above);
-                }
-                group
+                let group = above.ensure(name)?;
+                (Some(above), group)
             }
-            _ => Cgroup::open(&base)?,
+            _ => (None, Cgroup::open(&base)?),
         };
         let (init, daemon) = (group.ensure(INIT)?, group.ensure(DAEMON)?);
-        init.enter()?;
-        // As a delegated service's group it may hold whoever started us, too.
-        for pid in group.processes().unwrap_or_default() {
-            let _ = init.write("cgroup.procs", &pid.to_string());
+        let anothers = !base.starts_with(&own) && !own.starts_with(&base);
+        if role != Role::Service || !anothers {
+            init.enter()?;
         }
+        let above = above.filter(|above| above.path() == root);
+        if let Some(above) = &above {
+            if role == Role::Container {
+                gather(above, &init);
+            }
+            enable_all(above);
+        }
+        // As a delegated service's group it may hold whoever started us, too.
+        gather(&group, &init);
         enable_all(&group);
         Ok(Groups {
             base: Some(group),
@@ -165,15 +182,21 @@ fn collect_inits(group: Cgroup, depth: usize, found: &mut Vec<CellInit>) {
 }
 
 /// `aurae` below the root, unless this is a service in a group of its own.
-fn base_path(root: &Path, role: Role) -> Result<PathBuf> {
-    let own = find::own_path()?;
+fn base_path(root: &Path, own: &Path, role: Role) -> PathBuf {
     let own_leaf = own.file_name().is_some_and(|name| name == INIT);
-    Ok(match role {
+    match role {
         // Executed again by itself, in its leaf already.
         _ if own_leaf => own.parent().unwrap_or(root).to_owned(),
-        Role::Service if own != root => own,
+        Role::Service if own != root => own.to_owned(),
         _ => root.join("aurae"),
-    })
+    }
+}
+
+/// Moves whoever is in the group itself to the leaf.
+fn gather(group: &Cgroup, leaf: &Cgroup) {
+    for pid in group.processes().unwrap_or_default() {
+        let _ = leaf.write("cgroup.procs", &pid.to_string());
+    }
 }
 
 /// Passes on every controller there is. One that can't be is missing below, where it is asked for

@@ -104,7 +104,8 @@ pub(crate) fn run(options: Options) -> Result<std::convert::Infallible> {
     process::set_umask(0o022);
     let console = boot::boot(role, &options)?;
     let sources = insist(|line| console.say(line), || Sources::open(role))?;
-    Node::new(options, role, console, sources).serve()
+    let groups = Groups::settle(options.cgroup.as_deref(), role, &console)?;
+    Node::new(options, role, console, sources, groups).serve()
 }
 
 /// What node-init can't do without.
@@ -132,8 +133,13 @@ impl Sources {
 }
 
 impl Node {
-    fn new(options: Options, role: Role, console: Console, sources: Sources) -> Node {
-        let groups = Groups::settle(options.cgroup.as_deref(), role, &console);
+    fn new(
+        options: Options,
+        role: Role,
+        console: Console,
+        sources: Sources,
+        groups: Groups,
+    ) -> Node {
         let descriptors = raise_descriptors();
         if process::id() == 1 {
             // Not permitted in a container: then it stays as it is.
