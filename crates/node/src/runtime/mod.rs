@@ -140,6 +140,10 @@ impl Shared {
     /// the store: what is in the index no more when it is stored is forgotten again.
     pub(crate) async fn keep_ended(&self, finished: crate::store::Finished) -> Result<(), Error> {
         let uid = record::unwire(finished.uid);
+        if self.index.by_uid(uid).is_none() {
+            // Also where the store takes nothing now.
+            return Ok(());
+        }
         self.archive.put(finished).await?;
         match self.index.by_uid(uid) {
             Some(_) => Ok(()),
