@@ -82,7 +82,9 @@ impl Index {
 }
 
 impl Inner {
-    fn from(
+    /// The objects of the filter's tenant, or of the cell that it names, and nobody else's: what a
+    /// tenant asks for costs him what he has.
+    pub(super) fn from(
         &self,
         filter: &Filter,
         after: Option<&Key>,
@@ -98,14 +100,17 @@ impl Inner {
                 path,
             })
         });
-        let start = match (after, &outer) {
-            (Some(key), _) => Bound::Excluded(key.clone()),
-            (None, Some(outer)) => Bound::Included(outer.clone()),
+        // A token may come from another list.
+        let first = outer.clone().or_else(|| first_of(tenant.as_ref()?));
+        let start = match (after, first) {
+            (Some(after), Some(first)) if *after < first => Bound::Included(first),
+            (Some(after), _) => Bound::Excluded(after.clone()),
+            (None, Some(first)) => Bound::Included(first),
             (None, None) => Bound::Unbounded,
         };
         let range = self.objects.range((start, Bound::Unbounded));
         range
-            .skip_while(move |(key, _)| tenant.as_ref().is_some_and(|t| key.tenant != *t))
+            .take_while(move |(key, _)| tenant.as_ref().is_none_or(|t| key.tenant == *t))
             .take_while(move |(key, _)| outer.as_ref().is_none_or(|o| is_within(key, o)))
     }
 
@@ -130,6 +135,14 @@ impl Inner {
         cell.running_children = u32::try_from(running).unwrap_or(u32::MAX);
         Arc::new(Object::Cell(cell))
     }
+}
+
+/// Where a tenant's objects begin. No path comes before it.
+fn first_of(tenant: &Tenant) -> Option<Key> {
+    Some(Key {
+        tenant: tenant.clone(),
+        path: "0".parse().ok()?,
+    })
 }
 
 fn parse_token(token: &str) -> Result<Key, Error> {

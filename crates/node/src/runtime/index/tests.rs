@@ -327,3 +327,46 @@ fn a_try_that_failed_or_was_given_up_may_be_repeated() {
         Turn::First(_)
     ));
 }
+
+#[test]
+fn what_a_tenant_lists_is_looked_for_among_his_own() {
+    let index = index();
+    let tenants = ["aaaa", "acme", "zeta"];
+    for (number, tenant) in (1..).zip(tenants) {
+        for (at, path) in (0..).zip(["0", "web", "web/db"]) {
+            let Object::Cell(mut cell) = cell(path, number * 10 + at, State::Running) else {
+                unreachable!()
+            };
+            cell.meta.tenant = tenant.parse().unwrap();
+            assert!(index.publish_known(Object::Cell(cell)));
+        }
+    }
+    let seen = |scope: Scope, below: Option<&str>, after: Option<(&str, &str)>| {
+        let filter = Filter {
+            scope,
+            selector: Selector::default(),
+            kinds: Default::default(),
+            below: below.map(|path| path.parse().unwrap()),
+        };
+        let after = after.map(|(tenant, path)| Key {
+            tenant: tenant.parse().unwrap(),
+            path: path.parse().unwrap(),
+        });
+        let inner = index.lock();
+        let keys = inner.from(&filter, after.as_ref());
+        keys.map(|(key, _)| format!("{}:{}", key.tenant, key.path))
+            .collect::<Vec<_>>()
+    };
+    let own = || Scope::Tenant("acme".parse().unwrap());
+    assert_eq!(
+        seen(own(), None, None),
+        ["acme:0", "acme:web", "acme:web/db"]
+    );
+    assert_eq!(seen(own(), Some("web"), None), ["acme:web", "acme:web/db"]);
+    assert_eq!(seen(own(), None, Some(("acme", "web"))), ["acme:web/db"]);
+    // Tokens of other lists.
+    assert_eq!(seen(own(), None, Some(("aaaa", "web"))).len(), 3);
+    assert_eq!(seen(own(), None, Some(("zeta", "0"))).len(), 0);
+    assert_eq!(seen(own(), Some("web"), Some(("acme", "0"))).len(), 2);
+    assert_eq!(seen(Scope::Every, None, Some(("acme", "web/db"))).len(), 3);
+}
