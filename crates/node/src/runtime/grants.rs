@@ -16,6 +16,7 @@ use kernel::idmap::IdMap;
 use kernel::mount::{self, Attributes, Change, Propagation};
 use model::cell::Grant;
 use model::error::{Error, Reason};
+use rustix::io::Errno;
 
 /// A mount that is attached nowhere yet.
 pub(crate) struct Prepared {
@@ -78,11 +79,10 @@ pub(crate) fn prepare(grant: &Grant, root_id: u32) -> Result<Prepared, Error> {
 }
 
 fn open(source: &str) -> Result<OwnedFd, Error> {
-    const ELOOP: i32 = 40;
     let bad = |e: kernel::Error| {
-        let problem = match e.errno() {
-            ELOOP => format!("{source} leads over a symbolic link"),
-            errno => format!("{source}: {}", std::io::Error::from_raw_os_error(errno)),
+        let problem = match Errno::from_raw_os_error(e.errno()) {
+            Errno::LOOP => format!("{source} leads over a symbolic link"),
+            errno => format!("{source}: {}", std::io::Error::from(errno)),
         };
         Error::invalid("cell.spec.grants.source", problem)
             .errno(e.errno())

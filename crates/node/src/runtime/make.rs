@@ -333,9 +333,8 @@ fn groups(shared: &Shared, key: &Key, effective: &Draft) -> Result<(Cgroup, Cgro
 
 /// Makes the group of a name that is ours alone: what has it is a dead cell's.
 fn new_group(parent: &Cgroup, name: &str) -> Result<Cgroup, kernel::Error> {
-    const EEXIST: i32 = 17;
     match parent.create(name) {
-        Err(error) if error.is(EEXIST) => {
+        Err(error) if error.is(Errno::EXIST.raw_os_error()) => {
             super::cell::leaf::kill(&parent.child(name)?);
             parent.remove(name, LEFT)?;
             parent.create(name)

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use kernel::cgroup::{Cgroup, find};
 use kernel::signal::Signal;
+use rustix::io::Errno;
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 use tokio::sync::watch;
@@ -19,11 +20,13 @@ use tokio::time::Instant;
 /// kernel and can't be killed yet.
 const AGAIN: Duration = Duration::from_millis(500);
 
+/// What the files of a group answer that is gone, to who held them before.
+const NO_GROUP: i32 = Errno::NODEV.raw_os_error();
+
 /// Makes a leaf that the cell's root may clone into.
 pub(crate) fn make(cell: &Cgroup, name: &str, root_id: u32) -> Result<Cgroup, kernel::Error> {
-    const EEXIST: i32 = 17;
     let leaf = match cell.create(name) {
-        Err(error) if error.is(EEXIST) => {
+        Err(error) if error.is(Errno::EXIST.raw_os_error()) => {
             // What an earlier daemon began and did not finish; no living run has this name.
             kill(&cell.child(name)?);
             cell.remove(name, Duration::from_millis(200))?;
@@ -62,10 +65,9 @@ pub(crate) fn kill(leaf: &Cgroup) {
 
 /// Whether a process lives in it. A group that is gone has none.
 pub(crate) fn populated(group: &Cgroup) -> bool {
-    const ENODEV: i32 = 19;
     match group.events() {
         Ok(events) => events.populated,
-        Err(error) if error.is_not_found() || error.is(ENODEV) => false,
+        Err(error) if error.is_not_found() || error.is(NO_GROUP) => false,
         Err(error) => {
             tracing::warn!(%error, "a cgroup could not be read");
             true
@@ -126,7 +128,6 @@ fn watch_events(group: &Cgroup) -> Result<AsyncFd<File>, kernel::Error> {
 /// Reads through the watched descriptor: the kernel wakes a poll only for what was not read through
 /// it.
 fn still_populated(group: &Cgroup, events: Option<&AsyncFd<File>>) -> bool {
-    const ENODEV: i32 = 19;
     let Some(events) = events else {
         return populated(group);
     };
@@ -137,7 +138,7 @@ fn still_populated(group: &Cgroup, events: Option<&AsyncFd<File>>) -> bool {
             text.split(|b| *b == b'\n')
                 .any(|line| line == b"populated 1")
         }
-        Err(error) => error.raw_os_error() != Some(ENODEV) && populated(group),
+        Err(error) => error.raw_os_error() != Some(NO_GROUP) && populated(group),
     }
 }
 

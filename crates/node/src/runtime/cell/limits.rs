@@ -8,6 +8,7 @@ use std::time::Duration;
 use kernel::cgroup::{Bound, Cgroup, CpuMax, IoMax, Limits};
 use model::error::{Error, Reason};
 use model::resources::{IoMax as WantedIo, Resources};
+use rustix::io::Errno;
 
 /// The default period of `cpu.max`.
 const PERIOD: Duration = Duration::from_millis(100);
@@ -151,12 +152,7 @@ fn device(name: &str) -> Result<(u32, u32), Error> {
         return Err(bad("is not a block device".to_owned()));
     }
     let device = meta.rdev();
-    let major = (device >> 8) & 0xfff | (device >> 32) & !0xfff;
-    let minor = device & 0xff | (device >> 12) & !0xff;
-    Ok((
-        u32::try_from(major).unwrap_or(0),
-        u32::try_from(minor).unwrap_or(0),
-    ))
+    Ok((rustix::fs::major(device), rustix::fs::minor(device)))
 }
 
 /// Hands the controllers that the limits of a group below need on to it.
@@ -220,9 +216,8 @@ fn unavailable(controller: &str) -> Error {
 }
 
 fn unwritable(error: &kernel::Error) -> Error {
-    const EOPNOTSUPP: i32 = 95;
-    let reason = match error.errno() {
-        EOPNOTSUPP => Reason::ControllerUnavailable,
+    let reason = match Errno::from_raw_os_error(error.errno()) {
+        Errno::OPNOTSUPP => Reason::ControllerUnavailable,
         _ => Reason::Unsupported,
     };
     Error::new(

@@ -12,6 +12,7 @@ use model::lifecycle::Event as Life;
 use model::name::Uid;
 use model::status::Object;
 use model::time::Timestamp;
+use rustix::io::Errno;
 
 use super::executable::Executable;
 use super::owner::{Call, Event, Owner};
@@ -264,7 +265,6 @@ pub(crate) fn failure(what: &str, failure: &Failure) -> Error {
 
 /// Why a program was not executed: the answer of `RunExecutable`.
 fn not_executed(failed: &Failure) -> Error {
-    const ENOENT: i32 = 2;
     let text = std::io::Error::from_raw_os_error(failed.errno);
     let detail = &failed.detail;
     let error = |reason, message: String, field: &str, hint: &str| {
@@ -274,7 +274,7 @@ fn not_executed(failed: &Failure) -> Error {
             .hint(hint)
     };
     match failed.step {
-        Step::Exec if failed.errno == ENOENT => error(
+        Step::Exec if failed.errno == Errno::NOENT.raw_os_error() => error(
             Reason::ProgramNotFound,
             format!("there is no program {detail} in the cell"),
             "argv[0]",

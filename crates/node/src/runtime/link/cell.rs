@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use init::protocol::{CellEvent, CellRequest, MAX_WORKLOADS, Stdio, Uid, VERSION, WorkloadState};
 use kernel::seqpacket::{self, Mode};
+use rustix::io::Errno;
 use tokio::time::timeout;
 
 use super::{Conversation, GREETING, Link, LinkError, Received, fds};
@@ -76,10 +77,9 @@ pub(crate) async fn connect(path: &Path, uid: Uid) -> Result<(CellLink, Greeting
 /// now, fill its queue, it is asked again: the kernel tells nobody when there is room.
 async fn call(path: &Path) -> Result<OwnedFd, LinkError> {
     const AGAIN: Duration = Duration::from_millis(20);
-    const EAGAIN: i32 = 11;
     loop {
         match seqpacket::connect(path, Mode::Nonblocking) {
-            Err(error) if error.is(EAGAIN) => tokio::time::sleep(AGAIN).await,
+            Err(error) if error.is(Errno::AGAIN.raw_os_error()) => tokio::time::sleep(AGAIN).await,
             other => return Ok(other?),
         }
     }

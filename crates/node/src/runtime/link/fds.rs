@@ -9,10 +9,12 @@ use std::fs::File;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 
+use rustix::io::Errno;
+
 use super::LinkError;
 
 /// Major number of /dev/ptmx (`TTYAUX_MAJOR`), whose minor is 2.
-const PTMX: (u64, u64) = (5, 2);
+const PTMX: (u32, u32) = (5, 2);
 
 /// A pipe or FIFO, or an error.
 pub(crate) fn pipe(fd: Option<OwnedFd>, what: &'static str) -> Result<OwnedFd, LinkError> {
@@ -22,10 +24,11 @@ pub(crate) fn pipe(fd: Option<OwnedFd>, what: &'static str) -> Result<OwnedFd, L
 /// The master of a pseudo-terminal, or an error.
 pub(crate) fn terminal(fd: Option<OwnedFd>) -> Result<OwnedFd, LinkError> {
     check(fd, "a terminal's master", |meta| {
-        let device = meta.rdev();
-        let major = (device >> 8) & 0xfff | (device >> 32) & !0xfff;
-        let minor = device & 0xff | (device >> 12) & !0xff;
-        meta.file_type().is_char_device() && (major, minor) == PTMX
+        let device = (
+            rustix::fs::major(meta.rdev()),
+            rustix::fs::minor(meta.rdev()),
+        );
+        meta.file_type().is_char_device() && device == PTMX
     })
 }
 
@@ -40,7 +43,6 @@ pub(crate) struct Process {
 
 /// A pidfd, or an error.
 pub(crate) fn pidfd(fd: Option<OwnedFd>) -> Result<(OwnedFd, Process), LinkError> {
-    const ESRCH: i32 = 3;
     let fd = fd.ok_or_else(|| missing("a pidfd"))?;
     if let Some(kernel::pidfd::Info { pid, cgroup }) = kernel::pidfd::info(&fd) {
         let cgroup = Some(cgroup);
@@ -48,7 +50,7 @@ pub(crate) fn pidfd(fd: Option<OwnedFd>) -> Result<(OwnedFd, Process), LinkError
     }
     let pid = match kernel::pidfd::pid_of(&fd) {
         Ok(pid) => pid,
-        Err(error) if error.is(ESRCH) => 0,
+        Err(error) if error.is(Errno::SRCH.raw_os_error()) => 0,
         Err(error) => return Err(LinkError::Malformed(format!("not a pidfd: {error}"))),
     };
     Ok((fd, Process { pid, cgroup: None }))

@@ -21,6 +21,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use init::protocol::codec::{CodecError, Packet};
 use init::protocol::{MAX_PACKET, VERSION};
 use kernel::seqpacket;
+use rustix::io::Errno;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
 
 /// The most packets that wait for a peer that doesn't read.
@@ -226,9 +227,8 @@ fn flush(
 
 /// `EPIPE` and `ECONNRESET` are ways to say that the peer is gone.
 fn closed_or(error: kernel::Error) -> LinkError {
-    const EPIPE: i32 = 32;
-    const ECONNRESET: i32 = 104;
-    if error.is(EPIPE) || error.is(ECONNRESET) {
+    let gone = [Errno::PIPE, Errno::CONNRESET];
+    if gone.iter().any(|errno| error.is(errno.raw_os_error())) {
         LinkError::Closed
     } else {
         LinkError::Os(error)
