@@ -18,7 +18,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
-use super::places::{self, PRIVATE};
+use super::places;
 use super::{Cell, LISTENER, SIGNALS};
 use crate::codec::Packet;
 use crate::failure::InStep;
@@ -246,14 +246,7 @@ fn mask(node_user: bool) -> Result<(), Failure> {
 }
 
 fn mount_private(launch: &CellLaunch) -> Result<(), Failure> {
-    let private = PRIVATE.iter().chain(&[("/dev/shm", 0o1777)]);
-    for (path, mode) in private {
-        match places::mount_tmpfs(Path::new(path), *mode, 0) {
-            // A node without a /var/tmp.
-            Err(error) if error.is_not_found() => {}
-            result => result.step(Step::Mount)?,
-        }
-    }
+    places::mount_folders().step(Step::Mount)?;
     // The group `tty` owns terminals, where the cell has such a group.
     let has_tty = !launch.unshare.has(Namespaces::USER)
         || launch

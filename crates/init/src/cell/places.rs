@@ -12,7 +12,7 @@ use std::path::{Component, Path};
 
 use kernel::Context;
 use kernel::mount;
-use rustix::fs::{CWD, Mode, OFlags};
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 
@@ -25,6 +25,35 @@ pub(crate) const HIDDEN: [&str; 5] = ["/root", "/home", "/boot", "/var/log", "/v
 /// Folders that each cell has for itself, with their modes; empty in the template.
 pub(crate) const PRIVATE: [(&str, u32); 3] =
     [("/tmp", 0o1777), ("/run", 0o755), ("/var/tmp", 0o1777)];
+
+/// One more, which the template's `/dev` has.
+const SHARED_MEMORY: (&str, u32) = ("/dev/shm", 0o1777);
+
+/// Mounts the folders of a cell's own, all of one tmpfs: each tmpfs more takes a multiple of what a
+/// folder's mount takes, at its making and at its end, and some room in every cgroup of the node
+/// that accounts memory. The tmpfs lies at the first of them, under that.
+pub(super) fn mount_folders() -> kernel::Result<()> {
+    let folders = std::iter::once(SHARED_MEMORY).chain(PRIVATE);
+    let root = Path::new(SHARED_MEMORY.0);
+    mount_tmpfs(root, 0o700, 0)?;
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = rustix::fs::open(root, flags, Mode::empty()).call_on("open", root)?;
+    for (number, (target, mode)) in folders.enumerate() {
+        let (name, target) = (number.to_string(), Path::new(target));
+        let name = Path::new(&name);
+        let mode = Mode::from_raw_mode(mode);
+        rustix::fs::mkdirat(&root, name, mode).call_on("mkdir", target)?;
+        // The umask has taken something away.
+        rustix::fs::chmodat(&root, name, mode, AtFlags::empty()).call_on("chmod", target)?;
+        let folder = mount::copy_tree_at(&root, name, false)?;
+        match mount::attach(&folder, target) {
+            // A node without a /var/tmp.
+            Err(error) if error.is_not_found() => {}
+            other => other?,
+        }
+    }
+    Ok(())
+}
 
 /// Mounts a private tmpfs. `ENOENT` where the node's root has no such folder.
 pub(crate) fn mount_tmpfs(target: &Path, mode: u32, size_bytes: u64) -> kernel::Result<()> {
