@@ -170,6 +170,12 @@ impl Cgroup {
     }
 
     fn remove_by(&self, name: &str, deadline: Deadline) -> Result<()> {
+        check_name(name)?;
+        // Mostly it is empty by now, and there is nothing to look at first.
+        let removed = rustix::fs::unlinkat(&self.directory, name, AtFlags::REMOVEDIR);
+        if matches!(removed, Ok(()) | Err(Errno::NOENT)) {
+            return Ok(());
+        }
         let child = match self.child(name) {
             Err(e) if e.is_not_found() => return Ok(()),
             other => other?,

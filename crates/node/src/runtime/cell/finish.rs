@@ -361,15 +361,9 @@ impl Owner {
         let node = self.child.then(|| self.shared.node.clone());
         let uid = record::wire(self.record.meta.uid);
         self.beside(async move {
-            let removed = tokio::task::spawn_blocking(move || {
-                let Some(parent) = parent else { return Ok(()) };
-                let parent = kernel::cgroup::Cgroup::open(&parent)?;
-                parent.remove(&name, REMOVAL)
-            });
-            let outcome = match removed.await {
-                Ok(Ok(())) => Ok(()),
-                Ok(Err(error)) => Err(error.to_string()),
-                Err(error) => Err(error.to_string()),
+            let outcome = match parent {
+                Some(parent) => remove_below(&parent, name).await,
+                None => Ok(()),
             };
             if let Err(error) = std::fs::remove_file(&socket)
                 && error.kind() != std::io::ErrorKind::NotFound
@@ -433,6 +427,20 @@ impl Owner {
         for reply in waiting {
             let _ = reply.send(Ok(published.clone()));
         }
+    }
+}
+
+/// Removes a cell's group. At once where nothing lives in it any more, as mostly: its init was
+/// reaped before. A thread that waits for it costs more than the removal.
+async fn remove_below(parent: &std::path::Path, name: String) -> Result<(), String> {
+    let parent = kernel::cgroup::Cgroup::open(parent).map_err(|e| e.to_string())?;
+    if parent.remove(&name, Duration::ZERO).is_ok() {
+        return Ok(());
+    }
+    let removed = tokio::task::spawn_blocking(move || parent.remove(&name, REMOVAL));
+    match removed.await {
+        Ok(removed) => removed.map_err(|e| e.to_string()),
+        Err(error) => Err(error.to_string()),
     }
 }
 
