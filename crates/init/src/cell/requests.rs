@@ -15,7 +15,7 @@ use rustix::pipe::PipeFlags;
 use super::launch::{self, Child};
 use super::workload::{State, Workload};
 use super::{Cell, end, places, status_token};
-use crate::codec::{Packet, StartHead, start_head};
+use crate::codec::{Packet, StartHead, request_number, start_head};
 use crate::failure::InStep;
 use crate::poll::Interest;
 use crate::protocol::{CellEvent, CellRequest, Failure, GrantMount, Namespaces, Stdio, Step, Uid};
@@ -54,12 +54,9 @@ impl Cell {
         self.refuse(packet, failure);
     }
 
-    /// Answers a request that could not be read, if its number can be: it stands after the first
-    /// byte.
+    /// Answers a request that could not be read, if its number can be.
     fn refuse(&mut self, packet: &[u8], failure: Failure) {
-        let number = packet.get(1..9).and_then(|bytes| bytes.try_into().ok());
-        if let Some(number) = number.filter(|_| self.greeted) {
-            let request = u64::from_le_bytes(number);
+        if let Some((_, request)) = request_number(packet).filter(|_| self.greeted) {
             self.post(&CellEvent::Failed { request, failure }, &[]);
         }
     }

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use super::cells::Stage;
 use super::child::{self, BackOff, Child, Recipe};
 use super::{DAEMON, Node, PACKETS_AT_ONCE};
-use crate::codec::Packet;
+use crate::codec::{CREATE_CELL, Packet, request_number};
 use crate::poll::Interest;
 use crate::protocol::{Failure, NodeEvent, NodeRequest, Step, VERSION, Welcome};
 
@@ -307,13 +307,10 @@ impl Node {
         }
     }
 
-    /// A packet that can't be carried out: answered if it is a `CreateCell`, whose number stands
-    /// behind the first byte.
+    /// A packet that can't be carried out: answered if it is a `CreateCell`.
     fn refuse(&mut self, packet: &[u8], reason: &str) {
         self.complain(reason);
-        let number = packet.get(1..9).and_then(|bytes| bytes.try_into().ok());
-        if let (Some(2), Some(number)) = (packet.first(), number) {
-            let request = u64::from_le_bytes(number);
+        if let Some((CREATE_CELL, request)) = request_number(packet) {
             let failure = Failure::new(Step::Protocol, Errno::BADMSG.raw_os_error(), reason);
             self.post(&NodeEvent::CellFailed { request, failure }, &[]);
         }

@@ -31,7 +31,7 @@ use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
 
 use crate::cell::born::{self, Birth};
-use crate::codec::Packet;
+use crate::codec::{Packet, request_number};
 use crate::failure::InStep;
 use crate::protocol::{CellLaunch, Failure, MAX_PACKET, Namespaces, NodeRequest, Step};
 use place::Place;
@@ -140,15 +140,8 @@ fn unreadable(why: &str) -> Failure {
 }
 
 fn refuse(socket: &OwnedFd, packet: &[u8], failure: Failure) {
-    if let Some(number) = packet.get(1..9).and_then(|bytes| bytes.try_into().ok()) {
-        tell(
-            socket,
-            &SpawnerEvent::Failed {
-                request: u64::from_le_bytes(number),
-                failure,
-            },
-            &[],
-        );
+    if let Some((_, request)) = request_number(packet) {
+        tell(socket, &SpawnerEvent::Failed { request, failure }, &[]);
     }
 }
 

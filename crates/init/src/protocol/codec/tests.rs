@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Round trips of every message, and what no packet may do to the decoder.
 
-use super::{CodecError, Packet, start_head};
+use super::{CREATE_CELL, CodecError, Packet, request_number, start_head};
 use crate::protocol::*;
 use proptest::prelude::*;
 
@@ -325,6 +325,31 @@ fn round_trip<P: Packet + PartialEq + std::fmt::Debug>(message: &P) {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
+
+    #[test]
+    fn a_request_is_known_by_its_number_however_little_of_it_came(
+        launch in cell_launch(),
+        asked in cell_request(),
+        request in any::<u64>(),
+    ) {
+        let mut packet = Vec::new();
+        NodeRequest::CreateCell { request, launch }.encode(&mut packet).unwrap();
+        prop_assert_eq!(request_number(&packet[..9]), Some((CREATE_CELL, request)));
+        prop_assert_eq!(request_number(&packet[..8]), None);
+        asked.encode(&mut packet).unwrap();
+        let number = match &asked {
+            CellRequest::Start { request, .. }
+            | CellRequest::PutRecord { request, .. }
+            | CellRequest::PutCellRecord { request, .. }
+            | CellRequest::Signal { request, .. }
+            | CellRequest::CloseStdin { request, .. }
+            | CellRequest::Mount { request, .. }
+            | CellRequest::Unmount { request, .. }
+            | CellRequest::Exit { request } => *request,
+            CellRequest::Hello { .. } | CellRequest::Ack { .. } => return Ok(()),
+        };
+        prop_assert_eq!(request_number(&packet).unwrap().1, number);
+    }
 
     #[test]
     fn node_requests_come_back_as_they_went(message in node_request()) {
