@@ -100,6 +100,30 @@ fn a_programs_exit_statuses_are_as_promised() {
 }
 
 #[test]
+fn what_is_wrong_is_neither_planned_nor_applied_and_a_run_goes_as_far_as_it_can() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let file = folder.file(
+        "wrong.ts",
+        "await runtime.Run(new Cell({ name: \"first\" }));\n\
+         await runtime.Run(new Cell({ name: \"second\", memroy: 1 }));\n",
+    );
+    for way in ["plan", "apply"] {
+        let found = node.aurae(&[way, &file]).fails(3);
+        assert!(
+            found.contains("wrong.ts:2:") && found.contains("memroy"),
+            "{way}: {found}"
+        );
+    }
+    assert_eq!(node.aurae(&["ps", "-a", "-o", "name"]).ok(), "");
+    // Types are erased where it runs: the second line is refused when its turn comes.
+    let told = node.aurae(&[&file]).fails(1);
+    assert!(told.contains("memroy"), "{told}");
+    assert_eq!(node.aurae(&["ps", "-a", "-o", "name"]).ok(), "first\n");
+    node.aurae(&["rm", "-rf", "first"]).ok();
+}
+
+#[test]
 fn an_error_is_shown_where_it_was_written() {
     let Some(node) = node() else { return };
     let folder = Folder::new();

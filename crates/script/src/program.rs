@@ -6,8 +6,9 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
+use language::check::{Environment, check_program};
 use language::compile::{Compiled, Options, compile};
 use language::finding::Finding;
 use language::program::{Entry, Files, NoFiles, Program};
@@ -109,6 +110,12 @@ impl Running {
     /// The entry's name in the engine.
     pub fn entry(&self) -> &str {
         &self.entry
+    }
+
+    /// What is wrong with its types, as `aurae check` would say.
+    pub fn check(&self, environment: &Arc<Environment>) -> Vec<Finding> {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        check_program(environment, &inner.program)
     }
 
     /// Whether what was written has one of these words in it, be it in a comment: a guess for who

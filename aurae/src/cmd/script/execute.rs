@@ -10,8 +10,10 @@ use std::time::Duration;
 use client::Config;
 use futures_util::FutureExt;
 use futures_util::future::BoxFuture;
+use language::check::Environment;
 use language::compile::Options as Compile;
-use language::finding::Finding;
+use language::declare::aurae_d_ts;
+use language::finding::{Finding, Severity};
 use language::prelude;
 use language::schema::Schema;
 use script::host::nodes::Nodes;
@@ -56,6 +58,11 @@ impl Job {
     fn is_plan(&self) -> bool {
         matches!(self.mode, Mode::Plan(_))
     }
+
+    /// Whether its types are checked before it runs. A run erases them.
+    fn is_checked(&self) -> bool {
+        matches!(self.mode, Mode::Plan(_) | Mode::Apply(_))
+    }
 }
 
 /// How it went.
@@ -88,7 +95,7 @@ pub(crate) async fn execute(global: &Global, job: Job) -> Result<Done, Failure> 
         Ok(loaded) => loaded,
         Err(findings) => {
             report::findings(&findings, style);
-            return Ok(done(FAILED));
+            return Ok(done(if job.is_checked() { FINDINGS } else { FAILED }));
         }
     };
     if running.mentions(&subsystems()) {
@@ -121,25 +128,43 @@ pub(crate) async fn execute(global: &Global, job: Job) -> Result<Done, Failure> 
     }))
 }
 
-/// A program that can be run, or what is wrong with its form.
+/// A program that can be run, or what is wrong with its form; of one that is planned or applied,
+/// also with its types.
 type Loaded = Result<(Running, Vec<Module>), Vec<Finding>>;
 
 /// Reads and compiles the program, on another thread.
 async fn load(job: &Job) -> Result<Loaded, Failure> {
     let (source, root) = (job.source.clone(), job.root.clone());
-    let plan = job.is_plan();
+    let (plan, is_checked) = (job.is_plan(), job.is_checked());
     let loaded = tokio::task::spawn_blocking(move || {
         let (place, entry) = open(source, root.as_deref())?;
         let names = prelude::globals().map_err(|problem| Failure::new(problem.to_string()))?;
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         match Running::load(place, entry, &names, Compile { plan }) {
-            Ok(loaded) => Ok(Ok(loaded)),
+            Ok((running, modules)) => {
+                let found = if is_checked {
+                    check(&running)?
+                } else {
+                    Vec::new()
+                };
+                let is_wrong = found.iter().any(|it| it.severity == Severity::Error);
+                Ok(if is_wrong {
+                    Err(found)
+                } else {
+                    Ok((running, modules))
+                })
+            }
             Err(LoadError::Read(problem)) => Err(unreadable(problem)),
             Err(LoadError::Findings(findings)) => Ok(Err(findings)),
         }
     });
     let broken = |problem| Failure::new(format!("the program couldn't be read: {problem}"));
     loaded.await.map_err(broken)?
+}
+
+fn check(running: &Running) -> Result<Vec<Finding>, Failure> {
+    let types = aurae_d_ts().map_err(|problem| Failure::new(problem.to_string()))?;
+    Ok(running.check(&Arc::new(Environment::new(types))))
 }
 
 /// What a program names that speaks to a node.

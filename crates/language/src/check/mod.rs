@@ -4,7 +4,7 @@
 //! itself declares. Where it can't know it stays silent: each finding that claims an error of
 //! types is one that `tsc --strict` reports too, on the same line (a property test holds it).
 //! It doesn't parse for errors of form and doesn't resolve imports: `program` does. Called by
-//! `aurae check`, by the prompt's `.type` and by the editors' server.
+//! `aurae check`, by plans and applies, by the prompt's `.type` and by the editors' server.
 
 mod assign;
 mod calls;
