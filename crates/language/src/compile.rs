@@ -80,10 +80,7 @@ pub fn compile(source: &Source, options: Options) -> Result<Compiled, Vec<Findin
 }
 
 /// Compiles what is parsed already. Must run inside [`stack::on_big_stack`].
-///
-/// # Errors
-/// What is wrong with its form, at least one finding.
-pub fn compile_parsed<'a>(
+fn compile_parsed<'a>(
     allocator: &'a Allocator,
     parsed: Parsed<'a>,
     options: Options,

@@ -137,7 +137,11 @@ impl Server {
             }
             "textDocument/references" => {
                 let at: ReferenceParams = params(given)?;
-                let uses = self.uses(&at.text_document_position)?;
+                let mut uses = self.uses(&at.text_document_position)?;
+                if !at.context.include_declaration {
+                    let declared = self.declaration(&at.text_document_position)?;
+                    uses.retain(|it| Some(it) != declared.as_ref());
+                }
                 json(uses)
             }
             "textDocument/prepareRename" => self.prepare_rename(&params(given)?),
@@ -288,6 +292,16 @@ impl Server {
         Ok(locations
             .filter_map(|it| location(project, it.file, it.span, None))
             .collect())
+    }
+
+    /// Where the name at a place is declared.
+    fn declaration(
+        &mut self,
+        at: &TextDocumentPositionParams,
+    ) -> Result<Option<Location>, Failure> {
+        let (project, id, offset) = self.at(at)?;
+        let found = navigate::definition(project, id, offset);
+        Ok(found.and_then(|(file, span)| location(project, file, span, None)))
     }
 
     /// The name at a place, if it can be changed.

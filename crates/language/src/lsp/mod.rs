@@ -43,7 +43,8 @@ use wire::Frame;
 /// How long typing must rest before findings are made.
 const REST: Duration = Duration::from_millis(120);
 
-/// How many messages are read ahead; the editor waits beyond.
+/// How many messages may wait for their turn, and how many more on their way to it; the editor waits
+/// beyond.
 const AHEAD: usize = 256;
 
 /// What a server stands on.
@@ -160,8 +161,8 @@ impl<'o, W: Write> Loop<'o, W> {
     }
 
     fn next(&mut self, input: &Receiver<Incoming>) -> io::Result<Event> {
-        // All that has come is looked at, so that what was taken back is known.
-        loop {
+        // What has come is looked at, so that what was taken back is known.
+        while self.waiting.len() < AHEAD {
             match input.try_recv() {
                 Ok(Incoming::Frame(Frame::Message(message))) => self.take(message)?,
                 Ok(Incoming::Frame(Frame::Bad(why))) => return Ok(Event::Bad(why)),

@@ -114,6 +114,26 @@ pub(super) fn uses(project: &mut Project, id: FileId, offset: u32) -> Result<Use
     })
 }
 
+/// The uses of the name that an import gives what it takes, where `offset` is on that name and not
+/// on the one that it has in its module.
+pub(super) fn of_alias(project: &mut Project, id: FileId, offset: u32) -> Option<Uses> {
+    let source = project.entry(id)?.source.clone();
+    let at = project.with(id, &source, |module, _| {
+        let Named::Symbol(symbol, _) = named_at(module, offset)? else {
+            return None;
+        };
+        let AstKind::ImportSpecifier(it) = module.declaration(symbol) else {
+            return None;
+        };
+        let theirs = it.imported.span();
+        let on_theirs = theirs.start <= offset && offset <= theirs.end;
+        let own = it.local.span;
+        let is_alias = it.imported.name() != it.local.name && !on_theirs;
+        is_alias.then(|| Span::new(own.start, own.end))
+    })??;
+    of_declaration(project, (id, at))
+}
+
 /// The uses of the symbol that is declared there; `None` where it is no symbol's place.
 fn of_declaration(project: &Project, (file, at): At) -> Option<Uses> {
     let mut found = Found::default();
@@ -286,7 +306,9 @@ fn of_symbol(module: &Module<'_, '_>, symbol: SymbolId, found: &mut BTreeSet<Use
 
 /// Whether a text can be a name.
 pub(super) fn is_name(text: &str) -> bool {
-    const RESERVED: [&str; 40] = [
+    // Those that a module can't declare.
+    const RESERVED: [&str; 48] = [
+        "arguments",
         "await",
         "break",
         "case",
@@ -300,6 +322,7 @@ pub(super) fn is_name(text: &str) -> bool {
         "do",
         "else",
         "enum",
+        "eval",
         "export",
         "extends",
         "false",
@@ -307,12 +330,18 @@ pub(super) fn is_name(text: &str) -> bool {
         "for",
         "function",
         "if",
+        "implements",
         "import",
         "in",
         "instanceof",
+        "interface",
         "let",
         "new",
         "null",
+        "package",
+        "private",
+        "protected",
+        "public",
         "return",
         "static",
         "super",

@@ -9,7 +9,7 @@ use oxc::ast::AstKind;
 use oxc::span::GetSpan;
 
 use super::members;
-use super::navigate::{At, Form, Owner, Use, uses};
+use super::navigate::{At, Form, Owner, Use, Uses, of_alias, uses};
 use super::project::{Entered, Project};
 use crate::check::{ENVIRONMENT, FileId, LIBRARY, Module};
 use crate::finding::{Finding, Severity};
@@ -25,7 +25,7 @@ pub(super) type Edits = BTreeMap<FileId, Vec<(Span, String)>>;
 pub(super) fn prepare(project: &mut Project, id: FileId, offset: u32) -> Result<Vec<Use>, String> {
     project.enter_all();
     refuse_broken(project.entry(id).filter(|entry| !entry.is_sound()))?;
-    let uses = uses(project, id, offset)?;
+    let uses = named(project, id, offset)?;
     refuse_broken(broken(project, &uses.all))?;
     if let Owner::Member((ENVIRONMENT | LIBRARY, _)) = uses.owner {
         return Err("the API declares it, so it can't be renamed here".to_owned());
@@ -34,6 +34,14 @@ pub(super) fn prepare(project: &mut Project, id: FileId, offset: u32) -> Result<
         return Err(refusal(project, at, why));
     }
     Ok(uses.all)
+}
+
+/// The uses of the name at `offset`: of an import's own name for what it takes, those alone.
+fn named(project: &mut Project, id: FileId, offset: u32) -> Result<Uses, &'static str> {
+    match of_alias(project, id, offset) {
+        Some(found) => Ok(found),
+        None => uses(project, id, offset),
+    }
 }
 
 /// A module whose present text doesn't parse and may have the name in it.
@@ -73,7 +81,7 @@ pub(super) fn rename(
     new: &str,
 ) -> Result<Edits, String> {
     let all = prepare(project, id, offset)?;
-    let found = uses(project, id, offset)?;
+    let found = named(project, id, offset)?;
     match found.owner {
         Owner::Member(member) if members::is_taken(project, member, new) => {
             return Err(format!("there is a member `{new}` beside it already"));

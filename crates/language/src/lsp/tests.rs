@@ -12,7 +12,7 @@ use lsp_server::{Message, Notification, Request, RequestId};
 use serde_json::{Value, json};
 
 use super::wire::{self, Frame};
-use super::{Setup, place, serve};
+use super::{AHEAD, Desk, Incoming, Loop, Setup, place, serve};
 use crate::check::Environment;
 
 mod members;
@@ -346,6 +346,27 @@ fn places_are_told_as_they_are_now_while_a_text_does_not_parse() {
         .map(|it| &it["range"]["start"]["line"])
         .collect();
     assert_eq!(lines, [1, 2, 3]);
+}
+
+#[test]
+fn no_more_messages_wait_than_may() {
+    let (sender, receiver) = std::sync::mpsc::sync_channel(2 * AHEAD);
+    let desk = Desk::open(sender.clone()).unwrap();
+    let environment = Arc::new(Environment::new(crate::declare::aurae_d_ts().unwrap()));
+    let setup = Setup {
+        environment,
+        cache: None,
+    };
+    let mut output = Vec::new();
+    let mut it = Loop::new(setup, desk, &mut output);
+    for number in 0..2 * AHEAD {
+        let id = RequestId::from(i32::try_from(number).unwrap());
+        let request = Request::new(id, "shutdown".to_owned(), Value::Null);
+        let frame = Frame::Message(Message::Request(request));
+        sender.send(Incoming::Frame(frame)).unwrap();
+    }
+    it.next(&receiver).unwrap();
+    assert!(it.waiting.len() < AHEAD);
 }
 
 #[test]

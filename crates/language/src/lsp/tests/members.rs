@@ -208,3 +208,43 @@ fn what_the_api_declares_is_found_in_its_declarations() {
     let of = json!({ "textDocument": { "uri": uri } });
     assert_eq!(editor.ask("textDocument/documentSymbol", of), Value::Null);
 }
+
+#[test]
+fn an_imports_own_name_is_renamed_alone() {
+    let site = "export const web = 1;\n";
+    let main = "import { web as mine } from \"./site.ts\";\nprint(mine);\n";
+    let mut editor = Editor::new(&[("site.ts", site), ("main.ts", main)]);
+    let alone = ["main.ts:0:16 own", "main.ts:1:6 own"];
+    for marked in [
+        main.replacen("mine", "mi|ne", 1),
+        main.replacen("(mine", "(m|ine", 1),
+    ] {
+        assert_eq!(editor.renamed("main.ts", &marked, "own").unwrap(), alone);
+    }
+    let marked = main.replacen("web", "w|eb", 1);
+    let theirs = editor.renamed("main.ts", &marked, "shop").unwrap();
+    assert_eq!(theirs, ["main.ts:0:9 shop", "site.ts:0:13 shop"]);
+}
+
+#[test]
+fn what_a_module_can_not_declare_is_no_new_name() {
+    let site = "export const web = 1;\n";
+    let mut editor = Editor::new(&[("site.ts", site)]);
+    for name in ["package", "interface", "eval", "arguments", "public", "in"] {
+        let refused = editor.renamed("site.ts", "export const we|b = 1;\n", name);
+        assert!(refused.unwrap_err().contains(name));
+    }
+}
+
+#[test]
+fn a_declaration_is_among_its_uses_where_it_is_asked_for() {
+    let mut editor = Editor::new(&[("main.ts", "")]);
+    for (wanted, lines) in [(true, vec![0, 1]), (false, vec![1])] {
+        let context = json!({ "context": { "includeDeclaration": wanted } });
+        let text = "const web = 1;\nprint(we|b);\n";
+        let uses = editor.ask_at("textDocument/references", "main.ts", text, context);
+        let uses = uses.as_array().unwrap().iter();
+        let found: Vec<_> = uses.map(|it| &it["range"]["start"]["line"]).collect();
+        assert_eq!(found, lines);
+    }
+}
