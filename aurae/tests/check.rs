@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `aurae check --full` with TypeScript's own compiler, of the version that the declarations are
-//! held against, installed by npm below `target/` once. It needs no node.
+//! held against, installed by npm below `target/` once; and `aurae fmt`. They need no node.
 
 #![allow(
     clippy::expect_used,
@@ -117,5 +117,20 @@ fn without_a_compiler_the_flag_says_what_to_install() {
     let said = String::from_utf8_lossy(&output.stderr);
     for part in ["--full: can't run tsc", "npm install --global typescript@7"] {
         assert!(said.contains(part), "no {part:?} in {said}");
+    }
+}
+
+#[test]
+fn no_more_is_formatted_than_a_program_may_be_long() {
+    for file in ["-", "/dev/zero"] {
+        let mut fmt = Command::new(env!("CARGO_BIN_EXE_aurae"));
+        fmt.args(["fmt", file]).env_clear();
+        let output = fmt
+            .stdin(File::open("/dev/zero").unwrap())
+            .output()
+            .unwrap();
+        assert_eq!(output.status.code(), Some(1), "{output:?}");
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains("is longer than 4194304 bytes"), "{said}");
     }
 }

@@ -9,7 +9,7 @@ use script::host::Mode;
 use super::plan::{DeclaringArgs, Form, line, print_json, refused, sums};
 use super::script::execute::execute;
 use crate::args::Global;
-use crate::failure::Failure;
+use crate::failure::{FINDINGS, Failure};
 use crate::output::{Style, note, print};
 
 const EXAMPLES: &str = "\
@@ -44,6 +44,10 @@ pub(crate) async fn run(global: &Global, args: &ApplyArgs) -> Result<u8, Failure
     });
     let job = args.declaring.job(Mode::Apply(Arc::clone(&apply)));
     let done = execute(global, job).await?;
+    // Of what wasn't begun there is nothing to report.
+    if done.status == FINDINGS {
+        return Ok(FINDINGS);
+    }
     let finished = match done.status {
         0 => apply.finish(&done.nodes).await.map(drop).map_err(refused),
         _ => Ok(()),

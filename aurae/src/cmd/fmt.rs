@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `aurae fmt`: programs in the one style.
 
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use language::format::format;
 use language::source::Source;
 
+use super::script::entry::{read_bounded, read_stdin};
 use super::script::report;
 use crate::args::Global;
 use crate::failure::{FAILED, Failure};
@@ -47,11 +47,7 @@ pub(crate) fn run(global: &Global, args: &FmtArgs) -> Result<u8, Failure> {
 }
 
 fn from_stdin(check: bool, style: Style) -> Result<bool, Failure> {
-    let mut text = String::new();
-    std::io::stdin()
-        .lock()
-        .read_to_string(&mut text)
-        .map_err(|problem| Failure::new(format!("can't read standard input: {problem}")))?;
+    let text = read_stdin()?;
     let Some(formatted) = formatted("<stdin>", &text, style) else {
         return Ok(false);
     };
@@ -67,7 +63,8 @@ fn of_file(file: &Path, check: bool, style: Style) -> Result<bool, Failure> {
     let fail = |what: &str, problem: std::io::Error| {
         Failure::new(format!("can't {what} {shown}: {problem}"))
     };
-    let text = std::fs::read_to_string(file).map_err(|problem| fail("read", problem))?;
+    let opened = std::fs::File::open(file).map_err(|problem| fail("read", problem))?;
+    let text = read_bounded(opened, &shown.to_string())?;
     let Some(formatted) = formatted(&shown.to_string(), &text, style) else {
         return Ok(false);
     };

@@ -114,6 +114,7 @@ fn what_is_wrong_is_neither_planned_nor_applied_and_a_run_goes_as_far_as_it_can(
             found.contains("wrong.ts:2:") && found.contains("memroy"),
             "{way}: {found}"
         );
+        assert!(!found.contains("no further"), "{way}: {found}");
     }
     assert_eq!(node.aurae(&["ps", "-a", "-o", "name"]).ok(), "");
     // Types are erased where it runs: the second line is refused when its turn comes.

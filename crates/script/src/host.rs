@@ -133,6 +133,15 @@ impl NodeHost {
     }
 }
 
+/// What reads, parses and compiles has a thread of its own, so that a limit of time and Ctrl-C
+/// needn't wait for it.
+async fn beside<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Failure> + Send + 'static,
+) -> Result<T, Failure> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.unwrap_or_else(|problem| Err(Failure::new("INTERNAL", problem.to_string())))
+}
+
 fn to_value(item: Result<DynamicMessage, Failure>) -> Item {
     Ok(wire::from_message(&item?)?)
 }
@@ -141,11 +150,13 @@ type Item = Result<Value, Failure>;
 
 impl Host for NodeHost {
     fn import(&self, specifier: String, from: String) -> BoxFuture<'_, Result<Module, Failure>> {
-        std::future::ready(self.program.import(&from, &specifier)).boxed()
+        let program = Arc::clone(&self.program);
+        beside(move || program.import(&from, &specifier)).boxed()
     }
 
     fn read_file(&self, path: String, from: String) -> BoxFuture<'_, Result<Vec<u8>, Failure>> {
-        std::future::ready(self.program.read(&from, &path)).boxed()
+        let program = Arc::clone(&self.program);
+        beside(move || program.read(&from, &path)).boxed()
     }
 
     fn print(&self, error: bool, text: String) -> BoxFuture<'_, ()> {
@@ -284,3 +295,6 @@ fn typed(
     });
     (outgoing, wrong)
 }
+
+#[cfg(test)]
+mod tests;

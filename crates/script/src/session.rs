@@ -96,8 +96,8 @@ pub trait Host: Send + Sync + 'static {
     /// A unary call (`stream` is false).
     fn call(self: Arc<Self>, call: Call) -> BoxFuture<'static, Result<Value, Failure>>;
 
-    /// A stream: opened when its first item is asked for, or its first sent. What the program
-    /// sends comes in `items`, which ends when it closes its side; a method that doesn't take a
+    /// A stream: opened with the call, and read one item ahead of what is asked for. What the
+    /// program sends comes in `items`, which ends when it closes its side; a method that doesn't take a
     /// stream of requests ignores them. Nothing is asked for after a failure.
     fn stream(
         self: Arc<Self>,

@@ -7,11 +7,12 @@
 
 mod support;
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use script::protocol::{Limit, Start, Thrown};
 use script::session::Session;
-use support::{line, main, options, session};
+use support::{Table, line, main, options, session, until_printed};
 
 /// What a row must come to.
 #[derive(Clone, Copy)]
@@ -303,12 +304,17 @@ fn wrong(row: &Row, result: &Result<(), Thrown>) -> Option<String> {
 }
 
 async fn limited(timeout: Option<Duration>) -> Session {
+    heard(timeout).await.0
+}
+
+/// With what it prints.
+async fn heard(timeout: Option<Duration>) -> (Session, Arc<Table>) {
     let mut options = options(Start {
         max_memory: MEMORY,
         ..Start::default()
     });
     options.timeout = timeout;
-    session(options).await.0
+    session(options).await
 }
 
 #[tokio::test]
@@ -360,7 +366,7 @@ const SLACK: Duration = Duration::from_millis(1500);
 
 #[tokio::test]
 async fn an_interrupt_ends_the_evaluation_and_not_the_session() {
-    let mut session = limited(None).await;
+    let (mut session, host) = heard(None).await;
     line(&mut session, "<1>", "globalThis.kept = 7")
         .await
         .unwrap();
@@ -371,11 +377,14 @@ async fn an_interrupt_ends_the_evaluation_and_not_the_session() {
         "/^(a+)+$/.test('a'.repeat(40) + 'b')",
     ] {
         let interrupter = session.interrupter();
+        let host = Arc::clone(&host);
+        host.printed.lock().unwrap().clear();
         let stopper = tokio::spawn(async move {
-            tokio::time::sleep(Duration::from_millis(30)).await;
+            until_printed(&host, "begun").await;
             interrupter.interrupt();
         });
-        let thrown = line(&mut session, "<2>", code).await.unwrap_err();
+        let begun = format!("print('begun'); {code}");
+        let thrown = line(&mut session, "<2>", &begun).await.unwrap_err();
         stopper.await.unwrap();
         assert_eq!(thrown.limit, Some(Limit::Interrupt), "{code}: {thrown:?}");
         assert!(session.is_alive(), "{code}");
@@ -398,15 +407,15 @@ async fn a_limit_that_was_caught_is_no_limit() {
 
 #[tokio::test]
 async fn an_evaluator_that_is_killed_is_an_error() {
-    let mut session = limited(None).await;
+    let (mut session, host) = heard(None).await;
     let pid = session.pid();
     let killer = tokio::spawn(async move {
-        tokio::time::sleep(Duration::from_millis(30)).await;
+        until_printed(&host, "begun").await;
         let pid = rustix::process::Pid::from_raw(pid.try_into().unwrap()).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     });
     let thrown = session
-        .run(main("for (;;) {}"), "main.ts")
+        .run(main("print('begun'); for (;;) {}"), "main.ts")
         .await
         .unwrap_err();
     killer.await.unwrap();

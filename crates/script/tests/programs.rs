@@ -372,17 +372,6 @@ async fn names_are_found_without_running_code() {
     );
 }
 
-/// Waits until the program has printed that.
-async fn until_printed(host: &support::Table, text: &str) {
-    let printed = async {
-        while !host.text().contains(text) {
-            tokio::time::sleep(Duration::from_millis(1)).await;
-        }
-    };
-    let waited = tokio::time::timeout(Duration::from_secs(30), printed).await;
-    waited.unwrap_or_else(|_| panic!("never said {text:?}, but {:?}", host.text()));
-}
-
 #[tokio::test]
 async fn names_that_a_busy_evaluator_cannot_say_cost_no_session() {
     let (mut session, host) = session(options(Start::default())).await;
@@ -392,7 +381,7 @@ async fn names_that_a_busy_evaluator_cannot_say_cost_no_session() {
           for (const end = Date.now() + 1000; Date.now() < end;);
         }, 1);";
     line(&mut session, "<repl:1>", code).await.unwrap();
-    until_printed(&host, "busy").await;
+    support::until_printed(&host, "busy").await;
     for _ in 0..3 {
         session.names(vec!["box".into()]).await;
         assert!(session.is_alive());

@@ -75,17 +75,20 @@ fn named(name: &str, text: String) -> Entry {
     }
 }
 
-fn read_stdin() -> Result<String, Failure> {
+/// All of standard input.
+pub(crate) fn read_stdin() -> Result<String, Failure> {
+    read_bounded(std::io::stdin().lock(), "standard input")
+}
+
+/// All of a program's text; no more is read than a file may be long.
+pub(crate) fn read_bounded(from: impl Read, name: &str) -> Result<String, Failure> {
     let mut text = Vec::new();
     let most = u64::try_from(limits::FILE_BYTES).unwrap_or(u64::MAX);
-    let read = std::io::stdin()
-        .lock()
-        .take(most.saturating_add(1))
-        .read_to_end(&mut text);
-    read.map_err(|problem| Failure::new(format!("can't read standard input: {problem}")))?;
+    let read = from.take(most.saturating_add(1)).read_to_end(&mut text);
+    read.map_err(|problem| Failure::new(format!("can't read {name}: {problem}")))?;
     if text.len() > limits::FILE_BYTES {
-        let message = format!("the program is longer than {most} bytes, the most of a file");
+        let message = format!("{name} is longer than {most} bytes, the most of a file");
         return Err(Failure::new(message));
     }
-    String::from_utf8(text).map_err(|_| Failure::new("standard input is not UTF-8"))
+    String::from_utf8(text).map_err(|_| Failure::new(format!("{name} is not UTF-8")))
 }

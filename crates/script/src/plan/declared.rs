@@ -127,8 +127,11 @@ impl Declared {
 
     /// What has to be done, given what is there. `own` is the cell that an executable brought.
     ///
+    /// A name is free once its run has ended, whichever set that was of: so an object that one set
+    /// has let go of can be declared in another.
+    ///
     /// # Errors
-    /// The object belongs to another set.
+    /// The object runs and belongs to another set.
     pub(crate) fn verdict(
         &self,
         set: &str,

@@ -177,9 +177,8 @@ async fn pump(
     }
 }
 
-/// Hands an item to the program for each that it asks for. A server's stream is opened by the
-/// first; one that the program writes to must be open before, so the stream is polled as soon as
-/// there is one, and one item waits.
+/// Hands an item to the program for each that it asks for. The stream is polled as soon as there is
+/// one, since one that the program writes to must be open before it reads: an item waits.
 async fn serve(
     number: CallId,
     mut stream: futures_util::stream::BoxStream<'static, Result<Value, Failure>>,

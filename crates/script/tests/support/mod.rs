@@ -3,7 +3,7 @@
 //! calls from a small table.
 
 #![allow(dead_code, reason = "each test file uses a part")]
-#![allow(clippy::unwrap_used, reason = "of tests")]
+#![allow(clippy::panic, clippy::unwrap_used, reason = "of tests")]
 #![allow(clippy::result_large_err, reason = "what a host answers")]
 
 use std::ffi::OsString;
@@ -154,4 +154,15 @@ pub(crate) async fn line(
     let source = language::source::Source::new(name, code);
     let compiled = language::compile::compile_repl(&source, Default::default()).unwrap();
     session.evaluate(name, &compiled.code).await
+}
+
+/// Waits until the program has printed that.
+pub(crate) async fn until_printed(host: &Table, text: &str) {
+    let printed = async {
+        while !host.text().contains(text) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    let waited = tokio::time::timeout(Duration::from_secs(30), printed).await;
+    waited.unwrap_or_else(|_| panic!("never said {text:?}, but {:?}", host.text()));
 }
