@@ -97,8 +97,8 @@ pub trait Host: Send + Sync + 'static {
     fn call(self: Arc<Self>, call: Call) -> BoxFuture<'static, Result<Value, Failure>>;
 
     /// A stream: opened with the call, and read one item ahead of what is asked for. What the
-    /// program sends comes in `items`, which ends when it closes its side; a method that doesn't take a
-    /// stream of requests ignores them. Nothing is asked for after a failure.
+    /// program sends comes in `items`, which ends when it closes its side; a method that doesn't
+    /// take a stream of requests ignores them. Nothing is asked for after a failure.
     fn stream(
         self: Arc<Self>,
         call: Call,

@@ -43,8 +43,8 @@ use wire::Frame;
 /// How long typing must rest before findings are made.
 const REST: Duration = Duration::from_millis(120);
 
-/// How many messages may wait for their turn, and how many more on their way to it; the editor waits
-/// beyond.
+/// How many messages may wait for their turn, and how many more on their way to it; the editor
+/// waits beyond.
 const AHEAD: usize = 256;
 
 /// What a server stands on.

@@ -160,6 +160,7 @@ pub(crate) async fn line(
 pub(crate) async fn until_printed(host: &Table, text: &str) {
     let printed = async {
         while !host.text().contains(text) {
+            // The table tells nobody of what it keeps.
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
