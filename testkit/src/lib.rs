@@ -7,7 +7,7 @@
 //! so a story drives a node from outside.
 //!
 //! It knows nothing of Aurae's API and links none of its crates: it sees the node as a user does.
-//! Called by `xtask` and by the stories in `tests/`.
+//! Called by `xtask` and by the stories in `tests/`; [`skip`] is for the tests of any crate.
 
 pub mod accel;
 pub mod agent;
@@ -18,3 +18,6 @@ pub mod initramfs;
 pub mod kernel;
 pub mod machine;
 pub mod node;
+mod skip;
+
+pub use skip::skip;

@@ -25,7 +25,7 @@ pub(crate) struct Node {
 /// A node, or `None` where this machine can't run one; then the reason is printed.
 pub(crate) fn node() -> Option<Node> {
     if !rustix::process::geteuid().is_root() {
-        println!("skipped: a node needs root");
+        testkit::skip("a node needs root");
         return None;
     }
     let binary = Path::new(env!("CARGO_BIN_EXE_aurae")).with_file_name("auraed");

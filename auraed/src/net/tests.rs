@@ -210,7 +210,7 @@ fn is_root() -> bool {
     let root =
         std::fs::metadata("/proc/self").is_ok_and(|m| std::os::unix::fs::MetadataExt::uid(&m) == 0);
     if !root {
-        eprintln!("skipped: needs root");
+        testkit::skip("a network namespace needs root");
     }
     root
 }

@@ -25,7 +25,7 @@ impl TestNode {
     /// Starts one and waits until it answers; `None`, with a word, where this isn't root.
     pub(crate) fn start() -> Option<Self> {
         if !is_root() {
-            eprintln!("skipped: a node needs root");
+            testkit::skip("a node needs root");
             return None;
         }
         let folder = tempfile::tempdir().unwrap();

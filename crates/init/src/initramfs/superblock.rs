@@ -197,7 +197,7 @@ mod tests {
             .arg(file.path())
             .status();
         if !made.is_ok_and(|status| status.success()) {
-            println!("skipped: no mke2fs");
+            testkit::skip("no mke2fs");
             return;
         }
         let found = of(file.path()).unwrap();

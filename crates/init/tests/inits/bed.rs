@@ -781,6 +781,16 @@ pub(crate) fn read_all(from: OwnedFd) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
+/// Up to and with the next line feed, and no further.
+pub(crate) fn read_line(from: &OwnedFd) -> String {
+    let mut bytes = Vec::new();
+    let mut byte = [0];
+    while bytes.last() != Some(&b'\n') && rustix::io::read(from, &mut byte).unwrap() > 0 {
+        bytes.extend(byte);
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
 /// Waits until something is so.
 pub(crate) fn until(what: &str, so: impl Fn() -> bool) {
     let start = Instant::now();

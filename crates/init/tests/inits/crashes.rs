@@ -280,8 +280,8 @@ fn crash_loop() {
     node.flavour("");
     let daemon = node.daemon();
     let starts = daemon.welcome.daemon_starts;
-    // At once, then after 100, 200, 400 and 800 ms.
-    assert!((4..=7).contains(&starts), "{starts}");
+    // At once, then after 100, 200, 400 and 800 ms; fewer where the host is slow.
+    assert!((2..=7).contains(&starts), "{starts}");
     assert_eq!(daemon.welcome.cells.len(), 1);
 }
 
@@ -326,17 +326,18 @@ fn everything_is_stopped_in_order() {
     let mut launch = launch_of(&[
         "/bin/sh",
         "-c",
-        "trap 'kill $!; sleep 0.3; echo bye; exit 12' USR1; sleep 60 & wait; wait",
+        "trap 'kill $!; sleep 1; echo bye; exit 12' USR1; sleep 60 & echo ready; wait; wait",
     ]);
     launch.stop_signal = 10;
-    launch.grace_ms = 3000;
+    launch.grace_ms = 10_000;
     let mut runs = Vec::new();
     for cell in &cells {
         launch.uid = random_uid();
         runs.push(cell.start(&launch));
     }
-    // The shells have their traps.
-    std::thread::sleep(Duration::from_millis(200));
+    for run in &runs {
+        assert_eq!(read_line(&run.stdout), "ready\n");
+    }
     let stopping = std::thread::spawn(move || (node.stop(), node));
     let (event, _) = daemon.event();
     assert!(
@@ -361,9 +362,9 @@ fn everything_is_stopped_in_order() {
         };
         assert_eq!(exit.how, ExitHow::Code(0));
     }
-    // In parallel: five times 0.3 s did not add up.
+    // In parallel: five times a second did not add up.
     let (took, _node) = stopping.join().unwrap();
-    assert!(took < Duration::from_millis(1300), "{took:?}");
+    assert!(took < Duration::from_secs(4), "{took:?}");
 }
 
 fn what_does_not_stop_is_killed() {
@@ -374,7 +375,7 @@ fn what_does_not_stop_is_killed() {
     launch.grace_ms = 60_000;
     let run = cell.start(&launch);
     let took = node.stop();
-    assert!(took < Duration::from_millis(2300), "{took:?}");
+    assert!(took < Duration::from_secs(20), "{took:?}");
     assert!(kernel::pidfd::has_ended(&run.pidfd).unwrap());
 }
 
@@ -386,15 +387,15 @@ fn nested_cells_have_their_grace() {
     let mut launch = launch_of(&[
         "/bin/sh",
         "-c",
-        "trap 'kill $!; sleep 0.3; exit 13' TERM; sleep 60 & wait; wait",
+        "trap 'kill $!; sleep 0.3; exit 13' TERM; sleep 60 & echo ready; wait; wait",
     ]);
-    launch.grace_ms = 3000;
+    launch.grace_ms = 60_000;
     let run = inner.start(&launch);
-    std::thread::sleep(Duration::from_millis(200));
+    assert_eq!(read_line(&run.stdout), "ready\n");
     let stopping = std::thread::spawn(move || node.stop());
     assert_eq!(inner.link.exit_of(run.uid).how, ExitHow::Code(13));
     inner.ack(run.uid);
-    assert!(stopping.join().unwrap() < Duration::from_secs(3));
+    assert!(stopping.join().unwrap() < Duration::from_secs(20));
 }
 
 fn no_descriptors_left_is_an_answer() {

@@ -236,10 +236,10 @@ fn kernel_to_boot() -> Option<PathBuf> {
         .max()
         .filter(|_| tools.iter().all(|tool| Path::new(tool).exists()));
     if kernel.is_none() {
-        println!(
-            "skipped: needs linux-image-cloud-amd64 in /boot and {}",
+        testkit::skip(&format!(
+            "needs linux-image-cloud-amd64 in /boot and {}",
             tools.join(", ")
-        );
+        ));
     }
     kernel
 }

@@ -241,7 +241,7 @@ impl SmallDisk {
             .arg(dir.path())
             .status();
         if !mounted.is_ok_and(|s| s.success()) {
-            eprintln!("skipped: mounting a tmpfs needs root");
+            testkit::skip("mounting a tmpfs needs root");
             return None;
         }
         Some(Self(dir))

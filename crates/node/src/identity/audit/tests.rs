@@ -395,7 +395,7 @@ async fn a_full_disk_degrades_and_the_gap_is_counted_once_it_works_again() {
         .arg(dir.path())
         .status();
     if !mounted.is_ok_and(|s| s.success()) {
-        eprintln!("skipped: mounting a tmpfs needs root");
+        testkit::skip("mounting a tmpfs needs root");
         return;
     }
     let held = Held::default();

@@ -70,7 +70,7 @@ async fn print(workload: &Workload, lines: std::ops::Range<u32>) -> u64 {
 #[tokio::test]
 async fn a_full_disk_drops_and_counts_and_blocks_nobody() {
     let Some(disk) = Tmpfs::new("1m") else {
-        eprintln!("skipped: this user may not mount a tmpfs");
+        testkit::skip("this user may not mount a tmpfs");
         return;
     };
     let (config, policy) = greedy();
@@ -102,7 +102,7 @@ async fn a_full_disk_drops_and_counts_and_blocks_nobody() {
 #[tokio::test]
 async fn a_disk_that_was_full_from_the_start_says_so_later() {
     let Some(disk) = Tmpfs::new("256k") else {
-        eprintln!("skipped: this user may not mount a tmpfs");
+        testkit::skip("this user may not mount a tmpfs");
         return;
     };
     let (config, policy) = greedy();
