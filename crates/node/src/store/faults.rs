@@ -75,6 +75,7 @@ fn wait_for(subject: &mut Subject, line: &str) {
             return;
         }
         assert!(Instant::now() < deadline, "{answer}");
+        // Another process finds out: it has no event for us.
         std::thread::sleep(Duration::from_millis(50));
     }
 }

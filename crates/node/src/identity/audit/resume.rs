@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How the audit goes on where an earlier daemon left it: finds the end of the chain, and notes what
-//! a crash has torn or somebody has cut. Called once, by `Audit::open`.
+//! How the audit goes on where an earlier daemon left it: finds the end of the chain, and notes
+//! what a crash has torn or somebody has cut. Called once, by `Audit::open`.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
