@@ -20,8 +20,11 @@ mod raw;
 mod stories;
 mod table;
 
+use std::io::{BufRead, BufReader};
+
 use api::action::ACTIONS;
 use api::identity::v0 as identity;
+use api::runtime::v0::ListRequest;
 use api::status::Reason;
 
 use caller::Person;
@@ -158,6 +161,24 @@ async fn who_has_no_certificate_of_ours_is_refused_at_the_handshake() {
         panic!("{error:?}");
     };
     assert_eq!(*alert, Some("unknown_ca"), "{error}");
+    node.stop();
+}
+
+#[tokio::test]
+async fn a_second_daemon_says_who_holds_the_state_and_ends_when_told() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let mut second = node.second();
+    let mut said = BufReader::new(second.stderr.take().unwrap()).lines();
+    let refusal = said.next().unwrap().unwrap();
+    assert!(refusal.contains("is in use by pid "), "{refusal}");
+    // It goes on trying, as a service that waits for its turn.
+    assert!(said.any(|line| line.unwrap() == refusal));
+    assert_eq!(node::end(&mut second), Some(0));
+    let mut runtime = administrator.node.runtime();
+    runtime.list(ListRequest::default()).await.unwrap();
     node.stop();
 }
 

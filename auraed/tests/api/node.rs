@@ -37,21 +37,8 @@ impl TestNode {
             .unwrap_or_default()
             .to_string_lossy();
         let cgroup = format!("aurae-api-{}", name.trim_start_matches('.'));
-        let config = folder.path().join("config.toml");
-        std::fs::write(&config, "").unwrap();
-        let process = Command::new(env!("CARGO_BIN_EXE_auraed"))
-            .arg("--state-dir")
-            .arg(folder.path().join("state"))
-            .arg("--run-dir")
-            .arg(folder.path().join("run"))
-            .arg("--config")
-            .arg(&config)
-            .args(["--set", &format!("paths.cgroup={cgroup}")])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(log)
-            .spawn()
-            .unwrap();
+        std::fs::write(folder.path().join("config.toml"), "").unwrap();
+        let process = command(folder.path(), &cgroup).stderr(log).spawn().unwrap();
         let mut node = Self {
             folder,
             cgroup,
@@ -59,6 +46,16 @@ impl TestNode {
         };
         node.wait_until_it_answers();
         Some(node)
+    }
+
+    /// Another one for the same folders, whose standard error is a pipe.
+    pub(crate) fn second(&self) -> Child {
+        let mut second = command(self.folder.path(), &self.second_cgroup());
+        second.stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    fn second_cgroup(&self) -> String {
+        format!("{}-second", self.cgroup)
     }
 
     fn wait_until_it_answers(&mut self) {
@@ -156,17 +153,7 @@ impl TestNode {
     }
 
     fn end(&mut self) {
-        let pid = self.process.id().to_string();
-        let asked = Command::new("kill").args(["-TERM", &pid]).status();
-        let deadline = Instant::now() + Duration::from_secs(15);
-        while asked.is_ok() && Instant::now() < deadline {
-            if matches!(self.process.try_wait(), Ok(Some(_))) {
-                return;
-            }
-            std::thread::sleep(Duration::from_millis(20));
-        }
-        let _ = self.process.kill();
-        let _ = self.process.wait();
+        end(&mut self.process);
     }
 }
 
@@ -184,14 +171,44 @@ impl Drop for TestNode {
             let (point, kind) = (words.next()?, words.next()?);
             (kind == "cgroup2").then(|| PathBuf::from(point))
         });
-        let group = unified.unwrap_or_default().join(&self.cgroup);
+        let all = unified.unwrap_or_default();
         let deadline = Instant::now() + Duration::from_secs(2);
-        // The last processes may still be on their way out.
-        while group.exists() && Instant::now() < deadline {
-            remove_groups(&group);
-            std::thread::sleep(Duration::from_millis(20));
+        for group in [self.cgroup.clone(), self.second_cgroup()] {
+            let group = all.join(group);
+            // The last processes may still be on their way out.
+            while group.exists() && Instant::now() < deadline {
+                remove_groups(&group);
+                std::thread::sleep(Duration::from_millis(20));
+            }
         }
     }
+}
+
+/// The daemon with its files below that folder.
+fn command(folder: &Path, cgroup: &str) -> Command {
+    let mut auraed = Command::new(env!("CARGO_BIN_EXE_auraed"));
+    auraed.arg("--state-dir").arg(folder.join("state"));
+    auraed.arg("--run-dir").arg(folder.join("run"));
+    auraed.arg("--config").arg(folder.join("config.toml"));
+    auraed.args(["--set", &format!("paths.cgroup={cgroup}")]);
+    auraed.stdin(Stdio::null()).stdout(Stdio::null());
+    auraed
+}
+
+/// Has it end as a service manager would; its exit status, `None` where it took a kill.
+pub(crate) fn end(process: &mut Child) -> Option<i32> {
+    let pid = process.id().to_string();
+    let asked = Command::new("kill").args(["-TERM", &pid]).status();
+    let deadline = Instant::now() + Duration::from_secs(15);
+    while asked.is_ok() && Instant::now() < deadline {
+        if let Ok(Some(status)) = process.try_wait() {
+            return status.code();
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let _ = process.kill();
+    let _ = process.wait();
+    None
 }
 
 /// Removes what a node leaves of its cgroup: empty ones, the inner first.

@@ -12,8 +12,8 @@ use std::path::{Path, PathBuf};
 pub enum LockError {
     /// Another daemon has it.
     #[error(
-        "the state directory {dir} is in use by {holder}; stop that daemon, or configure another \
-         `state_dir`"
+        "the state directory {dir} is in use by {holder}; stop that daemon, or give this one \
+         another (--state-dir, paths.state)"
     )]
     Held {
         /// Which directory.
