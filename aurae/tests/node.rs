@@ -15,8 +15,10 @@ mod typist;
 
 use std::io::Write;
 use std::process::Stdio;
+use std::time::Duration;
 
 use bed::{node, read_line};
+use rustix::process::Signal;
 use typist::Typist;
 
 #[test]
@@ -221,6 +223,28 @@ fn an_attached_run_outlives_its_daemon() {
         assert_eq!(read_line(&mut stdout), n.to_string(), "{}", node.log());
     }
     assert_eq!(run.wait().unwrap().code(), Some(9));
+}
+
+/// A daemon that stands still is told the end of the input, and dies before it hears.
+#[test]
+fn the_end_of_input_is_told_to_the_next_daemon() {
+    let Some(node) = node() else { return };
+    let mut run = node.command(&["run", "-i", "--name", "r", "--", "cat"]);
+    let mut run = run
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = run.stdin.take().unwrap();
+    let mut stdout = run.stdout.take().unwrap();
+    stdin.write_all(b"ready\n").unwrap();
+    assert_eq!(read_line(&mut stdout), "ready", "{}", node.log());
+    node.signal_daemon(Signal::STOP);
+    drop(stdin);
+    // On its way; there is nobody who could say that it has arrived.
+    std::thread::sleep(Duration::from_millis(300));
+    node.kill_daemon();
+    assert_eq!(run.wait().unwrap().code(), Some(0), "{}", node.log());
 }
 
 #[test]

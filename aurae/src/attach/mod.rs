@@ -18,8 +18,8 @@ mod terminal;
 use std::time::Instant;
 
 use api::runtime::v0::{
-    AttachEof, AttachRequest, AttachResponse, AttachStart, Exit, ObjectRef, SignalRequest, Stream,
-    attach_request, attach_response,
+    AttachEof, AttachRequest, AttachResponse, AttachStart, ErrorReason, Exit, ObjectRef,
+    SignalRequest, Stream, attach_request, attach_response,
 };
 use client::Node;
 use tokio::sync::mpsc;
@@ -116,6 +116,9 @@ struct Attachment<'a> {
     away_since: Option<Instant>,
 }
 
+/// To the node, and from it.
+type Channels = (mpsc::Sender<AttachRequest>, Streaming<AttachResponse>);
+
 /// Why talking stopped.
 enum Stopped {
     Done(Outcome),
@@ -154,13 +157,36 @@ impl Attachment<'_> {
         }
     }
 
-    async fn begin(
-        &self,
-    ) -> Result<(mpsc::Sender<AttachRequest>, Streaming<AttachResponse>), Stopped> {
+    /// Connects, and tells the input's end once more where the daemon that was told may have died
+    /// before it heard: else the workload would wait for it for ever.
+    async fn begin(&mut self) -> Result<Channels, Stopped> {
+        let is_over = self.input.is_none();
+        // A terminal's end is a character, and one is enough.
+        let tells_again = is_over && self.options.stdin && !self.options.terminal;
+        let stdin = self.options.stdin && (tells_again || !is_over);
+        match self.connect(stdin).await {
+            Ok(channels) => {
+                if tells_again {
+                    self.unsent = Some(attach_request::Message::Eof(AttachEof {}));
+                }
+                Ok(channels)
+            }
+            // It was heard: there is no input any more.
+            Err(client::Error::Refused(refusal))
+                if tells_again && refusal.reason == ErrorReason::WrongState =>
+            {
+                self.options.stdin = false;
+                Ok(self.connect(false).await?)
+            }
+            Err(problem) => Err(problem.into()),
+        }
+    }
+
+    async fn connect(&self, stdin: bool) -> Result<Channels, client::Error> {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let start = attach_request::Message::Start(AttachStart {
             r#ref: Some(self.reference.clone()),
-            stdin: self.options.stdin && self.input.is_some(),
+            stdin,
             from_offset: self.offset,
             only_new: self.options.only_new && self.offset.is_none(),
         });
@@ -173,8 +199,7 @@ impl Attachment<'_> {
             .node
             .runtime()
             .attach(ReceiverStream::new(receiver))
-            .await
-            .map_err(client::Error::from)?;
+            .await?;
         Ok((sender, answers.into_inner()))
     }
 

@@ -11,6 +11,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
+use rustix::process::Signal;
+
 /// How long a node may take to serve, or to end. A debug build on a loaded machine is slow.
 const PATIENCE: Duration = Duration::from_secs(60);
 static COUNT: AtomicU32 = AtomicU32::new(0);
@@ -166,11 +168,14 @@ impl Node {
 
     /// Ends the daemon as hard as can be.
     pub(crate) fn kill_daemon(&self) {
+        self.signal_daemon(Signal::KILL);
+    }
+
+    pub(crate) fn signal_daemon(&self, signal: Signal) {
         let pid = i32::try_from(self.daemon())
             .ok()
             .and_then(rustix::process::Pid::from_raw);
-        rustix::process::kill_process(pid.expect("a pid"), rustix::process::Signal::KILL)
-            .expect("kills");
+        rustix::process::kill_process(pid.expect("a pid"), signal).expect("kills");
     }
 }
 
