@@ -17,7 +17,7 @@
 mod error;
 mod facts;
 #[cfg(test)]
-mod faults;
+mod fault_tests;
 mod finished;
 mod grants;
 mod health;

@@ -9,7 +9,7 @@ use syscalls::Sysno;
 use super::*;
 use crate::faults::{self, Subject};
 
-const SUBJECT: &str = "store::faults::subject_of_the_faults";
+const SUBJECT: &str = "store::fault_tests::subject_of_the_faults";
 
 /// Not a test by itself: the process whose disk fails.
 #[test]
