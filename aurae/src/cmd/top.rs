@@ -147,7 +147,10 @@ fn draw(
     answer: &UsageResponse,
     before: Option<&UsageResponse>,
 ) -> Result<(), Failure> {
-    let rows = rustix::termios::tcgetwinsize(std::io::stdout()).map_or(24, |size| size.ws_row);
+    // A serial console doesn't know its size and says 0.
+    let size = rustix::termios::tcgetwinsize(std::io::stdout());
+    let known = size.ok().filter(|size| size.ws_row > 0);
+    let rows = known.map_or(24, |size| size.ws_row);
     let mut text = String::from("\x1b[H");
     let title = format!("{} objects; q leaves", answer.usage.len());
     text.push_str(&format!(
