@@ -5,19 +5,20 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use lsp_server::{ErrorCode, Message, Notification, Request, RequestId, Response};
+use lsp_server::{ErrorCode, Notification, Request, RequestId, Response};
 use lsp_types::*;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::findings::{Order, Told};
+use super::capable::capabilities;
 use super::navigate::{self, Use};
-use super::outline::{self, MEANINGS};
+use super::outline;
 use super::project::Project;
+use super::publish::{Progress, diagnostic};
 use super::rename::{prepare, rename};
 use super::{Setup, complete, declared, place, tell};
 use crate::check::{ENVIRONMENT, FileId, LIBRARY};
-use crate::finding::{Finding, Severity};
+use crate::finding::Finding;
 use crate::root::Root;
 
 /// Why a question has no answer.
@@ -43,40 +44,27 @@ impl Failure {
 }
 
 /// An opened document.
-struct Document {
-    folder: PathBuf,
-    path: String,
+pub(super) struct Document {
+    pub(super) folder: PathBuf,
+    pub(super) path: String,
     source: crate::source::Source,
     /// When it changed last, in the server's versions.
-    changed: u64,
+    pub(super) changed: u64,
     /// What was found last, and in which version.
-    found: Option<(u64, Vec<Finding>)>,
+    pub(super) found: Option<(u64, Vec<Finding>)>,
 }
 
 /// All that the server knows.
 pub(super) struct Server {
     setup: Setup,
-    projects: HashMap<PathBuf, Project>,
-    documents: HashMap<Uri, Document>,
+    pub(super) projects: HashMap<PathBuf, Project>,
+    pub(super) documents: HashMap<Uri, Document>,
     /// Counts what may have changed findings.
-    version: u64,
-    progress: Progress,
+    pub(super) version: u64,
+    pub(super) progress: Progress,
     /// Documents whose findings the editor is still to forget.
-    closed: Vec<Uri>,
+    pub(super) closed: Vec<Uri>,
 }
-
-/// What the editor is told of the first findings, which may take a while in a big workspace.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum Progress {
-    /// The editor doesn't show it, or there is nothing to show any more.
-    #[default]
-    Untold,
-    Wanted,
-    Begun,
-}
-
-/// The name of the progress.
-const FINDINGS: &str = "aurae/findings";
 
 fn params<T: DeserializeOwned>(value: Value) -> Result<T, Failure> {
     serde_json::from_value(value).map_err(|error| Failure::Params(error.to_string()))
@@ -412,88 +400,6 @@ impl Server {
         let own = project.own_findings(&path.unwrap_or_default());
         Ok(own.unwrap_or_else(|syntax| syntax))
     }
-
-    /// The order for the findings of every open document.
-    pub(super) fn order(&self) -> Order {
-        let snapshots = self.projects.iter();
-        let snapshots: HashMap<&PathBuf, Arc<Project>> = snapshots
-            .map(|(folder, project)| (folder, Arc::new(project.clone())))
-            .collect();
-        let mut open: Vec<(&Uri, &Document)> = self.documents.iter().collect();
-        open.sort_by_key(|(_, document)| std::cmp::Reverse(document.changed));
-        let documents = open.into_iter().filter_map(|(uri, document)| {
-            let project = snapshots.get(&document.folder)?;
-            Some((uri.clone(), document.path.clone(), Arc::clone(project)))
-        });
-        Order {
-            version: self.version,
-            documents: documents.collect(),
-        }
-    }
-
-    /// Takes back what was found in documents that were closed: an editor keeps what it was told
-    /// last.
-    pub(super) fn forget_closed(&mut self) -> Vec<Message> {
-        let closed = self.closed.drain(..);
-        closed.map(|uri| published(uri, Vec::new())).collect()
-    }
-
-    /// Says that the first findings are being made, to an editor that shows it.
-    pub(super) fn begin(&mut self) -> Option<[Message; 2]> {
-        if self.progress != Progress::Wanted || self.documents.is_empty() {
-            return None;
-        }
-        self.progress = Progress::Begun;
-        let create = Request::new(
-            RequestId::from(FINDINGS.to_owned()),
-            "window/workDoneProgress/create".to_owned(),
-            serde_json::json!({ "token": FINDINGS }),
-        );
-        let begin = WorkDoneProgress::Begin(WorkDoneProgressBegin {
-            title: "Looking for findings".to_owned(),
-            ..WorkDoneProgressBegin::default()
-        });
-        Some([Message::Request(create), progress(begin)])
-    }
-
-    /// What the editor is told of findings, if they are of the newest text.
-    pub(super) fn told(&mut self, told: Told) -> Vec<Message> {
-        match told {
-            Told::Findings {
-                version,
-                uri,
-                findings,
-            } if version == self.version => {
-                let diagnostics = findings.iter().map(diagnostic).collect();
-                if let Some(document) = self.documents.get_mut(&uri) {
-                    document.found = Some((version, findings));
-                }
-                vec![published(uri, diagnostics)]
-            }
-            Told::Done { version }
-                if version == self.version && self.progress == Progress::Begun =>
-            {
-                self.progress = Progress::Untold;
-                let end = WorkDoneProgressEnd { message: None };
-                vec![progress(WorkDoneProgress::End(end))]
-            }
-            Told::Findings { .. } | Told::Done { .. } => Vec::new(),
-        }
-    }
-}
-
-fn published(uri: Uri, diagnostics: Vec<Diagnostic>) -> Message {
-    let params = PublishDiagnosticsParams::new(uri, diagnostics, None);
-    let method = "textDocument/publishDiagnostics".to_owned();
-    Message::Notification(Notification::new(method, params))
-}
-
-fn progress(value: WorkDoneProgress) -> Message {
-    let params = ProgressParams {
-        token: NumberOrString::String(FINDINGS.to_owned()),
-        value: ProgressParamsValue::WorkDone(value),
-    };
-    Message::Notification(Notification::new("$/progress".to_owned(), params))
 }
 
 fn empty() -> crate::source::Source {
@@ -525,73 +431,4 @@ fn location(
     let entry = project.entry(file)?;
     let uri = place::uri(&project.file(&entry.path))?;
     Some(Location::new(uri, place::range(&entry.source, span)))
-}
-
-fn diagnostic(finding: &Finding) -> Diagnostic {
-    let help = finding.help.as_deref();
-    let message = match help {
-        Some(help) => format!("{}\n{help}", finding.message),
-        None => finding.message.clone(),
-    };
-    Diagnostic {
-        range: place::range(&finding.source, finding.span),
-        severity: Some(match finding.severity {
-            Severity::Error => DiagnosticSeverity::ERROR,
-            Severity::Warning => DiagnosticSeverity::WARNING,
-        }),
-        code: Some(NumberOrString::String(finding.code.to_owned())),
-        source: Some("aurae".to_owned()),
-        message,
-        ..Diagnostic::default()
-    }
-}
-
-fn capabilities() -> InitializeResult {
-    let triggers = [".", "\"", "'", "/"].map(str::to_owned).to_vec();
-    let legend = SemanticTokensLegend {
-        token_types: MEANINGS.to_vec(),
-        token_modifiers: Vec::new(),
-    };
-    InitializeResult {
-        server_info: Some(ServerInfo {
-            name: "aurae".to_owned(),
-            version: Some(env!("CARGO_PKG_VERSION").to_owned()),
-        }),
-        capabilities: ServerCapabilities {
-            text_document_sync: Some(TextDocumentSyncCapability::Options(
-                TextDocumentSyncOptions {
-                    open_close: Some(true),
-                    change: Some(TextDocumentSyncKind::INCREMENTAL),
-                    save: Some(TextDocumentSyncSaveOptions::Supported(true)),
-                    ..TextDocumentSyncOptions::default()
-                },
-            )),
-            completion_provider: Some(CompletionOptions {
-                trigger_characters: Some(triggers),
-                ..CompletionOptions::default()
-            }),
-            hover_provider: Some(HoverProviderCapability::Simple(true)),
-            signature_help_provider: Some(SignatureHelpOptions {
-                trigger_characters: Some(["(", ","].map(str::to_owned).to_vec()),
-                ..SignatureHelpOptions::default()
-            }),
-            definition_provider: Some(OneOf::Left(true)),
-            references_provider: Some(OneOf::Left(true)),
-            rename_provider: Some(OneOf::Right(RenameOptions {
-                prepare_provider: Some(true),
-                work_done_progress_options: WorkDoneProgressOptions::default(),
-            })),
-            document_symbol_provider: Some(OneOf::Left(true)),
-            document_formatting_provider: Some(OneOf::Left(true)),
-            code_action_provider: Some(CodeActionProviderCapability::Simple(true)),
-            semantic_tokens_provider: Some(
-                SemanticTokensServerCapabilities::SemanticTokensOptions(SemanticTokensOptions {
-                    legend,
-                    full: Some(SemanticTokensFullOptions::Bool(true)),
-                    ..SemanticTokensOptions::default()
-                }),
-            ),
-            ..ServerCapabilities::default()
-        },
-    }
 }

@@ -19,6 +19,7 @@ use crate::check::Environment;
 use crate::stack;
 
 mod answer;
+mod capable;
 pub(crate) mod complete;
 mod cursor;
 mod declared;
@@ -28,6 +29,7 @@ mod navigate;
 mod outline;
 mod place;
 pub(crate) mod project;
+mod publish;
 mod readable;
 mod rename;
 pub(crate) mod repair;
