@@ -43,6 +43,8 @@ const WORKERS: usize = 2;
 
 /// Is the daemon until told to stop.
 pub(crate) fn run(common: &Common, init_fd: i32) -> anyhow::Result<ExitCode> {
+    // The store starts the first threads.
+    kernel::memory::use_one_heap();
     let socket = kernel::inherit::take(init_fd)
         .context("--init-fd is not a socket to init; `auraed serve` is started by `auraed`")?;
     let sources = common.sources();
@@ -51,7 +53,6 @@ pub(crate) fn run(common: &Common, init_fd: i32) -> anyhow::Result<ExitCode> {
     let state = loaded.config.paths.state.clone();
     let _lock = StateLock::acquire(&state)?;
     let store = Store::open(&state)?;
-    kernel::memory::use_one_heap();
     let threads = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(WORKERS)
         .enable_all()
