@@ -35,6 +35,8 @@ pub struct Completed {
     pub start: usize,
     /// Whole texts for its place, the likeliest first.
     pub texts: Vec<String>,
+    /// The cursor is within a text, where no name means anything.
+    pub quoted: bool,
 }
 
 impl Prompt {
@@ -138,7 +140,8 @@ impl Prompt {
         let before = line.get(..at).unwrap_or(line);
         let start = begun(before);
         let id = self.enter("<prompt>", line.to_owned());
-        if Open::of(before).quote.is_some() {
+        let quoted = Open::of(before).quote.is_some();
+        if quoted {
             self.project.enter_all();
         }
         let offset = u32::try_from(before.len()).unwrap_or(u32::MAX);
@@ -155,6 +158,7 @@ impl Prompt {
         Completed {
             start,
             texts: texts.filter(fitting).collect(),
+            quoted,
         }
     }
 

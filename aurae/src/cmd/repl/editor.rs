@@ -206,8 +206,8 @@ fn merged(before: &str, offer: Offer) -> (usize, Vec<String>) {
         return (offer.typed.start, texts);
     };
     let start = before.len() - begun.len();
-    if !texts.is_empty() && offer.typed.start != start {
-        // Within a string, where a name means nothing.
+    if offer.typed.quoted {
+        // Where a name means nothing.
         return (offer.typed.start, texts);
     }
     let live = matching(offer.live, begun).into_iter();
@@ -268,10 +268,11 @@ mod tests {
 
     #[test]
     fn what_types_say_comes_before_what_values_have() {
-        let offer = |start, texts: &[&str], live: &[&str]| Offer {
+        let offer = |start, texts: &[&str], live: &[&str], quoted| Offer {
             typed: Completed {
                 start,
                 texts: texts.iter().map(ToString::to_string).collect(),
+                quoted,
             },
             live: live
                 .iter()
@@ -281,11 +282,11 @@ mod tests {
                 })
                 .collect(),
         };
-        let both = merged("web.na", offer(4, &["name"], &["name", "naked"]));
+        let both = merged("web.na", offer(4, &["name"], &["name", "naked"], false));
         assert_eq!(both, (4, vec!["name".to_owned(), "naked".to_owned()]));
-        let unknown = merged("x.na", offer(0, &[], &["name"]));
+        let unknown = merged("x.na", offer(0, &[], &["name"], false));
         assert_eq!(unknown, (2, vec!["name".to_owned()]));
-        let string = merged("f({ share: [\"n", offer(13, &["net"], &["nothing"]));
+        let string = merged("f({ share: [\"n", offer(13, &["net"], &["nothing"], true));
         assert_eq!(string, (13, vec!["net".to_owned()]));
     }
 
