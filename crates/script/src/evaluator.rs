@@ -107,6 +107,8 @@ pub fn main() -> ExitCode {
         return ExitCode::from(2);
     };
     report_panics();
+    // So that no folder is kept busy by who can't see any.
+    let _ = std::env::set_current_dir("/");
     if let Err(e) = confine::enter(start.max_memory) {
         let message = format!("the evaluator can't confine itself: {e}");
         let _ = parent.borrow_mut().say(&FromEvaluator::Fatal { message });

@@ -16,6 +16,7 @@ use language::declare::aurae_d_ts;
 use language::finding::{Finding, Severity};
 use language::prelude;
 use language::schema::Schema;
+use language::stack;
 use script::host::nodes::Nodes;
 use script::host::{Mode, NodeHost, Output};
 use script::program::{LoadError, Running};
@@ -136,7 +137,7 @@ type Loaded = Result<(Running, Vec<Module>), Vec<Finding>>;
 async fn load(job: &Job) -> Result<Loaded, Failure> {
     let (source, root) = (job.source.clone(), job.root.clone());
     let (plan, is_checked) = (job.is_plan(), job.is_checked());
-    let loaded = tokio::task::spawn_blocking(move || {
+    let load = move || {
         let (place, entry) = open(source, root.as_deref())?;
         let names = prelude::globals().map_err(|problem| Failure::new(problem.to_string()))?;
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -157,6 +158,11 @@ async fn load(job: &Job) -> Result<Loaded, Failure> {
             Err(LoadError::Read(problem)) => Err(unreadable(problem)),
             Err(LoadError::Findings(findings)) => Ok(Err(findings)),
         }
+    };
+    // One big stack for all steps, each of which would make its own.
+    let loaded = tokio::task::spawn_blocking(|| {
+        let no_room = |problem| Failure::new(format!("no room for the parser's stack: {problem}"));
+        stack::on_big_stack(load).map_err(no_room)?
     });
     let broken = |problem| Failure::new(format!("the program couldn't be read: {problem}"));
     loaded.await.map_err(broken)?

@@ -20,7 +20,9 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Executes `program` with an empty environment, in `/`, with a socket as its standard input.
+    /// Executes `program` with an empty environment and a socket as its standard input. Where it
+    /// stands is its own to leave: a child that changes its folder can't be made without copying
+    /// this process's page tables, which takes longer than all the rest.
     /// By the thread that stays: the evaluator dies with it. Our end doesn't block.
     pub(super) fn start(
         program: &Path,
@@ -32,7 +34,6 @@ impl Process {
             .arg0("aurae")
             .args(arguments)
             .env_clear()
-            .current_dir("/")
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
             .stderr(Stdio::null())
