@@ -4,7 +4,7 @@
 //! which knows no contract.
 
 use api::action::ACTIONS;
-use node::identity::{ActionDef, Audience};
+use identity::{ActionDef, Audience};
 
 use Audience::{Administrator, Member};
 use Effect::{Changes, Decides, Reads};

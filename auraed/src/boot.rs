@@ -8,6 +8,7 @@
 
 use std::sync::Arc;
 
+use identity::Identity;
 use model::cell::{self, Namespace};
 use model::error::{Error, Reason};
 use model::executable::{DEFAULT_PATH, Draft};
@@ -15,8 +16,7 @@ use model::name::{InvalidName, ObjectPath, Tenant};
 use model::request::{RunExecutable, WaitFor};
 use model::seccomp::{Profile, Seccomp};
 use model::status::Object;
-use node::identity::Identity;
-use node::runtime::Runtime;
+use runtime::Runtime;
 
 use crate::config::Boot;
 use crate::host;

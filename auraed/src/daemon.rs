@@ -5,12 +5,12 @@
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+use identity::{Identity, Lifetimes, Permit};
 use init::protocol::{MAX_RECORD, PowerMode, Role, Welcome};
 use model::error::{Error, Reason};
-use node::identity::{Identity, Lifetimes, Permit};
-use node::observe::{Logs, LogsConfig};
-use node::runtime::{Bounds, NodeInit, Runtime};
-use node::store::Store;
+use observe::{Logs, LogsConfig};
+use runtime::{Bounds, NodeInit, Runtime};
+use store::Store;
 
 use crate::config::{self, Config, Loaded, Sources, is_reloadable};
 use crate::host;
@@ -79,9 +79,8 @@ impl Daemon {
         self.log_level.set(&config.node.log_level);
         self.runtime.set_bounds(bounds(config));
         self.deadline.set(config.api.deadline.0);
-        let limits = &config.limits;
-        let most_of_tenant = limits.connections_per_tenant as usize;
-        self.places.set(limits.connections as usize, most_of_tenant);
+        let (most, most_of_tenant) = connections(config);
+        self.places.set(most, most_of_tenant);
     }
 
     /// Asks init to bring the node down within the bound.
@@ -206,6 +205,15 @@ pub(crate) fn bounds(config: &Config) -> Bounds {
         finished_per_tenant: config.runtime.finished_max_count as usize,
         finished_age: config.runtime.finished_max_age.0,
     }
+}
+
+/// As `listen` takes them: of all, and of one tenant.
+pub(crate) fn connections(config: &Config) -> (usize, usize) {
+    let limits = &config.limits;
+    (
+        limits.connections as usize,
+        limits.connections_per_tenant as usize,
+    )
 }
 
 /// As `observe` takes it.

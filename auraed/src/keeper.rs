@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use node::identity::{Identity, Peer, Refusal, SocketCredentials, StartError};
+use identity::{Identity, Peer, Refusal, SocketCredentials, StartError};
 use rustls::pki_types::CertificateDer;
 
 use crate::listen::{Doorkeeper, Ending, Source};

@@ -125,7 +125,7 @@ fn json_of(loaded: &Loaded) -> Vec<serde_json::Value> {
 fn mint_credentials(common: &Common) -> anyhow::Result<ExitCode> {
     let config = common.sources().load()?.config;
     let lifetime = config.identity.administrator_lifetime.0;
-    let minted = node::identity::mint_offline(&config.paths.state, lifetime)
+    let minted = identity::mint_offline(&config.paths.state, lifetime)
         .with_context(|| format!("no credentials from {}", config.paths.state.display()))?;
     println!("certificate  {}", minted.certificate.display());
     println!("key          {}", minted.key.display());

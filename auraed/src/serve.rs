@@ -11,19 +11,19 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime};
 
 use anyhow::Context;
+use identity::audit::{AuditHeadSink, AuditLimits, Hash, Head};
+use identity::{Identity, Options as IdentityOptions};
 use init::protocol::{Role, Welcome};
-use node::identity::audit::{AuditHeadSink, AuditLimits, Hash, Head};
-use node::identity::{Identity, Options as IdentityOptions};
-use node::observe::Logs;
-use node::runtime::{InitState, NodeInit, Runtime, Settings};
-use node::store::{StateLock, Store};
+use observe::Logs;
+use runtime::{InitState, NodeInit, Runtime, Settings};
+use store::{StateLock, Store};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::args::Common;
 use crate::config::{Config, Loaded, Then};
-use crate::daemon::{Daemon, bounds, lifetimes, logs_config};
+use crate::daemon::{Daemon, bounds, connections, lifetimes, logs_config};
 use crate::keeper::Keeper;
 use crate::listen::Places;
 use crate::rpc::deadline::DefaultDeadline;
@@ -61,6 +61,7 @@ pub(crate) fn run(common: &Common, init_fd: i32) -> anyhow::Result<ExitCode> {
     threads.block_on(async {
         let (node_init, welcome) = NodeInit::connect(socket, BUILD).await?;
         let parts = Parts::start(&loaded, store, node_init, &welcome).await?;
+        let (most, most_of_tenant) = connections(&loaded.config);
         let daemon = Arc::new(Daemon {
             sources,
             loaded: Mutex::new(loaded.clone()),
@@ -74,7 +75,7 @@ pub(crate) fn run(common: &Common, init_fd: i32) -> anyhow::Result<ExitCode> {
             logs: parts.logs.clone(),
             store: parts.store.clone(),
             runtime: parts.runtime.clone(),
-            places: places(&loaded.config),
+            places: Places::new(most, most_of_tenant),
             deadline: DefaultDeadline::new(loaded.config.api.deadline.0),
             log_level,
         });
@@ -255,14 +256,6 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
     beside.shutdown().await;
     parts.logs.stop().await?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn places(config: &Config) -> Places {
-    let limits = &config.limits;
-    Places::new(
-        limits.connections as usize,
-        limits.connections_per_tenant as usize,
-    )
 }
 
 /// What a task that should have gone on for ever has to say.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The daemon's own log: lines on standard error, which init leads to the console or the outer
-//! service manager keeps. Not the workloads' output, which is `node::observe`'s.
+//! service manager keeps. Not the workloads' output, which is `observe`'s.
 
 use tracing_subscriber::filter::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;

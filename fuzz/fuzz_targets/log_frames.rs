@@ -6,7 +6,7 @@
 #[path = "../checks/log_frames.rs"]
 mod checks;
 #[allow(dead_code, unused_imports, reason = "the check doesn't write logs")]
-#[path = "../../crates/node/src/observe/format/mod.rs"]
+#[path = "../../crates/observe/src/format/mod.rs"]
 mod format;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| checks::check(bytes));

@@ -14,10 +14,12 @@ pub mod agent;
 pub mod cpio;
 pub mod disk;
 pub mod exec;
+pub mod faults;
 pub mod initramfs;
 pub mod kernel;
 pub mod machine;
 pub mod node;
 mod skip;
+pub mod tracer;
 
 pub use skip::skip;

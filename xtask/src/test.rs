@@ -44,7 +44,7 @@ pub(crate) fn run(test: &Test) -> Result<ExitCode> {
             "--quiet",
             "--no-fail-fast",
         ]);
-        if is_root() {
+        if rustix::process::geteuid().is_root() {
             // Nothing passes that was never run (`testkit::skip`).
             cargo.env("AURAE_NO_SKIP", "1");
         }
@@ -69,9 +69,4 @@ pub(crate) fn run(test: &Test) -> Result<ExitCode> {
     } else {
         ExitCode::FAILURE
     })
-}
-
-fn is_root() -> bool {
-    use std::os::unix::fs::MetadataExt;
-    std::fs::metadata("/proc/self").is_ok_and(|process| process.uid() == 0)
 }

@@ -3,7 +3,7 @@
 //! `language::lsp`'s; it needs no node.
 
 use std::io::{BufReader, stdin, stdout};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use language::check::Environment;
@@ -43,11 +43,5 @@ pub(crate) fn run() -> Result<u8, Failure> {
 /// Where declarations are written that an editor opens: `aurae/types` in `$XDG_CACHE_HOME`, else in
 /// `~/.cache`.
 fn cache() -> Option<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    let cache = match (variable("XDG_CACHE_HOME"), variable("HOME")) {
-        (Some(cache), _) => PathBuf::from(cache),
-        (None, Some(home)) => Path::new(&home).join(".cache"),
-        (None, None) => return None,
-    };
-    Some(cache.join("aurae/types"))
+    client::user_folder("XDG_CACHE_HOME", ".cache").map(|cache| cache.join("aurae/types"))
 }

@@ -74,13 +74,7 @@ pub(crate) async fn run(global: &Global, args: &ProgramArgs) -> Result<u8, Failu
 
 /// Where the history is kept: `aurae/history` in `$XDG_STATE_HOME`, else `~/.local/state`.
 fn history() -> Option<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    let state = match (variable("XDG_STATE_HOME"), variable("HOME")) {
-        (Some(state), _) => PathBuf::from(state),
-        (None, Some(home)) => Path::new(&home).join(".local/state"),
-        (None, None) => return None,
-    };
-    Some(state.join("aurae/history"))
+    client::user_folder("XDG_STATE_HOME", ".local/state").map(|state| state.join("aurae/history"))
 }
 
 /// What lives as long as the prompt.

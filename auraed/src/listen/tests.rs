@@ -6,15 +6,15 @@ use std::os::unix::fs::MetadataExt;
 use std::time::Instant;
 
 use client::Address;
-use node::identity::audit::Filter;
-use node::identity::{
+use identity::audit::Filter;
+use identity::{
     ActionDef, Audience, HANDSHAKE, Identity, Lifetimes, Options as IdentityOptions, Peer,
     Unauthenticated, mint_offline,
 };
-use node::store::Store;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
+use store::Store;
 use tokio_rustls::TlsConnector;
 use tonic::Code;
 use tonic::transport::Server;
@@ -24,8 +24,8 @@ use crate::keeper::Keeper;
 
 struct NoSink;
 
-impl node::identity::audit::AuditHeadSink for NoSink {
-    fn put(&self, _sequence: u64, _hash: node::identity::audit::Hash) {}
+impl identity::audit::AuditHeadSink for NoSink {
+    fn put(&self, _sequence: u64, _hash: identity::audit::Hash) {}
 }
 
 /// A node's identity with its doors open and a gRPC server behind them that knows no method of

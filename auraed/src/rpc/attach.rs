@@ -20,8 +20,8 @@ use model::error::{Error, Reason};
 use model::observe::LogMessage;
 use model::request::AttachFrom;
 use model::status::Object;
-use node::observe::{LogKey, LogReader, Logs, ReadOptions};
-use node::runtime::{End, Input, Runtime};
+use observe::{LogKey, LogReader, Logs, ReadOptions};
+use runtime::{End, Input, Runtime};
 use tonic::{Response, Status, Streaming};
 
 use super::caller::Caller;

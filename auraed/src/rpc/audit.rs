@@ -7,11 +7,11 @@ use std::sync::Arc;
 use api::identity::v0 as wire;
 use api::status::to_status;
 use futures_util::{Stream, StreamExt, stream};
+use identity::audit::{Entry, Filter, Hash, hex};
+use identity::{AuditPage, Grant, Identity, Issued, Permit, UserView};
 use model::error::Error;
 use model::time::Timestamp;
-use node::identity::audit::{Entry, Filter, Hash, hex};
-use node::identity::{AuditPage, Grant, Identity, Issued, Permit, UserView};
-use node::store::GrantEffect;
+use store::GrantEffect;
 use tonic::Status;
 
 /// A moment in whole seconds.

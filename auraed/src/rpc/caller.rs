@@ -5,11 +5,11 @@
 use std::sync::Arc;
 
 use api::status::to_status;
+use identity::{Identity, Peer, Permit, Target};
 use model::error::Error;
 use model::name::{ObjectPath, Tenant};
 use model::object::ObjectRef;
 use model::request::Scope;
-use node::identity::{Identity, Peer, Permit, Target};
 use tonic::{Request, Status};
 
 use super::layer::CallId;

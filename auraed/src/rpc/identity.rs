@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The `Identity` service on the wire. What it means is `node::identity`'s.
+//! The `Identity` service on the wire. What it means is `identity`'s.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use api::convert::scalar::{maybe_duration, maybe_parse, maybe_timestamp, parse};
 use api::identity::v0 as wire;
 use api::identity::v0::identity_server::Identity as Service;
 use api::status::to_status;
+use identity::{GrantRequest, Identity, Target, UserKey};
 use model::error::Error;
 use model::name::{Label, ObjectPath, Tenant};
 use model::text::{check_length, check_printable};
-use node::identity::{GrantRequest, Identity, Target, UserKey};
-use node::store::GrantEffect;
+use store::GrantEffect;
 use tonic::{Request, Response, Status};
 
 use super::audit;

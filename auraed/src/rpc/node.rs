@@ -10,8 +10,8 @@ use api::convert::scalar::{enumeration, maybe_duration, to_duration};
 use api::node::v0 as wire;
 use api::node::v0::node_server::Node as Service;
 use api::status::to_status;
+use identity::{Identity, Permit, Target};
 use model::error::Error;
-use node::identity::{Identity, Permit, Target};
 use tonic::{Request, Response, Status};
 
 use super::caller::Caller;

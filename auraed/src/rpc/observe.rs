@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The `Observe` service on the wire. What it means is `node::observe`'s.
+//! The `Observe` service on the wire. What it means is `observe`'s.
 
 use std::sync::Arc;
 
@@ -9,11 +9,11 @@ use api::observe::v0 as wire;
 use api::observe::v0::observe_server::Observe as Service;
 use api::status::to_status;
 use futures_util::StreamExt;
+use identity::{Identity, Permit};
 use model::error::Error;
 use model::name::Tenant;
 use model::object::ObjectRef;
-use node::identity::{Identity, Permit};
-use node::observe::Observe;
+use observe::Observe;
 use tonic::{Request, Response, Status};
 
 use super::caller::Caller;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The `Runtime` service on the wire. What it means is `node::runtime`'s; `Attach` is in `attach`.
+//! The `Runtime` service on the wire. What it means is `runtime`'s; `Attach` is in `attach`.
 
 use std::sync::Arc;
 
@@ -9,15 +9,15 @@ use api::runtime::v0 as wire;
 use api::runtime::v0::runtime_server::Runtime as Service;
 use api::status::to_status;
 use futures_util::{Stream, stream};
+use identity::{Identity, Permit};
 use model::error::{Error, Reason};
 use model::name::ObjectPath;
 use model::object::Kind;
 use model::request::{ListQuery, RunExecutable, WaitFor};
 use model::status::Object;
-use node::identity::{Identity, Permit};
-use node::observe::Logs;
-use node::runtime::{Page, Runtime, WatchEvent, WatchKind, Watcher};
+use observe::Logs;
 use prost::Message;
+use runtime::{Page, Runtime, WatchEvent, WatchKind, Watcher};
 use tonic::{Request, Response, Status};
 
 use super::attach::Attaching;

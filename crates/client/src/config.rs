@@ -135,16 +135,12 @@ impl Config {
     /// `$AURAE_CONFIG`, else `aurae/config.toml` in `$XDG_CONFIG_HOME`, `~/.config` or, for who has
     /// no home (a service, an init), `/root/.config`.
     pub fn default_path() -> PathBuf {
-        let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-        if let Some(path) = variable("AURAE_CONFIG") {
+        if let Some(path) = files::variable("AURAE_CONFIG") {
             return path.into();
         }
-        let folder = match (variable("XDG_CONFIG_HOME"), variable("HOME")) {
-            (Some(folder), _) => PathBuf::from(folder),
-            (None, Some(home)) => Path::new(&home).join(".config"),
-            (None, None) => PathBuf::from("/root/.config"),
-        };
-        folder.join("aurae/config.toml")
+        files::user_folder("XDG_CONFIG_HOME", ".config")
+            .unwrap_or_else(|| PathBuf::from("/root/.config"))
+            .join("aurae/config.toml")
     }
 
     /// Reads the file; an absent one is an empty configuration.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reading and replacing small files; errors carry the path.
+//! Reading and replacing small files; errors carry the path. Where a user's own are.
 
+use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -10,6 +11,18 @@ use crate::Error;
 
 /// The largest configuration, certificate or key file that is read: 1 MiB.
 const MAX_FILE: u64 = 1 << 20;
+
+/// A folder of the user's own: the one that the variable `name` holds, else `below_home` in the home folder
+/// (the XDG Base Directory Specification). `None` for who has neither.
+pub fn user_folder(name: &str, below_home: &str) -> Option<PathBuf> {
+    let named = variable(name).map(PathBuf::from);
+    named.or_else(|| Some(Path::new(&variable("HOME")?).join(below_home)))
+}
+
+/// A variable of the environment that isn't empty.
+pub(crate) fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
 
 /// Replaces a file at once: readers see the old or the new one. Mode 0600; missing folders are
 /// made, 0700.

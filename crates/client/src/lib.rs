@@ -25,7 +25,7 @@ mod transport;
 pub use address::Address;
 pub use config::{Config, Target};
 pub use error::Error;
-pub use files::write_private;
+pub use files::{user_folder, write_private};
 pub use refusal::{Refusal, Violation};
 pub use tls::{NodeIdentity, connect_tls};
 pub use transport::{Node, RPC_DEADLINE};

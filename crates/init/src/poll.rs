@@ -7,9 +7,9 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
+use kernel::poll::timespec;
 use kernel::{Context, Result};
 use rustix::buffer::spare_capacity;
-use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 
@@ -70,10 +70,7 @@ impl Poll {
     /// event.
     pub(crate) fn wait(&mut self, timeout: Option<Duration>) -> Result<()> {
         self.events.clear();
-        let timeout = timeout.map(|time| Timespec {
-            tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: time.subsec_nanos().into(),
-        });
+        let timeout = timeout.map(timespec);
         match epoll::wait(&self.fd, spare_capacity(&mut self.events), timeout.as_ref()) {
             Ok(_) | Err(Errno::INTR) => Ok(()),
             Err(errno) => Err(kernel::Error::new("epoll_wait", errno)),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Waiting on one descriptor, with a bound. For many, see [`crate::epoll`].
+//! Waiting on a few descriptors, with a bound. For many, see [`crate::epoll`].
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -39,26 +39,45 @@ impl Deadline {
             .map(|at| at.saturating_duration_since(Instant::now()))
     }
 
+    /// The same, as system calls take it.
+    pub fn timeout(self) -> Option<Timespec> {
+        self.remaining().map(timespec)
+    }
+
     /// Whether it has passed.
     pub fn passed(self) -> bool {
         self.remaining() == Some(Duration::ZERO)
     }
 }
 
+/// A time as system calls take it; seconds beyond what they count are the most that they do.
+pub fn timespec(time: Duration) -> Timespec {
+    Timespec {
+        tv_sec: i64::try_from(time.as_secs()).unwrap_or(i64::MAX),
+        tv_nsec: time.subsec_nanos().into(),
+    }
+}
+
 /// Waits until the descriptor is ready (`true`) or the deadline has passed (`false`); goes on after
 /// signals.
 pub fn wait(fd: impl AsFd, interest: Interest, deadline: Deadline) -> Result<bool> {
+    wait_any([fd.as_fd()], interest, deadline)
+}
+
+/// The same, until one of them is ready.
+pub fn wait_any<const N: usize>(
+    fds: [BorrowedFd<'_>; N],
+    interest: Interest,
+    deadline: Deadline,
+) -> Result<bool> {
     let flags = match interest {
         Interest::Readable => PollFlags::IN,
         Interest::Writable => PollFlags::OUT,
         Interest::Priority => PollFlags::PRI,
     };
     loop {
-        let left = deadline.remaining().map(|d| Timespec {
-            tv_sec: i64::try_from(d.as_secs()).unwrap_or(i64::MAX),
-            tv_nsec: d.subsec_nanos().into(),
-        });
-        match rustix::event::poll(&mut [PollFd::new(&fd, flags)], left.as_ref()) {
+        let mut fds = fds.map(|fd| PollFd::from_borrowed_fd(fd, flags));
+        match rustix::event::poll(&mut fds, deadline.timeout().as_ref()) {
             Ok(0) if deadline.passed() => return Ok(false),
             Ok(0) | Err(Errno::INTR) => {}
             Ok(_) => return Ok(true),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The lives of cells and executables, as pure state machines: what may follow what. Effects are
-//! elsewhere; `node::runtime` asks here before it does anything, and again with what happened.
+//! elsewhere; `runtime` asks here before it does anything, and again with what happened.
 //!
 //! Both kinds live the same life; they differ in what makes them freeze and end.
 //!

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What can be asked of observe, and what it answers: output and usage. Mirrors `observe.proto`,
-//! checked, with the caller's tenant filled in. How output is kept on disk is `node::observe`'s
+//! checked, with the caller's tenant filled in. How output is kept on disk is `observe`'s
 //! alone.
 
 use std::collections::BTreeSet;

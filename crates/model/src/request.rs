@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What can be asked of the runtime: the messages of `Runtime`, checked, with the caller's tenant
-//! filled in. Not the permission to do it, which is `node::identity`'s to give.
+//! filled in. Not the permission to do it, which is `identity`'s to give.
 
 use std::collections::BTreeSet;
 use std::time::Duration;

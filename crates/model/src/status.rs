@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is known of objects: statuses as clients and watchers see them. Plain data with a revision;
-//! who changes them is `node::runtime`.
+//! who changes them is `runtime`.
 
 use serde::{Deserialize, Serialize};
 

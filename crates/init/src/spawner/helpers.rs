@@ -9,11 +9,10 @@
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
 
-use kernel::poll::Deadline;
+use kernel::poll::{self, Deadline, Interest};
 use kernel::seqpacket::{self, Mode, Packet as Received, ReceiveError};
 use kernel::signal::Signal;
 use kernel::{Context, pidfd};
-use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::io::Errno;
 
 use crate::codec::Packet;
@@ -73,18 +72,10 @@ impl Helper {
             let detail = "a process in the enclosing cell holds up what works at the new one";
             kernel::Error::new("poll", Errno::TIMEDOUT).about(detail)
         };
-        loop {
-            let mut fds = [&self.socket, &self.process].map(|fd| PollFd::new(fd, PollFlags::IN));
-            let left = deadline.remaining().map(|left| Timespec {
-                tv_sec: i64::try_from(left.as_secs()).unwrap_or(i64::MAX),
-                tv_nsec: left.subsec_nanos().into(),
-            });
-            match rustix::event::poll(&mut fds, left.as_ref()) {
-                Ok(0) if deadline.passed() => return Err(late()),
-                Ok(0) | Err(Errno::INTR) => {}
-                Ok(_) => return Ok(()),
-                Err(errno) => return Err(kernel::Error::new("poll", errno)),
-            }
+        let fds = [self.socket.as_fd(), self.process.as_fd()];
+        match poll::wait_any(fds, Interest::Readable, deadline)? {
+            true => Ok(()),
+            false => Err(late()),
         }
     }
 }

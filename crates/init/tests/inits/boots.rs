@@ -24,7 +24,7 @@ use syscalls::Sysno;
 
 use crate::Story;
 use crate::bed::*;
-use crate::tracer::{Fault, Tracer};
+use testkit::tracer::{Fault, Tracer};
 
 pub(crate) const STORIES: &[Story] = &[
     (

@@ -18,10 +18,10 @@ use syscalls::Sysno;
 use crate::Story;
 use crate::bed::*;
 use crate::crashes::spawner_of;
-use crate::tracer::{Fault, Tracer};
 use init::protocol::*;
 use kernel::seqpacket::{self, Mode};
 use kernel::signal::Signal;
+use testkit::tracer::{Fault, Tracer};
 
 pub(crate) const STORIES: &[Story] = &[
     (

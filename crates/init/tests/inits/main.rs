@@ -23,7 +23,6 @@ mod faults;
 mod figures;
 mod machine;
 mod nesting;
-mod tracer;
 mod workloads;
 
 use std::process::ExitCode;

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the node does by itself (`boot.run`) is authorized and recorded like everybody's calls: the
+//! actor is the node, the objects are the administrators'. `auraed/boot` calls it; no connection
+//! can be mistaken for it.
+
+use model::name::{ObjectPath, Tenant};
+
+use super::audit::Entry;
+use super::spiffe::{SpiffeId, Subject, UserKey};
+use super::{Identity, Permit};
+use crate::authorize::Denied;
+
+/// Names the reason in the audit, where a caller's line names policies.
+const POLICY: &str = "configuration";
+
+impl Identity {
+    /// A permit for something that the node's own configuration asks for.
+    ///
+    /// # Errors
+    /// An unknown action, or the audit can't be written.
+    pub fn errand(&self, action: &str, path: Option<ObjectPath>) -> Result<Permit, Denied> {
+        let Some((_, action)) = self.actions.find(action) else {
+            return Err(Denied::Defect(format!("{action} is not a known action")));
+        };
+        let action = *action;
+        let user = UserKey::administrator().map_err(|e| Denied::Defect(e.to_string()))?;
+        let tenant: Tenant = user.tenant.clone();
+        let subject = Subject::Node(self.node.clone());
+        let actor = SpiffeId {
+            domain: self.trust_domain().clone(),
+            subject,
+        }
+        .to_string();
+        self.audit
+            .record(Entry {
+                actor: actor.clone(),
+                action: action.name.to_owned(),
+                tenant: tenant.to_string(),
+                path: path.as_ref().map(ToString::to_string).unwrap_or_default(),
+                allowed: true,
+                policies: vec![POLICY.to_owned()],
+                ..Entry::default()
+            })
+            .map_err(|e| Denied::Degraded {
+                words: e.to_string(),
+            })?;
+        Ok(Permit {
+            actor,
+            user,
+            action: action.name,
+            tenant,
+            path,
+            every_tenant: false,
+            administrator: true,
+        })
+    }
+}

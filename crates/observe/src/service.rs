@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What `auraed/rpc` calls: a method per RPC of `Observe`, each with the `Permit` that identity
+//! gave for it. It resolves names through [`Objects`], the runtime's port, and reads; it
+//! keeps nothing.
+
+use std::pin::Pin;
+use std::sync::Arc;
+
+use futures_util::stream::{SelectAll, StreamExt, select_all, try_unfold};
+use model::error::{Error, Reason};
+use model::name::{Tenant, Uid};
+use model::object::ObjectRef;
+use model::observe::{
+    LogItem, LogMessage, LogsQuery, MAX_LOGS_REFS, UsageQuery, UsageSample, WatchUsageQuery,
+};
+
+use super::folder::LogKey;
+use super::logs::Logs;
+use super::read::ReadOptions;
+use super::usage;
+use identity::permit::Permit;
+use runtime::Objects;
+
+/// Logs of one call, the cells' executables counted one by one.
+const MAX_LOGS: usize = 512;
+
+/// Output of several executables, in the order in which it is to be sent.
+pub type LogStream = Pin<Box<dyn futures_util::Stream<Item = Result<LogItem, Error>> + Send>>;
+/// Usage, again and again.
+pub type UsageStream = Pin<Box<dyn futures_util::Stream<Item = Result<UsageSample, Error>> + Send>>;
+
+/// The handle of the subsystem for calls; cheap to clone.
+#[derive(Clone)]
+pub struct Observe {
+    logs: Logs,
+    objects: Arc<dyn Objects>,
+}
+
+impl Observe {
+    /// On top of these.
+    pub fn new(logs: Logs, objects: Arc<dyn Objects>) -> Self {
+        Self { logs, objects }
+    }
+
+    /// `Observe.Logs`. Without `follow` the output of several executables is merged by time; with
+    /// it, each goes at its own pace. Nothing is read before it is asked for.
+    ///
+    /// # Errors
+    /// `INVALID_FIELD` (a cursor that isn't one, or with several refs), `NOT_FOUND`,
+    /// `LIMIT_EXCEEDED`.
+    pub fn logs(&self, permit: Permit, query: LogsQuery) -> Result<LogStream, Error> {
+        let sources = self.sources(&permit, &query)?;
+        let mut streams = Vec::with_capacity(sources.len());
+        for (object, uid, from) in sources {
+            let key = LogKey {
+                tenant: object.tenant.clone(),
+                uid,
+            };
+            let options = ReadOptions {
+                streams: query.streams.clone(),
+                since: query.since,
+                until: query.until,
+                tail: query.tail,
+                follow: query.follow,
+                from,
+            };
+            let reader = self.logs.read(&key, options)?;
+            let items = reader.into_stream().map(move |item| {
+                let (message, after) = item?;
+                Ok(LogItem {
+                    object: object.clone(),
+                    message,
+                    cursor: cursor(uid, after),
+                })
+            });
+            streams.push(items.boxed());
+        }
+        if query.follow {
+            let all: SelectAll<_> = select_all(streams);
+            return Ok(all.boxed());
+        }
+        let merge = Merge {
+            heads: streams.into_iter().map(|s| (None, s)).collect(),
+        };
+        Ok(try_unfold(merge, Merge::next).boxed())
+    }
+
+    /// `Observe.Usage`.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`.
+    pub async fn usage(&self, permit: Permit, query: UsageQuery) -> Result<UsageSample, Error> {
+        covers_usage(&permit, &query)?;
+        self.sample(query).await
+    }
+
+    /// `Observe.WatchUsage`: a sample at once and then one per interval.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, also in the stream when a named object is removed.
+    pub fn watch_usage(
+        &self,
+        permit: Permit,
+        watch: WatchUsageQuery,
+    ) -> Result<UsageStream, Error> {
+        covers_usage(&permit, &watch.query)?;
+        self.objects.measured(&watch.query)?;
+        let mut ticks = tokio::time::interval(watch.interval);
+        ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
+        let state = (self.clone(), watch.query, ticks);
+        let samples = try_unfold(state, |(observe, query, mut ticks)| async move {
+            ticks.tick().await;
+            let sample = observe.sample(query.clone()).await?;
+            Ok(Some((sample, (observe, query, ticks))))
+        });
+        Ok(samples.boxed())
+    }
+
+    async fn sample(&self, query: UsageQuery) -> Result<UsageSample, Error> {
+        let measured = self.objects.measured(&query)?;
+        let (logs, objects) = (self.logs.clone(), Arc::clone(&self.objects));
+        let work = move || usage::sample(&logs, &*objects, measured);
+        tokio::task::spawn_blocking(work)
+            .await
+            .map_err(|e| Error::internal(format!("reading usage failed: {e}")))
+    }
+
+    /// Which logs, and where in them to begin.
+    fn sources(
+        &self,
+        permit: &Permit,
+        query: &LogsQuery,
+    ) -> Result<Vec<(ObjectRef, Uid, Option<u64>)>, Error> {
+        if query.refs.is_empty() || query.refs.len() > MAX_LOGS_REFS {
+            let problem = format!("must name 1 to {MAX_LOGS_REFS} objects");
+            return Err(Error::invalid("refs", problem));
+        }
+        let mut sources: Vec<(ObjectRef, Uid, Option<u64>)> = Vec::new();
+        for target in &query.refs {
+            covers(permit, &target.tenant)?;
+            for object in self.objects.executables(target)? {
+                let known = sources.iter().any(|(_, uid, _)| Some(*uid) == object.uid);
+                if let (false, Some(uid)) = (known, object.uid) {
+                    sources.push((object, uid, None));
+                }
+            }
+        }
+        if sources.len() > MAX_LOGS {
+            return Err(Error::new(
+                Reason::LimitExceeded,
+                format!(
+                    "{} executables are meant, {MAX_LOGS} at most",
+                    sources.len()
+                ),
+            )
+            .hint("name fewer of them"));
+        }
+        let Some(text) = &query.cursor else {
+            return Ok(sources);
+        };
+        let [(_, uid, from)] = sources.as_mut_slice() else {
+            return Err(Error::invalid("cursor", "goes with exactly one executable"));
+        };
+        *from = Some(offset_of(text, *uid)?);
+        Ok(sources)
+    }
+}
+
+/// Opaque to clients: which run, and how far.
+fn cursor(uid: Uid, offset: u64) -> String {
+    format!("{uid}.{offset:x}")
+}
+
+fn offset_of(text: &str, uid: Uid) -> Result<u64, Error> {
+    let parts = text
+        .split_once('.')
+        .filter(|(_, offset)| offset.bytes().all(|b| b.is_ascii_hexdigit()));
+    let parsed = parts.and_then(|(of, offset)| {
+        let of: Uid = of.parse().ok()?;
+        Some((of, u64::from_str_radix(offset, 16).ok()?))
+    });
+    match parsed {
+        Some((of, offset)) if of == uid => Ok(offset),
+        Some(_) => Err(Error::invalid("cursor", "is of another run")
+            .hint("read the new run's output without a cursor")),
+        None => Err(Error::invalid(
+            "cursor",
+            "is not one that `Logs` has answered",
+        )),
+    }
+}
+
+/// Several logs as one, by time.
+struct Merge {
+    heads: Vec<(Option<LogItem>, LogStream)>,
+}
+
+impl Merge {
+    async fn next(mut self) -> Result<Option<(LogItem, Self)>, Error> {
+        for (head, stream) in &mut self.heads {
+            if head.is_none() {
+                *head = stream.next().await.transpose()?;
+            }
+        }
+        self.heads.retain(|(head, _)| head.is_some());
+        let time = |item: &LogItem| match &item.message {
+            LogMessage::Data(data) => data.time.0,
+            // They belong right after what was before them.
+            LogMessage::Gap(_) | LogMessage::End => 0,
+        };
+        let times = self.heads.iter_mut().map(|(head, _)| head);
+        let first = times.min_by_key(|head| head.as_ref().map(time));
+        let item = first.and_then(Option::take);
+        Ok(item.map(|item| (item, self)))
+    }
+}
+
+fn covers_usage(permit: &Permit, query: &UsageQuery) -> Result<(), Error> {
+    covers(permit, &query.tenant)?;
+    query
+        .refs
+        .iter()
+        .try_for_each(|r| covers(permit, &r.tenant))
+}
+
+/// As in the runtime: another tenant's object here is a defect above, and still must not get
+/// through.
+fn covers(permit: &Permit, tenant: &Tenant) -> Result<(), Error> {
+    if permit.tenant() == tenant || permit.every_tenant() {
+        return Ok(());
+    }
+    Err(Error::internal(format!(
+        "the permit for {} does not cover this object",
+        permit.action()
+    )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_of_one_run() {
+        let (one, other) = (Uid([1; 16]), Uid([2; 16]));
+        assert_eq!(offset_of(&cursor(one, 4711), one), Ok(4711));
+        let error = offset_of(&cursor(other, 0), one).unwrap_err();
+        assert_eq!(error.field.as_deref(), Some("cursor"));
+        for nonsense in ["", ".", "x.1", "01010101010101010101010101010101.+1"] {
+            assert!(offset_of(nonsense, one).is_err(), "{nonsense}");
+        }
+    }
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Greeting the cell-inits that an earlier daemon left, all at once: each in a task of its own,
+//! which also compares what it says with the kernel. Nothing here is seen by anybody yet; `adopt`
+//! takes the answers in their order.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use init::protocol::{ExitRecord, Welcome};
+use kernel::cgroup::{Cgroup, find};
+use kernel::fsutil::read_pseudo;
+use model::cell::Namespace;
+use model::error::Error;
+use model::name::Uid;
+use model::object::Kind;
+use model::time::Timestamp;
+use tokio::sync::oneshot;
+use tokio::task::JoinSet;
+
+use crate::Shared;
+use crate::cell::resume::{Examined, examine};
+use crate::ids::IdRange;
+use crate::index::Key;
+use crate::link::cell::{CellLink, connect};
+use crate::make::{INIT_LEAF, LEAF_BELOW};
+use crate::record::{self, CellRecord};
+
+/// When nobody has answered for so long, those who haven't yet are waited for no more: the others
+/// are served, and they are said not to answer. A cell-init answers within a millisecond of getting
+/// a processor.
+const QUIET: Duration = Duration::from_secs(2);
+
+/// A cell-init that answered, and tells the truth as far as it can be seen from outside.
+pub(super) struct Found {
+    pub(super) uid: Uid,
+    pub(super) key: Key,
+    pub(super) socket: PathBuf,
+    pub(super) link: CellLink,
+    pub(super) record: CellRecord,
+    pub(super) group: Cgroup,
+    pub(super) workloads: Vec<Examined>,
+    /// In the daemon's pid namespace.
+    pub(super) pid: i32,
+    /// Node-init is its parent.
+    pub(super) child: bool,
+    /// Resolves when node-init says how it has ended, once that was asked.
+    pub(super) exit: Option<oneshot::Receiver<ExitRecord>>,
+}
+
+/// A cell-init that was greeted.
+#[derive(Clone, Debug)]
+pub(super) struct Greeted {
+    pub(super) uid: Uid,
+    pub(super) socket: PathBuf,
+    /// None of one that node-init doesn't know.
+    pub(super) pid: Option<i32>,
+}
+
+/// What became of a greeting.
+pub(super) struct Answer {
+    pub(super) greeted: Greeted,
+    pub(super) outcome: Result<Box<Found>, String>,
+}
+
+/// The greetings that are not answered yet.
+pub(super) struct Greetings {
+    tasks: JoinSet<Answer>,
+    open: BTreeMap<Uid, Greeted>,
+}
+
+impl Greetings {
+    /// Greets every cell-init that there is a socket of.
+    ///
+    /// # Errors
+    /// Where the folder of the sockets can't be read.
+    pub(super) fn begin(shared: &Arc<Shared>, welcome: &Welcome) -> Result<Self, Error> {
+        let known = welcome.cells.iter();
+        let pids: BTreeMap<Uid, i32> = known
+            .map(|(uid, pid)| (record::unwire(*uid), *pid))
+            .collect();
+        let (mut tasks, mut open) = (JoinSet::new(), BTreeMap::new());
+        for (uid, socket) in sockets(&shared.settings.cells_dir)? {
+            let pid = pids.get(&uid).copied();
+            let greeted = Greeted { uid, socket, pid };
+            open.insert(uid, greeted.clone());
+            let shared = shared.clone();
+            tasks.spawn(async move {
+                let outcome = greet(&shared, &greeted).await.map(Box::new);
+                Answer { greeted, outcome }
+            });
+        }
+        Ok(Self { tasks, open })
+    }
+
+    /// The next answer; none when all have come. One that never comes is an answer after the
+    /// link's own bound, [`crate::link::GREETING`].
+    pub(super) async fn next(&mut self) -> Option<Answer> {
+        loop {
+            match self.tasks.join_next().await? {
+                Ok(answer) => {
+                    self.open.remove(&answer.greeted.uid);
+                    return Some(answer);
+                }
+                Err(error) => tracing::error!(%error, "a cell could not be taken over"),
+            }
+        }
+    }
+
+    /// The answers of those that are not silent.
+    pub(super) async fn prompt(&mut self) -> Vec<Answer> {
+        let mut answers = Vec::with_capacity(self.open.len());
+        while let Ok(Some(answer)) = tokio::time::timeout(QUIET, self.next()).await {
+            answers.push(answer);
+        }
+        answers
+    }
+
+    /// Those that have not answered.
+    pub(super) fn silent(&self) -> impl Iterator<Item = &Greeted> {
+        self.open.values()
+    }
+}
+
+fn sockets(folder: &Path) -> Result<Vec<(Uid, PathBuf)>, Error> {
+    let failed = |e: std::io::Error| {
+        Error::internal(format!("{}: {e}", folder.display()))
+            .errno(e.raw_os_error().unwrap_or_default())
+    };
+    let mut found = Vec::new();
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        if let Some(Ok(uid)) = name
+            .and_then(|name| name.strip_suffix(".sock"))
+            .map(str::parse)
+        {
+            found.push((uid, path));
+        }
+    }
+    Ok(found)
+}
+
+async fn greet(shared: &Shared, greeted: &Greeted) -> Result<Found, String> {
+    let (link, greeting) = connect(&greeted.socket, record::wire(greeted.uid))
+        .await
+        .map_err(|e| e.to_string())?;
+    let record: CellRecord = record::decode(&greeting.record)?;
+    if record.meta.uid != greeted.uid || record.meta.kind != Kind::Cell {
+        return Err("its record is of another object".to_owned());
+    }
+    let key = Key {
+        tenant: record.meta.tenant.clone(),
+        path: record.meta.path.clone(),
+    };
+    let below = key.below();
+    let group = shared.root.descendant(&below).map_err(|e| e.to_string())?;
+    let name = format!("{}/{}", shared.root_name, below.display());
+    let pid = verify(&group, &name, &record, greeted.pid)?;
+    let examined = greeting.workloads.into_iter();
+    let examined = examined.map(|kept| examine(&group, &name, &key, kept));
+    let workloads = examined.collect::<Result<_, _>>()?;
+    Ok(Found {
+        uid: greeted.uid,
+        key,
+        socket: greeted.socket.clone(),
+        link,
+        record,
+        group,
+        workloads,
+        pid,
+        child: greeted.pid.is_some(),
+        exit: None,
+    })
+}
+
+/// Whether the record says what the kernel says. Answers the pid of the cell-init.
+fn verify(
+    group: &Cgroup,
+    name: &str,
+    record: &CellRecord,
+    pid: Option<i32>,
+) -> Result<i32, String> {
+    let pid = match pid {
+        Some(pid) => pid,
+        // Its parent died with an earlier node-init: whoever is in the leaf.
+        None => group
+            .child(INIT_LEAF)
+            .and_then(|leaf| leaf.processes())
+            .ok()
+            .and_then(|pids| pids.first().copied())
+            .ok_or_else(|| format!("nothing lives in {name}/{INIT_LEAF}"))?,
+    };
+    let actual = find::group_of_process(pid).map_err(|e| e.to_string())?;
+    if actual.strip_prefix(name) != Some(LEAF_BELOW) {
+        return Err(format!("it says {name}/{INIT_LEAF}, the kernel {actual}"));
+    }
+    let ids = (!record.spec.shares(Namespace::User))
+        .then(|| ids_of(pid))
+        .transpose()?;
+    if ids != record.ids {
+        return Err(format!(
+            "it says that its ids are {:?}, the kernel {ids:?}",
+            record.ids
+        ));
+    }
+    Ok(pid)
+}
+
+/// The ids of a process's user namespace, as the daemon's one has them.
+fn ids_of(pid: i32) -> Result<IdRange, String> {
+    let file = format!("/proc/{pid}/uid_map");
+    let text = read_pseudo(Path::new(&file)).map_err(|e| e.to_string())?;
+    let mut words = text.split_ascii_whitespace().map(str::parse::<u32>);
+    match (words.next(), words.next(), words.next(), words.next()) {
+        (Some(Ok(0)), Some(Ok(first)), Some(Ok(count)), None) => Ok(IdRange { first, count }),
+        _ => Err(format!("{file} is not one range from 0")),
+    }
+}
+
+/// What the kernel says of a cell whose init says nothing.
+pub(super) struct Seen {
+    pub(super) key: Key,
+    pub(super) pid: i32,
+    /// None where it has no user namespace of its own.
+    pub(super) ids: Option<IdRange>,
+    /// When its socket was made.
+    pub(super) created: Timestamp,
+}
+
+/// Looks; none where there is nothing to be seen, and so nothing that could be served.
+pub(super) fn look_at(shared: &Shared, greeted: &Greeted) -> Option<Seen> {
+    let pid = greeted.pid?;
+    let leaf = find::path_of_process(pid).ok()?;
+    let below = leaf.strip_prefix(shared.root.path()).ok()?;
+    let names = below
+        .parent()
+        .filter(|_| below.ends_with(INIT_LEAF))?
+        .to_str()?;
+    let (tenant, path) = names.split_once('/')?;
+    let meta = std::fs::metadata(&greeted.socket).ok()?;
+    let created = u64::try_from(meta.mtime()).unwrap_or(0);
+    Some(Seen {
+        key: Key {
+            tenant: tenant.parse().ok()?,
+            path: path.parse().ok()?,
+        },
+        pid,
+        // The node's own map begins at 0 too; a cell's never does.
+        ids: ids_of(pid).ok().filter(|ids| ids.first != 0),
+        created: Timestamp(created.saturating_mul(1_000_000_000)),
+    })
+}

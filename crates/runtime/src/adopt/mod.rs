@@ -1,0 +1,464 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How a daemon comes back: the view is rebuilt from the cells' sockets, checked against the
+//! kernel's cgroup tree and id maps, and completed by the archive. Only then does anybody see it.
+//!
+//! A record comes from a cell-init, which counts as hostile. What it says of its own tenant, path
+//! and ids is compared with where the kernel has its process; a cell whose init lies, or can't be
+//! talked to, is killed. One that says nothing keeps nobody waiting: it is listed as what the
+//! kernel knows of it, with the condition `InitSilent`, until it answers or is given up.
+//!
+//! ```text
+//!  greet: a task per cell-init, on every worker ──► Adopter: names, ids, index ──► API opens
+//!                                                     └─► owners go on, one by one (resume)
+//! ```
+
+mod greet;
+mod silent;
+pub(crate) mod sweep;
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+
+use init::protocol::Welcome;
+use kernel::cgroup::{Cgroup, find};
+use model::error::Error;
+use model::name::Uid;
+use tokio::sync::{Semaphore, mpsc, watch};
+
+use super::cell::limits;
+use super::cell::owner::{Beginning, Line, Owner};
+use super::cell::resume::Attaching;
+use super::ids::{IdPool, IdRange};
+use super::index::ring::{Epoch, Ring};
+use super::index::{Index, Key};
+use super::link::node::NodeInit;
+use super::make::{INIT_LEAF, effective, group_path, status};
+use super::ports::{Archive, Logs};
+use super::record::{self, Archived};
+use super::{Runtime, Settings, Shared};
+use greet::{Answer, Found, Greeted, Greetings};
+use store::Finished;
+
+/// How often the age of finished records is looked at; their number is at every end.
+const AGEING: Duration = Duration::from_secs(60);
+
+/// What a daemon found when it came.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Adoption {
+    /// Cells that live.
+    pub cells: usize,
+    /// Executables in them, and ends that nobody had acknowledged.
+    pub executables: usize,
+    /// Finished records.
+    pub finished: usize,
+    /// Cells that could not be taken over, and are being killed.
+    pub refused: usize,
+}
+
+impl Runtime {
+    /// Rebuilds the view and opens the subsystem.
+    ///
+    /// # Errors
+    /// Where the run directory or the cgroup can't be used, or the archive can't be read.
+    pub async fn start(
+        settings: Settings,
+        node: NodeInit,
+        welcome: &Welcome,
+        logs: Arc<dyn Logs>,
+        archive: Arc<dyn Archive>,
+    ) -> Result<(Self, Adoption), Error> {
+        let root = open_root(&settings.cgroup_root)?;
+        cells_dir(&settings.cells_dir)?;
+        let finished = load(archive.as_ref()).await?;
+        let index = index(&settings, &finished)?;
+        let controllers = root.enabled().unwrap_or_default();
+        let seccomp = super::seccomp::Filters::default();
+        let (root_name, root_below) = names(&root)?;
+        let (attaching, known) = logs_known();
+        let shared = Arc::new(Shared {
+            settings,
+            index,
+            node,
+            logs,
+            archive,
+            seccomp,
+            controllers,
+            root,
+            root_name,
+            root_below,
+            known,
+            resuming: Arc::new(Semaphore::new(1)),
+        });
+        let mut greetings = Greetings::begin(&shared, welcome)?;
+        let mut adopter = Adopter::new(shared.clone(), attaching);
+        adopter.begin(&mut greetings).await;
+        adopter.adoption.finished = publish_finished(&shared, finished);
+        sweep::sweep(&shared, &adopter.kept).await;
+        let adoption = adopter.adoption;
+        if greetings.silent().next().is_some() {
+            tokio::spawn(adopter.go_on(greetings));
+        } else {
+            shared.node.all_adopted().await;
+        }
+        shared.age_out();
+        tokio::spawn(keep_ageing(Arc::downgrade(&shared)));
+        Ok((Self { shared }, adoption))
+    }
+}
+
+/// Ages out what has become too old, for as long as there is a runtime.
+async fn keep_ageing(shared: Weak<Shared>) {
+    loop {
+        tokio::time::sleep(AGEING).await;
+        match shared.upgrade() {
+            Some(shared) => shared.age_out(),
+            None => return,
+        }
+    }
+}
+
+fn open_root(path: &Path) -> Result<Cgroup, Error> {
+    let failed = |e: kernel::Error| {
+        Error::internal(format!("the cgroup for cells can't be used: {e}")).errno(e.errno())
+    };
+    let root = Cgroup::open(path).map_err(failed)?;
+    if let Err(error) = limits::enable_usual(&root, &["cpuset", "hugetlb"]) {
+        tracing::warn!(%error, "not every controller can be handed to cells");
+    }
+    Ok(root)
+}
+
+/// A token for whoever is about to attach a log, and what says that the last one was given back.
+fn logs_known() -> (Attaching, watch::Receiver<bool>) {
+    let (attaching, mut gone) = mpsc::channel(1);
+    let (publish, known) = watch::channel(false);
+    tokio::spawn(async move {
+        while gone.recv().await.is_some() {}
+        publish.send_replace(true);
+    });
+    (attaching, known)
+}
+
+/// What the kernel calls the group, and where it is below the mount point.
+fn names(root: &Cgroup) -> Result<(String, PathBuf), Error> {
+    let failed = |e: kernel::Error| Error::internal(e.to_string()).errno(e.errno());
+    let mount = find::mount_point().map_err(failed)?;
+    let below = root.path().strip_prefix(&mount).unwrap_or(root.path());
+    let name = find::group_of_path(root.path()).map_err(failed)?;
+    Ok((name, below.to_owned()))
+}
+
+fn cells_dir(path: &Path) -> Result<(), Error> {
+    use std::os::unix::fs::DirBuilderExt;
+    let made = std::fs::DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(path);
+    made.map_err(|e| {
+        let message = format!("the folder of the cells' sockets, {}: {e}", path.display());
+        Error::internal(message).errno(e.raw_os_error().unwrap_or_default())
+    })
+}
+
+async fn load(archive: &dyn Archive) -> Result<Vec<(Finished, Archived)>, Error> {
+    let mut records = Vec::new();
+    for finished in archive.load().await? {
+        match serde_json::from_slice::<Archived>(&finished.record) {
+            Ok(archived) => records.push((finished, archived)),
+            Err(error) => {
+                tracing::warn!(path = finished.path, %error, "a finished record can't be read");
+            }
+        }
+    }
+    Ok(records)
+}
+
+fn index(settings: &Settings, finished: &[(Finished, Archived)]) -> Result<Arc<Index>, Error> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+    let boot = u128::from_str_radix(&boot.trim().replace('-', ""), 16).unwrap_or_default();
+    let drawn = super::api::new_uid()?.0;
+    let instance = drawn
+        .iter()
+        .take(8)
+        .fold(0, |n, byte| n << 8 | u64::from(*byte));
+    let ids = IdPool::new(IdRange {
+        first: settings.first_id,
+        count: settings.id_count,
+    });
+    // Above every revision that an earlier daemon gave out, unless it gave out one each
+    // microsecond.
+    let newest = finished
+        .iter()
+        .map(|(_, archived)| archived.object.meta().revision)
+        .max();
+    let revision = (super::now().0 / 1_000).max(newest.unwrap_or_default());
+    Ok(Index::new(
+        settings.bounds,
+        ids,
+        Ring::new(Epoch { boot, instance }),
+        revision,
+    ))
+}
+
+/// A socket without a cell-init behind it is litter; a cell-init that can't be talked to is killed.
+fn give_up(socket: &Path, pid: Option<i32>, error: &str) {
+    let Some(pid) = pid else {
+        tracing::info!(socket = %socket.display(), error, "nobody is behind this socket any more");
+        let _ = std::fs::remove_file(socket);
+        return;
+    };
+    tracing::error!(socket = %socket.display(), pid, error, "a cell is killed: it can't be taken over");
+    let group = find::path_of_process(pid).ok();
+    let cell = group
+        .as_deref()
+        .filter(|path| path.ends_with(INIT_LEAF))
+        .and_then(Path::parent);
+    if let Some(Ok(cell)) = cell.map(Cgroup::open) {
+        super::cell::leaf::kill(&cell);
+    }
+    let _ = std::fs::remove_file(socket);
+}
+
+/// Who takes the cells over that have answered, the enclosing ones first.
+struct Adopter {
+    shared: Arc<Shared>,
+    attaching: Attaching,
+    /// Where the cells are that live, silent ones among them.
+    kept: HashSet<PathBuf>,
+    /// Whether the cells that were taken over are held.
+    frozen: HashMap<Key, bool>,
+    /// Said not to answer: where the kernel has them.
+    silent: BTreeMap<Uid, Key>,
+    /// They have answered, and a cell around them has not.
+    behind: Vec<Found>,
+    /// Published, and not running yet.
+    owners: Vec<(Owner, Line)>,
+    adoption: Adoption,
+}
+
+impl Adopter {
+    fn new(shared: Arc<Shared>, attaching: Attaching) -> Self {
+        Self {
+            shared,
+            attaching,
+            kept: HashSet::new(),
+            frozen: HashMap::new(),
+            silent: BTreeMap::new(),
+            behind: Vec::new(),
+            owners: Vec::new(),
+            adoption: Adoption::default(),
+        }
+    }
+
+    /// Takes over who has answered, and says of the others that they have not.
+    async fn begin(&mut self, greetings: &mut Greetings) {
+        let answers = greetings.prompt().await;
+        for greeted in greetings.silent() {
+            if let Some(seen) = greet::look_at(&self.shared, greeted) {
+                self.kept.insert(group_path(&self.shared, &seen.key));
+                self.silent.insert(greeted.uid, seen.key);
+            }
+        }
+        self.take_over(answers).await;
+        let behind = self.behind.iter().map(|found| Greeted {
+            uid: found.uid,
+            socket: found.socket.clone(),
+            pid: Some(found.pid),
+        });
+        for greeted in greetings.silent().cloned().chain(behind) {
+            self.say_silent(&greeted);
+        }
+        self.release();
+    }
+
+    /// Goes on until every greeting has come to something.
+    async fn go_on(mut self, mut greetings: Greetings) {
+        while let Some(answer) = greetings.next().await {
+            self.silent.remove(&answer.greeted.uid);
+            self.take_over(vec![answer]).await;
+            self.release();
+        }
+        self.shared.node.all_adopted().await;
+        tracing::info!("every cell's init has answered, or was given up");
+    }
+
+    async fn take_over(&mut self, answers: Vec<Answer>) {
+        let mut living = std::mem::take(&mut self.behind);
+        for Answer { greeted, outcome } in answers {
+            match outcome {
+                Ok(found) => living.push(*found),
+                Err(error) => {
+                    self.adoption.refused += usize::from(greeted.pid.is_some());
+                    self.give_up(greeted.uid, &greeted.socket, greeted.pid, &error);
+                }
+            }
+        }
+        // Enclosing cells first.
+        living.sort_by_key(|found| found.key.path.labels().len());
+        let unasked = living
+            .iter()
+            .filter(|found| found.child && found.exit.is_none());
+        let uids = unasked.map(|found| record::wire(found.uid)).collect();
+        let mut exits = self.shared.node.exits_of(uids).await;
+        for mut found in living {
+            let exit = exits.remove(&record::wire(found.uid));
+            found.exit = found.exit.or(exit);
+            if self.is_behind(&found.key) {
+                self.silent.insert(found.uid, found.key.clone());
+                self.kept.insert(found.group.path().to_owned());
+                self.behind.push(found);
+                continue;
+            }
+            self.silent.remove(&found.uid);
+            let (uid, socket, pid) = (found.uid, found.socket.clone(), found.pid);
+            let path = found.group.path().to_owned();
+            match self.adopt(found) {
+                Ok(()) => drop(self.kept.insert(path)),
+                Err(error) => {
+                    self.adoption.refused += 1;
+                    self.give_up(uid, &socket, Some(pid), &error);
+                }
+            }
+        }
+    }
+
+    /// Whether a cell around it is silent.
+    fn is_behind(&self, key: &Key) -> bool {
+        std::iter::successors(key.parent(), Key::parent)
+            .any(|around| self.silent.values().any(|silent| *silent == around))
+    }
+
+    /// One that answered: makes its owner, and publishes what it has.
+    fn adopt(&mut self, found: Found) -> Result<(), String> {
+        let shared = &self.shared;
+        let (key, ids) = (found.key, found.record.ids);
+        let above = key.parent();
+        let around = above
+            .as_ref()
+            .map_or(0, |above| shared.index.root_id(above));
+        let parent_frozen = above.is_some_and(|above| self.frozen.get(&above) == Some(&true));
+        let held = parent_frozen || found.record.frozen;
+        self.frozen.insert(key.clone(), held);
+        let effective = effective(&found.record.spec, &key, ids);
+        let below = shared.root_below.join(key.below());
+        let status = status(&found.record, effective, found.pid, &below);
+        let beginning = Beginning {
+            key: key.clone(),
+            status,
+            group: found.group,
+            root_id: ids.map_or(around, |ids| ids.first),
+            parent_frozen,
+            link: found.link,
+            socket: found.socket,
+            exit: found.exit,
+            record: found.record,
+        };
+        let (mut owner, line) = Owner::new(shared.clone(), beginning);
+        for workload in found.workloads {
+            owner.adopt(workload, self.attaching.clone())?;
+        }
+        introduce(shared, key, &mut owner, &line)?;
+        self.adoption.cells += 1;
+        self.adoption.executables += owner.adopted().len();
+        self.owners.push((owner, line));
+        Ok(())
+    }
+
+    /// Lets the owners go on. Not before every name is known: they remove what has none.
+    fn release(&mut self) {
+        for (mut owner, line) in self.owners.drain(..) {
+            let turns = self.shared.resuming.clone();
+            tokio::spawn(async move {
+                let Line { inbox, over, .. } = line;
+                // Who is listed already can wait for its turn: the API has the other processor.
+                let turn = turns.acquire_owned().await;
+                owner.resume();
+                drop(turn);
+                owner.run(inbox, over).await;
+            });
+        }
+    }
+
+    /// Shows a cell that has not answered, as far as the kernel tells of it.
+    fn say_silent(&self, greeted: &Greeted) {
+        let Some(seen) = greet::look_at(&self.shared, greeted) else {
+            return;
+        };
+        tracing::error!(cell = %seen.key.path, pid = seen.pid, "the cell's init does not answer");
+        let cell = silent::status(&self.shared, greeted.uid, &seen);
+        if !self.shared.index.publish_silent(cell, seen.ids) {
+            tracing::error!(cell = %seen.key.path, "its name is another cell's");
+        }
+    }
+
+    /// A socket without a cell-init behind it is litter; a cell-init that can't be talked to is
+    /// killed.
+    fn give_up(&self, uid: Uid, socket: &Path, pid: Option<i32>, error: &str) {
+        give_up(socket, pid, error);
+        if let Some(key) = silent::lost(&self.shared, uid, error) {
+            // One that was shown: the sweep was before.
+            let group = group_path(&self.shared, &key);
+            let around = group.parent().map(Cgroup::open);
+            if let Some(Ok(around)) = around {
+                drop(sweep::bury(&self.shared, &around, key.path.name()));
+            }
+        }
+        if pid.is_some() {
+            let node = self.shared.node.clone();
+            let uid = record::wire(uid);
+            // Its end may have been asked for, and nobody is to be told of it now.
+            tokio::spawn(async move { node.acknowledge(uid).await });
+        }
+    }
+}
+
+fn introduce(shared: &Arc<Shared>, key: Key, owner: &mut Owner, line: &Line) -> Result<(), String> {
+    let (record, cell, executables) = owner.parts();
+    let mut objects = vec![(cell, None)];
+    objects.extend(executables);
+    let (ids, asked, uid) = (record.ids, record.asked.clone(), record.meta.uid);
+    if ids.is_some_and(|ids| !shared.index.take_ids(&key, ids)) {
+        return Err(format!("its ids {ids:?} are another cell's"));
+    }
+    let handle = line.handle.clone();
+    shared
+        .index
+        .register(key.clone(), handle, ids)
+        .map_err(|e| e.to_string())?;
+    if let Some(asked) = asked {
+        shared.index.remember(&key.tenant, &asked, uid);
+    }
+    for (object, asked) in objects {
+        let uid = object.meta().uid;
+        if !shared.index.publish_known(object) {
+            return Err("two objects have one name".to_owned());
+        }
+        if let Some(asked) = asked {
+            shared.index.remember(&key.tenant, &asked, uid);
+        }
+    }
+    Ok(())
+}
+
+/// Publishes what the archive keeps, the newest of each name. Answers how many.
+fn publish_finished(shared: &Arc<Shared>, finished: Vec<(Finished, Archived)>) -> usize {
+    let mut published = 0;
+    // By name and end: from behind, the newest of a name comes first.
+    for (_, archived) in finished.into_iter().rev() {
+        let object = archived.object;
+        let meta = object.meta().clone();
+        let key = Key::of(&object);
+        if shared.index.publish_known(object.clone()) {
+            published += 1;
+            if let Some(asked) = &archived.asked {
+                shared.index.remember(&key.tenant, asked, meta.uid);
+            }
+        } else if shared.index.by_uid(meta.uid).is_none() {
+            // Replaced by another run; the earlier daemon did not get to removing it.
+            shared.forget_beside(Arc::new(object));
+        }
+    }
+    published
+}

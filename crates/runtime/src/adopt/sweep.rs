@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Cgroups of cells whose init is gone: killed and removed. Those inside of a living cell are its
+//! owner's to find, who reads its folder anyway (`cell::resume`).
+
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use kernel::cgroup::Cgroup;
+use model::error::Reason;
+use model::object::Kind;
+
+use crate::Shared;
+use crate::cell::leaf;
+use crate::index::{IdWish, Key, Reservation};
+
+/// How long the kernel may take to let go of one.
+const GONE: Duration = Duration::from_secs(10);
+/// How long dead cells may take to go before the API is opened; the rest goes on beside it.
+const SWEEP: Duration = Duration::from_secs(2);
+
+/// Kills the cells at the top that are not among these, and removes them.
+pub(super) async fn sweep(shared: &Arc<Shared>, kept: &HashSet<PathBuf>) {
+    let mut burials = Vec::new();
+    for tenant in tenants(&shared.root) {
+        let names = tenant.children().unwrap_or_default();
+        let names = names.iter().filter_map(|name| name.to_str());
+        for name in names.filter(|name| !name.starts_with('_')) {
+            if !kept.contains(&tenant.path().join(name)) {
+                burials.extend(bury(shared, &tenant, name));
+            }
+        }
+    }
+    let buried = futures_util::future::join_all(burials);
+    if tokio::time::timeout(SWEEP, buried).await.is_err() {
+        tracing::warn!("dead cells still go; the API is opened meanwhile");
+    }
+}
+
+fn tenants(root: &Cgroup) -> Vec<Cgroup> {
+    let names = root.children().unwrap_or_default();
+    let names = names.iter().filter_map(|name| name.to_str());
+    // `_init` and `_daemon` are the node's own.
+    names
+        .filter(|name| !name.starts_with('_'))
+        .filter_map(|name| root.child(name).ok())
+        .collect()
+}
+
+/// Kills a group that is of no living cell, and removes it beside. Its name is taken meanwhile, so
+/// that no cell is made of that name and killed with it; where it is taken already, its taker deals
+/// with what is there.
+pub(crate) fn bury(
+    shared: &Arc<Shared>,
+    around: &Cgroup,
+    name: &str,
+) -> Option<tokio::task::JoinHandle<()>> {
+    let path = around.path().join(name);
+    let Some(key) = key_of(shared, &path) else {
+        tracing::warn!(group = %path.display(), "a cgroup that is of no cell is left alone");
+        return None;
+    };
+    let taken = claim(shared, key, Kind::Cell)?;
+    let around = around.try_clone().ok()?;
+    tracing::warn!(group = %path.display(), "a cgroup without an init is killed and removed");
+    if let Ok(group) = around.child(name) {
+        leaf::kill(&group);
+    }
+    let name = name.to_owned();
+    Some(tokio::task::spawn_blocking(move || {
+        if let Err(error) = around.remove(&name, GONE) {
+            tracing::error!(%error, "the cgroup of a dead cell stays behind");
+        }
+        drop(taken);
+    }))
+}
+
+/// Takes the name of what is to go. Outside none: somebody has it. Inside none: nobody can have it,
+/// because nothing new may begin there.
+pub(crate) fn claim(shared: &Arc<Shared>, key: Key, kind: Kind) -> Option<Option<Reservation>> {
+    let uid = crate::api::new_uid().ok()?;
+    match shared.index.reserve(key, uid, kind, IdWish::None) {
+        Ok(taken) => Some(Some(taken)),
+        Err(error) if error.reason == Reason::AlreadyExists => None,
+        Err(_) => Some(None),
+    }
+}
+
+fn key_of(shared: &Shared, path: &Path) -> Option<Key> {
+    let below = path.strip_prefix(shared.root.path()).ok()?.to_str()?;
+    let (tenant, path) = below.split_once('/')?;
+    Some(Key {
+        tenant: tenant.parse().ok()?,
+        path: path.parse().ok()?,
+    })
+}

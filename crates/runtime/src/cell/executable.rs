@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a cell's owner knows of one executable.
+
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use init::protocol::{ExitHow, ExitRecord};
+use kernel::cgroup::Cgroup;
+use model::error::Error;
+use model::executable::Effective;
+use model::exit::{Exit, How, Rusage};
+use model::lifecycle::{Event, State};
+use model::name::Uid;
+use model::status::{Condition, ExecutableStatus, Object};
+use model::time::Timestamp;
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::Reply;
+use crate::record::ExecutableRecord;
+
+/// An executable whose program was executed and whose end is not dealt with yet.
+pub(crate) struct Executable {
+    pub(crate) record: ExecutableRecord,
+    pub(crate) effective: Effective,
+    pub(crate) status: ExecutableStatus,
+    pub(crate) leaf: Arc<Cgroup>,
+    /// The write end of its standard input, or its terminal.
+    pub(crate) input: Option<Arc<OwnedFd>>,
+    /// Who started it and is told when its output is being stored.
+    pub(crate) starter: Option<Reply<Arc<Object>>>,
+    /// The main process has ended, so.
+    pub(crate) exit: Option<Exit>,
+    /// So, as an earlier daemon was told; not dealt with yet.
+    pub(crate) adopted_exit: Option<Exit>,
+    /// Its cell's init died with it.
+    pub(crate) lost: bool,
+    /// Nothing lives in its leaf.
+    pub(crate) empty: bool,
+    /// Its output is being stored, or can't be.
+    pub(crate) attached: bool,
+    /// Its end is being stored.
+    pub(crate) finishing: bool,
+    /// Somebody watches its leaf; from that moment on it is killed.
+    pub(crate) kill_at: Option<watch::Sender<Option<Instant>>>,
+    /// Who waits for its end.
+    pub(crate) waiting: Vec<Reply<Arc<Object>>>,
+}
+
+impl Executable {
+    /// One that runs.
+    pub(crate) fn new(record: ExecutableRecord, leaf: Arc<Cgroup>) -> Self {
+        let effective = record.spec.effective(record.logs);
+        let status = ExecutableStatus {
+            meta: record.meta.clone(),
+            spec: record.spec.clone(),
+            effective: effective.to_draft(),
+            state: State::Starting,
+            conditions: Vec::new(),
+            pid: None,
+            started: None,
+            exit: None,
+            stdout_bytes: 0,
+            stderr_bytes: 0,
+            final_usage: None,
+        };
+        Self {
+            record,
+            effective,
+            status,
+            leaf,
+            input: None,
+            starter: None,
+            exit: None,
+            adopted_exit: None,
+            lost: false,
+            empty: false,
+            attached: false,
+            finishing: false,
+            kill_at: None,
+            waiting: Vec::new(),
+        }
+    }
+
+    pub(crate) fn uid(&self) -> Uid {
+        self.record.meta.uid
+    }
+
+    /// The name of its leaf.
+    pub(crate) fn name(&self) -> &str {
+        self.record.meta.path.name()
+    }
+
+    /// The pure step: the state after an event. What can't happen leaves it as it is.
+    pub(crate) fn step(&mut self, event: Event) -> Result<(), Error> {
+        self.status.state = self.status.state.after(event).map_err(|illegal| {
+            Error::from(illegal).about("executable", self.record.meta.path.to_string())
+        })?;
+        Ok(())
+    }
+
+    /// Stops at that moment at the latest: kills from then on. Whether somebody has to begin to
+    /// watch the leaf.
+    pub(crate) fn kill_by(&mut self, at: Instant) -> Option<watch::Receiver<Option<Instant>>> {
+        match &self.kill_at {
+            Some(sender) => {
+                sender.send_modify(|due| *due = Some(due.map_or(at, |due| due.min(at))));
+                None
+            }
+            None => {
+                let (sender, receiver) = watch::channel(Some(at));
+                self.kill_at = Some(sender);
+                Some(receiver)
+            }
+        }
+    }
+}
+
+/// The model's form of an exit.
+pub(crate) fn exit_of(record: &ExitRecord) -> Exit {
+    const SIGKILL: u8 = 9;
+    let (how, core_dumped) = match record.how {
+        ExitHow::Code(code) => (How::Code(code), false),
+        ExitHow::Signal { signal, core } => (How::Signal(signal), core),
+        ExitHow::Unknown => (How::Unknown, false),
+    };
+    let rusage = Rusage {
+        user_time: Duration::from_nanos(record.user_ns),
+        system_time: Duration::from_nanos(record.system_ns),
+        max_rss_bytes: record.max_rss_bytes,
+        minor_faults: record.minor_faults,
+        major_faults: record.major_faults,
+        voluntary_switches: record.voluntary_switches,
+        involuntary_switches: record.involuntary_switches,
+    };
+    Exit {
+        how,
+        oom_killed: how == How::Signal(SIGKILL) && record.oom_kills.is_some_and(|n| n > 0),
+        oom_kills: record.oom_kills,
+        core_dumped,
+        started: Some(Timestamp(record.started_ns)),
+        finished: Some(Timestamp(record.finished_ns)),
+        rusage: (how != How::Unknown).then_some(rusage),
+    }
+}
+
+/// A condition that holds since now.
+pub(crate) fn condition(kind: &str, reason: &str, message: String) -> Condition {
+    Condition {
+        kind: kind.to_owned(),
+        status: true,
+        reason: reason.to_owned(),
+        message,
+        since: crate::now(),
+    }
+}

@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From what is asked for to what a cell-init is told: an effective spec as a `Launch` with its
+//! descriptors. Nothing runs yet.
+
+use std::os::fd::OwnedFd;
+
+use init::protocol::{Launch, Principal as WirePrincipal, Stdio};
+use model::error::{Error, Reason};
+use model::executable::{Effective, Principal};
+use model::name::Uid;
+
+use crate::ports::LogSource;
+use crate::record;
+
+/// What goes to the cell-init, and what stays with the daemon.
+pub(crate) struct Prepared {
+    pub(crate) launch: Launch,
+    /// After the leaf, in the protocol's order.
+    pub(crate) fds: Vec<OwnedFd>,
+    /// Where the output will come out; none yet of a terminal, which the cell-init opens.
+    pub(crate) source: Option<LogSource>,
+    /// The write end of standard input.
+    pub(crate) input: Option<OwnedFd>,
+}
+
+struct Streams {
+    stdio: Stdio,
+    fds: Vec<OwnedFd>,
+    source: Option<LogSource>,
+    input: Option<OwnedFd>,
+}
+
+/// Makes the streams and the message.
+pub(crate) fn prepare(
+    uid: Uid,
+    effective: &Effective,
+    record: Vec<u8>,
+    seccomp: Vec<u8>,
+) -> Result<Prepared, Error> {
+    let streams = match effective.terminal {
+        Some(size) => terminal(size.rows, size.columns),
+        None => pipes(effective.stdin)?,
+    };
+    let launch = Launch {
+        uid: record::wire(uid),
+        argv: effective
+            .argv
+            .iter()
+            .map(|arg| arg.clone().into_bytes())
+            .collect(),
+        env: effective
+            .env
+            .iter()
+            .map(|(k, v)| format!("{k}={v}").into_bytes())
+            .collect(),
+        cwd: effective.cwd.clone().into_bytes(),
+        user: Some(principal(&effective.user)),
+        group: effective.group.as_ref().map(principal),
+        groups: effective.groups.iter().map(principal).collect(),
+        umask: effective.umask,
+        rlimits: effective.rlimits.clone(),
+        nice: effective.nice,
+        oom_score_adj: Some(effective.oom_score_adj),
+        affinity: mask(&effective.cpu_affinity),
+        bounding: effective.bounding.bits(),
+        ambient: effective.ambient.bits(),
+        no_new_privileges: effective.no_new_privileges,
+        seccomp,
+        seccomp_log: effective.seccomp.action == model::seccomp::Action::Log,
+        stdio: streams.stdio,
+        keep_stdin: effective.stdin && streams.stdio == Stdio::Pipes,
+        stop_signal: effective.stop_signal.number(),
+        grace_ms: u32::try_from(effective.stop_grace.as_millis()).unwrap_or(u32::MAX),
+        record,
+    };
+    let Streams {
+        fds, source, input, ..
+    } = streams;
+    Ok(Prepared {
+        launch,
+        fds,
+        source,
+        input,
+    })
+}
+
+fn principal(who: &Principal) -> WirePrincipal {
+    match who {
+        Principal::Id(id) => WirePrincipal::Id(*id),
+        Principal::Name(name) => WirePrincipal::Name(name.clone()),
+    }
+}
+
+/// One bit per CPU.
+fn mask(cpus: &[u32]) -> Vec<u8> {
+    let mut mask = Vec::new();
+    for cpu in cpus {
+        let byte = usize::try_from(cpu / 8).unwrap_or(usize::MAX);
+        if byte >= mask.len() {
+            mask.resize(byte.saturating_add(1), 0);
+        }
+        if let Some(bits) = mask.get_mut(byte) {
+            *bits |= 1 << (cpu % 8);
+        }
+    }
+    mask
+}
+
+fn pipes(keep_stdin: bool) -> Result<Streams, Error> {
+    let failed = |e: std::io::Error| {
+        Error::new(
+            Reason::Internal,
+            format!("the pipes of the program could not be made: {e}"),
+        )
+        .errno(e.raw_os_error().unwrap_or_default())
+    };
+    let (stdout, stdout_write) = std::io::pipe().map_err(failed)?;
+    let (stderr, stderr_write) = std::io::pipe().map_err(failed)?;
+    let (stdin, write) = match keep_stdin {
+        true => {
+            let (read, write) = std::io::pipe().map_err(failed)?;
+            (OwnedFd::from(read), Some(OwnedFd::from(write)))
+        }
+        false => (
+            std::fs::File::open("/dev/null").map_err(failed)?.into(),
+            None,
+        ),
+    };
+    reopenable(&stdout_write, 0o622)
+        .and_then(|()| reopenable(&stderr_write, 0o622))
+        .and_then(|()| {
+            write
+                .as_ref()
+                .map_or(Ok(()), |write| reopenable(write, 0o644))
+        })
+        .map_err(failed)?;
+    let stdout = OwnedFd::from(stdout);
+    let stderr = OwnedFd::from(stderr);
+    let mut fds = vec![
+        stdin,
+        stdout_write.into(),
+        stderr_write.into(),
+        stdout.try_clone().map_err(failed)?,
+        stderr.try_clone().map_err(failed)?,
+    ];
+    let input = match write {
+        Some(write) => {
+            fds.push(write.try_clone().map_err(failed)?);
+            Some(write)
+        }
+        None => None,
+    };
+    let source = Some(LogSource::Pipes { stdout, stderr });
+    Ok(Streams {
+        stdio: Stdio::Pipes,
+        fds,
+        source,
+        input,
+    })
+}
+
+/// Lets a program open `/dev/stdout` and its like, as servers do for their logs: the pipe is the
+/// node's, which to the program is a stranger. Nobody else comes to it: the way is through
+/// `/proc/PID/fd`, which is the program's own.
+fn reopenable(pipe: impl std::os::fd::AsFd, mode: u32) -> std::io::Result<()> {
+    Ok(rustix::fs::fchmod(
+        pipe,
+        rustix::fs::Mode::from_raw_mode(mode),
+    )?)
+}
+
+/// The cell-init makes it, of the cell's own devpts, and hands over its master.
+fn terminal(rows: u16, columns: u16) -> Streams {
+    Streams {
+        stdio: Stdio::Terminal { rows, columns },
+        fds: Vec::new(),
+        source: None,
+        input: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_affinity_mask_has_a_bit_per_cpu() {
+        assert_eq!(mask(&[]), Vec::<u8>::new());
+        assert_eq!(mask(&[0, 3, 9]), vec![0b1001, 0b10]);
+    }
+}

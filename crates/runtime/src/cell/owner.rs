@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The task that owns a cell: its state, and the loop in which everything that happens to it
+//! happens.
+//!
+//! Nothing in here waits but the loop itself. What takes time goes on beside it as a task whose
+//! result is an [`Event`] like any other; what the cell-init is asked is a [`Call`] that its answer
+//! finds again. A cell-init that doesn't answer in time, or not as agreed, is lost, and its cell is
+//! killed: see `finish`. Only a start may take as long as it does: its program's file may be where
+//! reading hangs, which is no fault of the init; the start is given up and the cell goes on.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use futures_util::stream::FuturesUnordered;
+use futures_util::{FutureExt, StreamExt};
+use init::protocol::{CellEvent, CellRequest, ExitRecord, Failure};
+use kernel::cgroup::Cgroup;
+use model::error::Error;
+use model::lifecycle;
+use model::name::Uid;
+use model::request::UpdateCell;
+use model::status::{CellStatus, Object};
+use rustix::io::Errno;
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::time::Instant;
+
+use super::change::Running;
+use super::executable::Executable;
+use super::start::Starting;
+use super::{CellHandle, QUEUE, Reply, Request, leaf};
+use crate::Shared;
+use crate::index::Key;
+use crate::index::requests::Asked;
+use crate::link::cell::CellLink;
+use crate::link::{LinkError, Received};
+use crate::ports::LogTotals;
+use crate::record::CellRecord;
+
+/// How many packets are heard before a call counts as not answered.
+const HEARD_FIRST: usize = 64;
+
+/// Everything that happens to a cell.
+pub(crate) enum Event {
+    /// Somebody asks.
+    Asked(Request),
+    /// The cell-init says.
+    Said(Received<CellEvent>),
+    /// The cell-init can't be talked to any more.
+    Silent(LinkError),
+    /// The cell-init has ended; `None`: nobody knows how.
+    InitEnded(Option<ExitRecord>),
+    /// The oldest call was not answered in time.
+    Late,
+    /// The output of this executable is being stored, or can't be.
+    Attached(Uid, Result<(), Error>),
+    /// Nothing lives in the leaf of this executable.
+    LeafEmpty(Uid),
+    /// The output of this executable is stored.
+    Drained(Uid, LogTotals),
+    /// The end of this executable is stored, or can't be now.
+    Stored(Uid, Result<(), Error>),
+    /// Every nested cell has ended.
+    NestedEnded,
+    /// The cell's own end is stored, or can't be now.
+    CellStored(Result<(), Error>),
+    /// Freezing or thawing is done.
+    Settled {
+        frozen: bool,
+        reached: bool,
+        reply: Reply<Arc<Object>>,
+    },
+    /// The cell's cgroup is gone.
+    Removed(Result<(), String>),
+}
+
+/// A request to the cell-init that waits for its answer.
+pub(crate) enum Call {
+    /// An executable's start.
+    Start(Uid),
+    /// A stop's intent is being written; the signal comes next.
+    StopIntent(Uid),
+    /// A signal on a client's behalf.
+    Signal { uid: Uid, reply: Reply<Arc<Object>> },
+    /// The cell's own record before it is frozen or thawed.
+    FreezeIntent {
+        frozen: bool,
+        reply: Reply<Arc<Object>>,
+    },
+    /// A step of the update that is being carried out.
+    Change,
+    /// The cell-init is to end; it answers as the last thing it does.
+    Exit,
+    /// Whatever comes of it, there is nothing to do about it.
+    Noted(&'static str),
+}
+
+/// See the module.
+pub(crate) struct Owner {
+    pub(super) shared: Arc<Shared>,
+    pub(super) key: Key,
+    pub(super) record: CellRecord,
+    pub(super) status: CellStatus,
+    /// The cell's own group.
+    pub(super) group: Arc<Cgroup>,
+    /// The node's id of the cell's root.
+    pub(super) root_id: u32,
+    /// The cell around it is frozen.
+    pub(super) parent_frozen: bool,
+    /// `None` once the cell-init is gone.
+    pub(super) link: Option<CellLink>,
+    pub(super) socket: PathBuf,
+    /// Its init is node-init's child.
+    pub(super) child: bool,
+    pub(super) calls: BTreeMap<u64, (Instant, Call)>,
+    next_call: u64,
+    /// Starts that nobody waits for any more, until they are answered.
+    given_up: BTreeSet<u64>,
+    pub(super) starting: HashMap<Uid, Starting>,
+    pub(super) executables: HashMap<Uid, Executable>,
+    /// An update that is being carried out.
+    pub(super) updating: Option<Running>,
+    /// Those that come after it; bounded in `update`.
+    pub(super) updates: VecDeque<(Box<UpdateCell>, Reply<Arc<Object>>)>,
+    /// Who waits for the end of the cell.
+    pub(super) waiting: Vec<Reply<Arc<Object>>>,
+    pub(super) ending: Ending,
+    tasks: FuturesUnordered<BoxFuture<'static, Event>>,
+}
+
+/// How far the end of the cell has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Ending {
+    /// It is to end.
+    pub(super) begun: bool,
+    /// The cells in it have.
+    pub(super) nested: bool,
+    /// Its init was told to.
+    pub(super) told: bool,
+    /// Its init has.
+    pub(super) init: bool,
+    /// Its group is being removed.
+    pub(super) removing: bool,
+    /// It was lost, rather than asked to end.
+    pub(super) lost: bool,
+    /// Nothing of it is left.
+    pub(super) over: bool,
+}
+
+/// What an owner begins with.
+pub(crate) struct Beginning {
+    pub(crate) key: Key,
+    pub(crate) record: CellRecord,
+    pub(crate) status: CellStatus,
+    pub(crate) group: Cgroup,
+    pub(crate) root_id: u32,
+    pub(crate) parent_frozen: bool,
+    pub(crate) link: CellLink,
+    pub(crate) socket: PathBuf,
+    /// Resolves when node-init says that the cell-init has ended; `None` where its parent died with
+    /// an earlier node-init, and nobody will say so.
+    pub(crate) exit: Option<oneshot::Receiver<ExitRecord>>,
+}
+
+impl Owner {
+    /// An owner and its handle; nothing runs yet.
+    pub(crate) fn new(shared: Arc<Shared>, beginning: Beginning) -> (Self, Line) {
+        let (requests, inbox) = mpsc::channel(QUEUE);
+        let (over, ended) = watch::channel(false);
+        let handle = CellHandle {
+            uid: beginning.record.meta.uid,
+            requests,
+            ended,
+        };
+        let owner = Self {
+            shared,
+            key: beginning.key,
+            record: beginning.record,
+            status: beginning.status,
+            group: Arc::new(beginning.group),
+            root_id: beginning.root_id,
+            parent_frozen: beginning.parent_frozen,
+            link: Some(beginning.link),
+            socket: beginning.socket,
+            child: beginning.exit.is_some(),
+            calls: BTreeMap::new(),
+            next_call: 1,
+            given_up: BTreeSet::new(),
+            starting: HashMap::new(),
+            executables: HashMap::new(),
+            updating: None,
+            updates: VecDeque::new(),
+            waiting: Vec::new(),
+            ending: Ending::default(),
+            tasks: FuturesUnordered::new(),
+        };
+        if let Some(exit) = beginning.exit {
+            owner.beside(async move { Event::InitEnded(exit.await.ok()) });
+        }
+        (
+            owner,
+            Line {
+                handle,
+                inbox,
+                over,
+            },
+        )
+    }
+
+    /// Runs until the cell is gone.
+    pub(crate) async fn run(
+        mut self,
+        mut inbox: mpsc::Receiver<Request>,
+        over: watch::Sender<bool>,
+    ) {
+        while !self.is_over() {
+            let event = self.next(&mut inbox).await;
+            self.handle(event);
+            self.advance();
+        }
+        inbox.close();
+        self.farewell(&over).await;
+    }
+
+    async fn next(&mut self, inbox: &mut mpsc::Receiver<Request>) -> Event {
+        let said = async {
+            match &mut self.link {
+                Some(link) => link.next().await,
+                None => std::future::pending().await,
+            }
+        };
+        // Calls are numbered in the order of their deadlines.
+        let late = self.calls.first_key_value().map(|(_, (due, _))| *due);
+        tokio::select! {
+            said = said => match said {
+                Ok(received) => Event::Said(received),
+                Err(error) => Event::Silent(error),
+            },
+            Some(event) = self.tasks.next() => event,
+            () = leaf::until(late) => Event::Late,
+            // The index holds a handle for as long as this task runs.
+            Some(request) = inbox.recv() => Event::Asked(request),
+        }
+    }
+
+    fn handle(&mut self, event: Event) {
+        match event {
+            Event::Asked(request) => self.asked(request),
+            Event::Said(received) => self.said(received),
+            Event::Silent(error) => self.silent(&error),
+            Event::InitEnded(exit) => self.init_ended(exit),
+            Event::Late => self.late(),
+            Event::Attached(uid, outcome) => self.attached(uid, outcome),
+            Event::LeafEmpty(uid) => self.leaf_empty(uid),
+            Event::Drained(uid, totals) => self.drained(uid, totals),
+            Event::Stored(uid, outcome) => self.stored(uid, outcome),
+            Event::NestedEnded => self.ending.nested = true,
+            Event::CellStored(outcome) => self.cell_stored(outcome),
+            Event::Settled {
+                frozen,
+                reached,
+                reply,
+            } => self.settled(frozen, reached, reply),
+            Event::Removed(outcome) => self.removed(outcome),
+        }
+    }
+
+    fn asked(&mut self, request: Request) {
+        match request {
+            Request::Start(order) => self.start(*order),
+            Request::Stop { uid, grace, reply } => self.stop(uid, grace, Some(reply)),
+            Request::StopCell { grace, reply } => {
+                self.waiting.push(reply);
+                self.stop_cell(grace);
+            }
+            Request::Update { request, reply } => self.update(request, reply),
+            Request::Signal {
+                uid,
+                signal,
+                all,
+                reply,
+            } => self.signal(uid, signal, all, reply),
+            Request::Freeze {
+                frozen,
+                by_parent,
+                reply,
+            } => self.freeze(frozen, by_parent, reply),
+            Request::TakeInput { uid, reply } => self.take_input(uid, reply),
+            Request::CloseInput { uid, reply } => self.close_input(uid, reply),
+        }
+    }
+
+    fn said(&mut self, received: Received<CellEvent>) {
+        match received.event {
+            CellEvent::Started {
+                request,
+                started_ns,
+                ..
+            } => match self.answered(request) {
+                Some(Call::Start(uid)) => self.started(uid, started_ns, received.fds),
+                // Its leaf was killed; the end of it follows.
+                None if self.given_up.remove(&request) => {}
+                _ => self.misspoke("it started what nobody asked for"),
+            },
+            CellEvent::Failed { request, failure } => {
+                // None: an answer after our patience ended; it was dealt with then.
+                self.given_up.remove(&request);
+                if let Some(call) = self.answered(request) {
+                    self.refused(call, &failure);
+                }
+            }
+            CellEvent::Done { request } => {
+                if let Some(call) = self.answered(request) {
+                    self.done(call);
+                }
+            }
+            CellEvent::Exited { uid, exit } => self.exited(crate::record::unwire(uid), exit),
+            CellEvent::Welcome { .. } | CellEvent::Refused { .. } | CellEvent::Workload(_) => {
+                self.misspoke("it greets again");
+            }
+        }
+    }
+
+    fn answered(&mut self, request: u64) -> Option<Call> {
+        self.calls.remove(&request).map(|(_, call)| call)
+    }
+
+    fn done(&mut self, call: Call) {
+        match call {
+            Call::StopIntent(uid) => self.stop_written(uid),
+            Call::Signal { uid, reply } => {
+                let status = self.object(uid);
+                let _ = reply.send(status);
+            }
+            Call::FreezeIntent { frozen, reply } => self.freeze_written(frozen, reply),
+            Call::Start(_) => self.misspoke("a start is answered without a process"),
+            Call::Change => self.changed(Ok(())),
+            Call::Exit | Call::Noted(_) => {}
+        }
+    }
+
+    fn refused(&mut self, call: Call, failure: &Failure) {
+        match call {
+            Call::Start(uid) => self.start_failed(uid, failure),
+            // The intent could not be written: the stop goes on all the same, by its deadline.
+            Call::StopIntent(uid) => self.stop_written(uid),
+            Call::Signal { uid, reply } => {
+                let error = super::start::failure("the signal was not sent", failure);
+                let name = self
+                    .executables
+                    .get(&uid)
+                    .map(|e| e.record.meta.path.to_string());
+                let _ = reply.send(Err(error.about("executable", name.unwrap_or_default())));
+            }
+            Call::FreezeIntent { reply, .. } => {
+                let error = super::start::failure("the cell's record was not written", failure);
+                let _ = reply.send(Err(error));
+            }
+            Call::Change => self.change_refused(failure),
+            // It keeps what it was told to let go of, or knows of more than we do.
+            Call::Exit => self.misspoke("it doesn't end when it is told to"),
+            Call::Noted(what) => {
+                tracing::warn!(cell = %self.key.path, ?failure, "the cell's init refused: {what}");
+            }
+        }
+    }
+
+    /// The oldest call is due. What was said in time is heard first: it may be this daemon that was
+    /// held up.
+    fn late(&mut self) {
+        for _ in 0..HEARD_FIRST {
+            let Some(link) = &mut self.link else { break };
+            match link.next().now_or_never() {
+                Some(Ok(received)) => self.said(received),
+                Some(Err(error)) => return self.silent(&error),
+                None => break,
+            }
+        }
+        let oldest = self.calls.first_entry();
+        if let Some(call) = oldest.filter(|call| call.get().0 <= Instant::now()) {
+            let (number, (_, call)) = call.remove_entry();
+            self.not_answered(number, call);
+        }
+    }
+
+    fn not_answered(&mut self, number: u64, call: Call) {
+        let patience = self.shared.settings.init_patience;
+        let failure = Failure {
+            step: init::protocol::Step::Protocol,
+            errno: Errno::TIMEDOUT.raw_os_error(),
+            detail: format!("the cell's init did not answer within {patience:?}"),
+        };
+        if let Call::Start(uid) = call {
+            self.given_up.insert(number);
+            return self.start_failed(uid, &failure);
+        }
+        self.silent(&LinkError::Silent(patience));
+        // Whoever asked is told why; nothing else is to be done without an init.
+        if let Call::Signal { .. } | Call::FreezeIntent { .. } = call {
+            self.refused(call, &failure);
+        }
+    }
+
+    /// Asks the cell-init. The answer comes as an event; so does a link that is gone.
+    pub(super) fn call(
+        &mut self,
+        call: Call,
+        fds: Vec<std::os::fd::OwnedFd>,
+        request: impl FnOnce(u64) -> CellRequest,
+    ) {
+        let number = self.next_call;
+        self.next_call += 1;
+        let sent = match &mut self.link {
+            Some(link) => link.send(&request(number), fds),
+            None => Err(LinkError::Closed),
+        };
+        match sent {
+            Ok(()) => {
+                let due = Instant::now() + self.shared.settings.init_patience;
+                self.calls.insert(number, (due, call));
+            }
+            Err(error) => {
+                let failure = Failure {
+                    step: init::protocol::Step::Protocol,
+                    errno: Errno::PIPE.raw_os_error(),
+                    detail: error.to_string(),
+                };
+                self.refused(call, &failure);
+                if !matches!(error, LinkError::TooLarge(_)) {
+                    self.silent(&error);
+                }
+            }
+        }
+    }
+
+    /// Tells the cell-init something that has no answer.
+    pub(super) fn tell(&mut self, request: &CellRequest) {
+        let Some(link) = &mut self.link else { return };
+        if let Err(error) = link.send(request, Vec::new()) {
+            self.silent(&error);
+        }
+    }
+
+    /// Something that takes time.
+    pub(super) fn beside(&self, task: impl Future<Output = Event> + Send + 'static) {
+        self.tasks.push(Box::pin(task));
+    }
+
+    /// The pure step of the cell's own life.
+    pub(super) fn step(&mut self, event: lifecycle::Event) {
+        match self.status.state.after(event) {
+            Ok(state) => self.status.state = state,
+            Err(illegal) => tracing::debug!(cell = %self.key.path, %illegal, "ignored"),
+        }
+    }
+
+    pub(super) fn publish_cell(&self) {
+        self.shared.index.publish(Object::Cell(self.status.clone()));
+    }
+
+    pub(super) fn publish_executable(&self, uid: Uid) {
+        if let Some(executable) = self.executables.get(&uid) {
+            self.shared
+                .index
+                .publish(Object::Executable(executable.status.clone()));
+        }
+    }
+
+    /// The object as published.
+    pub(super) fn object(&self, uid: Uid) -> Result<Arc<Object>, Error> {
+        self.shared
+            .index
+            .by_uid(uid)
+            .ok_or_else(|| Error::not_found("object", uid.to_string()))
+    }
+
+    /// Whether executables here are to be held.
+    pub(super) fn is_frozen(&self) -> bool {
+        self.record.frozen || self.parent_frozen
+    }
+
+    /// The request that asked for the cell.
+    pub(crate) fn request_id(&self) -> Option<&Asked> {
+        self.record.asked.as_ref()
+    }
+
+    fn is_over(&self) -> bool {
+        self.ending.over
+    }
+}
+
+/// Both ends of the way to an owner.
+pub(crate) struct Line {
+    pub(crate) handle: CellHandle,
+    pub(crate) inbox: mpsc::Receiver<Request>,
+    pub(crate) over: watch::Sender<bool>,
+}

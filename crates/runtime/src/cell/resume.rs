@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Taking over a cell from an earlier daemon: what its init kept becomes what the owner knows, and
+//! what the earlier daemon had begun goes on.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use kernel::cgroup::{Cgroup, find};
+use model::lifecycle::Event as Life;
+use model::name::Uid;
+use model::object::Kind;
+use model::status::Object;
+use model::time::Timestamp;
+
+use super::executable::{Executable, exit_of};
+use super::leaf;
+use super::owner::Owner;
+use crate::adopt::sweep;
+use crate::index::Key;
+use crate::index::requests::Asked;
+use crate::link::cell::{Kept, Outputs};
+use crate::link::fds::Process;
+use crate::ports::LogSource;
+use crate::record::{self, CellRecord, ExecutableRecord};
+
+/// Held by each who is about to attach a log of an earlier daemon's; nothing is sent.
+pub(crate) type Attaching = tokio::sync::mpsc::Sender<std::convert::Infallible>;
+
+/// A workload whose record was read and compared with what the kernel says.
+pub(crate) struct Examined {
+    executable: Executable,
+    source: LogSource,
+}
+
+/// Looks at what a cell-init keeps, without its owner; `name` is what the kernel calls the cell's
+/// group. An error says that it tells of what can't be its own.
+pub(crate) fn examine(
+    cell: &Cgroup,
+    name: &str,
+    key: &Key,
+    kept: Kept,
+) -> Result<Examined, String> {
+    let record: ExecutableRecord = record::decode(&kept.state.record)?;
+    let meta = &record.meta;
+    let own = meta.uid == record::unwire(kept.state.uid)
+        && meta.kind == Kind::Executable
+        && meta.tenant == key.tenant
+        && meta.path.parent().as_ref() == Some(&key.path);
+    if !own {
+        return Err(format!(
+            "it keeps a record of {}, which is not in its cell",
+            meta.path
+        ));
+    }
+    let leaf = leaf_of(cell, meta.path.name()).map_err(|e| e.to_string())?;
+    let pid = own_process(name, &leaf, kept.process)?;
+    let mut executable = Executable::new(record, Arc::new(leaf));
+    executable.status.pid = pid;
+    executable.status.started = Some(Timestamp(kept.state.started_ns));
+    executable.adopted_exit = kept.state.exit.as_ref().map(exit_of);
+    let (source, input) = outputs(kept.outputs, kept.stdin);
+    executable.input = input.map(Arc::new);
+    Ok(Examined { executable, source })
+}
+
+/// Gone where an earlier daemon came to its removal, but not to the acknowledgement.
+fn leaf_of(cell: &Cgroup, name: &str) -> Result<Cgroup, kernel::Error> {
+    match cell.child(name) {
+        Err(error) if error.is_not_found() => cell.ensure(name),
+        other => other,
+    }
+}
+
+/// The process that a cell-init calls its child, as the daemon numbers it; none of one that has
+/// ended. An error says that it is somebody else's.
+fn own_process(cell: &str, leaf: &Cgroup, process: Process) -> Result<Option<u32>, String> {
+    let pid = process.pid;
+    let Some(number) = u32::try_from(pid).ok().filter(|pid| *pid > 0) else {
+        return Ok(None);
+    };
+    if process.cgroup.is_some() && process.cgroup == leaf.id().ok() {
+        return Ok(Some(number));
+    }
+    match find::group_of_process(pid) {
+        Ok(group) if Path::new(&group).starts_with(cell) => Ok(Some(number)),
+        Ok(group) => Err(format!(
+            "it calls process {pid} its child, which is in {group}"
+        )),
+        // It has ended since; its end comes by its parent.
+        Err(_) => Ok(None),
+    }
+}
+
+impl Owner {
+    /// [`own_process`], of this cell.
+    pub(super) fn own_process(
+        &self,
+        leaf: &Cgroup,
+        process: Process,
+    ) -> Result<Option<u32>, String> {
+        let name = find::group_of_path(self.group.path()).map_err(|e| e.to_string())?;
+        own_process(&name, leaf, process)
+    }
+
+    /// Takes a workload over. An error says that it is told of twice.
+    pub(crate) fn adopt(&mut self, examined: Examined, attaching: Attaching) -> Result<(), String> {
+        let Examined {
+            mut executable,
+            source,
+        } = examined;
+        let uid = executable.uid();
+        if self.executables.contains_key(&uid) {
+            let path = &executable.record.meta.path;
+            return Err(format!("it keeps two records of {path}"));
+        }
+        let _ = executable.step(Life::Started);
+        if self.is_frozen() && executable.record.stop.is_none() {
+            let _ = executable.step(Life::Freeze);
+        }
+        if executable.record.stop.is_some() {
+            let _ = executable.step(Life::Stop);
+        }
+        let attached = self.attach_logs(&executable, source);
+        self.beside(async move {
+            let event = attached.await;
+            drop(attaching);
+            event
+        });
+        self.executables.insert(uid, executable);
+        Ok(())
+    }
+
+    /// The record, and the objects to be published: the cell first, then its executables.
+    #[allow(
+        clippy::type_complexity,
+        reason = "two lists that are taken apart at once"
+    )]
+    pub(crate) fn parts(&mut self) -> (CellRecord, Object, Vec<(Object, Option<Asked>)>) {
+        if self.is_frozen() {
+            self.step(Life::Freeze);
+        }
+        if self.record.stop.is_some() {
+            self.step(Life::Stop);
+        }
+        let executables = self.executables.values().map(|executable| {
+            let object = Object::Executable(executable.status.clone());
+            (object, executable.record.asked.clone())
+        });
+        let executables = executables.collect();
+        (
+            self.record.clone(),
+            Object::Cell(self.status.clone()),
+            executables,
+        )
+    }
+
+    /// The uids of what was taken over.
+    pub(crate) fn adopted(&self) -> Vec<Uid> {
+        self.executables.keys().copied().collect()
+    }
+
+    /// Goes on with what the earlier daemon had begun. Called when the objects are published.
+    pub(crate) fn resume(&mut self) {
+        self.remove_strangers();
+        self.resume_update();
+        for uid in self.adopted() {
+            let Some(executable) = self.executables.get_mut(&uid) else {
+                continue;
+            };
+            if let Some(exit) = executable.adopted_exit.take() {
+                self.main_ended(uid, exit);
+            } else if executable.record.stop.is_some() {
+                self.resume_stop(uid);
+            } else {
+                self.hold(uid, self.is_frozen());
+            }
+        }
+        let orphaned = self
+            .record
+            .goes_with
+            .is_some_and(|uid| !self.executables.contains_key(&uid));
+        if let Some(stop) = self.record.stop {
+            let passed = crate::now().since(stop.at);
+            self.stop_cell(stop.grace.map(|grace| grace.saturating_sub(passed)));
+        } else if orphaned {
+            self.stop_cell(None);
+        }
+    }
+
+    /// Groups without a record: leaves of starts that a crash cut short, of which nobody was told,
+    /// and nested cells whose init is gone.
+    fn remove_strangers(&self) {
+        let Ok(children) = self.group.children() else {
+            return;
+        };
+        for name in children.iter().filter_map(|name| name.to_str()) {
+            let ours = name == crate::make::INIT_LEAF
+                || self.executables.values().any(|e| e.name() == name);
+            if ours {
+                continue;
+            }
+            let Ok(group) = self.group.child(name) else {
+                continue;
+            };
+            if group.child(crate::make::INIT_LEAF).is_ok() {
+                // Beside, and only where no living cell has that name.
+                drop(sweep::bury(&self.shared, &self.group, name));
+                continue;
+            }
+            let Ok(path) = format!("{}/{name}", self.key.path).parse() else {
+                continue;
+            };
+            let tenant = self.key.tenant.clone();
+            let key = Key { tenant, path };
+            // Who has the name is making something there, and deals with what is there.
+            if let Some(_taken) = sweep::claim(&self.shared, key, Kind::Executable) {
+                leaf::kill(&group);
+                if let Err(error) = self.group.remove(name, std::time::Duration::from_secs(1)) {
+                    tracing::warn!(%error, "a cgroup stays behind");
+                }
+            }
+        }
+    }
+}
+
+fn outputs(
+    outputs: Outputs,
+    stdin: Option<std::os::fd::OwnedFd>,
+) -> (LogSource, Option<std::os::fd::OwnedFd>) {
+    match outputs {
+        Outputs::Pipes { stdout, stderr } => (LogSource::Pipes { stdout, stderr }, stdin),
+        Outputs::Terminal(master) => {
+            // Without a second descriptor there is no input; the output matters more.
+            let input = master.try_clone().ok();
+            (LogSource::Terminal(master), input)
+        }
+    }
+}

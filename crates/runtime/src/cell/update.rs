@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Changing a running cell: labels, limits, grants; all of it or nothing. What can be refused is
+//! refused here, before anything changes; [`super::change`] carries it out.
+
+use std::collections::VecDeque;
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::sync::Arc;
+
+use kernel::mount::info::{self, MountInfo};
+use model::cell::{CellSpec, Grant};
+use model::error::{Error, Reason};
+use model::request::UpdateCell;
+use model::status::Object;
+
+use super::change::{Phase, Running, Step};
+use super::owner::Owner;
+use super::{Reply, limits};
+use crate::grants::{self, Prepared};
+use crate::record::{MountedGrant, Pending};
+
+/// How many updates wait for the one that is being carried out.
+const WAITING: usize = 64;
+
+impl Owner {
+    /// One at a time: what an update finds is what the one before has left.
+    pub(super) fn update(&mut self, request: Box<UpdateCell>, reply: Reply<Arc<Object>>) {
+        if self.updating.is_none() {
+            return self.begin_update(&request, reply);
+        }
+        if self.updates.len() < WAITING {
+            return self.updates.push_back((request, reply));
+        }
+        let message = format!("{WAITING} updates of the cell {} wait", self.key.path);
+        let error = Error::new(Reason::LimitExceeded, message).hint("ask again later");
+        let _ = reply.send(Err(error.about("cell", self.key.path.to_string())));
+    }
+
+    /// Whoever waits comes next.
+    pub(super) fn next_update(&mut self) {
+        while self.updating.is_none()
+            && let Some((request, reply)) = self.updates.pop_front()
+        {
+            self.begin_update(&request, reply);
+        }
+    }
+
+    fn begin_update(&mut self, request: &UpdateCell, reply: Reply<Arc<Object>>) {
+        match self.plan(request) {
+            Ok((update, pending)) => self.announce_update(
+                Running {
+                    reply: Some(reply),
+                    ..update
+                },
+                pending,
+            ),
+            Err(error) => {
+                let _ = reply.send(Err(error));
+            }
+        }
+    }
+
+    /// Everything that can be refused is, before anything changes.
+    fn plan(&self, request: &UpdateCell) -> Result<(Running, Pending), Error> {
+        if self.ending.begun {
+            let message = format!("the cell {} is stopping", self.key.path);
+            return Err(Error::new(Reason::WrongState, message));
+        }
+        let now = self.record.meta.generation;
+        if request
+            .expected_generation
+            .is_some_and(|expected| expected != now)
+        {
+            let message = format!("the cell {} has generation {now}", self.key.path);
+            return Err(Error::new(Reason::Conflict, message)
+                .about("cell", self.key.path.to_string())
+                .hint("read it again, and update what it says now"));
+        }
+        let old = (&self.record.spec, &self.record.meta.labels);
+        let (spec, labels) =
+            model::update::apply(&request.mask, old, (&request.spec, &request.labels))?;
+        limits::exactly(&spec.resources, &self.record.spec.resources)?;
+        self.enable(&spec)?;
+        let (steps, pending) = self.steps_to(&spec)?;
+        let update = Running {
+            spec,
+            labels,
+            steps,
+            undo: Vec::new(),
+            inverse: None,
+            phase: Phase::Announce,
+            error: None,
+            reply: None,
+        };
+        Ok((update, pending))
+    }
+
+    /// The limits, then what goes, then what comes: a new grant may take an old one's place.
+    fn steps_to(&self, spec: &CellSpec) -> Result<(VecDeque<Step>, Pending), Error> {
+        let mut steps = VecDeque::new();
+        let mut pending = Pending {
+            resources: spec.resources.clone(),
+            added: Vec::new(),
+            removed: Vec::new(),
+        };
+        if spec.resources != self.record.spec.resources {
+            steps.push_back(Step::Limit {
+                to: spec.resources.clone(),
+                from: self.record.spec.resources.clone(),
+            });
+        }
+        let going: Vec<_> = missing(&self.record.spec, spec).collect();
+        let mounted = match going.is_empty() {
+            true => Vec::new(),
+            false => self.mounts()?,
+        };
+        for grant in going {
+            // What is no longer there on the node can be taken back, but not given again.
+            let spare = grants::prepare(grant, self.root_id).ok();
+            pending.removed.extend(uppermost(&mounted, grant));
+            steps.push_back(Step::Detach(grant.clone(), spare));
+        }
+        for grant in missing(spec, &self.record.spec) {
+            let prepared = grants::prepare(grant, self.root_id)?;
+            pending.added.push(MountedGrant {
+                target: grant.effective_target().to_owned(),
+                mount: mount_id(&prepared)?,
+            });
+            steps.push_back(Step::Attach(grant.clone(), Some(prepared)));
+        }
+        Ok((steps, pending))
+    }
+
+    /// The controllers of the cell's own limits are its parent's to hand on, and so on up.
+    fn enable(&self, spec: &CellSpec) -> Result<(), Error> {
+        let mut above: Vec<_> = self.group.path().ancestors().skip(1).collect();
+        above.retain(|path| path.starts_with(self.shared.root.path()));
+        for path in above.into_iter().rev() {
+            let group = kernel::cgroup::Cgroup::open(path)
+                .map_err(|e| Error::internal(e.to_string()).errno(e.errno()))?;
+            limits::enable(&group, &spec.resources)?;
+        }
+        Ok(())
+    }
+
+    /// What is mounted in the cell, the uppermost last.
+    fn mounts(&self) -> Result<Vec<MountInfo>, Error> {
+        let pid = self.status.pid.unwrap_or_default();
+        let file = format!("/proc/{pid}/mountinfo");
+        let text = std::fs::read(&file).map_err(|e| {
+            Error::internal(format!("{file}: {e}")).errno(e.raw_os_error().unwrap_or_default())
+        })?;
+        info::parse(&text).map_err(|e| Error::internal(format!("{file}: {e}")))
+    }
+
+    /// Takes back what an earlier daemon began and did not get to finishing: nobody was told of it.
+    pub(super) fn resume_update(&mut self) {
+        let Some(pending) = self.record.pending.take() else {
+            return;
+        };
+        let mounted = self.mounts().unwrap_or_else(|error| {
+            tracing::error!(cell = %self.key.path, %error, "what an update left can't be seen");
+            Vec::new()
+        });
+        let is_mounted = |grant: &MountedGrant| {
+            let target = Path::new(&grant.target);
+            mounted
+                .iter()
+                .any(|m| m.id == grant.mount && m.target == target)
+        };
+        let mut undo = vec![Step::Limit {
+            to: self.record.spec.resources.clone(),
+            from: pending.resources,
+        }];
+        for removed in pending.removed.iter().filter(|grant| !is_mounted(grant)) {
+            let of_target = |grant: &&Grant| grant.effective_target() == removed.target;
+            if let Some(grant) = self.record.spec.grants.iter().find(of_target) {
+                let prepared = grants::prepare(grant, self.root_id).ok();
+                undo.push(Step::Attach(grant.clone(), prepared));
+            }
+        }
+        for added in pending.added.iter().filter(|grant| is_mounted(grant)) {
+            undo.push(Step::DetachTarget(added.target.clone()));
+        }
+        tracing::warn!(cell = %self.key.path, "an update that was cut short is taken back");
+        self.take_back(undo);
+    }
+}
+
+/// The grants of `one` that are not in `other`.
+fn missing<'a>(one: &'a CellSpec, other: &'a CellSpec) -> impl Iterator<Item = &'a Grant> {
+    one.grants
+        .iter()
+        .filter(|grant| !other.grants.contains(grant))
+}
+
+/// The mount that one sees at the grant's target.
+fn uppermost(mounted: &[MountInfo], grant: &Grant) -> Option<MountedGrant> {
+    let target = grant.effective_target();
+    let at = mounted.iter().rev().find(|m| m.target == Path::new(target));
+    at.map(|m| MountedGrant {
+        target: target.to_owned(),
+        mount: m.id,
+    })
+}
+
+/// The id that a mount has, attached or not.
+fn mount_id(prepared: &Prepared) -> Result<u32, Error> {
+    let file = format!("/proc/self/fdinfo/{}", prepared.mount.as_raw_fd());
+    let text = std::fs::read_to_string(&file)
+        .map_err(|e| Error::internal(format!("{file}: {e}")).hint("is /proc mounted?"))?;
+    text.lines()
+        .find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok())
+        .ok_or_else(|| Error::internal(format!("{file} names no mnt_id")))
+}

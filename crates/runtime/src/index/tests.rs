@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The index without a node: names, retries, watchers, ageing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::cell::CellSpec;
+use model::error::Reason;
+use model::lifecycle::State;
+use model::name::{ObjectPath, Tenant, Uid};
+use model::object::{Kind, ObjectRef};
+use model::request::{Filter, Scope};
+use model::selector::Selector;
+use model::status::{CellStatus, Meta, Object};
+use model::time::Timestamp;
+
+use super::requests::{Asked, Turn};
+use super::ring::{Epoch, KEPT, Ring, Token};
+use super::watch::{WatchKind, Watcher};
+use super::*;
+use crate::ids::IdRange;
+
+fn index() -> Arc<Index> {
+    let bounds = Bounds {
+        cells: 10,
+        running_per_tenant: 8,
+        finished_per_tenant: 4,
+        finished_age: Duration::from_nanos(10),
+    };
+    let ids = IdPool::new(IdRange {
+        first: 100_000,
+        count: 1_000_000,
+    });
+    Index::new(
+        bounds,
+        ids,
+        Ring::new(Epoch {
+            boot: 7,
+            instance: 9,
+        }),
+        0,
+    )
+}
+
+fn key(path: &str) -> Key {
+    Key {
+        tenant: "acme".parse().unwrap(),
+        path: path.parse().unwrap(),
+    }
+}
+
+fn cell(path: &str, uid: u8, state: State) -> Object {
+    let path: ObjectPath = path.parse().unwrap();
+    let spec = CellSpec::default();
+    Object::Cell(CellStatus {
+        effective: spec.effective(&path),
+        meta: Meta {
+            tenant: "acme".parse().unwrap(),
+            path,
+            uid: Uid([uid; 16]),
+            kind: Kind::Cell,
+            labels: Default::default(),
+            generation: 1,
+            revision: 0,
+            created: Timestamp(1),
+        },
+        spec,
+        state,
+        conditions: Vec::new(),
+        pid: None,
+        first_uid: None,
+        started: None,
+        finished: state.is_final().then_some(Timestamp(u64::from(uid))),
+        running_children: 0,
+        cgroup: String::new(),
+        final_usage: None,
+    })
+}
+
+fn reserve(index: &Arc<Index>, path: &str, uid: u8) -> Result<Reservation, Error> {
+    index.reserve(
+        key(path),
+        Uid([uid; 16]),
+        Kind::Cell,
+        IdWish::Count(Some(1000)),
+    )
+}
+
+fn everything() -> Filter {
+    Filter {
+        scope: Scope::Tenant("acme".parse().unwrap()),
+        selector: Selector::default(),
+        kinds: Default::default(),
+        below: None,
+    }
+}
+
+#[test]
+fn a_name_is_free_again_when_its_reservation_is_dropped() {
+    let index = index();
+    let first = reserve(&index, "web", 1).unwrap();
+    let range = first.range();
+    assert_eq!(
+        reserve(&index, "web", 2).err().unwrap().reason,
+        Reason::AlreadyExists
+    );
+    drop(first);
+    let again = reserve(&index, "web", 3).unwrap();
+    assert_eq!(again.range(), range, "its ids, too");
+    index.publish_new(cell("web", 3, State::Running), again);
+    assert_eq!(
+        reserve(&index, "web", 4).err().unwrap().reason,
+        Reason::AlreadyExists
+    );
+}
+
+#[test]
+fn a_finished_object_gives_way_and_is_answered() {
+    let index = index();
+    let reservation = reserve(&index, "web", 1).unwrap();
+    assert!(
+        index
+            .publish_new(cell("web", 1, State::Running), reservation)
+            .is_none()
+    );
+    index.publish(cell("web", 1, State::Exited));
+    let reservation = reserve(&index, "web", 2).unwrap();
+    let displaced = index
+        .publish_new(cell("web", 2, State::Running), reservation)
+        .unwrap();
+    assert_eq!(displaced.meta().uid, Uid([1; 16]));
+    let target = ObjectRef {
+        uid: Some(Uid([1; 16])),
+        ..ObjectRef::new(tenant(), path("web"))
+    };
+    assert_eq!(index.get(&target).unwrap_err().reason, Reason::NotFound);
+}
+
+fn tenant() -> Tenant {
+    "acme".parse().unwrap()
+}
+
+fn path(text: &str) -> ObjectPath {
+    text.parse().unwrap()
+}
+
+#[test]
+fn a_tenant_has_no_more_than_its_bound() {
+    let index = index();
+    let held: Vec<_> = (0..8)
+        .map(|i| reserve(&index, &format!("c{i}"), i).unwrap())
+        .collect();
+    assert_eq!(
+        reserve(&index, "one-more", 99).err().unwrap().reason,
+        Reason::LimitExceeded
+    );
+    drop(held);
+    assert!(reserve(&index, "one-more", 99).is_ok());
+}
+
+#[test]
+fn the_oldest_finished_records_are_the_first_to_go() {
+    let index = index();
+    for uid in 1..=6 {
+        index.publish_known(cell(&format!("c{uid}"), uid, State::Exited));
+    }
+    assert_eq!(
+        index.aged(Timestamp(10)),
+        [Uid([1; 16]), Uid([2; 16])],
+        "too many by two"
+    );
+    assert_eq!(
+        index.aged(Timestamp(15)).len(),
+        4,
+        "and what ended before 5"
+    );
+}
+
+#[test]
+fn a_tenant_s_many_records_push_out_nobody_else_s() {
+    let index = index();
+    let mut quiet = cell("quiet", 1, State::Exited);
+    quiet.meta_mut().tenant = "other".parse().unwrap();
+    index.publish_known(quiet);
+    for uid in 2..=7 {
+        index.publish_known(cell(&format!("c{uid}"), uid, State::Exited));
+    }
+    let gone = index.aged(Timestamp(10));
+    assert_eq!(gone, [Uid([2; 16]), Uid([3; 16])]);
+    let loud: Tenant = "acme".parse().unwrap();
+    assert!(index.is_crowded(&loud));
+    gone.into_iter().for_each(|uid| drop(index.remove(uid)));
+    assert!(!index.is_crowded(&loud));
+    assert!(index.by_uid(Uid([1; 16])).is_some());
+}
+
+#[test]
+fn a_bound_that_is_lowered_holds_for_what_begins_then() {
+    let index = index();
+    let held: Vec<_> = (0..4)
+        .map(|i| reserve(&index, &format!("c{i}"), i).unwrap())
+        .collect();
+    index.set_bounds(Bounds {
+        running_per_tenant: 4,
+        ..Bounds::default()
+    });
+    let refused = reserve(&index, "one-more", 99).err().unwrap();
+    assert_eq!(refused.reason, Reason::LimitExceeded);
+    drop(held);
+    assert!(reserve(&index, "one-more", 99).is_ok());
+}
+
+#[tokio::test]
+async fn an_end_is_told_to_who_asked_before_it_was_there() {
+    let index = index();
+    let mut end = index.expect_end(Uid([1; 16]));
+    let reservation = reserve(&index, "web", 1).unwrap();
+    index.publish_new(cell("web", 1, State::Running), reservation);
+    index.publish(cell("web", 1, State::Exited));
+    index.remove(Uid([1; 16]));
+    let ended = end
+        .wait_for(Option::is_some)
+        .await
+        .unwrap()
+        .clone()
+        .unwrap();
+    assert_eq!(ended.state(), State::Exited);
+}
+
+#[tokio::test]
+async fn a_watcher_that_is_too_slow_begins_anew() {
+    let index = index();
+    let reservation = reserve(&index, "web", 1).unwrap();
+    index.publish_new(cell("web", 1, State::Running), reservation);
+    let mut watcher = Watcher::new(index.clone(), everything(), None);
+    for expected in [WatchKind::Added, WatchKind::SnapshotEnd] {
+        assert_eq!(watcher.next().await.kind, expected);
+    }
+    for _ in 0..=KEPT {
+        index.publish(cell("web", 1, State::Frozen));
+    }
+    for expected in [WatchKind::Reset, WatchKind::Added, WatchKind::SnapshotEnd] {
+        assert_eq!(watcher.next().await.kind, expected);
+    }
+    index.publish(cell("web", 1, State::Exited));
+    let event = watcher.next().await;
+    assert_eq!(
+        (event.kind, event.object.unwrap().state()),
+        (WatchKind::Changed, State::Exited)
+    );
+}
+
+#[tokio::test]
+async fn a_token_of_another_epoch_or_the_future_is_unknown() {
+    let index = index();
+    let reservation = reserve(&index, "web", 1).unwrap();
+    index.publish_new(cell("web", 1, State::Running), reservation);
+    let ours = Epoch {
+        boot: 7,
+        instance: 9,
+    };
+    let token = |epoch, sequence| Token { epoch, sequence }.to_string();
+    let first = |text: String| {
+        let mut watcher = Watcher::new(index.clone(), everything(), Some(&text));
+        async move { watcher.next().await.kind }
+    };
+    assert_eq!(
+        first(token(ours, 0)).await,
+        WatchKind::Added,
+        "known: the change after it"
+    );
+    for unknown in [
+        token(Epoch { boot: 8, ..ours }, 0),
+        token(
+            Epoch {
+                instance: 8,
+                ..ours
+            },
+            0,
+        ),
+        token(ours, 5),
+        "nonsense".to_owned(),
+        "..".to_owned(),
+    ] {
+        assert_eq!(first(unknown.clone()).await, WatchKind::Reset, "{unknown}");
+    }
+}
+
+#[tokio::test]
+async fn a_retry_joins_the_first_try_and_another_body_is_refused() {
+    let index = index();
+    let ask = |body: &str| Asked::new("r1".parse().unwrap(), &body).unwrap();
+    let Turn::First(outcome) = index.begin(&tenant(), &ask("a")).unwrap() else {
+        panic!()
+    };
+    let Turn::Again(mut again) = index.begin(&tenant(), &ask("a")).unwrap() else {
+        panic!()
+    };
+    let refused = index.begin(&tenant(), &ask("b")).err().unwrap();
+    assert_eq!(refused.reason, Reason::RequestIdReused);
+    outcome.send_replace(Some(Ok(Uid([1; 16]))));
+    assert_eq!(
+        again.wait_for(Option::is_some).await.unwrap().clone(),
+        Some(Ok(Uid([1; 16])))
+    );
+    let other: Tenant = "other".parse().unwrap();
+    assert!(
+        matches!(index.begin(&other, &ask("b")).unwrap(), Turn::First(_)),
+        "its own ids"
+    );
+}
+
+#[test]
+fn a_try_that_failed_or_was_given_up_may_be_repeated() {
+    let index = index();
+    let ask = Asked::new("r1".parse().unwrap(), &"a").unwrap();
+    let Turn::First(outcome) = index.begin(&tenant(), &ask).unwrap() else {
+        panic!()
+    };
+    outcome.send_replace(Some(Err(Error::internal("x"))));
+    let Turn::First(outcome) = index.begin(&tenant(), &ask).unwrap() else {
+        panic!()
+    };
+    drop(outcome);
+    assert!(matches!(
+        index.begin(&tenant(), &ask).unwrap(),
+        Turn::First(_)
+    ));
+}
+
+#[test]
+fn what_a_tenant_lists_is_looked_for_among_his_own() {
+    let index = index();
+    let tenants = ["aaaa", "acme", "zeta"];
+    for (number, tenant) in (1..).zip(tenants) {
+        for (at, path) in (0..).zip(["0", "web", "web/db"]) {
+            let Object::Cell(mut cell) = cell(path, number * 10 + at, State::Running) else {
+                unreachable!()
+            };
+            cell.meta.tenant = tenant.parse().unwrap();
+            assert!(index.publish_known(Object::Cell(cell)));
+        }
+    }
+    let seen = |scope: Scope, below: Option<&str>, after: Option<(&str, &str)>| {
+        let filter = Filter {
+            scope,
+            selector: Selector::default(),
+            kinds: Default::default(),
+            below: below.map(|path| path.parse().unwrap()),
+        };
+        let after = after.map(|(tenant, path)| Key {
+            tenant: tenant.parse().unwrap(),
+            path: path.parse().unwrap(),
+        });
+        let inner = index.lock();
+        let keys = inner.from(&filter, after.as_ref());
+        keys.map(|(key, _)| format!("{}:{}", key.tenant, key.path))
+            .collect::<Vec<_>>()
+    };
+    let own = || Scope::Tenant("acme".parse().unwrap());
+    assert_eq!(
+        seen(own(), None, None),
+        ["acme:0", "acme:web", "acme:web/db"]
+    );
+    assert_eq!(seen(own(), Some("web"), None), ["acme:web", "acme:web/db"]);
+    assert_eq!(seen(own(), None, Some(("acme", "web"))), ["acme:web/db"]);
+    // Tokens of other lists.
+    assert_eq!(seen(own(), None, Some(("aaaa", "web"))).len(), 3);
+    assert_eq!(seen(own(), None, Some(("zeta", "0"))).len(), 0);
+    assert_eq!(seen(own(), Some("web"), Some(("acme", "0"))).len(), 2);
+    assert_eq!(seen(Scope::Every, None, Some(("acme", "web/db"))).len(), 3);
+}

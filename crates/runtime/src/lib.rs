@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The runtime subsystem: cells and executables.
+//!
+//! [`Runtime`] is the handle that `auraed/rpc` calls, with a `Permit` by value. It holds the
+//! *view*; the truth is with the kernel and the inits, and [`Runtime::start`] rebuilds the view
+//! from them. It keeps no restart policy, no images and no logs: those are schedule's, a later
+//! runtime's and observe's.
+//!
+//! ```text
+//!            Runtime (api, attach, adopt)
+//!               │            ▲
+//!      requests │            │ reads
+//!               ▼            │
+//!   cell::owner ──publishes──► index     one task per cell          readers wait for nobody
+//!     │   │  │
+//!     │   │  └── ports: Logs, Archive
+//!     │   └───── kernel: cgroups
+//!     └───────── link: cell-init; link::node: node-init (make: new cells)
+//! ```
+
+mod adopt;
+mod api;
+mod attach;
+pub(crate) mod cell;
+pub(crate) mod grants;
+pub(crate) mod ids;
+pub(crate) mod index;
+pub(crate) mod link;
+mod make;
+mod observed;
+pub mod ports;
+mod privilege;
+pub(crate) mod record;
+mod seccomp;
+mod settings;
+
+use std::sync::Arc;
+
+use model::error::Error;
+use model::status::Object;
+use model::time::Timestamp;
+
+pub use attach::{Attachment, End, Input};
+pub use index::list::Page;
+pub use index::watch::{WatchEvent, WatchKind, Watcher};
+pub use link::node::{InitState, NodeInit, NodeInitError};
+pub use observed::{Measured, Objects};
+pub use settings::{Bounds, Settings};
+
+use index::Index;
+use kernel::cgroup::Cgroup;
+use ports::{Archive, Logs};
+use tokio::sync::watch;
+
+/// The handle of the subsystem; cheap to clone.
+#[derive(Clone)]
+pub struct Runtime {
+    shared: Arc<Shared>,
+}
+
+impl Runtime {
+    /// Changes how much there may be. What is more already stays: nothing new begins until there is
+    /// less, and finished records go.
+    pub fn set_bounds(&self, bounds: Bounds) {
+        self.shared.index.set_bounds(bounds);
+        self.shared.age_out();
+    }
+}
+
+impl Runtime {
+    /// Resolves when every cell of an earlier daemon was taken over, or given up, and what goes on
+    /// in them is attached to its log. The API is open before.
+    pub async fn logs_are_known(&self) {
+        // Its sender goes with the taking over; then there is nothing more to come.
+        let _ = self.shared.known.clone().wait_for(|known| *known).await;
+    }
+}
+
+/// What every part of the subsystem reaches.
+pub(crate) struct Shared {
+    pub(crate) settings: Settings,
+    pub(crate) index: Arc<Index>,
+    pub(crate) node: NodeInit,
+    pub(crate) logs: Arc<dyn Logs>,
+    pub(crate) archive: Arc<dyn Archive>,
+    pub(crate) seccomp: seccomp::Filters,
+    /// The controllers that every group below has.
+    pub(crate) controllers: Vec<String>,
+    /// Below it are the tenants.
+    pub(crate) root: Cgroup,
+    /// What the kernel calls that group.
+    pub(crate) root_name: String,
+    /// Where it is below the mount point of cgroup2.
+    pub(crate) root_below: std::path::PathBuf,
+    /// Whether the logs of everything that goes on from an earlier daemon are attached.
+    pub(crate) known: watch::Receiver<bool>,
+    /// Owners that were taken over go on one after the other.
+    pub(crate) resuming: Arc<tokio::sync::Semaphore>,
+}
+
+impl Shared {
+    /// Forgets the stored records of objects that are in the index no more, and then their logs.
+    /// When it answers, the records are gone for every later daemon; the logs follow.
+    pub(crate) async fn forget(&self, gone: &[Arc<Object>]) -> Result<(), Error> {
+        let uids = gone.iter().map(|object| object.meta().uid).collect();
+        self.archive.remove(uids).await?;
+        for object in gone {
+            tokio::spawn(self.logs.remove(&object.meta().tenant, object.meta().uid));
+        }
+        Ok(())
+    }
+
+    /// The same, for what nobody waits for.
+    pub(crate) fn forget_beside(self: &Arc<Self>, gone: Arc<Object>) {
+        let shared = self.clone();
+        tokio::spawn(async move {
+            if let Err(error) = shared.forget(&[gone]).await {
+                tracing::warn!(%error, "the record of a removed object stays behind");
+            }
+        });
+    }
+
+    /// Forgets the finished records that are too many or too old.
+    pub(crate) fn age_out(self: &Arc<Self>) {
+        for uid in self.index.aged(now()) {
+            if let Some(object) = self.index.remove(uid) {
+                self.forget_beside(object);
+            }
+        }
+    }
+
+    /// Takes a finished object out, with everything that is kept of it. Who waits for it has been
+    /// told.
+    pub(crate) fn forget_later(self: &Arc<Self>, object: &Arc<Object>) {
+        if let Some(removed) = self.index.remove(object.meta().uid) {
+            self.forget_beside(removed);
+        }
+    }
+
+    /// Keeps an object that everybody may know to have ended. Who removes it may be quicker than
+    /// the store: what is in the index no more when it is stored is forgotten again.
+    pub(crate) async fn keep_ended(&self, finished: store::Finished) -> Result<(), Error> {
+        let uid = finished.uid;
+        if self.index.by_uid(uid).is_none() {
+            // Also where the store takes nothing now.
+            return Ok(());
+        }
+        self.archive.put(finished).await?;
+        match self.index.by_uid(uid) {
+            Some(_) => Ok(()),
+            None => self.archive.remove(vec![uid]).await,
+        }
+    }
+}
+
+/// `CLOCK_REALTIME`.
+pub(crate) fn now() -> Timestamp {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    Timestamp(since.map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)))
+}

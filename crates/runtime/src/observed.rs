@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The runtime as observe sees it: which executables a name means, and where their cgroups are.
+//! From memory. The port [`Objects`] is here, so that observe depends on the runtime and not the
+//! other way round.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use model::error::Error;
+use model::object::{Kind, ObjectRef};
+use model::observe::UsageQuery;
+use model::request::{Filter, ListQuery, Scope};
+use model::status::{FinalUsage, Object};
+
+use super::Runtime;
+use super::index::Key;
+use super::make::group_path;
+
+/// Who knows which objects there are. Answers from memory, at once.
+pub trait Objects: Send + Sync + 'static {
+    /// The executables that are meant: this one, or all in this cell and the cells in it. With uid
+    /// and kind.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`.
+    fn executables(&self, target: &ObjectRef) -> Result<Vec<ObjectRef>, Error>;
+
+    /// The objects that are meant and their cgroups; all of the tenant's where none is named.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`.
+    fn measured(&self, query: &UsageQuery) -> Result<Vec<Measured>, Error>;
+}
+
+/// An object whose usage is asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Measured {
+    /// With uid and kind.
+    pub object: ObjectRef,
+    /// What it had used when it ended, where that is kept.
+    pub ended: Option<FinalUsage>,
+    /// `None`: it has ended.
+    pub cgroup: Option<PathBuf>,
+}
+
+/// Objects of one answer; the list gives no larger page.
+const PAGE: usize = 1000;
+
+impl Objects for Runtime {
+    fn executables(&self, target: &ObjectRef) -> Result<Vec<ObjectRef>, Error> {
+        let object = self.shared.index.get(target)?;
+        let mut found = self.shared.index.subtree(&Key::of(&object));
+        found.reverse();
+        let refs = found.iter().map(|object| object.meta().to_ref());
+        Ok(refs.filter(|r| r.kind == Some(Kind::Executable)).collect())
+    }
+
+    fn measured(&self, query: &UsageQuery) -> Result<Vec<Measured>, Error> {
+        let index = &self.shared.index;
+        if !query.refs.is_empty() {
+            let found = query.refs.iter().map(|target| index.get(target));
+            return found.map(|object| Ok(self.measure(&object?))).collect();
+        }
+        let mut list = ListQuery {
+            filter: Filter {
+                scope: Scope::Tenant(query.tenant.clone()),
+                selector: model::selector::Selector::default(),
+                kinds: std::collections::BTreeSet::new(),
+                below: None,
+            },
+            running_only: true,
+            page_size: PAGE,
+            page_token: None,
+        };
+        let mut measured = Vec::new();
+        loop {
+            let page = index.list(&list)?;
+            measured.extend(page.objects.iter().map(|object| self.measure(object)));
+            if page.next_page_token.is_none() {
+                return Ok(measured);
+            }
+            list.page_token = page.next_page_token;
+        }
+    }
+}
+
+impl Runtime {
+    fn measure(&self, object: &Arc<Object>) -> Measured {
+        let runs = !object.state().is_final();
+        Measured {
+            object: object.meta().to_ref(),
+            ended: object.final_usage().cloned(),
+            cgroup: runs.then(|| group_path(&self.shared, &Key::of(object))),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the runtime needs of its neighbours, as narrow as it needs it: somebody who stores output,
+//! somebody who keeps finished records. Linux and the inits it calls itself.
+
+use std::os::fd::OwnedFd;
+
+use futures_util::future::BoxFuture;
+use model::error::{Error, Reason};
+use model::executable::LogPolicy;
+use model::name::{ObjectPath, Tenant, Uid};
+
+use store::{Finished, Store, StoreError};
+
+/// Whose output it is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LogOwner {
+    /// Whose.
+    pub tenant: Tenant,
+    /// Where.
+    pub path: ObjectPath,
+    /// Which run.
+    pub uid: Uid,
+    /// How much is kept.
+    pub policy: LogPolicy,
+}
+
+/// Where output comes out.
+#[derive(Debug)]
+pub enum LogSource {
+    /// The read ends of two pipes.
+    Pipes {
+        /// Of standard output.
+        stdout: OwnedFd,
+        /// Of standard error.
+        stderr: OwnedFd,
+    },
+    /// The master of a terminal; all of it counts as standard output.
+    Terminal(OwnedFd),
+}
+
+/// How much was written so far, in bytes, dropped ones included.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LogTotals {
+    /// To standard output.
+    pub stdout: u64,
+    /// To standard error.
+    pub stderr: u64,
+}
+
+/// Stores what workloads print.
+pub trait Logs: Send + Sync + 'static {
+    /// Begins to store the output of a run, or goes on where its log ends.
+    ///
+    /// # Errors
+    /// Where the log can't be opened. The run goes on; its pipes fill up.
+    fn attach(&self, owner: LogOwner, source: LogSource) -> BoxFuture<'static, Result<(), Error>>;
+
+    /// Called when no process of the run is left: stores what its pipes still hold, closes them,
+    /// and answers how much it was altogether.
+    fn finish(&self, uid: Uid) -> BoxFuture<'static, LogTotals>;
+
+    /// How much it is so far; `None` for a run that isn't attached.
+    fn totals(&self, uid: Uid) -> Option<LogTotals>;
+
+    /// Forgets the output of a run.
+    fn remove(&self, tenant: &Tenant, uid: Uid) -> BoxFuture<'static, ()>;
+}
+
+/// Keeps the records of what has ended.
+pub trait Archive: Send + Sync + 'static {
+    /// Keeps one; the same again is harmless. When it answers, `kill -9` does not lose it.
+    fn put(&self, record: Finished) -> BoxFuture<'static, Result<(), Error>>;
+    /// Forgets some.
+    fn remove(&self, uids: Vec<Uid>) -> BoxFuture<'static, Result<(), Error>>;
+    /// All that are kept.
+    fn load(&self) -> BoxFuture<'static, Result<Vec<Finished>, Error>>;
+}
+
+impl Archive for Store {
+    fn put(&self, record: Finished) -> BoxFuture<'static, Result<(), Error>> {
+        let store = self.clone();
+        Box::pin(async move { store.put_finished(record).await.map_err(degraded) })
+    }
+
+    fn remove(&self, uids: Vec<Uid>) -> BoxFuture<'static, Result<(), Error>> {
+        let store = self.clone();
+        Box::pin(async move {
+            store
+                .remove_finished(uids)
+                .await
+                .map(drop)
+                .map_err(degraded)
+        })
+    }
+
+    fn load(&self) -> BoxFuture<'static, Result<Vec<Finished>, Error>> {
+        const PAGE: u32 = 1000;
+        let store = self.clone();
+        Box::pin(async move {
+            let mut all = Vec::new();
+            let mut after = None;
+            loop {
+                let page = store
+                    .list_finished(None, after, PAGE)
+                    .await
+                    .map_err(degraded)?;
+                let Some(last) = page.last() else {
+                    return Ok(all);
+                };
+                after = Some(last.uid);
+                all.extend(page);
+            }
+        })
+    }
+}
+
+fn degraded(error: StoreError) -> Error {
+    Error::new(Reason::Degraded, error.to_string())
+}

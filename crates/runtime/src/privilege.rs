@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What reaches out of a tenant's own cells is for administrators: parts of the node's file system,
+//! the node's own namespaces, protection from its OOM killer. Policies speak of methods and
+//! objects; this is about fields, and without it whoever may run a cell would be the node's root.
+
+use model::cell::CellSpec;
+use model::error::{Error, Reason};
+use model::executable::ExecutableSpec;
+use model::name::ObjectPath;
+
+use identity::permit::Permit;
+
+/// Whether the caller may ask for such a cell.
+pub(crate) fn check_cell(permit: &Permit, path: &ObjectPath, spec: &CellSpec) -> Result<(), Error> {
+    if permit.is_administrator() {
+        return Ok(());
+    }
+    if path.parent().is_none()
+        && let Some(shared) = spec.share.iter().next()
+    {
+        let what = format!("sharing the node's {} namespace", shared.as_str());
+        return Err(refused(&what, "cell.spec.share"));
+    }
+    match spec.grants.first() {
+        Some(grant) => Err(refused(
+            &format!("granting {} of the node", grant.source),
+            "cell.spec.grants",
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Whether the caller may ask for such an executable.
+pub(crate) fn check_executable(permit: &Permit, spec: &ExecutableSpec) -> Result<(), Error> {
+    if !permit.is_administrator() && spec.oom_score_adj.is_some_and(|adj| adj < 0) {
+        return Err(refused(
+            "an oom_score_adj below 0",
+            "executable.spec.oom_score_adj",
+        ));
+    }
+    Ok(())
+}
+
+fn refused(what: &str, field: &str) -> Error {
+    Error::new(
+        Reason::PermissionDenied,
+        format!("{what} is for administrators of the node"),
+    )
+    .field(field)
+    .hint("leave it out, or have an administrator make the cell in your tenant")
+}

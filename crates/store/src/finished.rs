@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Finished runs: what `Get` and `List` show of an executable after its end, until it is removed,
+//! replaced or aged out. Keyed by uid; putting the same one twice is harmless, so a daemon may
+//! store, die before it acknowledges to init, and store again.
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{Durability, Store, StoreError};
+
+use model::name::Uid;
+
+/// One finished run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Finished {
+    /// Unique to the run.
+    pub uid: Uid,
+    /// Whose it was.
+    pub tenant: String,
+    /// Where it was.
+    pub path: String,
+    /// `cell` or `executable`.
+    pub kind: String,
+    /// `CLOCK_REALTIME`, nanoseconds.
+    pub finished_ns: i64,
+    /// The request that started it, where one was named.
+    pub request_id: Option<String>,
+    /// The status, as JSON; the store doesn't look into it.
+    pub record: Vec<u8>,
+}
+
+/// What may stay.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AgeOut {
+    /// Runs that ended before this go (`CLOCK_REALTIME`, nanoseconds).
+    pub before_ns: i64,
+    /// At most so many stay; the oldest go first.
+    pub keep: u32,
+}
+
+const COLUMNS: &str = "uid, tenant, path, kind, finished_ns, request_id, record";
+
+impl Store {
+    /// Stores a finished run, replacing one of the same uid. Survives `kill -9` at once and a power
+    /// loss within moments: after one, the workload itself is gone too.
+    ///
+    /// # Errors
+    /// [`StoreError::Degraded`] while writing doesn't work: don't acknowledge the exit then.
+    pub async fn put_finished(&self, run: Finished) -> Result<(), StoreError> {
+        self.write(Durability::Kernel, move |c| insert(c, &run))
+            .await
+    }
+
+    /// One run, by uid.
+    ///
+    /// # Errors
+    /// [`StoreError`] as of any read.
+    pub async fn finished(&self, uid: Uid) -> Result<Option<Finished>, StoreError> {
+        self.read(move |c| {
+            c.prepare_cached(&format!("SELECT {COLUMNS} FROM finished WHERE uid = ?1"))?
+                .query_row([uid.0], from_row)
+                .optional()
+        })
+        .await
+    }
+
+    /// The newest run that a request of this tenant started.
+    ///
+    /// # Errors
+    /// [`StoreError`] as of any read.
+    pub async fn finished_by_request(
+        &self,
+        tenant: String,
+        request_id: String,
+    ) -> Result<Option<Finished>, StoreError> {
+        self.read(move |c| {
+            c.prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM finished WHERE tenant = ?1 AND request_id = ?2
+                 ORDER BY finished_ns DESC LIMIT 1"
+            ))?
+            .query_row([tenant, request_id], from_row)
+            .optional()
+        })
+        .await
+    }
+
+    /// Finished runs by tenant, path and end; of one tenant or (`None`) of all, at most `limit`,
+    /// beginning after the run `after` where that is given.
+    ///
+    /// # Errors
+    /// [`StoreError`] as of any read.
+    pub async fn list_finished(
+        &self,
+        tenant: Option<String>,
+        after: Option<Uid>,
+        limit: u32,
+    ) -> Result<Vec<Finished>, StoreError> {
+        self.read(move |c| {
+            let after = after.map(|uid| uid.0.to_vec());
+            c.prepare_cached(&format!(
+                "SELECT {COLUMNS} FROM finished
+                 WHERE (?1 IS NULL OR tenant = ?1)
+                   AND (?2 IS NULL OR (tenant, path, finished_ns, uid) >
+                        (SELECT tenant, path, finished_ns, uid FROM finished WHERE uid = ?2))
+                 ORDER BY tenant, path, finished_ns, uid LIMIT ?3"
+            ))?
+            .query_map(params![tenant, after, limit], from_row)?
+            .collect()
+        })
+        .await
+    }
+
+    /// Forgets runs; those that aren't there are no error. Answers how many were.
+    ///
+    /// # Errors
+    /// [`StoreError::Degraded`] while writing doesn't work.
+    pub async fn remove_finished(&self, uids: Vec<Uid>) -> Result<usize, StoreError> {
+        self.write(Durability::Kernel, move |c| {
+            let mut delete = c.prepare_cached("DELETE FROM finished WHERE uid = ?1")?;
+            let mut removed = 0;
+            for uid in uids {
+                removed += delete.execute([uid.0])?;
+            }
+            Ok(removed)
+        })
+        .await
+    }
+
+    /// Forgets what is too old or too much, at most 1,000 a call. Answers which, so that their logs
+    /// can go too.
+    ///
+    /// # Errors
+    /// [`StoreError::Degraded`] while writing doesn't work.
+    pub async fn age_out_finished(&self, rule: AgeOut) -> Result<Vec<Finished>, StoreError> {
+        self.write(Durability::Kernel, move |c| {
+            c.prepare_cached(&format!(
+                "DELETE FROM finished WHERE uid IN (
+                     SELECT uid FROM finished
+                     WHERE finished_ns < ?1 OR uid NOT IN (
+                         SELECT uid FROM finished ORDER BY finished_ns DESC, uid LIMIT ?2)
+                     ORDER BY finished_ns LIMIT 1000)
+                 RETURNING {COLUMNS}"
+            ))?
+            .query_map(params![rule.before_ns, rule.keep], from_row)?
+            .collect()
+        })
+        .await
+    }
+}
+
+fn insert(c: &Connection, run: &Finished) -> rusqlite::Result<()> {
+    c.prepare_cached(
+        "INSERT OR REPLACE INTO finished (uid, tenant, path, kind, finished_ns, request_id, record)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?
+    .execute(params![
+        run.uid.0,
+        run.tenant,
+        run.path,
+        run.kind,
+        run.finished_ns,
+        run.request_id,
+        run.record
+    ])
+    .map(drop)
+}
+
+fn from_row(row: &Row<'_>) -> rusqlite::Result<Finished> {
+    Ok(Finished {
+        uid: Uid(row.get(0)?),
+        tenant: row.get(1)?,
+        path: row.get(2)?,
+        kind: row.get(3)?,
+        finished_ns: row.get(4)?,
+        request_id: row.get(5)?,
+        record: row.get(6)?,
+    })
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The node's database: identity facts, users, grants, revocations, finished runs. SQLite in WAL
+//! mode, one file under the state directory.
+//!
+//! It is not the truth about what runs (the kernel and the inits hold that): deleting the database
+//! loses no workload. It knows no policy either; `identity` and `runtime` call the typed functions
+//! of this folder, and no SQL exists outside it.
+//!
+//! ```text
+//!  caller ── bounded queue ──> writer thread ── one transaction per batch ──> aurae.db
+//!  caller ── bounded queue ──> reader thread ── snapshots of committed state ─────┘
+//! ```
+//!
+//! A failing disk makes the store *degraded* ([`Health`]): reads go on, writes answer
+//! [`StoreError::Degraded`], and a probe each second finds out when writing works again.
+
+mod error;
+mod facts;
+#[cfg(test)]
+mod fault_tests;
+mod finished;
+mod grants;
+mod health;
+mod lock;
+mod revocations;
+mod schema;
+#[cfg(test)]
+mod tests;
+mod users;
+mod worker;
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rusqlite::Connection;
+
+pub use error::StoreError;
+pub use facts::NodeFacts;
+pub use finished::{AgeOut, Finished};
+pub use grants::{GrantEffect, GrantRow};
+pub use health::Health;
+pub use lock::{LockError, StateLock};
+pub use revocations::{IssuedRow, RevocationRow};
+pub use users::{Role, UserRow};
+
+use worker::{Reader, Writer};
+
+/// The database's file name in the state directory.
+pub const FILE: &str = "aurae.db";
+
+/// How much of a power loss a write survives. `kill -9` of the daemon loses no answered write of
+/// either.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Durability {
+    /// Answered after the disk has it.
+    Disk,
+    /// Answered after the kernel has it; a power loss may take the last moments, in order.
+    Kernel,
+}
+
+/// A handle to the database; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Store {
+    writer: Arc<Writer>,
+    reader: Arc<Reader>,
+    health: Health,
+    file: Arc<Path>,
+}
+
+impl Store {
+    /// Opens or creates `STATE_DIR/aurae.db`, migrates it forward and proves that it can be
+    /// written.
+    ///
+    /// Blocks; call it before serving.
+    ///
+    /// # Errors
+    /// A file that is corrupt, of a newer schema, not writable, or a full disk: each named with the
+    /// file and what to do about it.
+    pub fn open(state_dir: &Path) -> Result<Self, StoreError> {
+        let file: PathBuf = state_dir.join(FILE);
+        let mut connection = schema::connect(&file)?;
+        schema::migrate(&mut connection, &file)?;
+        schema::check(&connection, &file)?;
+        schema::probe(&connection).map_err(|e| StoreError::opening(&file, &e))?;
+        let reading = schema::connect_reader(&file)?;
+        Self::with_connections(file, connection, reading)
+    }
+
+    fn with_connections(
+        file: PathBuf,
+        connection: Connection,
+        reading: Connection,
+    ) -> Result<Self, StoreError> {
+        let health = Health::new("store");
+        let writer = Writer::start(connection, file.clone(), health.clone())?;
+        let reader = Reader::start(reading, file.clone(), health.clone())?;
+        Ok(Self {
+            writer: Arc::new(writer),
+            reader: Arc::new(reader),
+            health,
+            file: file.into(),
+        })
+    }
+
+    /// Whether writing works, and if not, why, in words.
+    pub fn health(&self) -> &Health {
+        &self.health
+    }
+
+    /// The database's file.
+    pub fn file(&self) -> &Path {
+        &self.file
+    }
+
+    async fn write<T, F>(&self, durability: Durability, job: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.writer.run(durability, job).await
+    }
+
+    async fn read<T, F>(&self, job: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.reader.run(job).await
+    }
+}

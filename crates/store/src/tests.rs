@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The store's stories: first and second start, newer schemas, corrupt files, full disks,
+//! concurrent writers.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use model::name::Uid;
+
+use super::*;
+
+fn run(n: u8, tenant: &str, path: &str, finished_ns: i64) -> Finished {
+    Finished {
+        uid: Uid([n; 16]),
+        tenant: tenant.to_owned(),
+        path: path.to_owned(),
+        kind: "executable".to_owned(),
+        finished_ns,
+        request_id: Some(format!("request-{n}")),
+        record: vec![n; 100],
+    }
+}
+
+#[tokio::test]
+async fn what_was_put_is_there_after_a_second_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let facts = NodeFacts {
+        node: "n1".into(),
+        trust_domain: "example.test".into(),
+    };
+    let first = Store::open(dir.path()).unwrap();
+    assert_eq!(first.node_facts().await.unwrap(), None);
+    first.put_node_facts(facts.clone()).await.unwrap();
+    first.put_finished(run(1, "a", "web", 10)).await.unwrap();
+    first.put_finished(run(1, "a", "web", 10)).await.unwrap();
+    drop(first);
+
+    let second = Store::open(dir.path()).unwrap();
+    assert_eq!(second.node_facts().await.unwrap(), Some(facts));
+    assert_eq!(
+        second.finished(Uid([1; 16])).await.unwrap(),
+        Some(run(1, "a", "web", 10))
+    );
+    let by_request = second.finished_by_request("a".into(), "request-1".into());
+    assert_eq!(by_request.await.unwrap(), Some(run(1, "a", "web", 10)));
+    let of_another = second.finished_by_request("b".into(), "request-1".into());
+    assert_eq!(of_another.await.unwrap(), None);
+}
+
+#[tokio::test]
+async fn finished_runs_are_listed_by_tenant_in_pages_and_age_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    for n in 1..=9 {
+        let tenant = if n % 2 == 0 { "a" } else { "b" };
+        let made = run(n, tenant, &format!("web/{n}"), i64::from(n));
+        store.put_finished(made).await.unwrap();
+    }
+    let page = store
+        .list_finished(Some("b".into()), None, 2)
+        .await
+        .unwrap();
+    assert_eq!(page.iter().map(|r| r.uid.0[0]).collect::<Vec<_>>(), [1, 3]);
+    let next = store.list_finished(Some("b".into()), Some(page[1].uid), 9);
+    let next: Vec<u8> = next.await.unwrap().iter().map(|r| r.uid.0[0]).collect();
+    assert_eq!(next, [5, 7, 9]);
+    assert_eq!(store.list_finished(None, None, 100).await.unwrap().len(), 9);
+
+    let rule = AgeOut {
+        before_ns: 3,
+        keep: 5,
+    };
+    let mut gone: Vec<u8> = store
+        .age_out_finished(rule)
+        .await
+        .unwrap()
+        .iter()
+        .map(|r| r.uid.0[0])
+        .collect();
+    gone.sort_unstable();
+    assert_eq!(gone, [1, 2, 3, 4]);
+    let removed = store.remove_finished(vec![Uid([5; 16]), Uid([1; 16])]);
+    assert_eq!(removed.await.unwrap(), 1);
+    assert_eq!(store.list_finished(None, None, 100).await.unwrap().len(), 4);
+}
+
+#[tokio::test]
+async fn a_grant_needs_its_user_and_a_failed_job_takes_no_neighbour_with_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let user = UserRow {
+        tenant: "a".into(),
+        name: "ann".into(),
+        role: None,
+        disabled: false,
+        created_ns: 1,
+    };
+    let grant = |id: &str, user: &str| GrantRow {
+        id: id.into(),
+        tenant: "a".into(),
+        user: user.into(),
+        effect: GrantEffect::Allow,
+        action: "runtime.Stop".into(),
+        target_tenant: "a".into(),
+        path: None,
+        created_ns: 1,
+    };
+    assert!(store.add_user(user.clone()).await.unwrap());
+    assert!(!store.add_user(user).await.unwrap());
+    let (bad, good) = tokio::join!(
+        store.add_grant(grant("g1", "nobody")),
+        store.add_grant(grant("g2", "ann"))
+    );
+    assert!(matches!(bad, Err(StoreError::Statement { .. })), "{bad:?}");
+    good.unwrap();
+    assert_eq!(store.grants().await.unwrap(), [grant("g2", "ann")]);
+    assert!(store.health().is_well());
+    assert!(store.remove_grant("g2".into()).await.unwrap());
+    assert!(!store.remove_grant("g2".into()).await.unwrap());
+}
+
+#[tokio::test]
+async fn many_writers_at_once_are_all_answered() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let writes = (0..200u8).map(|n| {
+        let store = store.clone();
+        tokio::spawn(async move { store.put_finished(run(n, "a", "web", 1)).await })
+    });
+    for write in writes.collect::<Vec<_>>() {
+        write.await.unwrap().unwrap();
+    }
+    let all = store.list_finished(None, None, 1000).await.unwrap();
+    assert_eq!(all.len(), 200);
+}
+
+#[test]
+fn a_newer_schema_is_refused_by_name_and_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    drop(Store::open(dir.path()).unwrap());
+    let file = dir.path().join(FILE);
+    let db = Connection::open(&file).unwrap();
+    db.pragma_update(None, "user_version", 99).unwrap();
+    drop(db);
+    let error = Store::open(dir.path()).unwrap_err();
+    let NewerSchema { found, known, .. } = newer(&error);
+    assert_eq!((found, known), (99, schema::newest()));
+    assert!(
+        error.to_string().contains("aurae.db has schema 99"),
+        "{error}"
+    );
+}
+
+struct NewerSchema {
+    found: i64,
+    known: i64,
+}
+
+fn newer(error: &StoreError) -> NewerSchema {
+    match error {
+        StoreError::NewerSchema { found, known, .. } => NewerSchema {
+            found: *found,
+            known: *known,
+        },
+        other => panic!("{other}"),
+    }
+}
+
+#[tokio::test]
+async fn corrupt_files_are_named_at_start() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join(FILE);
+    std::fs::write(&file, vec![7u8; 8192]).unwrap();
+    let error = Store::open(dir.path()).unwrap_err();
+    assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
+
+    std::fs::remove_file(&file).unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    for n in 0..100 {
+        store.put_finished(run(n, "a", "web", 1)).await.unwrap();
+    }
+    drop(store);
+    settle(&file);
+    let mut bytes = std::fs::read(&file).unwrap();
+    for byte in bytes.iter_mut().skip(4096).step_by(3) {
+        *byte ^= 0xff;
+    }
+    std::fs::write(&file, bytes).unwrap();
+    let error = Store::open(dir.path()).unwrap_err();
+    assert!(matches!(error, StoreError::Corrupt { .. }), "{error}");
+    assert!(error.to_string().contains(file.to_str().unwrap()));
+}
+
+/// Waits until the threads of a dropped store have closed their files, and moves the WAL into the
+/// file.
+fn settle(file: &Path) {
+    let deadline = Instant::now() + Duration::from_secs(10);
+    while file.with_extension("db-wal").exists() {
+        assert!(Instant::now() < deadline, "the store's threads don't end");
+        let db = Connection::open(file).unwrap();
+        let _busy = db.pragma_update(None, "wal_checkpoint", "TRUNCATE");
+        drop(db);
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+#[test]
+fn the_second_instance_is_told_who_holds_the_directory() {
+    let dir = tempfile::tempdir().unwrap();
+    let held = StateLock::acquire(dir.path()).unwrap();
+    let error = StateLock::acquire(dir.path()).unwrap_err().to_string();
+    assert!(
+        error.contains(&format!("pid {}, started at 2", std::process::id())),
+        "{error}"
+    );
+    assert!(error.contains(dir.path().to_str().unwrap()), "{error}");
+    drop(held);
+    StateLock::acquire(dir.path()).unwrap();
+}
+
+#[test]
+fn the_database_is_private() {
+    use std::os::unix::fs::PermissionsExt;
+    let dir = tempfile::tempdir().unwrap();
+    let _store = Store::open(dir.path()).unwrap();
+    for name in ["aurae.db", "aurae.db-wal", "aurae.db-shm"] {
+        let mode = std::fs::metadata(dir.path().join(name))
+            .unwrap()
+            .permissions();
+        assert_eq!(mode.mode() & 0o777, 0o600, "{name}");
+    }
+}
+
+/// A small tmpfs, unmounted when dropped.
+struct SmallDisk(tempfile::TempDir);
+
+impl SmallDisk {
+    fn new() -> Option<Self> {
+        let dir = tempfile::tempdir().unwrap();
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"])
+            .arg(dir.path())
+            .status();
+        if !mounted.is_ok_and(|s| s.success()) {
+            testkit::skip("mounting a tmpfs needs root");
+            return None;
+        }
+        Some(Self(dir))
+    }
+
+    fn fill(&self) {
+        let block = vec![1u8; 4096];
+        let mut file = std::fs::File::create(self.0.path().join("filler")).unwrap();
+        while std::io::Write::write_all(&mut file, &block).is_ok() {}
+    }
+
+    fn free(&self) {
+        std::fs::remove_file(self.0.path().join("filler")).unwrap();
+    }
+}
+
+impl Drop for SmallDisk {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg("-l").arg(self.0.path()).status();
+    }
+}
+
+#[tokio::test]
+async fn a_full_disk_degrades_reads_go_on_and_it_recovers() {
+    let Some(disk) = SmallDisk::new() else { return };
+    let store = Store::open(disk.0.path()).unwrap();
+    store.put_finished(run(1, "a", "web", 1)).await.unwrap();
+    disk.fill();
+    let mut refused = None;
+    for n in 2..200 {
+        if let Err(e) = store.put_finished(run(n, "a", "web", 1)).await {
+            refused = Some(e);
+            break;
+        }
+    }
+    let refused = refused.expect("a full disk must show");
+    assert!(
+        matches!(refused, StoreError::Degraded { .. }),
+        "{refused:?}"
+    );
+    assert!(
+        store
+            .health()
+            .degraded()
+            .unwrap()
+            .contains("the disk is full")
+    );
+    assert!(store.finished(Uid([1; 16])).await.unwrap().is_some());
+
+    disk.free();
+    let deadline = Instant::now() + Duration::from_secs(5);
+    while !store.health().is_well() {
+        assert!(Instant::now() < deadline, "it must find out by itself");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    store.put_finished(run(201, "a", "web", 1)).await.unwrap();
+}
+
+#[test]
+fn a_full_disk_at_start_is_a_clear_error() {
+    let Some(disk) = SmallDisk::new() else { return };
+    disk.fill();
+    let error = Store::open(disk.0.path()).unwrap_err().to_string();
+    assert!(
+        error.contains("aurae.db") && error.contains("full"),
+        "{error}"
+    );
+}
