@@ -44,7 +44,7 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: read_grant,
         },
         Story {
-            name: "a write grant acts as its owner, without setuid",
+            name: "a writable mount acts as its owner, without setuid",
             tell: write_grant,
         },
         Story {

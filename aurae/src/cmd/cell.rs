@@ -36,7 +36,7 @@ enum CellCommand {
     Run(Box<RunArgs>),
     /// List cells with their limits
     Ls(LsArgs),
-    /// Change a running cell: limits, grants, labels
+    /// Change a running cell: limits, mounts, labels
     Update(Box<UpdateArgs>),
     /// Stop every process in cells in its tracks
     Freeze(NamesArgs),
@@ -97,7 +97,7 @@ const UPDATE_EXAMPLES: &str = "\
 Examples:
   aurae cell update web --memory 128M
   aurae cell update web --memory max                 take the limit away
-  aurae cell update web --read /srv/www --read /srv/img   all grants, anew
+  aurae cell update web --read /srv/www --read /srv/img   all mounts, anew
   aurae cell update web --expected-generation 3 --cpus 1";
 
 #[derive(Clone, Debug, clap::Args)]
@@ -110,9 +110,9 @@ struct UpdateArgs {
     /// Only if the cell has this generation
     #[arg(long, value_name = "NUMBER", default_value_t = 0)]
     expected_generation: u64,
-    /// Take all grants away
+    /// Take all mounts away
     #[arg(long, conflicts_with_all = ["read", "write"])]
-    no_grants: bool,
+    no_mounts: bool,
     /// The cell
     #[arg(value_name = "NAME")]
     name: String,
@@ -215,8 +215,8 @@ impl UpdateArgs {
             return Err(Failure::usage(problem).with_hint("remove the cell and make it again"));
         }
         let mut mask = self.resources.mask();
-        if self.no_grants || !self.cell.read.is_empty() || !self.cell.write.is_empty() {
-            mask.push("spec.grants".to_owned());
+        if self.no_mounts || !self.cell.read.is_empty() || !self.cell.write.is_empty() {
+            mask.push("spec.mounts".to_owned());
         }
         if !self.labels.label.is_empty() {
             mask.push("labels".to_owned());
@@ -224,7 +224,7 @@ impl UpdateArgs {
         if mask.is_empty() {
             return Err(
                 Failure::usage(format!("nothing to change in {}", self.name))
-                    .with_hint("give a limit, a grant or a label; see `aurae cell update --help`"),
+                    .with_hint("give a limit, a mount or a label; see `aurae cell update --help`"),
             );
         }
         Ok(mask)

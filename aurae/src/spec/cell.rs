@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Flags that describe a cell, for `cell run`, `cell update` and `run`.
 
-use api::runtime::v0::{CellSpec, Grant, Namespace, Volume};
+use api::runtime::v0::{CellSpec, Mount, Namespace, Volume};
 
 use super::ResourceFlags;
-use super::grant::{parse_read, parse_tmpfs, parse_write};
+use super::mount::{parse_read, parse_tmpfs, parse_write};
 
 /// What a cell shares and sees.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -14,11 +14,11 @@ pub(crate) struct CellFlags {
     #[arg(long, value_enum, value_name = "NAMESPACE", value_delimiter = ',')]
     pub(crate) share: Vec<Share>,
     /// Let a part of the node's file system in, read-only: SRC[:DST]
-    #[arg(long, value_name = "GRANT", value_parser = parse_read)]
-    pub(crate) read: Vec<Grant>,
+    #[arg(long, value_name = "MOUNT", value_parser = parse_read)]
+    pub(crate) read: Vec<Mount>,
     /// The same, writable: SRC[:DST],owner=UID[,group=GID][,allow-root]
-    #[arg(long, value_name = "GRANT", value_parser = parse_write)]
-    pub(crate) write: Vec<Grant>,
+    #[arg(long, value_name = "MOUNT", value_parser = parse_write)]
+    pub(crate) write: Vec<Mount>,
     /// A private folder in memory: PATH[,size=BYTES][,mode=OCTAL]
     #[arg(long, value_name = "VOLUME", value_parser = parse_tmpfs)]
     pub(crate) tmpfs: Vec<Volume>,
@@ -83,7 +83,7 @@ impl CellFlags {
         CellSpec {
             share,
             resources: resources.build(),
-            grants: self.read.iter().chain(&self.write).cloned().collect(),
+            mounts: self.read.iter().chain(&self.write).cloned().collect(),
             volumes: self.tmpfs.clone(),
             hostname: self.hostname.clone().unwrap_or_default(),
             id_range: self.id_range,

@@ -8,7 +8,7 @@ use std::time::Duration;
 use api::runtime::v0::{ExecutableSpec, LogPolicy, Rlimit};
 
 use super::capabilities::CapabilityFlags;
-use super::grant::parse_mode;
+use super::mount::parse_mode;
 use super::property::{Property, parse_property};
 use super::seccomp::SeccompFlags;
 use super::{parse_pair, wire_duration};

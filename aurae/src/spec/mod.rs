@@ -6,7 +6,7 @@
 mod capabilities;
 mod cell;
 mod executable;
-mod grant;
+mod mount;
 mod property;
 mod resources;
 mod seccomp;

@@ -7,7 +7,7 @@ use api::runtime::v0::{
 };
 
 use super::executable::parse_rlimit;
-use super::grant::parse_mode;
+use super::mount::parse_mode;
 use super::{parse_pair, wire_duration};
 use crate::quantity::{Limit, parse_cpus, parse_duration, parse_limit, parse_numbers};
 

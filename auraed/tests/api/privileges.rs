@@ -25,22 +25,22 @@ fn sharing(namespace: Namespace) -> wire::CellSpec {
     }
 }
 
-fn granting(access: wire::grant::Access) -> wire::CellSpec {
-    let grant = wire::Grant {
+fn mounting(access: wire::mount::Access) -> wire::CellSpec {
+    let mount = wire::Mount {
         source: "/usr".to_owned(),
         target: "/tmp/usr".to_owned(),
         access: access.into(),
-        owner_uid: (access == wire::grant::Access::Write).then_some(4242),
+        owner_uid: (access == wire::mount::Access::Write).then_some(4242),
         ..Default::default()
     };
     wire::CellSpec {
-        grants: vec![grant],
+        mounts: vec![mount],
         ..Default::default()
     }
 }
 
 const SHARE: &str = "cell.spec.share";
-const GRANTS: &str = "cell.spec.grants";
+const MOUNTS: &str = "cell.spec.mounts";
 
 const CELLS: &[Row] = &[
     row(SHARE, || sharing(Namespace::User)),
@@ -50,8 +50,8 @@ const CELLS: &[Row] = &[
     row(SHARE, || sharing(Namespace::Ipc)),
     row(SHARE, || sharing(Namespace::Uts)),
     row(SHARE, || sharing(Namespace::Cgroup)),
-    row(GRANTS, || granting(wire::grant::Access::Read)),
-    row(GRANTS, || granting(wire::grant::Access::Write)),
+    row(MOUNTS, || mounting(wire::mount::Access::Read)),
+    row(MOUNTS, || mounting(wire::mount::Access::Write)),
 ];
 
 const fn row(field: &'static str, spec: fn() -> wire::CellSpec) -> Row {
@@ -107,14 +107,14 @@ async fn a_member_is_refused(ann: &Person, row: &Row) {
     with_cell.own_cell = Some((row.spec)());
     let run = runtime.run_executable(with_cell).await;
     assert_refused("RunExecutable", row.field, run.unwrap_err());
-    if row.field != GRANTS {
+    if row.field != MOUNTS {
         return;
     }
     let change = wire::UpdateCellRequest {
         r#ref: at(Owner, "web"),
         spec: Some((row.spec)()),
         update_mask: Some(prost_types::FieldMask {
-            paths: vec!["spec.grants".to_owned()],
+            paths: vec!["spec.mounts".to_owned()],
         }),
         ..Default::default()
     };

@@ -38,7 +38,7 @@ const STORIES: &[(&str, Story)] = &[
     ("terminal", a_terminal_is_one),
     ("lost-init", a_cell_whose_init_dies_fails_with_all_in_it),
     ("limits", a_limit_without_its_controller_is_refused_by_name),
-    ("grants", grants_are_what_was_asked_for_and_change_live),
+    ("mounts", mounts_are_what_was_asked_for_and_change_live),
     ("used", what_was_used_is_kept_with_the_end),
     ("update", updates::one_refused_changes_nothing),
     ("updates", updates::at_any_moment_the_record_is_what_holds),
@@ -669,13 +669,13 @@ fn what_was_used_is_kept_with_the_end(name: &str) {
     }
 }
 
-pub(crate) fn grant(source: &std::path::Path, target: &str, owner_uid: Option<u32>) -> cell::Grant {
+pub(crate) fn mount(source: &std::path::Path, target: &str, owner_uid: Option<u32>) -> cell::Mount {
     let access = if owner_uid.is_some() {
         cell::Access::Write
     } else {
         cell::Access::Read
     };
-    cell::Grant {
+    cell::Mount {
         source: source.to_str().unwrap().to_owned(),
         target: target.to_owned(),
         access,
@@ -685,19 +685,19 @@ pub(crate) fn grant(source: &std::path::Path, target: &str, owner_uid: Option<u3
     }
 }
 
-fn grants_are_what_was_asked_for_and_change_live(name: &str) {
+fn mounts_are_what_was_asked_for_and_change_live(name: &str) {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
     let node = Node::start(name);
     let mut daemon = node.client();
     // Beside the node's own folders, where idmapped mounts are likelier than on a tmpfs.
     let dir = tempfile::Builder::new()
-        .prefix("aurae-grant-")
+        .prefix("aurae-mount-")
         .tempdir_in("/var/tmp")
         .unwrap();
     std::fs::set_permissions(dir.path(), PermissionsExt::from_mode(0o755)).unwrap();
     std::fs::write(dir.path().join("hello"), "from the node").unwrap();
     let mut spec = cell::Draft {
-        grants: vec![grant(dir.path(), "/run/in", None)],
+        mounts: vec![mount(dir.path(), "/run/in", None)],
         ..Default::default()
     };
     daemon.cell_with("web", spec.clone());
@@ -707,17 +707,17 @@ fn grants_are_what_was_asked_for_and_change_live(name: &str) {
     assert_ne!(
         refused.exit.unwrap().how,
         How::Code(0),
-        "a read grant is read-only"
+        "a read-only mount is read-only"
     );
 
     let owned = dir.path().join("owned");
     std::fs::create_dir(&owned).unwrap();
     chown(&owned, Some(4242), Some(4242)).unwrap();
-    spec.grants.push(grant(&owned, "/run/out", Some(4242)));
+    spec.mounts.push(mount(&owned, "/run/out", Some(4242)));
     let update = Ask::Update {
         path: "web".into(),
         spec,
-        mask: vec!["spec.grants".into()],
+        mask: vec!["spec.mounts".into()],
         generation: Some(1),
     };
     match daemon.ask(update.clone()) {
@@ -749,7 +749,7 @@ fn grants_are_what_was_asked_for_and_change_live(name: &str) {
     let none = Ask::Update {
         path: "web".into(),
         spec: cell::Draft::default(),
-        mask: vec!["spec.grants".into()],
+        mask: vec!["spec.mounts".into()],
         generation: None,
     };
     assert!(matches!(daemon.ask(none), Answer::Object(_)));
@@ -757,7 +757,7 @@ fn grants_are_what_was_asked_for_and_change_live(name: &str) {
     assert_ne!(
         gone.exit.unwrap().how,
         How::Code(0),
-        "a grant can be taken back"
+        "a mount can be taken back"
     );
 }
 

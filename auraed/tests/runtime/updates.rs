@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use model::cell::{self, Grant};
+use model::cell::{self, Mount};
 use model::exit::How;
 use model::status::{CellStatus, Object};
 
 use crate::client::{Answer, Ask, Client, refusal};
 use crate::host::Node;
-use crate::stories::{grant, sh};
+use crate::stories::{mount, sh};
 
 /// Sources that a cell may read, in a folder of the node.
 fn sources(names: &[&str]) -> (tempfile::TempDir, Vec<PathBuf>) {
@@ -35,22 +35,22 @@ fn cell(daemon: &mut Client, path: &str) -> CellStatus {
     }
 }
 
-fn update(grants: Vec<Grant>, limit: Option<u64>) -> Ask {
+fn update(mounts: Vec<Mount>, limit: Option<u64>) -> Ask {
     let mut spec = cell::Draft {
-        grants,
+        mounts,
         ..Default::default()
     };
     spec.resources.pids_max = limit;
     Ask::Update {
         path: "web".into(),
         spec,
-        mask: vec!["spec.grants".into(), "spec.resources.pids_max".into()],
+        mask: vec!["spec.mounts".into(), "spec.resources.pids_max".into()],
         generation: None,
     }
 }
 
 /// Where something of the node is mounted in the cell, as the kernel has it.
-fn granted(cell: &CellStatus) -> Vec<String> {
+fn mounted(cell: &CellStatus) -> Vec<String> {
     let file = format!("/proc/{}/mountinfo", cell.pid.unwrap());
     let mounts = kernel::mount::info::parse(&std::fs::read(file).unwrap()).unwrap();
     let targets = mounts.iter().map(|m| m.target.to_str().unwrap());
@@ -59,15 +59,15 @@ fn granted(cell: &CellStatus) -> Vec<String> {
 }
 
 fn targets(cell: &CellStatus) -> BTreeSet<String> {
-    cell.spec.grants.iter().map(|g| g.target.clone()).collect()
+    cell.spec.mounts.iter().map(|g| g.target.clone()).collect()
 }
 
 /// The record says what the kernel has; nothing is mounted twice.
 fn assert_true(daemon: &mut Client) {
     let cell = cell(daemon, "web");
-    let granted = granted(&cell);
-    let once: BTreeSet<_> = granted.iter().cloned().collect();
-    assert_eq!(granted.len(), once.len(), "{granted:?}");
+    let mounted = mounted(&cell);
+    let once: BTreeSet<_> = mounted.iter().cloned().collect();
+    assert_eq!(mounted.len(), once.len(), "{mounted:?}");
     assert_eq!(once, targets(&cell), "generation {}", cell.meta.generation);
 }
 
@@ -75,9 +75,9 @@ pub(crate) fn one_refused_changes_nothing(name: &str) {
     let node = Node::start(name);
     let mut daemon = node.client();
     let (_dir, sources) = sources(&["a", "b", "c"]);
-    let at = |i: usize, target: &str| grant(&sources[i], target, None);
+    let at = |i: usize, target: &str| mount(&sources[i], target, None);
     let spec = cell::Draft {
-        grants: vec![at(0, "/run/ga"), at(1, "/run/gb")],
+        mounts: vec![at(0, "/run/ga"), at(1, "/run/gb")],
         ..Default::default()
     };
     daemon.cell_with("web", spec);
@@ -117,7 +117,7 @@ fn pids(node: &Node) -> bool {
     root.controllers().unwrap().iter().any(|c| c == "pids")
 }
 
-/// Kills the daemon again and again while a cell's grants are exchanged.
+/// Kills the daemon again and again while a cell's mounts are exchanged.
 pub(crate) fn at_any_moment_the_record_is_what_holds(name: &str) {
     let kills: u64 = std::env::var("AURAE_KILLS")
         .ok()
@@ -125,14 +125,14 @@ pub(crate) fn at_any_moment_the_record_is_what_holds(name: &str) {
         .unwrap_or(40);
     let node = Node::start(name);
     let (_dir, sources) = sources(&["a", "b", "c", "d"]);
-    let sets: Vec<Vec<Grant>> = [&[0, 1][..], &[1, 2, 3], &[], &[3, 0]]
+    let sets: Vec<Vec<Mount>> = [&[0, 1][..], &[1, 2, 3], &[], &[3, 0]]
         .into_iter()
         .enumerate()
         .map(|(set, of)| {
             // Each source comes to another place in each set, which another source had before.
             let target = |i: usize| format!("/run/g{}", (i + set) % 4);
-            let grants = of.iter().map(|i| grant(&sources[*i], &target(*i), None));
-            grants.collect()
+            let mounts = of.iter().map(|i| mount(&sources[*i], &target(*i), None));
+            mounts.collect()
         })
         .collect();
     node.client().cell("web");
@@ -145,8 +145,8 @@ pub(crate) fn at_any_moment_the_record_is_what_holds(name: &str) {
                 std::thread::sleep(Duration::from_micros(kill * 7919 % 20_000));
                 node.kill_daemon();
             });
-            for grants in sets.iter().cycle() {
-                match daemon.try_ask(&update(grants.clone(), None)) {
+            for mounts in sets.iter().cycle() {
+                match daemon.try_ask(&update(mounts.clone(), None)) {
                     Ok(Answer::Object(_)) => answered += 1,
                     Ok(other) => panic!("{other:?}"),
                     Err(_) => break,
@@ -155,7 +155,7 @@ pub(crate) fn at_any_moment_the_record_is_what_holds(name: &str) {
         });
         let mut next = node.client();
         // An update that asks for nothing new is answered after what was left is taken back.
-        let now = cell(&mut next, "web").spec.grants.clone();
+        let now = cell(&mut next, "web").spec.mounts.clone();
         assert!(matches!(next.ask(update(now, None)), Answer::Object(_)));
         assert_true(&mut next);
     }

@@ -21,7 +21,7 @@ const LINE: usize = 100;
 /// How often each is done.
 const TURNS: usize = 3;
 const CELL: &str = "bench-logs";
-/// A grant may lie where a cell has a folder of its own.
+/// A mount may lie where a cell has a folder of its own.
 const MOUNTED: &str = "/run/bench";
 /// More than all lines.
 const KEEP_BYTES: u64 = 1 << 30;
@@ -59,14 +59,14 @@ impl Bench {
             .context("our folder")?
             .display()
             .to_string();
-        let grant = runtime::Grant {
+        let mount = runtime::Mount {
             source: folder,
             target: MOUNTED.into(),
-            access: runtime::grant::Access::Read.into(),
+            access: runtime::mount::Access::Read.into(),
             ..Default::default()
         };
         let spec = runtime::CellSpec {
-            grants: vec![grant],
+            mounts: vec![mount],
             ..Default::default()
         };
         self.subject.make_cell_as(CELL, spec).await?;

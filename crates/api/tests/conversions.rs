@@ -320,7 +320,7 @@ proptest! {
         id_range in proptest::option::of(1u32..99999),
     ) {
         let access = if owner.is_some() { cells::Access::Write } else { cells::Access::Read };
-        let grant = cells::Grant {
+        let mount = cells::Mount {
             source: "/srv".into(),
             target: "/data".into(),
             access,
@@ -333,7 +333,7 @@ proptest! {
         let draft = cells::Draft {
             share,
             resources,
-            grants: mounts.then_some(grant).into_iter().collect(),
+            mounts: mounts.then_some(mount).into_iter().collect(),
             volumes: mounts.then_some(volume).into_iter().collect(),
             hostname,
             id_range,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is asked for when a cell is to be made: what it shares, its limits, its grants and volumes.
+//! What is asked for when a cell is to be made: what it shares, its limits, its mounts and volumes.
 //! As with executables a [`Draft`] is data, and a [`CellSpec`] is a draft that was checked here.
 
 use std::collections::BTreeSet;
@@ -12,7 +12,7 @@ use crate::name::{Label, ObjectPath};
 use crate::resources::Resources;
 use crate::text::{check_absolute_path, check_count, is_path_within, weight};
 
-/// The most grants, and the most volumes, of one cell.
+/// The most mounts, and the most volumes, of one cell.
 pub const MAX_MOUNTS: usize = 32;
 /// The most that a cell's spec may take in its record, in bytes.
 pub const MAX_CELL_WEIGHT: usize = 48 * 1024;
@@ -83,7 +83,7 @@ pub struct Draft {
     /// Limits of the cell.
     pub resources: Resources,
     /// Parts of the node's file system.
-    pub grants: Vec<Grant>,
+    pub mounts: Vec<Mount>,
     /// Private in-memory folders.
     pub volumes: Vec<Volume>,
     /// Empty: the last label of its path.
@@ -94,7 +94,7 @@ pub struct Draft {
 
 /// A part of the node's file system, let into a cell.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Grant {
+pub struct Mount {
     /// On the node.
     pub source: String,
     /// In the cell; empty: the same as `source`.
@@ -113,7 +113,7 @@ pub struct Grant {
     pub allow_root_owner: bool,
 }
 
-/// What a grant lets a cell do.
+/// What a mount lets a cell do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
@@ -135,7 +135,7 @@ pub struct Volume {
     pub mode: Option<u32>,
 }
 
-impl Grant {
+impl Mount {
     /// Where it appears in the cell.
     pub fn effective_target(&self) -> &str {
         if self.target.is_empty() {
@@ -145,7 +145,7 @@ impl Grant {
         }
     }
 
-    /// The on-disk owner and group that a write grant acts as; `None` for a read grant.
+    /// The on-disk owner and group that a writable mount acts as; `None` for a read-only mount.
     pub fn owner(&self) -> Option<(u32, u32)> {
         let uid = self.owner_uid?;
         Some((uid, self.owner_gid.unwrap_or(uid)))
@@ -161,7 +161,7 @@ impl Grant {
     }
 
     fn check_read(&self) -> Result<()> {
-        let only_write = "has a meaning only for a write grant";
+        let only_write = "has a meaning only for a writable mount";
         match (self.owner_uid, self.owner_gid, self.allow_root_owner) {
             (Some(_), _, _) => Err(Error::invalid("owner_uid", only_write)),
             (_, Some(_), _) => Err(Error::invalid("owner_gid", only_write)),
@@ -172,8 +172,10 @@ impl Grant {
 
     fn check_write(&self) -> Result<()> {
         let Some((uid, gid)) = self.owner() else {
-            return Err(Error::invalid("owner_uid", "is required for a write grant")
-                .hint("name the user id on the node's disk that the cell's root is to act as"));
+            return Err(
+                Error::invalid("owner_uid", "is required for a writable mount")
+                    .hint("name the user id on the node's disk that the cell's root is to act as"),
+            );
         };
         for (field, id) in [("owner_uid", uid), ("owner_gid", gid)] {
             if id == u32::MAX {
@@ -186,7 +188,10 @@ impl Grant {
                 .hint("name another owner, or set allow_root_owner as well"));
         }
         if self.source == "/" {
-            return Err(Error::invalid("source", "of a write grant must not be '/'"));
+            return Err(Error::invalid(
+                "source",
+                "of a writable mount must not be '/'",
+            ));
         }
         Ok(())
     }
@@ -291,9 +296,9 @@ impl CellSpec {
         if !self.shares(Namespace::User) {
             draft.id_range = draft.id_range.or(Some(DEFAULT_ID_RANGE));
         }
-        for grant in &mut draft.grants {
-            grant.target = grant.effective_target().to_owned();
-            grant.owner_gid = grant.owner().map(|(_, gid)| gid);
+        for mount in &mut draft.mounts {
+            mount.target = mount.effective_target().to_owned();
+            mount.owner_gid = mount.owner().map(|(_, gid)| gid);
         }
         for volume in &mut draft.volumes {
             volume.size_bytes = Some(volume.effective_size());
@@ -314,13 +319,13 @@ fn check_hostname(hostname: &str) -> Result<()> {
 }
 
 fn check_mounts(draft: &Draft) -> Result<()> {
-    check_count("grants", draft.grants.len(), MAX_MOUNTS)?;
+    check_count("mounts", draft.mounts.len(), MAX_MOUNTS)?;
     check_count("volumes", draft.volumes.len(), MAX_MOUNTS)?;
     let mut targets = BTreeSet::new();
-    for (i, grant) in draft.grants.iter().enumerate() {
-        let at = format!("grants[{i}]");
-        grant.check().within(&at)?;
-        if !targets.insert(grant.effective_target()) {
+    for (i, mount) in draft.mounts.iter().enumerate() {
+        let at = format!("mounts[{i}]");
+        mount.check().within(&at)?;
+        if !targets.insert(mount.effective_target()) {
             return Err(Error::invalid(format!("{at}.target"), "is given twice"));
         }
     }
@@ -338,9 +343,9 @@ fn check_mounts(draft: &Draft) -> Result<()> {
 fn check_sharing(draft: &Draft) -> Result<()> {
     let shares = |ns| draft.share.contains(&ns);
     let fail = |field: &str, problem: &str| Err(Error::invalid(field, problem));
-    if shares(Namespace::Mount) && !draft.grants.is_empty() {
+    if shares(Namespace::Mount) && !draft.mounts.is_empty() {
         return fail(
-            "grants",
+            "mounts",
             "need a mount namespace of the cell's own; share.mount has none",
         );
     }
@@ -362,10 +367,10 @@ fn check_sharing(draft: &Draft) -> Result<()> {
             "has no meaning where the parent's user namespace is shared",
         );
     }
-    let write = draft.grants.iter().position(|g| g.access == Access::Write);
+    let write = draft.mounts.iter().position(|g| g.access == Access::Write);
     match write {
         Some(i) if shares(Namespace::User) => Err(Error::invalid(
-            format!("grants[{i}].access"),
+            format!("mounts[{i}].access"),
             "of WRITE needs a user namespace of the cell's own, to map the on-disk owner alone",
         )),
         _ => Ok(()),
@@ -373,18 +378,18 @@ fn check_sharing(draft: &Draft) -> Result<()> {
 }
 
 fn check_weight(draft: &Draft) -> Result<()> {
-    let grants = draft.grants.iter();
-    let grants = grants.map(|g| weight(&g.source) + weight(&g.target) + 120);
+    let mounts = draft.mounts.iter();
+    let mounts = mounts.map(|g| weight(&g.source) + weight(&g.target) + 120);
     let volumes = draft.volumes.iter().map(|v| weight(&v.path) + 60);
     let devices = draft.resources.io.max.iter();
     let devices = devices.map(|m| weight(&m.device) + 200);
-    let size = grants.chain(volumes).chain(devices).sum::<usize>();
+    let size = mounts.chain(volumes).chain(devices).sum::<usize>();
     if size > MAX_CELL_WEIGHT {
         let problem = format!(
-            "takes {size} bytes with its grants, volumes and devices; at most {MAX_CELL_WEIGHT} \
+            "takes {size} bytes with its mounts, volumes and devices; at most {MAX_CELL_WEIGHT} \
              are allowed"
         );
-        return Err(Error::invalid("", problem).hint("grant a common folder instead of many files"));
+        return Err(Error::invalid("", problem).hint("mount a common folder instead of many files"));
     }
     Ok(())
 }

@@ -292,8 +292,8 @@ mod tests {
         let error = Error::invalid("argv[2]", "contains a NUL byte");
         let error = error.within("spec").within("executable");
         assert_eq!(error.field.as_deref(), Some("executable.spec.argv[2]"));
-        let error = Error::invalid("[3]", "x").within("grants");
-        assert_eq!(error.field.as_deref(), Some("grants[3]"));
+        let error = Error::invalid("[3]", "x").within("mounts");
+        assert_eq!(error.field.as_deref(), Some("mounts[3]"));
         assert_eq!(Error::internal("x").within("a").field, None);
     }
 }

@@ -15,7 +15,7 @@ use crate::resources::{Cpu, Io, Memory, Resources};
 #[allow(missing_docs, reason = "each is the field of that path; see `PATHS`")]
 pub enum Field {
     Labels,
-    Grants,
+    Mounts,
     CpuQuota,
     CpuPeriod,
     CpuWeight,
@@ -34,7 +34,7 @@ pub enum Field {
 
 const PATHS: [(&str, Field); 16] = [
     ("labels", Field::Labels),
-    ("spec.grants", Field::Grants),
+    ("spec.mounts", Field::Mounts),
     ("spec.resources.cpu.quota", Field::CpuQuota),
     ("spec.resources.cpu.period", Field::CpuPeriod),
     ("spec.resources.cpu.weight", Field::CpuWeight),
@@ -130,7 +130,7 @@ fn refusal(at: String, path: &str) -> Error {
         return Error::invalid(at, problem).hint("make another cell with it");
     }
     Error::invalid(at, format!("{shown:?} is not a field that can be changed"))
-        .hint("give paths such as spec.resources.memory.max, spec.grants or labels")
+        .hint("give paths such as spec.resources.memory.max, spec.mounts or labels")
 }
 
 /// The spec and labels after the change: the masked fields from `new`, the others as they were.
@@ -144,7 +144,7 @@ pub fn apply(
     for field in mask.fields() {
         match field {
             Field::Labels => labels = new.1.clone(),
-            Field::Grants => draft.grants.clone_from(&new.0.grants),
+            Field::Mounts => draft.mounts.clone_from(&new.0.mounts),
             other => copy_resource(other, &mut draft.resources, &new.0.resources),
         }
     }

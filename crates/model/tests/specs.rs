@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use model::cell::{self, Access, CellSpec, Grant, Namespace, Volume};
+use model::cell::{self, Access, CellSpec, Mount, Namespace, Volume};
 use model::executable::{self, ExecutableSpec, LogPolicy, Principal};
 use model::seccomp::Seccomp;
 use proptest::prelude::*;
@@ -146,12 +146,12 @@ fn a_record_that_breaks_the_rules_does_not_load() {
             "{json}"
         );
     }
-    let grant = r#"{"grants":[{"source":"/srv/../root","access":"read"}]}"#;
-    assert!(serde_json::from_str::<CellSpec>(grant).is_err());
+    let mount = r#"{"mounts":[{"source":"/srv/../root","access":"read"}]}"#;
+    assert!(serde_json::from_str::<CellSpec>(mount).is_err());
 }
 
-fn grant(source: &str, access: Access) -> Grant {
-    Grant {
+fn mount(source: &str, access: Access) -> Mount {
+    Mount {
         source: source.into(),
         target: String::new(),
         access,
@@ -170,49 +170,49 @@ fn refused(draft: cell::Draft) -> String {
 }
 
 #[test]
-fn a_write_grant_names_an_owner_who_is_not_root_by_accident() {
-    let cell = |grant| cell::Draft {
-        grants: vec![grant],
+fn a_write_mount_names_an_owner_who_is_not_root_by_accident() {
+    let cell = |mount| cell::Draft {
+        mounts: vec![mount],
         ..Default::default()
     };
-    let write = grant("/srv/data", Access::Write);
-    assert_eq!(refused(cell(write.clone())), "grants[0].owner_uid");
-    let root = Grant {
+    let write = mount("/srv/data", Access::Write);
+    assert_eq!(refused(cell(write.clone())), "mounts[0].owner_uid");
+    let root = Mount {
         owner_uid: Some(0),
         ..write.clone()
     };
-    assert_eq!(refused(cell(root.clone())), "grants[0].owner_uid");
-    let meant = Grant {
+    assert_eq!(refused(cell(root.clone())), "mounts[0].owner_uid");
+    let meant = Mount {
         allow_root_owner: true,
         ..root
     };
     CellSpec::try_from(cell(meant)).unwrap();
-    let user = Grant {
+    let user = Mount {
         owner_uid: Some(33),
         ..write
     };
     let spec = CellSpec::try_from(cell(user)).unwrap();
-    assert_eq!(spec.grants[0].owner(), Some((33, 33)));
-    let read = Grant {
+    assert_eq!(spec.mounts[0].owner(), Some((33, 33)));
+    let read = Mount {
         owner_uid: Some(33),
-        ..grant("/srv", Access::Read)
+        ..mount("/srv", Access::Read)
     };
-    assert_eq!(refused(cell(read)), "grants[0].owner_uid");
+    assert_eq!(refused(cell(read)), "mounts[0].owner_uid");
 }
 
 #[test]
 fn nothing_is_put_over_what_the_cell_makes_itself() {
     for target in ["/", "/proc", "/proc/1", "/sys/fs", "/dev/shm"] {
-        let grants = vec![Grant {
+        let mounts = vec![Mount {
             target: target.into(),
-            ..grant("/srv", Access::Read)
+            ..mount("/srv", Access::Read)
         }];
         assert_eq!(
             refused(cell::Draft {
-                grants,
+                mounts,
                 ..Default::default()
             }),
-            "grants[0].target"
+            "mounts[0].target"
         );
         let volumes = vec![Volume {
             path: target.into(),
@@ -226,13 +226,13 @@ fn nothing_is_put_over_what_the_cell_makes_itself() {
             "volumes[0].path"
         );
     }
-    let grants = vec![grant("/srv", Access::Read)];
+    let mounts = vec![mount("/srv", Access::Read)];
     let volumes = vec![Volume {
         path: "/srv".into(),
         ..Default::default()
     }];
     let both = cell::Draft {
-        grants,
+        mounts,
         volumes,
         ..Default::default()
     };
@@ -246,8 +246,8 @@ fn sharing_excludes_what_would_reach_the_parent() {
         ..Default::default()
     };
     let mut draft = sharing(Namespace::Mount);
-    draft.grants = vec![grant("/srv", Access::Read)];
-    assert_eq!(refused(draft), "grants");
+    draft.mounts = vec![mount("/srv", Access::Read)];
+    assert_eq!(refused(draft), "mounts");
     let mut draft = sharing(Namespace::Uts);
     draft.hostname = "db".into();
     assert_eq!(refused(draft), "hostname");
@@ -255,11 +255,11 @@ fn sharing_excludes_what_would_reach_the_parent() {
     draft.id_range = Some(10);
     assert_eq!(refused(draft), "id_range");
     let mut draft = sharing(Namespace::User);
-    draft.grants = vec![Grant {
+    draft.mounts = vec![Mount {
         owner_uid: Some(33),
-        ..grant("/srv", Access::Write)
+        ..mount("/srv", Access::Write)
     }];
-    assert_eq!(refused(draft), "grants[0].access");
+    assert_eq!(refused(draft), "mounts[0].access");
     let all = cell::Draft {
         share: Namespace::ALL.into(),
         ..Default::default()
@@ -306,8 +306,8 @@ proptest! {
     fn a_valid_cell_fits_its_record(
         sources in proptest::collection::vec("(/[a-zà-ü\"\\\\ ]{1,60}){1,60}", 0..32),
     ) {
-        let grants = sources.iter().map(|s| grant(s, Access::Read)).collect();
-        let draft = cell::Draft { grants, ..Default::default() };
+        let mounts = sources.iter().map(|s| mount(s, Access::Read)).collect();
+        let draft = cell::Draft { mounts, ..Default::default() };
         if let Ok(spec) = CellSpec::try_from(draft) {
             let json = serde_json::to_string(&spec).unwrap();
             prop_assert!(json.len() <= 64 * 1024 - model::label::MAX_LABELS_WEIGHT - RECORD_REST);

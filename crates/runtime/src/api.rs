@@ -333,7 +333,7 @@ impl Runtime {
         self.stop_object(object, None).await.map(drop)
     }
 
-    /// Changes a running cell's labels, limits and grants.
+    /// Changes a running cell's labels, limits and mounts.
     ///
     /// # Errors
     /// `NOT_FOUND`, `CONFLICT` (another generation), `WRONG_STATE`, `CONTROLLER_UNAVAILABLE`,

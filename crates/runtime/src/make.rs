@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Making a cell: cgroups, ids, socket, grants, its init, its owner. What was made is taken back
+//! Making a cell: cgroups, ids, socket, mounts, its init, its owner. What was made is taken back
 //! when a later step fails ([`Made`]), so that a cell is there altogether or not at all.
 
 use std::os::fd::OwnedFd;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use init::protocol::{CellLaunch, Failure, GrantMount, IdMap, Namespaces, Step, Volume};
+use init::protocol::{CellLaunch, Failure, IdMap, MountTarget, Namespaces, Step, Volume};
 use kernel::cgroup::Cgroup;
 use kernel::seqpacket;
 use model::cell::{CellSpec, Draft, Namespace};
@@ -150,8 +150,8 @@ async fn with_init(
     fds.extend(around.pidfd);
     let root_id = record.ids.map_or(around.root_id, |ids| ids.first);
     let mut targets = Vec::new();
-    for grant in &effective.grants {
-        let prepared = super::grants::prepare(grant, root_id)?;
+    for mount in &effective.mounts {
+        let prepared = super::mounts::prepare(mount, root_id)?;
         fds.push(prepared.mount);
         targets.push(prepared.target);
     }
@@ -361,7 +361,7 @@ fn launch(
     record: &CellRecord,
     effective: &Draft,
     nested: bool,
-    targets: Vec<GrantMount>,
+    targets: Vec<MountTarget>,
     bytes: Vec<u8>,
 ) -> CellLaunch {
     let map: Vec<IdMap> = record
@@ -380,7 +380,7 @@ fn launch(
         gid_map: map.clone(),
         uid_map: map,
         hostname: effective.hostname.clone(),
-        grants: targets,
+        mounts: targets,
         volumes: effective
             .volumes
             .iter()
@@ -462,7 +462,7 @@ fn creation_failed(failed: &Failure) -> Error {
             "the node can't make isolated cells as it runs now (`aurae node info` says why); share \
              the namespaces it can't make, or run auraed where /proc is not masked",
         ),
-        Step::Grant | Step::Mount => unsupported("check the grants and volumes of the cell"),
+        Step::Attach | Step::Mount => unsupported("check the mounts and volumes of the cell"),
         _ => super::cell::start_failure("the cell was not made", failed),
     }
 }

@@ -21,10 +21,10 @@ pub(crate) fn check_cell(permit: &Permit, path: &ObjectPath, spec: &CellSpec) ->
         let what = format!("sharing the node's {} namespace", shared.as_str());
         return Err(refused(&what, "cell.spec.share"));
     }
-    match spec.grants.first() {
-        Some(grant) => Err(refused(
-            &format!("granting {} of the node", grant.source),
-            "cell.spec.grants",
+    match spec.mounts.first() {
+        Some(mount) => Err(refused(
+            &format!("mounting {} of the node", mount.source),
+            "cell.spec.mounts",
         )),
         None => Ok(()),
     }

@@ -61,14 +61,14 @@ pub(crate) struct Pending {
     /// The limits that it sets.
     pub(crate) resources: Resources,
     /// The mounts that it attaches.
-    pub(crate) added: Vec<MountedGrant>,
+    pub(crate) added: Vec<Mounted>,
     /// The mounts that it detaches.
-    pub(crate) removed: Vec<MountedGrant>,
+    pub(crate) removed: Vec<Mounted>,
 }
 
-/// A mount of a grant, by its id in the kernel.
+/// A mount of a mount, by its id in the kernel.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct MountedGrant {
+pub(crate) struct Mounted {
     pub(crate) target: String,
     pub(crate) mount: u32,
 }

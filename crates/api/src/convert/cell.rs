@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use model::cell::{Access, CellSpec, Draft, Grant, Namespace, Volume};
+use model::cell::{Access, CellSpec, Draft, Mount, Namespace, Volume};
 use model::error::{Error, Result, Within};
 
 use super::resources::{resources, to_resources};
@@ -14,12 +14,12 @@ use crate::runtime::v0 as wire;
 pub fn spec(message: wire::CellSpec) -> Result<CellSpec> {
     let share = message.share.iter().enumerate();
     let share = share.map(|(i, number)| namespace(&format!("share[{i}]"), *number));
-    let grants = message.grants.into_iter().enumerate();
-    let grants = grants.map(|(i, message)| grant(message).within(&format!("grants[{i}]")));
+    let mounts = message.mounts.into_iter().enumerate();
+    let mounts = mounts.map(|(i, message)| mount(message).within(&format!("mounts[{i}]")));
     Draft {
         share: share.collect::<Result<BTreeSet<_>>>()?,
         resources: resources(message.resources).within("resources")?,
-        grants: grants.collect::<Result<_>>()?,
+        mounts: mounts.collect::<Result<_>>()?,
         volumes: message.volumes.into_iter().map(volume).collect(),
         hostname: message.hostname,
         id_range: message.id_range,
@@ -54,15 +54,15 @@ fn to_namespace(namespace: Namespace) -> wire::Namespace {
     }
 }
 
-fn grant(message: wire::Grant) -> Result<Grant> {
+fn mount(message: wire::Mount) -> Result<Mount> {
     let access = match enumeration("access", message.access)? {
-        wire::grant::Access::Unspecified => {
+        wire::mount::Access::Unspecified => {
             return Err(Error::invalid("access", "must be READ or WRITE"));
         }
-        wire::grant::Access::Read => Access::Read,
-        wire::grant::Access::Write => Access::Write,
+        wire::mount::Access::Read => Access::Read,
+        wire::mount::Access::Write => Access::Write,
     };
-    Ok(Grant {
+    Ok(Mount {
         source: message.source,
         target: message.target,
         access,
@@ -89,25 +89,25 @@ pub fn to_spec(draft: &Draft) -> wire::CellSpec {
             .map(|ns| to_namespace(*ns).into())
             .collect(),
         resources: to_resources(&draft.resources),
-        grants: draft.grants.iter().map(to_grant).collect(),
+        mounts: draft.mounts.iter().map(to_mount).collect(),
         volumes: draft.volumes.iter().map(to_volume).collect(),
         hostname: draft.hostname.clone(),
         id_range: draft.id_range,
     }
 }
 
-fn to_grant(grant: &Grant) -> wire::Grant {
-    let access = match grant.access {
-        Access::Read => wire::grant::Access::Read,
-        Access::Write => wire::grant::Access::Write,
+fn to_mount(mount: &Mount) -> wire::Mount {
+    let access = match mount.access {
+        Access::Read => wire::mount::Access::Read,
+        Access::Write => wire::mount::Access::Write,
     };
-    wire::Grant {
-        source: grant.source.clone(),
-        target: grant.target.clone(),
+    wire::Mount {
+        source: mount.source.clone(),
+        target: mount.target.clone(),
         access: access.into(),
-        owner_uid: grant.owner_uid,
-        owner_gid: grant.owner_gid,
-        allow_root_owner: grant.allow_root_owner,
+        owner_uid: mount.owner_uid,
+        owner_gid: mount.owner_gid,
+        allow_root_owner: mount.allow_root_owner,
     }
 }
 

@@ -54,7 +54,7 @@ pub(crate) const EMPTY: &str = "/dev/.empty";
 pub(crate) struct Birth {
     pub(crate) launch: CellLaunch,
     pub(crate) listener: OwnedFd,
-    pub(crate) grants: Vec<OwnedFd>,
+    pub(crate) mounts: Vec<OwnedFd>,
     /// Gives one byte when the cell may go on; its end without one means it may not.
     pub(crate) go: OwnedFd,
     /// Where readiness (`0`) or a [`Failure`] is written.
@@ -97,7 +97,7 @@ fn prepare(birth: Birth) -> Result<(Cell, OwnedFd), (Failure, OwnedFd)> {
     let Birth {
         launch,
         listener,
-        grants,
+        mounts,
         go,
         status,
         proc,
@@ -105,7 +105,7 @@ fn prepare(birth: Birth) -> Result<(Cell, OwnedFd), (Failure, OwnedFd)> {
         node_user,
     } = birth;
     drop(go);
-    let mounts = Mounts { grants, proc, sys };
+    let mounts = Mounts { mounts, proc, sys };
     let prepared = become_root(&launch)
         .and_then(|()| be_opaque(&listener, &status, &mounts))
         .and_then(|()| furnish(&launch, &mounts, node_user))
@@ -118,7 +118,7 @@ fn prepare(birth: Birth) -> Result<(Cell, OwnedFd), (Failure, OwnedFd)> {
 }
 
 struct Mounts {
-    grants: Vec<OwnedFd>,
+    mounts: Vec<OwnedFd>,
     proc: Option<OwnedFd>,
     sys: Option<OwnedFd>,
 }
@@ -148,7 +148,7 @@ fn become_root(launch: &CellLaunch) -> Result<(), Failure> {
 fn be_opaque(listener: &OwnedFd, status: &OwnedFd, mounts: &Mounts) -> Result<(), Failure> {
     process::set_dumpable(false).step(Step::Identity)?;
     process::set_name(c"aurae-cell").step(Step::Identity)?;
-    let Mounts { grants, proc, sys } = mounts;
+    let Mounts { mounts, proc, sys } = mounts;
     let mut keep: Vec<BorrowedFd<'_>> = vec![
         rustix::stdio::stdin(),
         rustix::stdio::stdout(),
@@ -156,7 +156,7 @@ fn be_opaque(listener: &OwnedFd, status: &OwnedFd, mounts: &Mounts) -> Result<()
         listener.as_fd(),
         status.as_fd(),
     ];
-    keep.extend(grants.iter().chain(proc).chain(sys).map(AsFd::as_fd));
+    keep.extend(mounts.iter().chain(proc).chain(sys).map(AsFd::as_fd));
     process::close_all_but(&keep).step(Step::Identity)?;
     process::new_session().step(Step::Identity)?;
     match process::new_session_keyring() {
@@ -185,8 +185,8 @@ fn furnish(launch: &CellLaunch, mounts: &Mounts, node_user: bool) -> Result<(), 
     for volume in &launch.volumes {
         places::attach_volume(volume)?;
     }
-    for (grant, to) in mounts.grants.iter().zip(&launch.grants) {
-        places::attach(grant, to)?;
+    for (mount, to) in mounts.mounts.iter().zip(&launch.mounts) {
+        places::attach(mount, to)?;
     }
     Ok(())
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Where mounts go in a cell: the folders that are its own, those that are hidden, and the way to a
-//! grant's target.
+//! mount's target.
 //!
 //! The root of a cell is the node's, read-only, so a target can be made only where something
 //! writable lies on top: the private folders, and the hidden ones, which get a tmpfs of the cell's
-//! own the first time that a grant or volume is to be attached below them.
+//! own the first time that a mount or volume is to be attached below them.
 
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 
 use crate::failure::InStep;
-use crate::protocol::{Failure, GrantMount, Step, Volume};
+use crate::protocol::{Failure, MountTarget, Step, Volume};
 
 /// Folders of the node that no cell sees, besides the state directory; empty in the template.
 pub(crate) const HIDDEN: [&str; 5] = ["/root", "/home", "/boot", "/var/log", "/var/spool"];
@@ -73,14 +73,14 @@ pub(crate) fn mount_tmpfs(target: &Path, mode: u32, size_bytes: u64) -> kernel::
 pub(super) fn attach_volume(volume: &Volume) -> Result<(), Failure> {
     let target = checked(&volume.target)?;
     make(target, true)?;
-    mount_tmpfs(target, volume.mode & 0o7777, volume.size_bytes).step(Step::Grant)
+    mount_tmpfs(target, volume.mode & 0o7777, volume.size_bytes).step(Step::Attach)
 }
 
 /// Attaches a detached mount at its target.
-pub(super) fn attach(grant: &impl AsFd, to: &GrantMount) -> Result<(), Failure> {
+pub(super) fn attach(mount: &impl AsFd, to: &MountTarget) -> Result<(), Failure> {
     let target = checked(&to.target)?;
     make(target, to.directory)?;
-    mount::attach(grant, target).step(Step::Grant)
+    mount::attach(mount, target).step(Step::Attach)
 }
 
 /// Detaches what is mounted at a target; open files keep it alive.
@@ -89,7 +89,7 @@ pub(super) fn detach(target: &[u8]) -> Result<(), Failure> {
     let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
     rustix::mount::unmount(target, flags)
         .call_on("umount", target)
-        .step(Step::Grant)
+        .step(Step::Attach)
 }
 
 /// An absolute path without `..`.
@@ -101,7 +101,7 @@ fn checked(target: &[u8]) -> Result<&Path, Failure> {
     }
     let detail = format!("`{}` is not an absolute path without `..`", path.display());
     Err(Failure::new(
-        Step::Grant,
+        Step::Attach,
         Errno::INVAL.raw_os_error(),
         detail,
     ))
@@ -119,10 +119,10 @@ fn make(target: &Path, directory: bool) -> Result<(), Failure> {
         let hint = "not there, and can't be made in the node's read-only root: make it on the node";
         match error.is(Errno::ROFS.raw_os_error()) {
             true => Failure::of(
-                Step::Grant,
+                Step::Attach,
                 &error.about(format!("{}: {hint}", target.display())),
             ),
-            false => Failure::of(Step::Grant, &error),
+            false => Failure::of(Step::Attach, &error),
         }
     })
 }
@@ -148,7 +148,7 @@ fn try_make(target: &Path, directory: bool) -> kernel::Result<()> {
         // and opening that would wait for its other end.
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
         match rustix::fs::openat(CWD, target, flags, Mode::from_raw_mode(0o644)) {
-            // Whatever it is, the grant lies over it.
+            // Whatever it is, the mount lies over it.
             Err(Errno::EXIST) if rustix::fs::stat(target).is_ok() => {}
             result => drop(result.call_on("open", target)?),
         }

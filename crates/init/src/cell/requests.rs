@@ -18,7 +18,7 @@ use super::{Cell, end, places, status_token};
 use crate::codec::{Packet, StartHead, request_number, start_head};
 use crate::failure::InStep;
 use crate::poll::Interest;
-use crate::protocol::{CellEvent, CellRequest, Failure, GrantMount, Namespaces, Stdio, Step, Uid};
+use crate::protocol::{CellEvent, CellRequest, Failure, MountTarget, Namespaces, Stdio, Step, Uid};
 
 /// The result of a request that is answered by `Done` or `Failed`.
 type Outcome = Result<(), Failure>;
@@ -84,7 +84,7 @@ impl Cell {
                 request,
                 self.found(uid).map(|workload| workload.stdin = None),
             ),
-            CellRequest::Mount { request, grant } => (request, self.mount(&grant, fds)),
+            CellRequest::Mount { request, to } => (request, self.mount(&to, fds)),
             CellRequest::Unmount { request, target } => (request, places::detach(&target)),
             CellRequest::Exit { request } => (request, self.exit(request)),
             // Handled by the caller.
@@ -119,13 +119,13 @@ impl Cell {
         pidfd::send_signal(&workload.pidfd, signal).step(Step::Protocol)
     }
 
-    fn mount(&mut self, grant: &GrantMount, fds: Vec<OwnedFd>) -> Outcome {
+    fn mount(&mut self, to: &MountTarget, fds: Vec<OwnedFd>) -> Outcome {
         if !self.own.has(Namespaces::MOUNT) {
-            let reason = "the cell shares its mount namespace: a grant would show outside of it";
-            return Err(failed(Step::Grant, Errno::INVAL, reason));
+            let reason = "the cell shares its mount namespace: a mount would show outside of it";
+            return Err(failed(Step::Attach, Errno::INVAL, reason));
         }
         match <[OwnedFd; 1]>::try_from(fds) {
-            Ok([mount]) => places::attach(&mount, grant),
+            Ok([mount]) => places::attach(&mount, to),
             Err(_) => Err(failed(
                 Step::Protocol,
                 Errno::BADF,

@@ -193,8 +193,8 @@ pub enum Step {
     Identity = 6,
     /// Mounting what every cell has.
     Mount = 7,
-    /// Attaching a grant or a volume.
-    Grant = 8,
+    /// Attaching a mount or a volume.
+    Attach = 8,
     /// Setting the host name.
     Hostname = 9,
     /// Bringing the loopback up.
@@ -267,7 +267,7 @@ pub struct IdMap {
 ///    it to the cell's root, who clones into leaves there,
 /// 2. the listening control socket,
 /// 3. where `parent` is set, the pidfd of the enclosing cell's init,
-/// 4. one detached mount (`open_tree`, already idmapped and with its flags) per grant.
+/// 4. one detached mount (`open_tree`, already idmapped and with its flags) per mount.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CellLaunch {
     /// The cell's run.
@@ -283,16 +283,16 @@ pub struct CellLaunch {
     /// Empty: unchanged. Only with a UTS namespace of its own.
     pub hostname: String,
     /// Only with a mount namespace of its own; a descriptor each.
-    pub grants: Vec<GrantMount>,
+    pub mounts: Vec<MountTarget>,
     /// Only with a mount namespace of its own.
     pub volumes: Vec<Volume>,
     /// The cell's opaque record, returned to each new daemon.
     pub record: Vec<u8>,
 }
 
-/// Where one granted mount goes.
+/// Where one mounted mount goes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct GrantMount {
+pub struct MountTarget {
     /// An absolute path in the cell. It is made where it isn't there and lies under a folder that
     /// every cell has of its own (/tmp, /run, /var/tmp) or that is hidden (/home, /root, /var/log,
     /// ...).
@@ -304,7 +304,7 @@ pub struct GrantMount {
 /// A tmpfs of the cell.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Volume {
-    /// As [`GrantMount::target`]; a folder.
+    /// As [`MountTarget::target`]; a folder.
     pub target: Vec<u8>,
     /// The most it holds, in bytes; 0: half of the machine's memory.
     pub size_bytes: u64,
@@ -364,12 +364,12 @@ pub enum CellRequest {
         /// Which workload.
         uid: Uid,
     },
-    /// Attach a grant to the running cell. Descriptor: the detached mount.
+    /// Attach a mount to the running cell. Descriptor: the detached mount.
     Mount {
         /// Comes back with the answer.
         request: u64,
         /// Where to.
-        grant: GrantMount,
+        to: MountTarget,
     },
     /// Detach it.
     Unmount {

@@ -150,12 +150,12 @@ pub(super) struct Parts {
     pub(super) leaf: OwnedFd,
     pub(super) listener: OwnedFd,
     pub(super) parent: Option<OwnedFd>,
-    pub(super) grants: Vec<OwnedFd>,
+    pub(super) mounts: Vec<OwnedFd>,
 }
 
 impl Parts {
     fn take(launch: &CellLaunch, fds: Vec<OwnedFd>) -> Result<Parts, Failure> {
-        let expected = 2 + usize::from(launch.parent) + launch.grants.len();
+        let expected = 2 + usize::from(launch.parent) + launch.mounts.len();
         if fds.len() != expected {
             let detail = format!("{} descriptors came, {expected} are expected", fds.len());
             return Err(Failure::new(
@@ -173,7 +173,7 @@ impl Parts {
             leaf: next()?,
             listener: next()?,
             parent: if launch.parent { Some(next()?) } else { None },
-            grants: fds.collect(),
+            mounts: fds.collect(),
         })
     }
 }
@@ -192,8 +192,8 @@ fn check(launch: &CellLaunch) -> Result<(), Failure> {
     if own.has(Namespaces::USER) != mapped {
         return invalid("a user namespace of its own and maps of ids go together");
     }
-    if !own.has(Namespaces::MOUNT) && (!launch.grants.is_empty() || !launch.volumes.is_empty()) {
-        return invalid("grants and volumes need a mount namespace of the cell's own");
+    if !own.has(Namespaces::MOUNT) && (!launch.mounts.is_empty() || !launch.volumes.is_empty()) {
+        return invalid("mounts and volumes need a mount namespace of the cell's own");
     }
     Ok(())
 }
@@ -264,7 +264,7 @@ impl Gates {
         self,
         launch: CellLaunch,
         listener: OwnedFd,
-        grants: Vec<OwnedFd>,
+        mounts: Vec<OwnedFd>,
         node_user: bool,
     ) -> Birth {
         drop(self.go_write);
@@ -273,7 +273,7 @@ impl Gates {
         Birth {
             launch,
             listener,
-            grants,
+            mounts,
             go,
             status,
             proc: None,
@@ -313,9 +313,9 @@ fn make_top(
         Cloned::Child => {
             let node_user = !launch.unshare.has(Namespaces::USER);
             let Parts {
-                listener, grants, ..
+                listener, mounts, ..
             } = parts;
-            let birth = gates.birth(launch, listener, grants, node_user);
+            let birth = gates.birth(launch, listener, mounts, node_user);
             born::live(Birth { proc, sys, ..birth })
         }
         Cloned::Parent(pid, pidfd) => {

@@ -216,7 +216,7 @@ impl Work<'_> {
             Ok(Cloned::Child) => {
                 drop(to_second);
                 let node_user = parent.node_user && !launch.unshare.has(Namespaces::USER);
-                let birth = gates.birth(nested(launch), parts.listener, parts.grants, node_user);
+                let birth = gates.birth(nested(launch), parts.listener, parts.mounts, node_user);
                 born::live(Birth { proc, sys, ..birth })
             }
             Ok(Cloned::Parent(_, pidfd)) => {

@@ -303,7 +303,7 @@ pub(crate) fn remove_below(group: &Cgroup) {
 pub(crate) struct Plan {
     pub(crate) name: String,
     pub(crate) launch: CellLaunch,
-    pub(crate) grants: Vec<OwnedFd>,
+    pub(crate) mounts: Vec<OwnedFd>,
     /// Files of the cell's cgroup, and what is written to them.
     pub(crate) limits: Vec<(&'static str, &'static str)>,
 }
@@ -328,7 +328,7 @@ impl Plan {
             uid_map: map.clone(),
             gid_map: map,
             hostname: name.to_owned(),
-            grants: vec![],
+            mounts: vec![],
             volumes: vec![],
             record: format!("record of {name}").into_bytes(),
         };
@@ -337,22 +337,22 @@ impl Plan {
         let plan = Plan {
             name: name.to_owned(),
             launch,
-            grants: vec![],
+            mounts: vec![],
             limits: vec![],
         };
-        plan.granting(me.parent().unwrap(), "/run/bed")
+        plan.mounting(me.parent().unwrap(), "/run/bed")
     }
 
     /// A cell without anything that isn't every cell's.
     pub(crate) fn bare(name: &str, first_id: u32) -> Plan {
         let mut plan = Plan::new(name, first_id, 65_536);
-        plan.launch.grants.clear();
-        plan.grants.clear();
+        plan.launch.mounts.clear();
+        plan.mounts.clear();
         plan
     }
 
-    /// Grants a folder of the node, read-only.
-    pub(crate) fn granting(mut self, source: &Path, target: &str) -> Plan {
+    /// Mounts a folder of the node, read-only.
+    pub(crate) fn mounting(mut self, source: &Path, target: &str) -> Plan {
         let copy = mount::copy_tree(source, false).unwrap();
         let set = Attributes::READ_ONLY | Attributes::NO_SUID | Attributes::NO_DEV;
         mount::set_attributes(
@@ -363,8 +363,8 @@ impl Plan {
             },
         )
         .unwrap();
-        self.grants.push(copy);
-        self.launch.grants.push(GrantMount {
+        self.mounts.push(copy);
+        self.launch.mounts.push(MountTarget {
             target: target.into(),
             directory: true,
         });
@@ -379,8 +379,8 @@ impl Plan {
             self.launch.gid_map.clear();
         }
         if which & Namespaces::MOUNT != 0 {
-            self.launch.grants.clear();
-            self.grants.clear();
+            self.launch.mounts.clear();
+            self.mounts.clear();
         }
         self
     }
@@ -450,7 +450,7 @@ impl Daemon {
         let copy = |fd: &OwnedFd| fd.try_clone().unwrap();
         let mut fds = vec![leaf, listener];
         fds.extend(parent.map(|parent| copy(&parent.pidfd)));
-        fds.extend(plan.grants.iter().map(copy));
+        fds.extend(plan.mounts.iter().map(copy));
         self.request += 1;
         let order = NodeRequest::CreateCell {
             request: self.request,

@@ -160,8 +160,8 @@ fn files_keep_their_modes() {
     std::fs::write(&secret, "x").unwrap();
     use std::os::unix::fs::PermissionsExt;
     std::fs::set_permissions(&secret, std::fs::Permissions::from_mode(0o600)).unwrap();
-    let cell = daemon.cell(&node, node.plan().granting(folder.path(), "/run/granted"));
-    let script = "cat /run/granted/secret /etc/shadow 2>&1 | grep -c denied
+    let cell = daemon.cell(&node, node.plan().mounting(folder.path(), "/run/mounted"));
+    let script = "cat /run/mounted/secret /etc/shadow 2>&1 | grep -c denied
         grep ' / / ' /proc/self/mountinfo | grep -o 'ro,nosuid,nodev'";
     assert_eq!(cell.sh(script).stdout, "2\nro,nosuid,nodev\n");
 }

@@ -298,18 +298,18 @@ impl CellInit {
             record: record(),
         };
         let _ = talk.ask(owed, put, &[])?;
-        let grant = kernel::mount::copy_tree("/usr".as_ref(), false).unwrap();
+        let tree = kernel::mount::copy_tree("/usr".as_ref(), false).unwrap();
         let mount = |request| CellRequest::Mount {
             request,
-            grant: GrantMount {
-                target: b"/run/granted".to_vec(),
+            to: MountTarget {
+                target: b"/run/mounted".to_vec(),
                 directory: true,
             },
         };
-        let _ = talk.ask(owed, mount, &[grant.as_fd()])?;
+        let _ = talk.ask(owed, mount, &[tree.as_fd()])?;
         let unmount = |request| CellRequest::Unmount {
             request,
-            target: b"/run/granted".to_vec(),
+            target: b"/run/mounted".to_vec(),
         };
         let _ = talk.ask(owed, unmount, &[])?;
         let exit = |request| CellRequest::CloseStdin {

@@ -53,12 +53,12 @@ pub(crate) const STORIES: &[Story] = &[
     ),
     ("orphans_are_reaped", orphans_are_reaped),
     (
-        "grants_come_and_go_while_it_runs",
-        grants_come_and_go_while_it_runs,
+        "mounts_come_and_go_while_it_runs",
+        mounts_come_and_go_while_it_runs,
     ),
     (
-        "a_pipe_in_a_grants_place_is_no_way_to_block_the_init",
-        a_pipe_in_a_grants_place_is_no_way_to_block_the_init,
+        "a_pipe_in_a_mounts_place_is_no_way_to_block_the_init",
+        a_pipe_in_a_mounts_place_is_no_way_to_block_the_init,
     ),
     (
         "nonsense_is_answered_or_ignored",
@@ -393,21 +393,21 @@ fn orphans_are_reaped() {
     until("no zombie is left", || left() == "0\n");
 }
 
-fn grants_come_and_go_while_it_runs() {
+fn mounts_come_and_go_while_it_runs() {
     let node = Node::start();
     let mut daemon = node.daemon();
     let cell = daemon.cell(&node, node.plan());
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("file"), "content").unwrap();
-    let made = Plan::new("unused", IDS, 1).granting(folder.path(), "/home/someone/deep");
-    let (grant, mount) = (made.launch.grants[1].clone(), &made.grants[1]);
-    let target = grant.target.clone();
+    let made = Plan::new("unused", IDS, 1).mounting(folder.path(), "/home/someone/deep");
+    let (to, mount) = (made.launch.mounts[1].clone(), &made.mounts[1]);
+    let target = to.target.clone();
     assert_eq!(cell.sh("ls -A /home").stdout, "");
     cell.link
         .ask(
             |request| CellRequest::Mount {
                 request,
-                grant: grant.clone(),
+                to: to.clone(),
             },
             &[mount.as_fd()],
         )
@@ -433,7 +433,7 @@ fn grants_come_and_go_while_it_runs() {
     );
 }
 
-fn a_pipe_in_a_grants_place_is_no_way_to_block_the_init() {
+fn a_pipe_in_a_mounts_place_is_no_way_to_block_the_init() {
     let node = Node::start();
     let mut daemon = node.daemon();
     let cell = daemon.cell(&node, node.plan());
@@ -441,7 +441,7 @@ fn a_pipe_in_a_grants_place_is_no_way_to_block_the_init() {
     let me = format!("/run/bed/{}", me.file_name().unwrap().to_str().unwrap());
     let _busy = cell.start(&launch_of(&[&me, "workload", "fifos", "/tmp/place"]));
     std::thread::sleep(std::time::Duration::from_millis(50));
-    let grant = GrantMount {
+    let to = MountTarget {
         target: b"/tmp/place".to_vec(),
         directory: false,
     };
@@ -450,12 +450,12 @@ fn a_pipe_in_a_grants_place_is_no_way_to_block_the_init() {
         let file = kernel::mount::copy_tree("/etc/passwd".as_ref(), false).unwrap();
         let mount = |request| CellRequest::Mount {
             request,
-            grant: grant.clone(),
+            to: to.clone(),
         };
         // Refused where it was taken away again.
         if cell.link.ask(mount, &[file.as_fd()]).is_ok() {
             attached += 1;
-            let target = grant.target.clone();
+            let target = to.target.clone();
             let unmount = |request| CellRequest::Unmount {
                 request,
                 target: target.clone(),

@@ -92,8 +92,8 @@ fn both_ways_of_a_field_say_what_they_take_and_give() {
         let wanted = format!("  interface {name} {{\n{docs}\n    min?: {number};");
         assert!(text().contains(&wanted), "{wanted}");
     }
-    assert!(text().contains("    grants: GrantOut[];"));
-    assert!(text().contains("    grants?: Grant[];"));
+    assert!(text().contains("    mounts: MountOut[];"));
+    assert!(text().contains("    mounts?: Mount[];"));
     // From the protos' comments, in the language's spelling.
     assert!(text().contains("see `waitFor`"));
     assert!(text().contains("- `\"unspecified\"`: The same as `\"started\"`."));

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use init::protocol::{CellRequest, Failure};
-use model::cell::{CellSpec, Grant};
+use model::cell::{CellSpec, Mount};
 use model::error::{Error, Reason};
 use model::label::Labels;
 use model::resources::Resources;
@@ -25,8 +25,8 @@ use rustix::io::Errno;
 
 use super::owner::{Call, Owner};
 use super::{Reply, limits};
-use crate::grants::Prepared;
 use crate::make;
+use crate::mounts::Prepared;
 use crate::record::{self, Pending};
 
 /// One effect of an update.
@@ -35,9 +35,9 @@ pub(crate) enum Step {
         to: Resources,
         from: Resources,
     },
-    /// With a mount to give it again, where the node still has what was granted.
-    Detach(Grant, Option<Prepared>),
-    Attach(Grant, Option<Prepared>),
+    /// With a mount to give it again, where the node still has what was mounted.
+    Detach(Mount, Option<Prepared>),
+    Attach(Mount, Option<Prepared>),
     /// What an unfinished update attached.
     DetachTarget(String),
 }
@@ -125,7 +125,7 @@ impl Owner {
             return self.changed(Ok(()));
         }
         let error = match update.phase {
-            Phase::Apply | Phase::Undo => not_granted(detaching, failure),
+            Phase::Apply | Phase::Undo => not_mounted(detaching, failure),
             _ => super::start::failure("the cell's record was not written", failure),
         };
         self.changed(Err(error.about("cell", self.key.path.to_string())));
@@ -196,9 +196,9 @@ impl Owner {
                 self.expect_change(Step::Limit { to: from, from: to });
                 self.changed(outcome);
             }
-            Step::Detach(grant, spare) => {
-                let target = grant.effective_target().as_bytes().to_vec();
-                self.expect_change(Step::Attach(grant, spare));
+            Step::Detach(mount, spare) => {
+                let target = mount.effective_target().as_bytes().to_vec();
+                self.expect_change(Step::Attach(mount, spare));
                 self.detach(target);
             }
             Step::DetachTarget(target) => {
@@ -206,7 +206,7 @@ impl Owner {
                 self.expect_change(Step::DetachTarget(target));
                 self.detach(bytes);
             }
-            Step::Attach(grant, prepared) => self.attach(grant, prepared),
+            Step::Attach(mount, prepared) => self.attach(mount, prepared),
         }
     }
 
@@ -223,14 +223,14 @@ impl Owner {
         });
     }
 
-    fn attach(&mut self, grant: Grant, prepared: Option<Prepared>) {
-        let source = grant.source.clone();
-        self.expect_change(Step::Detach(grant, None));
+    fn attach(&mut self, mount: Mount, prepared: Option<Prepared>) {
+        let source = mount.source.clone();
+        self.expect_change(Step::Detach(mount, None));
         match prepared {
             Some(Prepared { mount, target }) => {
                 self.call(Call::Change, vec![mount], |request| CellRequest::Mount {
                     request,
-                    grant: target,
+                    to: target,
                 });
             }
             None => {
@@ -272,14 +272,14 @@ impl Owner {
         update.phase = Phase::Undo;
     }
 
-    /// A grant that the cell had is lost in taking an update back: the record says so.
+    /// A mount that the cell had is lost in taking an update back: the record says so.
     fn not_undone(&mut self, inverse: Option<Step>, error: &Error) {
         tracing::error!(cell = %self.key.path, %error, "a step of an update was not taken back");
         let Some(Step::Detach(lost, _)) = inverse else {
             return;
         };
         let mut draft = model::cell::Draft::from(self.record.spec.clone());
-        draft.grants.retain(|grant| *grant != lost);
+        draft.mounts.retain(|mount| *mount != lost);
         if let Ok(spec) = CellSpec::try_from(draft) {
             self.record.spec = spec;
             self.record.meta.generation += 1;
@@ -287,7 +287,7 @@ impl Owner {
         if let Some(update) = &mut self.updating
             && let Some(why) = update.error.take()
         {
-            let lost = format!("the cell has lost the grant of {}", lost.source);
+            let lost = format!("the cell has lost the mount of {}", lost.source);
             update.error = Some(why.hint(lost));
         }
     }
@@ -318,14 +318,14 @@ impl Owner {
 }
 
 /// A cell-init could not attach or detach.
-fn not_granted(detaching: bool, failure: &Failure) -> Error {
+fn not_mounted(detaching: bool, failure: &Failure) -> Error {
     let what = if detaching { "detached" } else { "attached" };
-    let error = super::start::failure(&format!("a grant was not {what}"), failure);
-    if failure.step != init::protocol::Step::Grant {
+    let error = super::start::failure(&format!("a mount was not {what}"), failure);
+    if failure.step != init::protocol::Step::Attach {
         return error;
     }
     Error::new(Reason::Unsupported, error.message.clone())
         .errno(failure.errno)
-        .field("cell.spec.grants")
-        .hint("nothing was changed; grant what can be attached where the cell wants it")
+        .field("cell.spec.mounts")
+        .hint("nothing was changed; mount what can be attached where the cell wants it")
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Changing a running cell: labels, limits, grants; all of it or nothing. What can be refused is
+//! Changing a running cell: labels, limits, mounts; all of it or nothing. What can be refused is
 //! refused here, before anything changes; [`super::change`] carries it out.
 
 use std::collections::VecDeque;
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use kernel::mount::info::{self, MountInfo};
-use model::cell::{CellSpec, Grant};
+use model::cell::{CellSpec, Mount};
 use model::error::{Error, Reason};
 use model::request::UpdateCell;
 use model::status::Object;
@@ -16,8 +16,8 @@ use model::status::Object;
 use super::change::{Phase, Running, Step};
 use super::owner::Owner;
 use super::{Reply, limits};
-use crate::grants::{self, Prepared};
-use crate::record::{MountedGrant, Pending};
+use crate::mounts::{self, Prepared};
+use crate::record::{Mounted, Pending};
 
 /// How many updates wait for the one that is being carried out.
 const WAITING: usize = 64;
@@ -95,7 +95,7 @@ impl Owner {
         Ok((update, pending))
     }
 
-    /// The limits, then what goes, then what comes: a new grant may take an old one's place.
+    /// The limits, then what goes, then what comes: a new mount may take an old one's place.
     fn steps_to(&self, spec: &CellSpec) -> Result<(VecDeque<Step>, Pending), Error> {
         let mut steps = VecDeque::new();
         let mut pending = Pending {
@@ -114,19 +114,19 @@ impl Owner {
             true => Vec::new(),
             false => self.mounts()?,
         };
-        for grant in going {
+        for mount in going {
             // What is no longer there on the node can be taken back, but not given again.
-            let spare = grants::prepare(grant, self.root_id).ok();
-            pending.removed.extend(uppermost(&mounted, grant));
-            steps.push_back(Step::Detach(grant.clone(), spare));
+            let spare = mounts::prepare(mount, self.root_id).ok();
+            pending.removed.extend(uppermost(&mounted, mount));
+            steps.push_back(Step::Detach(mount.clone(), spare));
         }
-        for grant in missing(spec, &self.record.spec) {
-            let prepared = grants::prepare(grant, self.root_id)?;
-            pending.added.push(MountedGrant {
-                target: grant.effective_target().to_owned(),
+        for mount in missing(spec, &self.record.spec) {
+            let prepared = mounts::prepare(mount, self.root_id)?;
+            pending.added.push(Mounted {
+                target: mount.effective_target().to_owned(),
                 mount: mount_id(&prepared)?,
             });
-            steps.push_back(Step::Attach(grant.clone(), Some(prepared)));
+            steps.push_back(Step::Attach(mount.clone(), Some(prepared)));
         }
         Ok((steps, pending))
     }
@@ -162,24 +162,24 @@ impl Owner {
             tracing::error!(cell = %self.key.path, %error, "what an update left can't be seen");
             Vec::new()
         });
-        let is_mounted = |grant: &MountedGrant| {
-            let target = Path::new(&grant.target);
+        let is_mounted = |mount: &Mounted| {
+            let target = Path::new(&mount.target);
             mounted
                 .iter()
-                .any(|m| m.id == grant.mount && m.target == target)
+                .any(|m| m.id == mount.mount && m.target == target)
         };
         let mut undo = vec![Step::Limit {
             to: self.record.spec.resources.clone(),
             from: pending.resources,
         }];
-        for removed in pending.removed.iter().filter(|grant| !is_mounted(grant)) {
-            let of_target = |grant: &&Grant| grant.effective_target() == removed.target;
-            if let Some(grant) = self.record.spec.grants.iter().find(of_target) {
-                let prepared = grants::prepare(grant, self.root_id).ok();
-                undo.push(Step::Attach(grant.clone(), prepared));
+        for removed in pending.removed.iter().filter(|mount| !is_mounted(mount)) {
+            let of_target = |mount: &&Mount| mount.effective_target() == removed.target;
+            if let Some(mount) = self.record.spec.mounts.iter().find(of_target) {
+                let prepared = mounts::prepare(mount, self.root_id).ok();
+                undo.push(Step::Attach(mount.clone(), prepared));
             }
         }
-        for added in pending.added.iter().filter(|grant| is_mounted(grant)) {
+        for added in pending.added.iter().filter(|mount| is_mounted(mount)) {
             undo.push(Step::DetachTarget(added.target.clone()));
         }
         tracing::warn!(cell = %self.key.path, "an update that was cut short is taken back");
@@ -187,18 +187,18 @@ impl Owner {
     }
 }
 
-/// The grants of `one` that are not in `other`.
-fn missing<'a>(one: &'a CellSpec, other: &'a CellSpec) -> impl Iterator<Item = &'a Grant> {
-    one.grants
+/// The mounts of `one` that are not in `other`.
+fn missing<'a>(one: &'a CellSpec, other: &'a CellSpec) -> impl Iterator<Item = &'a Mount> {
+    one.mounts
         .iter()
-        .filter(|grant| !other.grants.contains(grant))
+        .filter(|mount| !other.mounts.contains(mount))
 }
 
-/// The mount that one sees at the grant's target.
-fn uppermost(mounted: &[MountInfo], grant: &Grant) -> Option<MountedGrant> {
-    let target = grant.effective_target();
+/// The mount that one sees at the mount's target.
+fn uppermost(mounted: &[MountInfo], mount: &Mount) -> Option<Mounted> {
+    let target = mount.effective_target();
     let at = mounted.iter().rev().find(|m| m.target == Path::new(target));
-    at.map(|m| MountedGrant {
+    at.map(|m| Mounted {
         target: target.to_owned(),
         mount: m.id,
     })

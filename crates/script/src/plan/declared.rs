@@ -21,7 +21,7 @@ const CELL_LABEL: &str = "aurae.io/cell";
 const OWN: &str = "own";
 
 /// What can be changed on a running cell; everything else means another cell.
-const CHANGEABLE: [&str; 3] = ["labels", "spec.grants", "spec.resources"];
+const CHANGEABLE: [&str; 3] = ["labels", "spec.mounts", "spec.resources"];
 
 /// A workload as a program declares it.
 #[derive(Clone, Debug)]

@@ -6,8 +6,8 @@
 use super::field::{Bytes, Field, List, Maybe, Outcome, Plain, Reader, Text, Writer};
 use super::{CodecError, Packet};
 use crate::protocol::{
-    CellEvent, CellLaunch, CellRequest, ExitHow, ExitRecord, Failure, GrantMount, IdMap, Launch,
-    MAX_CELLS, MAX_PACKET, MAX_RECORD, Namespaces, NodeEvent, NodeRequest, PowerMode, Principal,
+    CellEvent, CellLaunch, CellRequest, ExitHow, ExitRecord, Failure, IdMap, Launch, MAX_CELLS,
+    MAX_PACKET, MAX_RECORD, MountTarget, Namespaces, NodeEvent, NodeRequest, PowerMode, Principal,
     Role, Stdio, Step, Uid, Volume, Welcome, WorkloadState,
 };
 use crate::spawner::wire::SpawnerEvent;
@@ -20,7 +20,7 @@ const NAME: usize = 64;
 const PATH: usize = 4096;
 /// Extents of an id map (the kernel's limit).
 const EXTENTS: usize = 340;
-/// Grants or volumes of one cell. Grants are bounded by the descriptors of a packet as well.
+/// Mounts or volumes of one cell. Mounts are bounded by the descriptors of a packet as well.
 const MOUNTS: usize = 60;
 /// Supplementary groups.
 const GROUPS: usize = 1024;
@@ -138,7 +138,7 @@ choice!(CellRequest {
     5 Signal { request: Plain, uid: Plain, signal: Plain },
     6 CloseStdin { request: Plain, uid: Plain },
     7 Ack { uid: Plain },
-    8 Mount { request: Plain, grant: Plain },
+    8 Mount { request: Plain, to: Plain },
     9 Unmount { request: Plain, target: Bytes(PATH) },
     10 Exit { request: Plain },
 });
@@ -176,7 +176,7 @@ layout!(CellLaunch {
     uid_map: List(EXTENTS, Plain),
     gid_map: List(EXTENTS, Plain),
     hostname: Text(NAME),
-    grants: List(MOUNTS, Plain),
+    mounts: List(MOUNTS, Plain),
     volumes: List(MOUNTS, Plain),
     record: Bytes(MAX_RECORD),
 });
@@ -284,7 +284,7 @@ layout!(IdMap {
     outside: Plain,
     count: Plain
 });
-layout!(GrantMount {
+layout!(MountTarget {
     target: Bytes(PATH),
     directory: Plain
 });
@@ -300,7 +300,7 @@ choice!(Stdio { 1 Pipes, 2 Terminal { rows: Plain, columns: Plain } });
 choice!(Role { 1 Machine, 2 Container, 3 Service });
 choice!(PowerMode { 1 PowerOff, 2 Reboot, 3 Halt, 4 Exit });
 choice!(Step {
-    1 Protocol, 2 Limit, 3 Template, 4 Clone, 5 IdMap, 6 Identity, 7 Mount, 8 Grant, 9 Hostname,
+    1 Protocol, 2 Limit, 3 Template, 4 Clone, 5 IdMap, 6 Identity, 7 Mount, 8 Attach, 9 Hostname,
     10 Network, 11 Cgroup, 12 Stdio, 13 User, 14 Directory, 15 Rlimit, 16 Priority, 17 Affinity,
     18 Capabilities, 19 Seccomp, 20 Exec, 21 Namespace,
 });

@@ -22,7 +22,7 @@ fn step() -> impl Strategy<Value = Step> {
         Just(Step::Protocol),
         Just(Step::Exec),
         Just(Step::Namespace),
-        Just(Step::Grant)
+        Just(Step::Attach)
     ]
 }
 
@@ -78,8 +78,8 @@ fn maps() -> impl Strategy<Value = Vec<IdMap>> {
     )
 }
 
-fn grant() -> impl Strategy<Value = GrantMount> {
-    (blob(40), any::<bool>()).prop_map(|(target, directory)| GrantMount { target, directory })
+fn mount() -> impl Strategy<Value = MountTarget> {
+    (blob(40), any::<bool>()).prop_map(|(target, directory)| MountTarget { target, directory })
 }
 
 fn volume() -> impl Strategy<Value = Volume> {
@@ -92,7 +92,7 @@ fn volume() -> impl Strategy<Value = Volume> {
 
 fn cell_launch() -> impl Strategy<Value = CellLaunch> {
     let mounts = (
-        prop::collection::vec(grant(), 0..3),
+        prop::collection::vec(mount(), 0..3),
         prop::collection::vec(volume(), 0..3),
     );
     (
@@ -106,7 +106,7 @@ fn cell_launch() -> impl Strategy<Value = CellLaunch> {
         blob(300),
     )
         .prop_map(
-            |(uid, unshare, parent, uid_map, gid_map, hostname, (grants, volumes), record)| {
+            |(uid, unshare, parent, uid_map, gid_map, hostname, (mounts, volumes), record)| {
                 CellLaunch {
                     uid,
                     unshare: Namespaces(unshare),
@@ -114,7 +114,7 @@ fn cell_launch() -> impl Strategy<Value = CellLaunch> {
                     uid_map,
                     gid_map,
                     hostname,
-                    grants,
+                    mounts,
                     volumes,
                     record,
                 }
@@ -256,7 +256,7 @@ fn cell_request() -> impl Strategy<Value = CellRequest> {
         }),
         (request(), uid()).prop_map(|(request, uid)| CellRequest::CloseStdin { request, uid }),
         uid().prop_map(|uid| CellRequest::Ack { uid }),
-        (request(), grant()).prop_map(|(request, grant)| CellRequest::Mount { request, grant }),
+        (request(), mount()).prop_map(|(request, to)| CellRequest::Mount { request, to }),
         (request(), blob(99))
             .prop_map(|(request, target)| CellRequest::Unmount { request, target }),
         request().prop_map(|request| CellRequest::Exit { request }),

@@ -84,7 +84,7 @@ fn launch(number: u8) -> CellLaunch {
         uid_map: vec![],
         gid_map: vec![],
         hostname: String::new(),
-        grants: vec![],
+        mounts: vec![],
         volumes: vec![],
         record: vec![],
     }

@@ -1,54 +1,54 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Grants as detached mounts: made with the node's privileges, attached by the cell's init.
+//! The mounts of a cell, prepared as detached mounts with the node's privileges and attached by the cell's init.
 //!
 //! A source is opened without following any symbolic link, so that nobody who can write somewhere
-//! on the way decides what is granted. A read grant is a plain read-only bind: mode bits go on
-//! meaning what they mean on the node. A write grant maps one on-disk owner to the cell's root and
+//! on the way decides what is mounted. A read-only mount is a plain read-only bind: mode bits go on
+//! meaning what they mean on the node. A writable mount maps one on-disk owner to the cell's root and
 //! nobody else.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
-use init::protocol::GrantMount;
+use init::protocol::MountTarget;
 use kernel::fsutil::{self, OpenFlags, Resolve};
 use kernel::idmap::IdMap;
 use kernel::mount::{self, Attributes, Change, Propagation};
-use model::cell::Grant;
+use model::cell::Mount;
 use model::error::{Error, Reason};
 use rustix::io::Errno;
 
 /// A mount that is attached nowhere yet.
 pub(crate) struct Prepared {
     pub(crate) mount: OwnedFd,
-    pub(crate) target: GrantMount,
+    pub(crate) target: MountTarget,
 }
 
-/// Makes the mount of a grant for a cell whose root is the node's `root_id`.
+/// Makes a detached mount for a cell whose root is the node's `root_id`.
 ///
 /// # Errors
 /// `INVALID_FIELD` for a source that isn't there or leads over a symbolic link, `UNSUPPORTED`
 /// naming the file system where it has no idmapped mounts.
-pub(crate) fn prepare(grant: &Grant, root_id: u32) -> Result<Prepared, Error> {
-    let source = open(&grant.source)?;
-    let directory = File::from(source.try_clone().map_err(|e| io(grant, &e))?)
+pub(crate) fn prepare(mount: &Mount, root_id: u32) -> Result<Prepared, Error> {
+    let source = open(&mount.source)?;
+    let directory = File::from(source.try_clone().map_err(|e| io(mount, &e))?)
         .metadata()
-        .map_err(|e| io(grant, &e))?
+        .map_err(|e| io(mount, &e))?
         .is_dir();
     let failed = |e: kernel::Error| {
-        let message = format!("{} can't be granted: {e}", grant.source);
+        let message = format!("{} can't be mounted: {e}", mount.source);
         Error::new(Reason::Unsupported, message).errno(e.errno())
     };
-    let mount = mount::copy_tree_at(&source, Path::new(""), false).map_err(failed)?;
+    let tree = mount::copy_tree_at(&source, Path::new(""), false).map_err(failed)?;
     let safe = Attributes::NO_SUID | Attributes::NO_DEV;
     let change = Change {
         propagation: Some(Propagation::Private),
         ..Change::default()
     };
-    match grant.owner() {
+    match mount.owner() {
         None => {
             let set = safe | Attributes::READ_ONLY;
-            mount::set_attributes(&mount, &Change { set, ..change }).map_err(failed)?;
+            mount::set_attributes(&tree, &Change { set, ..change }).map_err(failed)?;
         }
         Some((uid, gid)) => {
             let one = |id| {
@@ -61,20 +61,20 @@ pub(crate) fn prepare(grant: &Grant, root_id: u32) -> Result<Prepared, Error> {
             let namespace = mount::userns::with_maps(&one(uid), &one(gid)).map_err(failed)?;
             let id_map = Some(namespace.as_fd());
             mount::set_attributes(
-                &mount,
+                &tree,
                 &Change {
                     set: safe,
                     id_map,
                     ..change
                 },
             )
-            .map_err(|e| not_mapped(grant, &e))?;
+            .map_err(|e| not_mapped(mount, &e))?;
         }
     }
-    let target = grant.effective_target().as_bytes().to_vec();
+    let target = mount.effective_target().as_bytes().to_vec();
     Ok(Prepared {
-        mount,
-        target: GrantMount { target, directory },
+        mount: tree,
+        target: MountTarget { target, directory },
     })
 }
 
@@ -84,7 +84,7 @@ fn open(source: &str) -> Result<OwnedFd, Error> {
             Errno::LOOP => format!("{source} leads over a symbolic link"),
             errno => format!("{source}: {}", std::io::Error::from(errno)),
         };
-        Error::invalid("cell.spec.grants.source", problem)
+        Error::invalid("cell.spec.mounts.source", problem)
             .errno(e.errno())
             .hint("name an existing file or folder of the node by its real path")
     };
@@ -103,23 +103,23 @@ fn open(source: &str) -> Result<OwnedFd, Error> {
     .map_err(bad)
 }
 
-fn io(grant: &Grant, error: &std::io::Error) -> Error {
-    Error::internal(format!("{}: {error}", grant.source))
+fn io(mount: &Mount, error: &std::io::Error) -> Error {
+    Error::internal(format!("{}: {error}", mount.source))
         .errno(error.raw_os_error().unwrap_or_default())
 }
 
-fn not_mapped(grant: &Grant, error: &kernel::Error) -> Error {
-    let kind = file_system(Path::new(&grant.source));
+fn not_mapped(mount: &Mount, error: &kernel::Error) -> Error {
+    let kind = file_system(Path::new(&mount.source));
     Error::new(
         Reason::Unsupported,
         format!(
-            "{} can't be granted for writing: its file system ({kind}) has no idmapped mounts here ({error})",
-            grant.source
+            "{} can't be mounted for writing: its file system ({kind}) has no idmapped mounts here ({error})",
+            mount.source
         ),
     )
     .errno(error.errno())
-    .field("cell.spec.grants")
-    .hint("grant a folder on ext4, xfs or btrfs, grant it for reading, or use a volume")
+    .field("cell.spec.mounts")
+    .hint("mount a folder on ext4, xfs or btrfs, mount it for reading, or use a volume")
 }
 
 /// The type of the file system that a path is on.
@@ -136,8 +136,8 @@ mod tests {
     use super::*;
     use model::cell::Access;
 
-    fn read(source: &str) -> Grant {
-        Grant {
+    fn read(source: &str) -> Mount {
+        Mount {
             source: source.to_owned(),
             target: String::new(),
             access: Access::Read,

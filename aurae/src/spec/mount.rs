@@ -2,7 +2,7 @@
 //! `--read SRC[:DST]`, `--write SRC[:DST],owner=UID[,group=GID][,allow-root]`, `--tmpfs
 //! PATH[,size=N][,mode=N]`.
 
-use api::runtime::v0::{Grant, Volume, grant};
+use api::runtime::v0::{Mount, Volume, mount};
 
 use crate::quantity::parse_bytes;
 
@@ -10,39 +10,39 @@ const WRITE: &str = "write SRC[:DST],owner=UID[,group=GID][,allow-root]: the on-
                      that the cell's root acts as must be named";
 const TMPFS: &str = "write PATH[,size=BYTES][,mode=OCTAL], as in /cache,size=16M";
 
-/// Parses a read grant.
-pub(crate) fn parse_read(text: &str) -> Result<Grant, String> {
+/// Parses a read-only mount.
+pub(crate) fn parse_read(text: &str) -> Result<Mount, String> {
     let (source, target) = places(text)?;
-    Ok(Grant {
+    Ok(Mount {
         source,
         target,
-        access: grant::Access::Read.into(),
+        access: mount::Access::Read.into(),
         ..Default::default()
     })
 }
 
-/// Parses a write grant.
-pub(crate) fn parse_write(text: &str) -> Result<Grant, String> {
+/// Parses a writable mount.
+pub(crate) fn parse_write(text: &str) -> Result<Mount, String> {
     let mut parts = text.split(',');
     let (source, target) = places(parts.next().unwrap_or_default())?;
-    let mut grant = Grant {
+    let mut mount = Mount {
         source,
         target,
-        access: grant::Access::Write.into(),
+        access: mount::Access::Write.into(),
         ..Default::default()
     };
     for part in parts {
         match part.split_once('=') {
-            Some(("owner", id)) => grant.owner_uid = Some(number(id)?),
-            Some(("group", id)) => grant.owner_gid = Some(number(id)?),
-            None if part == "allow-root" => grant.allow_root_owner = true,
+            Some(("owner", id)) => mount.owner_uid = Some(number(id)?),
+            Some(("group", id)) => mount.owner_gid = Some(number(id)?),
+            None if part == "allow-root" => mount.allow_root_owner = true,
             _ => return Err(format!("{part:?} is no option; {WRITE}")),
         }
     }
-    if grant.owner_uid.is_none() {
+    if mount.owner_uid.is_none() {
         return Err(format!("owner is missing; {WRITE}"));
     }
-    Ok(grant)
+    Ok(mount)
 }
 
 fn number(text: &str) -> Result<u32, String> {
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn grants_name_their_places_and_their_owner() {
+    fn mounts_name_their_places_and_their_owner() {
         let read = parse_read("/usr/share/web:/srv").unwrap();
         assert_eq!(
             (read.source.as_str(), read.target.as_str()),
