@@ -49,7 +49,7 @@ pub(crate) async fn run(
         wait_for: WaitFor::Exited,
         own_cell: Some(shared.try_into()?),
     };
-    let permit = identity.errand(api::action::runtime::RUN_EXECUTABLE, Some(path))?;
+    let permit = identity.node_permit(api::action::runtime::RUN_EXECUTABLE, Some(path))?;
     match runtime.run_executable(permit, request).await {
         // It runs under another request, after a change of the configuration.
         Err(error) if error.reason == Reason::AlreadyExists => {

@@ -6,11 +6,11 @@
 
 mod actions;
 mod args;
+mod authenticator;
 mod boot;
 mod config;
 mod daemon;
 mod host;
-mod keeper;
 mod listen;
 mod net;
 mod rpc;
@@ -28,7 +28,7 @@ use config::{Config, Loaded};
 
 /// Init must not end for want of memory; the daemon may.
 #[global_allocator]
-static ALLOCATOR: kernel::patience::Patient = kernel::patience::Patient;
+static ALLOCATOR: kernel::oom_wait::Patient = kernel::oom_wait::Patient;
 
 fn main() -> ExitCode {
     init::be_spawner_if_named();
@@ -38,7 +38,7 @@ fn main() -> ExitCode {
     let container = matches!(kind, Ok(init::protocol::Role::Container));
     let machine = std::process::id() == 1 && !container;
     if std::process::id() == 1 {
-        kernel::patience::wait_for_memory();
+        kernel::oom_wait::wait_for_memory();
     }
     let arguments = Arguments::read(machine);
     match run(arguments, machine) {

@@ -22,9 +22,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 use crate::args::Common;
+use crate::authenticator::Authenticator;
 use crate::config::{Config, Loaded, Then};
 use crate::daemon::{Daemon, bounds, connections, lifetimes, logs_config};
-use crate::keeper::Keeper;
 use crate::listen::Places;
 use crate::rpc::deadline::DefaultDeadline;
 use crate::rpc::node::ShutdownMode;
@@ -209,10 +209,10 @@ fn runtime_settings(config: &Config) -> anyhow::Result<Settings> {
 
 async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Result<ExitCode> {
     let config = &loaded.config;
-    let keeper = Arc::new(Keeper::new(parts.identity.clone())?);
+    let authenticator = Arc::new(Authenticator::new(parts.identity.clone())?);
     let options = listen_options(config, daemon.places.clone());
     let (socket, tcp) = (options.socket.clone(), options.tcp.clone());
-    let mut doors = listen::open(options, keeper).await?;
+    let mut doors = listen::open(options, authenticator).await?;
     let mut beside = JoinSet::new();
     keep_network(config, &daemon, &mut beside);
     let identity = parts.identity.clone();

@@ -116,12 +116,12 @@ pub(crate) struct Doors<D: Doorkeeper> {
 /// Opens the doors.
 pub(crate) async fn open<D: Doorkeeper>(
     options: Options,
-    keeper: Arc<D>,
+    authenticator: Arc<D>,
 ) -> Result<Doors<D>, ListenError> {
     let unix = bind_unix(&options.socket).await?;
     let (let_in, incoming) = mpsc::channel(DOOR_QUEUE);
     let door = Door {
-        keeper,
+        authenticator,
         admission: Admission::new(options.places),
         let_in,
         timeout: options.handshake_timeout,
@@ -169,7 +169,7 @@ async fn bind_unix(path: &Path) -> Result<UnixListener, ListenError> {
 }
 
 struct Door<D: Doorkeeper> {
-    keeper: Arc<D>,
+    authenticator: Arc<D>,
     admission: Admission,
     let_in: mpsc::Sender<io::Result<PeerStream<D::Peer>>>,
     timeout: Duration,
@@ -178,7 +178,7 @@ struct Door<D: Doorkeeper> {
 impl<D: Doorkeeper> Clone for Door<D> {
     fn clone(&self) -> Self {
         Self {
-            keeper: self.keeper.clone(),
+            authenticator: self.authenticator.clone(),
             admission: self.admission.clone(),
             let_in: self.let_in.clone(),
             timeout: self.timeout,
@@ -265,7 +265,7 @@ impl<D: Doorkeeper> Door<D> {
             source,
             socket,
         } = visitor;
-        let acceptor = TlsAcceptor::from(self.keeper.tls());
+        let acceptor = TlsAcceptor::from(self.authenticator.tls());
         let handshake = async {
             // Until the client has begun to speak, it costs no more than its descriptor.
             match raw.readable().await {
@@ -278,13 +278,15 @@ impl<D: Doorkeeper> Door<D> {
             Ok(Err((error, raw))) => {
                 tracing::debug!(%error, ?source, "listen: handshake refused");
                 if let Some(refusal) = refusal(&error) {
-                    self.keeper.turned_away(source, refusal, &error.to_string());
+                    self.authenticator
+                        .turned_away(source, refusal, &error.to_string());
                 }
                 part(raw).await;
             }
             Err(_late) => {
                 let words = "the handshake took too long";
-                self.keeper.turned_away(source, Refusal::TooLate, words);
+                self.authenticator
+                    .turned_away(source, Refusal::TooLate, words);
             }
         }
     }
@@ -292,14 +294,14 @@ impl<D: Doorkeeper> Door<D> {
     async fn admit(&self, tls: TlsStream<Raw>, source: Source, socket: Option<SocketCredentials>) {
         let certificates = tls.get_ref().1.peer_certificates();
         let admitted = match certificates.and_then(<[_]>::first) {
-            Some(leaf) => self.keeper.admit(leaf, socket),
+            Some(leaf) => self.authenticator.admit(leaf, socket),
             None => Err("no certificate".to_owned()),
         };
         let peer = match admitted {
             Ok(peer) => peer,
             Err(reason) => {
                 tracing::info!(%reason, ?socket, "listen: not let in");
-                self.keeper
+                self.authenticator
                     .turned_away(source, Refusal::Certificate, &reason);
                 return turn_away(tls, INADEQUATE, &reason).await;
             }
@@ -316,7 +318,7 @@ impl<D: Doorkeeper> Door<D> {
                 return turn_away(tls, CALM, &words).await;
             }
         };
-        let ending = self.keeper.ending(&peer);
+        let ending = self.authenticator.ending(&peer);
         let stream = PeerStream::new(tls, peer, place, ending);
         // The server ends before its doors do only at shutdown.
         let _closing = self.let_in.send(Ok(stream)).await;
@@ -336,7 +338,7 @@ fn refusal(error: &io::Error) -> Option<Refusal> {
 
 /// Says why in HTTP/2's terms, which every gRPC client turns into a status, and parts.
 async fn turn_away(mut tls: TlsStream<Raw>, code: u8, words: &str) {
-    let message = goodbye(code, words);
+    let message = goaway(code, words);
     let said = async {
         tls.write_all(&message).await?;
         tls.flush().await
@@ -346,7 +348,7 @@ async fn turn_away(mut tls: TlsStream<Raw>, code: u8, words: &str) {
 }
 
 /// An empty SETTINGS frame, as a server must begin, and GOAWAY.
-fn goodbye(code: u8, words: &str) -> Vec<u8> {
+fn goaway(code: u8, words: &str) -> Vec<u8> {
     let words: Vec<u8> = words.bytes().take(200).collect();
     // 200 and 8 fit a byte.
     let length = u8::try_from(words.len() + 8).unwrap_or(8);

@@ -20,7 +20,7 @@ use tonic::Code;
 use tonic::transport::Server;
 
 use super::*;
-use crate::keeper::Keeper;
+use crate::authenticator::Authenticator;
 
 struct NoSink;
 
@@ -63,7 +63,7 @@ impl House {
     async fn open((connections, per_tenant, timeout): (usize, usize, Duration)) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let identity = identity_in(dir.path()).await;
-        let keeper = Arc::new(Keeper::new(identity.clone()).unwrap());
+        let authenticator = Arc::new(Authenticator::new(identity.clone()).unwrap());
         let socket = dir.path().join("aurae.sock");
         let options = Options {
             socket: socket.clone(),
@@ -74,7 +74,7 @@ impl House {
         let Doors {
             incoming,
             mut tasks,
-        } = open(options, keeper).await.unwrap();
+        } = open(options, authenticator).await.unwrap();
         let (_reporter, health) = tonic_health::server::health_reporter();
         tasks.spawn(async move {
             let server = Server::builder().add_service(health);

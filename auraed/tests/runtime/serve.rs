@@ -47,8 +47,8 @@ async fn serve(dir: &Path, fd: std::os::fd::OwnedFd) {
     let own = kernel::cgroup::find::own_path().unwrap();
     let root = own.parent().unwrap().to_owned();
     let mut settings = Settings::new(dir.join("run/cells"), root);
-    if let Ok(patience) = std::fs::read_to_string(dir.join("patience")) {
-        settings.init_patience = Duration::from_millis(patience.parse().unwrap());
+    if let Ok(timeout) = std::fs::read_to_string(dir.join("timeout")) {
+        settings.init_timeout = Duration::from_millis(timeout.parse().unwrap());
     }
     let logs = Logs::start(&dir.join("state/logs"), LogsConfig::default()).unwrap();
     let begun = std::time::Instant::now();

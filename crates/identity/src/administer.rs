@@ -173,12 +173,12 @@ impl Identity {
         let account = self.account(&key)?;
         self.may_restrict(&permit, &account, "be disabled")?;
         let (tenant, name) = (key.tenant.to_string(), key.name.to_string());
-        self.ledger
+        self.revocation_log
             .disabled(tenant.clone(), name.clone(), account.created_ns)
             .await?;
         // The next daemon puts it into the database.
         if let Err(error) = self.store.disable_user(tenant, name).await {
-            tracing::error!(%error, user = %key, "that it is disabled is in the ledger alone");
+            tracing::error!(%error, user = %key, "that it is disabled is in the revocation log alone");
         }
         let disabled = account.changed(true, account.grants.clone());
         let view = self.view(&disabled);

@@ -153,11 +153,11 @@ impl Identity {
             until_ns: issued.map_or(now.saturating_add(UNKNOWN_UNTIL_NS), |i| i.until_ns),
             created_ns: now,
         };
-        self.ledger.revoked(&row).await?;
+        self.revocation_log.revoked(&row).await?;
         self.publish(directory.with_revoked(serial.clone(), reason));
         // The next daemon puts it into the database.
         if let Err(error) = self.store.add_revocation(row).await {
-            tracing::error!(%error, serial, "a revocation is in the ledger alone");
+            tracing::error!(%error, serial, "a revocation is in the revocation log alone");
         }
         Ok(())
     }

@@ -20,17 +20,17 @@ mod authority;
 mod authorize;
 mod certificates;
 mod directory;
-mod errand;
 mod handshake;
+mod handshake_failures;
 mod issue;
-mod ledger;
+mod node_permit;
 mod offline;
 mod peer;
 pub mod permit;
 mod pki;
 mod policy;
+mod revocation_log;
 mod spiffe;
-mod strangers;
 #[cfg(test)]
 mod tests;
 
@@ -47,15 +47,16 @@ use audit::{Audit, AuditError, AuditHeadSink, AuditLimits, Head};
 use authority::Authority;
 use certificates::LiveCertificate;
 use directory::Directory;
-use ledger::Ledger;
 use pki::Pki;
 use policy::Engine;
+use revocation_log::RevocationLog;
 use store::{NodeFacts, Role, Store, StoreError, UserRow};
 
 pub use actions::{ActionDef, Audience};
 pub use administer::{AuditPage, Explanation, GrantRequest, UserView, WhoAmI};
 pub use authority::AuthorityError;
 pub use authorize::{Denied, Target};
+pub use handshake_failures::{HANDSHAKE, Refusal};
 pub use issue::Issued;
 pub use offline::{MintError, Minted, mint_offline};
 pub use peer::{Peer, SocketCredentials, Unauthenticated};
@@ -63,7 +64,6 @@ pub use permit::Permit;
 pub use pki::PkiError;
 pub use policy::{Grant, PolicyError, Scope};
 pub use spiffe::{InvalidIdentity, SpiffeId, Subject, TrustDomain, UserKey};
-pub use strangers::{HANDSHAKE, Refusal};
 
 /// How long certificates live.
 #[derive(Clone, Copy, Debug)]
@@ -153,7 +153,7 @@ pub struct Identity {
     engine: Engine,
     store: Store,
     audit: Audit,
-    ledger: Ledger,
+    revocation_log: RevocationLog,
     directory: ArcSwap<Directory>,
     /// Held while the store and the snapshot are changed, so that both see changes in one order.
     changing: Mutex<()>,
@@ -184,7 +184,7 @@ impl Identity {
         note_facts(&store, &options.node, authority.domain()).await?;
         let actions = Actions::new(options.actions);
         let engine = Engine::new(&actions)?;
-        let ledger = Ledger::reconcile(&pki, &store, peer::now_ns()).await?;
+        let revocation_log = RevocationLog::reconcile(&pki, &store, peer::now_ns()).await?;
         let directory = Directory::load(&store).await?;
         let audit = Audit::open(
             &options.state_dir,
@@ -201,7 +201,7 @@ impl Identity {
             engine,
             store,
             audit,
-            ledger,
+            revocation_log,
             directory: ArcSwap::from_pointee(directory),
             changing: Mutex::new(()),
             changes: watch::Sender::new(0),

@@ -2,7 +2,7 @@
 //! Identity's stories: first and second start, what users may do, revocation under open streams,
 //! degraded nodes.
 
-mod ledger;
+mod revocation_log;
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;

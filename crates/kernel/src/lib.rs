@@ -6,7 +6,7 @@
 //! says which call failed, on what, and with which errno.
 //!
 //! What is absent on purpose: no async, no threads, no logging, no global state, no sleeping (but
-//! in [`patience`]). Functions that wait do so on a descriptor the kernel wakes, and take a bound.
+//! in [`oom_wait`]). Functions that wait do so on a descriptor the kernel wakes, and take a bound.
 //!
 //! `init` runs code of this crate in children that were cloned without exec. Such a child is a copy
 //! of a *single-threaded* process, so the allocator and the standard library work in it; see
@@ -32,7 +32,7 @@ pub mod mount;
 pub mod namespace;
 pub mod netlink;
 pub mod notify;
-pub mod patience;
+pub mod oom_wait;
 pub mod pidfd;
 pub mod pipe;
 pub mod poll;

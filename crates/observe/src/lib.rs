@@ -14,12 +14,12 @@
 mod config;
 mod folder;
 pub mod format;
-mod keep;
 mod live;
 mod logs;
 mod mover;
 mod port;
 mod read;
+mod retention;
 mod service;
 mod sync;
 mod usage;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The handle to the log store: what the runtime calls. It owns no state; the mover, the keeper and
+//! The handle to the log store: what the runtime calls. It owns no state; the mover, the retention and
 //! the files do.
 //!
 //! ```text
@@ -20,10 +20,10 @@ use tokio::sync::Semaphore;
 
 use super::config::LogsConfig;
 use super::folder::{self, Folder, LogKey};
-use super::keep::Keeper;
 use super::live::Registry;
 use super::mover::{self, Command, Drained, Sender};
 use super::read::{self, LogReader, ReadOptions};
+use super::retention::Retention;
 use super::sync::Syncer;
 
 /// The node's logs. Cheap to clone.
@@ -37,7 +37,7 @@ struct Inner {
     root: PathBuf,
     config: std::sync::RwLock<LogsConfig>,
     mover: Sender,
-    keeper: Keeper,
+    retention: Retention,
     registry: Arc<Registry>,
     boot: [u8; 16],
     readers: Arc<Semaphore>,
@@ -63,25 +63,26 @@ impl Logs {
         make_root(root).map_err(|e| failed("can't make the folder of logs", e))?;
         let boot = boot_id().map_err(|e| failed("can't read the boot id for logs in", e))?;
         let registry = Arc::<Registry>::default();
-        let start = || -> std::io::Result<(Sender, Keeper)> {
-            let keeper = Keeper::start(root.to_owned(), config.clone(), Arc::clone(&registry))?;
+        let start = || -> std::io::Result<(Sender, Retention)> {
+            let retention =
+                Retention::start(root.to_owned(), config.clone(), Arc::clone(&registry))?;
             let mover = mover::start(mover::Surroundings {
                 root: root.to_owned(),
                 config: config.clone(),
                 boot,
                 registry: Arc::clone(&registry),
-                keeper: keeper.clone(),
+                retention: retention.clone(),
                 syncer: Syncer::start()?,
             })?;
-            Ok((mover, keeper))
+            Ok((mover, retention))
         };
-        let (mover, keeper) = start().map_err(|e| failed("can't start the threads for", e))?;
+        let (mover, retention) = start().map_err(|e| failed("can't start the threads for", e))?;
         Ok(Self {
             inner: Arc::new(Inner {
                 root: root.to_owned(),
                 config: std::sync::RwLock::new(config),
                 mover,
-                keeper,
+                retention,
                 registry,
                 boot,
                 readers: Arc::new(Semaphore::new(READERS)),
@@ -212,12 +213,12 @@ impl Logs {
     /// Begins to drop what is too old or too much. Until then the logs of workloads that go on from
     /// an earlier daemon aren't known as such.
     pub fn begin_retention(&self) {
-        self.inner.keeper.look();
+        self.inner.retention.look();
     }
 
     /// Bytes on disk of all logs, as counted at most [`LogsConfig::keep_every`] ago.
     pub fn used_bytes(&self) -> u64 {
-        self.inner.keeper.used_bytes()
+        self.inner.retention.used_bytes()
     }
 
     /// Uses other settings from now on; attached logs keep the policy that they were attached with.
@@ -228,7 +229,7 @@ impl Logs {
         if let Ok(mut current) = self.inner.config.write() {
             *current = config.clone();
         }
-        self.inner.keeper.configure(config.clone());
+        self.inner.retention.configure(config.clone());
         self.inner
             .mover
             .send(Command::Configure(Box::new(config)))

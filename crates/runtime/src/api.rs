@@ -18,11 +18,11 @@ use model::status::{Meta, Object};
 use serde::Serialize;
 
 use super::cell::{CellHandle, Request, StartOrder};
-use super::index::requests::{Asked, Turn};
+use super::index::requests::{Attempt, IdempotencyKey};
 use super::index::silent::{self, is_silent};
 use super::index::{IdWish, Key, Reservation};
 use super::record::{CellRecord, ExecutableRecord};
-use super::{InitState, Page, Runtime, Shared, Watcher, make, now, privilege};
+use super::{InitState, Page, Runtime, Shared, Watcher, create, now, privilege};
 use identity::permit::Permit;
 
 impl Runtime {
@@ -88,9 +88,9 @@ impl Runtime {
     async fn once<F>(
         &self,
         tenant: &Tenant,
-        asked: Option<Asked>,
+        asked: Option<IdempotencyKey>,
         wait_for: WaitFor,
-        run: impl FnOnce(Uid, Option<Asked>) -> F + Send + 'static,
+        run: impl FnOnce(Uid, Option<IdempotencyKey>) -> F + Send + 'static,
     ) -> Result<Arc<Object>, Error>
     where
         F: Future<Output = Result<Arc<Object>, Error>> + Send + 'static,
@@ -101,7 +101,7 @@ impl Runtime {
             .map(|asked| self.shared.index.begin(tenant, asked))
             .transpose()?;
         let uid = match turn {
-            Some(Turn::Again(mut outcome)) => {
+            Some(Attempt::Again(mut outcome)) => {
                 let outcome = outcome.wait_for(Option::is_some).await;
                 let gave_up = || Error::internal("the first try of this request was given up");
                 outcome
@@ -118,7 +118,7 @@ impl Runtime {
                     if result.is_err() {
                         index.expect_no_end(uid);
                     }
-                    if let Some(Turn::First(outcome)) = turn {
+                    if let Some(Attempt::First(outcome)) = turn {
                         outcome.send_replace(Some(result.clone().map(|o| o.meta().uid)));
                     }
                     result
@@ -464,8 +464,8 @@ fn covers_scope(permit: &Permit, scope: &Scope) -> Result<(), Error> {
 fn asked(
     id: Option<model::name::RequestId>,
     body: &impl Serialize,
-) -> Result<Option<Asked>, Error> {
-    id.map(|id| Asked::new(id, body)).transpose()
+) -> Result<Option<IdempotencyKey>, Error> {
+    id.map(|id| IdempotencyKey::new(id, body)).transpose()
 }
 
 async fn joined<T>(task: tokio::task::JoinHandle<Result<T, Error>>) -> Result<T, Error> {
@@ -507,7 +507,7 @@ async fn run_cell(
     shared: &Arc<Shared>,
     uid: Uid,
     request: RunCell,
-    asked: Option<Asked>,
+    asked: Option<IdempotencyKey>,
 ) -> Result<Arc<Object>, Error> {
     let key = Key {
         tenant: request.tenant,
@@ -538,7 +538,7 @@ async fn new_cell(
         false => IdWish::Count(record.spec.id_range),
     };
     let reservation = reserve_cell(shared, key, record.meta.uid, wish).await?;
-    make::cell(shared, record, reservation).await
+    create::cell(shared, record, reservation).await
 }
 
 /// A cell of that name that is just going is waited for: it went with its executable, and a second
@@ -572,7 +572,7 @@ async fn run_executable(
     shared: &Arc<Shared>,
     uid: Uid,
     request: RunExecutable,
-    asked: Option<Asked>,
+    asked: Option<IdempotencyKey>,
 ) -> Result<Arc<Object>, Error> {
     let key = Key {
         tenant: request.tenant,

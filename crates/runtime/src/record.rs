@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::time::Duration;
 
 use super::ids::IdRange;
-use super::index::requests::Asked;
+use super::index::requests::IdempotencyKey;
 
 /// The form of the records below. Another one is refused, not guessed at.
 const VERSION: u8 = 1;
@@ -38,7 +38,7 @@ pub(crate) struct CellRecord {
     pub(crate) meta: Meta,
     pub(crate) spec: CellSpec,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) asked: Option<Asked>,
+    pub(crate) asked: Option<IdempotencyKey>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ids: Option<IdRange>,
     /// Somebody froze this cell (not one around it).
@@ -79,7 +79,7 @@ pub(crate) struct ExecutableRecord {
     pub(crate) meta: Meta,
     pub(crate) spec: ExecutableSpec,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) asked: Option<Asked>,
+    pub(crate) asked: Option<IdempotencyKey>,
     /// The node's defaults when it began, so that a changed configuration does not change it.
     #[serde(default)]
     pub(crate) logs: LogPolicy,
@@ -92,7 +92,7 @@ pub(crate) struct ExecutableRecord {
 pub(crate) struct Archived {
     pub(crate) object: Object,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) asked: Option<Asked>,
+    pub(crate) asked: Option<IdempotencyKey>,
 }
 
 /// The most changes of an object that are counted; nobody comes near it.

@@ -22,7 +22,7 @@ pub struct Settings {
     pub bounds: Bounds,
     /// How long a cell-init may take over one request. Then it is lost and its cell killed; a start
     /// that takes longer is given up.
-    pub init_patience: Duration,
+    pub init_timeout: Duration,
     /// Where an executable says nothing about its logs.
     pub logs: LogPolicy,
 }
@@ -60,7 +60,7 @@ impl Settings {
             first_id: 1_048_576,
             id_count: u32::MAX - 1_048_576,
             bounds: Bounds::default(),
-            init_patience: Duration::from_secs(30),
+            init_timeout: Duration::from_secs(30),
             logs: LogPolicy::default(),
         }
     }

@@ -8,7 +8,7 @@
 //! simply wait.
 //!
 //! What it is not: it knows no limits, no logs, no policy; it does what the daemon says, to its own
-//! cell only. [`born`] makes the cell around it, [`launch`] is its children's way to their
+//! cell only. [`setup`] makes the cell around it, [`launch`] is its children's way to their
 //! programs.
 //!
 //! Allocation: tables, queues and decoded requests grow with `try_reserve` and answer `ENOMEM`.
@@ -17,11 +17,11 @@
 //! copy of a record that is told to a new daemon (at most 64 KiB), and the text of a failure (at
 //! most 1 KiB).
 
-pub(crate) mod born;
 mod launch;
-pub(crate) mod places;
+pub(crate) mod mounts;
 mod reap;
 mod requests;
+pub(crate) mod setup;
 mod stop;
 mod users;
 pub(crate) mod workload;

@@ -14,7 +14,7 @@ use rustix::pipe::PipeFlags;
 
 use super::launch::{self, Child};
 use super::workload::{State, Workload};
-use super::{Cell, end, places, status_token};
+use super::{Cell, end, mounts, status_token};
 use crate::codec::{Packet, StartHead, request_number, start_head};
 use crate::failure::InStep;
 use crate::poll::Interest;
@@ -85,7 +85,7 @@ impl Cell {
                 self.found(uid).map(|workload| workload.stdin = None),
             ),
             CellRequest::Mount { request, to } => (request, self.mount(&to, fds)),
-            CellRequest::Unmount { request, target } => (request, places::detach(&target)),
+            CellRequest::Unmount { request, target } => (request, mounts::detach(&target)),
             CellRequest::Exit { request } => (request, self.exit(request)),
             // Handled by the caller.
             CellRequest::Hello { .. } | CellRequest::Ack { .. } | CellRequest::Start { .. } => {
@@ -125,7 +125,7 @@ impl Cell {
             return Err(failed(Step::Attach, Errno::INVAL, reason));
         }
         match <[OwnedFd; 1]>::try_from(fds) {
-            Ok([mount]) => places::attach(&mount, to),
+            Ok([mount]) => mounts::attach(&mount, to),
             Err(_) => Err(failed(
                 Step::Protocol,
                 Errno::BADF,

@@ -2,13 +2,13 @@
 //! The cells that node-init knows: by uid and pid, and nothing of what is in them.
 //!
 //! ```text
-//!         spawner: born          status: ready          ended           AckCell
-//! Asked ────────────────▶ Born ─────────────────▶ Running ─────▶ Ended ─────────▶ (gone)
+//!         spawner: cloned        status: ready          ended           AckCell
+//! Asked ────────────────▶ Cloned ─────────────────▶ Running ─────▶ Ended ─────────▶ (gone)
 //!   │ spawner: failed      │ status: failed, or died
 //!   └─▶ (gone)             └─▶ Failing ── reaped ──▶ (gone)
 //! ```
 //! Both ways to (gone) before `Running` are answered with `CellFailed`. Nobody stays `Asked` or
-//! `Born` for ever: see `births`.
+//! `Cloned` for ever: see `creation`.
 
 use std::os::fd::OwnedFd;
 
@@ -21,7 +21,7 @@ pub(super) enum Stage {
     /// The spawner was asked.
     Asked,
     /// Its init is there, and furnishes it.
-    Born {
+    Cloned {
         pid: i32,
         pidfd: OwnedFd,
         status: OwnedFd,
@@ -57,7 +57,7 @@ impl Cell {
     /// Its init, while there is one to be reaped.
     pub(super) fn pid(&self) -> Option<i32> {
         match self.stage {
-            Stage::Born { pid, .. } | Stage::Failing { pid, .. } | Stage::Running { pid } => {
+            Stage::Cloned { pid, .. } | Stage::Failing { pid, .. } | Stage::Running { pid } => {
                 Some(pid)
             }
             Stage::Asked | Stage::Ended { .. } => None,
@@ -66,7 +66,7 @@ impl Cell {
 
     /// Whether it may yet become a cell.
     pub(super) fn is_in_the_making(&self) -> bool {
-        matches!(self.stage, Stage::Asked | Stage::Born { .. })
+        matches!(self.stage, Stage::Asked | Stage::Cloned { .. })
     }
 }
 
@@ -114,14 +114,14 @@ impl Cells {
         self.0.iter().any(|cell| matches!(cell.stage, Stage::Asked))
     }
 
-    /// When the next of those that are being born has passed its bound.
-    pub(super) fn birth_due(&self) -> Option<Deadline> {
+    /// When the next of those that are being created has passed its bound.
+    pub(super) fn creation_due(&self) -> Option<Deadline> {
         let due = |cell: &Cell| match &cell.stage {
-            Stage::Born { due, .. } => Some(*due),
+            Stage::Cloned { due, .. } => Some(*due),
             _ => None,
         };
-        let births = self.0.iter().filter_map(due);
-        births.min_by_key(|due| due.remaining())
+        let creations = self.0.iter().filter_map(due);
+        creations.min_by_key(|due| due.remaining())
     }
 
     pub(super) fn any_alive(&self) -> bool {

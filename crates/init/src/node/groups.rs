@@ -92,7 +92,7 @@ impl Groups {
         })
     }
 
-    /// Where the daemon is born.
+    /// Where the daemon is cloned into.
     pub(super) fn daemon(&self) -> Option<BorrowedFd<'_>> {
         self.daemon.as_ref().map(AsFd::as_fd)
     }

@@ -12,14 +12,14 @@
 //! * [`boot`] and [`machine`]: before the loop, as PID 1.
 //! * [`child`]: executing the daemon and the spawner.
 //! * [`daemon`]: the conversation with the daemon.
-//! * [`births`]: that with the spawner.
+//! * [`creation`]: that with the spawner.
 //! * [`shutdown`]: the end.
 
-mod births;
 mod boot;
 mod cells;
 mod child;
 pub(crate) mod console;
+mod creation;
 mod daemon;
 mod groups;
 mod machine;
@@ -39,10 +39,10 @@ use crate::link::Link;
 use crate::options::Options;
 use crate::poll::{Interest, Poll};
 use crate::protocol::{MAX_PACKET, Role};
-use births::Spawner;
 use cells::Cells;
 use child::Child;
 pub(crate) use console::Console;
+use creation::Spawner;
 use daemon::Daemon;
 use groups::Groups;
 use shutdown::Shutdown;
@@ -96,7 +96,7 @@ struct Node {
 
 /// Is the node's init. Returns only if it can't become it at all.
 pub(crate) fn run(options: Options) -> Result<std::convert::Infallible> {
-    kernel::patience::wait_for_memory();
+    kernel::oom_wait::wait_for_memory();
     let early = Console::default();
     let say = |line: &str| early.say(line);
     let role = insist(say, || options.role.map_or_else(machine::find_role, Ok))?;

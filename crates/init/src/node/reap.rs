@@ -41,7 +41,7 @@ impl Node {
         self.reap_again = each_end(|exit| self.record_end(exit));
     }
 
-    /// `false` where it can't be known yet how a cell's birth went.
+    /// `false` where it can't be known yet how a cell's creation went.
     fn record_end(&mut self, exit: &Exit) -> bool {
         let is = |child: &Option<super::child::Child>| {
             child.as_ref().is_some_and(|child| child.pid == exit.pid)
@@ -69,12 +69,12 @@ impl Node {
 
     fn cell_ended(&mut self, at: usize, exit: &Exit) -> bool {
         // It may have said that it was ready, or why not, since its pipe was last looked at.
-        self.conclude_birth(at);
+        self.conclude_creation(at);
         let Some(cell) = self.cells.0.get_mut(at) else {
             return true;
         };
         match &cell.stage {
-            Stage::Born { .. } => return false,
+            Stage::Cloned { .. } => return false,
             Stage::Failing { failure, .. } => {
                 let failure = failure.clone();
                 self.fail_cell(at, failure);

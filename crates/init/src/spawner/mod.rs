@@ -30,7 +30,7 @@ use kernel::{Context, process};
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
 
-use crate::cell::born::{self, Birth};
+use crate::cell::setup::{self, Creation};
 use crate::codec::{Packet, request_number};
 use crate::failure::InStep;
 use crate::protocol::{CellLaunch, Failure, MAX_PACKET, Namespaces, NodeRequest, Step};
@@ -49,7 +49,7 @@ pub(crate) fn run_if_named() {
         return;
     }
     // Cell-inits, which are clones of this process, too.
-    kernel::patience::wait_for_memory();
+    kernel::oom_wait::wait_for_memory();
     let hide: Vec<PathBuf> = arguments.map(PathBuf::from).collect();
     match kernel::inherit::take(SOCKET).and_then(|socket| {
         rustix::io::ioctl_fionbio(&socket, false).call("ioctl(FIONBIO)")?;
@@ -214,14 +214,14 @@ fn make(
         true => nested::make(place, launch, parts, gates)?,
         false => make_top(place, launch, parts, gates)?,
     };
-    let born = SpawnerEvent::Born { request, pid };
-    tell(socket, &born, &[pidfd.as_fd(), gates.status_read.as_fd()]);
+    let cloned = SpawnerEvent::Cloned { request, pid };
+    tell(socket, &cloned, &[pidfd.as_fd(), gates.status_read.as_fd()]);
     // It may have been killed meanwhile; node-init sees that.
     let _ = rustix::io::write(&gates.go_write, &[1]);
     Ok(())
 }
 
-/// The two pipes between a cell-init that is being born and those who wait for it.
+/// The two pipes between a cell-init that is being created and those who wait for it.
 pub(super) struct Gates {
     go_read: OwnedFd,
     go_write: OwnedFd,
@@ -260,17 +260,17 @@ impl Gates {
 
     /// The child's side, with everything else that it becomes a cell-init of. The child must not
     /// hold the write end of its own gate, or it would wait for itself.
-    pub(super) fn birth(
+    pub(super) fn creation(
         self,
         launch: CellLaunch,
         listener: OwnedFd,
         mounts: Vec<OwnedFd>,
         node_user: bool,
-    ) -> Birth {
+    ) -> Creation {
         drop(self.go_write);
         drop(self.status_read);
         let (go, status) = (self.go_read, self.status_write);
-        Birth {
+        Creation {
             launch,
             listener,
             mounts,
@@ -315,8 +315,12 @@ fn make_top(
             let Parts {
                 listener, mounts, ..
             } = parts;
-            let birth = gates.birth(launch, listener, mounts, node_user);
-            born::live(Birth { proc, sys, ..birth })
+            let creation = gates.creation(launch, listener, mounts, node_user);
+            setup::live(Creation {
+                proc,
+                sys,
+                ..creation
+            })
         }
         Cloned::Parent(pid, pidfd) => {
             if launch.unshare.has(Namespaces::USER) {

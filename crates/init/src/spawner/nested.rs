@@ -31,7 +31,7 @@ use rustix::io::Errno;
 use super::helpers::{self, Helper};
 use super::place::{self, Place, translate};
 use super::{Gates, MakerGates, Parts, delegate, kinds};
-use crate::cell::born::{self, Birth};
+use crate::cell::setup::{self, Creation};
 use crate::codec::Packet;
 use crate::failure::InStep;
 use crate::protocol::{CellLaunch, Failure, IdMap, Namespaces, Step};
@@ -216,8 +216,13 @@ impl Work<'_> {
             Ok(Cloned::Child) => {
                 drop(to_second);
                 let node_user = parent.node_user && !launch.unshare.has(Namespaces::USER);
-                let birth = gates.birth(nested(launch), parts.listener, parts.mounts, node_user);
-                born::live(Birth { proc, sys, ..birth })
+                let creation =
+                    gates.creation(nested(launch), parts.listener, parts.mounts, node_user);
+                setup::live(Creation {
+                    proc,
+                    sys,
+                    ..creation
+                })
             }
             Ok(Cloned::Parent(_, pidfd)) => {
                 let sent = seqpacket::send(&to_second, &[0], &[pidfd.as_fd()]).step(Step::Clone);

@@ -32,8 +32,8 @@ use rustix::fs::{CWD, FileType, Mode as FileMode};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
-use crate::cell::born::EMPTY;
-use crate::cell::places::{HIDDEN, PRIVATE};
+use crate::cell::mounts::{HIDDEN, PRIVATE};
+use crate::cell::setup::EMPTY;
 
 /// Devices of every cell: name, major, minor.
 const DEVICES: [(&str, u32, u32); 6] = [

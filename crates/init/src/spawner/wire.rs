@@ -12,7 +12,7 @@ pub(crate) enum SpawnerEvent {
     /// The cell-init is there and about to furnish its cell. Descriptors: its pidfd, and the read
     /// end of its status pipe, which brings one `0` byte, or a [`Failure`], or nothing at its
     /// death.
-    Born { request: u64, pid: i32 },
+    Cloned { request: u64, pid: i32 },
     /// Nothing was made.
     Failed { request: u64, failure: Failure },
 }

@@ -98,12 +98,12 @@ pub(crate) fn receive<P: Packet>(socket: impl AsFd) -> Option<(P, Vec<OwnedFd>)>
 /// [`receive`] from somebody who answers sooner.
 pub(crate) fn receive_within<P: Packet>(
     socket: impl AsFd,
-    patience: Duration,
+    timeout: Duration,
 ) -> Option<(P, Vec<OwnedFd>)> {
     let mut buffer = vec![0; MAX_PACKET];
-    let deadline = kernel::poll::Deadline::after(patience);
+    let deadline = kernel::poll::Deadline::after(timeout);
     let ready = kernel::poll::wait(socket.as_fd(), kernel::poll::Interest::Readable, deadline);
-    assert!(ready.unwrap(), "nothing came in {patience:?}");
+    assert!(ready.unwrap(), "nothing came in {timeout:?}");
     match seqpacket::receive(socket, &mut buffer) {
         Ok(packet) => {
             let packet = packet?;

@@ -86,7 +86,7 @@ fn executables(node: &Node, daemon: &mut Daemon) {
 
 /// An isolated cell, a program in it, its end and that of the cell.
 fn cells(node: &Node, daemon: &mut Daemon) {
-    let (mut ours, mut raws, mut births) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut ours, mut raws, mut creations) = (Vec::new(), Vec::new(), Vec::new());
     let (mut runs, mut ends) = (Vec::new(), Vec::new());
     for turn in 0..TURNS / 3 {
         let start = Instant::now();
@@ -100,7 +100,7 @@ fn cells(node: &Node, daemon: &mut Daemon) {
         let name = plan.name.clone();
         let start = Instant::now();
         let cell = daemon.cell(node, plan);
-        births.push(start.elapsed());
+        creations.push(start.elapsed());
         cell.run(&[PROGRAM, "true"]);
         runs.push(start.elapsed());
         cell.link
@@ -118,7 +118,7 @@ fn cells(node: &Node, daemon: &mut Daemon) {
     report("cell", &mut ours, &mut raws.clone());
     report(
         "  of which until CellCreated",
-        &mut births,
+        &mut creations,
         &mut raws.clone(),
     );
     report("  until its program's exit", &mut runs, &mut raws.clone());

@@ -15,9 +15,9 @@
 )]
 
 mod bed;
-mod births;
 mod boots;
 mod crashes;
+mod creation;
 mod escapes;
 mod faults;
 mod figures;
@@ -28,7 +28,7 @@ mod workloads;
 use std::process::ExitCode;
 
 #[global_allocator]
-static ALLOCATOR: kernel::patience::Patient = kernel::patience::Patient;
+static ALLOCATOR: kernel::oom_wait::Patient = kernel::oom_wait::Patient;
 
 type Story = (&'static str, fn());
 
@@ -38,7 +38,7 @@ fn stories() -> Vec<Story> {
         nesting::STORIES,
         escapes::STORIES,
         crashes::STORIES,
-        births::STORIES,
+        creation::STORIES,
         faults::STORIES,
         boots::STORIES,
         machine::STORIES,

@@ -18,7 +18,7 @@ mod devices;
 mod filters;
 mod limits;
 mod mounts;
-mod patience;
+mod oom_wait;
 mod privileges;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -27,7 +27,7 @@ use kernel::clone::{Cloned, Options, clone};
 use kernel::wait::{Exit, ExitStatus, Reap, Target, wait};
 
 #[global_allocator]
-static ALLOCATOR: kernel::patience::Patient = kernel::patience::Patient;
+static ALLOCATOR: kernel::oom_wait::Patient = kernel::oom_wait::Patient;
 
 /// The exit code of a story that this machine can't tell; it has printed why.
 const IGNORED: i32 = 77;
@@ -73,7 +73,7 @@ fn main() {
         devices::STORIES,
         filters::STORIES,
         limits::STORIES,
-        patience::STORIES,
+        oom_wait::STORIES,
     ];
     let mut failed = 0;
     for (name, story) in groups

@@ -33,8 +33,8 @@ pub(super) use segment::Files;
 use self::log::{Log, Now};
 use self::source::{BUFFER, Source};
 use super::config::LogsConfig;
-use super::keep::Keeper;
 use super::live::Registry;
+use super::retention::Retention;
 use super::sync::Syncer;
 
 /// The token of the eventfd; sources count from 1.
@@ -50,7 +50,7 @@ pub(super) struct Surroundings {
     pub(super) config: LogsConfig,
     pub(super) boot: [u8; 16],
     pub(super) registry: Arc<Registry>,
-    pub(super) keeper: Keeper,
+    pub(super) retention: Retention,
     pub(super) syncer: Syncer,
 }
 
@@ -155,11 +155,11 @@ impl Mover {
         let taken = match log.take(source, u64::MAX, now, &mut self.buffer) {
             Ok(batch) => {
                 if batch.rotated {
-                    self.with.keeper.segment_full(&source.key, log.keep);
+                    self.with.retention.segment_full(&source.key, log.keep);
                 }
                 if let Some(errno) = batch.refused {
                     report(&source.key, errno);
-                    self.with.keeper.disk_full();
+                    self.with.retention.disk_full();
                 }
                 batch.taken
             }

@@ -4,7 +4,7 @@
 use super::*;
 use crate::config::Keep;
 use crate::folder::SegmentFiles;
-use crate::keep::{Bounds, Found, plan};
+use crate::retention::{Bounds, Found, plan};
 
 const SEGMENT: u64 = 100;
 const NOW_S: u64 = 1_000_000;

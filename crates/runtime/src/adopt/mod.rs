@@ -12,9 +12,9 @@
 //!                                                     └─► owners go on, one by one (resume)
 //! ```
 
-mod greet;
+mod handshake;
+pub(crate) mod orphans;
 mod silent;
-pub(crate) mod sweep;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -30,15 +30,15 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use super::cell::limits;
 use super::cell::owner::{Beginning, Line, Owner};
 use super::cell::resume::Attaching;
+use super::create::{INIT_LEAF, effective, group_path, status};
 use super::ids::{IdPool, IdRange};
 use super::index::ring::{Epoch, Ring};
 use super::index::{Index, Key};
 use super::link::node::NodeInit;
-use super::make::{INIT_LEAF, effective, group_path, status};
 use super::ports::{Archive, Logs};
 use super::record::{self, Archived};
 use super::{Runtime, Settings, Shared};
-use greet::{Answer, Found, Greeted, Greetings};
+use handshake::{Accepted, Answer, Found, Handshakes};
 use store::Finished;
 
 /// How often the age of finished records is looked at; their number is at every end.
@@ -91,11 +91,11 @@ impl Runtime {
             known,
             resuming: Arc::new(Semaphore::new(1)),
         });
-        let mut greetings = Greetings::begin(&shared, welcome)?;
+        let mut greetings = Handshakes::begin(&shared, welcome)?;
         let mut adopter = Adopter::new(shared.clone(), attaching);
         adopter.begin(&mut greetings).await;
         adopter.adoption.finished = publish_finished(&shared, finished);
-        sweep::sweep(&shared, &adopter.kept).await;
+        orphans::kill_orphans(&shared, &adopter.kept).await;
         let adoption = adopter.adoption;
         if greetings.silent().next().is_some() {
             tokio::spawn(adopter.go_on(greetings));
@@ -253,16 +253,16 @@ impl Adopter {
     }
 
     /// Takes over who has answered, and says of the others that they have not.
-    async fn begin(&mut self, greetings: &mut Greetings) {
+    async fn begin(&mut self, greetings: &mut Handshakes) {
         let answers = greetings.prompt().await;
         for greeted in greetings.silent() {
-            if let Some(seen) = greet::look_at(&self.shared, greeted) {
+            if let Some(seen) = handshake::look_at(&self.shared, greeted) {
                 self.kept.insert(group_path(&self.shared, &seen.key));
                 self.silent.insert(greeted.uid, seen.key);
             }
         }
         self.take_over(answers).await;
-        let behind = self.behind.iter().map(|found| Greeted {
+        let behind = self.behind.iter().map(|found| Accepted {
             uid: found.uid,
             socket: found.socket.clone(),
             pid: Some(found.pid),
@@ -274,7 +274,7 @@ impl Adopter {
     }
 
     /// Goes on until every greeting has come to something.
-    async fn go_on(mut self, mut greetings: Greetings) {
+    async fn go_on(mut self, mut greetings: Handshakes) {
         while let Some(answer) = greetings.next().await {
             self.silent.remove(&answer.greeted.uid);
             self.take_over(vec![answer]).await;
@@ -382,8 +382,8 @@ impl Adopter {
     }
 
     /// Shows a cell that has not answered, as far as the kernel tells of it.
-    fn say_silent(&self, greeted: &Greeted) {
-        let Some(seen) = greet::look_at(&self.shared, greeted) else {
+    fn say_silent(&self, greeted: &Accepted) {
+        let Some(seen) = handshake::look_at(&self.shared, greeted) else {
             return;
         };
         tracing::error!(cell = %seen.key.path, pid = seen.pid, "the cell's init does not answer");
@@ -402,7 +402,7 @@ impl Adopter {
             let group = group_path(&self.shared, &key);
             let around = group.parent().map(Cgroup::open);
             if let Some(Ok(around)) = around {
-                drop(sweep::bury(&self.shared, &around, key.path.name()));
+                drop(orphans::kill_orphan(&self.shared, &around, key.path.name()));
             }
         }
         if pid.is_some() {

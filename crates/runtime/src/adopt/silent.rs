@@ -11,7 +11,7 @@ use model::name::Uid;
 use model::object::Kind;
 use model::status::{CellStatus, Meta, Object};
 
-use super::greet::Seen;
+use super::handshake::Seen;
 use crate::Shared;
 use crate::cell::executable::condition;
 use crate::cell::finish::archived;

@@ -25,7 +25,7 @@ use rustix::io::Errno;
 
 use super::owner::{Call, Owner};
 use super::{Reply, limits};
-use crate::make;
+use crate::create;
 use crate::mounts::Prepared;
 use crate::record::{self, Pending};
 
@@ -304,7 +304,8 @@ impl Owner {
         if self.status.meta.generation != self.record.meta.generation {
             self.status.meta = self.record.meta.clone();
             self.status.spec = self.record.spec.clone();
-            self.status.effective = make::effective(&self.record.spec, &self.key, self.record.ids);
+            self.status.effective =
+                create::effective(&self.record.spec, &self.key, self.record.ids);
             self.publish_cell();
         }
         if let Some(reply) = update.reply {

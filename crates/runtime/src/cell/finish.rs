@@ -213,7 +213,7 @@ impl Owner {
     }
 
     /// The cell-init broke an agreement.
-    pub(super) fn misspoke(&mut self, what: &str) {
+    pub(super) fn protocol_error(&mut self, what: &str) {
         let error = LinkError::Malformed(what.to_owned());
         self.silent(&error);
     }
@@ -396,7 +396,7 @@ impl Owner {
 
     /// The last thing an owner does: its ids are free, its name is free, and whoever waited is
     /// told.
-    pub(super) async fn farewell(mut self, over: &tokio::sync::watch::Sender<bool>) {
+    pub(super) async fn shut_down(mut self, over: &tokio::sync::watch::Sender<bool>) {
         let own = self.record.goes_with.is_none();
         if own && self.ending.lost {
             // Before anybody knows that there is something to be removed.
@@ -445,7 +445,10 @@ async fn remove_below(parent: &std::path::Path, name: String) -> Result<(), Stri
 }
 
 /// What the archive keeps.
-pub(crate) fn archived(object: Object, asked: Option<crate::index::requests::Asked>) -> Finished {
+pub(crate) fn archived(
+    object: Object,
+    asked: Option<crate::index::requests::IdempotencyKey>,
+) -> Finished {
     let meta = object.meta();
     let ended = crate::index::list::finished(&object);
     let kind = match meta.kind {

@@ -32,7 +32,7 @@ use super::start::Starting;
 use super::{CellHandle, QUEUE, Reply, Request, leaf};
 use crate::Shared;
 use crate::index::Key;
-use crate::index::requests::Asked;
+use crate::index::requests::IdempotencyKey;
 use crate::link::cell::CellLink;
 use crate::link::{LinkError, Received};
 use crate::ports::LogTotals;
@@ -44,7 +44,7 @@ const HEARD_FIRST: usize = 64;
 /// Everything that happens to a cell.
 pub(crate) enum Event {
     /// Somebody asks.
-    Asked(Request),
+    IdempotencyKey(Request),
     /// The cell-init says.
     Said(Received<CellEvent>),
     /// The cell-init can't be talked to any more.
@@ -220,7 +220,7 @@ impl Owner {
             self.advance();
         }
         inbox.close();
-        self.farewell(&over).await;
+        self.shut_down(&over).await;
     }
 
     async fn next(&mut self, inbox: &mut mpsc::Receiver<Request>) -> Event {
@@ -240,13 +240,13 @@ impl Owner {
             Some(event) = self.tasks.next() => event,
             () = leaf::until(late) => Event::Late,
             // The index holds a handle for as long as this task runs.
-            Some(request) = inbox.recv() => Event::Asked(request),
+            Some(request) = inbox.recv() => Event::IdempotencyKey(request),
         }
     }
 
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Asked(request) => self.asked(request),
+            Event::IdempotencyKey(request) => self.asked(request),
             Event::Said(received) => self.said(received),
             Event::Silent(error) => self.silent(&error),
             Event::InitEnded(exit) => self.init_ended(exit),
@@ -301,10 +301,10 @@ impl Owner {
                 Some(Call::Start(uid)) => self.started(uid, started_ns, received.fds),
                 // Its leaf was killed; the end of it follows.
                 None if self.given_up.remove(&request) => {}
-                _ => self.misspoke("it started what nobody asked for"),
+                _ => self.protocol_error("it started what nobody asked for"),
             },
             CellEvent::Failed { request, failure } => {
-                // None: an answer after our patience ended; it was dealt with then.
+                // None: an answer after our timeout ended; it was dealt with then.
                 self.given_up.remove(&request);
                 if let Some(call) = self.answered(request) {
                     self.refused(call, &failure);
@@ -317,7 +317,7 @@ impl Owner {
             }
             CellEvent::Exited { uid, exit } => self.exited(crate::record::unwire(uid), exit),
             CellEvent::Welcome { .. } | CellEvent::Refused { .. } | CellEvent::Workload(_) => {
-                self.misspoke("it greets again");
+                self.protocol_error("it greets again");
             }
         }
     }
@@ -334,7 +334,7 @@ impl Owner {
                 let _ = reply.send(status);
             }
             Call::FreezeIntent { frozen, reply } => self.freeze_written(frozen, reply),
-            Call::Start(_) => self.misspoke("a start is answered without a process"),
+            Call::Start(_) => self.protocol_error("a start is answered without a process"),
             Call::Change => self.changed(Ok(())),
             Call::Exit | Call::Noted(_) => {}
         }
@@ -359,7 +359,7 @@ impl Owner {
             }
             Call::Change => self.change_refused(failure),
             // It keeps what it was told to let go of, or knows of more than we do.
-            Call::Exit => self.misspoke("it doesn't end when it is told to"),
+            Call::Exit => self.protocol_error("it doesn't end when it is told to"),
             Call::Noted(what) => {
                 tracing::warn!(cell = %self.key.path, ?failure, "the cell's init refused: {what}");
             }
@@ -385,17 +385,17 @@ impl Owner {
     }
 
     fn not_answered(&mut self, number: u64, call: Call) {
-        let patience = self.shared.settings.init_patience;
+        let timeout = self.shared.settings.init_timeout;
         let failure = Failure {
             step: init::protocol::Step::Protocol,
             errno: Errno::TIMEDOUT.raw_os_error(),
-            detail: format!("the cell's init did not answer within {patience:?}"),
+            detail: format!("the cell's init did not answer within {timeout:?}"),
         };
         if let Call::Start(uid) = call {
             self.given_up.insert(number);
             return self.start_failed(uid, &failure);
         }
-        self.silent(&LinkError::Silent(patience));
+        self.silent(&LinkError::Silent(timeout));
         // Whoever asked is told why; nothing else is to be done without an init.
         if let Call::Signal { .. } | Call::FreezeIntent { .. } = call {
             self.refused(call, &failure);
@@ -417,7 +417,7 @@ impl Owner {
         };
         match sent {
             Ok(()) => {
-                let due = Instant::now() + self.shared.settings.init_patience;
+                let due = Instant::now() + self.shared.settings.init_timeout;
                 self.calls.insert(number, (due, call));
             }
             Err(error) => {
@@ -481,7 +481,7 @@ impl Owner {
     }
 
     /// The request that asked for the cell.
-    pub(crate) fn request_id(&self) -> Option<&Asked> {
+    pub(crate) fn request_id(&self) -> Option<&IdempotencyKey> {
         self.record.asked.as_ref()
     }
 

@@ -15,9 +15,9 @@ use model::time::Timestamp;
 use super::executable::{Executable, exit_of};
 use super::leaf;
 use super::owner::Owner;
-use crate::adopt::sweep;
+use crate::adopt::orphans;
 use crate::index::Key;
-use crate::index::requests::Asked;
+use crate::index::requests::IdempotencyKey;
 use crate::link::cell::{Kept, Outputs};
 use crate::link::fds::Process;
 use crate::ports::LogSource;
@@ -135,7 +135,7 @@ impl Owner {
         clippy::type_complexity,
         reason = "two lists that are taken apart at once"
     )]
-    pub(crate) fn parts(&mut self) -> (CellRecord, Object, Vec<(Object, Option<Asked>)>) {
+    pub(crate) fn parts(&mut self) -> (CellRecord, Object, Vec<(Object, Option<IdempotencyKey>)>) {
         if self.is_frozen() {
             self.step(Life::Freeze);
         }
@@ -194,7 +194,7 @@ impl Owner {
             return;
         };
         for name in children.iter().filter_map(|name| name.to_str()) {
-            let ours = name == crate::make::INIT_LEAF
+            let ours = name == crate::create::INIT_LEAF
                 || self.executables.values().any(|e| e.name() == name);
             if ours {
                 continue;
@@ -202,9 +202,9 @@ impl Owner {
             let Ok(group) = self.group.child(name) else {
                 continue;
             };
-            if group.child(crate::make::INIT_LEAF).is_ok() {
+            if group.child(crate::create::INIT_LEAF).is_ok() {
                 // Beside, and only where no living cell has that name.
-                drop(sweep::bury(&self.shared, &self.group, name));
+                drop(orphans::kill_orphan(&self.shared, &self.group, name));
                 continue;
             }
             let Ok(path) = format!("{}/{name}", self.key.path).parse() else {
@@ -213,7 +213,7 @@ impl Owner {
             let tenant = self.key.tenant.clone();
             let key = Key { tenant, path };
             // Who has the name is making something there, and deals with what is there.
-            if let Some(_taken) = sweep::claim(&self.shared, key, Kind::Executable) {
+            if let Some(_taken) = orphans::claim(&self.shared, key, Kind::Executable) {
                 leaf::kill(&group);
                 if let Err(error) = self.group.remove(name, std::time::Duration::from_secs(1)) {
                     tracing::warn!(%error, "a cgroup stays behind");

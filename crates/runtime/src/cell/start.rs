@@ -121,7 +121,7 @@ impl Owner {
     /// The program was executed.
     pub(super) fn started(&mut self, uid: Uid, started_ns: u64, given: Vec<OwnedFd>) {
         let Some(starting) = self.starting.remove(&uid) else {
-            return self.misspoke("it started what nobody asked for");
+            return self.protocol_error("it started what nobody asked for");
         };
         let mut given = given.into_iter();
         let wants_terminal = starting.source.is_none();

@@ -16,14 +16,14 @@ const MOST: usize = 65_536;
 
 /// A request id with what was asked for, as the object's record keeps it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub(crate) struct Asked {
+pub(crate) struct IdempotencyKey {
     /// The client's.
     pub(crate) id: RequestId,
     /// Of the body.
     pub(crate) digest: String,
 }
 
-impl Asked {
+impl IdempotencyKey {
     /// For a body, which must always serialise the same.
     pub(crate) fn new(id: RequestId, body: &impl Serialize) -> Result<Self, Error> {
         let bytes = serde_json::to_vec(body).map_err(|e| Error::internal(e.to_string()))?;
@@ -37,7 +37,7 @@ impl Asked {
 pub(crate) type Outcome = Option<Result<Uid, Error>>;
 
 /// What to do with a request.
-pub(crate) enum Turn {
+pub(crate) enum Attempt {
     /// It is the first: carry it out and say here how it came out.
     First(watch::Sender<Outcome>),
     /// It was seen before: this is, or will be, its outcome.
@@ -52,14 +52,18 @@ pub(crate) struct Requests {
 
 impl Requests {
     /// Whose turn it is.
-    pub(crate) fn begin(&mut self, tenant: &Tenant, asked: &Asked) -> Result<Turn, Error> {
+    pub(crate) fn begin(
+        &mut self,
+        tenant: &Tenant,
+        asked: &IdempotencyKey,
+    ) -> Result<Attempt, Error> {
         let name = (tenant.clone(), asked.id.clone());
         if let Some((digest, outcome)) = self.known.get(&name) {
             let gave_up = outcome.has_changed().is_err() && outcome.borrow().is_none();
             let failed = matches!(&*outcome.borrow(), Some(Err(_)));
             if !gave_up && !failed {
                 return match *digest == asked.digest {
-                    true => Ok(Turn::Again(outcome.clone())),
+                    true => Ok(Attempt::Again(outcome.clone())),
                     false => Err(reused(asked)),
                 };
             }
@@ -74,11 +78,11 @@ impl Requests {
         }
         let (sender, receiver) = watch::channel(None);
         self.known.insert(name, (asked.digest.clone(), receiver));
-        Ok(Turn::First(sender))
+        Ok(Attempt::First(sender))
     }
 
     /// The run of that uid answers the request from now on.
-    pub(crate) fn remember(&mut self, tenant: &Tenant, asked: &Asked, uid: Uid) {
+    pub(crate) fn remember(&mut self, tenant: &Tenant, asked: &IdempotencyKey, uid: Uid) {
         let name = (tenant.clone(), asked.id.clone());
         self.by_uid.insert(uid, name.clone());
         let (_, receiver) = watch::channel(Some(Ok(uid)));
@@ -99,7 +103,7 @@ impl Requests {
     }
 }
 
-fn reused(asked: &Asked) -> Error {
+fn reused(asked: &IdempotencyKey) -> Error {
     let message = format!(
         "the request id {:?} was used for another request",
         asked.id.as_str()
@@ -111,12 +115,12 @@ fn reused(asked: &Asked) -> Error {
 
 impl super::Index {
     /// Whose turn it is with this request id.
-    pub(crate) fn begin(&self, tenant: &Tenant, asked: &Asked) -> Result<Turn, Error> {
+    pub(crate) fn begin(&self, tenant: &Tenant, asked: &IdempotencyKey) -> Result<Attempt, Error> {
         self.lock().requests.begin(tenant, asked)
     }
 
     /// The run of that uid answers this request from now on.
-    pub(crate) fn remember(&self, tenant: &Tenant, asked: &Asked, uid: Uid) {
+    pub(crate) fn remember(&self, tenant: &Tenant, asked: &IdempotencyKey, uid: Uid) {
         self.lock().requests.remember(tenant, asked, uid);
     }
 }

@@ -14,7 +14,7 @@ use model::selector::Selector;
 use model::status::{CellStatus, Meta, Object};
 use model::time::Timestamp;
 
-use super::requests::{Asked, Turn};
+use super::requests::{Attempt, IdempotencyKey};
 use super::ring::{Epoch, KEPT, Ring, Token};
 use super::watch::{WatchKind, Watcher};
 use super::*;
@@ -289,11 +289,11 @@ async fn a_token_of_another_epoch_or_the_future_is_unknown() {
 #[tokio::test]
 async fn a_retry_joins_the_first_try_and_another_body_is_refused() {
     let index = index();
-    let ask = |body: &str| Asked::new("r1".parse().unwrap(), &body).unwrap();
-    let Turn::First(outcome) = index.begin(&tenant(), &ask("a")).unwrap() else {
+    let ask = |body: &str| IdempotencyKey::new("r1".parse().unwrap(), &body).unwrap();
+    let Attempt::First(outcome) = index.begin(&tenant(), &ask("a")).unwrap() else {
         panic!()
     };
-    let Turn::Again(mut again) = index.begin(&tenant(), &ask("a")).unwrap() else {
+    let Attempt::Again(mut again) = index.begin(&tenant(), &ask("a")).unwrap() else {
         panic!()
     };
     let refused = index.begin(&tenant(), &ask("b")).err().unwrap();
@@ -305,7 +305,7 @@ async fn a_retry_joins_the_first_try_and_another_body_is_refused() {
     );
     let other: Tenant = "other".parse().unwrap();
     assert!(
-        matches!(index.begin(&other, &ask("b")).unwrap(), Turn::First(_)),
+        matches!(index.begin(&other, &ask("b")).unwrap(), Attempt::First(_)),
         "its own ids"
     );
 }
@@ -313,18 +313,18 @@ async fn a_retry_joins_the_first_try_and_another_body_is_refused() {
 #[test]
 fn a_try_that_failed_or_was_given_up_may_be_repeated() {
     let index = index();
-    let ask = Asked::new("r1".parse().unwrap(), &"a").unwrap();
-    let Turn::First(outcome) = index.begin(&tenant(), &ask).unwrap() else {
+    let ask = IdempotencyKey::new("r1".parse().unwrap(), &"a").unwrap();
+    let Attempt::First(outcome) = index.begin(&tenant(), &ask).unwrap() else {
         panic!()
     };
     outcome.send_replace(Some(Err(Error::internal("x"))));
-    let Turn::First(outcome) = index.begin(&tenant(), &ask).unwrap() else {
+    let Attempt::First(outcome) = index.begin(&tenant(), &ask).unwrap() else {
         panic!()
     };
     drop(outcome);
     assert!(matches!(
         index.begin(&tenant(), &ask).unwrap(),
-        Turn::First(_)
+        Attempt::First(_)
     ));
 }
 

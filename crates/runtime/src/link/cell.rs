@@ -26,7 +26,7 @@ pub(crate) type CellLink = Link<ToCell>;
 
 /// What a cell-init knows: its record and its workloads.
 #[derive(Debug)]
-pub(crate) struct Greeting {
+pub(crate) struct Handshake {
     /// The cell's own record, as it was last put.
     pub(crate) record: Vec<u8>,
     /// Running ones, and ended ones that were not acknowledged.
@@ -61,11 +61,11 @@ pub(crate) enum Outputs {
 }
 
 /// Connects to the cell-init that listens at `path` and greets it as the one of `uid`.
-pub(crate) async fn connect(path: &Path, uid: Uid) -> Result<(CellLink, Greeting), LinkError> {
+pub(crate) async fn connect(path: &Path, uid: Uid) -> Result<(CellLink, Handshake), LinkError> {
     let conversation = async {
         let mut link = CellLink::new(call(path).await?)?;
         link.send(&CellRequest::Hello { version: VERSION }, Vec::new())?;
-        let greeting = greet(&mut link, uid).await?;
+        let greeting = handshake(&mut link, uid).await?;
         Ok((link, greeting))
     };
     timeout(GREETING, conversation)
@@ -85,7 +85,7 @@ async fn call(path: &Path) -> Result<OwnedFd, LinkError> {
     }
 }
 
-async fn greet(link: &mut CellLink, expected: Uid) -> Result<Greeting, LinkError> {
+async fn handshake(link: &mut CellLink, expected: Uid) -> Result<Handshake, LinkError> {
     let (record, count) = match link.next().await?.event {
         CellEvent::Welcome {
             version: VERSION,
@@ -111,7 +111,7 @@ async fn greet(link: &mut CellLink, expected: Uid) -> Result<Greeting, LinkError
     while workloads.len() < count {
         workloads.push(kept(link.next().await?)?);
     }
-    Ok(Greeting { record, workloads })
+    Ok(Handshake { record, workloads })
 }
 
 fn kept(received: Received<CellEvent>) -> Result<Kept, LinkError> {

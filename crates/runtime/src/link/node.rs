@@ -122,7 +122,7 @@ impl NodeInit {
         };
         let (commands, inbox) = mpsc::channel(QUEUE);
         let (publish, state) = watch::channel(InitState::Serving);
-        tokio::spawn(Keeper::new(link, publish).run(inbox));
+        tokio::spawn(Connection::new(link, publish).run(inbox));
         Ok((Self { commands, state }, welcome))
     }
 
@@ -227,7 +227,7 @@ struct Making {
 }
 
 /// The task: the link, and who waits for what.
-struct Keeper {
+struct Connection {
     link: Link<ToNode>,
     publish: watch::Sender<InitState>,
     next_request: u64,
@@ -239,7 +239,7 @@ struct Keeper {
     owed: VecDeque<Uid>,
 }
 
-impl Keeper {
+impl Connection {
     fn new(link: Link<ToNode>, publish: watch::Sender<InitState>) -> Self {
         Self {
             link,

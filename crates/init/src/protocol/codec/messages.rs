@@ -155,7 +155,7 @@ choice!(CellEvent {
 
 choice!(SpawnerEvent {
     1 Isolation { outcome: Outcome(Plain) },
-    2 Born { request: Plain, pid: Plain },
+    2 Cloned { request: Plain, pid: Plain },
     3 Failed { request: Plain, failure: Plain },
 });
 

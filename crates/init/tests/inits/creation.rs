@@ -3,7 +3,7 @@
 //! cell is lost by it and its maker told; the next is made, and the next daemon welcomed, within
 //! bounds.
 //!
-//! A process is held by the cgroup that it is born in: a frozen one, so that it gets no further
+//! A process is held by the cgroup that it is cloned into: a frozen one, so that it gets no further
 //! than the kernel's own part of its clone. A tenant does the same by `SIGSTOP` to what comes into
 //! its cell.
 
@@ -24,16 +24,16 @@ pub(crate) const STORIES: &[Story] = &[
         a_helper_that_is_killed_or_held_is_one_cells_loss,
     ),
     (
-        "an_init_that_is_held_at_its_birth_is_killed",
-        an_init_that_is_held_at_its_birth_is_killed,
+        "an_init_that_is_held_while_it_is_created_is_killed",
+        an_init_that_is_held_while_it_is_created_is_killed,
     ),
     (
         "a_spawner_that_is_held_is_replaced",
         a_spawner_that_is_held_is_replaced,
     ),
     (
-        "an_init_that_is_killed_at_its_birth_is_an_answer",
-        an_init_that_is_killed_at_its_birth_is_an_answer,
+        "an_init_that_is_killed_while_it_is_created_is_an_answer",
+        an_init_that_is_killed_while_it_is_created_is_an_answer,
     ),
     (
         "a_flood_of_stops_inside_a_cell_harms_nobody_outside",
@@ -91,7 +91,7 @@ fn a_helper_that_is_killed_or_held_is_one_cells_loss() {
     daemon.nested(&node, inner("free"), &outer);
 }
 
-fn an_init_that_is_held_at_its_birth_is_killed() {
+fn an_init_that_is_held_while_it_is_created_is_killed() {
     let node = Node::start();
     let mut daemon = node.daemon();
     let (asked, group) = daemon.ask_for_cell(&node, &held(node.plan()), None);
@@ -132,7 +132,7 @@ fn a_spawner_that_is_held_is_replaced() {
     assert_eq!(daemon.welcome.cells.len(), 2);
 }
 
-fn an_init_that_is_killed_at_its_birth_is_an_answer() {
+fn an_init_that_is_killed_while_it_is_created_is_an_answer() {
     let node = Node::start();
     let mut daemon = node.daemon();
     all_is_well(&node, &mut daemon);

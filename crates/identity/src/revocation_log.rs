@@ -63,12 +63,12 @@ impl Line {
 
 /// The file, open for lines to be added.
 #[derive(Clone, Debug)]
-pub(super) struct Ledger {
+pub(super) struct RevocationLog {
     path: PathBuf,
     file: Arc<Mutex<File>>,
 }
 
-impl Ledger {
+impl RevocationLog {
     /// Reads the file, and has it and the database say the same.
     ///
     /// # Errors

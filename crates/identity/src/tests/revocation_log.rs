@@ -32,7 +32,7 @@ async fn a_lost_database_lets_nobody_in_again() {
         }
         // And a line that a power loss has torn.
         let torn = std::fs::read_to_string(&ledger).unwrap() + "{\"revoked\":{\"ser";
-        std::fs::write(&ledger, torn).unwrap();
+        std::fs::write(&revocation_log, torn).unwrap();
         let identity = start(dir.path()).await;
         let why = identity.check(&ann).unwrap_err();
         assert!(matches!(&why, Unauthenticated::Revoked { reason, .. } if reason == "lost laptop"));
@@ -41,7 +41,7 @@ async fn a_lost_database_lets_nobody_in_again() {
         identity.check(&admin).unwrap();
         assert_eq!(std::fs::read_to_string(&ledger).unwrap().lines().count(), 2);
     }
-    // The other way round: a ledger that is lost is written anew from the database.
+    // The other way round: a revocation log that is lost is written anew from the database.
     std::fs::remove_file(&ledger).unwrap();
     drop(start(dir.path()).await);
     assert_eq!(std::fs::read_to_string(&ledger).unwrap().lines().count(), 2);

@@ -18,7 +18,7 @@ impl Identity {
     ///
     /// # Errors
     /// An unknown action, or the audit can't be written.
-    pub fn errand(&self, action: &str, path: Option<ObjectPath>) -> Result<Permit, Denied> {
+    pub fn node_permit(&self, action: &str, path: Option<ObjectPath>) -> Result<Permit, Denied> {
         let Some((_, action)) = self.actions.find(action) else {
             return Err(Denied::Defect(format!("{action} is not a known action")));
         };

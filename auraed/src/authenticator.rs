@@ -9,12 +9,12 @@ use rustls::pki_types::CertificateDer;
 use crate::listen::{Doorkeeper, Ending, Source};
 
 /// The node's doorkeeper.
-pub(crate) struct Keeper {
+pub(crate) struct Authenticator {
     identity: Arc<Identity>,
     tls: Arc<rustls::ServerConfig>,
 }
 
-impl Keeper {
+impl Authenticator {
     /// Keeps the doors for this identity.
     ///
     /// # Errors
@@ -25,7 +25,7 @@ impl Keeper {
     }
 }
 
-impl Doorkeeper for Keeper {
+impl Doorkeeper for Authenticator {
     /// What `rpc` finds among a request's extensions.
     type Peer = Peer;
 

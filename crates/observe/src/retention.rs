@@ -29,7 +29,7 @@ const CALM: Duration = Duration::from_millis(200);
 
 /// Tells the thread what happened; the thread ends with the last of them.
 #[derive(Clone, Debug)]
-pub(super) struct Keeper {
+pub(super) struct Retention {
     events: SyncSender<Event>,
     used: Arc<AtomicU64>,
     config: Arc<Mutex<LogsConfig>>,
@@ -42,7 +42,7 @@ enum Event {
     Look,
 }
 
-impl Keeper {
+impl Retention {
     /// # Errors
     /// The kernel gives no thread.
     pub(super) fn start(

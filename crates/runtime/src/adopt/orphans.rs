@@ -21,18 +21,18 @@ const GONE: Duration = Duration::from_secs(10);
 const SWEEP: Duration = Duration::from_secs(2);
 
 /// Kills the cells at the top that are not among these, and removes them.
-pub(super) async fn sweep(shared: &Arc<Shared>, kept: &HashSet<PathBuf>) {
-    let mut burials = Vec::new();
+pub(super) async fn kill_orphans(shared: &Arc<Shared>, kept: &HashSet<PathBuf>) {
+    let mut killed = Vec::new();
     for tenant in tenants(&shared.root) {
         let names = tenant.children().unwrap_or_default();
         let names = names.iter().filter_map(|name| name.to_str());
         for name in names.filter(|name| !name.starts_with('_')) {
             if !kept.contains(&tenant.path().join(name)) {
-                burials.extend(bury(shared, &tenant, name));
+                killed.extend(kill_orphan(shared, &tenant, name));
             }
         }
     }
-    let buried = futures_util::future::join_all(burials);
+    let buried = futures_util::future::join_all(killed);
     if tokio::time::timeout(SWEEP, buried).await.is_err() {
         tracing::warn!("dead cells still go; the API is opened meanwhile");
     }
@@ -51,7 +51,7 @@ fn tenants(root: &Cgroup) -> Vec<Cgroup> {
 /// Kills a group that is of no living cell, and removes it beside. Its name is taken meanwhile, so
 /// that no cell is made of that name and killed with it; where it is taken already, its taker deals
 /// with what is there.
-pub(crate) fn bury(
+pub(crate) fn kill_orphan(
     shared: &Arc<Shared>,
     around: &Cgroup,
     name: &str,

@@ -18,7 +18,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
-use super::places;
+use super::mounts;
 use super::{Cell, LISTENER, SIGNALS};
 use crate::codec::Packet;
 use crate::failure::InStep;
@@ -51,7 +51,7 @@ const READ_ONLY: [&str; 4] = ["/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs"]
 pub(crate) const EMPTY: &str = "/dev/.empty";
 
 /// What a clone of the spawner becomes.
-pub(crate) struct Birth {
+pub(crate) struct Creation {
     pub(crate) launch: CellLaunch,
     pub(crate) listener: OwnedFd,
     pub(crate) mounts: Vec<OwnedFd>,
@@ -67,15 +67,15 @@ pub(crate) struct Birth {
 }
 
 /// Becomes the cell's init and never returns.
-pub(crate) fn live(birth: Birth) -> ! {
+pub(crate) fn live(creation: Creation) -> ! {
     let mut byte = [0];
     if !matches!(
-        rustix::io::retry_on_intr(|| rustix::io::read(&birth.go, &mut byte)),
+        rustix::io::retry_on_intr(|| rustix::io::read(&creation.go, &mut byte)),
         Ok(1)
     ) {
         process::exit(1)
     }
-    let (failure, status) = match prepare(birth) {
+    let (failure, status) = match prepare(creation) {
         Ok((cell, status)) => match rustix::io::write(&status, &[0]) {
             Ok(_) => {
                 drop(status);
@@ -93,8 +93,8 @@ pub(crate) fn live(birth: Birth) -> ! {
 }
 
 /// A ready cell-init, or why not; with the status pipe.
-fn prepare(birth: Birth) -> Result<(Cell, OwnedFd), (Failure, OwnedFd)> {
-    let Birth {
+fn prepare(creation: Creation) -> Result<(Cell, OwnedFd), (Failure, OwnedFd)> {
+    let Creation {
         launch,
         listener,
         mounts,
@@ -103,7 +103,7 @@ fn prepare(birth: Birth) -> Result<(Cell, OwnedFd), (Failure, OwnedFd)> {
         proc,
         sys,
         node_user,
-    } = birth;
+    } = creation;
     drop(go);
     let mounts = Mounts { mounts, proc, sys };
     let prepared = become_root(&launch)
@@ -183,10 +183,10 @@ fn furnish(launch: &CellLaunch, mounts: &Mounts, node_user: bool) -> Result<(), 
     mask(node_user)?;
     mount_private(launch)?;
     for volume in &launch.volumes {
-        places::attach_volume(volume)?;
+        mounts::attach_volume(volume)?;
     }
     for (mount, to) in mounts.mounts.iter().zip(&launch.mounts) {
-        places::attach(mount, to)?;
+        mounts::attach(mount, to)?;
     }
     Ok(())
 }
@@ -246,7 +246,7 @@ fn mask(node_user: bool) -> Result<(), Failure> {
 }
 
 fn mount_private(launch: &CellLaunch) -> Result<(), Failure> {
-    places::mount_folders().step(Step::Mount)?;
+    mounts::mount_folders().step(Step::Mount)?;
     // The group `tty` owns terminals, where the cell has such a group.
     let has_tty = !launch.unshare.has(Namespaces::USER)
         || launch

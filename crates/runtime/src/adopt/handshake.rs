@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Greeting the cell-inits that an earlier daemon left, all at once: each in a task of its own,
+//! Handshake the cell-inits that an earlier daemon left, all at once: each in a task of its own,
 //! which also compares what it says with the kernel. Nothing here is seen by anybody yet; `adopt`
 //! takes the answers in their order.
 
@@ -22,10 +22,10 @@ use tokio::task::JoinSet;
 
 use crate::Shared;
 use crate::cell::resume::{Examined, examine};
+use crate::create::{INIT_LEAF, LEAF_BELOW};
 use crate::ids::IdRange;
 use crate::index::Key;
 use crate::link::cell::{CellLink, connect};
-use crate::make::{INIT_LEAF, LEAF_BELOW};
 use crate::record::{self, CellRecord};
 
 /// When nobody has answered for so long, those who haven't yet are waited for no more: the others
@@ -52,7 +52,7 @@ pub(super) struct Found {
 
 /// A cell-init that was greeted.
 #[derive(Clone, Debug)]
-pub(super) struct Greeted {
+pub(super) struct Accepted {
     pub(super) uid: Uid,
     pub(super) socket: PathBuf,
     /// None of one that node-init doesn't know.
@@ -61,17 +61,17 @@ pub(super) struct Greeted {
 
 /// What became of a greeting.
 pub(super) struct Answer {
-    pub(super) greeted: Greeted,
+    pub(super) greeted: Accepted,
     pub(super) outcome: Result<Box<Found>, String>,
 }
 
 /// The greetings that are not answered yet.
-pub(super) struct Greetings {
+pub(super) struct Handshakes {
     tasks: JoinSet<Answer>,
-    open: BTreeMap<Uid, Greeted>,
+    open: BTreeMap<Uid, Accepted>,
 }
 
-impl Greetings {
+impl Handshakes {
     /// Greets every cell-init that there is a socket of.
     ///
     /// # Errors
@@ -84,11 +84,11 @@ impl Greetings {
         let (mut tasks, mut open) = (JoinSet::new(), BTreeMap::new());
         for (uid, socket) in sockets(&shared.settings.cells_dir)? {
             let pid = pids.get(&uid).copied();
-            let greeted = Greeted { uid, socket, pid };
+            let greeted = Accepted { uid, socket, pid };
             open.insert(uid, greeted.clone());
             let shared = shared.clone();
             tasks.spawn(async move {
-                let outcome = greet(&shared, &greeted).await.map(Box::new);
+                let outcome = handshake(&shared, &greeted).await.map(Box::new);
                 Answer { greeted, outcome }
             });
         }
@@ -119,7 +119,7 @@ impl Greetings {
     }
 
     /// Those that have not answered.
-    pub(super) fn silent(&self) -> impl Iterator<Item = &Greeted> {
+    pub(super) fn silent(&self) -> impl Iterator<Item = &Accepted> {
         self.open.values()
     }
 }
@@ -143,7 +143,7 @@ fn sockets(folder: &Path) -> Result<Vec<(Uid, PathBuf)>, Error> {
     Ok(found)
 }
 
-async fn greet(shared: &Shared, greeted: &Greeted) -> Result<Found, String> {
+async fn handshake(shared: &Shared, greeted: &Accepted) -> Result<Found, String> {
     let (link, greeting) = connect(&greeted.socket, record::wire(greeted.uid))
         .await
         .map_err(|e| e.to_string())?;
@@ -231,7 +231,7 @@ pub(super) struct Seen {
 }
 
 /// Looks; none where there is nothing to be seen, and so nothing that could be served.
-pub(super) fn look_at(shared: &Shared, greeted: &Greeted) -> Option<Seen> {
+pub(super) fn look_at(shared: &Shared, greeted: &Accepted) -> Option<Seen> {
     let pid = greeted.pid?;
     let leaf = find::path_of_process(pid).ok()?;
     let below = leaf.strip_prefix(shared.root.path()).ok()?;

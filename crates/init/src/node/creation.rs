@@ -40,7 +40,7 @@ pub(super) struct Spawner {
     /// Until when it must have said its next word, where it owes one.
     due: Option<Deadline>,
     /// When to look for cell-inits that have passed their bound; not later than that of any.
-    births_due: Option<Deadline>,
+    creations_due: Option<Deadline>,
     /// What it said of isolation; nothing before the first has spoken.
     pub(super) isolation: Option<Result<(), Failure>>,
     serial: u64,
@@ -54,7 +54,7 @@ impl Default for Spawner {
             back_off: BackOff::NEW,
             start_at,
             due: None,
-            births_due: None,
+            creations_due: None,
             isolation: None,
             serial: 0,
         }
@@ -68,7 +68,7 @@ impl Spawner {
 
     /// When somebody may have passed a bound.
     pub(super) fn bounds(&self) -> [Option<Deadline>; 2] {
-        [self.due, self.births_due]
+        [self.due, self.creations_due]
     }
 }
 
@@ -249,10 +249,11 @@ impl Node {
                 self.lose_spawner();
             }
         }
-        if self.spawner.births_due.is_some_and(Deadline::passed) {
-            let late = |cell: &Cell| matches!(&cell.stage, Stage::Born { due, .. } if due.passed());
-            self.give_births_up(late);
-            self.spawner.births_due = self.cells.birth_due();
+        if self.spawner.creations_due.is_some_and(Deadline::passed) {
+            let late =
+                |cell: &Cell| matches!(&cell.stage, Stage::Cloned { due, .. } if due.passed());
+            self.give_creations_up(late);
+            self.spawner.creations_due = self.cells.creation_due();
         }
         if self.daemon.welcome_due().is_some_and(Deadline::passed) {
             self.daemon.wait_no_longer();
@@ -270,22 +271,22 @@ impl Node {
         if self.cells.any_asked() {
             self.lose_spawner();
         }
-        self.give_births_up(|cell| matches!(cell.stage, Stage::Born { .. }));
+        self.give_creations_up(|cell| matches!(cell.stage, Stage::Cloned { .. }));
     }
 
-    fn give_births_up(&mut self, which: impl Fn(&Cell) -> bool) {
+    fn give_creations_up(&mut self, which: impl Fn(&Cell) -> bool) {
         while let Some(at) = self.cells.position(&which) {
-            self.conclude_birth(at);
-            self.give_birth_up(at);
+            self.conclude_creation(at);
+            self.give_creation_up(at);
         }
     }
 
     /// Kills a cell-init that isn't ready yet.
-    fn give_birth_up(&mut self, at: usize) {
+    fn give_creation_up(&mut self, at: usize) {
         let Some(cell) = self.cells.0.get_mut(at) else {
             return;
         };
-        let Stage::Born {
+        let Stage::Cloned {
             pid, pidfd, status, ..
         } = &cell.stage
         else {
@@ -322,7 +323,9 @@ impl Node {
                     self.fail_cell(at, failure);
                 }
             }
-            Ok(SpawnerEvent::Born { request, pid }) => self.cell_is_born(request, pid, packet.fds),
+            Ok(SpawnerEvent::Cloned { request, pid }) => {
+                self.cell_is_cloned(request, pid, packet.fds)
+            }
             Err(error) => {
                 self.console
                     .say(&format!("the spawner makes no sense: {error}"));
@@ -331,7 +334,7 @@ impl Node {
         }
     }
 
-    fn cell_is_born(&mut self, serial: u64, pid: i32, fds: Vec<OwnedFd>) {
+    fn cell_is_cloned(&mut self, serial: u64, pid: i32, fds: Vec<OwnedFd>) {
         let Some(at) = self.cells.by_serial(serial) else {
             return;
         };
@@ -344,18 +347,18 @@ impl Node {
         };
         if !pidfd::exists(&pidfd).unwrap_or(true) {
             // Killed before it was told of, and reaped as an orphan: no other end will come.
-            return self.fail_cell(at, killed_at_birth());
+            return self.fail_cell(at, killed_while_created());
         }
         let token = status_token(&status);
         let watched = pipe::set_nonblocking(&status, true)
             .and_then(|()| self.poll.add(&status, token, Interest::READ));
         let due = Deadline::after(BIRTH_BOUND);
-        self.spawner.births_due.get_or_insert(due);
+        self.spawner.creations_due.get_or_insert(due);
         let Some(cell) = self.cells.0.get_mut(at) else {
             return;
         };
         cell.stage = match watched {
-            Ok(()) => Stage::Born {
+            Ok(()) => Stage::Cloned {
                 pid,
                 pidfd,
                 status,
@@ -373,20 +376,20 @@ impl Node {
 
     pub(super) fn read_status(&mut self, token: u64) {
         let is_it = |cell: &Cell| match &cell.stage {
-            Stage::Born { status, .. } => status_token(status) == token,
+            Stage::Cloned { status, .. } => status_token(status) == token,
             _ => false,
         };
         if let Some(at) = self.cells.position(is_it) {
-            self.conclude_birth(at);
+            self.conclude_creation(at);
         }
     }
 
     /// A cell's status pipe says how it went.
-    pub(super) fn conclude_birth(&mut self, at: usize) {
+    pub(super) fn conclude_creation(&mut self, at: usize) {
         let Some(cell) = self.cells.0.get_mut(at) else {
             return;
         };
-        let Stage::Born {
+        let Stage::Cloned {
             pid, pidfd, status, ..
         } = &cell.stage
         else {
@@ -395,7 +398,7 @@ impl Node {
         let (pid, mut packet) = (*pid, [0; 1200]);
         let outcome = match rustix::io::read(status, &mut packet) {
             Ok(1) if packet.first() == Some(&0) => Ok(()),
-            Ok(0) => Err(killed_at_birth()),
+            Ok(0) => Err(killed_while_created()),
             Ok(length) => Err(Failure::decode(packet.get(..length).unwrap_or_default())
                 .unwrap_or_else(|error| failed(Step::Protocol, Errno::BADMSG, error.to_string()))),
             // There is nothing yet, or it can't be read now.
@@ -407,7 +410,7 @@ impl Node {
             Ok(()) => {
                 let stage = std::mem::replace(&mut cell.stage, running);
                 let request = cell.request.take();
-                if let (Some(request), Stage::Born { pidfd, .. }) = (request, stage) {
+                if let (Some(request), Stage::Cloned { pidfd, .. }) = (request, stage) {
                     self.post(&NodeEvent::CellCreated { request, pid }, &[pidfd.as_fd()]);
                 }
             }
@@ -436,7 +439,7 @@ impl Node {
     }
 }
 
-fn killed_at_birth() -> Failure {
+fn killed_while_created() -> Failure {
     let detail = "the cell's init was killed at its start";
     failed(Step::Clone, Errno::CHILD, detail)
 }

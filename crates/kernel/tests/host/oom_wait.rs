@@ -6,7 +6,7 @@ use std::io::Read;
 use std::os::fd::AsFd;
 
 use kernel::clone::{Cloned, Options, clone};
-use kernel::patience::wait_for_memory;
+use kernel::oom_wait::wait_for_memory;
 use kernel::poll::{self, Deadline, Interest};
 use kernel::rlimit::{self, Limit, Resource};
 use kernel::wait::{ExitStatus, Reap, Target, wait};
