@@ -25,24 +25,24 @@ async fn a_lost_database_lets_nobody_in_again() {
         bob,
     } = world;
     drop(identity);
-    let ledger = dir.path().join("pki/refused.jsonl");
+    let log = dir.path().join("pki/refused.jsonl");
     for _ in 0..2 {
         for name in ["aurae.db", "aurae.db-wal", "aurae.db-shm"] {
             let _not_each_is_there = std::fs::remove_file(dir.path().join(name));
         }
         // And a line that a power loss has torn.
-        let torn = std::fs::read_to_string(&ledger).unwrap() + "{\"revoked\":{\"ser";
-        std::fs::write(&revocation_log, torn).unwrap();
+        let torn = std::fs::read_to_string(&log).unwrap() + "{\"revoked\":{\"ser";
+        std::fs::write(&log, torn).unwrap();
         let identity = start(dir.path()).await;
         let why = identity.check(&ann).unwrap_err();
         assert!(matches!(&why, Unauthenticated::Revoked { reason, .. } if reason == "lost laptop"));
         let why = identity.check(&bob).unwrap_err();
         assert!(matches!(why, Unauthenticated::Disabled { .. }));
         identity.check(&admin).unwrap();
-        assert_eq!(std::fs::read_to_string(&ledger).unwrap().lines().count(), 2);
+        assert_eq!(std::fs::read_to_string(&log).unwrap().lines().count(), 2);
     }
     // The other way round: a revocation log that is lost is written anew from the database.
-    std::fs::remove_file(&ledger).unwrap();
+    std::fs::remove_file(&log).unwrap();
     drop(start(dir.path()).await);
-    assert_eq!(std::fs::read_to_string(&ledger).unwrap().lines().count(), 2);
+    assert_eq!(std::fs::read_to_string(&log).unwrap().lines().count(), 2);
 }
