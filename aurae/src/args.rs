@@ -125,6 +125,8 @@ pub(crate) enum Command {
     Cell(cmd::cell::CellArgs),
     /// Certificates, users, permissions and the audit
     Identity(cmd::identity::IdentityArgs),
+    /// Tenants: what each may take of the node, and what it uses
+    Tenant(cmd::tenant::TenantArgs),
     /// The node itself
     Node(cmd::node::NodeArgs),
     /// Contexts: which nodes there are, and as whom to speak to them

@@ -20,7 +20,7 @@ enum Effect {
     Decides,
 }
 
-const ROWS: [(&str, Audience, Effect); 32] = [
+const ROWS: [(&str, Audience, Effect); 36] = [
     ("runtime.RunExecutable", Member, Changes),
     ("runtime.RunCell", Member, Changes),
     ("runtime.UpdateCell", Member, Changes),
@@ -53,6 +53,10 @@ const ROWS: [(&str, Audience, Effect); 32] = [
     ("node.GetConfig", Administrator, Reads),
     ("node.Reload", Administrator, Changes),
     ("node.Shutdown", Administrator, Decides),
+    ("tenant.List", Administrator, Reads),
+    ("tenant.Get", Member, Reads),
+    ("tenant.Set", Administrator, Decides),
+    ("tenant.Remove", Administrator, Decides),
 ];
 
 /// One definition per method.

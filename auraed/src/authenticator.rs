@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use identity::{Identity, Peer, Refusal, SocketCredentials, StartError};
+use model::name::Tenant;
 use rustls::pki_types::CertificateDer;
 
 use crate::listen::{Doorkeeper, Ending, Source};
@@ -50,8 +51,8 @@ impl Doorkeeper for Authenticator {
         self.identity.turned_away(door, uid, &from, refusal, words);
     }
 
-    fn tenant(peer: &Peer) -> &str {
-        peer.user().tenant.as_str()
+    fn tenant(peer: &Peer) -> &Tenant {
+        &peer.user().tenant
     }
 
     fn ending(&self, peer: &Peer) -> Ending {

@@ -7,14 +7,18 @@ use std::time::{Duration, SystemTime};
 
 use identity::{Identity, Lifetimes, Permit};
 use init::protocol::{MAX_RECORD, PowerMode, Role, Welcome};
+use kernel::cgroup::{Cgroup, find};
 use model::error::{Error, Reason};
+use model::quota::{Limits, Quota};
 use observe::{Logs, LogsConfig};
 use runtime::{Bounds, NodeInit, Runtime};
 use store::Store;
+use tenants::Tenants;
 
+use crate::capacity;
 use crate::config::{self, Config, Loaded, Sources, is_reloadable};
 use crate::host;
-use crate::listen::Places;
+use crate::reserve;
 use crate::rpc::deadline::DefaultDeadline;
 use crate::rpc::node::{ConfigLeaf, NodeFacts, NodeLimits, NodePort, Reloaded, ShutdownMode};
 use crate::telemetry::LogLevel;
@@ -34,7 +38,7 @@ pub(crate) struct Daemon {
     pub(crate) logs: Logs,
     pub(crate) store: Store,
     pub(crate) runtime: Runtime,
-    pub(crate) places: Places,
+    pub(crate) tenants: Tenants,
     pub(crate) deadline: DefaultDeadline,
     pub(crate) log_level: LogLevel,
 }
@@ -79,8 +83,12 @@ impl Daemon {
         self.log_level.set(&config.node.log_level);
         self.runtime.set_bounds(bounds(config));
         self.deadline.set(config.api.deadline.0);
-        let (most, most_of_tenant) = connections(config);
-        self.places.set(most, most_of_tenant);
+        let capacity = capacity::of(config);
+        match find::own_path().map(|own| own.parent().map(Cgroup::open)) {
+            Ok(Some(Ok(base))) => reserve::hold(&base, &capacity),
+            _ => tracing::warn!("the node's cgroup can't be opened: its reserve stays as it was"),
+        }
+        self.tenants.set_capacity(capacity);
     }
 
     /// Asks init to bring the node down within the bound.
@@ -140,7 +148,7 @@ impl NodePort for Daemon {
             daemon_starts: self.welcome.daemon_starts,
             controllers: self.controllers.clone(),
             features: self.features(),
-            limits: limits(&self.config()),
+            limits: limits(&self.config(), &self.tenants.limits()),
             cpus: host::cpus(),
             memory_bytes: total,
             memory_available_bytes: available,
@@ -176,13 +184,15 @@ impl NodePort for Daemon {
     }
 }
 
-fn limits(config: &Config) -> NodeLimits {
+fn limits(config: &Config, of_tenants: &Limits) -> NodeLimits {
     let limits = &config.limits;
+    let connections = of_tenants.capacity.of(Quota::Connections);
+    let per_tenant = Quota::Connections.default_amount().of(connections);
     NodeLimits {
         cells: limits.cells,
         executables: limits.executables,
         connections: limits.connections,
-        connections_per_tenant: limits.connections_per_tenant,
+        connections_per_tenant: u32::try_from(per_tenant).unwrap_or(u32::MAX),
         message_bytes: limits.message.0,
         record_bytes: MAX_RECORD as u64,
     }
@@ -200,20 +210,9 @@ pub(crate) fn lifetimes(config: &Config) -> Lifetimes {
 /// As `runtime` takes it.
 pub(crate) fn bounds(config: &Config) -> Bounds {
     Bounds {
-        cells: config.limits.cells as usize,
-        running_per_tenant: config.limits.executables as usize,
         finished_per_tenant: config.runtime.finished_max_count as usize,
         finished_age: config.runtime.finished_max_age.0,
     }
-}
-
-/// As `listen` takes them: of all, and of one tenant.
-pub(crate) fn connections(config: &Config) -> (usize, usize) {
-    let limits = &config.limits;
-    (
-        limits.connections as usize,
-        limits.connections_per_tenant as usize,
-    )
 }
 
 /// As `observe` takes it.

@@ -52,6 +52,13 @@ pub(crate) fn memory() -> Option<(u64, u64)> {
     Some((kib("MemTotal:")?, kib("MemAvailable:")?))
 }
 
+/// Processes and threads that the kernel takes, at most: the lower of its two bounds.
+pub(crate) fn most_processes() -> u64 {
+    let bounds = ["/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"];
+    let numbers = bounds.iter().filter_map(|file| line(file).parse().ok());
+    numbers.min().unwrap_or(u64::MAX)
+}
+
 /// CPUs that this process may use.
 pub(crate) fn cpus() -> u32 {
     std::thread::available_parallelism().map_or(1, |n| u32::try_from(n.get()).unwrap_or(u32::MAX))

@@ -14,9 +14,11 @@ use anyhow::Context;
 use identity::audit::{AuditHeadSink, AuditLimits, Hash, Head};
 use identity::{Identity, Options as IdentityOptions};
 use init::protocol::{Role, Welcome};
+use model::quota::Quota;
 use observe::Logs;
 use runtime::{InitState, NodeInit, Runtime, Settings};
 use store::{StateLock, Store};
+use tenants::{Pool, Tenants};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -24,12 +26,11 @@ use tokio::task::JoinSet;
 use crate::args::Common;
 use crate::authenticator::Authenticator;
 use crate::config::{Config, Loaded, Then};
-use crate::daemon::{Daemon, bounds, connections, lifetimes, logs_config};
-use crate::listen::Places;
+use crate::daemon::{Daemon, bounds, lifetimes, logs_config};
 use crate::rpc::deadline::DefaultDeadline;
 use crate::rpc::node::ShutdownMode;
 use crate::rpc::server::Services;
-use crate::{actions, boot, host, listen, net, rpc, telemetry};
+use crate::{actions, boot, capacity, host, listen, net, reserve, rpc, telemetry};
 
 /// Told to init, for people.
 const BUILD: &str = env!("CARGO_PKG_VERSION");
@@ -61,7 +62,6 @@ pub(crate) fn run(common: &Common, init_fd: i32) -> anyhow::Result<ExitCode> {
     threads.block_on(async {
         let (node_init, welcome) = NodeInit::connect(socket, BUILD).await?;
         let parts = Parts::start(&loaded, store, node_init, &welcome).await?;
-        let (most, most_of_tenant) = connections(&loaded.config);
         let daemon = Arc::new(Daemon {
             sources,
             loaded: Mutex::new(loaded.clone()),
@@ -75,7 +75,7 @@ pub(crate) fn run(common: &Common, init_fd: i32) -> anyhow::Result<ExitCode> {
             logs: parts.logs.clone(),
             store: parts.store.clone(),
             runtime: parts.runtime.clone(),
-            places: Places::new(most, most_of_tenant),
+            tenants: parts.tenants.clone(),
             deadline: DefaultDeadline::new(loaded.config.api.deadline.0),
             log_level,
         });
@@ -89,6 +89,7 @@ struct Parts {
     node_init: NodeInit,
     identity: Arc<Identity>,
     logs: Logs,
+    tenants: Tenants,
     runtime: Runtime,
     controllers: Vec<String>,
 }
@@ -101,14 +102,17 @@ impl Parts {
         welcome: &Welcome,
     ) -> anyhow::Result<Self> {
         let config = &loaded.config;
-        let logs = Logs::start(&config.paths.state.join("logs"), logs_config(config))?;
+        let state = &config.paths.state;
+        let tenants = Tenants::start(store.clone(), state, capacity::of(config)).await?;
+        let logs = Logs::start(&state.join("logs"), logs_config(config))?;
         let settings = runtime_settings(config)?;
         let controllers = kernel::cgroup::Cgroup::open(&settings.cgroup_root)?.controllers()?;
         // The cells' inits are busy with answering while policies are read here.
         let adopting = tokio::spawn({
             let (node, welcome) = (node_init.clone(), welcome.clone());
             let (logs, archive) = (Arc::new(logs.clone()), Arc::new(store.clone()));
-            async move { Runtime::start(settings, node, &welcome, logs, archive).await }
+            let tenants = tenants.clone();
+            async move { Runtime::start(settings, node, &welcome, logs, archive, tenants).await }
         });
         let identity = start_identity(config, &store, &node_init, welcome).await?;
         let (runtime, adoption) = adopting.await??;
@@ -132,6 +136,7 @@ impl Parts {
             node_init,
             identity: Arc::new(identity),
             logs,
+            tenants,
             runtime,
             controllers,
         })
@@ -200,7 +205,8 @@ fn runtime_settings(config: &Config) -> anyhow::Result<Settings> {
     let root = own
         .parent()
         .context("the daemon is not in a leaf of a cgroup that is ours")?;
-    let mut settings = Settings::new(config.paths.run.join("cells"), root.to_owned());
+    let tenants = reserve::settle(root, &capacity::of(config))?;
+    let mut settings = Settings::new(config.paths.run.join("cells"), tenants);
     settings.first_id = config.runtime.first_id;
     settings.id_count = config.runtime.id_count;
     settings.bounds = bounds(config);
@@ -210,7 +216,8 @@ fn runtime_settings(config: &Config) -> anyhow::Result<Settings> {
 async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Result<ExitCode> {
     let config = &loaded.config;
     let authenticator = Arc::new(Authenticator::new(parts.identity.clone())?);
-    let options = listen_options(config, daemon.places.clone());
+    let connections = Pool::new(&parts.tenants, Quota::Connections);
+    let options = listen_options(config, connections);
     let (socket, tcp) = (options.socket.clone(), options.tcp.clone());
     let mut doors = listen::open(options, authenticator).await?;
     let mut beside = JoinSet::new();
@@ -223,6 +230,8 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
         runtime: parts.runtime.clone(),
         logs: parts.logs.clone(),
         node: daemon.clone(),
+        tenants: parts.tenants.clone(),
+        controllers: parts.controllers.clone(),
         deadline: daemon.deadline.clone(),
         max_message: usize::try_from(config.limits.message.0).unwrap_or(usize::MAX),
     };
@@ -263,7 +272,7 @@ fn last_words<T, E: std::fmt::Display>(ended: Result<T, E>) -> String {
     ended.map_or_else(|error| error.to_string(), |_| "its task ended".to_owned())
 }
 
-fn listen_options(config: &Config, places: Places) -> listen::Options {
+fn listen_options(config: &Config, connections: Pool) -> listen::Options {
     let socket = &config.api.socket;
     let default = || config.paths.run.join("aurae.sock");
     listen::Options {
@@ -273,7 +282,7 @@ fn listen_options(config: &Config, places: Places) -> listen::Options {
             socket.clone()
         },
         tcp: config.api.listen.clone(),
-        places,
+        connections,
         handshake_timeout: config.api.handshake_timeout.0,
     }
 }

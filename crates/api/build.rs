@@ -8,13 +8,14 @@ use prost::Message;
 use prost_types::FileDescriptorSet;
 
 const ROOT: &str = "../../proto";
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     "aurae/runtime/v0/object.proto",
     "aurae/runtime/v0/errors.proto",
     "aurae/runtime/v0/runtime.proto",
     "aurae/observe/v0/observe.proto",
     "aurae/identity/v0/identity.proto",
     "aurae/node/v0/node.proto",
+    "aurae/tenant/v0/tenant.proto",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -23,6 +23,7 @@ pub(crate) mod rm;
 pub(crate) mod run;
 pub(crate) mod script;
 pub(crate) mod stop;
+pub(crate) mod tenant;
 pub(crate) mod top;
 pub(crate) mod types;
 pub(crate) mod version;
@@ -90,6 +91,7 @@ async fn on_node(session: &Session, command: Command) -> Result<u8, Failure> {
         Command::Cell(args) => cell::run(session, &args).await,
         Command::Identity(args) => identity::run(session, &args).await,
         Command::Node(args) => node::run(session, &args).await,
+        Command::Tenant(args) => tenant::run(session, &args).await,
         // `dispatch` has done the others.
         _ => Ok(0),
     }

@@ -30,6 +30,7 @@ named! {
     identity: User, ListUsersResponse, Grant, ExplainResponse, WhoAmIResponse;
     identity: AuditEntry, AuditVerdict;
     node: NodeStatus, GetConfigResponse, ReloadResponse, ShutdownResponse;
+    tenant: ListResponse, TenantStatus;
 }
 
 fn reflect<M: Named>(message: &M) -> Result<DynamicMessage, Failure> {

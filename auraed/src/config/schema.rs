@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::value::{ByteSize, Span};
+use super::value::{ByteSize, Share, Span};
 use crate::net::config::NetConfig;
 
 /// The whole configuration; each field is a table of the file.
@@ -70,8 +70,14 @@ pub(crate) struct Limits {
     pub(crate) cells: u32,
     pub(crate) executables: u32,
     pub(crate) connections: u32,
-    pub(crate) connections_per_tenant: u32,
+    /// Open calls of all connections together.
+    pub(crate) streams: u32,
+    /// Of one request.
     pub(crate) message: ByteSize,
+    /// Of all requests that are being received.
+    pub(crate) request_bytes: ByteSize,
+    /// What only the node's administrators may take of each pool.
+    pub(crate) reserve: Share,
 }
 
 /// How much output is kept.
@@ -181,8 +187,10 @@ impl Default for Limits {
             cells: 4096,
             executables: 8192,
             connections: 256,
-            connections_per_tenant: 64,
-            message: ByteSize(4 << 20),
+            streams: 4096,
+            message: ByteSize(2 << 20),
+            request_bytes: ByteSize(64 << 20),
+            reserve: Share(100),
         }
     }
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use model::quantity;
+use model::quota::{Amount, Quota};
 use serde::de::{self, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -16,6 +17,10 @@ pub(crate) struct ByteSize(pub(crate) u64);
 /// A span of time: `10s`, `1h30m`, `250ms`, `7d`; a plain number counts seconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Span(pub(crate) Duration);
+
+/// A share of the node, in thousandths: `10%`; from 1% to 50%.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Share(pub(crate) u16);
 
 /// What sizes are shown in.
 const BYTE_UNITS: [(&str, u64); 5] = [
@@ -56,6 +61,21 @@ impl fmt::Display for Span {
             .copied()
             .unwrap_or(("ms", 1));
         write!(f, "{}{unit}", ms / u128::from(factor))
+    }
+}
+
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0 % 10 {
+            0 => write!(f, "{}%", self.0 / 10),
+            tenths => write!(f, "{}.{tenths}%", self.0 / 10),
+        }
+    }
+}
+
+impl Serialize for Share {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 
@@ -106,6 +126,20 @@ impl<'de> Deserialize<'de> for ByteSize {
             from_text: |text| quantity::parse_bytes(text).ok().map(ByteSize),
             from_number: ByteSize,
         })
+    }
+}
+
+impl<'de> Deserialize<'de> for Share {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        const EXPECTED: &str = "a share from 1% to 50%";
+        let text = String::deserialize(deserializer)?;
+        match Quota::Cells.parse(&text) {
+            Ok(Amount::Share(permille @ 10..=500)) => Ok(Share(permille)),
+            _ => Err(de::Error::invalid_value(
+                de::Unexpected::Str(&text),
+                &EXPECTED,
+            )),
+        }
     }
 }
 

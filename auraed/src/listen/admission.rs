@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many connections there may be: such that have proved nothing yet, and such that were let in.
-//! Used by the listener alone.
+//! How many connections there may be that have proved nothing yet. Those that were let in count in
+//! their tenant's quota (`tenants::Pool` of `connections`). Used by the listener alone.
 //!
 //! Who has proved nothing is never refused, but may be *displaced*: when there are too many, the
 //! oldest of whichever source has the most of them goes. So a flood of silent or slow connections
@@ -15,10 +15,6 @@ use tokio::sync::Notify;
 
 /// Connections whose handshake isn't done; a descriptor and up to 40 KB each.
 const UNPROVEN: usize = 512;
-/// Places that only the administrators' tenant may take: whoever fills the rest doesn't lock them
-/// out.
-const RESERVED: usize = 16;
-const ADMINISTRATORS: &str = "system";
 
 /// Who knocks, before anything is proved.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -31,11 +27,10 @@ pub(crate) enum Source {
     Unknown,
 }
 
-/// All bounds of a listener; clones share them.
-#[derive(Clone, Debug)]
+/// The bound of a listener; clones share it.
+#[derive(Clone, Debug, Default)]
 pub(super) struct Admission {
     unproven: Arc<Mutex<Unproven>>,
-    places: Places,
 }
 
 /// By source, oldest first.
@@ -102,23 +97,7 @@ fn lock(unproven: &Mutex<Unproven>) -> MutexGuard<'_, Unproven> {
     unproven.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Why there is no place.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Full {
-    /// For anybody.
-    Node,
-    /// For this tenant.
-    Tenant,
-}
-
 impl Admission {
-    pub(super) fn new(places: Places) -> Self {
-        Self {
-            unproven: Arc::default(),
-            places,
-        }
-    }
-
     /// A connection that has just been accepted; perhaps another one has to go for it.
     pub(super) fn stranger(&self, source: Source) -> Stranger {
         let mut unproven = lock(&self.unproven);
@@ -137,135 +116,15 @@ impl Admission {
             among: self.unproven.clone(),
         }
     }
-
-    /// A place for a connection of that tenant.
-    pub(super) fn enter(&self, tenant: &str) -> Result<Place, Full> {
-        self.places.enter(tenant)
-    }
-}
-
-/// The connections that were let in, and how many there may be; clones share them. Bounds may
-/// change at any time: who is in stays.
-#[derive(Clone, Debug)]
-pub(crate) struct Places(Arc<Mutex<LetIn>>);
-
-#[derive(Debug, Default)]
-struct LetIn {
-    most: usize,
-    most_of_tenant: usize,
-    all: usize,
-    of_tenant: HashMap<String, usize>,
-}
-
-/// A connection that was let in; leaves when dropped.
-#[derive(Debug)]
-pub(super) struct Place {
-    among: Places,
-    tenant: String,
-}
-
-impl Places {
-    /// At most so many connections let in, and so many of each tenant.
-    pub(crate) fn new(most: usize, most_of_tenant: usize) -> Self {
-        let places = Self(Arc::default());
-        places.set(most, most_of_tenant);
-        places
-    }
-
-    /// Changes the bounds.
-    pub(crate) fn set(&self, most: usize, most_of_tenant: usize) {
-        let mut let_in = self.lock();
-        let_in.most = most;
-        let_in.most_of_tenant = most_of_tenant;
-    }
-
-    fn enter(&self, tenant: &str) -> Result<Place, Full> {
-        let mut let_in = self.lock();
-        let_in.admits(tenant)?;
-        let_in.all += 1;
-        *let_in.of_tenant.entry(tenant.to_owned()).or_default() += 1;
-        Ok(Place {
-            among: self.clone(),
-            tenant: tenant.to_owned(),
-        })
-    }
-
-    fn lock(&self) -> MutexGuard<'_, LetIn> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl LetIn {
-    fn admits(&self, tenant: &str) -> Result<(), Full> {
-        let of = |tenant| self.of_tenant.get(tenant).copied().unwrap_or_default();
-        if of(tenant) >= self.most_of_tenant {
-            return Err(Full::Tenant);
-        }
-        let reserved = RESERVED.min(self.most / 4);
-        let full = if tenant == ADMINISTRATORS {
-            self.all >= self.most
-        } else {
-            // Administrators in their reserve take no place from others.
-            self.all - of(ADMINISTRATORS).min(reserved) >= self.most - reserved
-        };
-        if full { Err(Full::Node) } else { Ok(()) }
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let mut let_in = self.among.lock();
-        let_in.all -= 1;
-        if let Some(count) = let_in.of_tenant.get_mut(&self.tenant) {
-            *count -= 1;
-            if *count == 0 {
-                let_in.of_tenant.remove(&self.tenant);
-            }
-        }
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn each_tenant_has_its_bound_and_the_administrators_a_reserve() {
-        let admission = Admission::new(Places::new(64, 20));
-        let all_of = |tenant: &str| -> Vec<Place> {
-            std::iter::from_fn(|| admission.enter(tenant).ok()).collect()
-        };
-        let (a, b, c) = (all_of("a"), all_of("b"), all_of("c"));
-        assert_eq!((a.len(), b.len(), c.len()), (20, 20, 8));
-        assert_eq!(admission.enter("a").unwrap_err(), Full::Tenant);
-        assert_eq!(admission.enter("d").unwrap_err(), Full::Node);
-        assert_eq!(all_of("system").len(), 16);
-        drop(a);
-        assert_eq!(all_of("d").len(), 20);
-    }
-
-    #[test]
-    fn lowered_bounds_send_nobody_away_and_let_nobody_in() {
-        let places = Places::new(64, 20);
-        let mut held: Vec<Place> = (0..20).map(|_| places.enter("a").unwrap()).collect();
-        places.set(40, 4);
-        assert_eq!(places.enter("a").unwrap_err(), Full::Tenant);
-        held.truncate(4);
-        assert_eq!(places.enter("a").unwrap_err(), Full::Tenant);
-        held.truncate(3);
-        places.enter("a").unwrap();
-        places.set(4, 4);
-        assert_eq!(
-            places.enter("b").unwrap_err(),
-            Full::Node,
-            "one is reserved"
-        );
-        places.enter("system").unwrap();
-    }
-
     #[tokio::test]
     async fn a_flood_displaces_itself_and_nobody_else() {
-        let admission = Admission::new(Places::new(64, 20));
+        let admission = Admission::default();
         let quiet = admission.stranger(Source::User(0));
         let flood: Vec<Stranger> = (0..2 * UNPROVEN)
             .map(|_| admission.stranger(Source::User(1000)))

@@ -23,7 +23,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use identity::{Refusal, SocketCredentials};
+use model::name::Tenant;
 use rustls::pki_types::CertificateDer;
+use tenants::Pool;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::net::{TcpListener, UnixListener, UnixStream};
 use tokio::sync::mpsc;
@@ -32,8 +34,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 use tokio_stream::wrappers::ReceiverStream;
 
-use self::admission::{Admission, Full, Stranger};
-pub(crate) use self::admission::{Places, Source};
+pub(crate) use self::admission::Source;
+use self::admission::{Admission, Stranger};
 pub(crate) use self::stream::PeerStream;
 use self::stream::Raw;
 
@@ -71,7 +73,7 @@ pub(crate) trait Doorkeeper: Send + Sync + 'static {
     /// Somebody was not let in.
     fn turned_away(&self, source: Source, refusal: Refusal, words: &str);
     /// The tenant that the connection counts for.
-    fn tenant(peer: &Self::Peer) -> &str;
+    fn tenant(peer: &Self::Peer) -> &Tenant;
     /// When the peer stops to count (its certificate expires, …): the connection is closed soon
     /// after.
     fn ending(&self, peer: &Self::Peer) -> Ending;
@@ -82,7 +84,8 @@ pub(crate) trait Doorkeeper: Send + Sync + 'static {
 pub(crate) struct Options {
     pub(crate) socket: PathBuf,
     pub(crate) tcp: Vec<SocketAddr>,
-    pub(crate) places: Places,
+    /// Where connections that were let in count.
+    pub(crate) connections: Pool,
     pub(crate) handshake_timeout: Duration,
 }
 
@@ -122,7 +125,8 @@ pub(crate) async fn open<D: Doorkeeper>(
     let (let_in, incoming) = mpsc::channel(DOOR_QUEUE);
     let door = Door {
         authenticator,
-        admission: Admission::new(options.places),
+        admission: Admission::default(),
+        connections: options.connections,
         let_in,
         timeout: options.handshake_timeout,
     };
@@ -171,6 +175,7 @@ async fn bind_unix(path: &Path) -> Result<UnixListener, ListenError> {
 struct Door<D: Doorkeeper> {
     authenticator: Arc<D>,
     admission: Admission,
+    connections: Pool,
     let_in: mpsc::Sender<io::Result<PeerStream<D::Peer>>>,
     timeout: Duration,
 }
@@ -180,6 +185,7 @@ impl<D: Doorkeeper> Clone for Door<D> {
         Self {
             authenticator: self.authenticator.clone(),
             admission: self.admission.clone(),
+            connections: self.connections.clone(),
             let_in: self.let_in.clone(),
             timeout: self.timeout,
         }
@@ -307,15 +313,11 @@ impl<D: Doorkeeper> Door<D> {
             }
         };
         let tenant = D::tenant(&peer);
-        let place = match self.admission.enter(tenant) {
+        let place = match self.connections.take(tenant, 1) {
             Ok(place) => place,
             Err(full) => {
-                let words = match full {
-                    Full::Tenant => format!("tenant {tenant} has as many connections as it may"),
-                    Full::Node => "the node has as many connections as it may".to_owned(),
-                };
-                tracing::info!("listen: {words}");
-                return turn_away(tls, CALM, &words).await;
+                tracing::info!("listen: {}", full.message);
+                return turn_away(tls, CALM, &full.message).await;
             }
         };
         let ending = self.authenticator.ending(&peer);

@@ -8,13 +8,13 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Duration;
 
+use tenants::Taken;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
 
 use super::Ending;
-use super::admission::Place;
 
 /// How long a client may take to begin with HTTP/2.
 const PREFACE_TIME: Duration = Duration::from_secs(10);
@@ -45,7 +45,7 @@ impl Raw {
 pub(crate) struct PeerStream<P> {
     tls: TlsStream<Raw>,
     peer: P,
-    _place: Place,
+    _place: Taken,
     /// Bytes of the preface that have not come yet; 0: all have.
     preface_left: usize,
     preface_late: Pin<Box<tokio::time::Sleep>>,
@@ -54,7 +54,7 @@ pub(crate) struct PeerStream<P> {
 }
 
 impl<P> PeerStream<P> {
-    pub(super) fn new(tls: TlsStream<Raw>, peer: P, place: Place, ending: Ending) -> Self {
+    pub(super) fn new(tls: TlsStream<Raw>, peer: P, place: Taken, ending: Ending) -> Self {
         let ending = Box::pin(async move {
             ending.await;
             tokio::time::sleep(LINGER).await;

@@ -2,6 +2,7 @@
 //! Real handshakes at real doors: our own client, and a bare TLS client for what ours would never
 //! do.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::time::Instant;
 
@@ -11,10 +12,12 @@ use identity::{
     ActionDef, Audience, HANDSHAKE, Identity, Lifetimes, Options as IdentityOptions, Peer,
     Unauthenticated, mint_offline,
 };
+use model::quota::{Amount, Capacity, Quota};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, RootCertStore};
 use store::Store;
+use tenants::{Pool, Tenants};
 use tokio_rustls::TlsConnector;
 use tonic::Code;
 use tonic::transport::Server;
@@ -59,6 +62,24 @@ async fn identity_in(dir: &Path) -> Arc<Identity> {
     Arc::new(Identity::start(options, store).await.unwrap())
 }
 
+/// A pool of connections of which each ordinary tenant may have so many.
+async fn connections_of(dir: &Path, connections: usize, per_tenant: usize) -> Pool {
+    let store = Store::open(dir).unwrap();
+    let capacity = Capacity {
+        whole: BTreeMap::from([(Quota::Connections, connections as u64)]),
+        reserve: 60,
+    };
+    let tenants = Tenants::start(store, dir, capacity).await.unwrap();
+    let amount = Some(Amount::Absolute(per_tenant as u64));
+    let permit = identity::Permit::for_tests("tenant.Set", "system".parse().unwrap()).unwrap();
+    let set = BTreeMap::from([(Quota::Connections, amount)]);
+    tenants
+        .set(permit, &"system".parse().unwrap(), &set)
+        .await
+        .unwrap();
+    Pool::new(&tenants, Quota::Connections)
+}
+
 impl House {
     async fn open((connections, per_tenant, timeout): (usize, usize, Duration)) -> Self {
         let dir = tempfile::tempdir().unwrap();
@@ -68,7 +89,7 @@ impl House {
         let options = Options {
             socket: socket.clone(),
             tcp: vec![],
-            places: Places::new(connections, per_tenant),
+            connections: connections_of(dir.path(), connections, per_tenant).await,
             handshake_timeout: timeout,
         };
         let Doors {

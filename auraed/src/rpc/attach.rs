@@ -84,7 +84,7 @@ impl Attaching {
             from: Some(from),
             ..ReadOptions::default()
         };
-        self.logs.read(&key, options)
+        self.logs.read_attached(&key, options)
     }
 }
 

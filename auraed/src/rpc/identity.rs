@@ -14,6 +14,7 @@ use model::error::Error;
 use model::name::{Label, ObjectPath, Tenant};
 use model::text::{check_length, check_printable};
 use store::GrantEffect;
+use tenants::Tenants;
 use tonic::{Request, Response, Status};
 
 use super::audit;
@@ -26,6 +27,7 @@ const MAX_CSR: usize = 16 * 1024;
 /// The service.
 pub(super) struct IdentityService {
     pub(super) identity: Arc<Identity>,
+    pub(super) tenants: Tenants,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -97,6 +99,7 @@ impl Service for IdentityService {
         let own = caller.tenant();
         let (tenant, name) = tenant_and_name(own, &message.tenant, "name", &message.name)?;
         let permit = caller.permit_at(&tenant, None).await?;
+        self.tenants.ensure(&tenant).await.map_err(to_status)?;
         let made = self.identity.create_user(permit, name).await;
         made.map(|user| Response::new(audit::to_user(&user)))
             .map_err(to_status)

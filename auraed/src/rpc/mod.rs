@@ -6,6 +6,7 @@
 mod attach;
 mod audit;
 mod body;
+mod budget;
 mod caller;
 pub(crate) mod deadline;
 mod identity;
@@ -15,11 +16,13 @@ mod observe;
 mod runtime;
 pub(crate) mod server;
 mod stream;
+mod tenant;
 
 /// The services that a node offers.
-const SERVICES: [&str; 4] = [
+const SERVICES: [&str; 5] = [
     "aurae.runtime.v0.Runtime",
     "aurae.observe.v0.Observe",
     "aurae.identity.v0.Identity",
     "aurae.node.v0.Node",
+    "aurae.tenant.v0.Tenant",
 ];

@@ -12,11 +12,14 @@ use api::node::v0::node_server::NodeServer;
 use api::observe::v0::observe_server::ObserveServer;
 use api::runtime::v0::runtime_server::RuntimeServer;
 use api::status::to_status;
+use api::tenant::v0::tenant_server::TenantServer;
 use futures_util::Stream;
 use identity::{Identity, Peer};
 use model::error::Error;
+use model::quota::Quota;
 use observe::{Logs, Observe};
 use runtime::Runtime;
+use tenants::{Pool, Tenants};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::service::interceptor::InterceptedService;
 use tonic::service::{Interceptor, Routes};
@@ -25,17 +28,23 @@ use tonic::transport::server::Connected;
 use tonic::{Request, Status};
 
 use super::SERVICES;
+use super::budget::BudgetLayer;
 use super::deadline::DefaultDeadline;
 use super::identity::IdentityService;
 use super::layer::GuardLayer;
 use super::node::{NodePort, NodeService};
 use super::observe::ObserveService;
 use super::runtime::RuntimeService;
+use super::tenant::TenantService;
 
 /// How many calls one connection may have open.
 const MAX_STREAMS: u32 = 64;
 /// The largest headers of a request, in bytes.
 const MAX_HEADERS: u32 = 16 * 1024;
+/// What a client may send of one call, and of all calls of a connection, before a handler reads it,
+/// in bytes: beside `request_bytes` it is what a connection can make the daemon hold.
+const STREAM_WINDOW: u32 = 64 * 1024;
+const CONNECTION_WINDOW: u32 = 128 * 1024;
 /// How often a silent connection is asked whether it is still there.
 const KEEPALIVE: Duration = Duration::from_secs(20);
 /// How long it may take to say so.
@@ -49,6 +58,9 @@ pub(crate) struct Services {
     pub(crate) runtime: Runtime,
     pub(crate) logs: Logs,
     pub(crate) node: Arc<dyn NodePort>,
+    pub(crate) tenants: Tenants,
+    /// The cgroup controllers that the node has.
+    pub(crate) controllers: Vec<String>,
     /// Of unary calls without a deadline of their own.
     pub(crate) deadline: DefaultDeadline,
     /// The largest request, in bytes.
@@ -77,6 +89,7 @@ where
         default_deadline: services.deadline.clone(),
         max_message: services.max_message,
     };
+    let budget = BudgetLayer::new(Arc::clone(&services.identity), &services.tenants);
     let (stopping, mut stopped) = tokio::sync::watch::channel(false);
     let stop = async move {
         stop.await;
@@ -89,6 +102,9 @@ where
     };
     let served = Server::builder()
         .layer(guard)
+        .layer(budget)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW)
         .max_concurrent_streams(MAX_STREAMS)
         .http2_max_header_list_size(MAX_HEADERS)
         .http2_keepalive_interval(Some(KEEPALIVE))
@@ -107,13 +123,25 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
         runtime,
         logs,
         node,
+        tenants,
+        controllers,
         deadline,
         max_message,
     } = services;
     let known = Known(Arc::clone(&identity));
     let observe_service = ObserveService {
         identity: Arc::clone(&identity),
-        observe: Observe::new(logs.clone(), Arc::new(runtime.clone())),
+        observe: Observe::new(
+            logs.clone(),
+            Arc::new(runtime.clone()),
+            Pool::new(&tenants, Quota::LogReaders),
+        ),
+    };
+    let tenant_service = TenantService {
+        runtime: runtime.clone(),
+        controllers,
+        identity: Arc::clone(&identity),
+        tenants: tenants.clone(),
     };
     let runtime_service = RuntimeService {
         identity: Arc::clone(&identity),
@@ -125,13 +153,14 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
         identity: Arc::clone(&identity),
         port: node,
     };
-    let identity_service = IdentityService { identity };
+    let identity_service = IdentityService { identity, tenants };
     let mut routes = Routes::builder();
     routes
         .add_service(RuntimeServer::new(runtime_service).max_decoding_message_size(max_message))
         .add_service(ObserveServer::new(observe_service).max_decoding_message_size(max_message))
         .add_service(IdentityServer::new(identity_service).max_decoding_message_size(max_message))
-        .add_service(NodeServer::new(node_service).max_decoding_message_size(max_message));
+        .add_service(NodeServer::new(node_service).max_decoding_message_size(max_message))
+        .add_service(TenantServer::new(tenant_service).max_decoding_message_size(max_message));
     add_health(&mut routes, &known).await;
     add_reflection(&mut routes, &known)?;
     Ok(routes.routes())

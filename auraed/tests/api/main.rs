@@ -19,6 +19,7 @@ mod privileges;
 mod raw;
 mod stories;
 mod table;
+mod tenants;
 
 use std::io::{BufRead, BufReader};
 

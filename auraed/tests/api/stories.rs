@@ -330,7 +330,7 @@ async fn a_reload_changes_what_it_says_it_changes() {
     let refused = failure(client.run_executable(sleep("web/b")).await.unwrap_err());
     assert_eq!(refused.reason, Some(Reason::LimitExceeded), "{refused:?}");
 
-    node.configure("[limits]\nconnections_per_tenant = 1\n");
+    node.configure("[limits]\nconnections = 4\n");
     administrator.node.node().reload(reload).await.unwrap();
     client.run_executable(sleep("web/b")).await.unwrap();
     assert!(client::Node::connect(&ann.target).await.is_err());

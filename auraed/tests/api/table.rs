@@ -9,6 +9,7 @@ use api::identity::v0 as identity;
 use api::node::v0 as node;
 use api::observe::v0 as observe;
 use api::runtime::v0 as runtime;
+use api::tenant::v0 as tenants;
 use prost::Message;
 use tonic::Code;
 
@@ -355,6 +356,28 @@ pub(crate) const ROWS: &[Row] = &[
         |_| node::ReloadRequest {}.encode_to_vec(),
         true,
     ),
+    node_wide(
+        "tenant.List",
+        |_| tenants::ListRequest {}.encode_to_vec(),
+        false,
+    ),
+    member("tenant.Get", |whom| {
+        tenants::GetRequest { name: tenant(whom) }.encode_to_vec()
+    }),
+    administrator("tenant.Set", |_| {
+        tenants::SetRequest {
+            name: "acme".into(),
+            quotas: None,
+        }
+        .encode_to_vec()
+    }),
+    // It has users: they keep it.
+    administrator("tenant.Remove", |_| {
+        tenants::RemoveRequest {
+            name: "acme".into(),
+        }
+        .encode_to_vec()
+    }),
     member("runtime.Stop", |whom| {
         let grace = Some(prost_types::Duration::default());
         runtime::StopRequest {

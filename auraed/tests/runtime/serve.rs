@@ -51,6 +51,14 @@ async fn serve(dir: &Path, fd: std::os::fd::OwnedFd) {
         settings.init_timeout = Duration::from_millis(timeout.parse().unwrap());
     }
     let logs = Logs::start(&dir.join("state/logs"), LogsConfig::default()).unwrap();
+    // Bounds of nothing: the stories of quotas are the API's.
+    let capacity = model::quota::Capacity {
+        whole: std::collections::BTreeMap::new(),
+        reserve: 100,
+    };
+    let state = dir.join("state");
+    let tenants = tenants::Tenants::start(store.clone(), &state, capacity);
+    let tenants = tenants.await.unwrap();
     let begun = std::time::Instant::now();
     let (runtime, adoption) = Runtime::start(
         settings,
@@ -61,6 +69,7 @@ async fn serve(dir: &Path, fd: std::os::fd::OwnedFd) {
             store,
             dir: dir.to_owned(),
         }),
+        tenants,
     )
     .await
     .unwrap();

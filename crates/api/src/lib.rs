@@ -41,10 +41,15 @@ mod generated {
             tonic::include_proto!("aurae.node.v0");
         }
     }
+    pub mod tenant {
+        pub mod v0 {
+            tonic::include_proto!("aurae.tenant.v0");
+        }
+    }
 }
 
-pub use generated::{identity, node, observe, runtime};
-pub use model::{capability, quantity};
+pub use generated::{identity, node, observe, runtime, tenant};
+pub use model::{capability, quantity, quota};
 
 /// The descriptors of all services and messages, as an encoded `google.protobuf.FileDescriptorSet`.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/aurae.bin"));
@@ -85,6 +90,7 @@ mod tests {
                 "aurae.node.v0.Node",
                 "aurae.observe.v0.Observe",
                 "aurae.runtime.v0.Runtime",
+                "aurae.tenant.v0.Tenant",
             ]
         );
     }

@@ -11,6 +11,7 @@ use api::identity::v0::identity_client::IdentityClient;
 use api::node::v0::node_client::NodeClient;
 use api::observe::v0::observe_client::ObserveClient;
 use api::runtime::v0::runtime_client::RuntimeClient;
+use api::tenant::v0::tenant_client::TenantClient;
 use hyper_util::rt::TokioIo;
 use tokio::net::{TcpStream, UnixStream};
 use tonic::Request;
@@ -115,6 +116,11 @@ impl Node {
     /// The identity subsystem.
     pub fn identity(&self) -> IdentityClient<Channel> {
         IdentityClient::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER)
+    }
+
+    /// Tenants and their quotas.
+    pub fn tenant(&self) -> TenantClient<Channel> {
+        TenantClient::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER)
     }
 
     /// The node itself.

@@ -19,6 +19,7 @@ pub mod name;
 pub mod object;
 pub mod observe;
 pub mod quantity;
+pub mod quota;
 pub mod request;
 pub mod resources;
 pub mod rlimit;

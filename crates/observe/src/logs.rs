@@ -41,10 +41,14 @@ struct Inner {
     registry: Arc<Registry>,
     boot: [u8; 16],
     readers: Arc<Semaphore>,
+    attached: Arc<Semaphore>,
 }
 
 /// Logs that may be read at once; each costs three descriptors at most.
 const READERS: usize = 2048;
+/// Runs that may be attached at once: as many as there may be open calls. They never compete with
+/// readers of logs.
+const ATTACHED: usize = 4096;
 
 impl Logs {
     /// Makes `root` (0700) where it isn't there and starts the threads. Looks at no log: one is
@@ -86,6 +90,7 @@ impl Logs {
                 registry,
                 boot,
                 readers: Arc::new(Semaphore::new(READERS)),
+                attached: Arc::new(Semaphore::new(ATTACHED)),
             }),
         })
     }
@@ -152,13 +157,29 @@ impl Logs {
     /// # Errors
     /// `LIMIT_EXCEEDED` where 2,048 logs are being read.
     pub fn read(&self, key: &LogKey, options: ReadOptions) -> Result<LogReader, Error> {
-        let permit = Arc::clone(&self.inner.readers).try_acquire_owned();
+        self.reader(&self.inner.readers, READERS, key, options)
+    }
+
+    /// The same for a client that is attached to a run: it has a place whatever others read.
+    ///
+    /// # Errors
+    /// `LIMIT_EXCEEDED` where 4,096 are attached.
+    pub fn read_attached(&self, key: &LogKey, options: ReadOptions) -> Result<LogReader, Error> {
+        self.reader(&self.inner.attached, ATTACHED, key, options)
+    }
+
+    fn reader(
+        &self,
+        places: &Arc<Semaphore>,
+        most: usize,
+        key: &LogKey,
+        options: ReadOptions,
+    ) -> Result<LogReader, Error> {
+        let permit = Arc::clone(places).try_acquire_owned();
         let permit = permit.map_err(|_| {
-            Error::new(
-                Reason::LimitExceeded,
-                format!("{READERS} logs are being read already"),
-            )
-            .retry_after(std::time::Duration::from_secs(1))
+            let message = format!("{most} logs are being read already");
+            Error::new(Reason::LimitExceeded, message)
+                .retry_after(std::time::Duration::from_secs(1))
         })?;
         let registry = Arc::clone(&self.inner.registry);
         let folder = self.folder(key);

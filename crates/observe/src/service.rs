@@ -20,6 +20,20 @@ use super::read::ReadOptions;
 use super::usage;
 use identity::permit::Permit;
 use runtime::Objects;
+use tenants::{Pool, Taken};
+
+/// A stream that has its caller's places until it is dropped.
+fn holding(
+    places: Taken,
+    items: impl futures_util::Stream<Item = Result<LogItem, Error>> + Send + 'static,
+) -> LogStream {
+    items
+        .map(move |item| {
+            let _held = &places;
+            item
+        })
+        .boxed()
+}
 
 /// Logs of one call, the cells' executables counted one by one.
 const MAX_LOGS: usize = 512;
@@ -34,12 +48,18 @@ pub type UsageStream = Pin<Box<dyn futures_util::Stream<Item = Result<UsageSampl
 pub struct Observe {
     logs: Logs,
     objects: Arc<dyn Objects>,
+    /// Logs that are read for `Observe.Logs`, a place each. Attached runs take none.
+    readers: Pool,
 }
 
 impl Observe {
-    /// On top of these.
-    pub fn new(logs: Logs, objects: Arc<dyn Objects>) -> Self {
-        Self { logs, objects }
+    /// On top of these. `readers` is the pool of [`model::quota::Quota::LogReaders`].
+    pub fn new(logs: Logs, objects: Arc<dyn Objects>, readers: Pool) -> Self {
+        Self {
+            logs,
+            objects,
+            readers,
+        }
     }
 
     /// `Observe.Logs`. Without `follow` the output of several executables is merged by time; with
@@ -50,6 +70,8 @@ impl Observe {
     /// `LIMIT_EXCEEDED`.
     pub fn logs(&self, permit: Permit, query: LogsQuery) -> Result<LogStream, Error> {
         let sources = self.sources(&permit, &query)?;
+        let places = u64::try_from(sources.len()).unwrap_or(u64::MAX);
+        let places = self.readers.take(&permit.user().tenant, places)?;
         let mut streams = Vec::with_capacity(sources.len());
         for (object, uid, from) in sources {
             let key = LogKey {
@@ -77,12 +99,12 @@ impl Observe {
         }
         if query.follow {
             let all: SelectAll<_> = select_all(streams);
-            return Ok(all.boxed());
+            return Ok(holding(places, all));
         }
         let merge = Merge {
             heads: streams.into_iter().map(|s| (None, s)).collect(),
         };
-        Ok(try_unfold(merge, Merge::next).boxed())
+        Ok(holding(places, try_unfold(merge, Merge::next)))
     }
 
     /// `Observe.Usage`.

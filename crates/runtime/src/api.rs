@@ -113,10 +113,16 @@ impl Runtime {
                 let uid = new_uid()?;
                 let index = self.shared.index.clone();
                 let mut end = index.expect_end(uid);
+                let request = asked
+                    .as_ref()
+                    .map(|asked| (tenant.clone(), asked.id.clone()));
                 let task = tokio::spawn(async move {
                     let result = run(uid, asked).await;
                     if result.is_err() {
                         index.expect_no_end(uid);
+                        if let Some((tenant, id)) = request {
+                            index.attempt_failed(&tenant, &id);
+                        }
                     }
                     if let Some(Attempt::First(outcome)) = turn {
                         outcome.send_replace(Some(result.clone().map(|o| o.meta().uid)));

@@ -24,6 +24,7 @@ use super::ids::IdRange;
 use super::index::{Key, Reservation};
 use super::link::node::{CreateError, NodeInit};
 use super::record::{self, CellRecord};
+use super::tenant;
 
 /// The leaf of a cell's init. No label begins with `_`.
 pub(crate) const INIT_LEAF: &str = "_init";
@@ -94,6 +95,10 @@ pub(crate) async fn cell(
     };
     record.ids = reservation.range();
     let effective = effective(&record.spec, &key, record.ids);
+    let _being_created = shared.creations.take(&key.tenant, 1)?;
+    shared
+        .index
+        .admit_tmpfs(&key.tenant, tmpfs_bytes(&record.spec))?;
     let around = Around::find(shared, &key)?;
     let bytes = record::encode(&record)?;
     let (parent, group) = groups(shared, &key, &effective)?;
@@ -178,7 +183,10 @@ async fn with_init(
         exit: Some(created.exit),
     };
     let (owner, line) = Owner::new(shared.clone(), beginning);
-    shared.index.register(key, line.handle.clone(), ids)?;
+    let tmpfs = tmpfs_bytes(&status.spec);
+    shared
+        .index
+        .register(key, line.handle.clone(), ids, tmpfs)?;
     Ok((owner, line, status))
 }
 
@@ -263,6 +271,12 @@ pub(crate) fn group_path(shared: &Shared, key: &Key) -> PathBuf {
     shared.root.path().join(key.below())
 }
 
+/// What the volumes of a cell may hold together.
+pub(crate) fn tmpfs_bytes(spec: &CellSpec) -> u64 {
+    let sizes = spec.volumes.iter().map(|volume| volume.effective_size());
+    sizes.fold(0, u64::saturating_add)
+}
+
 /// Where the socket of a cell is.
 pub(crate) fn socket_path(shared: &Shared, record: &CellRecord) -> PathBuf {
     shared
@@ -306,7 +320,7 @@ fn groups(shared: &Shared, key: &Key, effective: &Draft) -> Result<(Cgroup, Cgro
     let failed = |e: kernel::Error| kernel_failed("the cell's cgroup could not be made", &e);
     let wanted = limits::of(&effective.resources)?;
     limits::enable(&shared.root, &effective.resources)?;
-    let mut parent = shared.root.ensure(key.tenant.as_str()).map_err(failed)?;
+    let mut parent = tenant::group(shared, &key.tenant).map_err(failed)?;
     limits::enable_usual(&parent, &[]).map_err(failed)?;
     limits::enable(&parent, &effective.resources)?;
     let around = key

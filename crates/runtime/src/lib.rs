@@ -33,6 +33,7 @@ mod privilege;
 pub(crate) mod record;
 mod seccomp;
 mod settings;
+mod tenant;
 
 use std::sync::Arc;
 
@@ -46,10 +47,12 @@ pub use index::watch::{WatchEvent, WatchKind, Watcher};
 pub use link::node::{InitState, NodeInit, NodeInitError};
 pub use observed::{Measured, Objects};
 pub use settings::{Bounds, Settings};
+pub use tenant::check_controller;
 
 use index::Index;
 use kernel::cgroup::Cgroup;
 use ports::{Archive, Logs};
+use tenants::{Pool, Tenants};
 use tokio::sync::watch;
 
 /// The handle of the subsystem; cheap to clone.
@@ -83,6 +86,12 @@ pub(crate) struct Shared {
     pub(crate) node: NodeInit,
     pub(crate) logs: Arc<dyn Logs>,
     pub(crate) archive: Arc<dyn Archive>,
+    /// Who may have how much.
+    pub(crate) tenants: Tenants,
+    /// Cells that are being created.
+    pub(crate) creations: Pool,
+    /// Which tenants' groups have been told.
+    pub(crate) told: tenant::Told,
     pub(crate) seccomp: seccomp::Filters,
     /// The controllers that every group below has.
     pub(crate) controllers: Vec<String>,

@@ -27,13 +27,9 @@ pub struct Settings {
     pub logs: LogPolicy,
 }
 
-/// How much the node takes.
+/// How much is kept of what has ended. How much may live is each tenant's quota.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
-    /// The most cells of the node, at most `init::protocol::MAX_CELLS`.
-    pub cells: usize,
-    /// The most objects of one tenant that have not ended.
-    pub running_per_tenant: usize,
     /// The most finished records of one tenant; his oldest go first.
     pub finished_per_tenant: usize,
     /// Finished records older than this go.
@@ -43,8 +39,6 @@ pub struct Bounds {
 impl Default for Bounds {
     fn default() -> Self {
         Self {
-            cells: 4096,
-            running_per_tenant: 8192,
             finished_per_tenant: 10_000,
             finished_age: Duration::from_secs(7 * 24 * 3600),
         }

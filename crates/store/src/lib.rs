@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The node's database: identity facts, users, grants, revocations, finished runs. SQLite in WAL
+//! The node's database: identity facts, tenants, users, grants, revocations, finished runs. SQLite in WAL
 //! mode, one file under the state directory.
 //!
 //! It is not the truth about what runs (the kernel and the inits hold that): deleting the database
@@ -24,6 +24,7 @@ mod health;
 mod lock;
 mod revocations;
 mod schema;
+mod tenants;
 #[cfg(test)]
 mod tests;
 mod users;
@@ -41,6 +42,7 @@ pub use grants::{GrantEffect, GrantRow};
 pub use health::Health;
 pub use lock::{LockError, StateLock};
 pub use revocations::{IssuedRow, RevocationRow};
+pub use tenants::TenantRow;
 pub use users::{Role, UserRow};
 
 use worker::{Reader, Writer};

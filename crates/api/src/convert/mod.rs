@@ -14,5 +14,6 @@ pub mod request;
 pub mod resources;
 pub mod scalar;
 pub mod status;
+pub mod tenant;
 
 pub use model::error::Error;

@@ -10,7 +10,7 @@ fn api() -> &'static Schema {
 #[test]
 fn subsystems_and_methods_are_named_as_policies_name_them() {
     let names: Vec<_> = api().subsystems.iter().map(|s| s.name.as_str()).collect();
-    assert_eq!(names, ["runtime", "observe", "identity", "node"]);
+    assert_eq!(names, ["runtime", "observe", "identity", "node", "tenant"]);
     let actions: Vec<_> = api()
         .subsystems
         .iter()

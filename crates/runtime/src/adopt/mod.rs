@@ -25,21 +25,25 @@ use init::protocol::Welcome;
 use kernel::cgroup::{Cgroup, find};
 use model::error::Error;
 use model::name::Uid;
+use model::quota::Quota;
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::cell::limits;
 use super::cell::owner::{Beginning, Line, Owner};
 use super::cell::resume::Attaching;
-use super::create::{INIT_LEAF, effective, group_path, status};
+use super::create::{INIT_LEAF, effective, group_path, status, tmpfs_bytes};
 use super::ids::{IdPool, IdRange};
+use super::index::counts::LimitsNow;
 use super::index::ring::{Epoch, Ring};
 use super::index::{Index, Key};
 use super::link::node::NodeInit;
 use super::ports::{Archive, Logs};
 use super::record::{self, Archived};
+use super::tenant::Told;
 use super::{Runtime, Settings, Shared};
 use handshake::{Accepted, Answer, Found, Handshakes};
 use store::Finished;
+use tenants::{Pool, Tenants};
 
 /// How often the age of finished records is looked at; their number is at every end.
 const AGEING: Duration = Duration::from_secs(60);
@@ -68,11 +72,12 @@ impl Runtime {
         welcome: &Welcome,
         logs: Arc<dyn Logs>,
         archive: Arc<dyn Archive>,
+        tenants: Tenants,
     ) -> Result<(Self, Adoption), Error> {
         let root = open_root(&settings.cgroup_root)?;
         cells_dir(&settings.cells_dir)?;
         let finished = load(archive.as_ref()).await?;
-        let index = index(&settings, &finished)?;
+        let index = index(&settings, limits_now(&tenants), &finished)?;
         let controllers = root.enabled().unwrap_or_default();
         let seccomp = super::seccomp::Filters::default();
         let (root_name, root_below) = names(&root)?;
@@ -83,6 +88,9 @@ impl Runtime {
             node,
             logs,
             archive,
+            creations: Pool::new(&tenants, Quota::Creations),
+            tenants,
+            told: Told::default(),
             seccomp,
             controllers,
             root,
@@ -103,6 +111,7 @@ impl Runtime {
             shared.node.all_adopted().await;
         }
         shared.age_out();
+        shared.follow_quotas();
         tokio::spawn(keep_ageing(Arc::downgrade(&shared)));
         Ok((Self { shared }, adoption))
     }
@@ -117,6 +126,11 @@ async fn keep_ageing(shared: Weak<Shared>) {
             None => return,
         }
     }
+}
+
+fn limits_now(tenants: &Tenants) -> LimitsNow {
+    let tenants = tenants.clone();
+    Arc::new(move || tenants.limits())
 }
 
 fn open_root(path: &Path) -> Result<Cgroup, Error> {
@@ -175,7 +189,11 @@ async fn load(archive: &dyn Archive) -> Result<Vec<(Finished, Archived)>, Error>
     Ok(records)
 }
 
-fn index(settings: &Settings, finished: &[(Finished, Archived)]) -> Result<Arc<Index>, Error> {
+fn index(
+    settings: &Settings,
+    limits: LimitsNow,
+    finished: &[(Finished, Archived)],
+) -> Result<Arc<Index>, Error> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
     let boot = u128::from_str_radix(&boot.trim().replace('-', ""), 16).unwrap_or_default();
     let drawn = super::api::new_uid()?.0;
@@ -196,6 +214,7 @@ fn index(settings: &Settings, finished: &[(Finished, Archived)]) -> Result<Arc<I
     let revision = (super::now().0 / 1_000).max(newest.unwrap_or_default());
     Ok(Index::new(
         settings.bounds,
+        limits,
         ids,
         Ring::new(Epoch { boot, instance }),
         revision,
@@ -419,13 +438,14 @@ fn introduce(shared: &Arc<Shared>, key: Key, owner: &mut Owner, line: &Line) -> 
     let mut objects = vec![(cell, None)];
     objects.extend(executables);
     let (ids, asked, uid) = (record.ids, record.asked.clone(), record.meta.uid);
+    let tmpfs = tmpfs_bytes(&record.spec);
     if ids.is_some_and(|ids| !shared.index.take_ids(&key, ids)) {
         return Err(format!("its ids {ids:?} are another cell's"));
     }
     let handle = line.handle.clone();
     shared
         .index
-        .register(key.clone(), handle, ids)
+        .register(key.clone(), handle, ids, tmpfs)
         .map_err(|e| e.to_string())?;
     if let Some(asked) = asked {
         shared.index.remember(&key.tenant, &asked, uid);

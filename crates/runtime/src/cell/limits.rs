@@ -203,7 +203,7 @@ pub(crate) fn set(group: &Cgroup, limits: &Limits) -> Result<(), Error> {
     group.set_limits(limits).map_err(|e| unwritable(&e))
 }
 
-fn unavailable(controller: &str) -> Error {
+pub(crate) fn unavailable(controller: &str) -> Error {
     Error::new(
         Reason::ControllerUnavailable,
         format!("the node has no {controller} controller in its cgroup2 hierarchy"),

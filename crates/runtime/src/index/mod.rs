@@ -11,6 +11,7 @@
 //! [`ring`] keeps the newest changes for watchers, [`watch`] and [`list`] read, [`requests`] knows
 //! retries.
 
+pub(crate) mod counts;
 pub(crate) mod list;
 pub(crate) mod requests;
 pub(crate) mod ring;
@@ -32,6 +33,8 @@ use tokio::sync::watch as signal;
 use super::cell::CellHandle;
 use super::ids::{IdPool, IdRange, OWN, TOP_LEVEL_IDS};
 use super::settings::Bounds;
+use counts::{Counts, LimitsNow, quota_of};
+use model::quota::Quota;
 use requests::Requests;
 use ring::{Change, ChangeKind, Ring};
 pub(crate) use silent::INIT_SILENT;
@@ -81,12 +84,12 @@ pub(crate) struct Index {
 struct Inner {
     objects: BTreeMap<Key, Arc<Object>>,
     uids: HashMap<Uid, Key>,
-    reserved: BTreeMap<Key, Uid>,
+    reserved: BTreeMap<Key, (Uid, Kind)>,
     cells: BTreeMap<Key, CellEntry>,
     /// The ids of cells that nobody owns yet.
     silent: BTreeMap<Key, silent::Held>,
-    /// Objects that have not ended, reserved ones included, by tenant.
-    running: HashMap<Tenant, usize>,
+    /// Objects that have not ended, reserved ones included, and the node's ids that cells have.
+    counts: Counts,
     /// Objects that have, by tenant.
     finished: HashMap<Tenant, usize>,
     bounds: Bounds,
@@ -103,6 +106,8 @@ struct CellEntry {
     uid: Uid,
     handle: CellHandle,
     range: Option<IdRange>,
+    /// What its volumes may hold together, in bytes.
+    tmpfs: u64,
     nested: IdPool,
     /// Nothing new may begin in it any more.
     closed: bool,
@@ -142,7 +147,13 @@ pub(crate) enum IdWish {
 
 impl Index {
     /// An empty one. Revisions begin above `revision`.
-    pub(crate) fn new(bounds: Bounds, ids: IdPool, ring: Ring, revision: u64) -> Arc<Self> {
+    pub(crate) fn new(
+        bounds: Bounds,
+        limits: LimitsNow,
+        ids: IdPool,
+        ring: Ring,
+        revision: u64,
+    ) -> Arc<Self> {
         Arc::new(Self {
             changed: signal::Sender::new(ring.newest()),
             inner: Mutex::new(Inner {
@@ -151,12 +162,12 @@ impl Index {
                 reserved: BTreeMap::new(),
                 cells: BTreeMap::new(),
                 silent: BTreeMap::new(),
-                running: HashMap::new(),
+                counts: Counts::new(limits.clone()),
                 finished: HashMap::new(),
                 bounds,
                 ids,
                 ring,
-                requests: Requests::default(),
+                requests: Requests::new(limits),
                 waiters: HashMap::new(),
                 revision,
             }),
@@ -184,13 +195,13 @@ impl Index {
     ) -> Result<Reservation, Error> {
         let mut inner = self.lock();
         inner.check_name(&key, kind)?;
-        inner.check_bounds(&key, kind)?;
+        inner.counts.admit(&key.tenant, quota_of(kind), 1)?;
         let range = match wish {
             IdWish::None => None,
             IdWish::Count(count) => Some(inner.allocate(&key, count)?),
         };
-        *inner.running.entry(key.tenant.clone()).or_default() += 1;
-        inner.reserved.insert(key.clone(), uid);
+        inner.counts.add(&key.tenant, quota_of(kind), 1);
+        inner.reserved.insert(key.clone(), (uid, kind));
         Ok(Reservation {
             index: self.clone(),
             key,
@@ -235,7 +246,9 @@ impl Index {
             }
         }
         if !object.state().is_final() && kind == ChangeKind::Added {
-            *inner.running.entry(key.tenant).or_default() += 1;
+            inner
+                .counts
+                .add(&key.tenant, quota_of(object.meta().kind), 1);
         }
         inner.put(object, kind);
         drop(inner);
@@ -254,7 +267,7 @@ impl Index {
             return;
         }
         if object.state().is_final() && !present.state().is_final() {
-            inner.ended(&key.tenant);
+            inner.ended(&key.tenant, object.meta().kind);
         }
         inner.put(object, ChangeKind::Changed);
         drop(inner);
@@ -331,12 +344,20 @@ impl Index {
         self.lock().waiters.remove(&uid);
     }
 
-    /// Registers the owner of a cell. Refused where the enclosing cell was closed meanwhile.
+    /// Whether a tenant's volumes may hold so many bytes more.
+    pub(crate) fn admit_tmpfs(&self, tenant: &Tenant, bytes: u64) -> Result<(), Error> {
+        let admitted = self.lock().counts.admit(tenant, Quota::Tmpfs, bytes);
+        admitted.map_err(|e| e.field("cell.spec.volumes"))
+    }
+
+    /// Registers the owner of a cell, whose volumes may hold `tmpfs` bytes together. Refused where
+    /// the enclosing cell was closed meanwhile.
     pub(crate) fn register(
         &self,
         key: Key,
         handle: CellHandle,
         range: Option<IdRange>,
+        tmpfs: u64,
     ) -> Result<(), Error> {
         let mut inner = self.lock();
         if let Some(parent) = key.parent()
@@ -351,9 +372,11 @@ impl Index {
             uid: handle.uid(),
             handle,
             range,
+            tmpfs,
             nested: IdPool::within(range),
             closed: false,
         };
+        inner.counts.add(&key.tenant, Quota::Tmpfs, tmpfs);
         inner.cells.insert(key.clone(), entry);
         inner.hold_within(&key);
         Ok(())
@@ -364,7 +387,7 @@ impl Index {
     pub(crate) fn take_ids(&self, key: &Key, range: IdRange) -> bool {
         let mut inner = self.lock();
         inner.let_go(key);
-        inner.pool(key).is_some_and(|pool| pool.take(range))
+        inner.take(key, range)
     }
 
     /// The node's id of the root of a cell: the first of its own ids, or of those that it shares.
@@ -429,10 +452,13 @@ impl Index {
         let mut inner = self.lock();
         if inner.cells.get(key).is_some_and(|entry| entry.uid == uid)
             && let Some(entry) = inner.cells.remove(key)
-            && let Some(range) = entry.range
-            && let Some(pool) = inner.pool(key)
         {
-            pool.free(range);
+            inner
+                .counts
+                .subtract(&key.tenant, Quota::Tmpfs, entry.tmpfs);
+            if let Some(range) = entry.range {
+                inner.free(key, range);
+            }
         }
     }
 
@@ -539,23 +565,35 @@ impl Inner {
         }
     }
 
-    fn check_bounds(&self, key: &Key, kind: Kind) -> Result<(), Error> {
-        let bounds = &self.bounds;
-        let running = self.running.get(&key.tenant).copied().unwrap_or_default();
-        let exceeded = |what: String| Err(Error::new(Reason::LimitExceeded, what));
-        if running >= bounds.running_per_tenant {
-            return exceeded(format!(
-                "the tenant {} has {running} objects that have not ended, the most allowed",
-                key.tenant
-            ));
+    /// Whether a cell has its ids of the node's own, not of those of a cell around it.
+    fn has_ids_of_the_node(&self, key: &Key) -> bool {
+        let mut around = key.parent();
+        while let Some(cell) = around {
+            match self.cells.get(&cell) {
+                Some(entry) if entry.range.is_none() => around = cell.parent(),
+                _ => return false,
+            }
         }
-        if kind == Kind::Cell && self.cells.len() >= bounds.cells {
-            return exceeded(format!(
-                "the node has {} cells, the most allowed",
-                bounds.cells
-            ));
+        true
+    }
+
+    /// Marks a range as taken. Whether it was free.
+    fn take(&mut self, key: &Key, range: IdRange) -> bool {
+        let taken = self.pool(key).is_some_and(|pool| pool.take(range));
+        if taken && self.has_ids_of_the_node(key) {
+            self.counts.add(&key.tenant, Quota::Ids, range.count.into());
         }
-        Ok(())
+        taken
+    }
+
+    /// Gives a range back.
+    fn free(&mut self, key: &Key, range: IdRange) {
+        let Some(pool) = self.pool(key) else { return };
+        pool.free(range);
+        if self.has_ids_of_the_node(key) {
+            self.counts
+                .subtract(&key.tenant, Quota::Ids, range.count.into());
+        }
     }
 
     /// The pool that a cell of that name has its ids from.
@@ -588,31 +626,44 @@ impl Inner {
         } else {
             OWN.min(largest.max(1))
         });
-        pool.allocate(count).ok_or_else(|| {
-            let whose = if top { "the node" } else { "the enclosing cell" };
+        let refused = || {
+            let whose = if top {
+                "the node"
+            } else {
+                "the enclosing cell"
+            };
             Error::new(
                 Reason::LimitExceeded,
                 format!("{whose} has no {count} consecutive user ids left (at most {largest})"),
             )
             .field("cell.spec.id_range")
             .hint("ask for a smaller id_range, make the enclosing cell with a larger one, or share user")
-        })
+        };
+        if !self.has_ids_of_the_node(key) {
+            return self
+                .pool(key)
+                .and_then(|pool| pool.allocate(count))
+                .ok_or_else(refused);
+        }
+        let admitted = self.counts.admit(&key.tenant, Quota::Ids, count.into());
+        admitted.map_err(|e| e.field("cell.spec.id_range"))?;
+        let range = self.ids.allocate(count).ok_or_else(refused)?;
+        self.counts.add(&key.tenant, Quota::Ids, count.into());
+        Ok(range)
     }
 
     fn release(&mut self, key: &Key, range: Option<IdRange>) {
-        if let Some(uid) = self.reserved.remove(key) {
+        if let Some((uid, kind)) = self.reserved.remove(key) {
             self.waiters.remove(&uid);
-            self.ended(&key.tenant);
+            self.ended(&key.tenant, kind);
         }
-        if let Some(range) = range
-            && let Some(pool) = self.pool(key)
-        {
-            pool.free(range);
+        if let Some(range) = range {
+            self.free(key, range);
         }
     }
 
-    fn ended(&mut self, tenant: &Tenant) {
-        one_less(&mut self.running, tenant);
+    fn ended(&mut self, tenant: &Tenant, kind: Kind) {
+        self.counts.subtract(tenant, quota_of(kind), 1);
     }
 
     /// Whether something lives, or is being made, in a cell.
@@ -663,7 +714,7 @@ impl Inner {
         self.revision += 1;
         match object.state().is_final() {
             true => one_less(&mut self.finished, &key.tenant),
-            false => self.ended(&key.tenant),
+            false => self.ended(&key.tenant, object.meta().kind),
         }
         if let Some(waiter) = self.waiters.remove(&uid) {
             waiter.send_replace(Some(object.clone()));

@@ -7,12 +7,12 @@ use std::collections::HashMap;
 
 use model::error::{Error, Reason};
 use model::name::{RequestId, Tenant, Uid};
+use model::quota::Quota;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
-/// The most requests of the node that are being carried out or remembered.
-const MOST: usize = 65_536;
+use super::counts::{Counts, LimitsNow};
 
 /// A request id with what was asked for, as the object's record keeps it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -44,8 +44,9 @@ pub(crate) enum Attempt {
     Again(watch::Receiver<Outcome>),
 }
 
-#[derive(Default)]
 pub(crate) struct Requests {
+    /// Who may have how many.
+    counts: Counts,
     known: HashMap<(Tenant, RequestId), (String, watch::Receiver<Outcome>)>,
     by_uid: HashMap<Uid, (Tenant, RequestId)>,
 }
@@ -68,17 +69,51 @@ impl Requests {
                 };
             }
         }
-        if self.known.len() >= MOST {
-            self.known
-                .retain(|_, (_, outcome)| matches!(&*outcome.borrow(), Some(Ok(_)) | None));
-        }
-        if self.known.len() >= MOST {
-            let message = format!("the node remembers {MOST} request ids, the most it does");
-            return Err(Error::new(Reason::LimitExceeded, message).hint("remove finished records"));
+        if !self.known.contains_key(&name) {
+            self.counts.admit(tenant, Quota::RequestIds, 1)?;
         }
         let (sender, receiver) = watch::channel(None);
-        self.known.insert(name, (asked.digest.clone(), receiver));
+        self.insert(name, asked, receiver);
         Ok(Attempt::First(sender))
+    }
+
+    fn insert(
+        &mut self,
+        name: (Tenant, RequestId),
+        asked: &IdempotencyKey,
+        outcome: watch::Receiver<Outcome>,
+    ) {
+        let tenant = name.0.clone();
+        let entry = (asked.digest.clone(), outcome);
+        if self.known.insert(name, entry).is_none() {
+            self.counts.add(&tenant, Quota::RequestIds, 1);
+        }
+    }
+
+    fn drop_name(&mut self, name: &(Tenant, RequestId)) {
+        if self.known.remove(name).is_some() {
+            self.counts.subtract(&name.0, Quota::RequestIds, 1);
+        }
+    }
+
+    /// None known yet.
+    pub(super) fn new(limits: LimitsNow) -> Self {
+        Self {
+            counts: Counts::new(limits),
+            known: HashMap::new(),
+            by_uid: HashMap::new(),
+        }
+    }
+
+    /// How many of a tenant's are remembered.
+    pub(super) fn used(&self, tenant: &Tenant) -> u64 {
+        self.counts.used(tenant, Quota::RequestIds)
+    }
+
+    /// The request failed, which needs no remembering: a retry is a new attempt. Those that wait
+    /// for this one have its outcome.
+    pub(super) fn failed(&mut self, tenant: &Tenant, id: &RequestId) {
+        self.drop_name(&(tenant.clone(), id.clone()));
     }
 
     /// The run of that uid answers the request from now on.
@@ -86,7 +121,7 @@ impl Requests {
         let name = (tenant.clone(), asked.id.clone());
         self.by_uid.insert(uid, name.clone());
         let (_, receiver) = watch::channel(Some(Ok(uid)));
-        self.known.insert(name, (asked.digest.clone(), receiver));
+        self.insert(name, asked, receiver);
     }
 
     /// The run's record is gone.
@@ -97,7 +132,7 @@ impl Requests {
                 .get(&name)
                 .is_some_and(|(_, outcome)| *outcome.borrow() == Some(Ok(uid)));
             if still {
-                self.known.remove(&name);
+                self.drop_name(&name);
             }
         }
     }
@@ -117,6 +152,11 @@ impl super::Index {
     /// Whose turn it is with this request id.
     pub(crate) fn begin(&self, tenant: &Tenant, asked: &IdempotencyKey) -> Result<Attempt, Error> {
         self.lock().requests.begin(tenant, asked)
+    }
+
+    /// That request failed.
+    pub(crate) fn attempt_failed(&self, tenant: &Tenant, id: &RequestId) {
+        self.lock().requests.failed(tenant, id);
     }
 
     /// The run of that uid answers this request from now on.

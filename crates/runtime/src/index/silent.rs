@@ -50,7 +50,7 @@ impl Inner {
             return;
         };
         // Those of the cell around it, which it shares, are not in the pool, and need no care.
-        let taken = self.pool(key).is_some_and(|pool| pool.take(held.range));
+        let taken = self.take(key, held.range);
         self.silent.insert(key.clone(), Held { taken, ..held });
     }
 
@@ -69,9 +69,8 @@ impl Inner {
     pub(super) fn let_go(&mut self, key: &Key) {
         if let Some(held) = self.silent.remove(key)
             && held.taken
-            && let Some(pool) = self.pool(key)
         {
-            pool.free(held.range);
+            self.free(key, held.range);
         }
     }
 }

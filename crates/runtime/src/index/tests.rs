@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The index without a node: names, retries, watchers, ageing.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use model::cell::CellSpec;
@@ -9,21 +10,37 @@ use model::error::Reason;
 use model::lifecycle::State;
 use model::name::{ObjectPath, Tenant, Uid};
 use model::object::{Kind, ObjectRef};
+use model::quota::{Amount, Capacity, Limits, Quota, Quotas};
 use model::request::{Filter, Scope};
 use model::selector::Selector;
 use model::status::{CellStatus, Meta, Object};
 use model::time::Timestamp;
 
+use super::counts::LimitsNow;
 use super::requests::{Attempt, IdempotencyKey};
 use super::ring::{Epoch, KEPT, Ring, Token};
 use super::watch::{WatchKind, Watcher};
 use super::*;
 use crate::ids::IdRange;
 
+/// Limits of a node of 10 cells, of which the tenant may have `cells`.
+fn limits(cells: u64) -> Arc<Limits> {
+    let capacity = Capacity {
+        whole: BTreeMap::from([(Quota::Cells, 10), (Quota::RequestIds, 16)]),
+        reserve: 100,
+    };
+    let quotas = Quotas(BTreeMap::from([(Quota::Cells, Amount::Absolute(cells))]));
+    let set = BTreeMap::from([("acme".parse().unwrap(), quotas)]);
+    Arc::new(Limits { capacity, set })
+}
+
 fn index() -> Arc<Index> {
+    let limits = limits(8);
+    index_with(Arc::new(move || limits.clone()))
+}
+
+fn index_with(limits: LimitsNow) -> Arc<Index> {
     let bounds = Bounds {
-        cells: 10,
-        running_per_tenant: 8,
         finished_per_tenant: 4,
         finished_age: Duration::from_nanos(10),
     };
@@ -33,6 +50,7 @@ fn index() -> Arc<Index> {
     });
     Index::new(
         bounds,
+        limits,
         ids,
         Ring::new(Epoch {
             boot: 7,
@@ -196,14 +214,13 @@ fn a_tenant_s_many_records_push_out_nobody_else_s() {
 
 #[test]
 fn a_bound_that_is_lowered_holds_for_what_begins_then() {
-    let index = index();
+    let now = Arc::new(Mutex::new(limits(8)));
+    let shared = now.clone();
+    let index = index_with(Arc::new(move || shared.lock().unwrap().clone()));
     let held: Vec<_> = (0..4)
         .map(|i| reserve(&index, &format!("c{i}"), i).unwrap())
         .collect();
-    index.set_bounds(Bounds {
-        running_per_tenant: 4,
-        ..Bounds::default()
-    });
+    *now.lock().unwrap() = limits(4);
     let refused = reserve(&index, "one-more", 99).err().unwrap();
     assert_eq!(refused.reason, Reason::LimitExceeded);
     drop(held);

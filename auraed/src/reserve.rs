@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The node's reserve in the kernel: the group `tenants`, below which every tenant's cgroup is,
+//! may have all but the reserve, and the groups of node-init and of the daemon beside it are
+//! served first. So tenants that take everything they may leave the node able to answer.
+//!
+//! ```text
+//!   aurae/
+//!     _init, _daemon    memory.min, a high cpu.weight
+//!     tenants/          memory.max and pids.max: the node's less the reserve
+//!       TENANT/CELL/…   the tenant's quotas (`runtime`)
+//! ```
+//!
+//! What a node without a controller can't reserve is said in its log once; it serves all the same.
+
+use std::path::{Path, PathBuf};
+
+use anyhow::Context;
+use kernel::cgroup::{Bound, Cgroup, Limits as GroupLimits};
+use model::quota::{Capacity, Quota};
+
+/// The group of all tenants.
+const TENANTS: &str = "tenants";
+/// Node-init with the spawner, and the daemon.
+const OWN: [&str; 2] = ["_init", "_daemon"];
+/// Beside the tenants' group, which has 100.
+const OWN_WEIGHT: u64 = 1000;
+/// What each of the node's own groups keeps when memory is short, in bytes: the daemon's resident
+/// set is 11 MiB idle and bounded by its pools.
+const OWN_MEMORY: u64 = 64 << 20;
+
+/// Makes the group of all tenants below `base` and writes the reserve. Answers where tenants are.
+///
+/// # Errors
+/// The group can't be made.
+pub(crate) fn settle(base: &Path, capacity: &Capacity) -> anyhow::Result<PathBuf> {
+    let base = Cgroup::open(base).context("cannot open the node's cgroup")?;
+    let tenants = base
+        .ensure(TENANTS)
+        .context("cannot make the cgroup of all tenants")?;
+    hold(&base, capacity);
+    Ok(tenants.path().to_owned())
+}
+
+/// Writes the reserve anew, e.g. after a reload.
+pub(crate) fn hold(base: &Cgroup, capacity: &Capacity) {
+    let enabled = base.enabled().unwrap_or_default();
+    let has = |controller: &str| enabled.iter().any(|name| name == controller);
+    let most = |quota| match capacity.for_tenants(quota) {
+        u64::MAX => Bound::Max,
+        value => Bound::At(value),
+    };
+    let of_tenants = GroupLimits {
+        memory_max: has("memory").then(|| most(Quota::MemoryMax)),
+        pids_max: has("pids").then(|| most(Quota::Pids)),
+        ..GroupLimits::default()
+    };
+    let of_ours = GroupLimits {
+        memory_min: has("memory").then_some(Bound::At(OWN_MEMORY)),
+        cpu_weight: has("cpu").then_some(OWN_WEIGHT),
+        ..GroupLimits::default()
+    };
+    set(base, TENANTS, &of_tenants);
+    for group in OWN {
+        set(base, group, &of_ours);
+    }
+    let missing: Vec<_> = ["memory", "pids", "cpu"]
+        .into_iter()
+        .filter(|c| !has(c))
+        .collect();
+    if !missing.is_empty() {
+        tracing::warn!(
+            ?missing,
+            "without these cgroup controllers the node keeps no reserve of them"
+        );
+    }
+}
+
+fn set(base: &Cgroup, name: &str, limits: &GroupLimits) {
+    let written = base.child(name).and_then(|group| group.set_limits(limits));
+    if let Err(error) = written {
+        tracing::warn!(group = name, %error, "the node's reserve is not in force");
+    }
+}

@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What one call may hold of the daemon before a handler sees it: a place among its tenant's open
+//! calls, and the bytes of its request while they arrive. Both are quotas of the tenant
+//! (`streams`, `request_bytes`), so a tenant that sends much or opens much is refused by name, and
+//! nobody else is.
+//!
+//! The caller is looked at before the body: a caller whose certificate was revoked is refused, with
+//! its line in the audit, without a byte of its request being kept. A unary request that doesn't
+//! arrive within [`BODY_TIME`] is given up. Which action is permitted is not decided here.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use api::action::Action;
+use api::status::to_status;
+use http::{Request, Response};
+use http_body::{Body as HttpBody, Frame, SizeHint};
+use identity::{Identity, Peer, Target};
+use model::error::{Error, Reason};
+use model::name::Tenant;
+use model::quota::Quota;
+use tenants::{Pool, Taken, Tenants};
+use tokio::time::Sleep;
+use tonic::Status;
+use tonic::body::Body;
+use tower::{Layer, Service};
+
+use super::layer::CallId;
+
+/// How long a unary request may take to arrive, from its first byte that is asked for.
+const BODY_TIME: Duration = Duration::from_secs(10);
+
+/// Puts [`Budget`] around a service.
+#[derive(Clone)]
+pub(crate) struct BudgetLayer {
+    identity: Arc<Identity>,
+    streams: Pool,
+    bytes: Pool,
+}
+
+impl BudgetLayer {
+    /// With pools of its own.
+    pub(crate) fn new(identity: Arc<Identity>, tenants: &Tenants) -> Self {
+        Self {
+            identity,
+            streams: Pool::new(tenants, Quota::Streams),
+            bytes: Pool::new(tenants, Quota::RequestBytes),
+        }
+    }
+
+    /// Takes a place among the calls of the caller's tenant. `id` is the call's, for the audit.
+    async fn enter(
+        &self,
+        peer: &Peer,
+        action: Option<&'static Action>,
+        id: String,
+    ) -> Result<Taken, Error> {
+        if let Err(unauthenticated) = self.identity.check(peer) {
+            if let Some(action) = action {
+                // Asked again for the line in the audit.
+                let target = Target::own().request(id);
+                self.identity.authorize(peer, action.name, target).await?;
+            }
+            return Err(unauthenticated.into());
+        }
+        self.streams.take(&peer.user().tenant, 1)
+    }
+}
+
+impl<S> Layer<S> for BudgetLayer {
+    type Service = Budget<S>;
+
+    fn layer(&self, inner: S) -> Budget<S> {
+        Budget {
+            inner,
+            layer: self.clone(),
+        }
+    }
+}
+
+/// See the module.
+#[derive(Clone)]
+pub(crate) struct Budget<S> {
+    inner: S,
+    layer: BudgetLayer,
+}
+
+impl<S> Service<Request<Body>> for Budget<S>
+where
+    S: Service<Request<Body>, Response = Response<Body>> + Clone + Send + 'static,
+    S::Future: Send,
+{
+    type Response = Response<Body>;
+    type Error = S::Error;
+    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, S::Error>> + Send>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<Body>) -> Self::Future {
+        // The clone may not be ready; the one that was asked is.
+        let next = self.inner.clone();
+        let mut inner = std::mem::replace(&mut self.inner, next);
+        let layer = self.layer.clone();
+        Box::pin(async move {
+            let Some(peer) = request.extensions().get::<Peer>().cloned() else {
+                // Every handler refuses a call without a peer.
+                return inner.call(request).await;
+            };
+            let action = api::action::of_rpc(request.uri().path());
+            let id = request.extensions().get::<CallId>();
+            let id = id.map(|id| id.0.clone()).unwrap_or_default();
+            let place = match layer.enter(&peer, action, id).await {
+                Ok(place) => place,
+                Err(error) => return Ok(to_status(error).into_http()),
+            };
+            let streams = action.is_some_and(|action| action.client_streams);
+            let tenant = peer.user().tenant.clone();
+            let request =
+                request.map(|body| Body::new(Counted::new(body, layer.bytes, tenant, streams)));
+            let response = inner.call(request).await?;
+            Ok(response.map(|body| {
+                Body::new(Held {
+                    body,
+                    _place: place,
+                })
+            }))
+        })
+    }
+}
+
+/// The body of an answer, which holds the call's place until it has been sent.
+struct Held {
+    body: Body,
+    _place: Taken,
+}
+
+impl HttpBody for Held {
+    type Data = <Body as HttpBody>::Data;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Status>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+/// The body of a request, whose bytes count until the handler has them: of a unary call until all
+/// are decoded, of a stream until the next part is asked for.
+struct Counted {
+    body: Body,
+    pool: Pool,
+    tenant: Tenant,
+    streams: bool,
+    taken: Option<Taken>,
+    /// Of a unary call, from the first time that it is polled.
+    late: Option<Pin<Box<Sleep>>>,
+}
+
+impl Counted {
+    fn new(body: Body, pool: Pool, tenant: Tenant, streams: bool) -> Self {
+        Self {
+            body,
+            pool,
+            tenant,
+            streams,
+            taken: None,
+            late: None,
+        }
+    }
+
+    fn count(&mut self, bytes: usize) -> Result<(), Error> {
+        let bytes = u64::try_from(bytes).unwrap_or(u64::MAX);
+        match &mut self.taken {
+            Some(taken) if !self.streams => taken.grow(bytes),
+            _ => {
+                // The part before was decoded.
+                self.taken = None;
+                self.taken = Some(self.pool.take(&self.tenant, bytes)?);
+                Ok(())
+            }
+        }
+    }
+
+    fn is_late(&mut self, cx: &mut Context<'_>) -> bool {
+        if self.streams {
+            return false;
+        }
+        let late = self
+            .late
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(BODY_TIME)));
+        late.as_mut().poll(cx).is_ready()
+    }
+}
+
+impl HttpBody for Counted {
+    type Data = <Body as HttpBody>::Data;
+    type Error = Status;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Self::Data>, Status>>> {
+        if self.is_late(cx) {
+            let message = format!("the request did not arrive within {BODY_TIME:?}");
+            return Poll::Ready(Some(Err(to_status(Error::new(Reason::Deadline, message)))));
+        }
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if let Some(Ok(frame)) = &frame
+            && let Some(data) = frame.data_ref()
+            && let Err(error) = self.count(data.len())
+        {
+            return Poll::Ready(Some(Err(to_status(error))));
+        }
+        Poll::Ready(frame)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The `Tenant` service on the wire. What it means is `tenants`'; whether a tenant has users is
+//! `identity`'s.
+
+use std::sync::Arc;
+
+use api::action::tenant as action;
+use api::convert::scalar::{maybe_parse, parse, to_timestamp};
+use api::convert::tenant as convert;
+use api::status::to_status;
+use api::tenant::v0 as wire;
+use api::tenant::v0::tenant_server::Tenant as Service;
+use identity::Identity;
+use model::name::Tenant;
+use model::time::Timestamp;
+use runtime::Runtime;
+use tenants::{QuotaStatus, TenantStatus, Tenants};
+use tonic::{Request, Response, Status};
+
+use super::caller::Caller;
+
+/// The service.
+pub(super) struct TenantService {
+    pub(super) identity: Arc<Identity>,
+    pub(super) tenants: Tenants,
+    pub(super) runtime: Runtime,
+    /// The cgroup controllers that the node has.
+    pub(super) controllers: Vec<String>,
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+impl TenantService {
+    async fn enter<T>(&self, request: &Request<T>, action: &'static str) -> Result<Caller, Status> {
+        Caller::enter(&self.identity, request, action).await
+    }
+}
+
+#[tonic::async_trait]
+impl Service for TenantService {
+    async fn list(&self, request: Request<wire::ListRequest>) -> Answer<wire::ListResponse> {
+        let caller = self.enter(&request, action::LIST).await?;
+        let permit = caller.permit(identity::Target::every_tenant()).await?;
+        let tenants = self.tenants.list(permit);
+        Ok(Response::new(wire::ListResponse {
+            tenants: tenants.iter().map(to_message).collect(),
+        }))
+    }
+
+    async fn get(&self, request: Request<wire::GetRequest>) -> Answer<wire::TenantStatus> {
+        let caller = self.enter(&request, action::GET).await?;
+        let name = maybe_parse("name", &request.get_ref().name).map_err(to_status)?;
+        let name = name.unwrap_or_else(|| caller.tenant().clone());
+        let permit = caller.permit_at(&name, None).await?;
+        let status = self.tenants.get(permit, &name).map_err(to_status)?;
+        Ok(Response::new(to_message(&status)))
+    }
+
+    async fn set(&self, request: Request<wire::SetRequest>) -> Answer<wire::TenantStatus> {
+        let caller = self.enter(&request, action::SET).await?;
+        let message = request.into_inner();
+        let name: Tenant = parse("name", &message.name).map_err(to_status)?;
+        let changes = convert::quotas(message.quotas.unwrap_or_default());
+        let changes = changes.map_err(|e| to_status(e.within("quotas")))?;
+        let asked = changes.iter().filter(|(_, amount)| amount.is_some());
+        for (quota, _) in asked {
+            let there = runtime::check_controller(*quota, &self.controllers);
+            there.map_err(|e| to_status(e.within("quotas")))?;
+        }
+        let permit = caller.permit_at(&name, None).await?;
+        let set = self.tenants.set(permit, &name, &changes).await;
+        let status = set.map_err(|e| to_status(e.within("quotas")))?;
+        Ok(Response::new(to_message(&status)))
+    }
+
+    async fn remove(&self, request: Request<wire::RemoveRequest>) -> Answer<wire::RemoveResponse> {
+        let caller = self.enter(&request, action::REMOVE).await?;
+        let name: Tenant = parse("name", &request.get_ref().name).map_err(to_status)?;
+        let permit = caller.permit_at(&name, None).await?;
+        let has_users = self
+            .identity
+            .list_users(&permit)
+            .iter()
+            .any(|u| !u.disabled);
+        let removed = self.tenants.remove(permit, &name, has_users).await;
+        removed.map_err(to_status)?;
+        self.runtime.tenant_is_gone(name).await;
+        Ok(Response::new(wire::RemoveResponse {}))
+    }
+}
+
+fn to_message(status: &TenantStatus) -> wire::TenantStatus {
+    let created = u64::try_from(status.created_ns).ok().filter(|ns| *ns > 0);
+    wire::TenantStatus {
+        name: status.name.to_string(),
+        created: created.map(|ns| to_timestamp(Timestamp(ns))),
+        quotas: status.quotas.iter().map(to_quota).collect(),
+    }
+}
+
+fn to_quota(quota: &QuotaStatus) -> wire::QuotaStatus {
+    wire::QuotaStatus {
+        quota: quota.quota.to_string(),
+        setting: quota.amount.show(quota.quota),
+        set: quota.set,
+        limit: Some(quota.limit).filter(|limit| *limit != u64::MAX),
+        used: quota.used,
+    }
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Quotas on the wire: a field of `Quotas` per quota of the model, as people write amounts.
+
+use std::collections::BTreeMap;
+
+use model::error::Result;
+use model::quota::{Amount, Quota};
+
+use crate::tenant::v0 as wire;
+
+/// Gives a quota its default again.
+const DEFAULT: &str = "default";
+
+macro_rules! fields {
+    ($($quota:ident = $field:ident,)*) => {
+        /// A message's field of each quota.
+        fn texts(message: wire::Quotas) -> Vec<(Quota, Option<String>)> {
+            vec![$((Quota::$quota, message.$field),)*]
+        }
+
+        /// The message with one field set.
+        fn put(message: &mut wire::Quotas, quota: Quota, text: String) {
+            match quota { $(Quota::$quota => message.$field = Some(text),)* }
+        }
+    };
+}
+
+fields! {
+    MemoryMax = memory_max,
+    MemoryHigh = memory_high,
+    MemoryMin = memory_min,
+    CpuMax = cpu_max,
+    CpuWeight = cpu_weight,
+    Pids = pids,
+    IoWeight = io_weight,
+    Tmpfs = tmpfs,
+    Cells = cells,
+    Executables = executables,
+    Creations = creations,
+    Ids = ids,
+    Connections = connections,
+    RequestBytes = request_bytes,
+    Streams = streams,
+    LogReaders = log_readers,
+    RequestIds = request_ids,
+    LogBytes = log_bytes,
+    FinishedBytes = finished_bytes,
+    AuditBytes = audit_bytes,
+}
+
+/// What is to change; `None` is the default again.
+///
+/// # Errors
+/// `INVALID_FIELD` naming the quota.
+pub fn quotas(message: wire::Quotas) -> Result<BTreeMap<Quota, Option<Amount>>> {
+    let set = texts(message)
+        .into_iter()
+        .filter_map(|(quota, text)| Some((quota, text?)));
+    set.map(|(quota, text)| match text.trim() {
+        DEFAULT => Ok((quota, None)),
+        text => Ok((quota, Some(quota.parse(text)?))),
+    })
+    .collect()
+}
+
+/// A message with these fields set, e.g. of `cells=64` on a command line.
+pub fn to_quotas(set: impl IntoIterator<Item = (Quota, String)>) -> wire::Quotas {
+    let mut message = wire::Quotas::default();
+    for (quota, text) in set {
+        put(&mut message, quota, text);
+    }
+    message
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_quota_has_a_field_of_its_name() {
+        let pool = crate::descriptor_pool().unwrap();
+        let message = pool.get_message_by_name("aurae.tenant.v0.Quotas").unwrap();
+        let fields: Vec<_> = message.fields().map(|f| f.name().to_owned()).collect();
+        let quotas: Vec<_> = Quota::ALL.iter().map(|q| q.as_str()).collect();
+        assert_eq!(fields, quotas);
+    }
+
+    #[test]
+    fn default_takes_a_setting_back_and_nonsense_is_named() {
+        let message = to_quotas([
+            (Quota::Cells, "default".into()),
+            (Quota::Pids, "10%".into()),
+        ]);
+        let changes = quotas(message).unwrap();
+        assert_eq!(changes.get(&Quota::Cells), Some(&None));
+        assert_eq!(changes.get(&Quota::Pids), Some(&Some(Amount::Share(100))));
+        assert_eq!(changes.len(), 2);
+        let error = quotas(to_quotas([(Quota::Cells, "many".into())])).unwrap_err();
+        assert_eq!(error.field.as_deref(), Some("cells"));
+    }
+}

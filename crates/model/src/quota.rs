@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Quotas: what one tenant may take of each of the node's pools, as absolute numbers or as shares
+//! of the node, and the rule that decides whether a tenant may take more.
+//!
+//! Pure. Who counts is the pool's owner (the runtime's index, the listener, the log engine, the
+//! kernel); who may have how much is decided here, the same way for every pool. It knows no
+//! storage: `tenants` keeps what an administrator has set.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Reason, Result};
+use crate::name::Tenant;
+use crate::quantity::parse_bytes;
+
+/// The tenant of the node's administrators. It may use each pool's reserve.
+pub const ADMINISTRATORS: &str = "system";
+
+/// What a quota counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    /// Bytes: `64M`, `1.5Gi`.
+    Bytes,
+    /// Things: `128`.
+    Count,
+    /// Thousandths of a CPU: `1.5` is 1,500.
+    Cpus,
+    /// A weight of cgroup v2, 1 to 10,000.
+    Weight,
+}
+
+/// Who holds a tenant to a quota.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Keeper {
+    /// The kernel, by the tenant's cgroup.
+    Cgroup,
+    /// The daemon, by [`Limits::admit`].
+    Daemon,
+}
+
+macro_rules! quotas {
+    ($($(#[$doc:meta])* $name:ident = $text:literal, $unit:ident, $keeper:ident, $default:expr;)*) => {
+        /// Each pool of the node that tenants share.
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub enum Quota {
+            $($(#[$doc])* $name,)*
+        }
+
+        impl Quota {
+            /// All, in the order in which they are shown.
+            pub const ALL: &'static [Quota] = &[$(Quota::$name,)*];
+
+            /// The name in the API, the configuration and the client's flags.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Quota::$name => $text,)* }
+            }
+
+            /// What it counts.
+            pub fn unit(self) -> Unit {
+                match self { $(Quota::$name => Unit::$unit,)* }
+            }
+
+            /// Who holds a tenant to it.
+            pub fn keeper(self) -> Keeper {
+                match self { $(Quota::$name => Keeper::$keeper,)* }
+            }
+
+            /// What an ordinary tenant has where nothing is set.
+            pub fn default_amount(self) -> Amount {
+                match self { $(Quota::$name => $default,)* }
+            }
+        }
+    };
+}
+
+quotas! {
+    /// `memory.max` of everything the tenant runs, tmpfs included. Default 50 % of the node's.
+    MemoryMax = "memory_max", Bytes, Cgroup, Amount::percent(50);
+    /// `memory.high`: above it the kernel reclaims and slows down. Default none.
+    MemoryHigh = "memory_high", Bytes, Cgroup, Amount::Unlimited;
+    /// `memory.min`: what the kernel never reclaims from the tenant. Default none.
+    MemoryMin = "memory_min", Bytes, Cgroup, Amount::Absolute(0);
+    /// `cpu.max`, in CPUs. Default none: what others leave.
+    CpuMax = "cpu_max", Cpus, Cgroup, Amount::Unlimited;
+    /// `cpu.weight` beside other tenants. Default 100.
+    CpuWeight = "cpu_weight", Weight, Cgroup, Amount::Absolute(100);
+    /// `pids.max`: processes and threads. Default 40 % of what the kernel takes.
+    Pids = "pids", Count, Cgroup, Amount::percent(40);
+    /// `io.weight` beside other tenants. Default 100.
+    IoWeight = "io_weight", Weight, Cgroup, Amount::Absolute(100);
+    /// Bytes that the tenant's volumes (tmpfs) may hold together. Default 25 % of the memory.
+    Tmpfs = "tmpfs", Bytes, Daemon, Amount::percent(25);
+    /// Cells that have not ended. Default 50 %.
+    Cells = "cells", Count, Daemon, Amount::percent(50);
+    /// Executables that have not ended. Default 50 %.
+    Executables = "executables", Count, Daemon, Amount::percent(50);
+    /// Cells that are being created at the same time. Default 25 %.
+    Creations = "creations", Count, Daemon, Amount::percent(25);
+    /// User and group ids of the node that top-level cells have. Default 25 %.
+    Ids = "ids", Count, Daemon, Amount::percent(25);
+    /// Open connections. Default 25 %.
+    Connections = "connections", Count, Daemon, Amount::percent(25);
+    /// Bytes of requests that the daemon has not decoded yet. Default 25 %.
+    RequestBytes = "request_bytes", Bytes, Daemon, Amount::percent(25);
+    /// Open calls, streams included. Default 25 %.
+    Streams = "streams", Count, Daemon, Amount::percent(25);
+    /// Logs that are read at the same time. Attached runs don't count. Default 25 %.
+    LogReaders = "log_readers", Count, Daemon, Amount::percent(25);
+    /// Request ids that the node remembers. Default 25 %.
+    RequestIds = "request_ids", Count, Daemon, Amount::percent(25);
+    /// Bytes of stored output; the oldest goes first. Default 50 %.
+    LogBytes = "log_bytes", Bytes, Daemon, Amount::percent(50);
+    /// Bytes of records of what has ended; the oldest go first. Default 25 %.
+    FinishedBytes = "finished_bytes", Bytes, Daemon, Amount::percent(25);
+    /// Bytes of the audit; the oldest lines go first. Default 25 %.
+    AuditBytes = "audit_bytes", Bytes, Daemon, Amount::percent(25);
+}
+
+impl fmt::Display for Quota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Quota {
+    /// The quota of that name.
+    pub fn from_name(name: &str) -> Option<Quota> {
+        Self::ALL.iter().copied().find(|q| q.as_str() == name)
+    }
+
+    /// Reads a setting: a share of the node (`10%`), `max`, or a number in the quota's unit.
+    ///
+    /// # Errors
+    /// `INVALID_FIELD` naming the quota and what to write.
+    pub fn parse(self, text: &str) -> Result<Amount> {
+        let weight = self.unit() == Unit::Weight;
+        let parsed = match text.trim() {
+            "max" if !weight => Some(Amount::Unlimited),
+            share if share.ends_with('%') && !weight => share
+                .strip_suffix('%')
+                .and_then(parse_permille)
+                .map(Amount::Share),
+            number => self.parse_number(number).map(Amount::Absolute),
+        };
+        parsed.ok_or_else(|| {
+            Error::invalid(self.as_str(), format!("is {text:?}")).hint(match self.unit() {
+                Unit::Bytes => "write bytes (64M, 1.5Gi), a share of the node (10%), or max",
+                Unit::Count => "write a number, a share of the node (10%), or max",
+                Unit::Cpus => "write CPUs (1.5), a share of the node (50%), or max",
+                Unit::Weight => "write a weight from 1 to 10000",
+            })
+        })
+    }
+
+    fn parse_number(self, text: &str) -> Option<u64> {
+        match self.unit() {
+            Unit::Bytes => parse_bytes(text).ok(),
+            Unit::Count => text.parse().ok(),
+            Unit::Cpus => thousandths(text).filter(|milli| *milli > 0),
+            Unit::Weight => text.parse().ok().filter(|w| (1..=10_000).contains(w)),
+        }
+    }
+
+    /// An amount in the quota's unit, for people: `1.5Gi`, `1.5 CPUs`, `64`.
+    pub fn show(self, value: u64) -> String {
+        match self.unit() {
+            _ if value == u64::MAX => "max".to_owned(),
+            Unit::Bytes => show_bytes(value),
+            Unit::Cpus => format!("{}.{:03}", value / 1000, value % 1000),
+            Unit::Count | Unit::Weight => value.to_string(),
+        }
+    }
+}
+
+fn show_bytes(value: u64) -> String {
+    const UNITS: [(&str, u64); 4] = [
+        ("Ti", 1 << 40),
+        ("Gi", 1 << 30),
+        ("Mi", 1 << 20),
+        ("Ki", 1 << 10),
+    ];
+    let unit = UNITS.iter().find(|(_, size)| value >= *size);
+    unit.map_or_else(
+        || value.to_string(),
+        |(name, size)| {
+            let tenths = u128::from(value) * 10 / u128::from(*size);
+            match tenths % 10 {
+                0 => format!("{}{name}", tenths / 10),
+                tenth => format!("{}.{tenth}{name}", tenths / 10),
+            }
+        },
+    )
+}
+
+/// `12.5` is 125.
+fn parse_permille(text: &str) -> Option<u16> {
+    let thousandths = thousandths(text)?;
+    let permille = u16::try_from(thousandths / 100).ok()?;
+    (thousandths.is_multiple_of(100) && (1..=1000).contains(&permille)).then_some(permille)
+}
+
+fn thousandths(text: &str) -> Option<u64> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |t: &str| !t.is_empty() && t.bytes().all(|b| b.is_ascii_digit());
+    if !digits(whole) || !digits(fraction) || fraction.len() > 3 {
+        return None;
+    }
+    let fraction: u64 = format!("{fraction:0<3}").parse().ok()?;
+    whole
+        .parse::<u64>()
+        .ok()?
+        .checked_mul(1000)?
+        .checked_add(fraction)
+}
+
+/// How much of a pool.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Amount {
+    /// So much, in the quota's unit.
+    Absolute(u64),
+    /// Thousandths of what the node has, 1 to 1,000.
+    Share(u16),
+    /// As much as there is.
+    Unlimited,
+}
+
+impl Amount {
+    const fn percent(percent: u16) -> Amount {
+        Amount::Share(percent * 10)
+    }
+
+    /// The number that it means on a node that has `whole`.
+    pub fn of(self, whole: u64) -> u64 {
+        match self {
+            Amount::Absolute(value) => value,
+            Amount::Unlimited => u64::MAX,
+            Amount::Share(_) if whole == u64::MAX => u64::MAX,
+            Amount::Share(permille) => {
+                let part = u128::from(whole) * u128::from(permille) / 1000;
+                u64::try_from(part).unwrap_or(u64::MAX).max(1)
+            }
+        }
+    }
+
+    /// As it is written: `10%`, `max`, or the number in the quota's unit.
+    pub fn show(self, quota: Quota) -> String {
+        match self {
+            Amount::Share(permille) if permille.is_multiple_of(10) => format!("{}%", permille / 10),
+            Amount::Share(permille) => format!("{}.{}%", permille / 10, permille % 10),
+            Amount::Absolute(value) => quota.show(value),
+            Amount::Unlimited => "max".to_owned(),
+        }
+    }
+}
+
+/// What was set for a tenant; what is absent has its default.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Quotas(pub BTreeMap<Quota, Amount>);
+
+impl Quotas {
+    /// What holds for a quota, set or by default. Administrators have everything by default.
+    pub fn amount(&self, tenant: &Tenant, quota: Quota) -> Amount {
+        if let Some(amount) = self.0.get(&quota) {
+            return *amount;
+        }
+        let everything = tenant.as_str() == ADMINISTRATORS && quota.unit() != Unit::Weight;
+        match quota.default_amount() {
+            Amount::Share(_) if everything => Amount::Unlimited,
+            amount => amount,
+        }
+    }
+}
+
+/// As stored: names and settings, `memory_max=10%`, a line each.
+impl fmt::Display for Quotas {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (quota, amount) in &self.0 {
+            let value = match amount {
+                Amount::Absolute(value) if quota.unit() != Unit::Cpus => value.to_string(),
+                amount => amount.show(*quota),
+            };
+            writeln!(f, "{quota}={value}")?;
+        }
+        Ok(())
+    }
+}
+
+impl FromStr for Quotas {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let mut quotas = BTreeMap::new();
+        for line in text.lines() {
+            let known = line
+                .split_once('=')
+                .and_then(|(name, value)| Some((Quota::from_name(name)?, value)));
+            let Some((quota, value)) = known else {
+                return Err(Error::invalid(
+                    "quotas",
+                    format!("has an unknown line {line:?}"),
+                ));
+            };
+            quotas.insert(quota, quota.parse(value)?);
+        }
+        Ok(Self(quotas))
+    }
+}
+
+/// What the node has of each pool, and how much of it is kept for the node and its administrators.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Capacity {
+    /// Of each pool; what is absent has no bound.
+    pub whole: BTreeMap<Quota, u64>,
+    /// Thousandths of each pool that only administrators may take, 0 to 500.
+    pub reserve: u16,
+}
+
+impl Capacity {
+    /// All that the node has of a pool.
+    pub fn of(&self, quota: Quota) -> u64 {
+        self.whole.get(&quota).copied().unwrap_or(u64::MAX)
+    }
+
+    /// What ordinary tenants may take of a pool together.
+    pub fn for_tenants(&self, quota: Quota) -> u64 {
+        let whole = self.of(quota);
+        match whole {
+            u64::MAX => u64::MAX,
+            _ => whole - Amount::Share(self.reserve).of(whole).min(whole / 2),
+        }
+    }
+}
+
+/// How much of a pool is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Used {
+    /// By the tenant that wants more.
+    pub tenant: u64,
+    /// By all tenants, administrators included.
+    pub all: u64,
+    /// By the administrators.
+    pub administrators: u64,
+}
+
+/// Who may have how much, as of one moment.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// Of the node.
+    pub capacity: Capacity,
+    /// What was set for each tenant.
+    pub set: BTreeMap<Tenant, Quotas>,
+}
+
+impl Limits {
+    /// What holds for a tenant's quota.
+    pub fn amount(&self, tenant: &Tenant, quota: Quota) -> Amount {
+        match self.set.get(tenant) {
+            Some(quotas) => quotas.amount(tenant, quota),
+            None => Quotas::default().amount(tenant, quota),
+        }
+    }
+
+    /// The most that a tenant may have of a pool, in the quota's unit. `u64::MAX`: no bound.
+    pub fn limit(&self, tenant: &Tenant, quota: Quota) -> u64 {
+        let whole = self.capacity.of(quota);
+        self.amount(tenant, quota).of(whole).min(whole)
+    }
+
+    /// Whether a tenant may take `wanted` more of a pool of which `used` is taken.
+    ///
+    /// An ordinary tenant is refused where its own quota would be passed, or where what ordinary
+    /// tenants have together would reach into the reserve. Administrators may take all of it, and
+    /// take no place from others as long as they are within the reserve.
+    ///
+    /// # Errors
+    /// `LIMIT_EXCEEDED` with the quota's name, its size and its use.
+    pub fn admit(&self, tenant: &Tenant, quota: Quota, wanted: u64, used: Used) -> Result<()> {
+        let limit = self.limit(tenant, quota);
+        if used.tenant.saturating_add(wanted) > limit {
+            return Err(self.tenant_is_full(tenant, quota, wanted, used.tenant));
+        }
+        let whole = self.capacity.of(quota);
+        let (taken, most) = match tenant.as_str() == ADMINISTRATORS {
+            true => (used.all, whole),
+            false => {
+                let most = self.capacity.for_tenants(quota);
+                let reserve = whole.saturating_sub(most);
+                (
+                    used.all - used.administrators.min(reserve).min(used.all),
+                    most,
+                )
+            }
+        };
+        match taken.saturating_add(wanted) > most {
+            true => Err(node_is_full(quota, wanted, taken, most)),
+            false => Ok(()),
+        }
+    }
+
+    fn tenant_is_full(&self, tenant: &Tenant, quota: Quota, wanted: u64, used: u64) -> Error {
+        let (limit, set) = (self.limit(tenant, quota), self.amount(tenant, quota));
+        let share = match set {
+            Amount::Share(_) => format!(" ({} of the node)", set.show(quota)),
+            _ => String::new(),
+        };
+        let message = format!(
+            "the tenant {tenant} uses {} of its {}{share} of the quota {quota}; {} more is too much",
+            quota.show(used),
+            quota.show(limit),
+            quota.show(wanted)
+        );
+        Error::new(Reason::LimitExceeded, message)
+            .about("quota", quota.as_str())
+            .hint(format!(
+                "end or remove what is not needed, or ask an administrator to raise it: \
+                 aurae tenant set {tenant} {quota}=…"
+            ))
+    }
+}
+
+fn node_is_full(quota: Quota, wanted: u64, used: u64, most: u64) -> Error {
+    let message = format!(
+        "all tenants together use {} of the {} that the node has of {quota}, beside its reserve; {} \
+         more is too much",
+        quota.show(used),
+        quota.show(most),
+        quota.show(wanted)
+    );
+    Error::new(Reason::LimitExceeded, message)
+        .about("quota", quota.as_str())
+        .hint("try again when others have ended, or ask an administrator")
+}
+
+impl Serialize for Quotas {
+    fn serialize<S: serde::Serializer>(
+        &self,
+        serializer: S,
+    ) -> std::result::Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Quotas {
+    fn deserialize<D: serde::Deserializer<'de>>(d: D) -> std::result::Result<Self, D::Error> {
+        String::deserialize(d)?
+            .parse()
+            .map_err(serde::de::Error::custom)
+    }
+}
+
+#[cfg(test)]
+mod tests;

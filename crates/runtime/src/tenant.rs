@@ -1,0 +1,191 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A tenant's cgroup: all its cells are below it, and the kernel holds the tenant to those quotas
+//! that are the kernel's (memory, CPU, processes, I/O). Made with the tenant's first cell, told
+//! anew whenever quotas change, kept when the last cell is gone.
+//!
+//! Which numbers hold is `tenants`' word. What only the daemon can count is in `index::counts`.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::time::Duration;
+
+use kernel::cgroup::{Bound, Cgroup, CpuMax, Limits as GroupLimits};
+use model::error::Error;
+use model::name::Tenant;
+use model::quota::{Limits, Quota};
+use tenants::{Meter, Tenants};
+
+use super::cell::limits as group_limits;
+use super::{Runtime, Shared};
+
+/// Of `cpu.max`.
+const PERIOD_US: u64 = 100_000;
+
+/// Tenants whose group has been told its limits, and which limits these were.
+#[derive(Default)]
+pub(crate) struct Told(Mutex<HashMap<Tenant, GroupLimits>>);
+
+/// The group of a tenant, with the limits of this moment.
+pub(crate) fn group(shared: &Shared, tenant: &Tenant) -> Result<Cgroup, kernel::Error> {
+    let group = shared.root.ensure(tenant.as_str())?;
+    tell(shared, tenant, &group);
+    Ok(group)
+}
+
+/// Writes what has changed. A limit that the kernel refuses is on record and tried again with the
+/// tenant's next cell; the others hold.
+fn tell(shared: &Shared, tenant: &Tenant, group: &Cgroup) {
+    let wanted = of(&shared.tenants.limits(), tenant, &shared.controllers);
+    let mut told = shared.told.0.lock().unwrap_or_else(PoisonError::into_inner);
+    if told.get(tenant) == Some(&wanted) {
+        return;
+    }
+    match group.set_limits(&wanted) {
+        Ok(()) => drop(told.insert(tenant.clone(), wanted)),
+        Err(error) => tracing::error!(%tenant, %error, "a quota of the tenant is not in force"),
+    }
+}
+
+/// What the kernel is told of a tenant, as far as the node has the controllers.
+fn of(limits: &Limits, tenant: &Tenant, controllers: &[String]) -> GroupLimits {
+    let has = |name: &str| controllers.iter().any(|c| c == name);
+    let bound = |quota| match limits.amount(tenant, quota).of(limits.capacity.of(quota)) {
+        u64::MAX => Bound::Max,
+        value => Bound::At(value),
+    };
+    let weight = |quota| limits.amount(tenant, quota).of(u64::MAX);
+    let is_set = |quota| {
+        limits
+            .set
+            .get(tenant)
+            .is_some_and(|q| q.0.contains_key(&quota))
+    };
+    let mut wanted = GroupLimits::default();
+    if has("memory") {
+        wanted.memory_max = Some(bound(Quota::MemoryMax));
+        wanted.memory_high = Some(bound(Quota::MemoryHigh));
+        wanted.memory_min = is_set(Quota::MemoryMin).then(|| bound(Quota::MemoryMin));
+    }
+    if has("cpu") {
+        wanted.cpu_weight = Some(weight(Quota::CpuWeight));
+        wanted.cpu_max = Some(CpuMax {
+            quota_us: match bound(Quota::CpuMax) {
+                Bound::Max => Bound::Max,
+                // Thousandths of a CPU, of a period of 100 ms; the kernel takes no less than 1 ms.
+                Bound::At(milli) => Bound::At((milli * (PERIOD_US / 1000)).max(1000)),
+            },
+            period_us: PERIOD_US,
+        });
+    }
+    if has("pids") {
+        wanted.pids_max = Some(bound(Quota::Pids));
+    }
+    // Only some schedulers of disks have weights: not touched unless asked for.
+    if has("io") && is_set(Quota::IoWeight) {
+        wanted.io_weight = Some(weight(Quota::IoWeight));
+    }
+    wanted
+}
+
+/// Tells every tenant's group of each change of the quotas, for as long as there is a runtime.
+pub(crate) async fn follow(shared: Weak<Shared>, tenants: Tenants) {
+    let mut changes = tenants.changes();
+    loop {
+        let Some(strong) = shared.upgrade() else {
+            return;
+        };
+        let told = tokio::task::spawn_blocking(move || tell_all(&strong)).await;
+        if let Err(error) = told {
+            tracing::error!(%error, "quotas could not be told to the kernel");
+        }
+        if changes.changed().await.is_err() {
+            return;
+        }
+    }
+}
+
+fn tell_all(shared: &Shared) {
+    for name in shared.root.children().unwrap_or_default() {
+        let tenant: Option<Tenant> = name.to_str().and_then(|name| name.parse().ok());
+        if let Some(tenant) = tenant
+            && let Ok(group) = shared.root.child(tenant.as_str())
+        {
+            tell(shared, &tenant, &group);
+        }
+    }
+}
+
+impl Runtime {
+    /// Removes the group of a tenant that was removed. One that still holds a cell stays: the next
+    /// cell that begins there is told the default quotas.
+    pub async fn tenant_is_gone(&self, tenant: Tenant) {
+        let shared = self.shared.clone();
+        let removing = tokio::task::spawn_blocking(move || {
+            let _still_in_use = shared.root.remove(tenant.as_str(), Duration::ZERO);
+            let mut told = shared.told.0.lock().unwrap_or_else(PoisonError::into_inner);
+            told.remove(&tenant);
+        });
+        if let Err(error) = removing.await {
+            tracing::error!(%error, "the group of a removed tenant stays");
+        }
+    }
+}
+
+/// The runtime's word on what tenants use.
+pub(crate) struct Usage(pub(crate) Weak<Shared>);
+
+impl Meter for Usage {
+    fn used(&self, tenant: &Tenant) -> Vec<(Quota, u64)> {
+        let Some(shared) = self.0.upgrade() else {
+            return Vec::new();
+        };
+        let mut used = shared.index.used(tenant);
+        if let Ok(group) = shared.root.child(tenant.as_str()) {
+            used.extend(of_group(&group));
+        }
+        used
+    }
+
+    fn tenants(&self) -> Vec<Tenant> {
+        self.0
+            .upgrade()
+            .map(|shared| shared.index.tenants())
+            .unwrap_or_default()
+    }
+}
+
+/// What the kernel counts. What can't be read isn't there.
+fn of_group(group: &Cgroup) -> Vec<(Quota, u64)> {
+    let memory = group.memory_usage().ok().flatten().map(|m| m.current);
+    let pids = group.pids_usage().ok().flatten().map(|p| p.current);
+    let of = |quota, value: Option<u64>| value.map(|value| (quota, value));
+    [of(Quota::MemoryMax, memory), of(Quota::Pids, pids)]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// The controllers that a quota needs, or the refusal that names what is missing.
+///
+/// # Errors
+/// `CONTROLLER_UNAVAILABLE`.
+pub fn check_controller(quota: Quota, controllers: &[String]) -> Result<(), Error> {
+    let needed = match quota {
+        Quota::MemoryMax | Quota::MemoryHigh | Quota::MemoryMin => "memory",
+        Quota::CpuMax | Quota::CpuWeight => "cpu",
+        Quota::Pids => "pids",
+        Quota::IoWeight => "io",
+        _ => return Ok(()),
+    };
+    match controllers.iter().any(|c| c == needed) {
+        true => Ok(()),
+        false => Err(group_limits::unavailable(needed).field(quota.as_str())),
+    }
+}
+
+impl Shared {
+    pub(crate) fn follow_quotas(self: &Arc<Self>) {
+        self.tenants.register(Arc::new(Usage(Arc::downgrade(self))));
+        tokio::spawn(follow(Arc::downgrade(self), self.tenants.clone()));
+    }
+}

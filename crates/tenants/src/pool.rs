@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A pool in the daemon's memory that tenants share: calls, bytes of requests, readers of logs.
+//! What is taken is given back when [`Taken`] is dropped, on whatever way that happens.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use model::error::Error;
+use model::name::Tenant;
+use model::quota::{ADMINISTRATORS, Quota, Used};
+
+use super::{Meter, Tenants};
+
+/// See the module. Clones share the pool.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    quota: Quota,
+    tenants: Tenants,
+    taken: Mutex<HashMap<Tenant, u64>>,
+}
+
+/// A part of a pool; goes back when dropped.
+#[derive(Debug)]
+pub struct Taken {
+    pool: Pool,
+    tenant: Tenant,
+    amount: u64,
+}
+
+impl Pool {
+    /// The pool of a quota, nothing of it taken. `Tenant.Get` shows its use from now on.
+    pub fn new(tenants: &Tenants, quota: Quota) -> Self {
+        let pool = Self {
+            inner: Arc::new(Inner {
+                quota,
+                tenants: tenants.clone(),
+                taken: Mutex::default(),
+            }),
+        };
+        tenants.register(Arc::new(pool.clone()));
+        pool
+    }
+
+    /// Takes a part.
+    ///
+    /// # Errors
+    /// `LIMIT_EXCEEDED` as of [`model::quota::Limits::admit`].
+    pub fn take(&self, tenant: &Tenant, amount: u64) -> Result<Taken, Error> {
+        self.admit(tenant, amount)?;
+        Ok(Taken {
+            pool: self.clone(),
+            tenant: tenant.clone(),
+            amount,
+        })
+    }
+
+    fn admit(&self, tenant: &Tenant, amount: u64) -> Result<(), Error> {
+        let limits = self.inner.tenants.limits();
+        let mut taken = self.lock();
+        let of = |name: &Tenant| taken.get(name).copied().unwrap_or_default();
+        let administrators = taken
+            .iter()
+            .find(|(name, _)| name.as_str() == ADMINISTRATORS);
+        let used = Used {
+            tenant: of(tenant),
+            all: taken.values().sum(),
+            administrators: administrators.map(|(_, n)| *n).unwrap_or_default(),
+        };
+        limits.admit(tenant, self.inner.quota, amount, used)?;
+        *taken.entry(tenant.clone()).or_default() += amount;
+        Ok(())
+    }
+
+    fn give_back(&self, tenant: &Tenant, amount: u64) {
+        let mut taken = self.lock();
+        if let Some(count) = taken.get_mut(tenant) {
+            *count = count.saturating_sub(amount);
+            if *count == 0 {
+                taken.remove(tenant);
+            }
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Tenant, u64>> {
+        self.inner
+            .taken
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Taken {
+    /// Takes more of the same pool; it goes back with the rest.
+    ///
+    /// # Errors
+    /// As of [`Pool::take`]; what was taken before stays.
+    pub fn grow(&mut self, amount: u64) -> Result<(), Error> {
+        self.pool.admit(&self.tenant, amount)?;
+        self.amount += amount;
+        Ok(())
+    }
+}
+
+impl Drop for Taken {
+    fn drop(&mut self) {
+        self.pool.give_back(&self.tenant, self.amount);
+    }
+}
+
+impl Meter for Pool {
+    fn used(&self, tenant: &Tenant) -> Vec<(Quota, u64)> {
+        let used = self.lock().get(tenant).copied().unwrap_or_default();
+        vec![(self.inner.quota, used)]
+    }
+
+    fn tenants(&self) -> Vec<Tenant> {
+        // A pool's users are connected, so they are known by their user already.
+        Vec::new()
+    }
+}
