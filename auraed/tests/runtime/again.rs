@@ -16,8 +16,8 @@ use crate::stories::{sh, wait_until};
 
 /// Clients at a time, each with a name of its own.
 const CLIENTS: usize = 4;
-/// How often each runs its name.
-const ROUNDS: usize = 100;
+/// How often each runs its name; the second under `./x soak`.
+const ROUNDS: [usize; 2] = [100, 5000];
 /// Threads that keep the kernel busy with cgroups.
 const LOAD: usize = 4;
 
@@ -118,13 +118,14 @@ fn told_of_its_end(daemon: &mut Client, path: &str, round: usize) {
 
 pub(crate) fn who_was_told_of_the_end_may_use_the_name(name: &str) {
     let node = Node::start(name);
+    let rounds = testkit::how_much(ROUNDS[0], ROUNDS[1]);
     under_load(&node, || {
         std::thread::scope(|scope| {
             for number in 0..CLIENTS {
                 let mut daemon = node.client();
                 scope.spawn(move || {
                     let path = format!("solo{number}/solo{number}");
-                    for round in 0..ROUNDS {
+                    for round in 0..rounds {
                         told_of_its_end(&mut daemon, &path, round);
                     }
                 });

@@ -205,8 +205,8 @@ impl Owner {
         });
     }
 
-    /// Tells the end. An own cell is closed before: a client that was told may use the name at once,
-    /// and its new run waits for a cell that is known to end.
+    /// Tells the end. An own cell is closed before: a client that was told may use the name at
+    /// once, and its new run waits for a cell that is known to end.
     fn publish_end(&self, uid: Uid) {
         if self.record.goes_with == Some(uid) {
             self.close();
