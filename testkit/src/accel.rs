@@ -75,7 +75,6 @@ fn boots(kernel: &Kernel) -> Result<bool> {
         console: Console::File(console.clone()),
         agent: None,
         monitor: None,
-        reboots: false,
     })?;
     if machine.wait(DEADLINE)?.is_none() {
         machine.kill()?;

@@ -149,12 +149,7 @@ pub fn with_files(folder: &Path, base: &Path, copies: &[Copy]) -> Result<PathBuf
     }
     prune(folder)?;
     let scratch = folder.join(format!("node.{}", std::process::id()));
-    let mut copy = Command::new("cp");
-    exec::read(
-        copy.args(["--sparse=always", "--reflink=auto"])
-            .arg(base)
-            .arg(&scratch),
-    )?;
+    copy(base, &scratch)?;
     if let Err(error) = put(&scratch, &files) {
         let _ = fs::remove_file(&scratch);
         return Err(error);
@@ -163,8 +158,21 @@ pub fn with_files(folder: &Path, base: &Path, copies: &[Copy]) -> Result<PathBuf
     Ok(disk)
 }
 
+/// Copies an image, without the holes in it.
+///
+/// # Errors
+/// When there is no room for it.
+pub fn copy(from: &Path, to: &Path) -> Result<()> {
+    let mut copy = Command::new("cp");
+    copy.args(["--sparse=always", "--reflink=auto"]);
+    exec::read(copy.arg(from).arg(to)).map(drop)
+}
+
 /// The code name of the Debian that this machine runs.
-fn suite() -> Result<String> {
+///
+/// # Errors
+/// Where it runs another system.
+pub fn suite() -> Result<String> {
     let release = fs::read_to_string("/etc/os-release").context("/etc/os-release")?;
     let debian = release.lines().any(|line| line == "ID=debian");
     let name = release
@@ -177,7 +185,10 @@ fn suite() -> Result<String> {
 }
 
 /// The lines of Debian's own archives that this machine uses.
-fn sources() -> Result<Vec<String>> {
+///
+/// # Errors
+/// When apt fails or knows none.
+pub fn sources() -> Result<Vec<String>> {
     let mut ask = Command::new("apt-get");
     ask.args([
         "indextargets",

@@ -16,6 +16,14 @@ use crate::exec;
 /// The package that always points at Debian's current cloud kernel.
 const PACKAGE: &str = "linux-image-cloud-amd64";
 
+/// Where the test bed keeps its images: below the folder that cargo builds in.
+#[must_use]
+pub fn images() -> PathBuf {
+    let set = std::env::var_os("CARGO_TARGET_DIR").map(PathBuf::from);
+    let target = || Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("target");
+    set.unwrap_or_else(target).join("vm")
+}
+
 /// A kernel and where its modules are.
 #[derive(Clone, Debug)]
 pub struct Kernel {

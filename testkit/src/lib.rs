@@ -7,7 +7,8 @@
 //! so a story drives a node from outside.
 //!
 //! It knows nothing of Aurae's API and links none of its crates: it sees the node as a user does.
-//! Called by `xtask` and by the stories in `tests/`; [`skip`] is for the tests of any crate.
+//! Called by `xtask` and by the stories in `tests/`; [`skip`], [`how_much`] and [`exec`] are for
+//! the tests of any crate.
 
 pub mod accel;
 pub mod agent;
@@ -20,6 +21,9 @@ pub mod kernel;
 pub mod machine;
 pub mod node;
 mod skip;
+mod soak;
 pub mod tracer;
+pub mod watchdog;
 
 pub use skip::skip;
+pub use soak::how_much;

@@ -7,12 +7,12 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
+
+use anyhow::{Context, Result, ensure};
 
 use crate::agent::PORT;
-use anyhow::{Context, Result, ensure};
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use crate::exec;
 
 /// What QEMU's monitor says when it has done what it was told.
 const PROMPT: &[u8] = b"(qemu) ";
@@ -44,11 +44,21 @@ impl Accel {
 pub enum Console {
     /// To the terminal that this program has; Ctrl-a x ends the machine.
     Terminal,
-    /// To a file.
+    /// To the end of a file.
     File(PathBuf),
 }
 
-/// A machine to start.
+/// A raw disk of a machine.
+#[derive(Clone, Debug)]
+pub enum Disk {
+    /// What the machine writes is gone with it: the file isn't written to.
+    Fresh(PathBuf),
+    /// What the machine writes is in the file.
+    Kept(PathBuf),
+}
+
+/// A machine to start. Its reboot ends it: QEMU's translator would throw the code of the first boot
+/// away page by page, and its second boot crawls. Who wants another boot starts another one.
 #[derive(Clone, Debug)]
 pub struct Spec {
     /// What runs it.
@@ -57,8 +67,8 @@ pub struct Spec {
     pub kernel: PathBuf,
     /// Its initramfs.
     pub initramfs: Option<PathBuf>,
-    /// A raw disk. It isn't written to: what the machine writes is gone with it.
-    pub disk: Option<PathBuf>,
+    /// Its disk.
+    pub disk: Option<Disk>,
     /// The kernel's command line.
     pub append: String,
     /// Virtual processors.
@@ -71,8 +81,6 @@ pub struct Spec {
     pub agent: Option<PathBuf>,
     /// Where QEMU's monitor listens: a Unix socket that QEMU makes.
     pub monitor: Option<PathBuf>,
-    /// False: a reboot ends the machine.
-    pub reboots: bool,
 }
 
 /// A running machine; killed when dropped.
@@ -111,22 +119,7 @@ impl Machine {
     /// # Errors
     /// When it can't be waited for.
     pub fn wait(&mut self, limit: Duration) -> Result<Option<ExitStatus>> {
-        let until = Instant::now() + limit;
-        let pidfd = pidfd_open(Pid::from_child(&self.child), PidfdFlags::empty())?;
-        loop {
-            if let Some(status) = self.child.try_wait()? {
-                return Ok(Some(status));
-            }
-            let left = until.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                return Ok(None);
-            }
-            let left = Timespec::try_from(left).context("a wait that long")?;
-            match poll(&mut [PollFd::new(&pidfd, PollFlags::IN)], Some(&left)) {
-                Ok(_) | Err(rustix::io::Errno::INTR) => {}
-                Err(error) => return Err(error.into()),
-            }
-        }
+        exec::wait(&mut self.child, limit)
     }
 
     /// Cuts the power.
@@ -189,9 +182,14 @@ fn command(spec: &Spec) -> Command {
         qemu.arg("-initrd").arg(initramfs);
     }
     if let Some(disk) = &spec.disk {
-        let file = comma_safe(disk);
-        qemu.arg("-drive")
-            .arg(format!("file={file},format=raw,if=virtio,snapshot=on"));
+        let (file, snapshot) = match disk {
+            Disk::Fresh(file) => (file, "on"),
+            Disk::Kept(file) => (file, "off"),
+        };
+        let file = comma_safe(file);
+        qemu.arg("-drive").arg(format!(
+            "file={file},format=raw,if=virtio,snapshot={snapshot}"
+        ));
     }
     qemu.args([
         "-netdev",
@@ -201,9 +199,12 @@ fn command(spec: &Spec) -> Command {
     ]);
     match &spec.console {
         Console::Terminal => qemu.args(["-serial", "mon:stdio"]),
-        Console::File(file) => qemu
-            .arg("-serial")
-            .arg(format!("file:{}", comma_safe(file))),
+        Console::File(file) => {
+            let path = comma_safe(file);
+            qemu.arg("-chardev")
+                .arg(format!("file,id=console,path={path},append=on"));
+            qemu.args(["-serial", "chardev:console"])
+        }
     };
     if let Some(socket) = &spec.agent {
         let path = comma_safe(socket);
@@ -218,9 +219,7 @@ fn command(spec: &Spec) -> Command {
         qemu.arg("-monitor")
             .arg(format!("unix:{path},server=on,wait=off"));
     }
-    if !spec.reboots {
-        qemu.arg("-no-reboot");
-    }
+    qemu.arg("-no-reboot");
     qemu
 }
 

@@ -21,7 +21,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::agent::{Agent, Finished, Running};
 use crate::disk::{self, Copy};
-use crate::machine::{self, Accel, Console, Machine, Spec};
+use crate::machine::{self, Accel, Console, Disk, Machine, Spec};
+use crate::watchdog::{PowerCord, Watchdog};
 use crate::{accel, exec, initramfs, kernel::Kernel};
 
 /// The agent's place on a node of the test bed.
@@ -66,7 +67,7 @@ pub struct Options {
     pub append: String,
     /// What the node runs once it serves; empty: nothing.
     pub run: String,
-    /// True: a reboot of the node is a reboot, and its disk lives through it.
+    /// True: [`Node::comes_back`] boots the node again after its reboot, on the disk it left.
     pub reboots: bool,
     /// The script that switches the node off.
     pub off: String,
@@ -144,14 +145,13 @@ impl Bed {
             accel: self.accel,
             kernel: kernel.image,
             initramfs: Some(initramfs),
-            disk: Some(disk),
+            disk: Some(Disk::Fresh(disk)),
             append,
             cpus: options.cpus,
             memory_mib: options.memory_mib,
             console,
             agent: None,
             monitor: None,
-            reboots: options.reboots,
         })
     }
 
@@ -163,26 +163,54 @@ impl Bed {
         let scratch = tempfile::tempdir()?;
         let console = scratch.path().join("console");
         let mut spec = self.machine(options, Console::File(console.clone()))?;
+        let kept = match (&spec.disk, options.reboots) {
+            (Some(Disk::Fresh(disk)), true) => Some(self.disk_of_its_own(disk)?),
+            _ => None,
+        };
+        if let Some(kept) = &kept {
+            spec.disk = Some(Disk::Kept(kept.to_path_buf()));
+        }
         let socket = scratch.path().join("agent");
         let listener = UnixListener::bind(&socket)?;
+        listener.set_nonblocking(true)?;
         spec.agent = Some(socket);
         let monitor = scratch.path().join("monitor");
         spec.monitor = Some(monitor.clone());
         let started = Instant::now();
-        let mut machine = Machine::start(&spec)?;
-        let stream = accept(&listener, &mut machine)
-            .with_context(|| format!("QEMU didn't start the machine\n{}", tail(&console)))?;
+        let (machine, agent) = start(&spec, &listener, &console)?;
         let mut node = Node {
+            cord: PowerCord::of(&machine)?,
             machine,
-            agent: Agent::over(stream)?,
+            agent,
+            spec,
+            listener,
             console,
             monitor,
             off: options.off.clone(),
             scratch,
+            _kept: kept,
         };
         node.wait_ready(started)?;
         Ok(node)
     }
+
+    /// A copy of the disk that outlives the machine's end, and not the node.
+    fn disk_of_its_own(&self, disk: &Path) -> Result<tempfile::TempPath> {
+        let own = tempfile::Builder::new()
+            .prefix("reboots.")
+            .tempfile_in(&self.folder)?
+            .into_temp_path();
+        disk::copy(disk, &own)?;
+        Ok(own)
+    }
+}
+
+/// Starts the machine and meets its agent's end of the channel.
+fn start(spec: &Spec, listener: &UnixListener, console: &Path) -> Result<(Machine, Agent)> {
+    let mut machine = Machine::start(spec)?;
+    let stream = accept(listener, &mut machine)
+        .with_context(|| format!("QEMU didn't start the machine\n{}", tail(console)))?;
+    Ok((machine, Agent::over(stream)?))
 }
 
 /// A copy without symbols, which a translated kernel unpacks and reads in half the time; made when
@@ -203,7 +231,6 @@ fn stripped(folder: &Path, binary: &Path) -> Result<PathBuf> {
 
 /// QEMU connects while it sets the machine up, or ends with an error.
 fn accept(listener: &UnixListener, machine: &mut Machine) -> Result<UnixStream> {
-    listener.set_nonblocking(true)?;
     let until = Instant::now() + BOOT_DEADLINE;
     loop {
         match listener.accept() {
@@ -229,18 +256,45 @@ fn accept(listener: &UnixListener, machine: &mut Machine) -> Result<UnixStream> 
 pub struct Node {
     machine: Machine,
     agent: Agent,
+    cord: PowerCord,
+    spec: Spec,
+    listener: UnixListener,
     console: PathBuf,
     monitor: PathBuf,
     off: String,
     scratch: tempfile::TempDir,
+    /// The disk of a node that reboots.
+    _kept: Option<tempfile::TempPath>,
 }
 
 impl Node {
-    /// Waits until the node's agent says that it runs, after the boot or a reboot.
+    /// Boots the node again after its reset, on the disk that it left, and waits until it runs
+    /// scripts: QEMU ends at a reset, and is started anew.
     ///
     /// # Errors
-    /// When the machine ends before, or the deadline passes.
-    pub fn wait_ready(&mut self, since: Instant) -> Result<()> {
+    /// When there is no reset within a minute, the node wasn't booted to reboot
+    /// ([`Options::reboots`]), or doesn't get there.
+    pub fn comes_back(&mut self) -> Result<()> {
+        let kept = matches!(self.spec.disk, Some(Disk::Kept(_)));
+        ensure!(
+            kept,
+            "the node was booted without `reboots`: its disk is gone"
+        );
+        self.wait_off(SHUTDOWN_DEADLINE)?;
+        let started = Instant::now();
+        (self.machine, self.agent) = start(&self.spec, &self.listener, &self.console)?;
+        self.cord.plug(&self.machine)?;
+        self.wait_ready(started)
+    }
+
+    /// Cuts the node's power where it isn't called off within this time; then it says what it saw.
+    #[must_use]
+    pub fn watch(&self, limit: Duration) -> Watchdog {
+        Watchdog::start(self.cord.clone(), self.console.clone(), limit)
+    }
+
+    /// Waits until the node's agent says that it runs.
+    fn wait_ready(&mut self, since: Instant) -> Result<()> {
         while !self.agent.wait_ready(Duration::from_millis(100)) {
             if let Some(status) = self.machine.wait(Duration::ZERO)? {
                 bail!(
@@ -415,7 +469,8 @@ impl Node {
     }
 }
 
-fn tail(console: &Path) -> String {
+/// The last lines of a console.
+pub(crate) fn tail(console: &Path) -> String {
     let said = fs::read(console).unwrap_or_default();
     format!(
         "its console ends with:\n{}",

@@ -2,7 +2,7 @@
 //! Stories of a machine's ends and new beginnings: reboot and halt through the API, ctrl-alt-del,
 //! SIGPWR. Told last in the chapter of the boot, on its node: the disk lives through a reboot.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Result, ensure};
 use testkit::node::Node;
@@ -29,7 +29,7 @@ fn since(node: &Node, mark: usize) -> String {
 /// Waits for the kernel's last words and the next boot.
 fn comes_back(node: &mut Node, mark: usize) -> Result<()> {
     node.wait_console(mark, "reboot: Restarting system", SOON)?;
-    node.wait_ready(Instant::now())?;
+    node.comes_back()?;
     let shown = since(node, mark);
     ensure!(
         shown.contains("auraed: the end"),
@@ -119,9 +119,9 @@ pub(crate) fn halt(node: &mut Node) -> Result<()> {
         ensure!(shown.contains(line), "{line:?} isn't in {shown}");
     }
     ensure!(node.has_power()?, "the machine is off, not halted");
-    // Somebody presses the button; the file system was left in order.
+    // The reset button is pressed; the file system was left in order.
     node.monitor("system_reset")?;
-    node.wait_ready(Instant::now())?;
+    node.comes_back()?;
     ensure!(boot_id(node)? != before, "it is the same boot");
     let kernel = node.sh("dmesg | grep -i 'ext4-fs' || true")?;
     ensure!(

@@ -4,11 +4,15 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow, ensure};
 use serde_json::Value;
 use testkit::node::{Bed, Node, Options};
+
+/// How long a story may take: many times what the longest takes on a busy machine. Past it the
+/// node's power is cut.
+const LIMIT: Duration = Duration::from_secs(360);
 
 /// Stories that share a node.
 pub(crate) struct Chapter {
@@ -59,9 +63,7 @@ impl Tally {
         let Some(mut node) = booted else { return };
         for story in picked {
             let started = Instant::now();
-            // An assertion that fails in a story ends that story, not the rest.
-            let told = catch_unwind(AssertUnwindSafe(|| (story.tell)(&mut node)));
-            let told = told.unwrap_or_else(|_| Err(anyhow!("an assertion failed (see above)")));
+            let told = told(&mut node, story);
             self.count(&full(story.name), started, told);
         }
         let started = Instant::now();
@@ -98,6 +100,16 @@ impl Tally {
             ExitCode::FAILURE
         }
     }
+}
+
+/// Tells one story within its bound.
+fn told(node: &mut Node, story: &Story) -> Result<()> {
+    let watchdog = node.watch(LIMIT);
+    // An assertion that fails in a story ends that story, not the rest.
+    let told = catch_unwind(AssertUnwindSafe(|| (story.tell)(node)));
+    let told = told.unwrap_or_else(|_| Err(anyhow!("an assertion failed (see above)")));
+    // What it failed with is a consequence where its power was cut.
+    watchdog.call_off().and(told)
 }
 
 /// Everything that the node knows of an object.

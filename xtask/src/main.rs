@@ -9,6 +9,8 @@ mod ci;
 mod demo;
 mod dist;
 mod editors;
+mod fresh;
+mod soak;
 mod test;
 mod vm;
 
@@ -40,6 +42,10 @@ enum Task {
     Bench(bench::Bench),
     /// Make the static binaries to ship
     Dist,
+    /// Run a command of the README on a bare Debian, in a clean clone
+    Fresh(fresh::Fresh),
+    /// Run the long searches in full: faults, kills, fuzzing
+    Soak(soak::Soak),
     /// What CI runs: form, lints, licences, then the tests
     Ci,
 }
@@ -61,6 +67,8 @@ fn run(arguments: Arguments) -> Result<ExitCode> {
         Task::Test(test) => test::run(&test),
         Task::Bench(bench) => bench::run(&bench),
         Task::Dist => dist::run(),
+        Task::Fresh(fresh) => fresh::run(&fresh),
+        Task::Soak(soak) => soak::run(&soak),
         Task::Ci => ci::run(),
     }
 }

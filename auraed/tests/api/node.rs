@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use client::{Address, NodeIdentity, Target};
+use kernel::cgroup::Cgroup;
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
 
@@ -165,20 +166,15 @@ impl Drop for TestNode {
         if matches!(self.process.try_wait(), Ok(None)) {
             self.end();
         }
-        let mounts = std::fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-        let unified = mounts.lines().find_map(|line| {
-            let mut words = line.split(' ').skip(1);
-            let (point, kind) = (words.next()?, words.next()?);
-            (kind == "cgroup2").then(|| PathBuf::from(point))
-        });
-        let all = unified.unwrap_or_default();
-        let deadline = Instant::now() + Duration::from_secs(2);
-        for group in [self.cgroup.clone(), self.second_cgroup()] {
-            let group = all.join(group);
-            // The last processes may still be on their way out.
-            while group.exists() && Instant::now() < deadline {
-                remove_groups(&group);
-                std::thread::sleep(Duration::from_millis(20));
+        let mount = kernel::cgroup::find::mount_point().unwrap();
+        let all = Cgroup::open(&mount).unwrap();
+        for name in [self.cgroup.clone(), self.second_cgroup()] {
+            // A node that was killed leaves its cells to the next one, and here is none.
+            if let Ok(group) = all.child(&name) {
+                let _ = group.kill_and_wait(PATIENCE);
+            }
+            if let Err(error) = all.remove(&name, PATIENCE) {
+                eprintln!("---- left behind: {error}");
             }
         }
     }
@@ -197,29 +193,8 @@ fn command(folder: &Path, cgroup: &str) -> Command {
 
 /// Has it end as a service manager would; its exit status, `None` where it took a kill.
 pub(crate) fn end(process: &mut Child) -> Option<i32> {
-    let pid = process.id().to_string();
-    let asked = Command::new("kill").args(["-TERM", &pid]).status();
-    let deadline = Instant::now() + Duration::from_secs(15);
-    while asked.is_ok() && Instant::now() < deadline {
-        if let Ok(Some(status)) = process.try_wait() {
-            return status.code();
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let _ = process.kill();
-    let _ = process.wait();
-    None
-}
-
-/// Removes what a node leaves of its cgroup: empty ones, the inner first.
-fn remove_groups(group: &Path) {
-    for entry in std::fs::read_dir(group).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            remove_groups(&entry.path());
-        }
-    }
-    // What still has processes stays, and is seen there.
-    let _ = std::fs::remove_dir(group);
+    let status = testkit::exec::end(process, Duration::from_secs(15)).unwrap();
+    status.and_then(|status| status.code())
 }
 
 fn is_root() -> bool {

@@ -3,7 +3,7 @@
 //! stopped. Afterwards every start that was answered has had its own end, once, and its whole
 //! output; nothing else runs, and nothing stays behind.
 //!
-//! `AURAE_KILLS` says how many kills (120), `AURAE_TEST_SEED` which moments.
+//! `AURAE_KILLS` says how many kills (60; 3,000 under `./x soak`), `AURAE_TEST_SEED` which moments.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -81,7 +81,7 @@ struct Chaos {
 /// stopped.
 pub(crate) fn at_random_moments_nothing_is_lost(name: &str) {
     let number = |name| std::env::var(name).ok().and_then(|n| n.parse().ok());
-    let kills = number("AURAE_KILLS").unwrap_or(120);
+    let kills = number("AURAE_KILLS").unwrap_or(testkit::how_much(60, 3000));
     let seed = number("AURAE_TEST_SEED").unwrap_or_else(std::process::id);
     println!("    AURAE_TEST_SEED={seed}");
     let mut chaos = Chaos {

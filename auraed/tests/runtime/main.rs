@@ -15,6 +15,7 @@
     reason = "a test binary without the test harness: what fails here is a failed story, and a story may be long"
 )]
 
+mod again;
 mod chaos;
 mod client;
 mod held;

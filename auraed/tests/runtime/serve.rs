@@ -49,6 +49,7 @@ async fn serve(dir: &Path, fd: std::os::fd::OwnedFd) {
     let mut settings = Settings::new(dir.join("run/cells"), root);
     if let Ok(timeout) = std::fs::read_to_string(dir.join("timeout")) {
         settings.init_timeout = Duration::from_millis(timeout.parse().unwrap());
+        settings.ending_timeout = settings.init_timeout;
     }
     let logs = Logs::start(&dir.join("state/logs"), LogsConfig::default()).unwrap();
     // Bounds of nothing: the stories of quotas are the API's.

@@ -12,7 +12,7 @@ use model::{cell, executable as exe};
 
 use crate::client::{Answer, Ask, Client, draft, executable, refusal, run};
 use crate::host::Node;
-use crate::{chaos, held, killed, liars, slow, updates};
+use crate::{again, chaos, held, killed, liars, slow, updates};
 
 type Story = fn(&str);
 
@@ -27,8 +27,20 @@ const STORIES: &[(&str, Story)] = &[
     ),
     ("orphans", what_outlives_its_main_process_is_ended),
     ("retry", a_retried_request_is_answered_the_same),
-    ("own", an_own_cell_goes_with_its_executable),
-    ("auto", what_removes_itself_is_gone_but_its_end_was_told),
+    ("own", again::an_own_cell_goes_with_its_executable),
+    (
+        "auto",
+        again::what_removes_itself_is_gone_but_its_end_was_told,
+    ),
+    ("again", again::who_was_told_of_the_end_may_use_the_name),
+    (
+        "again-killed",
+        again::the_name_is_free_under_the_next_daemon,
+    ),
+    (
+        "again-never",
+        again::a_name_that_does_not_get_free_is_refused_in_time,
+    ),
     ("nested", cells_nest_and_stop_together),
     ("freeze", freezing_holds_everything_and_spares_inits),
     ("watch", a_watcher_sees_everything_and_resumes),
@@ -264,41 +276,6 @@ fn a_retried_request_is_answered_the_same(name: &str) {
         refusal(daemon.ask(ask("exit 4", false))).0,
         "REQUEST_ID_REUSED"
     );
-}
-
-fn own(path: &str, argv: &[&str], auto_remove: bool) -> Ask {
-    Ask::Run {
-        path: path.into(),
-        spec: exe::Draft {
-            auto_remove,
-            ..draft(argv)
-        },
-        own_cell: Some(cell::Draft::default()),
-        id: None,
-        wait: true,
-    }
-}
-
-fn an_own_cell_goes_with_its_executable(name: &str) {
-    let node = Node::start(name);
-    let mut daemon = node.client();
-    for _ in 0..3 {
-        let ended = executable(daemon.ask(own("solo/solo", &["/bin/true"], false)));
-        assert_eq!(ended.exit.unwrap().how, How::Code(0));
-    }
-    wait_until("the cell goes", || {
-        !node.cgroup().join("acme/solo").exists()
-    });
-    wait_until("only the record stays", || daemon.list().len() == 1);
-    assert_eq!(daemon.get("solo/solo").state(), State::Exited);
-}
-
-fn what_removes_itself_is_gone_but_its_end_was_told(name: &str) {
-    let node = Node::start(name);
-    let mut daemon = node.client();
-    let ended = executable(daemon.ask(own("solo/solo", &sh("exit 9"), true)));
-    assert_eq!(ended.exit.unwrap().how, How::Code(9));
-    wait_until("nothing stays", || daemon.list().is_empty());
 }
 
 fn cells_nest_and_stop_together(name: &str) {

@@ -6,6 +6,7 @@
 //! whole.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::error::{Error, Reason};
 use model::name::{Tenant, Uid};
@@ -20,7 +21,7 @@ use serde::Serialize;
 use super::cell::{CellHandle, Request, StartOrder};
 use super::index::requests::{Attempt, IdempotencyKey};
 use super::index::silent::{self, is_silent};
-use super::index::{IdWish, Key, Reservation};
+use super::index::{IdWish, Key, Reservation, Taken};
 use super::record::{CellRecord, ExecutableRecord};
 use super::{InitState, Page, Runtime, Shared, Watcher, create, now, privilege};
 use identity::permit::Permit;
@@ -254,7 +255,7 @@ impl Runtime {
     async fn stop_object(
         &self,
         object: &Arc<Object>,
-        grace: Option<std::time::Duration>,
+        grace: Option<Duration>,
     ) -> Result<Arc<Object>, Error> {
         if object.state().is_final() {
             return Ok(object.clone());
@@ -547,24 +548,42 @@ async fn new_cell(
     create::cell(shared, record, reservation).await
 }
 
-/// A cell of that name that is just going is waited for: it went with its executable, and a second
-/// `aurae run` of the same name should not fail for being quick.
+/// Reserves the name of a new cell. A cell of that name that is ending is waited for: mostly the
+/// own cell of an executable whose end was just told, and a client that was told may run the name
+/// again. The new run waits, not the answer about the old one: every `aurae run` would wait for the
+/// end of a cell that few callers need gone.
 async fn reserve_cell(
     shared: &Arc<Shared>,
     key: &Key,
     uid: Uid,
     wish: IdWish,
 ) -> Result<Reservation, Error> {
-    match shared.index.reserve(key.clone(), uid, Kind::Cell, wish) {
-        Err(error) if error.reason == Reason::AlreadyExists => {
-            let Some(going) = shared.index.closing(key) else {
-                return Err(error);
-            };
-            going.ended().await;
-            shared.index.reserve(key.clone(), uid, Kind::Cell, wish)
+    let limit = shared.settings.ending_timeout;
+    let deadline = tokio::time::Instant::now() + limit;
+    loop {
+        let ending = match shared.index.reserve_cell(key, uid, wish) {
+            Ok(reservation) => return Ok(reservation),
+            Err(Taken::Refused(error)) => return Err(error),
+            Err(Taken::Ending(owner)) => owner,
+        };
+        if tokio::time::timeout_at(deadline, ending.ended())
+            .await
+            .is_err()
+        {
+            return Err(still_ending(key, limit));
         }
-        other => other,
     }
+}
+
+fn still_ending(key: &Key, limit: Duration) -> Error {
+    let message = format!(
+        "the cell {} is stopping, and has not ended within {limit:?}",
+        key.path
+    );
+    Error::new(Reason::WrongState, message)
+        .about("cell", key.path.to_string())
+        .hint("wait until it has ended, or choose another name")
+        .retry_after(limit)
 }
 
 fn found(shared: &Shared, uid: Uid) -> Result<Arc<Object>, Error> {
@@ -597,7 +616,7 @@ async fn run_executable(
             let cell = own_cell(shared, &key, uid, spec).await?;
             let started = start(shared, key, record).await;
             if started.is_err() {
-                let grace = Some(std::time::Duration::ZERO);
+                let grace = Some(Duration::ZERO);
                 // It goes with an executable that never was; the answer is about that one.
                 let _ = cell.ask(|reply| Request::StopCell { grace, reply }).await;
                 cell.ended().await;

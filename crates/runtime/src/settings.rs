@@ -23,6 +23,9 @@ pub struct Settings {
     /// How long a cell-init may take over one request. Then it is lost and its cell killed; a start
     /// that takes longer is given up.
     pub init_timeout: Duration,
+    /// How long the run of a cell waits for the cell of its name that is ending. An empty cell's
+    /// init and cgroup have 15 s (`cell/finish.rs`).
+    pub ending_timeout: Duration,
     /// Where an executable says nothing about its logs.
     pub logs: LogPolicy,
 }
@@ -55,6 +58,7 @@ impl Settings {
             id_count: u32::MAX - 1_048_576,
             bounds: Bounds::default(),
             init_timeout: Duration::from_secs(30),
+            ending_timeout: Duration::from_secs(30),
             logs: LogPolicy::default(),
         }
     }

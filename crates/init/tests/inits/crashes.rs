@@ -80,7 +80,7 @@ fn a_daemon_that_dies_at_any_moment() {
     let mut daemon = node.daemon();
     let mut cell = daemon.cell(&node, node.plan());
     let mut sent: BTreeMap<Uid, u8> = BTreeMap::new();
-    for round in 0..60 {
+    for round in 0..testkit::how_much(60, 2000) {
         for _ in 0..dice.roll(6) {
             let code = u8::try_from(dice.roll(200)).unwrap();
             let launch = launch_of(&["/bin/sh", "-c", &format!("exit {code}")]);

@@ -38,6 +38,8 @@ pub(crate) const STORIES: &[Story] = &[
 const ERRNOS: [Errno; 3] = [Errno::ENOMEM, Errno::ENOSPC, Errno::EMFILE];
 /// What each single call fails with; kinds of calls fail with all of [`ERRNOS`].
 const EACH: [Errno; 2] = [Errno::ENOMEM, Errno::ENOSPC];
+/// The short form: every call once, and kinds of calls with one errno.
+const SHORT: [Errno; 1] = [Errno::ENOMEM];
 /// How often a kind fails before the fault is gone.
 const TIMES: u64 = 4;
 /// Once the fault is gone nothing takes longer.
@@ -101,7 +103,7 @@ fn bear_everything(subject: &mut impl Subject, name: &str) {
         borne.extend(failed.iter().map(|call| (*call, errno as i32)));
         failed
     };
-    for errno in EACH {
+    for errno in testkit::how_much(SHORT.as_slice(), &EACH).iter().copied() {
         let mut at = 0;
         while !bear(subject, Fault::Nth { at, errno }, errno).is_empty()
             || !reached_the_end(subject, at)
@@ -111,7 +113,8 @@ fn bear_everything(subject: &mut impl Subject, name: &str) {
     }
     let kinds: Vec<Sysno> = subject.tracer().seen().into_keys().collect();
     let (times, mut partners) = (TIMES, BTreeMap::new());
-    for (errno, call) in ERRNOS
+    let errnos = testkit::how_much(SHORT.as_slice(), &ERRNOS);
+    for (errno, call) in errnos
         .iter()
         .flat_map(|errno| kinds.iter().map(|call| (*errno, *call)))
     {

@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Node-init as PID 1 of a machine: this binary as the `/init` of an initramfs, in QEMU, with
-//! Debian's kernel.
+//! Node-init as PID 1 of a machine: this binary as the `/init` of an initramfs, in QEMU, with the
+//! kernel of the test bed.
 //!
 //! The daemon in there runs the story itself and says each step on the console; the host reads
-//! along. Skipped where there is no QEMU, busybox or kernel.
+//! along. Skipped where a program is missing that `./x test` installs.
 
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use crate::Story;
 use crate::bed::*;
 use init::protocol::*;
 use kernel::cgroup::Cgroup;
+use testkit::cpio::Archive;
+use testkit::kernel::Kernel;
+use testkit::machine::{Accel, Console, Disk, Machine, Spec};
+
+/// A translated machine on a busy host is off long before.
+const OFF: Duration = Duration::from_secs(240);
 
 pub(crate) const STORIES: &[Story] = &[
     ("a_machine_boots_runs_a_cell_and_goes_off", a_machine),
@@ -202,10 +207,10 @@ fn look_around() {
     ));
 }
 
-/// Ten thousand children of a process that doesn't wait for them.
+/// Children of a process that doesn't wait for them.
 fn orphans() {
     let mut parent = Command::new("/init")
-        .args(["workload", "orphans", "10000"])
+        .args(["workload", "orphans", ORPHANS])
         .spawn()
         .unwrap();
     assert!(parent.wait().unwrap().success());
@@ -215,36 +220,92 @@ fn orphans() {
         stats.filter(|stat| stat.contains(") Z ")).count()
     };
     until("no orphan is left", || zombies() == 0);
-    step("10000 orphans are gone");
+    step("the orphans are gone");
 }
 
-/// The newest kernel in /boot, where everything is there to boot it.
-fn kernel_to_boot() -> Option<PathBuf> {
-    let all = std::fs::read_dir("/boot")
-        .ok()?
-        .flatten()
-        .map(|entry| entry.path());
-    let kernel = all.filter(|path| path.to_str().is_some_and(|path| path.contains("/vmlinuz-")));
-    let tools = [
-        QEMU,
-        "/bin/busybox",
-        "/usr/bin/cpio",
-        "/usr/sbin/modprobe",
-        "/usr/sbin/mkfs.ext4",
-    ];
-    let kernel = kernel
-        .max()
-        .filter(|_| tools.iter().all(|tool| Path::new(tool).exists()));
-    if kernel.is_none() {
-        testkit::skip(&format!(
-            "needs linux-image-cloud-amd64 in /boot and {}",
-            tools.join(", ")
-        ));
+/// What machines are booted with: the kernel that stories boot, too.
+struct Bed {
+    kernel: Kernel,
+    accel: Accel,
+    folder: tempfile::TempDir,
+}
+
+impl Bed {
+    /// `None` where a program is missing; then the reason is printed.
+    fn new() -> Option<Bed> {
+        let programs = ["qemu-system-x86_64", "modprobe", "mke2fs", "e2fsck"];
+        let missing = |name: &&str| !testkit::exec::is_there(name);
+        if let Some(program) = programs.into_iter().find(missing) {
+            testkit::skip(&format!("no {program}"));
+            return None;
+        }
+        if !Path::new(BUSYBOX).exists() {
+            testkit::skip("no busybox-static");
+            return None;
+        }
+        let images = testkit::kernel::images();
+        let kernel = Kernel::obtain(&images.join("kernel")).unwrap();
+        let accel = testkit::accel::choose(&images, &kernel).unwrap();
+        Some(Bed {
+            kernel,
+            accel,
+            folder: tempfile::tempdir().unwrap(),
+        })
     }
-    kernel
+
+    /// What the machine's console shows until it is off.
+    fn boot(&self, initramfs: PathBuf, append: &str, disk: Option<Disk>) -> String {
+        let console = self.folder.path().join("console");
+        let _ = std::fs::remove_file(&console);
+        let mut machine = Machine::start(&Spec {
+            accel: self.accel,
+            kernel: self.kernel.image.clone(),
+            initramfs: Some(initramfs),
+            disk,
+            append: format!("console=ttyS0 quiet panic=-1 {append}"),
+            cpus: 2,
+            memory_mib: 2048,
+            console: Console::File(console.clone()),
+            agent: None,
+            monitor: None,
+        })
+        .unwrap();
+        let off = machine.wait(OFF).unwrap();
+        let shown = std::fs::read(&console).unwrap_or_default();
+        let shown = String::from_utf8_lossy(&shown).into_owned();
+        assert!(off.is_some(), "it isn't off after {OFF:?}:\n{shown}");
+        shown
+    }
+
+    /// An initramfs of a folder.
+    fn pack(&self, root: &Path) -> PathBuf {
+        let image = self.folder.path().join("image");
+        let mut archive = Archive::new(Vec::new());
+        archive.tree(root).unwrap();
+        std::fs::write(&image, archive.finish().unwrap()).unwrap();
+        image
+    }
+
+    /// What virtio disks need, listed in the order of dependencies.
+    fn add_modules(&self, root: &Path) {
+        let folder = root.join("lib/modules");
+        std::fs::create_dir_all(&folder).unwrap();
+        let mut list = String::from("# for the disk\n");
+        // ext4 is built into some kernels; modprobe names no file of it then.
+        let wanted = ["virtio_pci", "virtio_blk", "ext4"];
+        for path in self.kernel.modules(&wanted).unwrap() {
+            let name = path.file_name().unwrap();
+            std::fs::copy(&path, folder.join(name)).unwrap();
+            list += name.to_str().unwrap();
+            list.push('\n');
+        }
+        std::fs::write(folder.join("aurae.load"), list).unwrap();
+    }
 }
 
-const QEMU: &str = "/usr/bin/qemu-system-x86_64";
+/// How many; as many as a translated machine makes in seconds.
+const ORPHANS: &str = "2000";
+const BUSYBOX: &str = "/bin/busybox";
 
 fn steps(shown: &str) -> Vec<&str> {
     if std::env::var_os("AURAE_TEST_LOUD").is_some() {
@@ -257,12 +318,11 @@ fn steps(shown: &str) -> Vec<&str> {
 }
 
 fn a_machine() {
-    let Some(kernel) = kernel_to_boot() else {
+    let Some(bed) = Bed::new() else {
         return;
     };
-    let folder = tempfile::tempdir().unwrap();
-    let root = root_folder(folder.path(), "init");
-    let shown = boot(&kernel, &pack(folder.path(), &root), "", &[]);
+    let root = root_folder(bed.folder.path(), "init");
+    let shown = bed.boot(bed.pack(&root), "", None);
     let steps = steps(&shown);
     let expected = [
         "welcome Machine Ok(())",
@@ -270,7 +330,7 @@ fn a_machine() {
         "cell Code(42) 2 web",
         "nested Code(0) 0::/",
         "hog Signal { signal: 9, core: false } Some(1)",
-        "10000 orphans are gone",
+        "the orphans are gone",
         "killed",
         "welcome Machine Ok(())",
         "the cell is still there",
@@ -287,29 +347,33 @@ fn a_machine() {
 }
 
 fn a_machine_with_a_disk() {
-    let Some(kernel) = kernel_to_boot() else {
+    let Some(bed) = Bed::new() else {
         return;
     };
-    let folder = tempfile::tempdir().unwrap();
+    let folder = bed.folder.path();
     // The disk: the same program where `init=` is not needed.
-    let root = root_folder(folder.path(), "sbin/auraed");
+    let root = root_folder(folder, "sbin/auraed");
     std::os::unix::fs::symlink("sbin/auraed", root.join("init")).unwrap();
     std::fs::write(root.join("etc/short"), "").unwrap();
-    let disk = folder.path().join("disk");
-    std::fs::File::create(&disk)
-        .unwrap()
-        .set_len(200 << 20)
-        .unwrap();
+    let disk = folder.join("disk");
+    let disk_name = disk.to_str().unwrap();
     run(
-        "mkfs.ext4",
-        &["-q", "-d", root.to_str().unwrap(), disk.to_str().unwrap()],
+        "mke2fs",
+        &[
+            "-q",
+            "-t",
+            "ext4",
+            "-d",
+            root.to_str().unwrap(),
+            disk_name,
+            "200M",
+        ],
     );
     // The initramfs: the program, and the modules of the disk.
-    let first = root_folder(&folder.path().join("first"), "init");
-    add_modules(&first, &kernel);
-    let image = pack(folder.path(), &first);
-    let drive = format!("file={},format=raw,if=virtio", disk.display());
-    let shown = boot(&kernel, &image, "root=/dev/vda rw", &["-drive", &drive]);
+    let first = root_folder(&folder.join("first"), "init");
+    bed.add_modules(&first);
+    let kept = Some(Disk::Kept(disk.clone()));
+    let shown = bed.boot(bed.pack(&first), "root=/dev/vda rw", kept);
     let expected = [
         "welcome Machine Ok(())",
         "root ext4 /dev/vda",
@@ -318,83 +382,16 @@ fn a_machine_with_a_disk() {
     assert_eq!(steps(&shown), expected, "{shown}");
     assert!(shown.contains("Reboot follows, in 5s at most"), "{shown}");
     // It was left in order: nothing is to be repaired.
-    run("e2fsck", &["-n", disk.to_str().unwrap()]);
-    let missing = boot(&kernel, &pack(folder.path(), &first), "root=nonsense", &[]);
+    run("e2fsck", &["-n", disk_name]);
+    let missing = bed.boot(bed.pack(&first), "root=nonsense", None);
     assert!(
         missing.contains("PARTUUID=ID or PARTLABEL=NAME is expected"),
         "{missing}"
     );
 }
 
-fn run(program: &str, arguments: &[&str]) -> String {
-    let output = Command::new(program).args(arguments).output().unwrap();
-    assert!(
-        output.status.success(),
-        "{program}: {}",
-        String::from_utf8_lossy(&output.stderr)
-    );
-    String::from_utf8(output.stdout).unwrap()
-}
-
-/// What virtio disks need, listed in the order of dependencies.
-fn add_modules(root: &Path, kernel: &Path) {
-    let release = kernel.to_str().unwrap().rsplit_once("vmlinuz-").unwrap().1;
-    let folder = root.join("lib/modules");
-    std::fs::create_dir_all(&folder).unwrap();
-    let mut list = String::from("# for the disk\n");
-    for module in ["virtio_pci", "virtio_blk", "ext4"] {
-        for line in run("modprobe", &["-S", release, "--show-depends", module]).lines() {
-            let Some(path) = line.strip_prefix("insmod ") else {
-                continue;
-            };
-            let path = Path::new(path.trim());
-            let name = path.file_name().unwrap();
-            if std::fs::copy(path, folder.join(name)).is_ok()
-                && !list.contains(name.to_str().unwrap())
-            {
-                list += name.to_str().unwrap();
-                list.push('\n');
-            }
-        }
-    }
-    std::fs::write(folder.join("aurae.load"), list).unwrap();
-}
-
-/// What the machine's console shows until it is off; at most some minutes.
-fn boot(kernel: &Path, image: &Path, append: &str, more: &[&str]) -> String {
-    let append = format!("console=ttyS0 quiet panic=-1 {append}");
-    let mut qemu = Command::new("timeout");
-    qemu.args([
-        "240",
-        QEMU,
-        "-accel",
-        "tcg,thread=multi",
-        "-cpu",
-        "max",
-        "-m",
-        "2048",
-    ]);
-    qemu.args([
-        "-smp",
-        "2",
-        "-nographic",
-        "-no-reboot",
-        "-net",
-        "none",
-        "-append",
-        &append,
-    ]);
-    qemu.arg("-kernel")
-        .arg(kernel)
-        .arg("-initrd")
-        .arg(image)
-        .args(more);
-    let output = qemu
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit())
-        .output()
-        .unwrap();
-    String::from_utf8_lossy(&output.stdout).into_owned()
+fn run(program: &str, arguments: &[&str]) {
+    testkit::exec::read(Command::new(program).args(arguments)).unwrap();
 }
 
 /// This binary under a name, busybox and a host name.
@@ -407,25 +404,7 @@ fn root_folder(folder: &Path, program: &str) -> PathBuf {
         std::fs::create_dir_all(root.join(place)).unwrap();
     }
     std::fs::copy(std::env::current_exe().unwrap(), root.join(program)).unwrap();
-    std::fs::copy("/bin/busybox", root.join("bin/busybox")).unwrap();
+    std::fs::copy(BUSYBOX, root.join("bin/busybox")).unwrap();
     std::fs::write(root.join("etc/hostname"), "testnode\n").unwrap();
     root
-}
-
-fn pack(folder: &Path, root: &Path) -> PathBuf {
-    let image = folder.join("image");
-    let names = Command::new("find")
-        .arg(".")
-        .current_dir(root)
-        .output()
-        .unwrap()
-        .stdout;
-    let mut pack = Command::new("cpio");
-    pack.args(["-o", "-H", "newc", "--quiet"]).current_dir(root);
-    pack.stdin(Stdio::piped())
-        .stdout(std::fs::File::create(&image).unwrap());
-    let mut pack = pack.spawn().unwrap();
-    pack.stdin.take().unwrap().write_all(&names).unwrap();
-    assert!(pack.wait().unwrap().success());
-    image
 }

@@ -15,7 +15,8 @@ use rustix::fs::{CWD, FileType, Mode, mknodat};
 use super::*;
 
 const FOLDER: &str = "AURAE_TEST_KILL_FOLDER";
-const KILLS: u32 = 320;
+/// How many kills; the second under `./x soak`.
+const KILLS: [u32; 2] = [100, 4000];
 
 /// Not a test by itself: the child.
 #[test]
@@ -104,7 +105,8 @@ async fn a_mover_killed_at_random_loses_and_doubles_nothing() {
     // What retention would drop is no loss of the mover's: read along instead of afterwards.
     let mut seen = Seen::default();
     let mut moved_by = 0;
-    for kill in 0..KILLS {
+    let kills = testkit::how_much(KILLS[0], KILLS[1]);
+    for kill in 0..kills {
         let mut child = child(root.path());
         // Spread over the child's start, its first batch and its steady state.
         let wait = Duration::from_micros(u64::from(kill.wrapping_mul(7919) % 12_000) + 1_500);
@@ -130,8 +132,8 @@ async fn a_mover_killed_at_random_loses_and_doubles_nothing() {
     check_sequence(&seen.stdout, out);
     check_sequence(&seen.stderr, err);
     assert!(
-        moved_by > KILLS / 4,
-        "only {moved_by} of {KILLS} movers moved anything"
+        moved_by > kills / 4,
+        "only {moved_by} of {kills} movers moved anything"
     );
 }
 

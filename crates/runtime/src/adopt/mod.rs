@@ -388,6 +388,10 @@ impl Adopter {
     /// Lets the owners go on. Not before every name is known: they remove what has none.
     fn release(&mut self) {
         for (mut owner, line) in self.owners.drain(..) {
+            if owner.is_to_end() {
+                // A run of its name waits for it from the first request on.
+                owner.close();
+            }
             let turns = self.shared.resuming.clone();
             tokio::spawn(async move {
                 let Line { inbox, over, .. } = line;

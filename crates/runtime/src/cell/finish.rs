@@ -205,7 +205,12 @@ impl Owner {
         });
     }
 
+    /// Tells the end. An own cell is closed before: a client that was told may use the name at
+    /// once, and its new run waits for a cell that is known to end.
     fn publish_end(&self, uid: Uid) {
+        if self.record.goes_with == Some(uid) {
+            self.close();
+        }
         let published = self.shared.index.by_uid(uid);
         if published.is_some_and(|object| !object.state().is_final()) {
             self.publish_executable(uid);
@@ -410,19 +415,7 @@ impl Owner {
             }
         }
         let waiting = std::mem::take(&mut self.waiting);
-        self.shared
-            .index
-            .unregister(&self.key, self.record.meta.uid);
-        let object = Object::Cell(self.status.clone());
-        self.shared.index.publish(object.clone());
-        let published = self
-            .shared
-            .index
-            .by_uid(self.record.meta.uid)
-            .unwrap_or_else(|| Arc::new(object.clone()));
-        if !own {
-            self.shared.index.remove(self.record.meta.uid);
-        }
+        let published = self.shared.index.depart(Object::Cell(self.status), own);
         over.send_replace(true);
         for reply in waiting {
             let _ = reply.send(Ok(published.clone()));

@@ -108,6 +108,16 @@ pub(crate) struct CellHandle {
 }
 
 impl CellHandle {
+    /// A handle whose owner is gone.
+    #[cfg(test)]
+    pub(crate) fn of_nobody(uid: Uid) -> Self {
+        Self {
+            uid,
+            requests: mpsc::channel(1).0,
+            ended: watch::channel(true).1,
+        }
+    }
+
     /// The cell's run.
     pub(crate) fn uid(&self) -> Uid {
         self.uid

@@ -159,6 +159,17 @@ impl Owner {
         self.executables.keys().copied().collect()
     }
 
+    /// Whether the cell's end is all that [`Owner::resume`] will bring about: it was asked to stop,
+    /// or the executable that it goes with has ended, and an earlier daemon has told so.
+    pub(crate) fn is_to_end(&self) -> bool {
+        self.record.stop.is_some() || self.is_orphaned()
+    }
+
+    fn is_orphaned(&self) -> bool {
+        let goes_with = self.record.goes_with;
+        goes_with.is_some_and(|uid| !self.executables.contains_key(&uid))
+    }
+
     /// Goes on with what the earlier daemon had begun. Called when the objects are published.
     pub(crate) fn resume(&mut self) {
         self.remove_strangers();
@@ -175,10 +186,7 @@ impl Owner {
                 self.hold(uid, self.is_frozen());
             }
         }
-        let orphaned = self
-            .record
-            .goes_with
-            .is_some_and(|uid| !self.executables.contains_key(&uid));
+        let orphaned = self.is_orphaned();
         if let Some(stop) = self.record.stop {
             let passed = crate::now().since(stop.at);
             self.stop_cell(stop.grace.map(|grace| grace.saturating_sub(passed)));

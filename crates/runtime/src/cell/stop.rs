@@ -126,11 +126,17 @@ impl Owner {
     /// Nothing new begins here from now on.
     pub(super) fn begin_ending(&mut self) {
         self.ending.begun = true;
-        // Never refused: that something lives in it doesn't matter here.
-        let _ = self.shared.index.close(&self.key, false);
+        self.close();
         if self.ending.lost && !self.ending.nested {
             self.stop_nested(Some(Duration::ZERO));
         }
+    }
+
+    /// No request for something new in the cell is taken any more; one for a new cell of its name
+    /// waits for its end.
+    pub(crate) fn close(&self) {
+        // Never refused: that something lives in it doesn't matter here.
+        let _ = self.shared.index.close(&self.key, false);
     }
 
     fn stop_nested(&self, grace: Option<Duration>) {

@@ -136,6 +136,14 @@ impl Drop for Reservation {
     }
 }
 
+/// Why the name of a cell can't be reserved now.
+pub(crate) enum Taken {
+    /// The cell that has the name is ending; its owner says when it has ended.
+    Ending(CellHandle),
+    /// Another reason.
+    Refused(Error),
+}
+
 /// Which ids a new cell gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum IdWish {
@@ -193,7 +201,35 @@ impl Index {
         kind: Kind,
         wish: IdWish,
     ) -> Result<Reservation, Error> {
+        self.reserve_in(&mut self.lock(), key, uid, kind, wish)
+    }
+
+    /// [`Index::reserve`], of a cell. One look tells a name that is free from one whose cell is
+    /// ending: between two looks the cell could go.
+    pub(crate) fn reserve_cell(
+        self: &Arc<Self>,
+        key: &Key,
+        uid: Uid,
+        wish: IdWish,
+    ) -> Result<Reservation, Taken> {
         let mut inner = self.lock();
+        if let Some(entry) = inner.cells.get(key)
+            && entry.closed
+        {
+            return Err(Taken::Ending(entry.handle.clone()));
+        }
+        self.reserve_in(&mut inner, key.clone(), uid, Kind::Cell, wish)
+            .map_err(Taken::Refused)
+    }
+
+    fn reserve_in(
+        self: &Arc<Self>,
+        inner: &mut Inner,
+        key: Key,
+        uid: Uid,
+        kind: Kind,
+        wish: IdWish,
+    ) -> Result<Reservation, Error> {
         inner.check_name(&key, kind)?;
         inner.counts.admit(&key.tenant, quota_of(kind), 1)?;
         let range = match wish {
@@ -258,20 +294,9 @@ impl Index {
 
     /// Publishes what an owner now knows of its object.
     pub(crate) fn publish(&self, object: Object) {
-        let mut inner = self.lock();
-        let key = Key::of(&object);
-        let Some(present) = inner.objects.get(&key) else {
-            return;
-        };
-        if present.meta().uid != object.meta().uid {
-            return;
+        if self.lock().publish(object) {
+            self.wake();
         }
-        if object.state().is_final() && !present.state().is_final() {
-            inner.ended(&key.tenant, object.meta().kind);
-        }
-        inner.put(object, ChangeKind::Changed);
-        drop(inner);
-        self.wake();
     }
 
     /// Takes an object out.
@@ -403,15 +428,6 @@ impl Index {
         0
     }
 
-    /// The owner of the living cell of that name, if nothing new may begin in it any more.
-    pub(crate) fn closing(&self, key: &Key) -> Option<CellHandle> {
-        self.lock()
-            .cells
-            .get(key)
-            .filter(|entry| entry.closed)
-            .map(|entry| entry.handle.clone())
-    }
-
     /// The owner of the living cell of that name.
     pub(crate) fn cell(&self, key: &Key) -> Option<CellHandle> {
         self.lock().cells.get(key).map(|entry| entry.handle.clone())
@@ -447,19 +463,28 @@ impl Index {
             .collect()
     }
 
-    /// The owner of a cell is done: its ids are free, nobody finds it any more.
+    /// The owner of a cell is done: its ids are free, and no request reaches it any more.
     pub(crate) fn unregister(&self, key: &Key, uid: Uid) {
+        self.lock().unregister(key, uid);
+    }
+
+    /// The owner of a cell is done, and this is the cell's end. Owner, ids and name go in one step:
+    /// a request that finds the name taken finds the owner to wait for. Answers the cell as it was
+    /// published last. With `keep` its record stays under the name.
+    pub(crate) fn depart(&self, cell: Object, keep: bool) -> Arc<Object> {
+        let (key, uid) = (Key::of(&cell), cell.meta().uid);
         let mut inner = self.lock();
-        if inner.cells.get(key).is_some_and(|entry| entry.uid == uid)
-            && let Some(entry) = inner.cells.remove(key)
-        {
-            inner
-                .counts
-                .subtract(&key.tenant, Quota::Tmpfs, entry.tmpfs);
-            if let Some(range) = entry.range {
-                inner.free(key, range);
-            }
+        inner.unregister(&key, uid);
+        let unpublished = Arc::new(cell.clone());
+        inner.publish(cell);
+        let published = inner.uids.get(&uid).and_then(|key| inner.objects.get(key));
+        let published = published.cloned().unwrap_or(unpublished);
+        if !keep && inner.uids.contains_key(&uid) {
+            inner.forget(&key);
         }
+        drop(inner);
+        self.wake();
+        published
     }
 
     /// Everything at or below that name, children first.
@@ -521,6 +546,33 @@ fn is_within(key: &Key, outer: &Key) -> bool {
 }
 
 impl Inner {
+    /// Whether there was such an object to publish anew.
+    fn publish(&mut self, object: Object) -> bool {
+        let key = Key::of(&object);
+        let Some(present) = self.objects.get(&key) else {
+            return false;
+        };
+        if present.meta().uid != object.meta().uid {
+            return false;
+        }
+        if object.state().is_final() && !present.state().is_final() {
+            self.ended(&key.tenant, object.meta().kind);
+        }
+        self.put(object, ChangeKind::Changed);
+        true
+    }
+
+    fn unregister(&mut self, key: &Key, uid: Uid) {
+        if self.cells.get(key).is_some_and(|entry| entry.uid == uid)
+            && let Some(entry) = self.cells.remove(key)
+        {
+            self.counts.subtract(&key.tenant, Quota::Tmpfs, entry.tmpfs);
+            if let Some(range) = entry.range {
+                self.free(key, range);
+            }
+        }
+    }
+
     fn check_name(&self, key: &Key, kind: Kind) -> Result<(), Error> {
         if let Some(parent) = key.parent() {
             let Some(entry) = self.cells.get(&parent) else {

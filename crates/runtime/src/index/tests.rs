@@ -154,6 +154,29 @@ fn a_finished_object_gives_way_and_is_answered() {
     assert_eq!(index.get(&target).unwrap_err().reason, Reason::NotFound);
 }
 
+/// A request for the name sees the ending cell or a free name at each moment of the cell's end.
+#[test]
+fn the_name_of_a_departing_cell_is_ending_or_free() {
+    for keep in [true, false].repeat(200) {
+        let index = index();
+        let reservation = reserve(&index, "web", 1).unwrap();
+        let (handle, range) = (CellHandle::of_nobody(Uid([1; 16])), reservation.range());
+        index.register(key("web"), handle, range).unwrap();
+        index.publish_new(cell("web", 1, State::Running), reservation);
+        index.close(&key("web"), false).unwrap();
+        std::thread::scope(|scope| {
+            scope.spawn(|| index.depart(cell("web", 1, State::Exited), keep));
+            let wish = IdWish::Count(Some(1000));
+            while let Err(taken) = index.reserve_cell(&key("web"), Uid([2; 16]), wish) {
+                if let Taken::Refused(error) = taken {
+                    panic!("{error}");
+                }
+            }
+        });
+        assert_eq!(index.at(&key("web")).is_some(), keep);
+    }
+}
+
 fn tenant() -> Tenant {
     "acme".parse().unwrap()
 }

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `./x soak`: the long searches in full, of which `./x test` runs a short form: a fault at every
+//! system call, kills at thousands of moments, properties with thousands of cases, fuzzing.
+//!
+//! The tests ask `testkit::how_much`, which answers by the variable that is set here.
+
+use std::process::{Command, ExitCode};
+use std::time::Instant;
+
+use anyhow::Result;
+use clap::Args;
+use testkit::exec;
+
+use crate::build;
+
+/// Cases of each property that doesn't say how many it needs.
+const CASES: &str = "5000";
+
+/// A test binary, and which of its tests are long searches.
+struct Search {
+    name: &'static str,
+    what: &'static str,
+    arguments: &'static [&'static str],
+}
+
+const SEARCHES: &[Search] = &[
+    Search {
+        name: "faults",
+        what: "a failure of every system call of the inits",
+        arguments: &["-p", "init", "--test", "inits", "--", "bears_a_failure"],
+    },
+    Search {
+        name: "deaths",
+        what: "a daemon that dies at any moment, seen by a cell-init",
+        arguments: &["-p", "init", "--test", "inits", "--", "dies_at_any_moment"],
+    },
+    Search {
+        name: "kills",
+        what: "daemons and cell-inits killed at random moments",
+        arguments: &["-p", "auraed", "--test", "runtime", "--", "moments"],
+    },
+    Search {
+        name: "names",
+        what: "a name used again as soon as its end is told",
+        arguments: &["-p", "auraed", "--test", "runtime", "--", "again"],
+    },
+    Search {
+        name: "mover",
+        what: "the mover of logs killed at random moments",
+        arguments: &["-p", "observe", "--lib", "--", "killed_at_random"],
+    },
+    Search {
+        name: "properties",
+        what: "properties of the pure crates",
+        arguments: &["-p", "model", "-p", "api", "-p", "language"],
+    },
+];
+
+/// What a fuzz target needs beyond its name.
+struct Target {
+    name: &'static str,
+    build: &'static [&'static str],
+    limits: &'static [&'static str],
+}
+
+const TARGETS: &[Target] = &[
+    Target::plain("config"),
+    Target::plain("init_protocol"),
+    Target::plain("log_frames"),
+    Target::plain("names"),
+    Target {
+        name: "program",
+        build: &["--features", "program"],
+        limits: &["-rss_limit_mb=4096", "-malloc_limit_mb=2048", "-timeout=20"],
+    },
+];
+
+impl Target {
+    const fn plain(name: &'static str) -> Self {
+        Self {
+            name,
+            build: &[],
+            limits: &[],
+        }
+    }
+}
+
+/// Runs the long searches in full.
+#[derive(Args)]
+#[command(after_help = "Examples:
+  ./x soak                        everything; hours
+  ./x soak faults                 one search
+  ./x soak fuzz --minutes 60      every fuzz target for an hour; needs nightly and cargo-fuzz
+
+Searches: faults, deaths, kills, names, mover, properties, fuzz. A search that draws its moments
+prints a seed; AURAE_TEST_SEED=N draws the same ones again.")]
+pub(crate) struct Soak {
+    /// Only the searches whose name holds this
+    #[arg(default_value = "")]
+    filter: String,
+    /// Minutes for each fuzz target
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    minutes: u32,
+}
+
+/// Runs the command. A search that fails doesn't end the others.
+pub(crate) fn run(soak: &Soak) -> Result<ExitCode> {
+    let mut failed: Vec<&str> = Vec::new();
+    let mut ran = 0;
+    for search in SEARCHES
+        .iter()
+        .filter(|search| search.name.contains(&soak.filter))
+    {
+        ran += 1;
+        let mut cargo = build::cargo();
+        cargo
+            .current_dir(build::root()?)
+            .arg("test")
+            .args(search.arguments);
+        cargo.env("AURAE_SOAK", "1").env("PROPTEST_CASES", CASES);
+        if !told(search.name, search.what, &mut cargo) {
+            failed.push(search.name);
+        }
+    }
+    if "fuzz".contains(&soak.filter) {
+        ran += 1;
+        if !fuzz(soak.minutes)? {
+            failed.push("fuzz");
+        }
+    }
+    anyhow::ensure!(ran > 0, "no search is called {:?}", soak.filter);
+    println!("soak: {} of {ran} searches passed", ran - failed.len());
+    match failed.is_empty() {
+        true => Ok(ExitCode::SUCCESS),
+        false => {
+            println!("soak: failed: {}", failed.join(" "));
+            Ok(ExitCode::FAILURE)
+        }
+    }
+}
+
+/// Whether it succeeded.
+fn told(name: &str, what: &str, command: &mut Command) -> bool {
+    println!("soak: {name}: {what}");
+    let started = Instant::now();
+    let outcome = exec::run(command);
+    let minutes = started.elapsed().as_secs_f64() / 60.0;
+    match outcome {
+        Ok(()) => println!("soak: {name}: ok after {minutes:.1} minutes"),
+        Err(ref error) => println!("soak: {name}: FAILED after {minutes:.1} minutes: {error:#}"),
+    }
+    outcome.is_ok()
+}
+
+/// Every target for some minutes, where its tools are. Whether all succeeded.
+fn fuzz(minutes: u32) -> Result<bool> {
+    let mut ask = Command::new("cargo");
+    ask.args(["+nightly", "fuzz", "--version"]);
+    if !exec::capture(&mut ask).is_ok_and(|output| output.status.success()) {
+        println!(
+            "soak: fuzz: left out. It needs a nightly compiler and cargo-fuzz: \
+             rustup toolchain install nightly && cargo install cargo-fuzz"
+        );
+        return Ok(true);
+    }
+    let mut passed = true;
+    for target in TARGETS {
+        let name = target.name;
+        let corpus = format!("fuzz/corpus/{name}");
+        std::fs::create_dir_all(build::root()?.join(&corpus))?;
+        let mut cargo = Command::new("cargo");
+        cargo.current_dir(build::root()?);
+        // The project's flags for static binaries aren't meant for the sanitizers.
+        cargo.env("RUSTFLAGS", "");
+        cargo.args(["+nightly", "fuzz", "run"]).args(target.build);
+        cargo.args([name, &corpus, &format!("fuzz/seeds/{name}"), "--"]);
+        cargo
+            .arg(format!("-max_total_time={}", minutes * 60))
+            .args(target.limits);
+        passed &= told(&format!("fuzz {name}"), "foreign bytes", &mut cargo);
+    }
+    Ok(passed)
+}
