@@ -17,6 +17,7 @@
 
 mod disk;
 mod entry;
+mod pages;
 mod reader;
 mod resume;
 mod segment;
@@ -35,6 +36,7 @@ use tokio::sync::watch;
 
 use disk::{Disk, Standing};
 pub use entry::{Entry, Hash, hex};
+pub use pages::AuditPage;
 pub use reader::{Filter, Reader, Verdict};
 
 use store::Health;

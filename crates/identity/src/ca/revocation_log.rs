@@ -63,7 +63,7 @@ impl Line {
 
 /// The file, open for lines to be added.
 #[derive(Clone, Debug)]
-pub(super) struct RevocationLog {
+pub(crate) struct RevocationLog {
     path: PathBuf,
     file: Arc<Mutex<File>>,
 }
@@ -73,11 +73,11 @@ impl RevocationLog {
     ///
     /// # Errors
     /// The file can't be read or written, or the database can't.
-    pub(super) async fn reconcile(
+    pub(crate) async fn reconcile(
         pki: &Pki,
         store: &Store,
         now_ns: i64,
-    ) -> Result<Self, super::StartError> {
+    ) -> Result<Self, crate::StartError> {
         let kept = lines(pki)?;
         let stored = stored(store).await?;
         let all = kept.iter().chain(&stored);
@@ -111,7 +111,7 @@ impl RevocationLog {
     ///
     /// # Errors
     /// `DEGRADED`: it is not on disk.
-    pub(super) async fn revoked(&self, row: &RevocationRow) -> Result<(), Error> {
+    pub(crate) async fn revoked(&self, row: &RevocationRow) -> Result<(), Error> {
         self.add(Line::revoked(row)).await
     }
 
@@ -119,7 +119,7 @@ impl RevocationLog {
     ///
     /// # Errors
     /// `DEGRADED`: it is not on disk.
-    pub(super) async fn disabled(
+    pub(crate) async fn disabled(
         &self,
         tenant: String,
         user: String,

@@ -11,7 +11,7 @@ use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 /// Why something is not an identity of ours, in words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct InvalidIdentity(pub(super) String);
+pub struct InvalidIdentity(pub(crate) String);
 
 fn invalid<T>(words: impl Into<String>) -> Result<T, InvalidIdentity> {
     Err(InvalidIdentity(words.into()))
@@ -131,7 +131,7 @@ impl FromStr for SpiffeId {
 
 /// What the node reads of a certificate. Nothing is verified here but the shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct CertificateFacts {
+pub(crate) struct CertificateFacts {
     /// The one URI name.
     pub id: SpiffeId,
     /// Lower-case hexadecimal, without leading zeros of the encoding.
@@ -147,7 +147,7 @@ impl CertificateFacts {
     ///
     /// # Errors
     /// No certificate, not exactly one URI name, or one that is no SPIFFE ID of ours.
-    pub(super) fn from_der(der: &[u8]) -> Result<Self, InvalidIdentity> {
+    pub(crate) fn from_der(der: &[u8]) -> Result<Self, InvalidIdentity> {
         let Ok((_, certificate)) = X509Certificate::from_der(der) else {
             return invalid("it is not an X.509 certificate");
         };
@@ -173,7 +173,7 @@ impl CertificateFacts {
 }
 
 /// A serial number as it is written everywhere: hexadecimal, lower case, no leading zero bytes.
-pub(super) fn serial_text(bytes: &[u8]) -> String {
+pub(crate) fn serial_text(bytes: &[u8]) -> String {
     use std::fmt::Write;
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes.iter().skip_while(|b| **b == 0) {
@@ -184,7 +184,7 @@ pub(super) fn serial_text(bytes: &[u8]) -> String {
 }
 
 /// Normalises a serial that somebody typed: hexadecimal, colons allowed.
-pub(super) fn parse_serial(text: &str) -> Result<String, InvalidIdentity> {
+pub(crate) fn parse_serial(text: &str) -> Result<String, InvalidIdentity> {
     let digits: String = text
         .chars()
         .filter(|c| *c != ':')

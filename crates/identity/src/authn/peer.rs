@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use model::error::{Error, Reason};
 
-use super::Identity;
 use super::spiffe::{CertificateFacts, InvalidIdentity, Subject, UserKey};
+use crate::Identity;
 
 /// How often an open stream looks at the clock: it must end within a second of its peer, also when
 /// the clock was set meanwhile.
@@ -32,11 +32,11 @@ pub struct SocketCredentials {
 /// An authenticated caller; cheap to clone, as every request does.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    pub(super) user: Arc<UserKey>,
-    pub(super) id: Arc<str>,
-    pub(super) serial: Arc<str>,
-    pub(super) not_after: i64,
-    pub(super) socket: Option<SocketCredentials>,
+    pub(crate) user: Arc<UserKey>,
+    pub(crate) id: Arc<str>,
+    pub(crate) serial: Arc<str>,
+    pub(crate) not_after: i64,
+    pub(crate) socket: Option<SocketCredentials>,
 }
 
 impl Peer {
@@ -65,7 +65,7 @@ impl Peer {
         self.socket
     }
 
-    pub(super) fn is_root(&self) -> bool {
+    pub(crate) fn is_root(&self) -> bool {
         self.socket.is_some_and(|s| s.uid == 0)
     }
 }
@@ -115,7 +115,7 @@ fn because(reason: &str) -> String {
 
 impl Unauthenticated {
     /// For policies' place in the audit line.
-    pub(super) fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         self.reason().as_str()
     }
 
@@ -237,7 +237,7 @@ impl Identity {
 }
 
 /// Seconds since the epoch.
-pub(super) fn now_seconds() -> i64 {
+pub(crate) fn now_seconds() -> i64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
@@ -245,7 +245,7 @@ pub(super) fn now_seconds() -> i64 {
 }
 
 /// Nanoseconds since the epoch.
-pub(super) fn now_ns() -> i64 {
+pub(crate) fn now_ns() -> i64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();

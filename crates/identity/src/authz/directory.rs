@@ -7,29 +7,29 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use super::policy::{Engine, Grant, PolicyError, Slice};
-use super::spiffe::UserKey;
+use crate::authn::spiffe::UserKey;
 use store::{GrantRow, Role, Store, StoreError, UserRow};
 
 /// The most users of a node.
-pub(super) const MAX_USERS: usize = 10_000;
+pub(crate) const MAX_USERS: usize = 10_000;
 /// The most grants of one user: a decision's time grows with them.
-pub(super) const MAX_GRANTS: usize = 256;
+pub(crate) const MAX_GRANTS: usize = 256;
 /// The most certificates that are revoked and not yet past their end.
-pub(super) const MAX_REVOCATIONS: usize = 100_000;
+pub(crate) const MAX_REVOCATIONS: usize = 100_000;
 
 /// One user with what was granted.
 #[derive(Debug)]
-pub(super) struct Account {
-    pub(super) key: UserKey,
-    pub(super) role: Option<Role>,
-    pub(super) disabled: bool,
-    pub(super) created_ns: i64,
-    pub(super) grants: Vec<Grant>,
+pub(crate) struct Account {
+    pub(crate) key: UserKey,
+    pub(crate) role: Option<Role>,
+    pub(crate) disabled: bool,
+    pub(crate) created_ns: i64,
+    pub(crate) grants: Vec<Grant>,
     slice: OnceLock<Slice>,
 }
 
 impl Account {
-    pub(super) fn new(
+    pub(crate) fn new(
         key: UserKey,
         role: Option<Role>,
         disabled: bool,
@@ -47,7 +47,7 @@ impl Account {
     }
 
     /// The same with something changed; its slice is compiled anew when it is next needed.
-    pub(super) fn changed(&self, disabled: bool, grants: Vec<Grant>) -> Self {
+    pub(crate) fn changed(&self, disabled: bool, grants: Vec<Grant>) -> Self {
         Self::new(
             self.key.clone(),
             self.role,
@@ -58,7 +58,7 @@ impl Account {
     }
 
     /// Compiled at the first use.
-    pub(super) fn slice(&self, engine: &Engine) -> Result<&Slice, PolicyError> {
+    pub(crate) fn slice(&self, engine: &Engine) -> Result<&Slice, PolicyError> {
         if let Some(slice) = self.slice.get() {
             return Ok(slice);
         }
@@ -67,23 +67,23 @@ impl Account {
     }
 
     /// The role counts only where roles are given: in the tenant `system`.
-    pub(super) fn is_administrator(&self) -> bool {
+    pub(crate) fn is_administrator(&self) -> bool {
         self.role == Some(Role::Administrator) && self.key.tenant.as_str() == "system"
     }
 }
 
 /// A snapshot.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Directory {
-    pub(super) accounts: HashMap<UserKey, Arc<Account>>,
+pub(crate) struct Directory {
+    pub(crate) accounts: HashMap<UserKey, Arc<Account>>,
     /// Serial to reason.
-    pub(super) revoked: HashMap<String, Arc<str>>,
+    pub(crate) revoked: HashMap<String, Arc<str>>,
 }
 
 impl Directory {
     /// Reads the store. Rows with names that don't parse were not written by us and are left out,
     /// with a line in the log.
-    pub(super) async fn load(store: &Store) -> Result<Self, StoreError> {
+    pub(crate) async fn load(store: &Store) -> Result<Self, StoreError> {
         let mut grants: HashMap<UserKey, Vec<Grant>> = HashMap::new();
         for row in store.grants().await? {
             let id = row.id.clone();
@@ -112,14 +112,14 @@ impl Directory {
     }
 
     /// With one account replaced or added.
-    pub(super) fn with(&self, account: Account) -> Self {
+    pub(crate) fn with(&self, account: Account) -> Self {
         let mut next = self.clone();
         next.accounts.insert(account.key.clone(), Arc::new(account));
         next
     }
 
     /// With one more certificate refused.
-    pub(super) fn with_revoked(&self, serial: String, reason: &str) -> Self {
+    pub(crate) fn with_revoked(&self, serial: String, reason: &str) -> Self {
         let mut next = self.clone();
         next.revoked.insert(serial, reason.into());
         next

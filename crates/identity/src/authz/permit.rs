@@ -4,7 +4,7 @@
 
 use model::name::{ObjectPath, Tenant};
 
-use super::spiffe::UserKey;
+use crate::authn::spiffe::UserKey;
 
 /// One authorized call: who, what, on whose objects. Not `Clone`: one decision, one call.
 #[derive(Debug)]
@@ -60,7 +60,7 @@ impl Permit {
     pub fn for_tests(
         action: &'static str,
         tenant: Tenant,
-    ) -> Result<Self, super::spiffe::InvalidIdentity> {
+    ) -> Result<Self, crate::authn::spiffe::InvalidIdentity> {
         Ok(Self {
             actor: "spiffe://test/tenant/system/user/admin".to_owned(),
             user: UserKey::administrator()?,

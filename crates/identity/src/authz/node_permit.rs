@@ -5,10 +5,10 @@
 
 use model::name::{ObjectPath, Tenant};
 
-use super::audit::Entry;
-use super::spiffe::{SpiffeId, Subject, UserKey};
-use super::{Identity, Permit};
-use crate::authorize::Denied;
+use super::authorize::Denied;
+use crate::audit::Entry;
+use crate::authn::spiffe::{SpiffeId, Subject, UserKey};
+use crate::{Identity, Permit};
 
 /// Names the reason in the audit, where a caller's line names policies.
 const POLICY: &str = "configuration";

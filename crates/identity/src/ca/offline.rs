@@ -5,8 +5,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::spiffe::{InvalidIdentity, Subject, UserKey};
-use super::{PkiError, pki::Pki};
+use super::pki::{Pki, PkiError};
+use crate::authn::spiffe::{InvalidIdentity, Subject, UserKey};
 
 /// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -8,10 +8,10 @@ use model::error::{Error, Reason};
 use model::name::Label;
 
 use super::authority::key_of_request;
-use super::directory::MAX_REVOCATIONS;
-use super::peer::now_ns;
-use super::spiffe::{SpiffeId, Subject, parse_serial};
-use super::{Identity, Permit, UserKey};
+use crate::authn::peer::now_ns;
+use crate::authn::spiffe::{SpiffeId, Subject, parse_serial};
+use crate::authz::directory::MAX_REVOCATIONS;
+use crate::{Identity, Permit, UserKey};
 use store::{IssuedRow, RevocationRow};
 
 /// The shortest life of a certificate.
@@ -163,7 +163,7 @@ impl Identity {
     }
 }
 
-pub(super) fn only_administrators(what: &str) -> Error {
+pub(crate) fn only_administrators(what: &str) -> Error {
     Error::new(
         Reason::PermissionDenied,
         format!("only an administrator may {what}"),

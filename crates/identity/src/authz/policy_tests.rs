@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::actions::ActionDef;
+use crate::authz::actions::ActionDef;
 
 const NAMES: &[(&str, Audience)] = &[
     ("runtime.Run", Audience::Member),

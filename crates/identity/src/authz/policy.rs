@@ -17,7 +17,7 @@ use cedar_policy::{
 use model::name::{ObjectPath, Tenant};
 
 use super::actions::{Actions, Audience};
-use super::spiffe::UserKey;
+use crate::authn::spiffe::UserKey;
 use store::{GrantEffect, Role};
 
 /// The tenant in a request that is about every tenant's objects. No tenant can be called so.
@@ -25,7 +25,7 @@ const EVERY_TENANT: &str = "*";
 /// The group of the actions that members may do on their own; not a subsystem's name.
 const MEMBER_GROUP: &str = "builtin.member";
 /// The ids of the built-in policies.
-pub(super) const ADMINISTRATOR_POLICY: &str = "builtin.administrator";
+pub(crate) const ADMINISTRATOR_POLICY: &str = "builtin.administrator";
 const MEMBER_POLICY: &str = "builtin.tenant";
 
 /// A policy, or the schema, that Cedar doesn't take. With checked parts this is a defect.
@@ -69,7 +69,7 @@ pub enum Scope {
 
 /// What Cedar said.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Verdict {
+pub(crate) struct Verdict {
     /// Whether the call may go on.
     pub allowed: bool,
     /// The policies that decided; none, where nothing permits it.
@@ -78,14 +78,14 @@ pub(super) struct Verdict {
 
 /// A user's compiled policies.
 #[derive(Debug)]
-pub(super) struct Slice {
+pub(crate) struct Slice {
     policies: PolicySet,
     entities: Entities,
     principal: EntityUid,
 }
 
 /// Compiles and decides.
-pub(super) struct Engine {
+pub(crate) struct Engine {
     authorizer: Authorizer,
     schema: Schema,
     builtin: PolicySet,
@@ -103,7 +103,7 @@ impl std::fmt::Debug for Engine {
 }
 
 impl Engine {
-    pub(super) fn new(actions: &Actions) -> Result<Self, PolicyError> {
+    pub(crate) fn new(actions: &Actions) -> Result<Self, PolicyError> {
         let (schema, warnings) =
             Schema::from_cedarschema_str(&schema_text(actions)).map_err(defect)?;
         if let Some(warning) = warnings.into_iter().next() {
@@ -133,13 +133,13 @@ impl Engine {
     }
 
     /// Checks a grant against the schema, as the slice would have it.
-    pub(super) fn check(&self, grant: &Grant) -> Result<(), PolicyError> {
+    pub(crate) fn check(&self, grant: &Grant) -> Result<(), PolicyError> {
         let policies = PolicySet::from_policies([policy_of(grant)?]).map_err(defect)?;
         self.validate(&policies)
     }
 
     /// The policies of one user.
-    pub(super) fn slice(
+    pub(crate) fn slice(
         &self,
         user: &UserKey,
         role: Option<Role>,
@@ -171,7 +171,7 @@ impl Engine {
     }
 
     /// Decides one request. `action` is the number that `Actions` gave.
-    pub(super) fn decide(
+    pub(crate) fn decide(
         &self,
         slice: &Slice,
         action: usize,

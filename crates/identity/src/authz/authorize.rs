@@ -5,12 +5,12 @@
 use model::error::{Error, Reason};
 use model::name::{ObjectPath, Tenant};
 
-use super::Identity;
 use super::actions::ActionDef;
-use super::audit::{AuditError, Entry};
-use super::peer::{Peer, Unauthenticated};
 use super::permit::Permit;
 use super::policy::{Scope, Verdict};
+use crate::Identity;
+use crate::audit::{AuditError, Entry};
+use crate::authn::peer::{Peer, Unauthenticated};
 
 /// What a request is about.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -111,7 +111,7 @@ impl From<Denied> for Error {
 }
 
 /// In words, which policies decided.
-pub(super) fn explain(verdict: &Verdict, action: &str, user: &str, whose: &str) -> String {
+pub(crate) fn explain(verdict: &Verdict, action: &str, user: &str, whose: &str) -> String {
     let policies = verdict.policies.join(", ");
     match (verdict.allowed, verdict.policies.is_empty()) {
         (true, _) => format!("permitted by {policies}"),
