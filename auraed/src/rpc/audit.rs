@@ -211,5 +211,6 @@ fn to_entry(entry: Entry, hash: &Hash) -> wire::AuditEntry {
         request_id: entry.request_id,
         hash: hex(hash),
         note: entry.note,
+        also: entry.also,
     }
 }

@@ -9,6 +9,7 @@ use client::{Node, Target};
 
 use crate::node::TestNode;
 
+#[derive(Clone)]
 pub(crate) struct Person {
     pub(crate) node: Node,
     pub(crate) target: Target,

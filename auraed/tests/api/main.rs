@@ -13,12 +13,14 @@
 )]
 
 mod caller;
+mod effects;
 mod flood;
 mod node;
 mod privileges;
 mod raw;
 mod stories;
 mod table;
+mod withdrawn;
 
 use std::io::{BufRead, BufReader};
 

@@ -143,8 +143,12 @@ fn show_entry(style: Style, format: Format, entry: &AuditEntry) -> Result<(), Fa
         "" => String::new(),
         note => format!(": {note}"),
     };
+    let also = match entry.also.as_slice() {
+        [] => String::new(),
+        also => format!(" (with {})", also.join(", ")),
+    };
     let line = format!(
-        "{} {}{object}{times}{who}{why}",
+        "{} {}{object}{also}{times}{who}{why}",
         entry.action,
         entry.policies.join(","),
     );

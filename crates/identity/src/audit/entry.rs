@@ -33,6 +33,9 @@ pub struct Entry {
     /// Which object, where one was named.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
+    /// What the request does beside its action: `ACTION PATH`, with `/**` where it reaches below.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<String>,
     /// The decision.
     pub allowed: bool,
     /// The policies that decided.
@@ -44,7 +47,7 @@ pub struct Entry {
     /// The caller's request id, where there was one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub request_id: String,
-    /// Words, in notes of the audit itself.
+    /// Words: which effect was not allowed, or what the audit itself notes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
 }

@@ -8,6 +8,7 @@ use model::name::{ObjectPath, Tenant};
 use super::authorize::explain;
 use super::directory::MAX_GRANTS;
 use super::policy::Grant;
+use super::target::{Effect, Reach};
 use crate::authn::peer::now_ns;
 use crate::ca::issue::only_administrators;
 use crate::{Identity, Permit, UserKey};
@@ -146,11 +147,16 @@ impl Identity {
                 explanation: format!("the user {user} was disabled"),
             });
         }
+        let effect = Effect {
+            action: known.name,
+            path: path.cloned(),
+            reach: Reach::Object,
+        };
         let internal = |e: crate::PolicyError| Error::internal(e.to_string());
         let slice = account.slice(&self.engine).map_err(internal)?;
         let verdict = self
             .engine
-            .decide(slice, number, Some(tenant), path)
+            .decide(slice, number, Some(tenant), &effect)
             .map_err(internal)?;
         let whose = format!("tenant {tenant}");
         Ok(Explanation {

@@ -9,4 +9,6 @@ pub(crate) mod grants;
 pub(crate) mod node_permit;
 pub mod permit;
 pub(crate) mod policy;
+pub(crate) mod standing;
+pub(crate) mod target;
 pub(crate) mod users;

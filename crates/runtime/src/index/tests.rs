@@ -16,6 +16,7 @@ use model::time::Timestamp;
 
 use super::requests::{Attempt, IdempotencyKey};
 use super::ring::{Epoch, KEPT, Ring, Token};
+use super::watch::Shows;
 use super::watch::{WatchKind, Watcher};
 use super::*;
 use crate::ids::IdRange;
@@ -84,6 +85,10 @@ fn reserve(index: &Arc<Index>, path: &str, uid: u8) -> Result<Reservation, Error
         Kind::Cell,
         IdWish::Count(Some(1000)),
     )
+}
+
+fn all() -> Shows {
+    Box::new(|_| true)
 }
 
 fn everything() -> Filter {
@@ -232,7 +237,7 @@ async fn a_watcher_that_is_too_slow_begins_anew() {
     let index = index();
     let reservation = reserve(&index, "web", 1).unwrap();
     index.publish_new(cell("web", 1, State::Running), reservation);
-    let mut watcher = Watcher::new(index.clone(), everything(), None);
+    let mut watcher = Watcher::new(index.clone(), everything(), all(), None);
     for expected in [WatchKind::Added, WatchKind::SnapshotEnd] {
         assert_eq!(watcher.next().await.kind, expected);
     }
@@ -261,7 +266,7 @@ async fn a_token_of_another_epoch_or_the_future_is_unknown() {
     };
     let token = |epoch, sequence| Token { epoch, sequence }.to_string();
     let first = |text: String| {
-        let mut watcher = Watcher::new(index.clone(), everything(), Some(&text));
+        let mut watcher = Watcher::new(index.clone(), everything(), all(), Some(&text));
         async move { watcher.next().await.kind }
     };
     assert_eq!(
