@@ -45,6 +45,8 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ("identity.CreateUser", &[]),
     ("identity.ListUsers", &[]),
     ("identity.DisableUser", &[]),
+    ("identity.EnableUser", &[]),
+    ("identity.ListCertificates", &[]),
     ("identity.Issue", &[]),
     ("identity.Renew", &[]),
     ("identity.Revoke", &[]),

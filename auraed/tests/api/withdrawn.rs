@@ -121,6 +121,14 @@ fn watch_usage(ann: Person, _: String) -> Ended {
     Box::pin(async move { end_of!(ann.node.observe().watch_usage(request).await) })
 }
 
+fn audit(ops: Person, _: String) -> Ended {
+    let request = identity::AuditRequest {
+        follow: true,
+        ..Default::default()
+    };
+    Box::pin(async move { end_of!(ops.node.identity().audit(request).await) })
+}
+
 /// The user and the denial that ends the stream of that method.
 fn denial(tenant: &str, user: &str, action: &str) -> identity::DenyRequest {
     identity::DenyRequest {
@@ -158,6 +166,23 @@ async fn a_stream_ends_within_a_second_of_its_permission() {
         ends(action, ended).await;
         administrator.withdraw(grant.id).await;
     }
+    node.stop();
+}
+
+#[tokio::test]
+async fn a_follower_of_the_audit_ends_with_its_permission() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let ops = administrator.introduce_administrator(&node, "ops").await;
+    let ended = tokio::spawn(audit(ops, String::new()));
+    still_open("identity.Audit", &ended).await;
+    administrator
+        .deny(denial("system", "ops", "identity"))
+        .await;
+    // Every tenant's audit is no single tenant's: the denial narrows what is shown.
+    ends("identity.Audit", ended).await;
     node.stop();
 }
 

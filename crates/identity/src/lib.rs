@@ -55,6 +55,7 @@ pub use ca::authority::AuthorityError;
 pub use ca::issue::Issued;
 pub use ca::offline::{MintError, Minted, mint_offline};
 pub use ca::pki::PkiError;
+pub use ca::revoke::CertificateView;
 
 /// How long certificates live.
 #[derive(Clone, Copy, Debug)]

@@ -10,7 +10,8 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, TransactionBehavior};
 use super::StoreError;
 
 /// `MIGRATIONS[n]` leads from schema `n` to `n + 1`. Never change one that was released; append.
-const MIGRATIONS: &[&str] = &["
+const MIGRATIONS: &[&str] = &[
+    "
     CREATE TABLE facts (
         key   TEXT PRIMARY KEY,
         value TEXT NOT NULL
@@ -65,7 +66,21 @@ const MIGRATIONS: &[&str] = &["
     CREATE INDEX finished_by_path ON finished (tenant, path);
     CREATE INDEX finished_by_time ON finished (finished_ns);
     CREATE INDEX finished_by_request ON finished (tenant, request_id) WHERE request_id IS NOT NULL;
-"];
+",
+    "
+    ALTER TABLE issued ADD COLUMN parent TEXT;
+    ALTER TABLE issued ADD COLUMN issued_ns INTEGER NOT NULL DEFAULT 0;
+    CREATE INDEX issued_by_user ON issued (tenant, user);
+    CREATE INDEX issued_by_parent ON issued (parent) WHERE parent IS NOT NULL;
+
+    CREATE TABLE valid_from (
+        tenant     TEXT NOT NULL,
+        user       TEXT NOT NULL,
+        from_ns    INTEGER NOT NULL,
+        PRIMARY KEY (tenant, user)
+    ) STRICT, WITHOUT ROWID;
+",
+];
 
 /// The schema that this daemon writes.
 pub(super) fn newest() -> i64 {

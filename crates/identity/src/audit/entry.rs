@@ -36,6 +36,9 @@ pub struct Entry {
     /// What the request does beside its action: `ACTION PATH`, with `/**` where it reaches below.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub also: Vec<String>,
+    /// The user or the certificate that it was about, where it was about one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub about: String,
     /// The decision.
     pub allowed: bool,
     /// The policies that decided.

@@ -15,6 +15,7 @@ const PAGE: usize = 256;
 pub struct AuditPage {
     reader: Reader,
     filter: Filter,
+    permit: Permit,
     /// Oldest first.
     pub lines: Vec<(Entry, Hash)>,
     /// There may be more by now.
@@ -27,11 +28,12 @@ impl Identity {
     ///
     /// # Errors
     /// `INTERNAL`: a file can't be read.
-    pub async fn read_audit(&self, _permit: Permit, filter: Filter) -> Result<AuditPage, Error> {
+    pub async fn read_audit(&self, permit: Permit, filter: Filter) -> Result<AuditPage, Error> {
         self.audit.flush();
         let page = AuditPage {
             reader: self.audit.reader(),
             filter,
+            permit,
             lines: Vec::new(),
             more: true,
         };
@@ -48,6 +50,7 @@ impl Identity {
         blocking(move || {
             page.lines = page.reader.read(&page.filter, upto, PAGE)?;
             page.more = page.lines.len() == PAGE;
+            page.lines.retain(|(line, _)| shows(&page.permit, line));
             Ok(page)
         })
         .await
@@ -64,6 +67,15 @@ impl Identity {
         let reader = self.audit.reader();
         blocking(move || reader.verify(head)).await
     }
+}
+
+/// Lines of a tenant whose audit is denied to the reader are left out; those of no tenant are for
+/// every reader.
+fn shows(permit: &Permit, line: &Entry) -> bool {
+    line.tenant
+        .parse()
+        .is_ok_and(|tenant| permit.shows_tenant(&tenant))
+        || line.tenant.parse::<model::name::Tenant>().is_err()
 }
 
 async fn blocking<T: Send + 'static>(

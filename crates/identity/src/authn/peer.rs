@@ -35,6 +35,8 @@ pub struct Peer {
     pub(crate) user: Arc<UserKey>,
     pub(crate) id: Arc<str>,
     pub(crate) serial: Arc<str>,
+    /// When the certificate was signed, seconds since the epoch.
+    pub(crate) issued: i64,
     pub(crate) not_after: i64,
     pub(crate) socket: Option<SocketCredentials>,
 }
@@ -173,6 +175,7 @@ impl Identity {
                 user: Arc::new(user),
                 id: id.into(),
                 serial: facts.serial.into(),
+                issued: facts.issued,
                 not_after: facts.not_after,
                 socket,
             }),
@@ -192,6 +195,13 @@ impl Identity {
                 user: user(),
                 serial: peer.serial.to_string(),
                 reason: reason.to_string(),
+            });
+        }
+        if !directory.issued_in_time(&peer.user, peer.issued) {
+            return Err(Unauthenticated::Revoked {
+                user: user(),
+                serial: peer.serial.to_string(),
+                reason: "every certificate of the user up to a moment was".to_owned(),
             });
         }
         if now_seconds() > peer.not_after {

@@ -5,6 +5,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::ca::authority::BACKDATE;
 use model::name::{Label, Tenant};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
@@ -58,7 +59,7 @@ pub struct UserKey {
 }
 
 impl UserKey {
-    /// `system/admin`: made at first start, an administrator, never to be disabled or denied.
+    /// `system/admin`: made at first start, an administrator, never to be denied anything.
     pub fn administrator() -> Result<Self, InvalidIdentity> {
         match "admin".parse() {
             Ok(name) => Ok(Self {
@@ -136,6 +137,8 @@ pub(crate) struct CertificateFacts {
     pub id: SpiffeId,
     /// Lower-case hexadecimal, without leading zeros of the encoding.
     pub serial: String,
+    /// When it was signed, seconds since the epoch.
+    pub issued: i64,
     /// Seconds since the epoch.
     pub not_before: i64,
     /// Seconds since the epoch; invalid after it.
@@ -166,10 +169,16 @@ impl CertificateFacts {
         Ok(Self {
             id,
             serial: serial_text(certificate.raw_serial()),
+            issued: issued(certificate.validity().not_before.timestamp()),
             not_before: certificate.validity().not_before.timestamp(),
             not_after: certificate.validity().not_after.timestamp(),
         })
     }
+}
+
+/// Certificates begin [`BACKDATE`] before they are signed.
+fn issued(not_before: i64) -> i64 {
+    not_before.saturating_add(i64::try_from(BACKDATE.as_secs()).unwrap_or(0))
 }
 
 /// A serial number as it is written everywhere: hexadecimal, lower case, no leading zero bytes.

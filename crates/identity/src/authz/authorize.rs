@@ -93,6 +93,7 @@ pub(crate) struct Question<'a> {
     /// The request's own effect first.
     pub(crate) effects: &'a [Effect],
     pub(crate) request_id: &'a str,
+    pub(crate) about: &'a str,
 }
 
 /// What the policies say to all effects of a request.
@@ -113,6 +114,8 @@ pub(crate) struct Hidden {
 
 /// What is kept of a caller's request id, in characters: a line of the audit has a bound.
 const MAX_REQUEST_ID: usize = 128;
+/// The same of what a call is about.
+const MAX_ABOUT: usize = 256;
 
 impl Question<'_> {
     fn action(&self) -> &'static str {
@@ -150,6 +153,7 @@ impl Identity {
             tenant,
             effects: &effects,
             request_id: target.request_id.as_deref().unwrap_or_default(),
+            about: &target.about,
         };
         if let Err(why) = self.check(peer) {
             self.note_refusal(&question, why.name());
@@ -168,7 +172,7 @@ impl Identity {
         Ok(Permit {
             actor: peer.id.to_string(),
             user: (*peer.user).clone(),
-            serial: peer.serial.to_string(),
+            peer: Some(peer.clone()),
             tenant: tenant.unwrap_or(&peer.user.tenant).clone(),
             effects,
             hidden: decision.hidden,
@@ -250,6 +254,7 @@ impl Identity {
             allowed: decision.verdict.allowed,
             policies: decision.verdict.policies.clone(),
             request_id: question.request_id.chars().take(MAX_REQUEST_ID).collect(),
+            about: question.about.chars().take(MAX_ABOUT).collect(),
             note: denied.map_or_else(String::new, |denied| format!("not allowed: {denied}")),
             ..Entry::default()
         })

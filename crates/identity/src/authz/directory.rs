@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 
 use super::policy::{Engine, Grant, PolicyError, Slice};
 use crate::authn::spiffe::UserKey;
-use store::{GrantRow, Role, Store, StoreError, UserRow};
+use store::{GrantEffect, GrantRow, RevocationRow, Role, Store, StoreError, UserRow};
 
 /// The most users of a node.
 pub(crate) const MAX_USERS: usize = 10_000;
@@ -78,6 +78,8 @@ pub(crate) struct Directory {
     pub(crate) accounts: HashMap<UserKey, Arc<Account>>,
     /// Serial to reason.
     pub(crate) revoked: HashMap<String, Arc<str>>,
+    /// Certificates of the user that were issued before are refused; nanoseconds since the epoch.
+    pub(crate) valid_from: HashMap<UserKey, i64>,
 }
 
 impl Directory {
@@ -108,7 +110,19 @@ impl Directory {
             .into_iter()
             .map(|r| (r.serial, r.reason.into()))
             .collect();
-        Ok(Self { accounts, revoked })
+        let valid_from = store.valid_from().await?.into_iter();
+        let valid_from = valid_from.filter_map(|(tenant, name, from_ns)| {
+            let key = UserKey {
+                tenant: tenant.parse().ok()?,
+                name: name.parse().ok()?,
+            };
+            Some((key, from_ns))
+        });
+        Ok(Self {
+            accounts,
+            revoked,
+            valid_from: valid_from.collect(),
+        })
     }
 
     /// With one account replaced or added.
@@ -118,11 +132,34 @@ impl Directory {
         next
     }
 
-    /// With one more certificate refused.
-    pub(crate) fn with_revoked(&self, serial: String, reason: &str) -> Self {
+    /// With more certificates refused.
+    pub(crate) fn with_revoked(&self, rows: &[RevocationRow]) -> Self {
         let mut next = self.clone();
-        next.revoked.insert(serial, reason.into());
+        let rows = rows.iter();
+        next.revoked
+            .extend(rows.map(|row| (row.serial.clone(), row.reason.as_str().into())));
         next
+    }
+
+    /// With every certificate of a user refused that was issued before a moment.
+    pub(crate) fn with_valid_from(mut self, user: UserKey, from_ns: i64) -> Self {
+        let known = self.valid_from.entry(user).or_insert(from_ns);
+        *known = from_ns.max(*known);
+        self
+    }
+
+    /// Whether a certificate that was issued in that second is none of those.
+    pub(crate) fn issued_in_time(&self, user: &UserKey, issued: i64) -> bool {
+        let from = self.valid_from.get(user);
+        from.is_none_or(|from| issued.saturating_mul(1_000_000_000) >= *from)
+    }
+
+    /// Whether an administrator is left that nothing is denied to, beside this user.
+    pub(crate) fn another_administrator(&self, than: &UserKey) -> bool {
+        let denied = |a: &Account| a.grants.iter().any(|g| g.effect == GrantEffect::Deny);
+        let works = |a: &Account| a.is_administrator() && !a.disabled && !denied(a);
+        let mut others = self.accounts.values().filter(|a| a.key != *than);
+        others.any(|a| works(a))
     }
 }
 

@@ -67,6 +67,11 @@ impl Identity {
         }
         let _one_at_a_time = self.changing.lock().await;
         let account = self.account(&user)?;
+        if effect == GrantEffect::Deny && UserKey::administrator().is_ok_and(|a| a == user) {
+            // `auraed credentials` gives root this user, which must be able to repair the node.
+            let words = format!("the administrator {user} can't be denied anything");
+            return Err(Error::new(Reason::PermissionDenied, words).hint("disable it instead"));
+        }
         if effect == GrantEffect::Deny {
             self.may_restrict(&permit, &account, "be denied anything")?;
         }

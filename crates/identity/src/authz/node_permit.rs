@@ -50,7 +50,7 @@ impl Identity {
         Ok(Permit {
             actor,
             user,
-            serial: String::new(),
+            peer: None,
             tenant,
             effects,
             hidden: Vec::new(),

@@ -10,6 +10,7 @@ use super::standing::Standing;
 use super::target::Effect;
 #[cfg(feature = "test-permits")]
 use super::target::Reach;
+use crate::authn::peer::Peer;
 use crate::authn::spiffe::UserKey;
 
 /// One authorized call: who, what, on whose objects. Not `Clone`: one decision, one call.
@@ -17,8 +18,8 @@ use crate::authn::spiffe::UserKey;
 pub struct Permit {
     pub(crate) actor: String,
     pub(crate) user: UserKey,
-    /// Of the caller's certificate; empty for the node itself.
-    pub(crate) serial: String,
+    /// The caller; `None`: the node itself.
+    pub(crate) peer: Option<Peer>,
     pub(crate) tenant: Tenant,
     /// What was decided, the call's own effect first.
     pub(crate) effects: Vec<Effect>,
@@ -38,11 +39,6 @@ impl Permit {
     /// The caller, by tenant and name.
     pub fn user(&self) -> &UserKey {
         &self.user
-    }
-
-    /// The serial number of the caller's certificate; empty for the node itself.
-    pub fn serial(&self) -> &str {
-        &self.serial
     }
 
     /// `subsystem.Method`.
@@ -99,6 +95,12 @@ impl Permit {
         !self.hidden.iter().any(hides)
     }
 
+    /// Whether a listing may show what is of that tenant: no denial is of all of it.
+    pub fn shows_tenant(&self, tenant: &Tenant) -> bool {
+        let hides = |hidden: &Hidden| hidden.tenant == *tenant && hidden.path.is_none();
+        !self.hidden.iter().any(hides)
+    }
+
     /// What an open stream asks again with every change of users and grants.
     pub fn standing(&self) -> Standing {
         Standing {
@@ -123,7 +125,7 @@ impl Permit {
         Ok(Self {
             actor: "spiffe://test/tenant/system/user/admin".to_owned(),
             user: UserKey::administrator()?,
-            serial: String::new(),
+            peer: None,
             tenant,
             effects: vec![Effect {
                 action,

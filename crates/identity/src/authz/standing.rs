@@ -51,6 +51,7 @@ impl Identity {
             tenant: standing.tenant.as_ref(),
             effects: &standing.effects,
             request_id: "",
+            about: "",
         };
         let decision = self.decide(&question)?;
         let Some(denied) = &decision.denied else {

@@ -88,6 +88,8 @@ pub struct Target {
     pub reach: Reach,
     /// What the request does beside its own action, on objects of the same tenant.
     pub also: Vec<Effect>,
+    /// For the audit: the user or the certificate that it is about; empty: none.
+    pub about: String,
     /// For the audit.
     pub request_id: Option<String>,
 }
@@ -105,6 +107,7 @@ impl Target {
             path,
             reach: Reach::Object,
             also: Vec::new(),
+            about: String::new(),
             request_id: None,
         }
     }
@@ -128,6 +131,13 @@ impl Target {
     #[must_use]
     pub fn and(mut self, effect: Effect) -> Self {
         self.also.push(effect);
+        self
+    }
+
+    /// With the user or the certificate that it is about.
+    #[must_use]
+    pub fn about(mut self, what: impl Into<String>) -> Self {
+        self.about = what.into();
         self
     }
 

@@ -5,15 +5,16 @@
 use std::sync::Arc;
 
 use model::error::{Error, Reason};
-use model::name::Label;
+use model::name::{Label, Tenant};
 
 use super::directory::{Account, MAX_USERS};
 use super::policy::Grant;
 use crate::authn::peer::{Peer, now_ns};
 use crate::authn::spiffe::{SpiffeId, Subject};
 use crate::ca::issue::only_administrators;
+use crate::ca::revocation_log::Line;
 use crate::{Identity, Permit, UserKey};
-use store::UserRow;
+use store::{Role, UserRow};
 
 /// A user as others see it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -75,12 +76,26 @@ impl Identity {
     /// Adds a user to the permit's tenant.
     ///
     /// # Errors
-    /// `ALREADY_EXISTS`, `LIMIT_EXCEEDED`, `DEGRADED`.
-    pub async fn create_user(&self, permit: Permit, name: Label) -> Result<UserView, Error> {
+    /// `ALREADY_EXISTS`, `LIMIT_EXCEEDED`, `DEGRADED`; of an administrator also `INVALID_FIELD`
+    /// (`administrator`, outside of the tenant `system`) and `PERMISSION_DENIED`.
+    pub async fn create_user(
+        &self,
+        permit: Permit,
+        name: Label,
+        administrator: bool,
+    ) -> Result<UserView, Error> {
         let key = UserKey {
             tenant: permit.tenant().clone(),
             name,
         };
+        if administrator && !permit.is_administrator() {
+            return Err(only_administrators("make an administrator"));
+        }
+        if administrator && key.tenant != Tenant::system() {
+            let words = "is for users of the tenant system";
+            return Err(Error::invalid("administrator", words));
+        }
+        let role = administrator.then_some(Role::Administrator);
         let _one_at_a_time = self.changing.lock().await;
         let directory = self.directory.load_full();
         if directory.accounts.len() >= MAX_USERS {
@@ -90,11 +105,11 @@ impl Identity {
         let row = UserRow {
             tenant: key.tenant.to_string(),
             name: key.name.to_string(),
-            role: None,
+            role,
             disabled: false,
             created_ns: now_ns(),
         };
-        let account = Account::new(key.clone(), None, false, row.created_ns, Vec::new());
+        let account = Account::new(key.clone(), role, false, row.created_ns, Vec::new());
         if directory.accounts.contains_key(&key) || !self.store.add_user(row).await? {
             let words = format!("there already is a user {key}");
             let error = Error::new(Reason::AlreadyExists, words).about("user", key.to_string());
@@ -121,8 +136,8 @@ impl Identity {
     /// Refuses a user from now on; open streams end within a second.
     ///
     /// # Errors
-    /// `NOT_FOUND`; `PERMISSION_DENIED` for `system/admin`, or for other administrators by who is
-    /// none; `DEGRADED`.
+    /// `NOT_FOUND`; `PERMISSION_DENIED` for the last administrator, or for an administrator where
+    /// the caller is none; `DEGRADED`.
     pub async fn disable_user(&self, permit: Permit, name: Label) -> Result<UserView, Error> {
         let key = UserKey {
             tenant: permit.tenant().clone(),
@@ -131,36 +146,76 @@ impl Identity {
         let _one_at_a_time = self.changing.lock().await;
         let account = self.account(&key)?;
         self.may_restrict(&permit, &account, "be disabled")?;
-        let (tenant, name) = (key.tenant.to_string(), key.name.to_string());
-        self.revocation_log
-            .disabled(tenant.clone(), name.clone(), account.created_ns)
-            .await?;
+        let (tenant, user) = (key.tenant.to_string(), key.name.to_string());
+        let line = Line::Disabled {
+            tenant: tenant.clone(),
+            user: user.clone(),
+            created_ns: account.created_ns,
+        };
+        self.revocation_log.add(vec![line]).await?;
         // The next daemon puts it into the database.
-        if let Err(error) = self.store.disable_user(tenant, name).await {
+        if let Err(error) = self.store.set_disabled(tenant, user, true).await {
             tracing::error!(%error, user = %key, "that it is disabled is in the revocation log alone");
         }
-        let disabled = account.changed(true, account.grants.clone());
-        let view = self.view(&disabled);
-        self.publish(self.directory.load().with(disabled));
-        Ok(view)
+        Ok(self.publish_disabled(&account, true))
     }
 
-    /// `system/admin` stays as it is, or everybody could be locked out.
+    /// Lets a disabled user in again, with the certificates that have not ended and were not
+    /// revoked.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`; `PERMISSION_DENIED` for an administrator, where the caller is none; `DEGRADED`.
+    pub async fn enable_user(&self, permit: Permit, name: Label) -> Result<UserView, Error> {
+        let key = UserKey {
+            tenant: permit.tenant().clone(),
+            name,
+        };
+        let _one_at_a_time = self.changing.lock().await;
+        let account = self.account(&key)?;
+        if account.is_administrator() && !permit.is_administrator() {
+            return Err(only_administrators("enable an administrator"));
+        }
+        let (tenant, user) = (key.tenant.to_string(), key.name.to_string());
+        // The log last: until it is there, the next daemon refuses the user.
+        let stored = self.store.set_disabled(tenant.clone(), user.clone(), false);
+        stored.await?;
+        self.revocation_log
+            .add(vec![Line::Enabled { tenant, user }])
+            .await?;
+        Ok(self.publish_disabled(&account, false))
+    }
+
+    fn publish_disabled(&self, account: &Account, disabled: bool) -> UserView {
+        let changed = account.changed(disabled, account.grants.clone());
+        let view = self.view(&changed);
+        self.publish(self.directory.load().with(changed));
+        view
+    }
+
+    /// An administrator is restricted by administrators alone, and while another one is left.
     pub(super) fn may_restrict(
         &self,
         permit: &Permit,
         account: &Account,
         what: &str,
     ) -> Result<(), Error> {
-        if UserKey::administrator().is_ok_and(|admin| admin == account.key) {
-            let words = format!("the administrator {} can't {what}", account.key);
-            let error = Error::new(Reason::PermissionDenied, words);
-            return Err(error.hint("revoke a single certificate of it instead"));
+        if !account.is_administrator() {
+            return Ok(());
         }
-        if account.is_administrator() && !permit.is_administrator() {
+        if !permit.is_administrator() {
             return Err(only_administrators("restrict an administrator"));
         }
-        Ok(())
+        if self.directory.load().another_administrator(&account.key) {
+            return Ok(());
+        }
+        let words = format!(
+            "{} is the last administrator without a denial, and can't {what}",
+            account.key
+        );
+        Err(Error::new(Reason::PermissionDenied, words).hint(
+            "make another one first (`aurae identity user create NAME --tenant system \
+             --administrator`), or revoke a single certificate",
+        ))
     }
 
     /// Who the caller is.

@@ -24,7 +24,7 @@ use crate::authn::spiffe::{InvalidIdentity, SpiffeId, Subject, TrustDomain, seri
 /// How long a CA lives.
 const CA_LIFETIME: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// Certificates begin a little in the past, for clocks that disagree a little.
-const BACKDATE: Duration = Duration::from_secs(300);
+pub(crate) const BACKDATE: Duration = Duration::from_secs(300);
 /// The longest signing request, in bytes of PEM.
 pub(crate) const MAX_CSR: usize = 16 * 1024;
 

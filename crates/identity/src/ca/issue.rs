@@ -1,27 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Certificates for users: issued, renewed, revoked. Keys never come here; a signing request proves
+//! Certificates for users: issued, renewed (`revoke` refuses them). Keys never come here; a signing request proves
 //! that its sender holds the private half, and its public half is all that is used of it.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use model::error::{Error, Reason};
 use model::name::Label;
 
-use super::authority::key_of_request;
-use crate::authn::peer::now_ns;
-use crate::authn::spiffe::{SpiffeId, Subject, parse_serial};
-use crate::authz::directory::MAX_REVOCATIONS;
+use super::authority::{Signed, key_of_request};
+use super::revocation_log::Line;
+use crate::authn::peer::{Peer, now_ns};
+use crate::authn::spiffe::{SpiffeId, Subject};
 use crate::{Identity, Permit, UserKey};
-use store::{IssuedRow, RevocationRow};
+use store::{IssuedRow, MAX_CERTIFICATES};
 
 /// The shortest life of a certificate.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// A certificate that this database hasn't seen (issued before it was lost, or offline) is refused
-/// for as long as a CA lives.
-const UNKNOWN_UNTIL_NS: i64 = 10 * 366 * 24 * 3600 * 1_000_000_000;
-/// The longest reason of a revocation, in characters.
-const MAX_REASON: usize = 256;
-
 /// A new certificate.
 #[derive(Clone, Debug)]
 pub struct Issued {
@@ -59,10 +53,12 @@ impl Identity {
                 "issue a certificate for an administrator",
             ));
         }
-        self.sign(user, csr_pem, lifetime).await
+        let own = permit.peer.filter(|peer| *peer.user == user);
+        self.sign(user, own, csr_pem, lifetime).await
     }
 
-    /// The same for the caller itself. Its present certificate stays valid until its own end.
+    /// The same for the caller itself. The new certificate descends from its present one, which
+    /// stays valid until its own end.
     ///
     /// # Errors
     /// As [`Identity::issue`].
@@ -72,16 +68,24 @@ impl Identity {
         csr_pem: &str,
         lifetime: Option<Duration>,
     ) -> Result<Issued, Error> {
-        self.sign(permit.user().clone(), csr_pem, lifetime).await
+        self.sign(permit.user().clone(), permit.peer, csr_pem, lifetime)
+            .await
     }
 
+    /// `parent`: whose certificate proved the request, where it is the same user's.
     async fn sign(
         &self,
         user: UserKey,
+        parent: Option<Peer>,
         csr_pem: &str,
         lifetime: Option<Duration>,
     ) -> Result<Issued, Error> {
+        // A revocation that comes meanwhile must find what descends from the certificate.
+        let _one_at_a_time = self.changing.lock().await;
         let account = self.account(&user)?;
+        if let Some(parent) = &parent {
+            self.check(parent)?;
+        }
         if account.disabled {
             let words = format!("the user {user} was disabled");
             return Err(Error::new(Reason::UserDisabled, words).about("user", user.to_string()));
@@ -100,15 +104,9 @@ impl Identity {
         let subject = Subject::User(user.clone());
         let signed = self
             .authority
-            .sign(&subject, &key, SystemTime::now(), lifetime)
+            .sign(&subject, &key, self.signing_time(&user), lifetime)
             .map_err(|e| Error::internal(e.to_string()))?;
-        let row = IssuedRow {
-            serial: signed.serial.clone(),
-            tenant: user.tenant.to_string(),
-            user: user.name.to_string(),
-            until_ns: signed.not_after.saturating_mul(1_000_000_000),
-        };
-        self.store.add_issued(row, now_ns()).await?;
+        self.remember(&user, parent.as_ref(), &signed).await?;
         let id = SpiffeId {
             domain: self.authority.domain().clone(),
             subject,
@@ -121,45 +119,64 @@ impl Identity {
             not_after: signed.not_after,
         })
     }
+}
 
-    /// Refuses a certificate from now on; its open streams end within a second. Who is no
-    /// administrator can revoke certificates of the own tenant.
-    ///
-    /// # Errors
-    /// `INVALID_FIELD` (`serial`, `reason`), `NOT_FOUND`, `LIMIT_EXCEEDED`, `DEGRADED`.
-    pub async fn revoke(&self, permit: Permit, serial: &str, reason: &str) -> Result<(), Error> {
-        let serial = parse_serial(serial).map_err(|e| Error::invalid("serial", e))?;
-        if reason.chars().count() > MAX_REASON || reason.chars().any(char::is_control) {
-            let words = "must be at most 256 characters, none of them a control character";
-            return Err(Error::invalid("reason", words));
-        }
-        let issued = self.store.issued(serial.clone()).await?;
-        let own = issued
-            .as_ref()
-            .is_some_and(|i| i.tenant == permit.tenant().as_str());
-        if !own && !permit.is_administrator() {
-            return Err(Error::not_found("certificate", serial));
-        }
-        let now = now_ns();
-        let _one_at_a_time = self.changing.lock().await;
-        let directory = self.directory.load_full();
-        if directory.revoked.len() >= MAX_REVOCATIONS {
-            let words = format!("{MAX_REVOCATIONS} certificates are revoked already");
-            return Err(Error::new(Reason::LimitExceeded, words));
-        }
-        let row = RevocationRow {
-            serial: serial.clone(),
-            reason: reason.to_owned(),
-            until_ns: issued.map_or(now.saturating_add(UNKNOWN_UNTIL_NS), |i| i.until_ns),
-            created_ns: now,
+impl Identity {
+    /// Now, or the next second where now is in one whose certificates are refused.
+    fn signing_time(&self, user: &UserKey) -> SystemTime {
+        let now = SystemTime::now();
+        let from = self.directory.load().valid_from.get(user).copied();
+        let from = from.and_then(|ns| u64::try_from(ns).ok()).unwrap_or(0);
+        now.max(UNIX_EPOCH + Duration::from_secs(from.div_ceil(1_000_000_000)))
+    }
+
+    /// Keeps the lineage of a certificate before it is handed out.
+    async fn remember(
+        &self,
+        user: &UserKey,
+        parent: Option<&Peer>,
+        signed: &Signed,
+    ) -> Result<(), Error> {
+        let seconds = |s: i64| s.saturating_mul(1_000_000_000);
+        let row = |serial: &str, issued_ns, until| IssuedRow {
+            serial: serial.to_owned(),
+            tenant: user.tenant.to_string(),
+            user: user.name.to_string(),
+            parent: None,
+            issued_ns,
+            until_ns: seconds(until),
         };
-        self.revocation_log.revoked(&row).await?;
-        self.publish(directory.with_revoked(serial.clone(), reason));
-        // The next daemon puts it into the database.
-        if let Err(error) = self.store.add_revocation(row).await {
-            tracing::error!(%error, serial, "a revocation is in the revocation log alone");
+        let now = now_ns();
+        let mut rows = Vec::new();
+        // The parent may be unknown: signed offline, or before the database was lost.
+        if let Some(parent) = parent
+            && self
+                .store
+                .issued(parent.serial.to_string())
+                .await?
+                .is_none()
+        {
+            rows.push(row(
+                &parent.serial,
+                seconds(parent.issued),
+                parent.not_after,
+            ));
         }
-        Ok(())
+        rows.push(IssuedRow {
+            parent: parent.map(|parent| parent.serial.to_string()),
+            ..row(&signed.serial, now, signed.not_after)
+        });
+        let lines = rows.iter().map(Line::issued).collect();
+        for row in rows {
+            if !self.store.add_issued(row, now).await? {
+                let words = format!(
+                    "the user {user} has {MAX_CERTIFICATES} certificates that have not ended"
+                );
+                return Err(Error::new(Reason::LimitExceeded, words)
+                    .hint("revoke those that are not used, or ask for shorter lifetimes"));
+            }
+        }
+        self.revocation_log.add(lines).await
     }
 }
 

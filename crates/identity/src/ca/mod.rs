@@ -9,3 +9,4 @@ pub(crate) mod issue;
 pub(crate) mod offline;
 pub(crate) mod pki;
 pub(crate) mod revocation_log;
+pub(crate) mod revoke;
