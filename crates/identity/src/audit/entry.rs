@@ -44,7 +44,7 @@ pub struct Entry {
     /// The policies that decided.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<String>,
-    /// How many equal denials this line stands for; at least 1.
+    /// How many equal reads or denials this line stands for; at least 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub count: u64,
     /// The caller's request id, where there was one.

@@ -138,13 +138,13 @@ impl Folds {
     }
 
     fn affords(&mut self, entry: &Entry, now: Instant) -> bool {
+        if self.counted.len() >= MAX_TARGETS {
+            return false;
+        }
         let of = tenant_of(&entry.actor).filter(|of| *of != ADMINISTRATORS);
         let Some(of) = of else {
             return true;
         };
-        if self.counted.len() >= MAX_TARGETS {
-            return false;
-        }
         let budget = self.budgets.entry(of.to_owned()).or_insert(Budget {
             left: BURST,
             since: now,

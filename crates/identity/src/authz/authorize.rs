@@ -244,7 +244,7 @@ impl Identity {
             .denied
             .as_ref()
             .filter(|denied| Some(*denied) != own);
-        self.audit.record(Entry {
+        let entry = Entry {
             actor: question.peer.id.to_string(),
             uid: question.peer.socket.map(|s| s.uid),
             action: question.action().to_owned(),
@@ -257,7 +257,11 @@ impl Identity {
             about: question.about.chars().take(MAX_ABOUT).collect(),
             note: denied.map_or_else(String::new, |denied| format!("not allowed: {denied}")),
             ..Entry::default()
-        })
+        };
+        match self.kinds(question.effects) {
+            Ok(kinds) if !kinds.mutating => self.audit.record_read(entry),
+            _ => self.audit.record(entry),
+        }
     }
 
     fn note_refusal(&self, question: &Question<'_>, why: &'static str) {
