@@ -20,7 +20,7 @@ enum Effect {
     Decides,
 }
 
-const ROWS: [(&str, Audience, Effect); 36] = [
+const ROWS: [(&str, Audience, Effect); 38] = [
     ("runtime.RunExecutable", Member, Changes),
     ("runtime.RunCell", Member, Changes),
     ("runtime.UpdateCell", Member, Changes),
@@ -40,8 +40,10 @@ const ROWS: [(&str, Audience, Effect); 36] = [
     ("identity.CreateUser", Administrator, Decides),
     ("identity.ListUsers", Administrator, Reads),
     ("identity.DisableUser", Administrator, Decides),
+    ("identity.EnableUser", Administrator, Decides),
     ("identity.Issue", Administrator, Decides),
     ("identity.Renew", Member, Decides),
+    ("identity.ListCertificates", Administrator, Reads),
     ("identity.Revoke", Administrator, Decides),
     ("identity.Allow", Administrator, Decides),
     ("identity.Deny", Administrator, Decides),

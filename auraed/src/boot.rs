@@ -8,7 +8,7 @@
 
 use std::sync::Arc;
 
-use identity::Identity;
+use identity::{Effect, Identity};
 use model::cell::{self, Namespace};
 use model::error::{Error, Reason};
 use model::executable::{DEFAULT_PATH, Draft};
@@ -49,7 +49,7 @@ pub(crate) async fn run(
         wait_for: WaitFor::Exited,
         own_cell: Some(shared.try_into()?),
     };
-    let permit = identity.node_permit(api::action::runtime::RUN_EXECUTABLE, Some(path))?;
+    let permit = identity.node_permit(effects(&path))?;
     match runtime.run_executable(permit, request).await {
         // It runs under another request, after a change of the configuration.
         Err(error) if error.reason == Reason::AlreadyExists => {
@@ -57,6 +57,18 @@ pub(crate) async fn run(
         }
         answer => answer,
     }
+}
+
+/// What running it does: it runs in a cell made for it, and replaces the record of the last boot's.
+fn effects(path: &ObjectPath) -> Vec<Effect> {
+    use api::action::runtime::{REMOVE, RUN_CELL, RUN_EXECUTABLE};
+    let mut effects = vec![Effect::on(RUN_EXECUTABLE, path)];
+    if let Some(cell) = path.parent() {
+        effects.push(Effect::on(RUN_CELL, &cell));
+        effects.push(Effect::on(REMOVE, &cell));
+    }
+    effects.push(Effect::on(REMOVE, path));
+    effects
 }
 
 /// The configured words as a program with root's whole rights, as an init gives them.

@@ -134,5 +134,8 @@ fn mint_credentials(common: &Common) -> anyhow::Result<ExitCode> {
     println!("ca           {}", minted.ca.display());
     println!("identity     {}", minted.spiffe_id);
     println!("serial       {}", minted.serial);
+    if minted.enabled_at_start {
+        println!("system/admin was disabled: the daemon enables it when it starts again");
+    }
     Ok(ExitCode::SUCCESS)
 }

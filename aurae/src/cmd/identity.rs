@@ -38,7 +38,7 @@ enum IdentityCommand {
         after_help = "Examples:\n  aurae identity whoami\n  aurae identity whoami -o json"
     )]
     WhoAmI(OutputArgs),
-    /// Make, list and disable users
+    /// Make, list, disable and enable users
     User(users::UserArgs),
     /// Make a key and have it certified for a user
     Issue(credentials::IssueArgs),
@@ -46,7 +46,9 @@ enum IdentityCommand {
     Csr(credentials::CsrArgs),
     /// Get a new certificate for yourself
     Renew(credentials::RenewArgs),
-    /// Refuse one certificate from now on
+    /// List a user's certificates, and which descends from which
+    Certificates(credentials::CertificatesArgs),
+    /// Refuse a certificate and what descends from it, or a user's up to a moment
     Revoke(credentials::RevokeArgs),
     /// Let a user do an action, or all of a subsystem
     Allow(grants::GrantArgs),
@@ -83,6 +85,7 @@ pub(crate) async fn run(session: &Session, args: &IdentityArgs) -> Result<u8, Fa
         IdentityCommand::Issue(args) => credentials::issue(session, args).await?,
         IdentityCommand::Csr(args) => return credentials::csr(args),
         IdentityCommand::Renew(args) => credentials::renew(session, args).await?,
+        IdentityCommand::Certificates(args) => credentials::certificates(session, args).await?,
         IdentityCommand::Revoke(args) => credentials::revoke(session, args).await?,
         IdentityCommand::Allow(args) => grants::allow(session, args).await?,
         IdentityCommand::Deny(args) => grants::deny(session, args).await?,

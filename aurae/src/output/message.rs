@@ -28,7 +28,7 @@ named! {
     runtime: CellStatus, ExecutableStatus, Object, ListResponse, WatchEvent, RemoveResponse, Exit;
     observe: UsageResponse;
     identity: User, ListUsersResponse, Grant, ExplainResponse, WhoAmIResponse;
-    identity: AuditEntry, AuditVerdict;
+    identity: AuditEntry, AuditVerdict, ListCertificatesResponse;
     node: NodeStatus, GetConfigResponse, ReloadResponse, ShutdownResponse;
     tenant: ListResponse, TenantStatus;
 }

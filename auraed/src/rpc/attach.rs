@@ -9,6 +9,7 @@
 
 use std::time::Duration;
 
+use api::action::observe::LOGS;
 use api::convert::observe::to_stream;
 use api::convert::{request as convert, status};
 use api::runtime::v0 as wire;
@@ -16,6 +17,7 @@ use api::runtime::v0::attach_request::Message as Asked;
 use api::runtime::v0::attach_response::Message as Answer;
 use api::status::to_status;
 use futures_util::{Stream, stream};
+use identity::{Effect, Reach};
 use model::error::{Error, Reason};
 use model::observe::LogMessage;
 use model::request::AttachFrom;
@@ -46,7 +48,15 @@ impl Attaching {
             .unless_expelled(first(&mut asked, self.patience))
             .await?;
         let start = convert::attach_start(caller.tenant(), start).map_err(to_status)?;
-        let permit = caller.permit_for(&start.target).await?;
+        // What was printed before is in the log.
+        let also = match start.from {
+            AttachFrom::Offset(_) => vec![Effect::on(LOGS, &start.target.path)],
+            AttachFrom::Now => Vec::new(),
+        };
+        let (tenant, path) = (&start.target.tenant, &start.target.path);
+        let permit = caller
+            .permit_effects(tenant, path, Reach::Object, also)
+            .await?;
         let attachment = self
             .runtime
             .attach(permit, &start)

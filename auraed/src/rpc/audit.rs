@@ -8,7 +8,7 @@ use api::identity::v0 as wire;
 use api::status::to_status;
 use futures_util::{Stream, StreamExt, stream};
 use identity::audit::{Entry, Filter, Hash, hex};
-use identity::{AuditPage, Grant, Identity, Issued, Permit, UserView};
+use identity::{AuditPage, CertificateView, Grant, Identity, Issued, Permit, UserView};
 use model::error::Error;
 use model::time::Timestamp;
 use store::GrantEffect;
@@ -38,6 +38,7 @@ pub(super) fn to_user(user: &UserView) -> wire::User {
         disabled: user.disabled,
         created: Some(nanoseconds(user.created_ns)),
         grants: user.grants.iter().map(to_grant).collect(),
+        administrator: user.administrator,
     }
 }
 
@@ -71,6 +72,19 @@ pub(super) fn to_issued(issued: Issued) -> wire::IssueResponse {
         serial: issued.serial,
         spiffe_id: issued.spiffe_id,
         expires: Some(seconds(issued.not_after)),
+    }
+}
+
+/// A certificate in a list.
+pub(super) fn to_certificate(view: CertificateView) -> wire::Certificate {
+    wire::Certificate {
+        serial: view.serial,
+        parent: view.parent.unwrap_or_default(),
+        issued: (view.issued_ns > 0).then(|| nanoseconds(view.issued_ns)),
+        expires: Some(nanoseconds(view.until_ns)),
+        revoked: view.revoked.is_some(),
+        reason: view.revoked.unwrap_or_default(),
+        live: view.live,
     }
 }
 
@@ -211,5 +225,7 @@ fn to_entry(entry: Entry, hash: &Hash) -> wire::AuditEntry {
         request_id: entry.request_id,
         hash: hex(hash),
         note: entry.note,
+        also: entry.also,
+        about: entry.about,
     }
 }

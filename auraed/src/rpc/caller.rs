@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who calls: from the connection's peer to a permit for one action. Every handler begins here, so
-//! that a caller who is nobody any more is told so before anything that was sent is looked at.
+//! The caller: from the connection's peer to a permit for all that a call does. Every handler
+//! begins here, so that a caller whose certificate was revoked is told so before anything that was
+//! sent is looked at.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use api::status::to_status;
-use identity::{Identity, Peer, Permit, Target};
+use identity::{Effect, Identity, Peer, Permit, Reach, Standing, Target};
 use model::error::Error;
 use model::name::{ObjectPath, Tenant};
 use model::object::ObjectRef;
@@ -20,6 +21,8 @@ pub(super) struct Caller {
     peer: Peer,
     action: &'static str,
     id: String,
+    /// What was permitted; asked again for as long as the call goes on.
+    permitted: Mutex<Vec<Standing>>,
 }
 
 impl Caller {
@@ -41,6 +44,7 @@ impl Caller {
             peer,
             action,
             id: id.map(|id| id.0.clone()).unwrap_or_default(),
+            permitted: Mutex::default(),
         };
         if caller.identity.check(&caller.peer).is_err() {
             // Asked again for the line in the audit.
@@ -59,6 +63,11 @@ impl Caller {
         &self.peer
     }
 
+    /// What is asked for: `subsystem.Method`.
+    pub(super) fn action(&self) -> &'static str {
+        self.action
+    }
+
     /// The client's own id for the request stands in the audit, where there is one.
     pub(super) fn known_as(&mut self, request_id: Option<&str>) {
         if let Some(id) = request_id {
@@ -71,7 +80,26 @@ impl Caller {
         self.permit_at(&target.tenant, Some(&target.path)).await
     }
 
-    /// A permit for what is at or below a path of a tenant.
+    /// A permit for one object and all that is in it.
+    pub(super) async fn permit_below(&self, target: &ObjectRef) -> Result<Permit, Status> {
+        let at = Target::of(Some(target.tenant.clone()), Some(target.path.clone()));
+        self.permit(at.reach(Reach::Subtree)).await
+    }
+
+    /// A permit for a call that has more effects than its own.
+    pub(super) async fn permit_effects(
+        &self,
+        tenant: &Tenant,
+        path: &ObjectPath,
+        reach: Reach,
+        also: Vec<Effect>,
+    ) -> Result<Permit, Status> {
+        let mut target = Target::of(Some(tenant.clone()), Some(path.clone())).reach(reach);
+        target.also = also;
+        self.permit(target).await
+    }
+
+    /// A permit for a tenant, or for one path of it.
     pub(super) async fn permit_at(
         &self,
         tenant: &Tenant,
@@ -81,15 +109,21 @@ impl Caller {
             .await
     }
 
-    /// A permit for a tenant's objects, or everybody's.
+    /// A permit to list a tenant's objects, or everybody's.
     pub(super) async fn permit_scope(
         &self,
         scope: &Scope,
         below: Option<&ObjectPath>,
     ) -> Result<Permit, Status> {
         match scope {
-            Scope::Tenant(tenant) => self.permit_at(tenant, below).await,
-            Scope::Every => self.permit(Target::every_tenant()).await,
+            Scope::Tenant(tenant) => {
+                let target = Target::of(Some(tenant.clone()), below.cloned());
+                self.permit(target.reach(Reach::Visible)).await
+            }
+            Scope::Every => {
+                let target = Target::every_tenant().reach(Reach::Visible);
+                self.permit(target).await
+            }
         }
     }
 
@@ -97,16 +131,27 @@ impl Caller {
     pub(super) async fn permit(&self, target: Target) -> Result<Permit, Status> {
         let target = target.request(self.id.clone());
         let decided = self.identity.authorize(&self.peer, self.action, target);
-        decided.await.map_err(|denied| to_status(denied.into()))
+        let permit = decided.await.map_err(|denied| to_status(denied.into()))?;
+        self.permitted().push(permit.standing());
+        Ok(permit)
     }
 
-    /// Resolves, with the reason, when the caller is nobody any more.
+    fn permitted(&self) -> MutexGuard<'_, Vec<Standing>> {
+        self.permitted
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Resolves, with the reason, when the caller's certificate counts no longer, or what was
+    /// permitted so far is withdrawn.
     pub(super) fn expelled(&self) -> impl Future<Output = Error> + Send + use<> {
         let (identity, peer) = (Arc::clone(&self.identity), self.peer.clone());
-        async move { identity.ended(&peer).await.into() }
+        let permitted = self.permitted().clone();
+        async move { identity.withdrawn(&peer, &permitted).await.into() }
     }
 
-    /// `work`, which may take long, unless the caller is nobody any more before it is done.
+    /// `work`, which may take long, unless the caller's certificate or permission ends before it is
+    /// done.
     pub(super) async fn unless_expelled<T>(
         &self,
         work: impl Future<Output = Result<T, Error>>,

@@ -9,7 +9,7 @@ use api::convert::scalar::{maybe_duration, maybe_parse, maybe_timestamp, parse};
 use api::identity::v0 as wire;
 use api::identity::v0::identity_server::Identity as Service;
 use api::status::to_status;
-use identity::{GrantRequest, Identity, Target, UserKey};
+use identity::{GrantRequest, Identity, Permit, Reach, Target, UserKey};
 use model::error::Error;
 use model::name::{Label, ObjectPath, Tenant};
 use model::text::{check_length, check_printable};
@@ -67,6 +67,62 @@ impl IdentityService {
         Caller::enter(&self.identity, request, action).await
     }
 
+    /// The named user and the permit for it; the audit's line names it, too.
+    async fn about_user(
+        &self,
+        caller: &Caller,
+        tenant: &str,
+        name: &str,
+    ) -> Result<(Permit, Label), Status> {
+        let (tenant, name) = tenant_and_name(caller.tenant(), tenant, "name", name)?;
+        let about = format!("user {tenant}/{name}");
+        let target = Target::of(Some(tenant), None).about(about);
+        Ok((caller.permit(target).await?, name))
+    }
+
+    async fn revoke_one(
+        &self,
+        caller: &Caller,
+        message: &wire::RevokeRequest,
+    ) -> Result<Result<Vec<String>, Error>, Status> {
+        if message.before.is_some() {
+            return Err(to_status(Error::invalid("before", "goes with a user")));
+        }
+        // A serial of another tenant is, to a member, as good as none.
+        let of = self.identity.tenant_of_certificate(&message.serial).await;
+        let of = of.map_err(to_status)?;
+        let of = of.filter(|of| of == caller.tenant() || *caller.tenant() == Tenant::system());
+        let serial: String = message.serial.chars().take(64).collect();
+        let target = Target::of(of, None).about(format!("certificate {serial}"));
+        let permit = caller.permit(target).await?;
+        let revoked = self
+            .identity
+            .revoke(permit, &message.serial, &message.reason);
+        Ok(revoked.await)
+    }
+
+    async fn revoke_before(
+        &self,
+        caller: &Caller,
+        message: &wire::RevokeRequest,
+    ) -> Result<Result<Vec<String>, Error>, Status> {
+        let before = maybe_timestamp("before", message.before.as_ref()).map_err(to_status)?;
+        let invalid = |field: &str, problem: &str| to_status(Error::invalid(field, problem));
+        if !message.serial.is_empty() {
+            return Err(invalid("serial", "name a serial or a user, not both"));
+        }
+        let before = before.ok_or_else(|| invalid("before", "is required with a user"))?;
+        let before = i64::try_from(before.0).unwrap_or(i64::MAX);
+        let (permit, name) = self
+            .about_user(caller, &message.tenant, &message.user)
+            .await?;
+        let reason = &message.reason;
+        Ok(self
+            .identity
+            .revoke_before(permit, name, before, reason)
+            .await)
+    }
+
     async fn grant(
         &self,
         caller: &Caller,
@@ -96,11 +152,13 @@ impl Service for IdentityService {
     async fn create_user(&self, request: Request<wire::CreateUserRequest>) -> Answer<wire::User> {
         let caller = self.enter(&request, action::CREATE_USER).await?;
         let message = request.into_inner();
-        let own = caller.tenant();
-        let (tenant, name) = tenant_and_name(own, &message.tenant, "name", &message.name)?;
-        let permit = caller.permit_at(&tenant, None).await?;
+        let (permit, name) = self
+            .about_user(&caller, &message.tenant, &message.name)
+            .await?;
+        let administrator = message.administrator;
+        let tenant = permit.tenant().clone();
         self.tenants.ensure(&tenant).await.map_err(to_status)?;
-        let made = self.identity.create_user(permit, name).await;
+        let made = self.identity.create_user(permit, name, administrator).await;
         made.map(|user| Response::new(audit::to_user(&user)))
             .map_err(to_status)
     }
@@ -121,23 +179,53 @@ impl Service for IdentityService {
     async fn disable_user(&self, request: Request<wire::DisableUserRequest>) -> Answer<wire::User> {
         let caller = self.enter(&request, action::DISABLE_USER).await?;
         let message = request.into_inner();
-        let own = caller.tenant();
-        let (tenant, name) = tenant_and_name(own, &message.tenant, "name", &message.name)?;
-        let permit = caller.permit_at(&tenant, None).await?;
+        let (permit, name) = self
+            .about_user(&caller, &message.tenant, &message.name)
+            .await?;
         let disabled = self.identity.disable_user(permit, name).await;
         disabled
             .map(|user| Response::new(audit::to_user(&user)))
             .map_err(to_status)
     }
 
+    async fn enable_user(&self, request: Request<wire::EnableUserRequest>) -> Answer<wire::User> {
+        let caller = self.enter(&request, action::ENABLE_USER).await?;
+        let message = request.into_inner();
+        let (permit, name) = self
+            .about_user(&caller, &message.tenant, &message.name)
+            .await?;
+        let enabled = self.identity.enable_user(permit, name).await;
+        enabled
+            .map(|user| Response::new(audit::to_user(&user)))
+            .map_err(to_status)
+    }
+
+    async fn list_certificates(
+        &self,
+        request: Request<wire::ListCertificatesRequest>,
+    ) -> Answer<wire::ListCertificatesResponse> {
+        let caller = self.enter(&request, action::LIST_CERTIFICATES).await?;
+        let message = request.into_inner();
+        let own = caller.peer().user().name.to_string();
+        let name = Some(message.name)
+            .filter(|name| !name.is_empty())
+            .unwrap_or(own);
+        let (permit, name) = self.about_user(&caller, &message.tenant, &name).await?;
+        let listed = self.identity.certificates(permit, name).await;
+        let listed = listed.map_err(to_status)?.into_iter();
+        Ok(Response::new(wire::ListCertificatesResponse {
+            certificates: listed.map(audit::to_certificate).collect(),
+        }))
+    }
+
     async fn issue(&self, request: Request<wire::IssueRequest>) -> Answer<wire::IssueResponse> {
         let caller = self.enter(&request, action::ISSUE).await?;
         let message = request.into_inner();
-        let own = caller.tenant();
-        let (tenant, name) = tenant_and_name(own, &message.tenant, "name", &message.name)?;
         check_length("csr_pem", &message.csr_pem, MAX_CSR).map_err(to_status)?;
         let lifetime = maybe_duration("lifetime", message.lifetime.as_ref()).map_err(to_status)?;
-        let permit = caller.permit_at(&tenant, None).await?;
+        let (permit, name) = self
+            .about_user(&caller, &message.tenant, &message.name)
+            .await?;
         let issued = self
             .identity
             .issue(permit, name, &message.csr_pem, lifetime)
@@ -166,14 +254,12 @@ impl Service for IdentityService {
         let caller = self.enter(&request, action::REVOKE).await?;
         let message = request.into_inner();
         check_printable("reason", &message.reason).map_err(to_status)?;
-        let permit = caller.permit(Target::own()).await?;
-        let revoked = self
-            .identity
-            .revoke(permit, &message.serial, &message.reason)
-            .await;
-        revoked
-            .map(|()| Response::new(wire::RevokeResponse {}))
-            .map_err(to_status)
+        let revoked = match message.user.is_empty() {
+            true => self.revoke_one(&caller, &message).await,
+            false => self.revoke_before(&caller, &message).await,
+        };
+        let serials = revoked?.map_err(to_status)?;
+        Ok(Response::new(wire::RevokeResponse { serials }))
     }
 
     async fn allow(&self, request: Request<wire::AllowRequest>) -> Answer<wire::Grant> {
@@ -251,7 +337,8 @@ impl Service for IdentityService {
             return Err(to_status(Error::invalid("follow", problem)));
         }
         // It tells of every tenant.
-        let permit = caller.permit(Target::every_tenant()).await?;
+        let every = Target::every_tenant().reach(Reach::Visible);
+        let permit = caller.permit(every).await?;
         let wanted = audit::Wanted {
             filter: audit::filter(
                 since,

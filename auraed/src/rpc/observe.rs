@@ -9,10 +9,11 @@ use api::observe::v0 as wire;
 use api::observe::v0::observe_server::Observe as Service;
 use api::status::to_status;
 use futures_util::StreamExt;
-use identity::{Identity, Permit};
+use identity::{Effect, Identity, Permit, Reach};
 use model::error::Error;
 use model::name::Tenant;
 use model::object::ObjectRef;
+use model::request::Scope;
 use observe::Observe;
 use tonic::{Request, Response, Status};
 
@@ -27,20 +28,27 @@ pub(super) struct ObserveService {
 
 type Answer<T> = Result<Response<T>, Status>;
 
-/// One decision per object that is named; where none is, one for the tenant's. The last permit
-/// stands for all of them: they are of one tenant.
+/// One permit for all that is named; where nothing is, for what of the tenant's is shown.
 async fn permit_all(
     caller: &Caller,
     tenant: &Tenant,
     refs: &[ObjectRef],
+    reach: Reach,
 ) -> Result<Permit, Status> {
-    let Some((last, others)) = refs.split_last() else {
-        return caller.permit_at(tenant, None).await;
+    let Some((first, others)) = refs.split_first() else {
+        return caller
+            .permit_scope(&Scope::Tenant(tenant.clone()), None)
+            .await;
     };
-    for target in others {
-        caller.permit_for(target).await?;
-    }
-    caller.permit_for(last).await
+    let effect = |target: &ObjectRef| Effect {
+        action: caller.action(),
+        path: Some(target.path.clone()),
+        reach,
+    };
+    let also = others.iter().map(effect).collect();
+    caller
+        .permit_effects(&first.tenant, &first.path, reach, also)
+        .await
 }
 
 #[tonic::async_trait]
@@ -50,7 +58,7 @@ impl Service for ObserveService {
     async fn logs(&self, request: Request<wire::LogsRequest>) -> Answer<Self::LogsStream> {
         let caller = Caller::enter(&self.identity, &request, action::LOGS).await?;
         let query = convert::logs(caller.tenant(), request.into_inner()).map_err(to_status)?;
-        let permit = permit_all(&caller, caller.tenant(), &query.refs).await?;
+        let permit = permit_all(&caller, caller.tenant(), &query.refs, Reach::Subtree).await?;
         let items = self.observe.logs(permit, query).map_err(to_status)?;
         let items = items.map(|item| item.map(convert::to_logs_response).map_err(to_status));
         Ok(Response::new(until_expelled(items, caller.expelled())))
@@ -59,7 +67,7 @@ impl Service for ObserveService {
     async fn usage(&self, request: Request<wire::UsageRequest>) -> Answer<wire::UsageResponse> {
         let caller = Caller::enter(&self.identity, &request, action::USAGE).await?;
         let query = convert::usage(caller.tenant(), request.into_inner()).map_err(to_status)?;
-        let permit = permit_all(&caller, &query.tenant, &query.refs).await?;
+        let permit = permit_all(&caller, &query.tenant, &query.refs, Reach::Object).await?;
         let sample = self.observe.usage(permit, query).await;
         let answer = sample.map(convert::to_usage_response);
         answer.map(Response::new).map_err(to_status)
@@ -74,7 +82,8 @@ impl Service for ObserveService {
         let caller = Caller::enter(&self.identity, &request, action::WATCH_USAGE).await?;
         let watch = convert::watch_usage(caller.tenant(), request.into_inner());
         let watch = watch.map_err(to_status)?;
-        let permit = permit_all(&caller, &watch.query.tenant, &watch.query.refs).await?;
+        let (tenant, refs) = (&watch.query.tenant, &watch.query.refs);
+        let permit = permit_all(&caller, tenant, refs, Reach::Object).await?;
         let samples = self.observe.watch_usage(permit, watch).map_err(to_status)?;
         let samples = samples.map(|sample: Result<_, Error>| {
             sample.map(convert::to_usage_response).map_err(to_status)

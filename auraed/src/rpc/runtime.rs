@@ -9,11 +9,12 @@ use api::runtime::v0 as wire;
 use api::runtime::v0::runtime_server::Runtime as Service;
 use api::status::to_status;
 use futures_util::{Stream, stream};
-use identity::{Identity, Permit};
+use identity::{Effect, Identity, Reach};
 use model::error::{Error, Reason};
-use model::name::ObjectPath;
+use model::name::{ObjectPath, Tenant};
 use model::object::Kind;
-use model::request::{ListQuery, RunExecutable, WaitFor};
+use model::request::{ListQuery, Remove, RunExecutable, WaitFor};
+use model::signal::Signal;
 use model::status::Object;
 use observe::Logs;
 use prost::Message;
@@ -73,9 +74,12 @@ impl RuntimeService {
 
     /// One page, of so many objects as a message may hold.
     async fn page(&self, caller: &Caller, mut query: ListQuery) -> Answer<wire::ListResponse> {
+        let filter = &query.filter;
+        let permit = caller
+            .permit_scope(&filter.scope, filter.below.as_ref())
+            .await?;
         loop {
-            let permit = self.permit_list(caller, &query).await?;
-            let page = self.runtime.list(permit, &query).map_err(to_status)?;
+            let page = self.runtime.list(&permit, &query).map_err(to_status)?;
             let answer = to_page(&page);
             if answer.encoded_len() <= MAX_PAGE_BYTES || query.page_size <= 1 {
                 return Ok(Response::new(answer));
@@ -84,11 +88,31 @@ impl RuntimeService {
         }
     }
 
-    async fn permit_list(&self, caller: &Caller, query: &ListQuery) -> Result<Permit, Status> {
-        let filter = &query.filter;
-        caller
-            .permit_scope(&filter.scope, filter.below.as_ref())
-            .await
+    /// The effect of running at a name whose finished record would be replaced.
+    fn replaced(&self, tenant: &Tenant, path: &ObjectPath) -> Option<Effect> {
+        let standing = self.runtime.standing(tenant, path)?;
+        standing.ended.then(|| Effect::on(action::REMOVE, path))
+    }
+
+    /// What `RunExecutable` does beside: a cell of its own, finished records replaced.
+    fn effects_of_run(&self, request: &RunExecutable) -> Vec<Effect> {
+        let cell = request
+            .own_cell
+            .as_ref()
+            .and_then(|_| request.path.parent());
+        let made = cell.iter().map(|cell| Effect::on(action::RUN_CELL, cell));
+        let names = cell.iter().chain([&request.path]);
+        let replaced = names.filter_map(|path| self.replaced(&request.tenant, path));
+        made.chain(replaced).collect()
+    }
+
+    /// What `Remove` does beside: what runs is stopped first.
+    fn effects_of_remove(&self, request: &Remove) -> Vec<Effect> {
+        let target = &request.target;
+        let standing = self.runtime.standing(&target.tenant, &target.path);
+        let stops = request.force || standing.is_some_and(|s| !s.ended && s.kind == Kind::Cell);
+        let stopped = stops.then(|| Effect::below(action::STOP, &target.path));
+        stopped.into_iter().collect()
     }
 
     async fn hold(
@@ -100,7 +124,7 @@ impl RuntimeService {
         let target = object::object_ref(caller.tenant(), target)
             .and_then(|target| convert::of_kind(Kind::Cell, target))
             .map_err(to_status)?;
-        let permit = caller.permit_for(&target).await?;
+        let permit = caller.permit_below(&target).await?;
         let held = if freeze {
             self.runtime.freeze_cell(permit, &target).await
         } else {
@@ -108,15 +132,6 @@ impl RuntimeService {
         };
         cell(&*held.map_err(to_status)?)
     }
-}
-
-/// Where the permission must hold: who makes the cell as well acts on the cell.
-fn place(request: &RunExecutable) -> ObjectPath {
-    let parent = request
-        .own_cell
-        .as_ref()
-        .and_then(|_| request.path.parent());
-    parent.unwrap_or_else(|| request.path.clone())
 }
 
 fn has_deadline<T>(request: &Request<T>) -> bool {
@@ -193,8 +208,9 @@ impl Service for RuntimeService {
         let request = convert::run_executable(caller.tenant(), request.into_inner());
         let request = request.map_err(to_status)?;
         caller.known_as(request.request_id.as_ref().map(|id| id.as_str()));
+        let also = self.effects_of_run(&request);
         let permit = caller
-            .permit_at(&request.tenant, Some(&place(&request)))
+            .permit_effects(&request.tenant, &request.path, Reach::Object, also)
             .await?;
         let wait_for = request.wait_for;
         let work = self.runtime.run_executable(permit, request);
@@ -207,8 +223,10 @@ impl Service for RuntimeService {
         let request = convert::run_cell(caller.tenant(), request.into_inner());
         let request = request.map_err(to_status)?;
         caller.known_as(request.request_id.as_ref().map(|id| id.as_str()));
+        let also = self.replaced(&request.tenant, &request.path);
+        let also = also.into_iter().collect();
         let permit = caller
-            .permit_at(&request.tenant, Some(&request.path))
+            .permit_effects(&request.tenant, &request.path, Reach::Object, also)
             .await?;
         let wait_for = request.wait_for;
         let work = self.runtime.run_cell(permit, request);
@@ -283,7 +301,13 @@ impl Service for RuntimeService {
         let caller = self.enter(&request, action::SIGNAL).await?;
         let request = convert::signal(caller.tenant(), request.into_inner());
         let request = request.map_err(to_status)?;
-        let permit = caller.permit_for(&request.target).await?;
+        let target = &request.target;
+        let kills = request.signal == Signal::KILL;
+        let also = kills.then(|| Effect::on(action::STOP, &target.path));
+        let also = also.into_iter().collect();
+        let permit = caller
+            .permit_effects(&target.tenant, &target.path, Reach::Object, also)
+            .await?;
         any(&*self
             .runtime
             .signal(permit, request)
@@ -294,7 +318,7 @@ impl Service for RuntimeService {
     async fn stop(&self, request: Request<wire::StopRequest>) -> Answer<wire::Object> {
         let caller = self.enter(&request, action::STOP).await?;
         let request = convert::stop(caller.tenant(), request.into_inner()).map_err(to_status)?;
-        let permit = caller.permit_for(&request.target).await?;
+        let permit = caller.permit_below(&request.target).await?;
         any(&*caller
             .unless_expelled(self.runtime.stop(permit, request))
             .await?)
@@ -304,7 +328,15 @@ impl Service for RuntimeService {
         let caller = self.enter(&request, action::REMOVE).await?;
         let request = convert::remove(caller.tenant(), request.into_inner());
         let request = request.map_err(to_status)?;
-        let permit = caller.permit_for(&request.target).await?;
+        let also = self.effects_of_remove(&request);
+        let reach = match request.recursive {
+            true => Reach::Subtree,
+            false => Reach::Object,
+        };
+        let target = &request.target;
+        let permit = caller
+            .permit_effects(&target.tenant, &target.path, reach, also)
+            .await?;
         let removed = caller
             .unless_expelled(self.runtime.remove(permit, request))
             .await?;

@@ -9,10 +9,11 @@ use client::{Node, Target};
 
 use crate::node::TestNode;
 
+#[derive(Clone)]
 pub(crate) struct Person {
     pub(crate) node: Node,
     pub(crate) target: Target,
-    serial: String,
+    pub(crate) serial: String,
 }
 
 impl Person {
@@ -33,17 +34,38 @@ impl Person {
         name: &str,
         lifetime: Option<Duration>,
     ) -> Person {
-        let mut identity = self.node.identity();
         let user = wire::CreateUserRequest {
             tenant: tenant.into(),
             name: name.into(),
+            administrator: false,
         };
+        self.introduced(node, user, lifetime).await
+    }
+
+    /// Makes an administrator.
+    pub(crate) async fn introduce_administrator(&self, node: &TestNode, name: &str) -> Person {
+        let user = wire::CreateUserRequest {
+            tenant: "system".into(),
+            name: name.into(),
+            administrator: true,
+        };
+        self.introduced(node, user, None).await
+    }
+
+    async fn introduced(
+        &self,
+        node: &TestNode,
+        user: wire::CreateUserRequest,
+        lifetime: Option<Duration>,
+    ) -> Person {
+        let mut identity = self.node.identity();
+        let (tenant, name) = (user.tenant.clone(), user.name.clone());
         identity.create_user(user).await.unwrap();
         let key = NewKey::generate().unwrap();
         let issue = wire::IssueRequest {
-            tenant: tenant.into(),
-            name: name.into(),
-            csr_pem: key.signing_request(name).unwrap(),
+            tenant: tenant.clone(),
+            name: name.clone(),
+            csr_pem: key.signing_request(&name).unwrap(),
             lifetime: lifetime.map(api::convert::scalar::to_duration),
         };
         let issued = identity.issue(issue).await.unwrap().into_inner();
@@ -72,6 +94,7 @@ impl Person {
         let message = wire::RevokeRequest {
             serial: other.serial.clone(),
             reason: "a test".into(),
+            ..Default::default()
         };
         self.node.identity().revoke(message).await.unwrap();
     }

@@ -13,6 +13,7 @@
 )]
 
 mod caller;
+mod effects;
 mod flood;
 mod node;
 mod privileges;
@@ -20,6 +21,7 @@ mod raw;
 mod stories;
 mod table;
 mod tenants;
+mod withdrawn;
 
 use std::io::{BufRead, BufReader};
 

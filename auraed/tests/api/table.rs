@@ -276,6 +276,7 @@ pub(crate) const ROWS: &[Row] = &[
         identity::CreateUserRequest {
             tenant: tenant(whom),
             name: "ann".into(),
+            administrator: false,
         }
         .encode_to_vec()
     }),
@@ -319,13 +320,27 @@ pub(crate) const ROWS: &[Row] = &[
         }
         .encode_to_vec()
     }),
+    administrator("identity.EnableUser", |whom| {
+        identity::EnableUserRequest {
+            tenant: tenant(whom),
+            name: "rita".into(),
+        }
+        .encode_to_vec()
+    }),
+    administrator("identity.ListCertificates", |whom| {
+        identity::ListCertificatesRequest {
+            tenant: tenant(whom),
+            name: "ann".into(),
+        }
+        .encode_to_vec()
+    }),
     // Past the policies, `none` is no serial number.
     node_wide(
         "identity.Revoke",
         |_| {
             identity::RevokeRequest {
                 serial: "none".into(),
-                reason: String::new(),
+                ..Default::default()
             }
             .encode_to_vec()
         },

@@ -234,7 +234,7 @@ async fn plain(runtime: &Runtime, logs: &Logs, permit: Permit, ask: Ask) -> Resu
                 page_size: 1000,
                 page_token: None,
             };
-            let page = runtime.list(permit, &query)?;
+            let page = runtime.list(&permit, &query)?;
             let objects = page
                 .objects
                 .iter()

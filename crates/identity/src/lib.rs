@@ -13,24 +13,10 @@
 //! (`auraed/listen` does the handshake with [`Identity::server_config`]). What users may do is
 //! decided by the store's rows alone, never by what a certificate says beyond a name.
 
-mod actions;
-mod administer;
 pub mod audit;
-mod authority;
-mod authorize;
-mod certificates;
-mod directory;
-mod handshake;
-mod handshake_failures;
-mod issue;
-mod node_permit;
-mod offline;
-mod peer;
-pub mod permit;
-mod pki;
-mod policy;
-mod revocation_log;
-mod spiffe;
+mod authn;
+mod authz;
+mod ca;
 #[cfg(test)]
 mod tests;
 
@@ -42,28 +28,34 @@ use arc_swap::ArcSwap;
 use model::name::Label;
 use tokio::sync::{Mutex, watch};
 
-use actions::Actions;
 use audit::{Audit, AuditError, AuditHeadSink, AuditLimits, Head};
-use authority::Authority;
-use certificates::LiveCertificate;
-use directory::Directory;
-use pki::Pki;
-use policy::Engine;
-use revocation_log::RevocationLog;
+use authn::peer::now_ns;
+use authz::actions::Actions;
+use authz::directory::Directory;
+use authz::policy::Engine;
+use ca::authority::Authority;
+use ca::certificates::LiveCertificate;
+use ca::pki::Pki;
+use ca::revocation_log::RevocationLog;
 use store::{NodeFacts, Role, Store, StoreError, UserRow};
 
-pub use actions::{ActionDef, Audience};
-pub use administer::{AuditPage, Explanation, GrantRequest, UserView, WhoAmI};
-pub use authority::AuthorityError;
-pub use authorize::{Denied, Target};
-pub use handshake_failures::{HANDSHAKE, Refusal};
-pub use issue::Issued;
-pub use offline::{MintError, Minted, mint_offline};
-pub use peer::{Peer, SocketCredentials, Unauthenticated};
-pub use permit::Permit;
-pub use pki::PkiError;
-pub use policy::{Grant, PolicyError, Scope};
-pub use spiffe::{InvalidIdentity, SpiffeId, Subject, TrustDomain, UserKey};
+pub use audit::AuditPage;
+pub use authn::handshake_failures::{HANDSHAKE, Refusal};
+pub use authn::peer::{Peer, SocketCredentials, Unauthenticated};
+pub use authn::spiffe::{InvalidIdentity, SpiffeId, Subject, TrustDomain, UserKey};
+pub use authz::actions::{ActionDef, Audience};
+pub use authz::authorize::Denied;
+pub use authz::grants::{Explanation, GrantRequest};
+pub use authz::permit::{self, Permit};
+pub use authz::policy::{Grant, PolicyError, Scope};
+pub use authz::standing::Standing;
+pub use authz::target::{Effect, Reach, Target};
+pub use authz::users::{UserView, WhoAmI};
+pub use ca::authority::AuthorityError;
+pub use ca::issue::Issued;
+pub use ca::offline::{MintError, Minted, mint_offline};
+pub use ca::pki::PkiError;
+pub use ca::revoke::CertificateView;
 
 /// How long certificates live.
 #[derive(Clone, Copy, Debug)]
@@ -184,7 +176,7 @@ impl Identity {
         note_facts(&store, &options.node, authority.domain()).await?;
         let actions = Actions::new(options.actions);
         let engine = Engine::new(&actions)?;
-        let revocation_log = RevocationLog::reconcile(&pki, &store, peer::now_ns()).await?;
+        let revocation_log = RevocationLog::reconcile(&pki, &store, now_ns()).await?;
         let directory = Directory::load(&store).await?;
         let audit = Audit::open(
             &options.state_dir,
@@ -261,7 +253,7 @@ async fn first_administrator(
         name: key.name.to_string(),
         role: Some(Role::Administrator),
         disabled: false,
-        created_ns: peer::now_ns(),
+        created_ns: now_ns(),
     };
     store.add_user(row).await?;
     let first = store.node_facts().await?.is_none() && pki.read("admin.pem")?.is_none();

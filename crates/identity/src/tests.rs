@@ -2,6 +2,7 @@
 //! Identity's stories: first and second start, what users may do, revocation under open streams,
 //! degraded nodes.
 
+mod lineage;
 mod revocation_log;
 
 use std::os::unix::fs::PermissionsExt;
@@ -45,6 +46,8 @@ fn actions() -> Vec<ActionDef> {
         ("identity.Deny", Administrator, true),
         ("identity.Revoke", Administrator, true),
         ("identity.DisableUser", Administrator, true),
+        ("identity.EnableUser", Administrator, true),
+        ("identity.ListCertificates", Administrator, false),
         ("identity.Withdraw", Administrator, true),
         ("identity.Explain", Member, false),
         ("identity.Audit", Administrator, false),
@@ -179,7 +182,9 @@ async fn join(
         .authorize(admin, "identity.CreateUser", target())
         .await
         .unwrap();
-    let _there_already = identity.create_user(permit, name.parse().unwrap()).await;
+    let _there_already = identity
+        .create_user(permit, name.parse().unwrap(), false)
+        .await;
     let permit = identity
         .authorize(admin, "identity.Issue", target())
         .await

@@ -18,6 +18,7 @@ use super::folder::LogKey;
 use super::logs::Logs;
 use super::read::ReadOptions;
 use super::usage;
+use identity::Effect;
 use identity::permit::Permit;
 use runtime::Objects;
 use tenants::{Pool, Taken};
@@ -35,6 +36,7 @@ fn holding(
         .boxed()
 }
 
+const LOGS: &str = "observe.Logs";
 /// Logs of one call, the cells' executables counted one by one.
 const MAX_LOGS: usize = 512;
 
@@ -113,7 +115,7 @@ impl Observe {
     /// `NOT_FOUND`.
     pub async fn usage(&self, permit: Permit, query: UsageQuery) -> Result<UsageSample, Error> {
         covers_usage(&permit, &query)?;
-        self.sample(query).await
+        self.sample(&permit, query).await
     }
 
     /// `Observe.WatchUsage`: a sample at once and then one per interval.
@@ -129,17 +131,18 @@ impl Observe {
         self.objects.measured(&watch.query)?;
         let mut ticks = tokio::time::interval(watch.interval);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Skip);
-        let state = (self.clone(), watch.query, ticks);
-        let samples = try_unfold(state, |(observe, query, mut ticks)| async move {
+        let state = (self.clone(), permit, watch.query, ticks);
+        let samples = try_unfold(state, |(observe, permit, query, mut ticks)| async move {
             ticks.tick().await;
-            let sample = observe.sample(query.clone()).await?;
-            Ok(Some((sample, (observe, query, ticks))))
+            let sample = observe.sample(&permit, query.clone()).await?;
+            Ok(Some((sample, (observe, permit, query, ticks))))
         });
         Ok(samples.boxed())
     }
 
-    async fn sample(&self, query: UsageQuery) -> Result<UsageSample, Error> {
-        let measured = self.objects.measured(&query)?;
+    async fn sample(&self, permit: &Permit, query: UsageQuery) -> Result<UsageSample, Error> {
+        let mut measured = self.objects.measured(&query)?;
+        measured.retain(|m| permit.shows(&m.object.tenant, &m.object.path));
         let (logs, objects) = (self.logs.clone(), Arc::clone(&self.objects));
         let work = move || usage::sample(&logs, &*objects, measured);
         tokio::task::spawn_blocking(work)
@@ -159,7 +162,7 @@ impl Observe {
         }
         let mut sources: Vec<(ObjectRef, Uid, Option<u64>)> = Vec::new();
         for target in &query.refs {
-            covers(permit, &target.tenant)?;
+            permit.demand(&target.tenant, &Effect::below(LOGS, &target.path))?;
             for object in self.objects.executables(target)? {
                 let known = sources.iter().any(|(_, uid, _)| Some(*uid) == object.uid);
                 if let (false, Some(uid)) = (known, object.uid) {

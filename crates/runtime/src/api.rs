@@ -15,15 +15,20 @@ use model::request::{
     ListQuery, Remove, RunCell, RunExecutable, Scope, SendSignal, Stop, UpdateCell, WaitFor,
     WatchQuery,
 };
+use model::signal::Signal;
 use model::status::{Meta, Object};
 use serde::Serialize;
 
 use super::cell::{CellHandle, Request, StartOrder};
+use super::effects::{
+    MayReplace, RUN_CELL, RUN_EXECUTABLE, STOP, demand_remove, demand_stop, shows,
+};
 use super::index::requests::{Attempt, IdempotencyKey};
 use super::index::silent::{self, is_silent};
 use super::index::{IdWish, Key, Reservation, Taken};
 use super::record::{CellRecord, ExecutableRecord};
 use super::{InitState, Page, Runtime, Shared, Watcher, create, now, privilege};
+use identity::Effect;
 use identity::permit::Permit;
 
 impl Runtime {
@@ -38,9 +43,11 @@ impl Runtime {
         permit: Permit,
         request: RunExecutable,
     ) -> Result<Arc<Object>, Error> {
-        covers(&permit, &request.tenant)?;
+        let tenant = &request.tenant;
+        permit.demand(tenant, &Effect::on(RUN_EXECUTABLE, &request.path))?;
         privilege::check_executable(&permit, &request.spec)?;
         if let Some((spec, path)) = request.own_cell.as_ref().zip(request.path.parent()) {
+            permit.demand(tenant, &Effect::on(RUN_CELL, &path))?;
             privilege::check_cell(&permit, &path, spec)?;
         }
         let wait_for = request.wait_for;
@@ -53,8 +60,16 @@ impl Runtime {
         let asked = asked(request.request_id.clone(), &body)?;
         let tenant = request.tenant.clone();
         let shared = self.shared.clone();
-        let run =
-            move |uid, asked| async move { run_executable(&shared, uid, request, asked).await };
+        let names = Names {
+            own: MayReplace::of(&permit, &tenant, &request.path),
+            cell: request
+                .path
+                .parent()
+                .map(|cell| MayReplace::of(&permit, &tenant, &cell)),
+        };
+        let run = move |uid, asked| async move {
+            run_executable(&shared, uid, request, names, asked).await
+        };
         self.once(&tenant, asked, wait_for, run).await
     }
 
@@ -63,14 +78,16 @@ impl Runtime {
     /// # Errors
     /// As [`Runtime::run_executable`], of the cell.
     pub async fn run_cell(&self, permit: Permit, request: RunCell) -> Result<Arc<Object>, Error> {
-        covers(&permit, &request.tenant)?;
+        permit.demand(&request.tenant, &Effect::on(RUN_CELL, &request.path))?;
         privilege::check_cell(&permit, &request.path, &request.spec)?;
         let wait_for = request.wait_for;
         let body = (&request.path, &request.labels, &request.spec);
         let asked = asked(request.request_id.clone(), &body)?;
         let tenant = request.tenant.clone();
         let shared = self.shared.clone();
-        let run = move |uid, asked| async move { run_cell(&shared, uid, request, asked).await };
+        let replace = MayReplace::of(&permit, &tenant, &request.path);
+        let run =
+            move |uid, asked| async move { run_cell(&shared, uid, request, replace, asked).await };
         self.once(&tenant, asked, wait_for, run).await
     }
 
@@ -180,9 +197,10 @@ impl Runtime {
     ///
     /// # Errors
     /// `INVALID_FIELD` for a page token that isn't one.
-    pub fn list(&self, permit: Permit, query: &ListQuery) -> Result<Page, Error> {
-        covers_scope(&permit, &query.filter.scope)?;
-        let mut page = self.shared.index.list(query)?;
+    pub fn list(&self, permit: &Permit, query: &ListQuery) -> Result<Page, Error> {
+        covers_scope(permit, &query.filter.scope)?;
+        let index = &self.shared.index;
+        let mut page = index.list(query, &|object| shows(permit, object))?;
         for object in &mut page.objects {
             *object = self.with_totals(object.clone());
         }
@@ -196,7 +214,9 @@ impl Runtime {
     pub fn watch(&self, permit: Permit, query: WatchQuery) -> Result<Watcher, Error> {
         covers_scope(&permit, &query.filter.scope)?;
         let token = query.resume_token.as_deref();
-        Ok(Watcher::new(self.shared.index.clone(), query.filter, token))
+        let index = self.shared.index.clone();
+        let shows = Box::new(move |object: &Object| shows(&permit, object));
+        Ok(Watcher::new(index, query.filter, shows, token))
     }
 
     /// The run of that uid once it has ended.
@@ -221,6 +241,10 @@ impl Runtime {
     /// `NOT_FOUND`, `WRONG_STATE` where it has ended.
     pub async fn signal(&self, permit: Permit, request: SendSignal) -> Result<Arc<Object>, Error> {
         covers(&permit, &request.target.tenant)?;
+        if request.signal == Signal::KILL {
+            let target = &request.target;
+            permit.demand(&target.tenant, &Effect::on(STOP, &target.path))?;
+        }
         let object = self.shared.index.get(&request.target)?;
         if object.meta().kind != Kind::Executable {
             let message = format!(
@@ -247,7 +271,7 @@ impl Runtime {
     /// # Errors
     /// `NOT_FOUND`. What has ended already is answered as it is.
     pub async fn stop(&self, permit: Permit, request: Stop) -> Result<Arc<Object>, Error> {
-        covers(&permit, &request.target.tenant)?;
+        demand_stop(&permit, &request.target)?;
         let object = self.shared.index.get(&request.target)?;
         self.stop_object(&object, request.grace).await
     }
@@ -283,12 +307,13 @@ impl Runtime {
     /// # Errors
     /// `NOT_FOUND`, `NOT_EMPTY`, `WRONG_STATE` for what runs, without `force`.
     pub async fn remove(&self, permit: Permit, request: Remove) -> Result<u32, Error> {
-        covers(&permit, &request.target.tenant)?;
+        demand_remove(&permit, &request.target, request.recursive)?;
         let this = self.clone();
-        joined(tokio::spawn(async move { this.remove_now(request).await })).await
+        let removed = async move { this.remove_now(&permit, request).await };
+        joined(tokio::spawn(removed)).await
     }
 
-    async fn remove_now(&self, request: Remove) -> Result<u32, Error> {
+    async fn remove_now(&self, permit: &Permit, request: Remove) -> Result<u32, Error> {
         let object = self.shared.index.get(&request.target)?;
         let key = Key::of(&object);
         let cell = object.meta().kind == Kind::Cell;
@@ -300,6 +325,7 @@ impl Runtime {
                 .hint("remove them first, or say recursive"));
         }
         if !object.state().is_final() {
+            demand_stop(permit, &request.target)?;
             self.stop_to_remove(&object, &key, request.force).await?;
         }
         let meant = |object: &Arc<Object>| {
@@ -391,7 +417,12 @@ impl Runtime {
         target: &ObjectRef,
         frozen: bool,
     ) -> Result<Arc<Object>, Error> {
-        covers(&permit, &target.tenant)?;
+        let action = if frozen {
+            "runtime.FreezeCell"
+        } else {
+            "runtime.ThawCell"
+        };
+        permit.demand(&target.tenant, &Effect::below(action, &target.path))?;
         let object = self.cell(target)?;
         let owner = self.owner_of(&object).ok_or_else(|| has_ended(&object))?;
         let held = owner
@@ -514,6 +545,7 @@ async fn run_cell(
     shared: &Arc<Shared>,
     uid: Uid,
     request: RunCell,
+    replace: MayReplace,
     asked: Option<IdempotencyKey>,
 ) -> Result<Arc<Object>, Error> {
     let key = Key {
@@ -531,7 +563,7 @@ async fn run_cell(
         pending: None,
         started: now(),
     };
-    new_cell(shared, &key, record).await?;
+    new_cell(shared, &key, record, replace).await?;
     found(shared, uid)
 }
 
@@ -539,12 +571,14 @@ async fn new_cell(
     shared: &Arc<Shared>,
     key: &Key,
     record: CellRecord,
+    replace: MayReplace,
 ) -> Result<CellHandle, Error> {
     let wish = match record.spec.shares(model::cell::Namespace::User) {
         true => IdWish::None,
         false => IdWish::Count(record.spec.id_range),
     };
     let reservation = reserve_cell(shared, key, record.meta.uid, wish).await?;
+    replace.check(&shared.index, key)?;
     create::cell(shared, record, reservation).await
 }
 
@@ -593,10 +627,19 @@ fn found(shared: &Shared, uid: Uid) -> Result<Arc<Object>, Error> {
         .ok_or_else(|| Error::not_found("object", uid.to_string()))
 }
 
+/// Which finished records a run of an executable may replace.
+#[derive(Clone, Copy)]
+struct Names {
+    own: MayReplace,
+    /// Of the cell around it, where that is made as well.
+    cell: Option<MayReplace>,
+}
+
 async fn run_executable(
     shared: &Arc<Shared>,
     uid: Uid,
     request: RunExecutable,
+    names: Names,
     asked: Option<IdempotencyKey>,
 ) -> Result<Arc<Object>, Error> {
     let key = Key {
@@ -611,10 +654,10 @@ async fn run_executable(
         stop: None,
     };
     match request.own_cell {
-        None => start(shared, key, record).await,
+        None => start(shared, key, record, names.own).await,
         Some(spec) => {
-            let cell = own_cell(shared, &key, uid, spec).await?;
-            let started = start(shared, key, record).await;
+            let cell = own_cell(shared, &key, uid, spec, names).await?;
+            let started = start(shared, key, record, names.own).await;
             if started.is_err() {
                 let grace = Some(Duration::ZERO);
                 // It goes with an executable that never was; the answer is about that one.
@@ -631,8 +674,9 @@ async fn own_cell(
     executable: &Key,
     uid: Uid,
     spec: model::cell::CellSpec,
+    names: Names,
 ) -> Result<CellHandle, Error> {
-    let Some(key) = executable.parent() else {
+    let Some((key, replace)) = executable.parent().zip(names.cell) else {
         return Err(Error::invalid(
             "path",
             "must name the cell to be made, too: CELL/NAME",
@@ -654,19 +698,21 @@ async fn own_cell(
         pending: None,
         started: now(),
     };
-    new_cell(shared, &key, record).await
+    new_cell(shared, &key, record, replace).await
 }
 
 async fn start(
     shared: &Arc<Shared>,
     key: Key,
     record: ExecutableRecord,
+    replace: MayReplace,
 ) -> Result<Arc<Object>, Error> {
     let uid = record.meta.uid;
     let cell = key.parent().and_then(|parent| shared.index.cell(&parent));
     let reservation = shared
         .index
         .reserve(key.clone(), uid, Kind::Executable, IdWish::None)?;
+    replace.check(&shared.index, &key)?;
     let Some(cell) = cell else {
         return Err(Error::not_found(
             "cell",

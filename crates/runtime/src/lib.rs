@@ -23,6 +23,7 @@ mod api;
 mod attach;
 pub(crate) mod cell;
 mod create;
+mod effects;
 pub(crate) mod ids;
 pub(crate) mod index;
 pub(crate) mod link;
@@ -42,6 +43,7 @@ use model::status::Object;
 use model::time::Timestamp;
 
 pub use attach::{Attachment, End, Input};
+pub use effects::Standing;
 pub use index::list::Page;
 pub use index::watch::{WatchEvent, WatchKind, Watcher};
 pub use link::node::{InitState, NodeInit, NodeInitError};

@@ -74,7 +74,7 @@ impl Objects for Runtime {
         };
         let mut measured = Vec::new();
         loop {
-            let page = index.list(&list)?;
+            let page = index.list(&list, &|_| true)?;
             measured.extend(page.objects.iter().map(|object| self.measure(object)));
             if page.next_page_token.is_none() {
                 return Ok(measured);

@@ -21,6 +21,7 @@ mod fault_tests;
 mod finished;
 mod grants;
 mod health;
+mod issued;
 mod lock;
 mod revocations;
 mod schema;
@@ -40,8 +41,9 @@ pub use facts::NodeFacts;
 pub use finished::{AgeOut, Finished};
 pub use grants::{GrantEffect, GrantRow};
 pub use health::Health;
+pub use issued::{IssuedRow, MAX_CERTIFICATES};
 pub use lock::{LockError, StateLock};
-pub use revocations::{IssuedRow, RevocationRow};
+pub use revocations::RevocationRow;
 pub use tenants::TenantRow;
 pub use users::{Role, UserRow};
 

@@ -1,23 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Certificates that were issued, and those that are refused before their end. A row is forgotten
-//! when the certificate would have ended by itself: until then it must not be.
+//! Certificates that are refused before their end. A row is forgotten when the certificate would
+//! have ended by itself: until then it must not be. Those that were issued are in `issued`.
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::params;
 
 use super::{Durability, Store, StoreError};
-
-/// A certificate that this node has signed for a user.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct IssuedRow {
-    /// Lower-case hexadecimal.
-    pub serial: String,
-    /// Whose.
-    pub tenant: String,
-    /// Whose.
-    pub user: String,
-    /// Its end: `CLOCK_REALTIME`, nanoseconds.
-    pub until_ns: i64,
-}
 
 /// A certificate that is refused.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,49 +20,6 @@ pub struct RevocationRow {
 }
 
 impl Store {
-    /// Remembers an issued certificate until its end, and forgets those that ended before `now_ns`.
-    ///
-    /// # Errors
-    /// [`StoreError::Degraded`] while writing doesn't work.
-    pub async fn add_issued(&self, issued: IssuedRow, now_ns: i64) -> Result<(), StoreError> {
-        self.write(Durability::Disk, move |c| {
-            c.prepare_cached("DELETE FROM issued WHERE until_ns < ?1")?
-                .execute([now_ns])?;
-            c.prepare_cached(
-                "INSERT OR REPLACE INTO issued (serial, tenant, user, until_ns)
-                 VALUES (?1, ?2, ?3, ?4)",
-            )?
-            .execute(params![
-                issued.serial,
-                issued.tenant,
-                issued.user,
-                issued.until_ns
-            ])
-            .map(drop)
-        })
-        .await
-    }
-
-    /// Whose certificate it is, if this database has seen it.
-    ///
-    /// # Errors
-    /// [`StoreError`] as of any read.
-    pub async fn issued(&self, serial: String) -> Result<Option<IssuedRow>, StoreError> {
-        self.read(move |c| {
-            c.prepare_cached("SELECT serial, tenant, user, until_ns FROM issued WHERE serial = ?1")?
-                .query_row([serial], |row| {
-                    Ok(IssuedRow {
-                        serial: row.get(0)?,
-                        tenant: row.get(1)?,
-                        user: row.get(2)?,
-                        until_ns: row.get(3)?,
-                    })
-                })
-                .optional()
-        })
-        .await
-    }
-
     /// Refuses a certificate from now on, and forgets refusals that ended before `row.created_ns`.
     ///
     /// # Errors
@@ -114,6 +58,41 @@ impl Store {
                         created_ns: row.get(3)?,
                     })
                 })?
+                .collect()
+        })
+        .await
+    }
+
+    /// Refuses every certificate of a user that was issued before a moment
+    /// (`CLOCK_REALTIME`, nanoseconds), known or not. A later moment replaces an earlier one.
+    ///
+    /// # Errors
+    /// [`StoreError::Degraded`] while writing doesn't work.
+    pub async fn set_valid_from(
+        &self,
+        tenant: String,
+        user: String,
+        from_ns: i64,
+    ) -> Result<(), StoreError> {
+        self.write(Durability::Disk, move |c| {
+            c.prepare_cached(
+                "INSERT INTO valid_from (tenant, user, from_ns) VALUES (?1, ?2, ?3)
+                 ON CONFLICT DO UPDATE SET from_ns = max(from_ns, excluded.from_ns)",
+            )?
+            .execute(params![tenant, user, from_ns])
+            .map(drop)
+        })
+        .await
+    }
+
+    /// All such moments: tenant, user, nanoseconds.
+    ///
+    /// # Errors
+    /// [`StoreError`] as of any read.
+    pub async fn valid_from(&self) -> Result<Vec<(String, String, i64)>, StoreError> {
+        self.read(|c| {
+            c.prepare_cached("SELECT tenant, user, from_ns FROM valid_from")?
+                .query_map([], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))?
                 .collect()
         })
         .await

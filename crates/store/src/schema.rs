@@ -74,6 +74,19 @@ const MIGRATIONS: &[&str] = &[
         created_ns INTEGER NOT NULL
     ) STRICT, WITHOUT ROWID;
 ",
+    "
+    ALTER TABLE issued ADD COLUMN parent TEXT;
+    ALTER TABLE issued ADD COLUMN issued_ns INTEGER NOT NULL DEFAULT 0;
+    CREATE INDEX issued_by_user ON issued (tenant, user);
+    CREATE INDEX issued_by_parent ON issued (parent) WHERE parent IS NOT NULL;
+
+    CREATE TABLE valid_from (
+        tenant     TEXT NOT NULL,
+        user       TEXT NOT NULL,
+        from_ns    INTEGER NOT NULL,
+        PRIMARY KEY (tenant, user)
+    ) STRICT, WITHOUT ROWID;
+",
 ];
 
 /// The schema that this daemon writes.

@@ -52,14 +52,19 @@ impl Store {
         .await
     }
 
-    /// Refuses a user from now on; `false` where there is none.
+    /// Refuses a user from now on, or takes that back; `false` where there is none.
     ///
     /// # Errors
     /// [`StoreError::Degraded`] while writing doesn't work.
-    pub async fn disable_user(&self, tenant: String, name: String) -> Result<bool, StoreError> {
+    pub async fn set_disabled(
+        &self,
+        tenant: String,
+        name: String,
+        disabled: bool,
+    ) -> Result<bool, StoreError> {
         self.write(Durability::Disk, move |c| {
-            c.prepare_cached("UPDATE users SET disabled = 1 WHERE tenant = ?1 AND name = ?2")?
-                .execute([tenant, name])
+            c.prepare_cached("UPDATE users SET disabled = ?3 WHERE tenant = ?1 AND name = ?2")?
+                .execute(params![tenant, name, disabled])
                 .map(|changed| changed == 1)
         })
         .await

@@ -131,6 +131,7 @@ fn show_entry(style: Style, format: Format, entry: &AuditEntry) -> Result<(), Fa
         count => format!(" ({count} times)"),
     };
     let object = match (entry.tenant.as_str(), entry.path.as_str()) {
+        _ if !entry.about.is_empty() => format!(" {}", entry.about),
         ("", "") => String::new(),
         (tenant, "") => format!(" {tenant}"),
         (tenant, path) => format!(" {tenant}:{path}"),
@@ -143,8 +144,12 @@ fn show_entry(style: Style, format: Format, entry: &AuditEntry) -> Result<(), Fa
         "" => String::new(),
         note => format!(": {note}"),
     };
+    let also = match entry.also.as_slice() {
+        [] => String::new(),
+        also => format!(" (with {})", also.join(", ")),
+    };
     let line = format!(
-        "{} {}{object}{times}{who}{why}",
+        "{} {}{object}{also}{times}{who}{why}",
         entry.action,
         entry.policies.join(","),
     );

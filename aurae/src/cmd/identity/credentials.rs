@@ -1,16 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `aurae identity issue|csr|renew|revoke`: certificates. Keys are made here and stay here.
+//! `aurae identity issue|csr|renew|certificates|revoke`: certificates. Keys are made here and stay here.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use api::identity::v0::{IssueRequest, IssueResponse, RenewRequest, RevokeRequest, WhoAmIRequest};
+use api::identity::v0::{
+    IssueRequest, IssueResponse, ListCertificatesRequest, RenewRequest, RevokeRequest,
+    WhoAmIRequest,
+};
 use client::credentials::NewKey;
 use client::write_private;
 
 use crate::failure::Failure;
-use crate::output::{note, print_line};
-use crate::quantity::{format_duration, format_instant, parse_duration};
+use crate::output::{Cell, Color, OutputArgs, Table, note, print_line, print_message};
+use crate::quantity::{format_duration, format_instant, parse_duration, parse_instant};
 use crate::session::Session;
 use crate::spec::wire_duration;
 
@@ -78,16 +81,42 @@ pub(super) struct RenewArgs {
     lifetime: Option<Duration>,
 }
 
+const REVOKE_EXAMPLES: &str = "\
+Examples:
+  aurae identity revoke 3fa8c1 --reason 'laptop lost'
+  aurae identity revoke --user alice --tenant blue --before now
+  aurae identity revoke --user alice --tenant blue --before 2h
+
+What descends from a revoked certificate by renewal is revoked with it (`aurae identity certificates`).";
+
 /// `aurae identity revoke`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "Examples:\n  aurae identity revoke 3fa8c1 --reason 'laptop lost'")]
+#[command(after_help = REVOKE_EXAMPLES)]
 pub(super) struct RevokeArgs {
     /// Why, for the audit
     #[arg(long, value_name = "TEXT", default_value = "")]
     reason: String,
+    /// Every certificate of this user that was issued before --before, instead of one
+    #[arg(
+        long,
+        value_name = "USER",
+        requires = "before",
+        conflicts_with = "serial"
+    )]
+    user: Option<String>,
+    /// The moment: now, 2h (ago), 2026-01-31T12:00:00Z
+    #[arg(long, value_name = "TIME", requires = "user", value_parser = parse_moment)]
+    before: Option<prost_types::Timestamp>,
     /// The certificate's serial number, in hexadecimal
-    #[arg(value_name = "SERIAL")]
-    serial: String,
+    #[arg(value_name = "SERIAL", required_unless_present = "user")]
+    serial: Option<String>,
+}
+
+fn parse_moment(text: &str) -> Result<prost_types::Timestamp, String> {
+    match text {
+        "now" => Ok(std::time::SystemTime::now().into()),
+        text => parse_instant(text).map_err(|error| error.to_string()),
+    }
 }
 
 /// Issues.
@@ -206,12 +235,67 @@ async fn time_left(session: &Session) -> Result<Option<Duration>, Failure> {
     Ok(expires.and_then(|time| time.duration_since(std::time::SystemTime::now()).ok()))
 }
 
-/// Revokes.
+/// Revokes, and prints what was revoked.
 pub(super) async fn revoke(session: &Session, args: &RevokeArgs) -> Result<(), Failure> {
+    let tenant = args.user.as_ref().map(|_| session.tenant());
     let request = session.node.unary(RevokeRequest {
-        serial: args.serial.clone(),
+        serial: args.serial.clone().unwrap_or_default(),
         reason: args.reason.clone(),
+        user: args.user.clone().unwrap_or_default(),
+        tenant: tenant.unwrap_or_default(),
+        before: args.before,
     });
-    session.node.identity().revoke(request).await?;
-    print_line(&args.serial)
+    let answer = session.node.identity().revoke(request).await?.into_inner();
+    answer
+        .serials
+        .iter()
+        .try_for_each(|serial| print_line(serial))
+}
+
+/// `aurae identity certificates`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:\n  aurae identity certificates alice --tenant blue")]
+pub(super) struct CertificatesArgs {
+    #[command(flatten)]
+    output: OutputArgs,
+    /// The user; oneself where none is named
+    #[arg(value_name = "USER", default_value = "")]
+    user: String,
+}
+
+/// Lists certificates with their lineage.
+pub(super) async fn certificates(
+    session: &Session,
+    args: &CertificatesArgs,
+) -> Result<(), Failure> {
+    let request = session.node.unary(ListCertificatesRequest {
+        tenant: session.tenant(),
+        name: args.user.clone(),
+    });
+    let answer = session.node.identity().list_certificates(request).await?;
+    let answer = answer.into_inner();
+    if args.output.output.is_machine() {
+        return print_message(args.output.output, &answer);
+    }
+    if answer.certificates.is_empty() {
+        note("the node knows no certificate of this user");
+        return Ok(());
+    }
+    let mut table = Table::new(&["SERIAL", "PARENT", "ISSUED", "EXPIRES", "STATE"]);
+    for certificate in &answer.certificates {
+        let (state, color) = match (certificate.live, certificate.revoked) {
+            (true, _) => ("live", Color::Green),
+            (false, true) => ("revoked", Color::Red),
+            (false, false) => ("not admitted", Color::Red),
+        };
+        let parent = Some(certificate.parent.as_str()).filter(|parent| !parent.is_empty());
+        table.push(vec![
+            certificate.serial.as_str().into(),
+            parent.unwrap_or("-").into(),
+            format_instant(certificate.issued.as_ref()).into(),
+            format_instant(certificate.expires.as_ref()).into(),
+            Cell::colored(state, Some(color)),
+        ]);
+    }
+    crate::output::print(&table.render(session.style))
 }

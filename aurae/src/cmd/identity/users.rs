@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `aurae identity user`: who may have a certificate.
 
-use api::identity::v0::{CreateUserRequest, DisableUserRequest, ListUsersRequest, User};
+use api::identity::v0::{
+    CreateUserRequest, DisableUserRequest, EnableUserRequest, ListUsersRequest, User,
+};
 use clap::Subcommand;
 
 use crate::failure::Failure;
@@ -27,12 +29,24 @@ pub(super) struct UserArgs {
 enum UserCommand {
     /// Make a user
     #[command(after_help = "Examples:\n  aurae identity user create alice --tenant blue")]
-    Create(NameArgs),
+    Create(CreateArgs),
     /// List users
     Ls(LsArgs),
     /// Refuse a user from now on; open streams end within a second
     #[command(after_help = "Examples:\n  aurae identity user disable alice --tenant blue")]
     Disable(NameArgs),
+    /// Let a disabled user in again, with its certificates that are still good
+    #[command(after_help = "Examples:\n  aurae identity user enable alice --tenant blue")]
+    Enable(NameArgs),
+}
+
+#[derive(Clone, Debug, clap::Args)]
+struct CreateArgs {
+    /// It may do everything, on every tenant; of the tenant system
+    #[arg(long)]
+    administrator: bool,
+    #[command(flatten)]
+    user: NameArgs,
 }
 
 #[derive(Clone, Debug, clap::Args)]
@@ -66,10 +80,11 @@ pub(super) async fn run(session: &Session, args: &UserArgs) -> Result<(), Failur
         UserCommand::Create(args) => {
             let request = session.node.unary(CreateUserRequest {
                 tenant: session.tenant(),
-                name: args.name.clone(),
+                name: args.user.name.clone(),
+                administrator: args.administrator,
             });
             print_user(
-                args.output.output,
+                args.user.output.output,
                 &identity.create_user(request).await?.into_inner(),
             )
         }
@@ -81,6 +96,16 @@ pub(super) async fn run(session: &Session, args: &UserArgs) -> Result<(), Failur
             print_user(
                 args.output.output,
                 &identity.disable_user(request).await?.into_inner(),
+            )
+        }
+        UserCommand::Enable(args) => {
+            let request = session.node.unary(EnableUserRequest {
+                tenant: session.tenant(),
+                name: args.name.clone(),
+            });
+            print_user(
+                args.output.output,
+                &identity.enable_user(request).await?.into_inner(),
             )
         }
         UserCommand::Ls(args) => ls(session, args).await,
@@ -127,9 +152,10 @@ fn table(users: &[User], format: Format) -> Table {
     }
     let mut table = Table::new(&headings);
     for user in users {
-        let (state, color) = match user.disabled {
-            true => ("disabled", Color::Red),
-            false => ("enabled", Color::Green),
+        let (state, color) = match (user.disabled, user.administrator) {
+            (true, _) => ("disabled", Color::Red),
+            (false, true) => ("administrator", Color::Green),
+            (false, false) => ("enabled", Color::Green),
         };
         let age = user
             .created

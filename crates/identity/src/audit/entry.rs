@@ -33,18 +33,24 @@ pub struct Entry {
     /// Which object, where one was named.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub path: String,
+    /// What the request does beside its action: `ACTION PATH`, with `/**` where it reaches below.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub also: Vec<String>,
+    /// The user or the certificate that it was about, where it was about one.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub about: String,
     /// The decision.
     pub allowed: bool,
     /// The policies that decided.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub policies: Vec<String>,
-    /// How many equal denials this line stands for; at least 1.
+    /// How many equal reads or denials this line stands for; at least 1.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub count: u64,
     /// The caller's request id, where there was one.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub request_id: String,
-    /// Words, in notes of the audit itself.
+    /// Words: which effect was not allowed, or what the audit itself notes.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub note: String,
 }

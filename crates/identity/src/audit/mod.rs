@@ -17,13 +17,14 @@
 
 mod disk;
 mod entry;
+mod fold;
+mod pages;
 mod reader;
 mod resume;
 mod segment;
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashMap;
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
@@ -35,16 +36,14 @@ use tokio::sync::watch;
 
 use disk::{Disk, Standing};
 pub use entry::{Entry, Hash, hex};
+use fold::Folds;
+pub use pages::AuditPage;
 pub use reader::{Filter, Reader, Verdict};
 
 use store::Health;
 
 /// How long a line may wait for its way to the disk.
 const COMMIT_WITHIN: Duration = Duration::from_millis(4);
-/// For how long equal denials are counted instead of written.
-const FOLD_WINDOW: Duration = Duration::from_secs(10);
-/// Peers with denials being counted at once; the denials of others are written one by one.
-const MAX_FOLDED: usize = 4096;
 /// How often the syncer looks for counts to write.
 const FOLD_CHECK: Duration = Duration::from_secs(1);
 /// Notes of the audit itself.
@@ -141,14 +140,8 @@ struct State {
     urgent: bool,
     /// Decisions that could not be written.
     lost: u64,
-    folded: HashMap<(String, String), Folded>,
+    folds: Folds,
     closing: bool,
-}
-
-struct Folded {
-    since: Instant,
-    last: Entry,
-    count: u64,
 }
 
 impl Audit {
@@ -205,14 +198,27 @@ impl Audit {
         self.shared.lock().head
     }
 
-    /// Writes a decision into the kernel; answers its number, or `None` where an equal denial of
-    /// the same caller was counted instead. `sequence` and `time` of the entry are filled in.
+    /// Writes a decision into the kernel; answers its number, or `None` where it is a denial that
+    /// was counted instead ([`fold`]). `sequence` and `time` of the entry are filled in.
     ///
     /// # Errors
     /// The line can't be written; the audit is degraded then, and counts what it has lost.
     pub fn record(&self, entry: Entry) -> Result<Option<u64>, AuditError> {
+        let foldable = !entry.allowed;
+        self.put(entry, foldable)
+    }
+
+    /// The same for what changes nothing: equal ones are counted.
+    ///
+    /// # Errors
+    /// As [`Audit::record`].
+    pub fn record_read(&self, entry: Entry) -> Result<Option<u64>, AuditError> {
+        self.put(entry, true)
+    }
+
+    fn put(&self, entry: Entry, foldable: bool) -> Result<Option<u64>, AuditError> {
         let mut state = self.shared.lock();
-        if !entry.allowed && state.fold(&entry) {
+        if foldable && !state.folds.admits(&entry, Instant::now()) {
             return Ok(None);
         }
         let written = self.shared.append(&mut state, entry);
@@ -269,10 +275,10 @@ impl Audit {
         self.shared.lock().file = Arc::new(file.unwrap());
     }
 
-    /// Writes counted denials now, without waiting for their windows.
+    /// Writes counted reads and denials now, without waiting for their windows.
     pub fn flush(&self) {
         let mut state = self.shared.lock();
-        self.shared.flush_folded(&mut state, Duration::ZERO);
+        self.shared.flush_folded(&mut state, true);
     }
 }
 
@@ -281,27 +287,6 @@ impl Drop for Audit {
         self.flush();
         self.shared.lock().closing = true;
         self.shared.wake.notify_one();
-    }
-}
-
-impl State {
-    /// Counts a denial that repeats one already written; `false`: it must be written.
-    fn fold(&mut self, entry: &Entry) -> bool {
-        let key = (entry.actor.clone(), entry.action.clone());
-        if let Some(folded) = self.folded.get_mut(&key) {
-            folded.count += 1;
-            folded.last = entry.clone();
-            return true;
-        }
-        if self.folded.len() < MAX_FOLDED {
-            let folded = Folded {
-                since: Instant::now(),
-                last: entry.clone(),
-                count: 0,
-            };
-            self.folded.insert(key, folded);
-        }
-        false
     }
 }
 
@@ -396,20 +381,10 @@ impl Shared {
         Ok(())
     }
 
-    fn flush_folded(&self, state: &mut State, window: Duration) {
-        let over: Vec<_> = state
-            .folded
-            .iter()
-            .filter(|(_, f)| f.since.elapsed() >= window)
-            .map(|(key, _)| key.clone())
-            .collect();
-        for key in over {
-            if let Some(folded) = state.folded.remove(&key).filter(|f| f.count > 0) {
-                let mut entry = folded.last;
-                entry.count = folded.count;
-                // A failure has set the health and counts as lost.
-                let _degraded = self.append(state, entry);
-            }
+    fn flush_folded(&self, state: &mut State, all: bool) {
+        for entry in state.folds.due(Instant::now(), all) {
+            // A failure has set the health and counts as lost.
+            let _degraded = self.append(state, entry);
         }
     }
 
@@ -418,7 +393,7 @@ impl Shared {
         loop {
             let mut state = self.lock();
             while !state.dirty && !state.closing {
-                let wait = if state.folded.is_empty() {
+                let wait = if state.folds.is_empty() {
                     self.wake
                         .wait(state)
                         .unwrap_or_else(PoisonError::into_inner)
@@ -427,7 +402,7 @@ impl Shared {
                     waited.unwrap_or_else(PoisonError::into_inner).0
                 };
                 state = wait;
-                self.flush_folded(&mut state, FOLD_WINDOW);
+                self.flush_folded(&mut state, false);
             }
             let begun = Instant::now();
             while !state.urgent && !state.closing && begun.elapsed() < COMMIT_WITHIN {
@@ -435,7 +410,7 @@ impl Shared {
                 let waited = self.wake.wait_timeout(state, left);
                 state = waited.unwrap_or_else(PoisonError::into_inner).0;
             }
-            self.flush_folded(&mut state, FOLD_WINDOW);
+            self.flush_folded(&mut state, false);
             if state.closing && !state.dirty {
                 return;
             }

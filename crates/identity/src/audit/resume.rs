@@ -2,7 +2,6 @@
 //! How the audit goes on where an earlier daemon left it: finds the end of the chain, and notes
 //! what a crash has torn or somebody has cut. Called once, by `Audit::open`.
 
-use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
@@ -10,6 +9,7 @@ use std::sync::Arc;
 
 use super::disk::Disk;
 use super::entry::Entry;
+use super::fold::Folds;
 use super::{AuditError, Head, NOTE_CUT, NOTE_TORN, State, note, reader, segment};
 
 /// Finds the end of the chain, compares it with what was held elsewhere, and says what is to be
@@ -73,7 +73,7 @@ fn state_of(file: File, length: u64, head: Head) -> State {
         dirty: false,
         urgent: false,
         lost: 0,
-        folded: HashMap::new(),
+        folds: Folds::default(),
         closing: false,
     }
 }

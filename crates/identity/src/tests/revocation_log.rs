@@ -3,6 +3,13 @@
 
 use super::*;
 
+/// Lines that refuse something.
+fn refusals(log: &Path) -> usize {
+    let text = std::fs::read_to_string(log).unwrap();
+    let refuses = |line: &&str| !line.starts_with("{\"issued\"");
+    text.lines().filter(refuses).count()
+}
+
 #[tokio::test]
 async fn a_lost_database_lets_nobody_in_again() {
     let world = World::new().await;
@@ -39,10 +46,10 @@ async fn a_lost_database_lets_nobody_in_again() {
         let why = identity.check(&bob).unwrap_err();
         assert!(matches!(why, Unauthenticated::Disabled { .. }));
         identity.check(&admin).unwrap();
-        assert_eq!(std::fs::read_to_string(&log).unwrap().lines().count(), 2);
+        assert_eq!(refusals(&log), 2);
     }
     // The other way round: a revocation log that is lost is written anew from the database.
     std::fs::remove_file(&log).unwrap();
     drop(start(dir.path()).await);
-    assert_eq!(std::fs::read_to_string(&log).unwrap().lines().count(), 2);
+    assert_eq!(refusals(&log), 2);
 }

@@ -49,14 +49,19 @@ pub(crate) fn matches(filter: &Filter, object: &Object) -> bool {
 }
 
 impl Index {
-    /// One page.
-    pub(crate) fn list(&self, query: &ListQuery) -> Result<Page, Error> {
+    /// One page of what may be shown.
+    pub(crate) fn list(
+        &self,
+        query: &ListQuery,
+        shows: &dyn Fn(&Object) -> bool,
+    ) -> Result<Page, Error> {
         let after = query.page_token.as_deref().map(parse_token).transpose()?;
         let inner = self.lock();
         let mut objects = Vec::new();
         let mut more = false;
         for (_, object) in inner.from(&query.filter, after.as_ref()) {
             let wanted = matches(&query.filter, object)
+                && shows(object)
                 && !(query.running_only && object.state().is_final());
             if !wanted {
                 continue;

@@ -19,6 +19,7 @@ use model::time::Timestamp;
 use super::counts::LimitsNow;
 use super::requests::{Attempt, IdempotencyKey};
 use super::ring::{Epoch, KEPT, Ring, Token};
+use super::watch::Shows;
 use super::watch::{WatchKind, Watcher};
 use super::*;
 use crate::ids::IdRange;
@@ -104,6 +105,10 @@ fn reserve(index: &Arc<Index>, path: &str, uid: u8) -> Result<Reservation, Error
     )
 }
 
+fn all() -> Shows {
+    Box::new(|_| true)
+}
+
 fn everything() -> Filter {
     Filter {
         scope: Scope::Tenant("acme".parse().unwrap()),
@@ -161,7 +166,7 @@ fn the_name_of_a_departing_cell_is_ending_or_free() {
         let index = index();
         let reservation = reserve(&index, "web", 1).unwrap();
         let (handle, range) = (CellHandle::of_nobody(Uid([1; 16])), reservation.range());
-        index.register(key("web"), handle, range).unwrap();
+        index.register(key("web"), handle, range, 0).unwrap();
         index.publish_new(cell("web", 1, State::Running), reservation);
         index.close(&key("web"), false).unwrap();
         std::thread::scope(|scope| {
@@ -272,7 +277,7 @@ async fn a_watcher_that_is_too_slow_begins_anew() {
     let index = index();
     let reservation = reserve(&index, "web", 1).unwrap();
     index.publish_new(cell("web", 1, State::Running), reservation);
-    let mut watcher = Watcher::new(index.clone(), everything(), None);
+    let mut watcher = Watcher::new(index.clone(), everything(), all(), None);
     for expected in [WatchKind::Added, WatchKind::SnapshotEnd] {
         assert_eq!(watcher.next().await.kind, expected);
     }
@@ -301,7 +306,7 @@ async fn a_token_of_another_epoch_or_the_future_is_unknown() {
     };
     let token = |epoch, sequence| Token { epoch, sequence }.to_string();
     let first = |text: String| {
-        let mut watcher = Watcher::new(index.clone(), everything(), Some(&text));
+        let mut watcher = Watcher::new(index.clone(), everything(), all(), Some(&text));
         async move { watcher.next().await.kind }
     };
     assert_eq!(

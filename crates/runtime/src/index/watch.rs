@@ -40,10 +40,14 @@ pub struct WatchEvent {
     pub resume_token: String,
 }
 
+/// Which objects a watcher may be told of.
+pub(crate) type Shows = Box<dyn Fn(&Object) -> bool + Send + Sync>;
+
 /// Tells one watcher everything, in order.
 pub struct Watcher {
     index: Arc<Index>,
     filter: Filter,
+    shows: Shows,
     changed: signal::Receiver<u64>,
     /// Of the last change told.
     place: u64,
@@ -52,11 +56,17 @@ pub struct Watcher {
 
 impl Watcher {
     /// Watches from a resume token, or from a snapshot.
-    pub(crate) fn new(index: Arc<Index>, filter: Filter, token: Option<&str>) -> Self {
+    pub(crate) fn new(
+        index: Arc<Index>,
+        filter: Filter,
+        shows: Shows,
+        token: Option<&str>,
+    ) -> Self {
         let changed = index.changed.subscribe();
         let mut this = Self {
             index,
             filter,
+            shows,
             changed,
             place: 0,
             ready: VecDeque::new(),
@@ -101,7 +111,7 @@ impl Watcher {
                 Ok(Some((place, change))) => {
                     self.place = place;
                     seen = true;
-                    if matches(&self.filter, &change.object) {
+                    if matches(&self.filter, &change.object) && (self.shows)(&change.object) {
                         let kind = match change.kind {
                             ChangeKind::Added => WatchKind::Added,
                             ChangeKind::Changed => WatchKind::Changed,
@@ -145,7 +155,7 @@ impl Watcher {
         let all = inner
             .objects
             .values()
-            .filter(|object| matches(&self.filter, object));
+            .filter(|object| matches(&self.filter, object) && (self.shows)(object));
         self.ready.extend(all.map(|object| WatchEvent {
             kind: WatchKind::Added,
             object: Some(inner.present(object)),

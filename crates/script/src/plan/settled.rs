@@ -4,8 +4,8 @@
 //! them: that is what makes a second apply change nothing.
 
 use api::identity::v0::{
-    AllowRequest, CreateUserRequest, DenyRequest, DisableUserRequest, Grant, ListUsersRequest,
-    ListUsersResponse, User, grant::Effect,
+    AllowRequest, CreateUserRequest, DenyRequest, DisableUserRequest, EnableUserRequest, Grant,
+    ListUsersRequest, ListUsersResponse, User, grant::Effect,
 };
 use api::runtime::v0::{FreezeCellRequest, State, StopRequest, ThawCellRequest, object};
 use prost::Message;
@@ -36,6 +36,12 @@ pub(crate) async fn settled(
             let wanted: DisableUserRequest = typed(request)?;
             let user = user(nodes, node, wanted.tenant, &wanted.name).await?;
             let user = user.filter(|user| user.disabled);
+            user.map(|user| answer(found, &user)).transpose()
+        }
+        "identity.EnableUser" => {
+            let wanted: EnableUserRequest = typed(request)?;
+            let user = user(nodes, node, wanted.tenant, &wanted.name).await?;
+            let user = user.filter(|user| !user.disabled);
             user.map(|user| answer(found, &user)).transpose()
         }
         "identity.Allow" => {

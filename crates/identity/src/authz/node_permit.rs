@@ -3,12 +3,13 @@
 //! actor is the node, the objects are the administrators'. `auraed/boot` calls it; no connection
 //! can be mistaken for it.
 
-use model::name::{ObjectPath, Tenant};
+use model::name::Tenant;
 
-use super::audit::Entry;
-use super::spiffe::{SpiffeId, Subject, UserKey};
-use super::{Identity, Permit};
-use crate::authorize::Denied;
+use super::authorize::{Denied, named};
+use super::target::Effect;
+use crate::audit::Entry;
+use crate::authn::spiffe::{SpiffeId, Subject, UserKey};
+use crate::{Identity, Permit};
 
 /// Names the reason in the audit, where a caller's line names policies.
 const POLICY: &str = "configuration";
@@ -17,12 +18,9 @@ impl Identity {
     /// A permit for something that the node's own configuration asks for.
     ///
     /// # Errors
-    /// An unknown action, or the audit can't be written.
-    pub fn node_permit(&self, action: &str, path: Option<ObjectPath>) -> Result<Permit, Denied> {
-        let Some((_, action)) = self.actions.find(action) else {
-            return Err(Denied::Defect(format!("{action} is not a known action")));
-        };
-        let action = *action;
+    /// An effect of an unknown action, or the audit can't be written.
+    pub fn node_permit(&self, effects: Vec<Effect>) -> Result<Permit, Denied> {
+        self.kinds(&effects)?;
         let user = UserKey::administrator().map_err(|e| Denied::Defect(e.to_string()))?;
         let tenant: Tenant = user.tenant.clone();
         let subject = Subject::Node(self.node.clone());
@@ -31,12 +29,17 @@ impl Identity {
             subject,
         }
         .to_string();
+        let own = effects.first();
         self.audit
             .record(Entry {
                 actor: actor.clone(),
-                action: action.name.to_owned(),
+                action: own.map_or_else(String::new, |own| own.action.to_owned()),
                 tenant: tenant.to_string(),
-                path: path.as_ref().map(ToString::to_string).unwrap_or_default(),
+                path: own
+                    .and_then(|own| own.path.as_ref())
+                    .map(ToString::to_string)
+                    .unwrap_or_default(),
+                also: named(&effects),
                 allowed: true,
                 policies: vec![POLICY.to_owned()],
                 ..Entry::default()
@@ -47,11 +50,13 @@ impl Identity {
         Ok(Permit {
             actor,
             user,
-            action: action.name,
+            peer: None,
             tenant,
-            path,
+            effects,
+            hidden: Vec::new(),
             every_tenant: false,
             administrator: true,
+            unbounded: false,
         })
     }
 }

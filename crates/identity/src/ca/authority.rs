@@ -19,14 +19,14 @@ use rustls_pki_types::pem::PemObject;
 use x509_parser::certification_request::X509CertificationRequest;
 use x509_parser::prelude::FromDer;
 
-use super::spiffe::{InvalidIdentity, SpiffeId, Subject, TrustDomain, serial_text};
+use crate::authn::spiffe::{InvalidIdentity, SpiffeId, Subject, TrustDomain, serial_text};
 
 /// How long a CA lives.
 const CA_LIFETIME: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 /// Certificates begin a little in the past, for clocks that disagree a little.
-const BACKDATE: Duration = Duration::from_secs(300);
+pub(crate) const BACKDATE: Duration = Duration::from_secs(300);
 /// The longest signing request, in bytes of PEM.
-pub(super) const MAX_CSR: usize = 16 * 1024;
+pub(crate) const MAX_CSR: usize = 16 * 1024;
 
 /// A failure to make or read keys and certificates.
 #[derive(Debug, thiserror::Error)]
@@ -47,17 +47,17 @@ impl From<InvalidIdentity> for AuthorityError {
 
 /// A signed certificate.
 #[derive(Clone, Debug)]
-pub(super) struct Signed {
-    pub(super) pem: String,
-    pub(super) der: CertificateDer<'static>,
-    pub(super) serial: String,
+pub(crate) struct Signed {
+    pub(crate) pem: String,
+    pub(crate) der: CertificateDer<'static>,
+    pub(crate) serial: String,
     /// Seconds since the epoch.
-    pub(super) not_after: i64,
+    pub(crate) not_after: i64,
 }
 
 /// A CA with its key.
 #[derive(Debug)]
-pub(super) struct Authority {
+pub(crate) struct Authority {
     domain: TrustDomain,
     issuer: Issuer<'static, KeyPair>,
     certificate: CertificateDer<'static>,
@@ -68,7 +68,7 @@ pub(super) struct Authority {
 
 impl Authority {
     /// A new CA; the second value is its key, PEM.
-    pub(super) fn create(
+    pub(crate) fn create(
         domain: &TrustDomain,
         now: SystemTime,
     ) -> Result<(Self, String), AuthorityError> {
@@ -89,7 +89,7 @@ impl Authority {
     }
 
     /// The CA of these two files.
-    pub(super) fn from_pem(pem: &str, key: &str) -> Result<Self, AuthorityError> {
+    pub(crate) fn from_pem(pem: &str, key: &str) -> Result<Self, AuthorityError> {
         let invalid = |what: &str| AuthorityError::Invalid(what.to_owned());
         let certificate = CertificateDer::from_pem_slice(pem.as_bytes())
             .map_err(|_| invalid("there is no certificate (PEM) in it"))?;
@@ -114,20 +114,20 @@ impl Authority {
         })
     }
 
-    pub(super) fn domain(&self) -> &TrustDomain {
+    pub(crate) fn domain(&self) -> &TrustDomain {
         &self.domain
     }
 
-    pub(super) fn pem(&self) -> &str {
+    pub(crate) fn pem(&self) -> &str {
         &self.pem
     }
 
-    pub(super) fn certificate(&self) -> &CertificateDer<'static> {
+    pub(crate) fn certificate(&self) -> &CertificateDer<'static> {
         &self.certificate
     }
 
     /// Signs a certificate for `subject` and the key, never beyond the CA's own life.
-    pub(super) fn sign(
+    pub(crate) fn sign(
         &self,
         subject: &Subject,
         key: &impl PublicKeyData,
@@ -174,7 +174,7 @@ impl Authority {
 
 /// The public key of a signing request whose owner has proved to hold its private half. All else
 /// that the request asks for is ignored: the node decides what the certificate says.
-pub(super) fn key_of_request(pem: &str) -> Result<SubjectPublicKeyInfo, AuthorityError> {
+pub(crate) fn key_of_request(pem: &str) -> Result<SubjectPublicKeyInfo, AuthorityError> {
     let invalid = |what: &str| AuthorityError::Invalid(what.to_owned());
     if pem.len() > MAX_CSR {
         return Err(invalid("is longer than 16 KiB"));

@@ -8,8 +8,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use model::error::{Error, Reason};
 
-use super::Identity;
 use super::spiffe::{CertificateFacts, InvalidIdentity, Subject, UserKey};
+use crate::Identity;
 
 /// How often an open stream looks at the clock: it must end within a second of its peer, also when
 /// the clock was set meanwhile.
@@ -32,11 +32,13 @@ pub struct SocketCredentials {
 /// An authenticated caller; cheap to clone, as every request does.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    pub(super) user: Arc<UserKey>,
-    pub(super) id: Arc<str>,
-    pub(super) serial: Arc<str>,
-    pub(super) not_after: i64,
-    pub(super) socket: Option<SocketCredentials>,
+    pub(crate) user: Arc<UserKey>,
+    pub(crate) id: Arc<str>,
+    pub(crate) serial: Arc<str>,
+    /// When the certificate was signed, seconds since the epoch.
+    pub(crate) issued: i64,
+    pub(crate) not_after: i64,
+    pub(crate) socket: Option<SocketCredentials>,
 }
 
 impl Peer {
@@ -65,7 +67,7 @@ impl Peer {
         self.socket
     }
 
-    pub(super) fn is_root(&self) -> bool {
+    pub(crate) fn is_root(&self) -> bool {
         self.socket.is_some_and(|s| s.uid == 0)
     }
 }
@@ -115,7 +117,7 @@ fn because(reason: &str) -> String {
 
 impl Unauthenticated {
     /// For policies' place in the audit line.
-    pub(super) fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         self.reason().as_str()
     }
 
@@ -173,6 +175,7 @@ impl Identity {
                 user: Arc::new(user),
                 id: id.into(),
                 serial: facts.serial.into(),
+                issued: facts.issued,
                 not_after: facts.not_after,
                 socket,
             }),
@@ -192,6 +195,13 @@ impl Identity {
                 user: user(),
                 serial: peer.serial.to_string(),
                 reason: reason.to_string(),
+            });
+        }
+        if !directory.issued_in_time(&peer.user, peer.issued) {
+            return Err(Unauthenticated::Revoked {
+                user: user(),
+                serial: peer.serial.to_string(),
+                reason: "every certificate of the user up to a moment was".to_owned(),
             });
         }
         if now_seconds() > peer.not_after {
@@ -237,7 +247,7 @@ impl Identity {
 }
 
 /// Seconds since the epoch.
-pub(super) fn now_seconds() -> i64 {
+pub(crate) fn now_seconds() -> i64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();
@@ -245,7 +255,7 @@ pub(super) fn now_seconds() -> i64 {
 }
 
 /// Nanoseconds since the epoch.
-pub(super) fn now_ns() -> i64 {
+pub(crate) fn now_ns() -> i64 {
     let since = SystemTime::now()
         .duration_since(UNIX_EPOCH)
         .unwrap_or_default();

@@ -14,7 +14,7 @@ use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::PemObject;
 
 use super::authority::{Authority, AuthorityError};
-use super::spiffe::{CertificateFacts, Subject, TrustDomain};
+use crate::authn::spiffe::{CertificateFacts, Subject, TrustDomain};
 
 /// A failure with one of the files.
 #[derive(Debug, thiserror::Error)]
@@ -41,21 +41,21 @@ pub enum PkiError {
 
 /// `STATE_DIR/pki`.
 #[derive(Clone, Debug)]
-pub(super) struct Pki {
+pub(crate) struct Pki {
     dir: PathBuf,
 }
 
 /// A key with its certificate, as they are on disk.
 #[derive(Debug)]
-pub(super) struct Pair {
-    pub(super) key_pem: String,
-    pub(super) certificate: CertificateDer<'static>,
-    pub(super) facts: CertificateFacts,
+pub(crate) struct Pair {
+    pub(crate) key_pem: String,
+    pub(crate) certificate: CertificateDer<'static>,
+    pub(crate) facts: CertificateFacts,
 }
 
 impl Pki {
     /// Makes the folder, 0700, where it isn't there.
-    pub(super) fn open(state_dir: &Path) -> Result<Self, PkiError> {
+    pub(crate) fn open(state_dir: &Path) -> Result<Self, PkiError> {
         let dir = state_dir.join("pki");
         let made = fs::DirBuilder::new()
             .recursive(true)
@@ -69,7 +69,7 @@ impl Pki {
         Ok(Self { dir })
     }
 
-    pub(super) fn file(&self, name: &str) -> PathBuf {
+    pub(crate) fn file(&self, name: &str) -> PathBuf {
         self.dir.join(name)
     }
 
@@ -80,7 +80,7 @@ impl Pki {
         }
     }
 
-    pub(super) fn read(&self, name: &str) -> Result<Option<String>, PkiError> {
+    pub(crate) fn read(&self, name: &str) -> Result<Option<String>, PkiError> {
         let file = self.file(name);
         match fs::read_to_string(&file) {
             Ok(text) => Ok(Some(text)),
@@ -94,7 +94,7 @@ impl Pki {
     }
 
     /// Replaces the file and has it on disk when it returns.
-    pub(super) fn write(&self, name: &str, text: &str) -> Result<(), PkiError> {
+    pub(crate) fn write(&self, name: &str, text: &str) -> Result<(), PkiError> {
         self.replace(name, text).map_err(|source| PkiError::Io {
             file: self.file(name),
             what: "written",
@@ -121,7 +121,7 @@ impl Pki {
     }
 
     /// The CA of the files; `None` at a first start.
-    pub(super) fn authority(&self) -> Result<Option<Authority>, PkiError> {
+    pub(crate) fn authority(&self) -> Result<Option<Authority>, PkiError> {
         let Some(certificate) = self.read("ca.pem")? else {
             return Ok(None);
         };
@@ -135,7 +135,7 @@ impl Pki {
     }
 
     /// Makes and stores a CA. The certificate is written last: it is what says that there is one.
-    pub(super) fn create_authority(
+    pub(crate) fn create_authority(
         &self,
         domain: &TrustDomain,
         now: SystemTime,
@@ -148,7 +148,7 @@ impl Pki {
     }
 
     /// The pair NAME.pem and NAME.key; `None` where it isn't complete or can't be read as one.
-    pub(super) fn pair(&self, name: &str) -> Result<Option<Pair>, PkiError> {
+    pub(crate) fn pair(&self, name: &str) -> Result<Option<Pair>, PkiError> {
         let pem = self.read(&format!("{name}.pem"))?;
         let key = self.read(&format!("{name}.key"))?;
         let Some((pem, key_pem)) = pem.zip(key) else {
@@ -165,7 +165,7 @@ impl Pki {
     }
 
     /// Signs NAME.pem anew, for the key that is there or, without one, for a new one.
-    pub(super) fn renew(
+    pub(crate) fn renew(
         &self,
         name: &str,
         authority: &Authority,
@@ -202,12 +202,12 @@ impl Pki {
 
 impl Pair {
     /// Whether two thirds of the certificate's life are over, at `now`.
-    pub(super) fn is_due(&self, now: SystemTime) -> bool {
+    pub(crate) fn is_due(&self, now: SystemTime) -> bool {
         now >= self.due()
     }
 
     /// When two thirds are over.
-    pub(super) fn due(&self) -> SystemTime {
+    pub(crate) fn due(&self) -> SystemTime {
         let life = self.facts.not_after.saturating_sub(self.facts.not_before);
         let due = self.facts.not_after.saturating_sub(life / 3);
         UNIX_EPOCH + Duration::from_secs(u64::try_from(due).unwrap_or(0))

@@ -20,7 +20,7 @@ use rustls::{
 };
 
 use super::spiffe::{CertificateFacts, Subject, TrustDomain};
-use super::{Identity, StartError};
+use crate::{Identity, StartError};
 
 impl Identity {
     /// TLS 1.3 with client certificates, HTTP/2, the node's live certificate, and no resumption: a

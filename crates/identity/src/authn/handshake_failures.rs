@@ -5,8 +5,8 @@
 
 use std::fmt;
 
-use super::Identity;
-use super::audit::Entry;
+use crate::Identity;
+use crate::audit::Entry;
 
 /// The action of such a line.
 pub const HANDSHAKE: &str = "listen.Handshake";

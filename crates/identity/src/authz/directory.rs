@@ -7,29 +7,29 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use super::policy::{Engine, Grant, PolicyError, Slice};
-use super::spiffe::UserKey;
-use store::{GrantRow, Role, Store, StoreError, UserRow};
+use crate::authn::spiffe::UserKey;
+use store::{GrantEffect, GrantRow, RevocationRow, Role, Store, StoreError, UserRow};
 
 /// The most users of a node.
-pub(super) const MAX_USERS: usize = 10_000;
+pub(crate) const MAX_USERS: usize = 10_000;
 /// The most grants of one user: a decision's time grows with them.
-pub(super) const MAX_GRANTS: usize = 256;
+pub(crate) const MAX_GRANTS: usize = 256;
 /// The most certificates that are revoked and not yet past their end.
-pub(super) const MAX_REVOCATIONS: usize = 100_000;
+pub(crate) const MAX_REVOCATIONS: usize = 100_000;
 
 /// One user with what was granted.
 #[derive(Debug)]
-pub(super) struct Account {
-    pub(super) key: UserKey,
-    pub(super) role: Option<Role>,
-    pub(super) disabled: bool,
-    pub(super) created_ns: i64,
-    pub(super) grants: Vec<Grant>,
+pub(crate) struct Account {
+    pub(crate) key: UserKey,
+    pub(crate) role: Option<Role>,
+    pub(crate) disabled: bool,
+    pub(crate) created_ns: i64,
+    pub(crate) grants: Vec<Grant>,
     slice: OnceLock<Slice>,
 }
 
 impl Account {
-    pub(super) fn new(
+    pub(crate) fn new(
         key: UserKey,
         role: Option<Role>,
         disabled: bool,
@@ -47,7 +47,7 @@ impl Account {
     }
 
     /// The same with something changed; its slice is compiled anew when it is next needed.
-    pub(super) fn changed(&self, disabled: bool, grants: Vec<Grant>) -> Self {
+    pub(crate) fn changed(&self, disabled: bool, grants: Vec<Grant>) -> Self {
         Self::new(
             self.key.clone(),
             self.role,
@@ -58,7 +58,7 @@ impl Account {
     }
 
     /// Compiled at the first use.
-    pub(super) fn slice(&self, engine: &Engine) -> Result<&Slice, PolicyError> {
+    pub(crate) fn slice(&self, engine: &Engine) -> Result<&Slice, PolicyError> {
         if let Some(slice) = self.slice.get() {
             return Ok(slice);
         }
@@ -67,23 +67,25 @@ impl Account {
     }
 
     /// The role counts only where roles are given: in the tenant `system`.
-    pub(super) fn is_administrator(&self) -> bool {
+    pub(crate) fn is_administrator(&self) -> bool {
         self.role == Some(Role::Administrator) && self.key.tenant.as_str() == "system"
     }
 }
 
 /// A snapshot.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Directory {
-    pub(super) accounts: HashMap<UserKey, Arc<Account>>,
+pub(crate) struct Directory {
+    pub(crate) accounts: HashMap<UserKey, Arc<Account>>,
     /// Serial to reason.
-    pub(super) revoked: HashMap<String, Arc<str>>,
+    pub(crate) revoked: HashMap<String, Arc<str>>,
+    /// Certificates of the user that were issued before are refused; nanoseconds since the epoch.
+    pub(crate) valid_from: HashMap<UserKey, i64>,
 }
 
 impl Directory {
     /// Reads the store. Rows with names that don't parse were not written by us and are left out,
     /// with a line in the log.
-    pub(super) async fn load(store: &Store) -> Result<Self, StoreError> {
+    pub(crate) async fn load(store: &Store) -> Result<Self, StoreError> {
         let mut grants: HashMap<UserKey, Vec<Grant>> = HashMap::new();
         for row in store.grants().await? {
             let id = row.id.clone();
@@ -108,21 +110,56 @@ impl Directory {
             .into_iter()
             .map(|r| (r.serial, r.reason.into()))
             .collect();
-        Ok(Self { accounts, revoked })
+        let valid_from = store.valid_from().await?.into_iter();
+        let valid_from = valid_from.filter_map(|(tenant, name, from_ns)| {
+            let key = UserKey {
+                tenant: tenant.parse().ok()?,
+                name: name.parse().ok()?,
+            };
+            Some((key, from_ns))
+        });
+        Ok(Self {
+            accounts,
+            revoked,
+            valid_from: valid_from.collect(),
+        })
     }
 
     /// With one account replaced or added.
-    pub(super) fn with(&self, account: Account) -> Self {
+    pub(crate) fn with(&self, account: Account) -> Self {
         let mut next = self.clone();
         next.accounts.insert(account.key.clone(), Arc::new(account));
         next
     }
 
-    /// With one more certificate refused.
-    pub(super) fn with_revoked(&self, serial: String, reason: &str) -> Self {
+    /// With more certificates refused.
+    pub(crate) fn with_revoked(&self, rows: &[RevocationRow]) -> Self {
         let mut next = self.clone();
-        next.revoked.insert(serial, reason.into());
+        let rows = rows.iter();
+        next.revoked
+            .extend(rows.map(|row| (row.serial.clone(), row.reason.as_str().into())));
         next
+    }
+
+    /// With every certificate of a user refused that was issued before a moment.
+    pub(crate) fn with_valid_from(mut self, user: UserKey, from_ns: i64) -> Self {
+        let known = self.valid_from.entry(user).or_insert(from_ns);
+        *known = from_ns.max(*known);
+        self
+    }
+
+    /// Whether a certificate that was issued in that second is none of those.
+    pub(crate) fn issued_in_time(&self, user: &UserKey, issued: i64) -> bool {
+        let from = self.valid_from.get(user);
+        from.is_none_or(|from| issued.saturating_mul(1_000_000_000) >= *from)
+    }
+
+    /// Whether an administrator is left that nothing is denied to, beside this user.
+    pub(crate) fn another_administrator(&self, than: &UserKey) -> bool {
+        let denied = |a: &Account| a.grants.iter().any(|g| g.effect == GrantEffect::Deny);
+        let works = |a: &Account| a.is_administrator() && !a.disabled && !denied(a);
+        let mut others = self.accounts.values().filter(|a| a.key != *than);
+        others.any(|a| works(a))
     }
 }
 

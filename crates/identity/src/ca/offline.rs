@@ -5,8 +5,9 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::spiffe::{InvalidIdentity, Subject, UserKey};
-use super::{PkiError, pki::Pki};
+use super::pki::{Pki, PkiError};
+use super::revocation_log;
+use crate::authn::spiffe::{InvalidIdentity, Subject, UserKey};
 
 /// What was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,6 +24,8 @@ pub struct Minted {
     pub serial: String,
     /// Seconds since the epoch.
     pub not_after: i64,
+    /// The user was disabled; the daemon enables it at its next start.
+    pub enabled_at_start: bool,
 }
 
 /// Why not.
@@ -39,7 +42,8 @@ pub enum MintError {
     Name(#[from] InvalidIdentity),
 }
 
-/// Signs `pki/admin.pem` anew, with a new key where there is none.
+/// Signs `pki/admin.pem` anew, with a new key where there is none. Where `system/admin` is
+/// disabled, the daemon enables it at its next start.
 ///
 /// # Errors
 /// [`MintError`].
@@ -52,7 +56,12 @@ pub fn mint_offline(state_dir: &Path, lifetime: Duration) -> Result<Minted, Mint
     let Some(authority) = pki.authority()? else {
         return Err(MintError::NoAuthority(dir));
     };
-    let subject = Subject::User(UserKey::administrator()?);
+    let user = UserKey::administrator()?;
+    let enabled_at_start = revocation_log::says_disabled(&pki, &user)?;
+    if enabled_at_start {
+        revocation_log::enable_later(&pki, &user)?;
+    }
+    let subject = Subject::User(user);
     let pair = pki.renew("admin", &authority, &subject, lifetime)?;
     Ok(Minted {
         certificate: pki.file("admin.pem"),
@@ -61,5 +70,6 @@ pub fn mint_offline(state_dir: &Path, lifetime: Duration) -> Result<Minted, Mint
         spiffe_id: pair.facts.id.to_string(),
         serial: pair.facts.serial,
         not_after: pair.facts.not_after,
+        enabled_at_start,
     })
 }

@@ -4,20 +4,22 @@
 //!
 //! Cedar's time is linear in policies, so each user has a *slice*: the built-in policies and that
 //! user's own grants, compiled once and dropped when either changes. What a request is about
-//! (tenant, path) is in its context, so the entities of a slice (the actions with their groups, and
+//! (tenant, path, how far below) is in its context, so the entities of a slice (the actions with their groups, and
 //! the user) never change with requests.
 
 use std::collections::{HashMap, HashSet};
 use std::str::FromStr;
 
 use cedar_policy::{
-    Authorizer, Context, Decision, Effect, Entities, Entity, EntityId, EntityTypeName, EntityUid,
-    Policy, PolicyId, PolicySet, Request, RestrictedExpression, Schema, ValidationMode, Validator,
+    Authorizer, Context, Decision, Effect as CedarEffect, Entities, Entity, EntityId,
+    EntityTypeName, EntityUid, Policy, PolicyId, PolicySet, Request, RestrictedExpression, Schema,
+    ValidationMode, Validator,
 };
 use model::name::{ObjectPath, Tenant};
 
 use super::actions::{Actions, Audience};
-use super::spiffe::UserKey;
+use super::target::{Effect, Reach};
+use crate::authn::spiffe::UserKey;
 use store::{GrantEffect, Role};
 
 /// The tenant in a request that is about every tenant's objects. No tenant can be called so.
@@ -25,7 +27,7 @@ const EVERY_TENANT: &str = "*";
 /// The group of the actions that members may do on their own; not a subsystem's name.
 const MEMBER_GROUP: &str = "builtin.member";
 /// The ids of the built-in policies.
-pub(super) const ADMINISTRATOR_POLICY: &str = "builtin.administrator";
+pub(crate) const ADMINISTRATOR_POLICY: &str = "builtin.administrator";
 const MEMBER_POLICY: &str = "builtin.tenant";
 
 /// A policy, or the schema, that Cedar doesn't take. With checked parts this is a defect.
@@ -69,7 +71,7 @@ pub enum Scope {
 
 /// What Cedar said.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Verdict {
+pub(crate) struct Verdict {
     /// Whether the call may go on.
     pub allowed: bool,
     /// The policies that decided; none, where nothing permits it.
@@ -78,14 +80,14 @@ pub(super) struct Verdict {
 
 /// A user's compiled policies.
 #[derive(Debug)]
-pub(super) struct Slice {
+pub(crate) struct Slice {
     policies: PolicySet,
     entities: Entities,
     principal: EntityUid,
 }
 
 /// Compiles and decides.
-pub(super) struct Engine {
+pub(crate) struct Engine {
     authorizer: Authorizer,
     schema: Schema,
     builtin: PolicySet,
@@ -103,7 +105,7 @@ impl std::fmt::Debug for Engine {
 }
 
 impl Engine {
-    pub(super) fn new(actions: &Actions) -> Result<Self, PolicyError> {
+    pub(crate) fn new(actions: &Actions) -> Result<Self, PolicyError> {
         let (schema, warnings) =
             Schema::from_cedarschema_str(&schema_text(actions)).map_err(defect)?;
         if let Some(warning) = warnings.into_iter().next() {
@@ -133,13 +135,13 @@ impl Engine {
     }
 
     /// Checks a grant against the schema, as the slice would have it.
-    pub(super) fn check(&self, grant: &Grant) -> Result<(), PolicyError> {
+    pub(crate) fn check(&self, grant: &Grant) -> Result<(), PolicyError> {
         let policies = PolicySet::from_policies([policy_of(grant)?]).map_err(defect)?;
         self.validate(&policies)
     }
 
     /// The policies of one user.
-    pub(super) fn slice(
+    pub(crate) fn slice(
         &self,
         user: &UserKey,
         role: Option<Role>,
@@ -171,13 +173,14 @@ impl Engine {
     }
 
     /// Decides one request. `action` is the number that `Actions` gave.
-    pub(super) fn decide(
+    pub(crate) fn decide(
         &self,
         slice: &Slice,
         action: usize,
         tenant: Option<&Tenant>,
-        path: Option<&ObjectPath>,
+        effect: &Effect,
     ) -> Result<Verdict, PolicyError> {
+        let path = effect.path.as_ref();
         let action = self
             .actions
             .get(action)
@@ -189,6 +192,10 @@ impl Engine {
             (
                 "path".to_owned(),
                 text(path.map(ToString::to_string).unwrap_or_default()),
+            ),
+            (
+                "subtree".to_owned(),
+                RestrictedExpression::new_bool(effect.reach == Reach::Subtree),
             ),
         ])
         .map_err(defect)?;
@@ -247,7 +254,7 @@ fn schema_text(actions: &Actions) -> String {
         };
         text.push_str(&format!(
             "  action {:?} in [{:?}{member}] appliesTo {{ principal: [User], resource: [Object],
-                 context: {{ tenant: String, path: String }} }};\n",
+                 context: {{ tenant: String, path: String, subtree: Bool }} }};\n",
             action.name,
             action.group(),
         ));
@@ -278,11 +285,15 @@ fn parse(id: &str, text: &str) -> Result<Policy, PolicyError> {
 /// was looked up among the known ones, so the text can't say more than the parts.
 fn policy_of(grant: &Grant) -> Result<Policy, PolicyError> {
     let effect = match grant.effect {
-        GrantEffect::Allow => Effect::Permit,
-        GrantEffect::Deny => Effect::Forbid,
+        GrantEffect::Allow => CedarEffect::Permit,
+        GrantEffect::Deny => CedarEffect::Forbid,
     };
     let below = grant.path.as_ref().map_or_else(String::new, |path| {
-        format!(" && (context.path == \"{path}\" || context.path like \"{path}/*\")")
+        let around = match grant.effect {
+            GrantEffect::Allow => String::new(),
+            GrantEffect::Deny => around(path),
+        };
+        format!(" && (context.path == \"{path}\" || context.path like \"{path}/*\"{around})")
     });
     let text = format!(
         "{effect} (principal == Aurae::User::\"{}\", action in Aurae::Action::\"{}\", resource)
@@ -290,6 +301,16 @@ fn policy_of(grant: &Grant) -> Result<Policy, PolicyError> {
         grant.user, grant.action, grant.target
     );
     parse(&grant.id, &text)
+}
+
+/// A denial also binds what reaches its path from a cell around it.
+fn around(path: &ObjectPath) -> String {
+    let cells = std::iter::successors(path.parent(), ObjectPath::parent);
+    let mut text = String::from(" || (context.subtree && (context.path == \"\"");
+    for cell in cells {
+        text.push_str(&format!(" || context.path == \"{cell}\""));
+    }
+    text + "))"
 }
 
 #[cfg(test)]

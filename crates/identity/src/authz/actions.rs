@@ -39,33 +39,33 @@ impl ActionDef {
 
 /// The actions of a node, by name.
 #[derive(Debug)]
-pub(super) struct Actions {
+pub(crate) struct Actions {
     all: Vec<ActionDef>,
     by_name: HashMap<&'static str, usize>,
 }
 
 impl Actions {
-    pub(super) fn new(all: Vec<ActionDef>) -> Self {
+    pub(crate) fn new(all: Vec<ActionDef>) -> Self {
         let by_name = all.iter().enumerate().map(|(i, a)| (a.name, i)).collect();
         Self { all, by_name }
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &ActionDef> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &ActionDef> {
         self.all.iter()
     }
 
     /// The action's place, which numbers it in `policy` too.
-    pub(super) fn find(&self, name: &str) -> Option<(usize, &ActionDef)> {
+    pub(crate) fn find(&self, name: &str) -> Option<(usize, &ActionDef)> {
         let index = *self.by_name.get(name)?;
         self.all.get(index).map(|a| (index, a))
     }
 
-    pub(super) fn is_group(&self, name: &str) -> bool {
+    pub(crate) fn is_group(&self, name: &str) -> bool {
         self.all.iter().any(|a| a.group() == name)
     }
 
     /// Whether a grant of this action or group gives more than a member of a tenant has.
-    pub(super) fn is_privileged(&self, name: &str) -> bool {
+    pub(crate) fn is_privileged(&self, name: &str) -> bool {
         self.all
             .iter()
             .filter(|a| a.name == name || a.group() == name)

@@ -5,13 +5,14 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::ca::authority::BACKDATE;
 use model::name::{Label, Tenant};
 use x509_parser::prelude::{FromDer, GeneralName, X509Certificate};
 
 /// Why something is not an identity of ours, in words.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub struct InvalidIdentity(pub(super) String);
+pub struct InvalidIdentity(pub(crate) String);
 
 fn invalid<T>(words: impl Into<String>) -> Result<T, InvalidIdentity> {
     Err(InvalidIdentity(words.into()))
@@ -58,7 +59,7 @@ pub struct UserKey {
 }
 
 impl UserKey {
-    /// `system/admin`: made at first start, an administrator, never to be disabled or denied.
+    /// `system/admin`: made at first start, an administrator, never to be denied anything.
     pub fn administrator() -> Result<Self, InvalidIdentity> {
         match "admin".parse() {
             Ok(name) => Ok(Self {
@@ -131,11 +132,13 @@ impl FromStr for SpiffeId {
 
 /// What the node reads of a certificate. Nothing is verified here but the shape.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct CertificateFacts {
+pub(crate) struct CertificateFacts {
     /// The one URI name.
     pub id: SpiffeId,
     /// Lower-case hexadecimal, without leading zeros of the encoding.
     pub serial: String,
+    /// When it was signed, seconds since the epoch.
+    pub issued: i64,
     /// Seconds since the epoch.
     pub not_before: i64,
     /// Seconds since the epoch; invalid after it.
@@ -147,7 +150,7 @@ impl CertificateFacts {
     ///
     /// # Errors
     /// No certificate, not exactly one URI name, or one that is no SPIFFE ID of ours.
-    pub(super) fn from_der(der: &[u8]) -> Result<Self, InvalidIdentity> {
+    pub(crate) fn from_der(der: &[u8]) -> Result<Self, InvalidIdentity> {
         let Ok((_, certificate)) = X509Certificate::from_der(der) else {
             return invalid("it is not an X.509 certificate");
         };
@@ -166,14 +169,20 @@ impl CertificateFacts {
         Ok(Self {
             id,
             serial: serial_text(certificate.raw_serial()),
+            issued: issued(certificate.validity().not_before.timestamp()),
             not_before: certificate.validity().not_before.timestamp(),
             not_after: certificate.validity().not_after.timestamp(),
         })
     }
 }
 
+/// Certificates begin [`BACKDATE`] before they are signed.
+fn issued(not_before: i64) -> i64 {
+    not_before.saturating_add(i64::try_from(BACKDATE.as_secs()).unwrap_or(0))
+}
+
 /// A serial number as it is written everywhere: hexadecimal, lower case, no leading zero bytes.
-pub(super) fn serial_text(bytes: &[u8]) -> String {
+pub(crate) fn serial_text(bytes: &[u8]) -> String {
     use std::fmt::Write;
     let mut text = String::with_capacity(bytes.len() * 2);
     for byte in bytes.iter().skip_while(|b| **b == 0) {
@@ -184,7 +193,7 @@ pub(super) fn serial_text(bytes: &[u8]) -> String {
 }
 
 /// Normalises a serial that somebody typed: hexadecimal, colons allowed.
-pub(super) fn parse_serial(text: &str) -> Result<String, InvalidIdentity> {
+pub(crate) fn parse_serial(text: &str) -> Result<String, InvalidIdentity> {
     let digits: String = text
         .chars()
         .filter(|c| *c != ':')

@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 
 use super::*;
-use crate::actions::ActionDef;
+use crate::authz::actions::ActionDef;
 
 const NAMES: &[(&str, Audience)] = &[
     ("runtime.Run", Audience::Member),
@@ -77,6 +77,7 @@ fn naive(
     action: (&str, Audience),
     tenant: Option<&Tenant>,
     path: Option<&ObjectPath>,
+    reach: Reach,
 ) -> Verdict {
     let applies = |g: &&Grant| {
         let action = g.action == action.0 || action.0.starts_with(&format!("{}.", g.action));
@@ -85,6 +86,13 @@ fn naive(
             (Some(_), None) => false,
             (Some(of), Some(path)) => path.is_within(of),
         };
+        // What reaches below meets the denials that lie there.
+        let around = reach == Reach::Subtree && g.effect == GrantEffect::Deny;
+        let met = g
+            .path
+            .as_ref()
+            .is_some_and(|of| path.is_none_or(|path| of.is_within(path)));
+        let within = within || (around && met);
         action && within && tenant == Some(&g.target)
     };
     let ids = |effect| -> Vec<String> {
@@ -120,7 +128,7 @@ proptest! {
         grants in proptest::collection::vec(grant(), 0..6),
         requests in proptest::collection::vec(
             (0..NAMES.len(), proptest::option::of(0..TENANTS.len()),
-             proptest::option::of(0..PATHS.len())), 1..8),
+             proptest::option::of(0..PATHS.len()), any::<bool>()), 1..8),
     ) {
         let engine = Engine::new(&actions()).unwrap();
         let grants: Vec<Grant> =
@@ -129,13 +137,14 @@ proptest! {
             engine.check(grant).unwrap();
         }
         let slice = engine.slice(&user, role, &grants).unwrap();
-        for (action, tenant, path) in requests {
+        for (action, tenant, path, below) in requests {
+            let reach = if below { Reach::Subtree } else { Reach::Object };
             let tenant: Option<Tenant> = tenant.map(|t| TENANTS[t].parse().unwrap());
             let path: Option<ObjectPath> = path.map(|p| PATHS[p].parse().unwrap());
-            let decided =
-                engine.decide(&slice, action, tenant.as_ref(), path.as_ref()).unwrap();
-            let expected =
-                naive(&user, role, &grants, NAMES[action], tenant.as_ref(), path.as_ref());
+            let effect = Effect { action: NAMES[action].0, path: path.clone(), reach };
+            let decided = engine.decide(&slice, action, tenant.as_ref(), &effect).unwrap();
+            let (tenant, path) = (tenant.as_ref(), path.as_ref());
+            let expected = naive(&user, role, &grants, NAMES[action], tenant, path, reach);
             prop_assert_eq!(decided, expected);
         }
     }
@@ -154,11 +163,12 @@ fn a_decision_takes_microseconds() {
         .collect();
     let slice = engine.slice(&user, None, &grants).unwrap();
     let path: ObjectPath = "web/nginx".parse().unwrap();
+    let effect = Effect::on("runtime.Run", &path);
     let rounds = 2000;
     let start = std::time::Instant::now();
     for _ in 0..rounds {
         let verdict = engine
-            .decide(&slice, 0, Some(&user.tenant), Some(&path))
+            .decide(&slice, 0, Some(&user.tenant), &effect)
             .unwrap();
         assert!(verdict.allowed);
     }

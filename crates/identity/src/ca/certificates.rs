@@ -13,8 +13,8 @@ use rustls_pki_types::pem::PemObject;
 
 use super::authority::Authority;
 use super::pki::{Pair, Pki};
-use super::spiffe::{Subject, UserKey};
-use super::{Identity, Options, StartError};
+use crate::authn::spiffe::{Subject, UserKey};
+use crate::{Identity, Options, StartError};
 
 /// How often the node looks whether something is due. Not a timer to the moment: clocks are set.
 const CHECK_EVERY: Duration = Duration::from_secs(60);
@@ -23,7 +23,7 @@ const CHECK_AT_LEAST: Duration = Duration::from_millis(200);
 
 /// What handshakes present.
 #[derive(Debug)]
-pub(super) struct LiveCertificate {
+pub(crate) struct LiveCertificate {
     current: ArcSwap<Live>,
 }
 
@@ -35,7 +35,7 @@ struct Live {
 
 impl LiveCertificate {
     /// Takes the certificate that is on disk, if it is this node's and not due; else signs one.
-    pub(super) fn start(
+    pub(crate) fn start(
         pki: &Pki,
         authority: &Authority,
         options: &Options,

@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Every effect of a call is authorized before the first happens: a denial of one refuses the whole
+//! call, also where the call is of another method, or names a cell around the denied path. The
+//! table [`EFFECTS`] has each method of the contract with what it may do beside its own action; a
+//! pair without a call in [`CALLS`] fails.
+
+use std::pin::Pin;
+
+use api::action::ACTIONS;
+use api::identity::v0 as identity;
+use api::observe::v0 as observe;
+use api::runtime::v0 as wire;
+use api::status::{Reason, from_status};
+use tonic::Status;
+
+use crate::caller::Person;
+use crate::node::TestNode;
+use crate::table::Whom::Owner;
+use crate::table::at;
+
+const RUN_CELL: &str = "runtime.RunCell";
+const RUN_EXECUTABLE: &str = "runtime.RunExecutable";
+const STOP: &str = "runtime.Stop";
+const REMOVE: &str = "runtime.Remove";
+const LOGS: &str = "observe.Logs";
+
+/// Each method, and the actions of others that a call of it may take.
+const EFFECTS: &[(&str, &[&str])] = &[
+    (RUN_EXECUTABLE, &[RUN_CELL, REMOVE]),
+    (RUN_CELL, &[REMOVE]),
+    ("runtime.UpdateCell", &[]),
+    ("runtime.FreezeCell", &[]),
+    ("runtime.ThawCell", &[]),
+    ("runtime.Get", &[]),
+    ("runtime.List", &[]),
+    ("runtime.Watch", &[]),
+    ("runtime.Wait", &[]),
+    ("runtime.Signal", &[STOP]),
+    (STOP, &[]),
+    (REMOVE, &[STOP]),
+    ("runtime.Attach", &[LOGS]),
+    (LOGS, &[]),
+    ("observe.Usage", &[]),
+    ("observe.WatchUsage", &[]),
+    ("identity.CreateUser", &[]),
+    ("identity.ListUsers", &[]),
+    ("identity.DisableUser", &[]),
+    ("identity.EnableUser", &[]),
+    ("identity.ListCertificates", &[]),
+    ("identity.Issue", &[]),
+    ("identity.Renew", &[]),
+    ("identity.Revoke", &[]),
+    ("identity.Allow", &[]),
+    ("identity.Deny", &[]),
+    ("identity.Withdraw", &[]),
+    ("identity.Explain", &[]),
+    ("identity.Audit", &[]),
+    ("identity.WhoAmI", &[]),
+    ("node.Get", &[]),
+    ("node.GetConfig", &[]),
+    ("node.Reload", &[]),
+    // It ends the node, not objects one by one.
+    ("node.Shutdown", &[]),
+];
+
+type Called = Pin<Box<dyn Future<Output = Result<(), Status>> + Send>>;
+
+/// A call that must be refused while `denied` is denied at `path`.
+struct Call {
+    method: &'static str,
+    denied: &'static str,
+    /// Empty: everywhere.
+    path: &'static str,
+    ask: fn(Person) -> Called,
+}
+
+const fn call(
+    method: &'static str,
+    denied: &'static str,
+    path: &'static str,
+    ask: fn(Person) -> Called,
+) -> Call {
+    Call {
+        method,
+        denied,
+        path,
+        ask,
+    }
+}
+
+/// `web` runs, with `web/main` and `web/secret/job` in it; `idle` runs and is empty; `old` and
+/// `web/done` have ended.
+const CALLS: &[Call] = &[
+    call(RUN_EXECUTABLE, RUN_CELL, "", run_with_cell),
+    call(RUN_EXECUTABLE, RUN_CELL, "own", run_with_cell),
+    call(RUN_EXECUTABLE, RUN_EXECUTABLE, "own/main", run_with_cell),
+    call(RUN_EXECUTABLE, REMOVE, "web/done", run_again),
+    call(RUN_CELL, REMOVE, "old", run_cell_again),
+    call(
+        "runtime.FreezeCell",
+        "runtime.FreezeCell",
+        "web/secret",
+        freeze,
+    ),
+    call("runtime.ThawCell", "runtime.ThawCell", "web/secret", thaw),
+    call("runtime.Signal", STOP, "web/main", kill),
+    call(STOP, STOP, "web/secret", stop_web),
+    call(STOP, STOP, "web/secret/job", stop_web),
+    call(REMOVE, STOP, "", |ann| remove(ann, "web/main", true)),
+    call(REMOVE, STOP, "idle", |ann| remove(ann, "idle", false)),
+    call(REMOVE, REMOVE, "web/secret", |ann| remove(ann, "web", true)),
+    call(REMOVE, STOP, "web/secret/job", |ann| {
+        remove(ann, "web", true)
+    }),
+    call("runtime.Attach", LOGS, "web/main", attach),
+    call(LOGS, LOGS, "web/secret", |ann| logs(ann, &["web"])),
+    call(LOGS, LOGS, "web/secret", |ann| {
+        logs(ann, &["web/main", "web/secret/job"])
+    }),
+    call("observe.Usage", "observe.Usage", "web/secret", usage),
+];
+
+fn program(path: &str, words: &[&str]) -> wire::RunExecutableRequest {
+    let spec = wire::ExecutableSpec {
+        argv: words.iter().map(ToString::to_string).collect(),
+        ..Default::default()
+    };
+    let executable = wire::Executable {
+        r#ref: at(Owner, path),
+        spec: Some(spec),
+        ..Default::default()
+    };
+    wire::RunExecutableRequest {
+        executable: Some(executable),
+        ..Default::default()
+    }
+}
+
+fn cell(path: &str) -> wire::RunCellRequest {
+    let cell = wire::Cell {
+        r#ref: at(Owner, path),
+        ..Default::default()
+    };
+    wire::RunCellRequest {
+        cell: Some(cell),
+        ..Default::default()
+    }
+}
+
+fn run_with_cell(ann: Person) -> Called {
+    Box::pin(async move {
+        let mut request = program("own/main", &["/bin/sleep", "1000"]);
+        request.own_cell = Some(wire::CellSpec::default());
+        ann.node.runtime().run_executable(request).await.map(drop)
+    })
+}
+
+fn run_again(ann: Person) -> Called {
+    Box::pin(async move {
+        let request = program("web/done", &["/bin/true"]);
+        ann.node.runtime().run_executable(request).await.map(drop)
+    })
+}
+
+fn run_cell_again(ann: Person) -> Called {
+    Box::pin(async move { ann.node.runtime().run_cell(cell("old")).await.map(drop) })
+}
+
+fn freeze(ann: Person) -> Called {
+    let request = wire::FreezeCellRequest {
+        r#ref: at(Owner, "web"),
+    };
+    Box::pin(async move { ann.node.runtime().freeze_cell(request).await.map(drop) })
+}
+
+fn thaw(ann: Person) -> Called {
+    let request = wire::ThawCellRequest {
+        r#ref: at(Owner, "web"),
+    };
+    Box::pin(async move { ann.node.runtime().thaw_cell(request).await.map(drop) })
+}
+
+fn kill(ann: Person) -> Called {
+    let request = wire::SignalRequest {
+        r#ref: at(Owner, "web/main"),
+        signal: "KILL".to_owned(),
+        all_processes: false,
+    };
+    Box::pin(async move { ann.node.runtime().signal(request).await.map(drop) })
+}
+
+fn stop(ann: Person, path: &'static str) -> Called {
+    let request = wire::StopRequest {
+        r#ref: at(Owner, path),
+        grace: Some(prost_types::Duration::default()),
+    };
+    Box::pin(async move { ann.node.runtime().stop(request).await.map(drop) })
+}
+
+fn stop_web(ann: Person) -> Called {
+    stop(ann, "web")
+}
+
+/// With `all`: what runs and what is in it as well.
+fn remove(ann: Person, path: &'static str, all: bool) -> Called {
+    let request = wire::RemoveRequest {
+        r#ref: at(Owner, path),
+        recursive: all,
+        force: all,
+    };
+    Box::pin(async move { ann.node.runtime().remove(request).await.map(drop) })
+}
+
+fn attach(ann: Person) -> Called {
+    use wire::attach_request::Message;
+    let start = wire::AttachStart {
+        r#ref: at(Owner, "web/main"),
+        ..Default::default()
+    };
+    let first = wire::AttachRequest {
+        message: Some(Message::Start(start)),
+    };
+    Box::pin(async move {
+        let asked = tokio_stream::iter([first]);
+        ann.node.runtime().attach(asked).await.map(drop)
+    })
+}
+
+fn logs(ann: Person, paths: &'static [&'static str]) -> Called {
+    let refs = paths.iter().filter_map(|path| at(Owner, path));
+    let request = observe::LogsRequest {
+        refs: refs.collect(),
+        ..Default::default()
+    };
+    Box::pin(async move { ann.node.observe().logs(request).await.map(drop) })
+}
+
+fn usage(ann: Person) -> Called {
+    let refs = ["web", "web/secret"];
+    let refs = refs.iter().filter_map(|path| at(Owner, path));
+    let request = observe::UsageRequest {
+        refs: refs.collect(),
+        ..Default::default()
+    };
+    Box::pin(async move { ann.node.observe().usage(request).await.map(drop) })
+}
+
+async fn furnish(ann: &Person) {
+    let mut runtime = ann.node.runtime();
+    for path in ["web", "web/secret", "idle", "old"] {
+        runtime.run_cell(cell(path)).await.unwrap();
+    }
+    stop(ann.clone(), "old").await.unwrap();
+    for path in ["web/main", "web/secret/job"] {
+        let sleeps = program(path, &["/bin/sleep", "1000"]);
+        runtime.run_executable(sleeps).await.unwrap();
+    }
+    let mut done = program("web/done", &["/bin/true"]);
+    done.wait_for = wire::WaitFor::Exited.into();
+    runtime.run_executable(done).await.unwrap();
+}
+
+fn denial(action: &str, path: &str) -> identity::DenyRequest {
+    identity::DenyRequest {
+        tenant: "acme".into(),
+        user: "ann".into(),
+        action: action.into(),
+        path: path.into(),
+        ..Default::default()
+    }
+}
+
+/// Everything that is there, with its state and revision: a refused call has changed nothing.
+async fn picture(administrator: &Person) -> Vec<String> {
+    let request = wire::ListRequest {
+        tenant: "acme".into(),
+        ..Default::default()
+    };
+    let listed = administrator.node.runtime().list(request).await.unwrap();
+    let objects = listed.into_inner().objects;
+    objects.iter().map(|object| format!("{object:?}")).collect()
+}
+
+#[test]
+fn every_pair_of_a_method_and_an_effect_is_called() {
+    for action in ACTIONS {
+        let rows = EFFECTS.iter().filter(|(method, _)| *method == action.name);
+        assert_eq!(rows.count(), 1, "{} must have one row", action.name);
+    }
+    for (method, effects) in EFFECTS {
+        for effect in *effects {
+            let called = CALLS
+                .iter()
+                .any(|c| c.method == *method && c.denied == *effect);
+            assert!(called, "{method} without {effect} is not tried");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_denied_effect_refuses_the_whole_call() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let ann = administrator.introduce(&node, "acme", "ann", None).await;
+    furnish(&ann).await;
+    for call in CALLS {
+        let what = format!("{} without {} at {:?}", call.method, call.denied, call.path);
+        let before = picture(&administrator).await;
+        let grant = administrator.deny(denial(call.denied, call.path)).await;
+        let refused = (call.ask)(ann.clone()).await;
+        let refused = refused.map_err(|status| from_status(&status).reason);
+        assert_eq!(refused, Err(Some(Reason::PermissionDenied)), "{what}");
+        assert_eq!(picture(&administrator).await, before, "{what}");
+        administrator.withdraw(grant.id).await;
+    }
+    one_line_names_all_effects(&administrator).await;
+    // Without a denial each is done, and the ones that end things come last.
+    for call in CALLS {
+        let done = (call.ask)(ann.clone()).await;
+        let reason = done.map_err(|status| from_status(&status).reason);
+        assert_ne!(
+            reason,
+            Err(Some(Reason::PermissionDenied)),
+            "{}",
+            call.method
+        );
+    }
+    node.stop();
+}
+
+async fn one_line_names_all_effects(administrator: &Person) {
+    use identity::audit_response::Message;
+    let request = identity::AuditRequest {
+        action: RUN_EXECUTABLE.into(),
+        denied_only: true,
+        ..Default::default()
+    };
+    let answers = administrator.node.identity().audit(request).await.unwrap();
+    let mut answers = answers.into_inner();
+    while let Some(answer) = answers.message().await.unwrap() {
+        if let Some(Message::Entry(entry)) = answer.message
+            && entry.path == "own/main"
+            && entry.also == ["runtime.RunCell own"]
+            && entry.note == "not allowed: runtime.RunCell own"
+        {
+            return;
+        }
+    }
+    panic!("no line of the audit names the denied cell");
+}
+
+#[tokio::test]
+async fn what_is_denied_is_left_out_of_listings() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let ann = administrator.introduce(&node, "acme", "ann", None).await;
+    furnish(&ann).await;
+    for action in ["runtime.List", "runtime.Watch", "observe.Usage"] {
+        administrator.deny(denial(action, "web/secret")).await;
+    }
+    let secret = |text: String| text.contains("secret");
+    let mut runtime = ann.node.runtime();
+    let listed = runtime.list(wire::ListRequest::default()).await.unwrap();
+    let listed = format!("{:?}", listed.into_inner().objects);
+    assert!(listed.contains("web/main") && !secret(listed));
+    let watched = runtime.watch(wire::WatchRequest::default()).await.unwrap();
+    let mut watched = watched.into_inner();
+    loop {
+        let event = watched.message().await.unwrap().unwrap();
+        if event.r#type() == wire::watch_event::Type::SnapshotEnd {
+            break;
+        }
+        assert!(!secret(format!("{event:?}")));
+    }
+    let mut observed = ann.node.observe();
+    let usage = observed.usage(observe::UsageRequest::default());
+    let usage = format!("{:?}", usage.await.unwrap().into_inner());
+    assert!(usage.contains("web/main") && !secret(usage));
+    node.stop();
+}

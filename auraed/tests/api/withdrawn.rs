@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+//! An open stream ends within a second when what it was permitted is withdrawn, whichever method it
+//! is of; and so does a call that waits.
+
+use std::pin::Pin;
+use std::time::{Duration, Instant};
+
+use api::identity::v0 as identity;
+use api::observe::v0 as observe;
+use api::runtime::v0 as wire;
+use api::status::{Reason, from_status};
+use tonic::Status;
+
+use crate::caller::Person;
+use crate::node::TestNode;
+use crate::table::Whom::Owner;
+use crate::table::at;
+
+type Ended = Pin<Box<dyn Future<Output = Status> + Send>>;
+
+/// Opens a stream; the future resolves with its end.
+type Open = fn(Person, String) -> Ended;
+
+const STREAMS: &[(&str, Open)] = &[
+    ("runtime.Watch", watch),
+    ("runtime.Attach", attach),
+    ("runtime.Wait", wait),
+    ("runtime.RunExecutable", run),
+    ("observe.Logs", logs),
+    ("observe.WatchUsage", watch_usage),
+];
+
+/// Reads a stream to its end, which must be an error.
+macro_rules! end_of {
+    ($answer:expr) => {{
+        let mut stream = match $answer {
+            Ok(answer) => answer.into_inner(),
+            Err(status) => return status,
+        };
+        loop {
+            match stream.message().await {
+                Ok(Some(_)) => {}
+                Ok(None) => return Status::ok("the stream ended by itself"),
+                Err(status) => return status,
+            }
+        }
+    }};
+}
+
+fn watch(ann: Person, _: String) -> Ended {
+    let request = wire::WatchRequest::default();
+    Box::pin(async move { end_of!(ann.node.runtime().watch(request).await) })
+}
+
+fn attach(ann: Person, _: String) -> Ended {
+    use wire::attach_request::Message;
+    let start = wire::AttachStart {
+        r#ref: at(Owner, "web/main"),
+        ..Default::default()
+    };
+    let first = wire::AttachRequest {
+        message: Some(Message::Start(start)),
+    };
+    let asked = tokio_stream::StreamExt::chain(
+        tokio_stream::iter([first]),
+        tokio_stream::pending::<wire::AttachRequest>(),
+    );
+    Box::pin(async move { end_of!(ann.node.runtime().attach(asked).await) })
+}
+
+fn wait(ann: Person, uid: String) -> Ended {
+    let mut target = at(Owner, "web/main").unwrap_or_default();
+    target.uid = uid;
+    let request = wire::WaitRequest {
+        r#ref: Some(target),
+    };
+    Box::pin(async move {
+        let waited = ann.node.runtime().wait(request).await;
+        waited
+            .err()
+            .unwrap_or_else(|| Status::ok("it was answered"))
+    })
+}
+
+fn sleeps(path: &str) -> wire::RunExecutableRequest {
+    let spec = wire::ExecutableSpec {
+        argv: vec!["/bin/sleep".into(), "1000".into()],
+        ..Default::default()
+    };
+    let executable = wire::Executable {
+        r#ref: at(Owner, path),
+        spec: Some(spec),
+        ..Default::default()
+    };
+    wire::RunExecutableRequest {
+        executable: Some(executable),
+        ..Default::default()
+    }
+}
+
+fn run(ann: Person, _: String) -> Ended {
+    let mut request = sleeps("web/other");
+    request.wait_for = wire::WaitFor::Exited.into();
+    Box::pin(async move {
+        let run = ann.node.runtime().run_executable(request).await;
+        run.err().unwrap_or_else(|| Status::ok("it was answered"))
+    })
+}
+
+fn logs(ann: Person, _: String) -> Ended {
+    let request = observe::LogsRequest {
+        refs: at(Owner, "web/main").into_iter().collect(),
+        follow: true,
+        ..Default::default()
+    };
+    Box::pin(async move { end_of!(ann.node.observe().logs(request).await) })
+}
+
+fn watch_usage(ann: Person, _: String) -> Ended {
+    let request = observe::WatchUsageRequest::default();
+    Box::pin(async move { end_of!(ann.node.observe().watch_usage(request).await) })
+}
+
+fn audit(ops: Person, _: String) -> Ended {
+    let request = identity::AuditRequest {
+        follow: true,
+        ..Default::default()
+    };
+    Box::pin(async move { end_of!(ops.node.identity().audit(request).await) })
+}
+
+/// The user and the denial that ends the stream of that method.
+fn denial(tenant: &str, user: &str, action: &str) -> identity::DenyRequest {
+    identity::DenyRequest {
+        tenant: tenant.into(),
+        user: user.into(),
+        action: action.into(),
+        ..Default::default()
+    }
+}
+
+#[tokio::test]
+async fn a_stream_ends_within_a_second_of_its_permission() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let ann = administrator.introduce(&node, "acme", "ann", None).await;
+    let mut runtime = ann.node.runtime();
+    let cell = wire::Cell {
+        r#ref: at(Owner, "web"),
+        ..Default::default()
+    };
+    let cell = wire::RunCellRequest {
+        cell: Some(cell),
+        ..Default::default()
+    };
+    runtime.run_cell(cell).await.unwrap();
+    let main = runtime.run_executable(sleeps("web/main")).await.unwrap();
+    let meta = main.into_inner().meta.unwrap();
+    let uid = meta.r#ref.unwrap().uid;
+    for (action, open) in STREAMS {
+        let ended = tokio::spawn(open(ann.clone(), uid.clone()));
+        still_open(action, &ended).await;
+        let grant = administrator.deny(denial("acme", "ann", action)).await;
+        ends(action, ended).await;
+        administrator.withdraw(grant.id).await;
+    }
+    node.stop();
+}
+
+#[tokio::test]
+async fn a_follower_of_the_audit_ends_with_its_permission() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let ops = administrator.introduce_administrator(&node, "ops").await;
+    let ended = tokio::spawn(audit(ops, String::new()));
+    still_open("identity.Audit", &ended).await;
+    administrator
+        .deny(denial("system", "ops", "identity"))
+        .await;
+    // Every tenant's audit is no single tenant's: the denial narrows what is shown.
+    ends("identity.Audit", ended).await;
+    node.stop();
+}
+
+/// Long enough for the stream to have been permitted.
+async fn still_open(action: &str, ended: &tokio::task::JoinHandle<Status>) {
+    tokio::time::sleep(Duration::from_millis(500)).await;
+    assert!(!ended.is_finished(), "{action} did not stay open");
+}
+
+async fn ends(action: &str, ended: tokio::task::JoinHandle<Status>) {
+    let denied = Instant::now();
+    let ended = tokio::time::timeout(Duration::from_secs(5), ended).await;
+    let status = ended
+        .unwrap_or_else(|_| panic!("{action} goes on"))
+        .unwrap();
+    assert!(denied.elapsed() < Duration::from_secs(1), "{action}");
+    let reason = from_status(&status).reason;
+    assert_eq!(
+        reason,
+        Some(Reason::PermissionDenied),
+        "{action}: {status:?}"
+    );
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The proof that a call was authorized. The layers below the RPCs take a [`Permit`] by value;
+//! nothing outside `identity` can make one, so a call that forgets authorization does not compile.
+
+use model::error::{Error, Reason};
+use model::name::{ObjectPath, Tenant};
+
+use super::authorize::Hidden;
+use super::standing::Standing;
+use super::target::Effect;
+#[cfg(feature = "test-permits")]
+use super::target::Reach;
+use crate::authn::peer::Peer;
+use crate::authn::spiffe::UserKey;
+
+/// One authorized call: who, what, on whose objects. Not `Clone`: one decision, one call.
+#[derive(Debug)]
+pub struct Permit {
+    pub(crate) actor: String,
+    pub(crate) user: UserKey,
+    /// The caller; `None`: the node itself.
+    pub(crate) peer: Option<Peer>,
+    pub(crate) tenant: Tenant,
+    /// What was decided, the call's own effect first.
+    pub(crate) effects: Vec<Effect>,
+    pub(crate) hidden: Vec<Hidden>,
+    pub(crate) every_tenant: bool,
+    pub(crate) administrator: bool,
+    /// Covers everything (tests of the layers below).
+    pub(crate) unbounded: bool,
+}
+
+impl Permit {
+    /// The caller's SPIFFE ID.
+    pub fn actor(&self) -> &str {
+        &self.actor
+    }
+
+    /// The caller, by tenant and name.
+    pub fn user(&self) -> &UserKey {
+        &self.user
+    }
+
+    /// `subsystem.Method`.
+    pub fn action(&self) -> &'static str {
+        self.effects.first().map_or("", |effect| effect.action)
+    }
+
+    /// Whose objects the call is about.
+    pub fn tenant(&self) -> &Tenant {
+        &self.tenant
+    }
+
+    /// The object that was named, where one was.
+    pub fn path(&self) -> Option<&ObjectPath> {
+        self.effects.first()?.path.as_ref()
+    }
+
+    /// The caller may see the objects of every tenant (administrators listing `*`).
+    pub fn every_tenant(&self) -> bool {
+        self.every_tenant
+    }
+
+    /// Whether that effect on objects of that tenant was decided, and allowed.
+    pub fn covers(&self, tenant: &Tenant, effect: &Effect) -> bool {
+        let tenant = self.every_tenant || self.tenant == *tenant;
+        let effect = self.effects.iter().any(|own| own.includes(effect));
+        tenant && (effect || self.unbounded)
+    }
+
+    /// Demands that the permit covers an effect. What is missing was not known when the call was
+    /// decided (an object began to run meanwhile), or is a defect above.
+    ///
+    /// # Errors
+    /// `PERMISSION_DENIED`.
+    pub fn demand(&self, tenant: &Tenant, effect: &Effect) -> Result<(), Error> {
+        if self.covers(tenant, effect) {
+            return Ok(());
+        }
+        let words = format!("the permit for {} does not cover {effect}", self.action());
+        Err(Error::new(Reason::PermissionDenied, words)
+            .about("action", effect.action)
+            .hint("the object has changed since it was looked at: ask again"))
+    }
+
+    /// Whether a listing may show that object: no denial is at its path or around it.
+    pub fn shows(&self, tenant: &Tenant, path: &ObjectPath) -> bool {
+        let hides = |hidden: &Hidden| {
+            let within = hidden
+                .path
+                .as_ref()
+                .is_none_or(|outer| path.is_within(outer));
+            hidden.tenant == *tenant && within
+        };
+        !self.hidden.iter().any(hides)
+    }
+
+    /// Whether a listing may show what is of that tenant: no denial is of all of it.
+    pub fn shows_tenant(&self, tenant: &Tenant) -> bool {
+        let hides = |hidden: &Hidden| hidden.tenant == *tenant && hidden.path.is_none();
+        !self.hidden.iter().any(hides)
+    }
+
+    /// What an open stream asks again with every change of users and grants.
+    pub fn standing(&self) -> Standing {
+        Standing {
+            tenant: (!self.every_tenant).then(|| self.tenant.clone()),
+            effects: self.effects.clone(),
+            hidden: self.hidden.clone(),
+        }
+    }
+
+    /// The caller has the administrator's role.
+    pub fn is_administrator(&self) -> bool {
+        self.administrator
+    }
+
+    /// A permit that nobody gave, for tests of the layers below: an administrator's, for objects of
+    /// `tenant`. The feature is only ever enabled by tests.
+    #[cfg(feature = "test-permits")]
+    pub fn for_tests(
+        action: &'static str,
+        tenant: Tenant,
+    ) -> Result<Self, crate::authn::spiffe::InvalidIdentity> {
+        Ok(Self {
+            actor: "spiffe://test/tenant/system/user/admin".to_owned(),
+            user: UserKey::administrator()?,
+            peer: None,
+            tenant,
+            effects: vec![Effect {
+                action,
+                path: None,
+                reach: Reach::Object,
+            }],
+            hidden: Vec::new(),
+            every_tenant: true,
+            administrator: true,
+            unbounded: true,
+        })
+    }
+}
