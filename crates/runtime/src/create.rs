@@ -472,6 +472,11 @@ fn creation_failed(failed: &Failure) -> Error {
             .hint(hint)
     };
     match failed.step {
+        Step::Attach if failed.errno == Errno::ROFS.raw_os_error() => {
+            Error::new(Reason::Unsupported, failed.detail.clone())
+                .errno(failed.errno)
+                .field("cell.spec.mounts")
+        }
         Step::Template | Step::Clone | Step::Namespace => unsupported(
             "the node can't make isolated cells as it runs now (`aurae node info` says why); share \
              the namespaces it can't make, or run auraed where /proc is not masked",

@@ -295,7 +295,10 @@ fn not_executed(failed: &Failure) -> Error {
         ),
         Step::Directory => error(
             Reason::InvalidField,
-            format!("the working directory {detail} can't be entered: {text}"),
+            format!(
+                "can't enter working directory {}: {text}",
+                detail.trim_start_matches("chdir ")
+            ),
             "cwd",
             "give a folder that exists in the cell and that the user may enter",
         ),
