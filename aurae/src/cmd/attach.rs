@@ -37,7 +37,7 @@ pub(crate) struct AttachArgs {
 
 /// Attaches; the workload's own status when it ends.
 pub(crate) async fn run(session: &Session, args: &AttachArgs) -> Result<u8, Failure> {
-    let found = session.find_executable(&args.name).await;
+    let found = session.find_executable(&args.name, "attach").await;
     let found = found.map_err(|failure| failure.with_status(AURAE_FAILED))?;
     let reference = reference(&found);
     let spec = match found.object {
@@ -49,7 +49,7 @@ pub(crate) async fn run(session: &Session, args: &AttachArgs) -> Result<u8, Fail
     let options = Options {
         stdin: spec.stdin && !args.no_stdin,
         terminal,
-        forward_signals: !args.no_signals && !terminal,
+        forward_signals: !args.no_signals && !(terminal && spec.stdin && !args.no_stdin),
         keys: args.detach_keys.clone(),
         only_new: args.only_new,
     };

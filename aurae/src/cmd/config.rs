@@ -7,8 +7,8 @@ use clap::Subcommand;
 use client::config::{ContextEntry, NodeEntry, UserEntry};
 use client::{Address, Config};
 
-use crate::args::Global;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::output::{Style, Table, note, print, print_line};
 
 const EXAMPLES: &str = "\

@@ -50,7 +50,7 @@ pub(crate) struct TopArgs {
 pub(crate) async fn run(session: &Session, args: &TopArgs) -> Result<u8, Failure> {
     let mut refs = Vec::new();
     for name in &args.names {
-        refs.push(reference(&session.find(name).await?));
+        refs.push(reference(&session.find_or_suggest(name, "top").await?));
     }
     let live = std::io::stdout().is_terminal() && !args.once && !args.output.output.is_machine();
     if live {

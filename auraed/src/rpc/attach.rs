@@ -21,7 +21,7 @@ use model::observe::LogMessage;
 use model::request::AttachFrom;
 use model::status::Object;
 use observe::{LogKey, LogReader, Logs, ReadOptions};
-use runtime::{End, Input, Runtime};
+use runtime::{End, Input, Kept, Runtime};
 use tonic::{Response, Status, Streaming};
 
 use super::caller::Caller;
@@ -60,6 +60,7 @@ impl Attaching {
         let output = Output {
             reader,
             end: attachment.end,
+            _kept: attachment.kept,
             _input: AbortOnDrop(input),
             over: false,
         };
@@ -146,6 +147,7 @@ fn resize(input: &Input, size: wire::Terminal) -> Result<(), Error> {
 struct Output {
     reader: LogReader,
     end: End,
+    _kept: Option<Kept>,
     _input: AbortOnDrop,
     over: bool,
 }

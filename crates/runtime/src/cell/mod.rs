@@ -102,6 +102,8 @@ pub(crate) struct StartOrder {
 #[derive(Clone)]
 pub(crate) struct CellHandle {
     uid: Uid,
+    /// The executable that the cell was made for.
+    goes_with: Option<Uid>,
     requests: mpsc::Sender<Request>,
     /// Set when the owner is done and the cell is gone from the kernel.
     ended: watch::Receiver<bool>,
@@ -111,6 +113,11 @@ impl CellHandle {
     /// The cell's run.
     pub(crate) fn uid(&self) -> Uid {
         self.uid
+    }
+
+    /// The executable that the cell was made for, and goes with.
+    pub(crate) fn goes_with(&self) -> Option<Uid> {
+        self.goes_with
     }
 
     /// Asks, and waits for the answer.
