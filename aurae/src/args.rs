@@ -64,6 +64,8 @@ pub(crate) enum Command {
     Run(Box<cmd::run::RunArgs>),
     /// Run another program in a cell that is there
     Exec(Box<cmd::exec::ExecArgs>),
+    /// Copy files out of a cell, or into it
+    Cp(cmd::cp::CpArgs),
     /// Connect to the streams of a running executable
     Attach(cmd::attach::AttachArgs),
     /// Show cells and executables as a tree

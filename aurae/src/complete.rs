@@ -133,10 +133,12 @@ fn asked(question: impl AsyncFnOnce(&Session) -> Option<Vec<String>>) -> Vec<Com
     let Ok(runtime) = runtime else {
         return Vec::new();
     };
-    let names = runtime.block_on(tokio::time::timeout(WITHIN, async {
+    let names = async {
         let session = Session::open(&typed()).await.ok()?;
         question(&session).await
-    }));
+    };
+    // The clock is the runtime's.
+    let names = runtime.block_on(async { tokio::time::timeout(WITHIN, names).await });
     let names = names.ok().flatten().unwrap_or_default();
     names.into_iter().map(CompletionCandidate::new).collect()
 }

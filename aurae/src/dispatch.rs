@@ -56,6 +56,7 @@ async fn on_node(session: &Session, command: Command) -> Result<u8, Failure> {
     match command {
         Command::Run(args) => cmd::run::run(session, &args).await,
         Command::Exec(args) => cmd::exec::run(session, &args).await,
+        Command::Cp(args) => cmd::cp::run(session, &args).await,
         Command::Attach(args) => cmd::attach::run(session, &args).await,
         Command::Ps(args) => cmd::ps::run(session, &args).await,
         Command::Logs(args) => cmd::logs::run(session, &args).await,

@@ -7,6 +7,7 @@ pub(crate) mod cell;
 pub(crate) mod check;
 pub(crate) mod completion;
 pub(crate) mod config;
+pub(crate) mod cp;
 pub(crate) mod exec;
 pub(crate) mod fmt;
 pub(crate) mod identity;

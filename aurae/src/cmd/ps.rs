@@ -149,7 +149,9 @@ async fn with_cell_itself(
 }
 
 fn print_table(session: &Session, args: &PsArgs, objects: &[Object]) -> Result<(), Failure> {
-    let mut table = Table::new(&headings(args)).right(&["PID"]);
+    let mut table = Table::new(&headings(args))
+        .right(&["PID"])
+        .first_to_go(&["KIND", "PID", "AGE"]);
     for branch in tree(objects) {
         table.push(row(args, &branch.name, branch.object));
     }
@@ -323,7 +325,9 @@ fn print_change(
     {
         *state = "removed".into();
     }
-    let mut table = Table::new(&headings(args)).right(&["PID"]);
+    let mut table = Table::new(&headings(args))
+        .right(&["PID"])
+        .first_to_go(&["KIND", "PID", "AGE"]);
     table.push(line);
     let text = table.render(session.style);
     // Without the headings, which stand above already.

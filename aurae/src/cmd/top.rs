@@ -157,7 +157,7 @@ fn draw(
         "{}\x1b[K\n\x1b[K\n",
         style.paint(Color::Bold, &title)
     ));
-    let table = table(answer, before).render(style);
+    let table = table(answer, before).render(style.measured(&std::io::stdout()));
     for line in table.lines().take(usize::from(rows).saturating_sub(3)) {
         text.push_str(line);
         text.push_str("\x1b[K\n");
