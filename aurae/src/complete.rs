@@ -107,7 +107,6 @@ fn users() -> Vec<CompletionCandidate> {
     asked(async |session: &Session| {
         let request = ListUsersRequest {
             tenant: session.tenant(),
-            ..Default::default()
         };
         let request = session.node.within(request, WITHIN);
         let list = session.node.identity().list_users(request).await.ok()?;

@@ -46,10 +46,12 @@ pub(crate) async fn run(session: &Session, args: &AttachArgs) -> Result<u8, Fail
     };
     let spec = spec.unwrap_or_default();
     let terminal = spec.terminal.is_some();
+    let stdin = spec.stdin && !args.no_stdin;
     let options = Options {
-        stdin: spec.stdin && !args.no_stdin,
+        stdin,
         terminal,
-        forward_signals: !args.no_signals && !(terminal && spec.stdin && !args.no_stdin),
+        // With both, Ctrl-C is a key that goes to the program.
+        forward_signals: !args.no_signals && !(terminal && stdin),
         keys: args.detach_keys.clone(),
         only_new: args.only_new,
     };

@@ -461,12 +461,8 @@ fn creation_failed(failed: &Failure) -> Error {
     {
         return error;
     }
-    let text = std::io::Error::from_raw_os_error(failed.errno);
     let unsupported = |hint: &str| {
-        let message = format!(
-            "the cell was not made: {} ({:?}: {text})",
-            failed.detail, failed.step
-        );
+        let message = format!("the cell was not made: {}", super::cell::start_said(failed));
         Error::new(Reason::Unsupported, message)
             .errno(failed.errno)
             .hint(hint)

@@ -24,7 +24,7 @@ pub(crate) mod owner;
 pub(crate) mod resume;
 mod start;
 
-pub(crate) use start::failure as start_failure;
+pub(crate) use start::{failure as start_failure, said as start_said};
 mod stop;
 mod update;
 mod usage;
