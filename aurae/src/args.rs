@@ -1,16 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The command line's shape: options for every command, and the commands, each defined where it is
-//! done.
+//! The command line's shape: the commands, each defined in the file that does it. Only `main` and
+//! `dispatch` know all of them; what commands share is in `global`.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
-use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
 use crate::cmd;
-use crate::output::ColorChoice;
-use crate::quantity::{parse_bytes, parse_duration};
+use crate::global::{Global, ProgramArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -60,42 +57,6 @@ pub(crate) struct Args {
     pub(crate) command: Option<Command>,
 }
 
-/// Options of programs.
-#[derive(Clone, Debug, Default, clap::Args)]
-#[command(next_help_heading = "Options of programs")]
-pub(crate) struct ProgramArgs {
-    /// The folder that a program can't leave [default: the nearest with an aurae.json, else its
-    /// own]
-    #[arg(long, value_name = "DIR")]
-    pub(crate) root: Option<PathBuf>,
-    /// The most memory that a program may take
-    #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
-    pub(crate) max_memory: Option<u64>,
-}
-
-/// Options of every command.
-#[derive(Clone, Debug, clap::Args)]
-#[command(next_help_heading = "Options of every command")]
-pub(crate) struct Global {
-    /// A context's name, or an address: unix:///PATH or https://HOST:PORT
-    #[arg(
-        long,
-        global = true,
-        env = "AURAE_NODE",
-        value_name = "CONTEXT|ADDRESS"
-    )]
-    pub(crate) node: Option<String>,
-    /// Whose objects, instead of your own tenant's
-    #[arg(long, global = true, value_name = "TENANT")]
-    pub(crate) tenant: Option<String>,
-    /// How long a call may take; with a program, the whole of it
-    #[arg(long, global = true, value_name = "DURATION", value_parser = parse_duration)]
-    pub(crate) timeout: Option<Duration>,
-    /// When to use colour
-    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
-    pub(crate) color: ColorChoice,
-}
-
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
@@ -103,6 +64,8 @@ pub(crate) enum Command {
     Run(Box<cmd::run::RunArgs>),
     /// Run another program in a cell that is there
     Exec(Box<cmd::exec::ExecArgs>),
+    /// Copy files out of a cell, or into it
+    Cp(cmd::cp::CpArgs),
     /// Connect to the streams of a running executable
     Attach(cmd::attach::AttachArgs),
     /// Show cells and executables as a tree

@@ -5,7 +5,12 @@
 mod args;
 mod attach;
 mod cmd;
+mod complete;
+mod dispatch;
 mod failure;
+mod global;
+mod habits;
+mod hints;
 mod output;
 mod quantity;
 mod session;
@@ -27,7 +32,13 @@ fn main() -> ExitCode {
     {
         return script::evaluator::main();
     }
-    let args = Args::parse();
+    // A shell asks what may stand at the cursor; then nothing else is done.
+    complete::answer();
+    let words = habits::rewrite(std::env::args_os().collect());
+    let args = match Args::try_parse_from(&words) {
+        Ok(args) => args,
+        Err(problem) => hints::exit(problem, &words),
+    };
     let style = Style::of(&std::io::stderr(), args.global.color);
     let status = match run(args) {
         Ok(status) => status,
@@ -45,7 +56,7 @@ fn run(args: Args) -> Result<u8, Failure> {
         .enable_all()
         .build()
         .map_err(|problem| Failure::new(format!("can't start: {problem}")))?;
-    let done = runtime.block_on(cmd::dispatch(args));
+    let done = runtime.block_on(dispatch::dispatch(args));
     runtime.shutdown_background();
     done
 }

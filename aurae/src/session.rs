@@ -4,16 +4,18 @@
 
 use std::time::{Duration, Instant};
 
-use api::runtime::v0::{GetRequest, Kind, Object, ObjectRef, object};
+use api::runtime::v0::{GetRequest, Kind, ListRequest, Object, ObjectRef, object};
 use client::{Config, Node, Target};
 use tonic::{Response, Status};
 
-use crate::args::Global;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::output::Style;
 
 /// How long a node may be away before we give up.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+/// So many objects are looked through for one that may be meant.
+const SUGGESTED_FROM: u32 = 1000;
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(20);
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
@@ -132,9 +134,41 @@ impl Session {
         Err(problem.into())
     }
 
+    /// The same; where there is no such object, its refusal names those that may be meant.
+    pub(crate) async fn find_or_suggest(
+        &self,
+        path: &str,
+        command: &str,
+    ) -> Result<Object, Failure> {
+        let failure = match self.find(path).await {
+            Ok(found) => return Ok(found),
+            Err(failure) => failure,
+        };
+        let request = ListRequest {
+            tenant: self.tenant(),
+            page_size: SUGGESTED_FROM,
+            ..Default::default()
+        };
+        let list = self.node.runtime().list(self.node.unary(request)).await;
+        let objects = list
+            .map(|page| page.into_inner().objects)
+            .unwrap_or_default();
+        let paths: Vec<String> = objects.iter().map(crate::output::path).collect();
+        match meant(path, &paths) {
+            Some(meant) => {
+                Err(failure.with_hint(format!("did you mean `aurae {command} {meant}`?")))
+            }
+            None => Err(failure),
+        }
+    }
+
     /// The executable of that name; for a cell `web`, its executable `web/web` where there is one.
-    pub(crate) async fn find_executable(&self, path: &str) -> Result<Object, Failure> {
-        let found = self.find(path).await?;
+    pub(crate) async fn find_executable(
+        &self,
+        path: &str,
+        command: &str,
+    ) -> Result<Object, Failure> {
+        let found = self.find_or_suggest(path, command).await?;
         if matches!(found.object, Some(object::Object::Executable(_))) {
             return Ok(found);
         }
@@ -153,9 +187,31 @@ impl Session {
     }
 }
 
+/// The object whose last label was typed alone, or whose name nearly was.
+fn meant<'a>(typed: &str, paths: &'a [String]) -> Option<&'a str> {
+    let mut labelled = paths
+        .iter()
+        .filter(|path| path.rsplit('/').next() == Some(typed));
+    let labelled = labelled.next().map(String::as_str);
+    labelled.or_else(|| language::schema::nearest(typed, paths.iter().map(String::as_str)))
+}
+
 /// Whether the node says that there is no such object.
 pub(crate) fn is_not_found(problem: &client::Error) -> bool {
     problem
         .refusal()
         .is_some_and(|refusal| refusal.code == tonic::Code::NotFound)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::meant;
+
+    #[test]
+    fn a_label_alone_or_a_slip_means_the_whole_name() {
+        let paths = ["web", "web/job", "web/nginx"].map(str::to_owned);
+        assert_eq!(meant("job", &paths), Some("web/job"));
+        assert_eq!(meant("web/ngnix", &paths), Some("web/nginx"));
+        assert_eq!(meant("db", &paths), None);
+    }
 }

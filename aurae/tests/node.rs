@@ -10,6 +10,7 @@
 )]
 
 mod bed;
+mod contact;
 mod programs;
 mod typist;
 

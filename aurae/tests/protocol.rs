@@ -321,9 +321,24 @@ fn contexts_are_kept_in_the_file() {
         "--address",
         "https://[::1]:9401",
         "--ca",
-        "/lab/ca.pem",
+        &node.file("ca.pem"),
     ];
-    let credentials = ["--certificate", "/lab/me.pem", "--key", "/lab/me.key"];
+    let (certificate, key) = (node.file("user.pem"), node.file("user.key"));
+    let credentials = ["--certificate", &certificate, "--key", &key];
+    let missing = [
+        "--ca",
+        "/lab/nosuch.pem",
+        "--certificate",
+        &certificate,
+        "--key",
+        &key,
+    ];
+    let missing = node.aurae(&[&set[..5], &missing[..]].concat());
+    assert!(
+        missing.status == Some(1) && missing.err.contains("--ca /lab/nosuch.pem"),
+        "{missing:?}"
+    );
+    node.aurae(&["config", "use-context", "lab"]).fails(1);
     node.aurae(&[&set[..], &credentials[..]].concat()).ok();
     node.aurae(&["config", "use-context", "lab"]).ok();
     assert_eq!(node.aurae(&["config", "current-context"]).ok(), "lab\n");
@@ -344,12 +359,10 @@ fn contexts_are_kept_in_the_file() {
 fn whoever_stops_reading_is_no_error() {
     let node = Fixture::start();
     let mut ps = node.command(&["completion", "bash"]);
-    let mut ps = ps
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(ps.stdout.take());
+    // Gone before anything is written.
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let ps = ps.stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
     let output = ps.wait_with_output().unwrap();
     assert_eq!((output.status.code(), output.stderr.len()), (Some(141), 0));
 }

@@ -48,6 +48,7 @@ pub(crate) async fn run(
         request_id: Some(request_id().parse().map_err(name)?),
         wait_for: WaitFor::Exited,
         own_cell: Some(shared.try_into()?),
+        attach_follows: false,
     };
     let permit = identity.node_permit(effects(&path))?;
     match runtime.run_executable(permit, request).await {

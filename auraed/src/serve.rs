@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context;
 use identity::audit::{AuditHeadSink, AuditLimits, Hash, Head};
 use identity::{Identity, Options as IdentityOptions};
-use init::protocol::{Role, Welcome};
+use init::protocol::{PowerMode, Role, Welcome};
 use model::quota::Quota;
 use observe::Logs;
 use runtime::{InitState, NodeInit, Runtime, Settings};
@@ -366,7 +366,11 @@ async fn until_told_to_stop(node_init: &NodeInit, daemon: &Daemon) -> anyhow::Re
                     return Ok("init is gone");
                 }
                 if let InitState::ShuttingDown(mode, bound_ms) = state {
-                    tracing::warn!(?mode, bound_ms, "the machine goes down");
+                    // Under another init the machine goes on.
+                    match mode {
+                        PowerMode::Exit => tracing::warn!(bound_ms, "the node ends"),
+                        _ => tracing::warn!(?mode, bound_ms, "the machine goes down"),
+                    }
                 }
             }
         }

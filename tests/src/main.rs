@@ -11,6 +11,7 @@ mod cells;
 mod container;
 mod daemon;
 mod executables;
+mod guide;
 mod language;
 mod logs;
 mod power;
@@ -43,6 +44,7 @@ const CHAPTERS: &[&Chapter] = &[
     &callers::CHAPTER,
     &cells::CHAPTER,
     &executables::CHAPTER,
+    &guide::CHAPTER,
     &logs::CHAPTER,
     &language::CHAPTER,
     &daemon::CHAPTER,

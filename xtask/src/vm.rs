@@ -94,14 +94,39 @@ fn script_on(bed: &Bed, mut options: Options, script: &Path) -> Result<ExitCode>
     options.copies.push(Copy::new(script, &place));
     let node = bed.boot(&options)?;
     let place = place.display().to_string();
-    // A script that isn't marked executable, or has no `#!`, is one for sh.
-    let start = r#"if [ -x "$0" ]; then exec "$0"; else exec /bin/sh "$0"; fi"#;
-    let running = node.start_program(&["/bin/sh", "-c", start, &place])?;
+    let mut program = interpreter(&std::fs::read(script)?);
+    program.push(place);
+    let words: Vec<&str> = program.iter().map(String::as_str).collect();
+    let running = node.start_program(&words)?;
     let status = running.stream(&mut stdout().lock(), &mut stderr().lock())?;
     if let Err(error) = node.shutdown() {
         eprintln!("x: {error:#}");
     }
     Ok(ExitCode::from(u8::try_from(status).unwrap_or(1)))
+}
+
+/// What the first line names, with its one argument, as execve(2) reads it; else sh. A script need
+/// not be marked executable. A program that is no script runs itself.
+fn interpreter(script: &[u8]) -> Vec<String> {
+    if script.starts_with(b"\x7fELF") {
+        return Vec::new();
+    }
+    let sh = || vec!["/bin/sh".to_owned()];
+    let Some(rest) = script.strip_prefix(b"#!") else {
+        return sh();
+    };
+    let line = rest.split(|byte| *byte == b'\n').next().unwrap_or_default();
+    let line = String::from_utf8_lossy(line);
+    let line = line.trim();
+    if line.is_empty() {
+        return sh();
+    }
+    let (program, argument) = match line.split_once([' ', '\t']) {
+        Some((program, argument)) => (program, Some(argument.trim())),
+        None => (line, None),
+    };
+    let words = std::iter::once(program).chain(argument);
+    words.map(str::to_owned).collect()
 }
 
 fn shell_on(bed: &Bed, mut options: Options) -> Result<ExitCode> {
@@ -116,5 +141,20 @@ fn shell_on(bed: &Bed, mut options: Options) -> Result<ExitCode> {
         Some(status) if status.success() => Ok(ExitCode::SUCCESS),
         Some(status) => bail!("QEMU ended: {status}"),
         None => bail!("the node ran for a week"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::interpreter;
+
+    #[test]
+    fn a_script_runs_in_what_its_first_line_names() {
+        let of = |script: &str| interpreter(script.as_bytes()).join("|");
+        assert_eq!(of("#!/usr/bin/env bash\nset -e\n"), "/usr/bin/env|bash");
+        assert_eq!(of("#! /bin/bash -eu -x\n"), "/bin/bash|-eu -x");
+        assert_eq!(of("#!/bin/bash"), "/bin/bash");
+        assert_eq!(of("echo hello\n"), "/bin/sh");
+        assert_eq!(of("\x7fELF"), "");
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Signals that are sent to us while we are attached. Without a terminal of its own the workload
-//! gets them; with one, Ctrl-C is a key like any other, and a signal means us.
+//! Signals that are sent to us while we are attached. The workload gets them, unless our keys go to
+//! a terminal of its own: then Ctrl-C is a key like any other, and a signal means us.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 

@@ -8,8 +8,8 @@ use script::host::Mode;
 
 use super::plan::{DeclaringArgs, Form, line, print_json, refused, sums};
 use super::script::execute::execute;
-use crate::args::Global;
 use crate::failure::{FINDINGS, Failure};
+use crate::global::Global;
 use crate::output::{Style, note, print};
 
 const EXAMPLES: &str = "\

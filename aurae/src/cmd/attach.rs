@@ -37,7 +37,7 @@ pub(crate) struct AttachArgs {
 
 /// Attaches; the workload's own status when it ends.
 pub(crate) async fn run(session: &Session, args: &AttachArgs) -> Result<u8, Failure> {
-    let found = session.find_executable(&args.name).await;
+    let found = session.find_executable(&args.name, "attach").await;
     let found = found.map_err(|failure| failure.with_status(AURAE_FAILED))?;
     let reference = reference(&found);
     let spec = match found.object {
@@ -46,10 +46,12 @@ pub(crate) async fn run(session: &Session, args: &AttachArgs) -> Result<u8, Fail
     };
     let spec = spec.unwrap_or_default();
     let terminal = spec.terminal.is_some();
+    let stdin = spec.stdin && !args.no_stdin;
     let options = Options {
-        stdin: spec.stdin && !args.no_stdin,
+        stdin,
         terminal,
-        forward_signals: !args.no_signals && !terminal,
+        // With both, Ctrl-C is a key that goes to the program.
+        forward_signals: !args.no_signals && !(terminal && stdin),
         keys: args.detach_keys.clone(),
         only_new: args.only_new,
     };

@@ -17,8 +17,8 @@ use language::root::Root;
 
 use super::plan::Form;
 use super::script::entry::{below, unreadable};
-use crate::args::Global;
 use crate::failure::{FINDINGS, Failure};
+use crate::global::Global;
 use crate::output::{Style, note, print_line};
 
 const EXAMPLES: &str = "\

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `aurae completion`: what a shell needs to complete our commands and flags.
+//! `aurae completion`: the script by which a shell asks us for commands, flags and names. What it
+//! is answered is in `complete`.
 
-use clap::CommandFactory;
 use clap_complete::Shell;
+use clap_complete::env::Shells;
 
-use crate::args::Args;
 use crate::failure::Failure;
 use crate::output::print;
 
@@ -12,7 +12,10 @@ const EXAMPLES: &str = "\
 Examples:
   aurae completion bash > /etc/bash_completion.d/aurae
   aurae completion zsh > ~/.zfunc/_aurae
-  aurae completion fish > ~/.config/fish/completions/aurae.fish";
+  aurae completion fish > ~/.config/fish/completions/aurae.fish
+
+Commands, flags, and the names of objects, cells, contexts and users are completed. After an update
+of aurae, write the script again.";
 
 /// `aurae completion`.
 #[derive(Clone, Debug, clap::Args)]
@@ -23,10 +26,15 @@ pub(crate) struct CompletionArgs {
     shell: Shell,
 }
 
-/// Prints the script.
-pub(crate) fn run(args: &CompletionArgs) -> Result<u8, Failure> {
+/// Prints the script. It runs `aurae` from the PATH, with the variable set.
+pub(crate) fn run(args: &CompletionArgs, variable: &str) -> Result<u8, Failure> {
+    let name = args.shell.to_string();
+    let shells = Shells::builtins();
+    let Some(shell) = shells.completer(&name) else {
+        return Err(Failure::usage(format!("{name} can't be completed in")));
+    };
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Args::command(), "aurae", &mut script);
+    shell.write_registration(variable, "aurae", "aurae", "aurae", &mut script)?;
     print(&String::from_utf8_lossy(&script))?;
     Ok(0)
 }

@@ -7,8 +7,8 @@ use clap::Subcommand;
 use client::config::{ContextEntry, NodeEntry, UserEntry};
 use client::{Address, Config};
 
-use crate::args::Global;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::output::{Style, Table, note, print, print_line};
 
 const EXAMPLES: &str = "\
@@ -218,8 +218,12 @@ fn set_user(config: &mut Config, name: String, args: &SetArgs) -> Result<(), Fai
 /// The file that was given, absolute, or the one that was there.
 fn chosen(given: &Option<PathBuf>, old: Option<&PathBuf>, flag: &str) -> Result<PathBuf, Failure> {
     match (given, old) {
-        (Some(file), _) => std::path::absolute(file)
-            .map_err(|problem| Failure::usage(format!("{flag} {}: {problem}", file.display()))),
+        (Some(file), _) => std::fs::metadata(file)
+            .and_then(|_| std::path::absolute(file))
+            .map_err(|problem| {
+                Failure::new(format!("can't read {flag} {}: {problem}", file.display()))
+                    .with_hint("the file must be there; nothing was changed")
+            }),
         (None, Some(old)) => Ok(old.clone()),
         (None, None) => Err(missing(flag)),
     }

@@ -2,7 +2,7 @@
 //! `aurae exec`: another program in a cell that is there. It is an executable like any other; its
 //! record goes when it has ended, unless it is to be kept.
 
-use api::runtime::v0::{Executable, RunExecutableRequest, WaitFor};
+use api::runtime::v0::{Executable, RunExecutableRequest, WaitFor, object};
 
 use super::run::{AttachmentFlags, invent_name, launch, merge_resources};
 use crate::failure::Failure;
@@ -12,10 +12,13 @@ use crate::spec::{ExecutableFlags, LabelFlags, ResourceFlags};
 
 const EXAMPLES: &str = "\
 Examples:
-  aurae exec -it web -- sh
-  aurae exec web -- curl -s http://localhost/
-  aurae exec -u www-data -w /srv web -- ls -l
-  aurae exec --keep --name backup -d web/db -- pg_dump app";
+  aurae exec -it web sh
+  aurae exec web curl -s http://localhost/
+  aurae exec -u www-data -w /srv web ls -l
+  aurae exec --keep --name backup -d web/db pg_dump app
+
+The options of exec come before the cell, and what follows the cell is the program's. The name of an
+executable means the cell that it is in.";
 
 /// `aurae exec`.
 #[derive(Clone, Debug, clap::Args)]
@@ -37,11 +40,16 @@ pub(crate) struct ExecArgs {
     process: ExecutableFlags,
     #[command(flatten)]
     resources: ResourceFlags,
-    /// The cell
+    /// The cell, or an executable in it
     #[arg(value_name = "CELL")]
     cell: String,
-    /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    /// The program and its arguments: everything that follows the cell
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required = true,
+        value_name = "COMMAND"
+    )]
     command: Vec<String>,
 }
 
@@ -59,14 +67,30 @@ pub(crate) async fn run(session: &Session, args: &ExecArgs) -> Result<u8, Failur
     let mut spec = args.process.build(&args.command)?;
     merge_resources(&mut spec, &args.resources);
     flags.fill(&mut spec);
+    let cell = cell_of(session, &args.cell).await?;
     let request = RunExecutableRequest {
         executable: Some(Executable {
-            r#ref: Some(session.reference(&format!("{}/{name}", args.cell))),
+            r#ref: Some(session.reference(&format!("{cell}/{name}"))),
             labels: args.labels.build(),
             spec: Some(spec),
         }),
         wait_for: WaitFor::Started.into(),
+        attach_follows: !flags.detach,
         ..Default::default()
     };
     launch(session, request, &flags, args.output.output).await
+}
+
+/// The cell of that name, or the one that the executable of that name is in. Only a name with a
+/// cell before it can be an executable's.
+async fn cell_of(session: &Session, name: &str) -> Result<String, Failure> {
+    let Some((around, _)) = name.rsplit_once('/') else {
+        return Ok(name.to_owned());
+    };
+    let is_executable = match session.get(session.reference(name)).await {
+        Ok(found) => matches!(found.object, Some(object::Object::Executable(_))),
+        // The run says what is wrong with the name.
+        Err(_) => false,
+    };
+    Ok(if is_executable { around } else { name }.to_owned())
 }

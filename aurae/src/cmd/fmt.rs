@@ -8,8 +8,8 @@ use language::source::Source;
 
 use super::script::entry::{read_bounded, read_stdin};
 use super::script::report;
-use crate::args::Global;
 use crate::failure::{FAILED, Failure};
+use crate::global::Global;
 use crate::output::{Style, note, print, print_line};
 
 const EXAMPLES: &str = "\

@@ -34,7 +34,10 @@ enum Notation {
 
 /// Prints one object, or a list of several.
 pub(crate) async fn run(session: &Session, args: &InspectArgs) -> Result<u8, Failure> {
-    let (found, status) = for_each(session, &args.names, |name| session.find(name)).await;
+    let (found, status) = for_each(session, &args.names, |name| {
+        session.find_or_suggest(name, "inspect")
+    })
+    .await;
     let format = match args.output {
         Notation::Json => Format::Json,
         Notation::Yaml => Format::Yaml,

@@ -11,7 +11,7 @@ use crate::session::Session;
 const EXAMPLES: &str = "\
 Examples:
   aurae kill web/nginx                 SIGKILL
-  aurae kill -s HUP web/nginx          read your configuration again
+  aurae kill -HUP web/nginx            read your configuration again
   aurae kill -s USR1 --all web/nginx   its children, too";
 
 /// `aurae kill`.
@@ -40,7 +40,7 @@ pub(crate) async fn run(session: &Session, args: &KillArgs) -> Result<u8, Failur
 }
 
 async fn kill(session: &Session, name: &str, args: &KillArgs) -> Result<Object, Failure> {
-    let found = session.find_executable(name).await?;
+    let found = session.find_executable(name, "kill").await?;
     let request = SignalRequest {
         r#ref: Some(reference(&found)),
         signal: args.signal.clone(),

@@ -45,7 +45,7 @@ pub(crate) struct LogsArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_instant)]
     until: Option<Timestamp>,
     /// Only the last lines
-    #[arg(long, visible_alias = "lines", value_name = "NUMBER")]
+    #[arg(short = 'n', long, visible_alias = "lines", value_name = "NUMBER")]
     tail: Option<u64>,
     /// Only one stream
     #[arg(long, value_enum, value_name = "STREAM", default_value = "all")]
@@ -86,7 +86,7 @@ pub(crate) enum LogFormat {
 pub(crate) async fn run(session: &Session, args: &LogsArgs) -> Result<u8, Failure> {
     let mut refs = Vec::with_capacity(args.names.len());
     for name in &args.names {
-        refs.push(reference(&session.find(name).await?));
+        refs.push(reference(&session.find_or_suggest(name, "logs").await?));
     }
     let prefix = !args.no_prefix && have_several(session, &refs).await?;
     let renderer = Renderer::new(session, args.output, args.timestamps, prefix);

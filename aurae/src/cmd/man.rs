@@ -4,9 +4,6 @@
 use std::fs;
 use std::path::PathBuf;
 
-use clap::CommandFactory;
-
-use crate::args::Args;
 use crate::failure::Failure;
 use crate::output::print_line;
 
@@ -23,12 +20,11 @@ pub(crate) struct ManArgs {
     folder: PathBuf,
 }
 
-/// Writes the pages.
-pub(crate) fn run(args: &ManArgs) -> Result<u8, Failure> {
+/// Writes the pages of a command and of those below it.
+pub(crate) fn run(args: &ManArgs, mut command: clap::Command) -> Result<u8, Failure> {
     fs::create_dir_all(&args.folder).map_err(|problem| {
         Failure::new(format!("can't make {}: {problem}", args.folder.display()))
     })?;
-    let mut command = Args::command();
     command.build();
     let count = write(&args.folder, command)?;
     print_line(&format!(

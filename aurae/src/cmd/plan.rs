@@ -13,8 +13,8 @@ use serde_json::Value as Json;
 
 use super::script::entry::Source;
 use super::script::execute::{Job, execute};
-use crate::args::{Global, ProgramArgs};
 use crate::failure::Failure;
+use crate::global::{Global, ProgramArgs};
 use crate::output::{Color, Style, print, print_line, printable};
 
 const EXAMPLES: &str = "\

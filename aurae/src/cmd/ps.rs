@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `aurae ps`: cells and executables as a tree, once or as they change.
 
+use std::time::Duration;
+
 use api::runtime::v0::{
     ListRequest, ListResponse, Object, WatchEvent, WatchRequest, object, watch_event,
 };
@@ -14,10 +16,11 @@ use crate::output::{
 };
 use crate::quantity::{format_duration, format_instant, since};
 use crate::session::Session;
+use crate::spec::wire_duration;
 
 const EXAMPLES: &str = "\
 Examples:
-  aurae ps                        what runs
+  aurae ps                        what runs, and what failed in the last minutes
   aurae ps -a                     what has ended, too
   aurae ps -a web                 only the cell web and what is in it
   aurae ps -A -o wide             of every tenant
@@ -27,6 +30,8 @@ Examples:
 
 /// The widest command in the plain table.
 const COMMAND_WIDTH: usize = 40;
+/// What failed so long ago is shown beside what runs.
+const FAILED_WITHIN: Duration = Duration::from_secs(5 * 60);
 /// The greatest page.
 const PAGE: u32 = 1000;
 
@@ -46,6 +51,9 @@ pub(crate) struct PsArgs {
     /// Go on with every change
     #[arg(long)]
     pub(crate) watch: bool,
+    /// Names alone: the same as -o name
+    #[arg(short, long, conflicts_with = "output")]
+    pub(crate) quiet: bool,
     #[command(flatten)]
     pub(crate) output: OutputArgs,
     /// Only this cell and what is in it
@@ -60,8 +68,12 @@ pub(crate) async fn run(session: &Session, args: &PsArgs) -> Result<u8, Failure>
     }
     let list = list(session, request(session, args)).await?;
     let list = with_cell_itself(session, args, list).await?;
-    match args.output.output {
-        Format::Json | Format::Yaml => print_message(args.output.output, &list)?,
+    let format = match args.quiet {
+        true => Format::Name,
+        false => args.output.output,
+    };
+    match format {
+        Format::Json | Format::Yaml => print_message(format, &list)?,
         Format::Name => list
             .objects
             .iter()
@@ -84,9 +96,15 @@ fn request(session: &Session, args: &PsArgs) -> ListRequest {
         selector: args.selector.clone().unwrap_or_default(),
         below: args.cell.clone().unwrap_or_default(),
         running_only: !args.all,
+        // For people: a program reads what runs, or everything.
+        failed_within: is_for_people(args).then(|| wire_duration(FAILED_WITHIN)),
         page_size: PAGE,
         ..Default::default()
     }
+}
+
+fn is_for_people(args: &PsArgs) -> bool {
+    !args.quiet && matches!(args.output.output, Format::Table | Format::Wide)
 }
 
 /// All pages as one.
@@ -131,7 +149,9 @@ async fn with_cell_itself(
 }
 
 fn print_table(session: &Session, args: &PsArgs, objects: &[Object]) -> Result<(), Failure> {
-    let mut table = Table::new(&headings(args)).right(&["PID"]);
+    let mut table = Table::new(&headings(args))
+        .right(&["PID"])
+        .first_to_go(&["KIND", "PID", "AGE"]);
     for branch in tree(objects) {
         table.push(row(args, &branch.name, branch.object));
     }
@@ -305,7 +325,9 @@ fn print_change(
     {
         *state = "removed".into();
     }
-    let mut table = Table::new(&headings(args)).right(&["PID"]);
+    let mut table = Table::new(&headings(args))
+        .right(&["PID"])
+        .first_to_go(&["KIND", "PID", "AGE"]);
     table.push(line);
     let text = table.render(session.style);
     // Without the headings, which stand above already.

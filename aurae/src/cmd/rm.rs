@@ -56,7 +56,7 @@ async fn remove(
     name: &str,
     args: &RmArgs,
 ) -> Result<(String, api::runtime::v0::RemoveResponse), Failure> {
-    let reference = reference(&session.find(name).await?);
+    let reference = reference(&session.find_or_suggest(name, "rm").await?);
     let path = reference.path.clone();
     let request = RemoveRequest {
         r#ref: Some(reference),
@@ -68,18 +68,26 @@ async fn remove(
         false => session.node.unary(request),
     };
     let answer = session.node.runtime().remove(request).await;
-    let answer = answer.map_err(|status| refused(status, &path))?;
+    let answer = answer.map_err(|status| refused(status, &path, args))?;
     Ok((path, answer.into_inner()))
 }
 
-/// The node's hint speaks of fields; here they are flags.
-fn refused(status: tonic::Status, path: &str) -> Failure {
+/// The node's hint speaks of fields; here they are flags, and never those that were given.
+fn refused(status: tonic::Status, path: &str, args: &RmArgs) -> Failure {
     let client::Error::Refused(refusal) = client::Error::from(status) else {
         return Failure::new(format!("{path} could not be removed"));
     };
-    let hint = match refusal.reason {
-        ErrorReason::NotEmpty => format!("`aurae rm -r {path}` removes it with what is in it"),
-        ErrorReason::WrongState => format!("`aurae rm -f {path}` stops it first"),
+    let hint = match (refusal.reason, args.recursive, args.force) {
+        (ErrorReason::NotEmpty, false, false) => {
+            format!("`aurae rm -r {path}` removes it with what is in it")
+        }
+        (ErrorReason::NotEmpty, false, true) => {
+            format!("`aurae rm -rf {path}` removes it with what is in it")
+        }
+        (ErrorReason::NotEmpty | ErrorReason::WrongState, true, false) => {
+            format!("`aurae rm -rf {path}` stops it first")
+        }
+        (ErrorReason::WrongState, false, false) => format!("`aurae rm -f {path}` stops it first"),
         _ => return client::Error::Refused(refusal).into(),
     };
     Failure::new(refusal.to_string()).with_hint(hint)

@@ -5,14 +5,15 @@
 use std::io::IsTerminal;
 
 use api::runtime::v0::{
-    CellSpec, ErrorReason, Executable, ExecutableSpec, ExecutableStatus, Exit, Object, ObjectRef,
-    RemoveRequest, RunExecutableRequest, WaitFor, WaitRequest, exit, object,
+    CellSpec, ErrorReason, Executable, ExecutableSpec, Exit, ObjectRef, RemoveRequest,
+    RunExecutableRequest, WaitFor, WaitRequest, exit,
 };
 
+use super::started::{detached, hinted};
 use crate::attach::{self, DetachKeys, Options, Outcome, parse_keys};
 use crate::failure::{AURAE_FAILED, Failure, NOT_EXECUTABLE, PROGRAM_NOT_FOUND};
-use crate::output::{Format, OutputArgs, meta, note, print_line, print_message};
-use crate::session::{Session, is_not_found};
+use crate::output::{Format, OutputArgs, meta, note};
+use crate::session::Session;
 use crate::spec::{CellFlags, ExecutableFlags, LabelFlags, ResourceFlags};
 
 const EXAMPLES: &str = "\
@@ -22,6 +23,7 @@ Examples:
   aurae run -d --name web --memory 64M --read /srv/www -- nginx -g 'daemon off;'
   aurae run --cell web --name probe --rm -- curl -s http://localhost/
   aurae run --share net --user www-data -e LANG=C -w /tmp -- ./server
+  aurae run --read $PWD -w $PWD -- ./script.sh          a script of your own
 
 Without --cell, a cell NAME is made for the executable NAME/NAME and goes with it; --memory and the
 like are then the cell's. With --cell, they are the executable's, within its cell's.
@@ -68,7 +70,7 @@ pub(crate) struct AttachmentFlags {
     /// Give the program a terminal
     #[arg(short, long)]
     pub(crate) tty: bool,
-    /// Do not attach: print the name and leave
+    /// Do not attach: print the name, see for a moment whether it runs, and leave
     #[arg(short, long, conflicts_with_all = ["interactive"])]
     pub(crate) detach: bool,
     /// Remove the record and the logs when it has ended
@@ -114,6 +116,7 @@ impl RunArgs {
             request_id: self.request_id.clone().unwrap_or_default(),
             wait_for: WaitFor::Started.into(),
             own_cell,
+            attach_follows: !self.attachment.detach,
         })
     }
 
@@ -156,7 +159,7 @@ impl AttachmentFlags {
     /// What the attachment needs of the executable.
     pub(crate) fn fill(&self, spec: &mut ExecutableSpec) {
         spec.stdin = self.interactive;
-        spec.auto_remove = self.rm && self.detach;
+        spec.auto_remove = self.rm;
         if self.tty {
             spec.terminal = Some(attach::terminal_size().unwrap_or_default());
             if let Ok(term) = std::env::var("TERM") {
@@ -169,7 +172,8 @@ impl AttachmentFlags {
         Options {
             stdin: self.interactive,
             terminal: self.tty,
-            forward_signals: !self.tty,
+            // With both, Ctrl-C is a key that goes to the program.
+            forward_signals: !(self.tty && self.interactive),
             keys: self.detach_keys.clone(),
             only_new: false,
         }
@@ -184,6 +188,8 @@ pub(crate) async fn launch(
     format: Format,
 ) -> Result<u8, Failure> {
     let has_own_cell = request.own_cell.is_some();
+    let spec = request.executable.as_ref().and_then(|it| it.spec.as_ref());
+    let argv = spec.map(|spec| spec.argv.clone()).unwrap_or_default();
     let status = match session
         .node
         .runtime()
@@ -191,11 +197,10 @@ pub(crate) async fn launch(
         .await
     {
         Ok(answer) => answer.into_inner(),
-        Err(status) => return Err(classify(status)),
+        Err(status) => return Err(hinted(session, classify(status), &argv)),
     };
     if flags.detach {
-        print_started(format, status)?;
-        return Ok(0);
+        return detached(session, format, status).await;
     }
     let reference = status.meta.and_then(|meta| meta.r#ref).unwrap_or_default();
     let outcome = attach::attach(session, reference.clone(), flags.options()).await;
@@ -206,7 +211,7 @@ pub(crate) async fn launch(
                 wait_for_own_cell(session, &reference, &exit).await;
             }
             if flags.rm {
-                remove(session, reference).await.map_err(aurae_failed)?;
+                remove(session, reference).await;
             }
             Ok(status)
         }
@@ -241,21 +246,6 @@ fn classify(status: tonic::Status) -> Failure {
         _ => AURAE_FAILED,
     };
     Failure::from(problem).with_status(status)
-}
-
-fn print_started(format: Format, status: ExecutableStatus) -> Result<(), Failure> {
-    if format.is_machine() {
-        let object = Object {
-            object: Some(object::Object::Executable(status)),
-        };
-        return print_message(format, &object);
-    }
-    let path = status
-        .meta
-        .and_then(|meta| meta.r#ref)
-        .unwrap_or_default()
-        .path;
-    print_line(&path)
 }
 
 /// The workload's end as our own status.
@@ -301,22 +291,14 @@ async fn wait_for_own_cell(session: &Session, executable: &ObjectRef, exit: &Exi
     }
 }
 
-/// Removes the record. That it is gone already is fine.
-async fn remove(session: &Session, reference: ObjectRef) -> Result<(), Failure> {
+/// Asks for what the node does by itself once we have left, so that the record is gone when we end.
+async fn remove(session: &Session, reference: ObjectRef) {
     let request = RemoveRequest {
         r#ref: Some(reference),
         ..Default::default()
     };
-    let removed = session
-        .node
-        .runtime()
-        .remove(session.node.unary(request))
-        .await;
-    match removed.map_err(client::Error::from) {
-        Ok(_) => Ok(()),
-        Err(problem) if is_not_found(&problem) => Ok(()),
-        Err(problem) => Err(problem.into()),
-    }
+    let request = session.node.unary(request);
+    let _gone_already_or_soon = session.node.runtime().remove(request).await;
 }
 
 /// `nginx-5f3a1`: the program's name as a label, and five digits, so that the next run has another.

@@ -47,7 +47,7 @@ pub(crate) async fn run(session: &Session, args: &StopArgs) -> Result<u8, Failur
 }
 
 async fn stop(session: &Session, name: &str, grace: Option<Duration>) -> Result<Object, Failure> {
-    let found = session.find(name).await?;
+    let found = session.find_or_suggest(name, "stop").await?;
     let request = StopRequest {
         r#ref: Some(reference(&found)),
         grace: grace.map(wire_duration),

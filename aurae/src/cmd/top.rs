@@ -50,7 +50,7 @@ pub(crate) struct TopArgs {
 pub(crate) async fn run(session: &Session, args: &TopArgs) -> Result<u8, Failure> {
     let mut refs = Vec::new();
     for name in &args.names {
-        refs.push(reference(&session.find(name).await?));
+        refs.push(reference(&session.find_or_suggest(name, "top").await?));
     }
     let live = std::io::stdout().is_terminal() && !args.once && !args.output.output.is_machine();
     if live {
@@ -157,7 +157,7 @@ fn draw(
         "{}\x1b[K\n\x1b[K\n",
         style.paint(Color::Bold, &title)
     ));
-    let table = table(answer, before).render(style);
+    let table = table(answer, before).render(style.measured(&std::io::stdout()));
     for line in table.lines().take(usize::from(rows).saturating_sub(3)) {
         text.push_str(line);
         text.push_str("\x1b[K\n");

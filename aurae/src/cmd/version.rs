@@ -4,8 +4,8 @@
 use api::node::v0::GetRequest;
 use serde_json::json;
 
-use crate::args::Global;
 use crate::failure::Failure;
+use crate::global::Global;
 use crate::output::{Format, OutputArgs, note, print_line};
 use crate::session::Session;
 

@@ -40,9 +40,9 @@ pub(crate) async fn run(session: &Session, args: &WaitArgs) -> Result<u8, Failur
 }
 
 async fn wait(session: &Session, name: &str) -> Result<Object, Failure> {
-    let found = match session.find_executable(name).await {
+    let found = match session.find_executable(name, "wait").await {
         Ok(executable) => executable,
-        Err(_) => session.find(name).await?,
+        Err(_) => session.find_or_suggest(name, "wait").await?,
     };
     let request = WaitRequest {
         r#ref: Some(reference(&found)),

@@ -3,6 +3,7 @@
 //! otherwise.
 
 use std::io::IsTerminal;
+use std::os::fd::AsFd;
 
 /// `--color`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -44,19 +45,24 @@ impl Color {
     }
 }
 
-/// Whether one output is coloured.
+/// Whether one output is coloured, and how wide it is.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Style {
     color: bool,
+    /// Of a terminal that knows its size.
+    columns: Option<usize>,
 }
 
 impl Style {
     /// No colour.
     #[cfg(test)]
-    pub(crate) const PLAIN: Style = Style { color: false };
+    pub(crate) const PLAIN: Style = Style {
+        color: false,
+        columns: None,
+    };
 
     /// For an output, by what the user chose.
-    pub(crate) fn of(output: &impl IsTerminal, choice: ColorChoice) -> Self {
+    pub(crate) fn of(output: &(impl IsTerminal + AsFd), choice: ColorChoice) -> Self {
         let color = match choice {
             ColorChoice::Always => true,
             ColorChoice::Never => false,
@@ -66,7 +72,38 @@ impl Style {
                 output.is_terminal() && !set("NO_COLOR") && !dumb
             }
         };
-        Self { color }
+        Self {
+            color,
+            columns: None,
+        }
+        .measured(output)
+    }
+
+    /// The same, as wide as the output is now.
+    pub(crate) fn measured(self, output: &(impl IsTerminal + AsFd)) -> Self {
+        let size = output
+            .is_terminal()
+            .then(|| rustix::termios::tcgetwinsize(output).ok())
+            .flatten();
+        // A serial console doesn't know its size and says 0.
+        let columns = size
+            .map(|size| usize::from(size.ws_col))
+            .filter(|it| *it > 0);
+        Self { columns, ..self }
+    }
+
+    /// How many characters a line has room for; `None` where there is no end to it.
+    pub(crate) fn columns(self) -> Option<usize> {
+        self.columns
+    }
+
+    /// On a terminal of that width.
+    #[cfg(test)]
+    pub(crate) fn with_columns(self, columns: usize) -> Self {
+        Self {
+            columns: Some(columns),
+            ..self
+        }
     }
 
     /// Whether there is colour at all, for who paints elsewhere.

@@ -1,7 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Columns: as wide as their widest cell, two spaces apart, the last one ragged.
+//! Columns: as wide as their widest cell, two spaces apart, the last one ragged. Where a terminal is
+//! too narrow, columns go; lines don't wrap.
 
 use super::style::{Color, Style, printable};
+
+/// Between two columns.
+const GAP: usize = 2;
+/// The last column may be cut down to so many characters before another one goes.
+const CUT_TO: usize = 12;
 
 /// One cell.
 #[derive(Clone, Debug, Default)]
@@ -32,6 +38,8 @@ pub(crate) struct Table {
     headings: Vec<&'static str>,
     rows: Vec<Vec<Cell>>,
     right: Vec<&'static str>,
+    /// These go first where there is no room, in this order.
+    first_to_go: Vec<&'static str>,
 }
 
 impl Table {
@@ -41,12 +49,20 @@ impl Table {
             headings: headings.to_vec(),
             rows: Vec::new(),
             right: Vec::new(),
+            first_to_go: Vec::new(),
         }
     }
 
     /// Aligns these columns to the right: numbers.
     pub(crate) fn right(mut self, headings: &[&'static str]) -> Self {
         self.right = headings.to_vec();
+        self
+    }
+
+    /// Leaves these out first where there is no room, in this order; then others, from the right.
+    /// The first column and STATE stay.
+    pub(crate) fn first_to_go(mut self, headings: &[&'static str]) -> Self {
+        self.first_to_go = headings.to_vec();
         self
     }
 
@@ -63,6 +79,10 @@ impl Table {
     /// The whole table, each line ended.
     pub(crate) fn render(&self, style: Style) -> String {
         let widths = self.widths();
+        let columns = match style.columns() {
+            Some(room) => self.fitting(&widths, room),
+            None => widths.into_iter().enumerate().collect(),
+        };
         let headings: Vec<Cell> = self
             .headings
             .iter()
@@ -70,7 +90,7 @@ impl Table {
             .collect();
         let mut out = String::new();
         for row in std::iter::once(&headings).chain(&self.rows) {
-            self.render_row(&mut out, row, &widths, style);
+            self.render_row(&mut out, row, &columns, style);
         }
         out
     }
@@ -86,27 +106,74 @@ impl Table {
             .collect()
     }
 
-    fn render_row(&self, out: &mut String, row: &[Cell], widths: &[usize], style: Style) {
+    /// The columns that there is room for, with their widths. The last one may be cut.
+    fn fitting(&self, widths: &[usize], room: usize) -> Vec<(usize, usize)> {
+        let mut columns: Vec<(usize, usize)> = widths.iter().copied().enumerate().collect();
+        let mut going = self.going().into_iter();
+        loop {
+            let Some(((last, wanted), before)) = columns.split_last() else {
+                return columns;
+            };
+            let taken: usize = before.iter().map(|(_, width)| width + GAP).sum();
+            let left = room.saturating_sub(taken);
+            let (last, wanted) = (*last, *wanted);
+            if left >= wanted.min(CUT_TO) {
+                columns.pop();
+                columns.push((last, wanted.min(left)));
+                return columns;
+            }
+            let Some(gone) = going.next() else {
+                columns.pop();
+                columns.push((last, left.max(1)));
+                return columns;
+            };
+            columns.retain(|(column, _)| *column != gone);
+        }
+    }
+
+    /// The columns that may be left out, the first to go first.
+    fn going(&self) -> Vec<usize> {
+        let at = |heading: &&str| self.headings.iter().position(|it| it == heading);
+        let mut going: Vec<usize> = self.first_to_go.iter().filter_map(at).collect();
+        for (column, heading) in self.headings.iter().enumerate().skip(1).rev() {
+            if !going.contains(&column) && *heading != "STATE" {
+                going.push(column);
+            }
+        }
+        going
+    }
+
+    fn render_row(&self, out: &mut String, row: &[Cell], columns: &[(usize, usize)], style: Style) {
         let mut line = String::new();
-        let last = self.headings.len().saturating_sub(1);
-        for (column, (cell, heading)) in row.iter().zip(&self.headings).enumerate() {
-            let room = widths.get(column).copied().unwrap_or(0);
-            let padding = " ".repeat(room.saturating_sub(width(&cell.text)));
+        for (index, (column, room)) in columns.iter().enumerate() {
+            let Some((cell, heading)) = row.get(*column).zip(self.headings.get(*column)) else {
+                continue;
+            };
+            let text = cut(&cell.text, *room);
+            let padding = " ".repeat(room.saturating_sub(width(&text)));
             let painted = match cell.color {
-                Some(color) => style.paint(color, &cell.text),
-                None => cell.text.clone(),
+                Some(color) => style.paint(color, &text),
+                None => text,
             };
             match self.right.contains(heading) {
                 true => line.push_str(&format!("{padding}{painted}")),
                 false => line.push_str(&format!("{painted}{padding}")),
             }
-            if column < last {
-                line.push_str("  ");
+            if index + 1 < columns.len() {
+                line.push_str(&" ".repeat(GAP));
             }
         }
         out.push_str(line.trim_end());
         out.push('\n');
     }
+}
+
+fn cut(text: &str, room: usize) -> String {
+    if width(text) <= room {
+        return text.to_owned();
+    }
+    let start: String = text.chars().take(room.saturating_sub(1)).collect();
+    format!("{start}…")
 }
 
 fn width(text: &str) -> usize {
@@ -135,5 +202,33 @@ mod tests {
         let mut table = Table::new(&["NAME"]);
         table.push(vec!["a\nb".into()]);
         assert_eq!(table.render(Style::PLAIN), "NAME\na\\nb\n");
+    }
+
+    #[test]
+    fn on_a_narrow_terminal_columns_go_and_lines_do_not_wrap() {
+        let headings = ["NAME", "KIND", "STATE", "PID", "COMMAND"];
+        let mut table = Table::new(&headings).first_to_go(&["KIND", "PID"]);
+        let row = [
+            "web/nginx",
+            "executable",
+            "running",
+            "4711",
+            "nginx -g 'daemon off;'",
+        ];
+        table.push(row.into_iter().map(Cell::from).collect());
+        let lines = |columns: usize| {
+            let text = table.render(Style::PLAIN.with_columns(columns));
+            assert!(text.lines().all(|line| width(line) <= columns), "{text}");
+            text.lines().map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            lines(80)[0],
+            "NAME       KIND        STATE    PID   COMMAND"
+        );
+        assert_eq!(lines(40)[1], "web/nginx  running  4711  nginx -g 'dae…");
+        assert_eq!(lines(34)[1], "web/nginx  running  nginx -g 'dae…");
+        assert_eq!(lines(20)[1], "web/nginx  running");
+        assert_eq!(lines(14)[1], "web/nginx  ru…");
+        assert_eq!(table.render(Style::PLAIN).lines().count(), 2);
     }
 }

@@ -29,13 +29,14 @@ impl Layer {
         let spans = spans(text);
         let fail = |e: toml::de::Error| {
             let at = e.span().map_or(0, |span| span.start);
+            let value = e.span().and_then(|span| text.get(span));
             ConfigError::File {
                 path: path.to_owned(),
                 line: line(at),
                 key: key_at(&spans, at)
                     .map(|key| format!("{key}: "))
                     .unwrap_or_default(),
-                problem: e.message().replace('\n', "; "),
+                problem: problem(&e, value.unwrap_or_default()),
             }
         };
         toml::from_str::<Config>(text).map_err(fail)?;
@@ -71,7 +72,7 @@ impl Layer {
             match table.clone().try_into::<Config>() {
                 Ok(_) => return Ok(Self::of_table(&table, origin.clone())),
                 // The first reading is the likeliest: its refusal is the one to show.
-                Err(e) if refusal.is_empty() => refusal = e.message().replace('\n', "; "),
+                Err(e) if refusal.is_empty() => refusal = problem(&e, &value.to_string()),
                 Err(_) => {}
             }
         }
@@ -161,6 +162,14 @@ fn readings(text: &str) -> Vec<toml::Value> {
         .into_iter()
         .chain([string, toml::Value::Array(list)])
         .collect()
+}
+
+/// What is wrong with a value, in the words of the file: a list's user need not know serde's.
+fn problem(error: &toml::de::Error, value: &str) -> String {
+    if error.message().ends_with("expected a sequence") {
+        return format!("write a list: [{}]", value.trim());
+    }
+    error.message().replace('\n', "; ")
 }
 
 /// Every key of the document with the span of key and value together.

@@ -89,6 +89,15 @@ fn a_wrong_type_is_named_with_file_and_line_and_what_was_expected() {
 }
 
 #[test]
+fn a_single_value_where_a_list_belongs_is_shown_as_a_list() {
+    let message = error("[api]\nlisten = \":7443\"\n");
+    assert!(
+        message.starts_with("FILE:2: api.listen: write a list: [\":7443\"]"),
+        "{message}"
+    );
+}
+
+#[test]
 fn a_syntax_error_is_named_with_file_and_line() {
     assert!(error("[node]\nname = \n").starts_with("FILE:2: "));
 }

@@ -23,7 +23,7 @@ use model::observe::LogMessage;
 use model::request::AttachFrom;
 use model::status::Object;
 use observe::{LogKey, LogReader, Logs, ReadOptions};
-use runtime::{End, Input, Runtime};
+use runtime::{End, Input, Kept, Runtime};
 use tonic::{Response, Status, Streaming};
 
 use super::caller::Caller;
@@ -70,6 +70,7 @@ impl Attaching {
         let output = Output {
             reader,
             end: attachment.end,
+            _kept: attachment.kept,
             _input: AbortOnDrop(input),
             over: false,
         };
@@ -156,6 +157,7 @@ fn resize(input: &Input, size: wire::Terminal) -> Result<(), Error> {
 struct Output {
     reader: LogReader,
     end: End,
+    _kept: Option<Kept>,
     _input: AbortOnDrop,
     over: bool,
 }

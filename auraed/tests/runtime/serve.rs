@@ -164,6 +164,7 @@ async fn answer(runtime: &Runtime, logs: &Logs, ask: Ask) -> Result<Answer, Erro
                 request_id: id.map(|id| id.parse().unwrap()),
                 wait_for: wait_for(wait),
                 own_cell: own_cell.map(TryInto::try_into).transpose()?,
+                attach_follows: false,
             };
             runtime.run_executable(permit, request).await?
         }
@@ -231,6 +232,7 @@ async fn plain(runtime: &Runtime, logs: &Logs, permit: Permit, ask: Ask) -> Resu
             let query = ListQuery {
                 filter: everything(),
                 running_only: false,
+                failed_within: None,
                 page_size: 1000,
                 page_token: None,
             };

@@ -471,7 +471,7 @@ fn removing_is_refused_where_it_would_lose_something(name: &str) {
     );
     assert_eq!(
         refusal(daemon.ask(remove("web", true, false))).0,
-        "NOT_EMPTY"
+        "WRONG_STATE"
     );
     assert_eq!(daemon.get("web/job").state(), State::Running);
     let Answer::Removed(2) = daemon.ask(remove("web", true, true)) else {

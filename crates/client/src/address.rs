@@ -28,6 +28,11 @@ impl Address {
     pub fn is_meant_by(text: &str) -> bool {
         text.contains("://") || text.starts_with("unix:") || text.starts_with('/')
     }
+
+    /// Whether a node there sees the same file system as we do.
+    pub fn is_of_this_machine(&self) -> bool {
+        matches!(self, Self::Unix(_))
+    }
 }
 
 /// Why a text is not an address.

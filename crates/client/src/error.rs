@@ -127,6 +127,11 @@ impl Error {
     /// itself.
     pub fn hint(&self) -> Option<String> {
         let text = match self {
+            Self::NoSocket { .. } | Self::ConnectionRefused { .. } if !has_systemd() => {
+                "start the daemon (auraed &; as PID 1 it comes back by itself, in a moment), or name \
+                 another node with --node; `aurae config get-contexts` lists those that are \
+                 configured"
+            }
             Self::NoSocket { .. } | Self::ConnectionRefused { .. } => {
                 "start the daemon (systemctl start auraed), or name another node with --node; \
                  `aurae config get-contexts` lists those that are configured"
@@ -185,4 +190,9 @@ fn handshake_hint(alert: &'static str) -> &'static str {
         "protocol_version" => "the node speaks TLS 1.3 only",
         _ => "see the node's log for the reason",
     }
+}
+
+/// As sd_booted(3) looks for it. Without it there is no systemctl to hint at.
+fn has_systemd() -> bool {
+    Path::new("/run/systemd/system").is_dir()
 }

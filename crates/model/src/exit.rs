@@ -44,7 +44,20 @@ pub struct Exit {
     pub rusage: Option<Rusage>,
 }
 
+/// HUP, INT, KILL, TERM: how one asks a program to end.
+const ASKED_TO_END: [u8; 4] = [1, 2, 9, 15];
+
 impl Exit {
+    /// Whether it ended as a program that works doesn't. One that was asked to end by a signal has
+    /// not failed; a killer that was out of memory does not ask.
+    pub fn is_failure(&self) -> bool {
+        match self.how {
+            How::Code(code) => code != 0,
+            How::Signal(signal) => self.oom_killed || !ASKED_TO_END.contains(&signal),
+            How::Unknown => true,
+        }
+    }
+
     /// An end that nobody saw.
     pub fn unknown() -> Self {
         Self {
@@ -77,4 +90,29 @@ pub struct Rusage {
     pub voluntary_switches: u64,
     /// Times it was preempted.
     pub involuntary_switches: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_signal_that_asks_to_end_is_no_failure() {
+        let ended = |how, oom_killed| Exit {
+            how,
+            oom_killed,
+            ..Exit::unknown()
+        };
+        for (how, oom_killed, failed) in [
+            (How::Code(0), false, false),
+            (How::Code(1), false, true),
+            (How::Signal(15), false, false),
+            (How::Signal(9), false, false),
+            (How::Signal(9), true, true),
+            (How::Signal(11), false, true),
+            (How::Unknown, false, true),
+        ] {
+            assert_eq!(ended(how, oom_killed).is_failure(), failed, "{how:?}");
+        }
+    }
 }

@@ -41,6 +41,8 @@ pub struct RunExecutable {
     pub wait_for: WaitFor,
     /// Also make the cell around it, and let that end and go with it.
     pub own_cell: Option<CellSpec>,
+    /// The caller attaches to it; until then it does not remove itself.
+    pub attach_follows: bool,
 }
 
 /// `Runtime.RunCell`.
@@ -104,6 +106,8 @@ pub struct ListQuery {
     pub filter: Filter,
     /// Leave out what has ended.
     pub running_only: bool,
+    /// With `running_only`: also executables that failed within this time.
+    pub failed_within: Option<Duration>,
     /// 1 to 1,000.
     pub page_size: usize,
     /// From the previous page.

@@ -47,6 +47,10 @@ pub struct Cpu {
     pub mems: String,
 }
 
+/// The least `memory.max`, in bytes. With less, the kernel can't even make the group, or kills
+/// every program before its first instruction.
+const MIN_MEMORY: u64 = 1 << 20;
+
 /// Bytes, as of `memory.*`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -192,11 +196,11 @@ impl Memory {
                 return Err(Error::invalid(name, "is greater than 2^63 - 1 bytes"));
             }
         }
-        if self.max == Some(0) {
-            return Err(Error::invalid(
-                "max",
-                "must be at least one page (4096 bytes)",
-            ));
+        if let Some(max) = self.max
+            && max < MIN_MEMORY
+        {
+            let problem = format!("is {max} bytes: too small for a cell (at least 1M)");
+            return Err(Error::invalid("max", problem));
         }
         if let (Some(min), Some(max)) = (self.min, self.max)
             && min > max
@@ -303,7 +307,7 @@ mod tests {
 
     #[test]
     fn bounds_are_named_by_their_field() {
-        let cases: [(&str, Spoil); 8] = [
+        let cases: [(&str, Spoil); 9] = [
             ("cpu.weight", |r| r.cpu.weight = Some(0)),
             ("cpu.period", |r| {
                 r.cpu.period = Some(Duration::from_secs(1))
@@ -313,6 +317,7 @@ mod tests {
             }),
             ("cpu.cpus", |r| r.cpu.cpus = "3-1".into()),
             ("memory.max", |r| r.memory.max = Some(u64::MAX)),
+            ("memory.max", |r| r.memory.max = Some(MIN_MEMORY - 1)),
             ("pids_max", |r| r.pids_max = Some(0)),
             ("io.max[0].device", |r| {
                 r.io.max = vec![device("/dev/../etc")]

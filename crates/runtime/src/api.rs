@@ -317,12 +317,8 @@ impl Runtime {
         let object = self.shared.index.get(&request.target)?;
         let key = Key::of(&object);
         let cell = object.meta().kind == Kind::Cell;
-        let inside = self.shared.index.subtree(&key).len().saturating_sub(1);
-        if cell && inside > 0 && !request.recursive {
-            let message = format!("the cell {} has {inside} objects in it", key.path);
-            return Err(Error::new(Reason::NotEmpty, message)
-                .about("cell", key.path.to_string())
-                .hint("remove them first, or say recursive"));
+        if cell && !request.recursive {
+            self.refuse_full(&object, &key)?;
         }
         if !object.state().is_final() {
             demand_stop(permit, &request.target)?;
@@ -345,6 +341,25 @@ impl Runtime {
             return Err(error);
         }
         Ok(u32::try_from(gone.len()).unwrap_or(u32::MAX).max(1))
+    }
+
+    /// A cell that contains more than the executable that it was made for.
+    fn refuse_full(&self, cell: &Object, key: &Key) -> Result<(), Error> {
+        let made_for = self.owner_of(cell).and_then(|owner| owner.goes_with());
+        let is_other = |object: &&Arc<Object>| {
+            let uid = object.meta().uid;
+            uid != cell.meta().uid && Some(uid) != made_for
+        };
+        let inside = self.shared.index.subtree(key);
+        let count = inside.iter().filter(is_other).count();
+        let message = match count {
+            0 => return Ok(()),
+            1 => format!("the cell {} contains 1 object", key.path),
+            _ => format!("the cell {} contains {count} objects", key.path),
+        };
+        Err(Error::new(Reason::NotEmpty, message)
+            .about("cell", key.path.to_string())
+            .hint("remove them first, or say recursive"))
     }
 
     async fn stop_to_remove(
@@ -652,6 +667,7 @@ async fn run_executable(
         asked,
         logs: shared.settings.logs,
         stop: None,
+        attach_follows: request.attach_follows,
     };
     match request.own_cell {
         None => start(shared, key, record, names.own).await,

@@ -21,6 +21,7 @@ use tokio::sync::watch;
 
 use super::Runtime;
 use super::api::{covers, has_ended};
+use super::attached::Counted;
 use super::cell::{CellHandle, Request};
 use identity::permit::Permit;
 
@@ -35,6 +36,14 @@ pub struct Attachment {
     pub end: End,
     /// Where it was asked for.
     pub input: Option<Input>,
+    /// Of an executable that removes itself: keeps its record and its log until it is dropped.
+    pub kept: Option<Kept>,
+}
+
+/// Keeps what removes itself, as long as somebody is attached to it.
+#[derive(Debug)]
+pub struct Kept {
+    _counted: Counted,
 }
 
 /// The end of a run, to be waited for.
@@ -190,11 +199,24 @@ impl Runtime {
                 Err(error) => return Err(error),
             },
         };
+        let kept = executable.effective.auto_remove.then(|| Kept {
+            _counted: self.shared.attachments.count(uid),
+        });
+        // It may have removed itself before it was counted.
+        if self.shared.index.by_uid(uid).is_none() {
+            self.shared.attachments.forget(uid);
+            return Err(start.target.not_found());
+        }
         let end = End {
             object: Arc::clone(&object),
             ended,
         };
-        Ok(Attachment { object, end, input })
+        Ok(Attachment {
+            object,
+            end,
+            input,
+            kept,
+        })
     }
 
     async fn take_input(&self, object: &Object) -> Result<(Arc<OwnedFd>, CellHandle), Error> {

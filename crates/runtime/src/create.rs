@@ -461,17 +461,18 @@ fn creation_failed(failed: &Failure) -> Error {
     {
         return error;
     }
-    let text = std::io::Error::from_raw_os_error(failed.errno);
     let unsupported = |hint: &str| {
-        let message = format!(
-            "the cell was not made: {} ({:?}: {text})",
-            failed.detail, failed.step
-        );
+        let message = format!("the cell was not made: {}", super::cell::start_said(failed));
         Error::new(Reason::Unsupported, message)
             .errno(failed.errno)
             .hint(hint)
     };
     match failed.step {
+        Step::Attach if failed.errno == Errno::ROFS.raw_os_error() => {
+            Error::new(Reason::Unsupported, failed.detail.clone())
+                .errno(failed.errno)
+                .field("cell.spec.mounts")
+        }
         Step::Template | Step::Clone | Step::Namespace => unsupported(
             "the node can't make isolated cells as it runs now (`aurae node info` says why); share \
              the namespaces it can't make, or run auraed where /proc is not masked",

@@ -21,6 +21,7 @@
 mod adopt;
 mod api;
 mod attach;
+mod attached;
 pub(crate) mod cell;
 mod create;
 mod effects;
@@ -42,7 +43,7 @@ use model::error::Error;
 use model::status::Object;
 use model::time::Timestamp;
 
-pub use attach::{Attachment, End, Input};
+pub use attach::{Attachment, End, Input, Kept};
 pub use effects::Standing;
 pub use index::list::Page;
 pub use index::watch::{WatchEvent, WatchKind, Watcher};
@@ -51,6 +52,7 @@ pub use observed::{Measured, Objects};
 pub use settings::{Bounds, Settings};
 pub use tenant::check_controller;
 
+use attached::Attachments;
 use index::Index;
 use kernel::cgroup::Cgroup;
 use ports::{Archive, Logs};
@@ -94,6 +96,8 @@ pub(crate) struct Shared {
     pub(crate) creations: Pool,
     /// Which tenants' groups have been told.
     pub(crate) told: tenant::Told,
+    /// Of executables that remove themselves.
+    pub(crate) attachments: Arc<Attachments>,
     pub(crate) seccomp: seccomp::Filters,
     /// The controllers that every group below has.
     pub(crate) controllers: Vec<String>,
@@ -146,6 +150,17 @@ impl Shared {
         if let Some(removed) = self.index.remove(object.meta().uid) {
             self.forget_beside(removed);
         }
+    }
+
+    /// The same, once everybody who is attached to it has had its end.
+    pub(crate) fn forget_after_attachments(self: &Arc<Self>, object: Arc<Object>) {
+        let shared = self.clone();
+        tokio::spawn(async move {
+            let uid = object.meta().uid;
+            shared.attachments.all_gone(uid).await;
+            shared.forget_later(&object);
+            shared.attachments.forget(uid);
+        });
     }
 
     /// Keeps an object that everybody may know to have ended. Who removes it may be quicker than

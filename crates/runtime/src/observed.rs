@@ -69,6 +69,7 @@ impl Objects for Runtime {
                 below: None,
             },
             running_only: true,
+            failed_within: None,
             page_size: PAGE,
             page_token: None,
         };

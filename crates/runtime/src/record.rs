@@ -85,6 +85,9 @@ pub(crate) struct ExecutableRecord {
     pub(crate) logs: LogPolicy,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) stop: Option<StopIntent>,
+    /// Who asked for it attaches to it; until then it does not remove itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) attach_follows: bool,
 }
 
 /// What the archive keeps of a finished object.

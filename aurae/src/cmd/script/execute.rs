@@ -26,8 +26,8 @@ use tokio::sync::Notify;
 
 use super::entry::{Source, open, unreadable};
 use super::report;
-use crate::args::{Global, ProgramArgs};
 use crate::failure::{BROKEN_PIPE, FAILED, FINDINGS, Failure, INTERRUPTED};
+use crate::global::{Global, ProgramArgs};
 use crate::output::{Style, note};
 
 /// A program and how to run it.

@@ -10,17 +10,16 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::Path;
 
-use clap::CommandFactory;
 use script::host::Mode;
 
-use crate::args::{Args, Global, ProgramArgs};
 use crate::failure::{Failure, USAGE};
+use crate::global::{Global, ProgramArgs};
 use crate::output::note;
 use entry::Source;
 use execute::{Job, execute};
 
 /// `aurae FILE ARGS…`, `aurae - ARGS…`, and with `-e` what follows it.
-pub(super) async fn run(
+pub(crate) async fn run(
     global: &Global,
     options: &ProgramArgs,
     code: Option<String>,
@@ -31,7 +30,7 @@ pub(super) async fn run(
         Some(code) => Source::Code(code),
         None => {
             let first = args.remove(0);
-            source_of(first)?
+            source_of(first)
         }
     };
     execute(global, Job::new(options, source, args, Mode::Run))
@@ -40,10 +39,11 @@ pub(super) async fn run(
 }
 
 /// `aurae -e CODE`; without it a prompt, where somebody sits before it.
-pub(super) async fn without_command(
+pub(crate) async fn without_command(
     global: &Global,
     options: &ProgramArgs,
     code: Option<String>,
+    help: impl FnOnce() -> String,
 ) -> Result<u8, Failure> {
     if let Some(code) = code {
         let job = Job::new(options, Source::Code(code), Vec::new(), Mode::Run);
@@ -52,32 +52,19 @@ pub(super) async fn without_command(
     if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
         return super::repl::run(global, options).await;
     }
-    note(&Args::command().render_help().to_string());
+    note(&help());
     Ok(USAGE)
 }
 
-/// The program that a word names, if it does.
-fn source_of(word: String) -> Result<Source, Failure> {
-    if word == "-" {
-        return Ok(Source::Stdin);
-    }
-    if word.ends_with(".ts") || word.contains('/') || Path::new(&word).is_file() {
-        return Ok(Source::File(word.into()));
-    }
-    Err(mistyped(&word))
+/// Whether a word names a program, and not a command that there isn't.
+pub(crate) fn is_program(word: &str) -> bool {
+    word == "-" || word.ends_with(".ts") || word.contains('/') || Path::new(word).is_file()
 }
 
-fn mistyped(word: &str) -> Failure {
-    let command = Args::command();
-    let names: Vec<&str> = command
-        .get_subcommands()
-        .map(clap::Command::get_name)
-        .collect();
-    let near = language::schema::nearest(word, names.iter().copied());
-    let failure = Failure::usage(format!("there is no command {word:?}, and no such file"));
-    match near {
-        Some(near) => failure.with_hint(format!("did you mean `aurae {near}`?")),
-        None => failure.with_hint("`aurae --help` shows the commands; a program ends in .ts"),
+fn source_of(word: String) -> Source {
+    match word.as_str() {
+        "-" => Source::Stdin,
+        _ => Source::File(word.into()),
     }
 }
 
@@ -98,10 +85,10 @@ mod tests {
 
     #[test]
     fn a_program_is_told_from_a_command() {
-        assert!(matches!(source_of("-".into()), Ok(Source::Stdin)));
-        assert!(matches!(source_of("a.ts".into()), Ok(Source::File(_))));
-        assert!(matches!(source_of("./deploy".into()), Ok(Source::File(_))));
-        let problem = format!("{:?}", source_of("insepct".into()).map(drop));
-        assert!(problem.contains("aurae inspect"), "{problem}");
+        assert!(matches!(source_of("-".into()), Source::Stdin));
+        assert!(matches!(source_of("a.ts".into()), Source::File(_)));
+        assert!(matches!(source_of("./deploy".into()), Source::File(_)));
+        assert!(["-", "a.ts", "./deploy"].into_iter().all(is_program));
+        assert!(!is_program("inspect"));
     }
 }

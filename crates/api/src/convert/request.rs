@@ -46,6 +46,7 @@ pub fn run_executable(own: &Tenant, message: wire::RunExecutableRequest) -> Resu
             .map(cell::spec)
             .transpose()
             .within("own_cell")?,
+        attach_follows: message.attach_follows,
     })
 }
 
@@ -112,6 +113,7 @@ pub fn list(own: &Tenant, message: wire::ListRequest) -> Result<ListQuery> {
             &message.below,
         )?,
         running_only: message.running_only,
+        failed_within: maybe_duration("failed_within", message.failed_within.as_ref())?,
         page_size,
         page_token: token("page_token", message.page_token)?,
     })

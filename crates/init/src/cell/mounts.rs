@@ -115,15 +115,15 @@ fn make(target: &Path, directory: bool) -> Result<(), Failure> {
         }
         other => other,
     }
-    .map_err(|error| {
-        let hint = "not there, and can't be made in the node's read-only root: make it on the node";
-        match error.is(Errno::ROFS.raw_os_error()) {
-            true => Failure::of(
-                Step::Attach,
-                &error.about(format!("{}: {hint}", target.display())),
-            ),
-            false => Failure::of(Step::Attach, &error),
+    .map_err(|error| match error.is(Errno::ROFS.raw_os_error()) {
+        // The whole sentence: the runtime says it as it is.
+        true => {
+            let target = target.display();
+            let detail =
+                format!("{target} doesn't exist on the node: create it there, or mount below /tmp");
+            Failure::new(Step::Attach, error.errno(), detail)
         }
+        false => Failure::of(Step::Attach, &error),
     })
 }
 

@@ -91,6 +91,7 @@ impl Runtime {
             creations: Pool::new(&tenants, Quota::Creations),
             tenants,
             told: Told::default(),
+            attachments: Default::default(),
             seccomp,
             controllers,
             root,
@@ -479,10 +480,18 @@ fn publish_finished(shared: &Arc<Shared>, finished: Vec<(Finished, Archived)>) -
             if let Some(asked) = &archived.asked {
                 shared.index.remember(&key.tenant, asked, meta.uid);
             }
+            // An earlier daemon kept it for an attachment, and did not get to removing it.
+            if removes_itself(&object) {
+                shared.forget_after_attachments(Arc::new(object));
+            }
         } else if shared.index.by_uid(meta.uid).is_none() {
             // Replaced by another run; the earlier daemon did not get to removing it.
             shared.forget_beside(Arc::new(object));
         }
     }
     published
+}
+
+fn removes_itself(object: &model::status::Object) -> bool {
+    matches!(object, model::status::Object::Executable(executable) if executable.effective.auto_remove)
 }

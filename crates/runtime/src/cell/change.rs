@@ -325,7 +325,11 @@ fn not_mounted(detaching: bool, failure: &Failure) -> Error {
     if failure.step != init::protocol::Step::Attach {
         return error;
     }
-    Error::new(Reason::Unsupported, error.message.clone())
+    let message = match failure.errno == rustix::io::Errno::ROFS.raw_os_error() {
+        true => failure.detail.clone(),
+        false => error.message.clone(),
+    };
+    Error::new(Reason::Unsupported, message)
         .errno(failure.errno)
         .field("cell.spec.mounts")
         .hint("nothing was changed; mount what can be attached where the cell wants it")

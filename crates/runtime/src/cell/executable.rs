@@ -42,6 +42,8 @@ pub(crate) struct Executable {
     pub(crate) attached: bool,
     /// Its end is being stored.
     pub(crate) finishing: bool,
+    /// It removes itself, once its attachments have had its end.
+    pub(crate) kept_for_attachments: bool,
     /// Somebody watches its leaf; from that moment on it is killed.
     pub(crate) kill_at: Option<watch::Sender<Option<Instant>>>,
     /// Who waits for its end.
@@ -78,6 +80,7 @@ impl Executable {
             empty: false,
             attached: false,
             finishing: false,
+            kept_for_attachments: false,
             kill_at: None,
             waiting: Vec::new(),
         }

@@ -146,9 +146,12 @@ impl Owner {
         if let Err(error) = executable.step(event) {
             tracing::error!(%error, "an end out of turn");
         }
-        if executable.effective.auto_remove {
+        let is_awaited =
+            executable.record.attach_follows || self.shared.attachments.is_attached(uid);
+        if executable.effective.auto_remove && !is_awaited {
             return self.stored(uid, Ok(()));
         }
+        executable.kept_for_attachments = executable.effective.auto_remove;
         let asked = executable.record.asked.clone();
         let object = Object::Executable(executable.status.clone());
         let stored = self.shared.archive.put(archived(object, asked));
@@ -172,7 +175,10 @@ impl Owner {
             for reply in executable.waiting {
                 let _ = reply.send(Ok(published.clone()));
             }
-            if executable.effective.auto_remove {
+            if executable.kept_for_attachments {
+                self.shared.forget_after_attachments(published);
+            } else if executable.effective.auto_remove {
+                self.shared.attachments.forget(uid);
                 self.shared.forget_later(&published);
             }
         }

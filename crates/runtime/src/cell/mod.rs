@@ -24,7 +24,7 @@ pub(crate) mod owner;
 pub(crate) mod resume;
 mod start;
 
-pub(crate) use start::failure as start_failure;
+pub(crate) use start::{failure as start_failure, said as start_said};
 mod stop;
 mod update;
 mod usage;
@@ -102,6 +102,8 @@ pub(crate) struct StartOrder {
 #[derive(Clone)]
 pub(crate) struct CellHandle {
     uid: Uid,
+    /// The executable that the cell was made for.
+    goes_with: Option<Uid>,
     requests: mpsc::Sender<Request>,
     /// Set when the owner is done and the cell is gone from the kernel.
     ended: watch::Receiver<bool>,
@@ -113,6 +115,7 @@ impl CellHandle {
     pub(crate) fn of_nobody(uid: Uid) -> Self {
         Self {
             uid,
+            goes_with: None,
             requests: mpsc::channel(1).0,
             ended: watch::channel(true).1,
         }
@@ -121,6 +124,11 @@ impl CellHandle {
     /// The cell's run.
     pub(crate) fn uid(&self) -> Uid {
         self.uid
+    }
+
+    /// The executable that the cell was made for, and goes with.
+    pub(crate) fn goes_with(&self) -> Option<Uid> {
+        self.goes_with
     }
 
     /// Asks, and waits for the answer.

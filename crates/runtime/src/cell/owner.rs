@@ -170,6 +170,7 @@ impl Owner {
         let (over, ended) = watch::channel(false);
         let handle = CellHandle {
             uid: beginning.record.meta.uid,
+            goes_with: beginning.record.goes_with,
             requests,
             ended,
         };

@@ -255,12 +255,16 @@ pub(crate) fn failure(what: &str, failure: &Failure) -> Error {
         Step::Limit => Reason::LimitExceeded,
         _ => Reason::Internal,
     };
-    let text = std::io::Error::from_raw_os_error(failure.errno);
-    Error::new(
-        reason,
-        format!("{what}: {} ({:?}: {text})", failure.detail, failure.step),
-    )
-    .errno(failure.errno)
+    Error::new(reason, format!("{what}: {}", said(failure))).errno(failure.errno)
+}
+
+/// What an init says of a failed step: the detail and the system's word for it, once.
+pub(crate) fn said(failure: &Failure) -> String {
+    let text = std::io::Error::from_raw_os_error(failure.errno).to_string();
+    match failure.detail.contains(&text) {
+        true => format!("{} ({:?})", failure.detail, failure.step),
+        false => format!("{} ({:?}: {text})", failure.detail, failure.step),
+    }
 }
 
 /// Why a program was not executed: the answer of `RunExecutable`.
@@ -295,7 +299,10 @@ fn not_executed(failed: &Failure) -> Error {
         ),
         Step::Directory => error(
             Reason::InvalidField,
-            format!("the working directory {detail} can't be entered: {text}"),
+            format!(
+                "can't enter working directory {}: {text}",
+                detail.trim_start_matches("chdir ")
+            ),
             "cwd",
             "give a folder that exists in the cell and that the user may enter",
         ),
@@ -317,4 +324,28 @@ fn unsupported(failed: &Failure, field: &str, hint: &str) -> Error {
     .errno(failed.errno)
     .field(format!("executable.spec.{field}"))
     .hint(hint)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_errno_is_said_once() {
+        let errno = Errno::ACCESS.raw_os_error();
+        let text = std::io::Error::from_raw_os_error(errno).to_string();
+        let failure = |detail: &str| Failure {
+            step: Step::Protocol,
+            errno,
+            detail: detail.to_owned(),
+        };
+        let twice = format!("open (/srv): {text}");
+        for detail in ["open /srv", &twice] {
+            assert_eq!(
+                said(&failure(detail)).matches("os error").count(),
+                1,
+                "{detail}"
+            );
+        }
+    }
 }

@@ -3,6 +3,7 @@
 
 use std::ops::Bound;
 use std::sync::Arc;
+use std::time::Duration;
 
 use model::error::Error;
 use model::name::{ObjectPath, Tenant};
@@ -30,6 +31,18 @@ pub(crate) fn finished(object: &Object) -> Timestamp {
         Object::Executable(executable) => executable.exit.as_ref().and_then(|exit| exit.finished),
     }
     .unwrap_or_default()
+}
+
+/// Whether it is an executable that failed, and not longer ago.
+fn failed_within(object: &Object, within: Duration) -> bool {
+    let Object::Executable(executable) = object else {
+        return false;
+    };
+    let failed = executable
+        .exit
+        .as_ref()
+        .is_some_and(|exit| exit.is_failure());
+    failed && crate::now().since(finished(object)) <= within
 }
 
 /// Whether the object is one of those meant.
@@ -60,10 +73,12 @@ impl Index {
         let mut objects = Vec::new();
         let mut more = false;
         for (_, object) in inner.from(&query.filter, after.as_ref()) {
-            let wanted = matches(&query.filter, object)
-                && shows(object)
-                && !(query.running_only && object.state().is_final());
-            if !wanted {
+            let is_shown = !query.running_only
+                || !object.state().is_final()
+                || query
+                    .failed_within
+                    .is_some_and(|w| failed_within(object, w));
+            if !is_shown || !matches(&query.filter, object) || !shows(object) {
                 continue;
             }
             if objects.len() == query.page_size.max(1) {

@@ -438,8 +438,8 @@ impl Index {
         let mut inner = self.lock();
         if only_idle && inner.is_busy(key) {
             return Err(Error::new(
-                Reason::NotEmpty,
-                format!("something in the cell {} has not ended", key.path),
+                Reason::WrongState,
+                format!("something in the cell {} still runs", key.path),
             )
             .about("cell", key.path.to_string())
             .hint("stop it first, or say force"));

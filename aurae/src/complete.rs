@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Completion of values: a shell asks this binary what may stand at the cursor, and it asks the
+//! node for its objects and users, and the configuration for its contexts. A node that does not
+//! answer soon has no names.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use api::identity::v0::ListUsersRequest;
+use api::runtime::v0::{Kind, ListRequest};
+use clap::{Arg, Command, CommandFactory};
+use clap_complete::CompleteEnv;
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use client::Config;
+
+use crate::args::Args;
+use crate::global::Global;
+use crate::output::{ColorChoice, path};
+use crate::session::Session;
+
+/// The variable by which a shell asks.
+pub(crate) const VARIABLE: &str = "AURAE_COMPLETE";
+/// How long a shell is kept waiting for a node.
+const WITHIN: Duration = Duration::from_secs(1);
+/// The most names that are shown.
+const NAMES: u32 = 1000;
+
+/// Answers a shell that asks, and ends then; otherwise does nothing.
+pub(crate) fn answer() {
+    CompleteEnv::with_factory(command)
+        .var(VARIABLE)
+        .bin("aurae")
+        .complete();
+}
+
+/// The command line, with what completes its values.
+fn command() -> Command {
+    with_values(Args::command())
+}
+
+/// By the names of values in the help: they say what a value is.
+fn with_values(command: Command) -> Command {
+    let name = command.get_name().to_owned();
+    let named: Vec<String> = command
+        .get_arguments()
+        .map(|arg| arg.get_id().to_string())
+        .collect();
+    let command = named.into_iter().fold(command, |command, id| {
+        let name = name.clone();
+        command.mut_arg(id, move |arg| with_candidates(&name, arg))
+    });
+    let below: Vec<String> = command
+        .get_subcommands()
+        .map(|command| command.get_name().to_owned())
+        .collect();
+    below.into_iter().fold(command, |command, name| {
+        command.mut_subcommand(name, with_values)
+    })
+}
+
+fn with_candidates(command: &str, arg: Arg) -> Arg {
+    let Some(value) = arg.get_value_names().and_then(|names| names.first()) else {
+        return arg;
+    };
+    let candidates = match (value.as_str(), command) {
+        ("CELL", _) => ArgValueCandidates::new(cells),
+        ("NAME", "freeze" | "thaw" | "update") => ArgValueCandidates::new(cells),
+        ("NAME", "attach" | "kill" | "logs" | "wait" | "stop" | "rm" | "inspect" | "top") => {
+            ArgValueCandidates::new(objects)
+        }
+        ("CONTEXT" | "CONTEXT|ADDRESS", _) => ArgValueCandidates::new(contexts),
+        ("USER", _) => ArgValueCandidates::new(users),
+        _ => return arg,
+    };
+    arg.add(candidates)
+}
+
+fn cells() -> Vec<CompletionCandidate> {
+    names(vec![Kind::Cell.into()])
+}
+
+fn objects() -> Vec<CompletionCandidate> {
+    names(Vec::new())
+}
+
+fn names(kinds: Vec<i32>) -> Vec<CompletionCandidate> {
+    asked(async |session: &Session| {
+        let request = ListRequest {
+            tenant: session.tenant(),
+            kinds,
+            page_size: NAMES,
+            ..Default::default()
+        };
+        let request = session.node.within(request, WITHIN);
+        let page = session
+            .node
+            .runtime()
+            .list(request)
+            .await
+            .ok()?
+            .into_inner();
+        Some(page.objects.iter().map(path).collect())
+    })
+}
+
+fn users() -> Vec<CompletionCandidate> {
+    asked(async |session: &Session| {
+        let request = ListUsersRequest {
+            tenant: session.tenant(),
+        };
+        let request = session.node.within(request, WITHIN);
+        let list = session.node.identity().list_users(request).await.ok()?;
+        let users = list.into_inner().users.into_iter();
+        Some(users.map(|user| user.name).collect())
+    })
+}
+
+fn contexts() -> Vec<CompletionCandidate> {
+    let config = Config::load(&Config::default_path()).unwrap_or_default();
+    config
+        .contexts
+        .keys()
+        .map(CompletionCandidate::new)
+        .collect()
+}
+
+/// What a node answers in time; nothing, where it doesn't.
+fn asked(question: impl AsyncFnOnce(&Session) -> Option<Vec<String>>) -> Vec<CompletionCandidate> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build();
+    let Ok(runtime) = runtime else {
+        return Vec::new();
+    };
+    let names = async {
+        let session = Session::open(&typed()).await.ok()?;
+        question(&session).await
+    };
+    // The clock is the runtime's.
+    let names = runtime.block_on(async { tokio::time::timeout(WITHIN, names).await });
+    let names = names.ok().flatten().unwrap_or_default();
+    names.into_iter().map(CompletionCandidate::new).collect()
+}
+
+/// The options of every command, as far as they are typed: a node named there is the one to ask.
+fn typed() -> Global {
+    let words: Vec<OsString> = std::env::args_os().collect();
+    let value = |flag: &str| {
+        let at = words.iter().position(|word| word == flag)?;
+        words.get(at + 1)?.to_str().map(str::to_owned)
+    };
+    Global {
+        node: value("--node").or_else(|| std::env::var("AURAE_NODE").ok()),
+        tenant: value("--tenant"),
+        timeout: Some(WITHIN),
+        color: ColorChoice::default(),
+    }
+}

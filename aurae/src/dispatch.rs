@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//! From what was typed to the command that does it. Some commands need no node; the others get a
+//! session with one.
+
+use clap::CommandFactory;
+
+use crate::args::{Args, Command};
+use crate::cmd;
+use crate::complete;
+use crate::failure::{AURAE_FAILED, Failure};
+use crate::hints;
+use crate::session::Session;
+
+/// Does what was asked for; the exit status.
+pub(crate) async fn dispatch(args: Args) -> Result<u8, Failure> {
+    let global = &args.global;
+    let Some(command) = args.command else {
+        let help = || Args::command().render_help().to_string();
+        return cmd::script::without_command(global, &args.program, args.code, help).await;
+    };
+    // These need no node, or ask for one by themselves.
+    match &command {
+        Command::Program(words) => {
+            if args.code.is_none() {
+                hints::refuse_unknown_command(words, &Args::command())?;
+            }
+            return cmd::script::run(global, &args.program, args.code, words).await;
+        }
+        Command::Config(args) => return cmd::config::run(global, args),
+        Command::Completion(args) => return cmd::completion::run(args, complete::VARIABLE),
+        Command::Man(args) => return cmd::man::run(args, Args::command()),
+        Command::Version(args) => return cmd::version::run(global, args).await,
+        Command::Identity(args) if args.is_offline() => return cmd::identity::run_offline(args),
+        Command::Check(args) => return cmd::check::run(global, args),
+        Command::Plan(args) => return cmd::plan::run(global, args).await,
+        Command::Apply(args) => return cmd::apply::run(global, args).await,
+        Command::Fmt(args) => return cmd::fmt::run(global, args),
+        Command::Types(args) => return cmd::types::run(args),
+        Command::Lsp(_) => return cmd::lsp::run(),
+        _ => {}
+    }
+    let attached = matches!(
+        command,
+        Command::Run(_) | Command::Exec(_) | Command::Attach(_)
+    );
+    let session = Session::open(global)
+        .await
+        .map_err(|failure| match attached {
+            true => failure.with_status(AURAE_FAILED),
+            false => failure,
+        })?;
+    on_node(&session, command).await
+}
+
+async fn on_node(session: &Session, command: Command) -> Result<u8, Failure> {
+    match command {
+        Command::Run(args) => cmd::run::run(session, &args).await,
+        Command::Exec(args) => cmd::exec::run(session, &args).await,
+        Command::Cp(args) => cmd::cp::run(session, &args).await,
+        Command::Attach(args) => cmd::attach::run(session, &args).await,
+        Command::Ps(args) => cmd::ps::run(session, &args).await,
+        Command::Logs(args) => cmd::logs::run(session, &args).await,
+        Command::Stop(args) => cmd::stop::run(session, &args).await,
+        Command::Kill(args) => cmd::kill::run(session, &args).await,
+        Command::Wait(args) => cmd::wait::run(session, &args).await,
+        Command::Rm(args) => cmd::rm::run(session, &args).await,
+        Command::Inspect(args) => cmd::inspect::run(session, &args).await,
+        Command::Top(args) => cmd::top::run(session, &args).await,
+        Command::Cell(args) => cmd::cell::run(session, &args).await,
+        Command::Identity(args) => cmd::identity::run(session, &args).await,
+        Command::Node(args) => cmd::node::run(session, &args).await,
+        Command::Tenant(args) => cmd::tenant::run(session, &args).await,
+        // `dispatch` has done the others.
+        _ => Ok(0),
+    }
+}

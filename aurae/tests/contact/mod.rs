@@ -1,0 +1,7 @@
+// SPDX-License-Identifier: Apache-2.0
+//! First contact: what a new user does in the first hour, with the habits of podman, systemctl and
+//! kubectl, on a real node.
+
+mod copy;
+mod habits;
+mod removal;

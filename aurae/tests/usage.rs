@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Wrong usage, without a node: what is meant is said, in words that can be typed.
+
+#![allow(
+    clippy::expect_used,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+use std::process::Command;
+
+/// What `aurae` says of a command line that is wrong.
+fn refused(line: &str) -> String {
+    let run = Command::new(env!("CARGO_BIN_EXE_aurae"))
+        .args(line.split(' '))
+        .env_clear()
+        .env("AURAE_CONFIG", "/nonexistent/config.toml")
+        .output()
+        .expect("runs");
+    let said = String::from_utf8_lossy(&run.stderr).into_owned();
+    assert_eq!(run.status.code(), Some(2), "{line}: {said}");
+    said
+}
+
+#[test]
+fn flags_of_other_tools_have_hints() {
+    for (line, hint) in [
+        ("run -v /srv:/srv -- true", "`--read SRC[:DST]`"),
+        ("run --net host -- true", "`--share net`"),
+        ("cell run web --volume /srv", "`--read SRC[:DST]`"),
+        ("run --restart always -- true", "nothing is restarted yet"),
+        ("run --privileged -- true", "`--cap-add`"),
+        ("ps --no-trunc", "`-o wide`"),
+        ("logs -u nginx", "aurae logs web/nginx"),
+        ("ps --wach", "did you mean `--watch`?"),
+    ] {
+        let said = refused(line);
+        assert!(
+            said.contains("hint: ") && said.contains(hint),
+            "{line}: {said}"
+        );
+    }
+}
+
+#[test]
+fn a_flag_that_only_looks_alike_is_not_suggested() {
+    for line in [
+        "run --restart always -- true",
+        "run --frobnicate -- true",
+        "stop --rest web",
+    ] {
+        let said = refused(line);
+        assert!(
+            !said.contains("--read") && !said.contains("similar"),
+            "{line}: {said}"
+        );
+    }
+}
+
+#[test]
+fn a_program_without_dashes_is_told_where_it_goes() {
+    assert!(refused("run nginx").contains("`aurae run -- nginx`"));
+    let sleep = refused("run -d sleep 100");
+    assert!(sleep.contains("`aurae run -d -- sleep 100`"), "{sleep}");
+    assert!(sleep.contains("image"), "{sleep}");
+}
+
+#[test]
+fn commands_of_other_tools_have_hints() {
+    for (word, hint) in [
+        ("status", "aurae ps"),
+        ("describe", "aurae inspect NAME"),
+        ("restart", "nothing is restarted yet"),
+        ("ls", "aurae cell ls"),
+        ("get", "aurae inspect NAME"),
+        ("events", "aurae ps --watch"),
+        ("start", "aurae run --name NAME"),
+        ("images", "no images yet"),
+        ("insepct", "did you mean `aurae inspect`?"),
+    ] {
+        let said = refused(word);
+        assert!(said.contains(hint), "{word}: {said}");
+    }
+}
