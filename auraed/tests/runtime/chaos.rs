@@ -235,6 +235,7 @@ impl Chaos {
                 .count()
                 == CELLS.len()
         });
+        let mut inits = Vec::new();
         for name in CELLS {
             let Object::Cell(cell) = daemon.get(name) else {
                 panic!("not a cell")
@@ -246,10 +247,15 @@ impl Chaos {
                 .filter(|entry| entry.file_type().unwrap().is_dir())
                 .map(|entry| entry.file_name())
                 .collect();
-            assert_eq!(below, ["_init"]);
-            let processes = std::fs::read_to_string(group.join("_init/cgroup.procs")).unwrap();
-            assert_eq!(processes.trim(), cell.pid.unwrap().to_string());
+            assert_eq!(below, [""; 0]);
+            inits.push(cell.pid.unwrap());
         }
+        let group = self.node.cgroup().join("acme/_inits/cgroup.procs");
+        let processes = std::fs::read_to_string(group).unwrap();
+        let mut living: Vec<u32> = processes.lines().map(|pid| pid.parse().unwrap()).collect();
+        living.sort_unstable();
+        inits.sort_unstable();
+        assert_eq!(living, inits);
     }
 }
 

@@ -43,6 +43,7 @@ pub mod seccomp;
 pub mod seqpacket;
 pub mod signal;
 pub mod time;
+pub mod title;
 pub mod tty;
 pub mod wait;
 

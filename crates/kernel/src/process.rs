@@ -118,11 +118,33 @@ pub fn set_uid(uid: u32) -> Result<()> {
     check("setresuid", result).map(|_| ())
 }
 
-/// Sets the effective user id (and the file system's) alone; the real and the saved one stay.
-pub fn set_effective_uid(uid: u32) -> Result<()> {
-    // SAFETY: integers; -1 leaves an id as it is.
-    let result = unsafe { libc::syscall(libc::SYS_setresuid, -1, uid, -1) };
-    check("setresuid", result).map(|_| ())
+/// [`set_uid`] for a process that stays as capable as it is: going from root to another user takes
+/// the capabilities away otherwise. It can go back, and into namespaces, as the new user.
+pub fn set_uid_and_stay_capable(uid: u32) -> Result<()> {
+    let before = crate::caps::get()?;
+    set_keep_capabilities(true)?;
+    let changed = set_uid(uid).and_then(|()| crate::caps::set(&before));
+    set_keep_capabilities(false)?;
+    changed
+}
+
+/// Sets the ids that count where files are opened and made, and nowhere else. `EINVAL` for ids
+/// without a mapping, or without `CAP_SETUID` and `CAP_SETGID`.
+pub fn set_file_ids(uid: u32, gid: u32) -> Result<()> {
+    // An id that can't be changes nothing: both calls answer what held before, and say nothing of
+    // failures.
+    const ASK: u32 = u32::MAX;
+    // SAFETY: integers.
+    let now = unsafe {
+        libc::syscall(libc::SYS_setfsuid, uid);
+        libc::syscall(libc::SYS_setfsgid, gid);
+        let uid = libc::syscall(libc::SYS_setfsuid, ASK);
+        (uid, libc::syscall(libc::SYS_setfsgid, ASK))
+    };
+    match now == (uid.into(), gid.into()) {
+        true => Ok(()),
+        false => Err(Error::invalid("setfsuid", "an id without a mapping")),
+    }
 }
 
 /// Effective user id.

@@ -16,6 +16,8 @@ use crate::text::{check_absolute_path, check_count, is_path_within, weight};
 pub const MAX_MOUNTS: usize = 32;
 /// The most that a cell's spec may take in its record, in bytes.
 pub const MAX_CELL_WEIGHT: usize = 48 * 1024;
+/// The fewest ids of a cell: its root's and its init's.
+pub const MIN_ID_RANGE: u32 = 2;
 /// How many user and group ids a cell has where nothing is said.
 pub const DEFAULT_ID_RANGE: u32 = 65_536;
 /// The most ids a cell may have.
@@ -271,9 +273,9 @@ impl TryFrom<Draft> for CellSpec {
         }
         if draft
             .id_range
-            .is_some_and(|n| !(1..=MAX_ID_RANGE).contains(&n))
+            .is_some_and(|n| !(MIN_ID_RANGE..=MAX_ID_RANGE).contains(&n))
         {
-            let problem = format!("must be from 1 to {MAX_ID_RANGE}");
+            let problem = format!("must be from {MIN_ID_RANGE} to {MAX_ID_RANGE}");
             return Err(Error::invalid("id_range", problem));
         }
         check_weight(&draft)?;

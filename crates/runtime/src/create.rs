@@ -7,17 +7,19 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use init::protocol::{CellLaunch, Failure, IdMap, MountTarget, Namespaces, Step, Volume};
+use ::init::protocol::{CellLaunch, Failure, MountTarget, Namespaces, Step, Volume};
 use kernel::cgroup::Cgroup;
 use kernel::seqpacket;
 use model::cell::{CellSpec, Draft, Namespace};
 use model::error::{Error, Reason};
 use model::lifecycle::State;
+use model::name::Uid;
 use model::status::{CellStatus, Object};
 
 use rustix::io::Errno;
 
 use super::Shared;
+use super::cell::init::{self, InitProcess};
 use super::cell::owner::{Beginning, Line, Owner};
 use super::cell::{CellHandle, limits};
 use super::ids::IdRange;
@@ -26,10 +28,6 @@ use super::link::node::{CreateError, NodeInit};
 use super::record::{self, CellRecord};
 use super::tenant;
 
-/// The leaf of a cell's init. No label begins with `_`.
-pub(crate) const INIT_LEAF: &str = "_init";
-/// What it adds to the name of the cell's group.
-pub(crate) const LEAF_BELOW: &str = "/_init";
 /// How long it may take to let go of what a dead cell left in the place of a new one.
 const LEFT: Duration = Duration::from_secs(1);
 /// How long the kernel may take to let go of what a failed attempt left.
@@ -45,8 +43,8 @@ struct Made {
     parent: Cgroup,
     name: String,
     socket: PathBuf,
-    /// Its init was made: the end of that is to be acknowledged.
-    init: Option<(NodeInit, init::protocol::Uid)>,
+    /// Its init was made: it is to be killed, and the end of it acknowledged.
+    init: Option<(NodeInit, ::init::protocol::Uid, Arc<InitProcess>)>,
 }
 
 impl Made {
@@ -59,7 +57,8 @@ impl Made {
             socket,
             init,
         } = self;
-        if let Some((node, uid)) = init {
+        if let Some((node, uid, process)) = init {
+            process.kill();
             node.acknowledge(uid).await;
         }
         let parent = Arc::new(parent);
@@ -101,7 +100,12 @@ pub(crate) async fn cell(
         .admit_tmpfs(&key.tenant, tmpfs_bytes(&record.spec))?;
     let around = Around::find(shared, &key)?;
     let bytes = record::encode(&record)?;
-    let (parent, group) = groups(shared, &key, &effective)?;
+    let made_groups = groups(shared, &key, record.meta.uid, &effective)?;
+    let Groups {
+        inits,
+        parent,
+        group,
+    } = made_groups;
     let mut made = Made {
         reservation,
         parent,
@@ -115,6 +119,7 @@ pub(crate) async fn cell(
         effective,
         around,
         bytes,
+        inits,
     };
     match with_init(shared, wanted, group, &mut made).await {
         Ok((owner, line, status)) => Ok(publish(shared, owner, line, status, made.reservation)),
@@ -135,6 +140,8 @@ struct Wanted {
     around: Around,
     /// The record, as its init keeps it.
     bytes: Vec<u8>,
+    /// The group of its init.
+    inits: Cgroup,
 }
 
 /// Makes the init in its group, and an owner, and registers that.
@@ -150,26 +157,32 @@ async fn with_init(
         effective,
         around,
         bytes,
+        inits,
     } = wanted;
-    let mut fds = vec![leaf_fd(&group)?, listen(&made.socket)?];
+    let mut fds = vec![inits.into_fd(), listen(&made.socket)?];
     fds.extend(around.pidfd);
-    let root_id = record.ids.map_or(around.root_id, |ids| ids.first);
+    let root_id = record.ids.or(around.ids).map_or(0, |ids| ids.first);
     let mut targets = Vec::new();
     for mount in &effective.mounts {
         let prepared = super::mounts::prepare(mount, root_id)?;
         fds.push(prepared.mount);
         targets.push(prepared.target);
     }
-    let launch = launch(&record, &effective, around.nested, targets, bytes);
+    let launch = CellLaunch {
+        init_id: record.ids.or(around.ids).map_or(0, IdRange::init_id),
+        title: format!("{}/{}", key.tenant, key.path),
+        ..launch(&record, &effective, around.nested, targets, bytes)
+    };
     let uid = launch.uid;
     let created = shared.node.create(launch, fds).await;
     let created = created.map_err(|e| not_made(e, &key))?;
-    made.init = Some((shared.node.clone(), uid));
+    let process = Arc::new(created.process);
+    made.init = Some((shared.node.clone(), uid, process.clone()));
     let (link, _) = super::link::cell::connect(&made.socket, uid)
         .await
         .map_err(|e| Error::internal(format!("the new cell's init can't be talked to: {e}")))?;
     let below = shared.root_below.join(key.below());
-    let status = status(&record, effective, created.pid, &below);
+    let status = status(&record, effective, process.pid(), &below);
     let ids = record.ids;
     let beginning = Beginning {
         key: key.clone(),
@@ -178,6 +191,7 @@ async fn with_init(
         group,
         root_id,
         parent_frozen: false,
+        init: process,
         link,
         socket: made.socket.clone(),
         exit: Some(created.exit),
@@ -215,8 +229,8 @@ struct Around {
     nested: bool,
     /// Of the enclosing cell's init.
     pidfd: Option<OwnedFd>,
-    /// The node's id of its root.
-    root_id: u32,
+    /// Its ids; `None`: the node's.
+    ids: Option<IdRange>,
 }
 
 impl Around {
@@ -225,7 +239,7 @@ impl Around {
             return Ok(Self {
                 nested: false,
                 pidfd: None,
-                root_id: 0,
+                ids: None,
             });
         };
         let object = shared.index.at(&parent);
@@ -240,30 +254,21 @@ impl Around {
         }
         Ok(Self {
             nested: true,
-            pidfd: Some(init_of(shared, &parent, cell)?),
-            root_id: shared.index.root_id(&parent),
+            pidfd: Some(init_of(shared, &parent)?),
+            ids: shared.index.ids(&parent),
         })
     }
 }
 
-/// The pidfd of a cell's init; a number that was used anew is in another cgroup.
-fn init_of(shared: &Shared, key: &Key, cell: &CellStatus) -> Result<OwnedFd, Error> {
-    let gone = || {
-        Error::new(
-            Reason::WrongState,
-            format!("the cell {} has ended", key.path),
-        )
-    };
-    let pid = cell
-        .pid
-        .and_then(|pid| i32::try_from(pid).ok())
-        .ok_or_else(gone)?;
-    let pidfd = kernel::pidfd::open(pid).map_err(|_| gone())?;
-    let expected = group_path(shared, key).join(INIT_LEAF);
-    match kernel::cgroup::find::path_of_process(pid) {
-        Ok(path) if path == expected => Ok(pidfd),
-        _ => Err(gone()),
-    }
+/// The pidfd of a cell's init.
+fn init_of(shared: &Shared, key: &Key) -> Result<OwnedFd, Error> {
+    let message = || format!("the cell {} has ended", key.path);
+    let cell = shared.index.cell(key);
+    let cell = cell.ok_or_else(|| Error::new(Reason::WrongState, message()))?;
+    rustix::io::fcntl_dupfd_cloexec(cell.init(), 3).map_err(|errno| {
+        let error = kernel::Error::new("fcntl", errno);
+        kernel_failed("the init of the cell around it", &error)
+    })
 }
 
 /// Where the cgroup of a cell is.
@@ -314,20 +319,30 @@ fn kernel_failed(what: &str, error: &kernel::Error) -> Error {
     Error::new(Reason::Internal, format!("{what}: {error}")).errno(error.errno())
 }
 
-/// Makes the cell's group with its limits, and the leaf of its init. Answers the group around it,
-/// too.
-fn groups(shared: &Shared, key: &Key, effective: &Draft) -> Result<(Cgroup, Cgroup), Error> {
+/// The groups of a cell.
+struct Groups {
+    /// Of its tenant's inits.
+    inits: Cgroup,
+    /// The one around it.
+    parent: Cgroup,
+    group: Cgroup,
+}
+
+/// Makes the cell's group with its limits, and its tenant's where that isn't there.
+fn groups(shared: &Shared, key: &Key, uid: Uid, effective: &Draft) -> Result<Groups, Error> {
     let failed = |e: kernel::Error| kernel_failed("the cell's cgroup could not be made", &e);
     let wanted = limits::of(&effective.resources)?;
     limits::enable(&shared.root, &effective.resources)?;
-    let mut parent = tenant::group(shared, &key.tenant).map_err(failed)?;
-    limits::enable_usual(&parent, &[]).map_err(failed)?;
-    limits::enable(&parent, &effective.resources)?;
+    let tenant = tenant::group(shared, &key.tenant).map_err(failed)?;
+    limits::enable_usual(&tenant, &[]).map_err(failed)?;
+    limits::enable(&tenant, &effective.resources)?;
+    let inits = init::group_of_inits(&tenant).map_err(failed)?;
     let around = key
         .path
         .labels()
         .split_last()
         .map_or(&[][..], |(_, around)| around);
+    let mut parent = tenant;
     for label in around {
         parent = parent.child(label.as_str()).map_err(failed)?;
         limits::enable(&parent, &effective.resources)?;
@@ -335,9 +350,13 @@ fn groups(shared: &Shared, key: &Key, effective: &Draft) -> Result<(Cgroup, Cgro
     let group = new_group(&parent, key.path.name()).map_err(failed)?;
     let made = limits::set(&group, &wanted)
         .and_then(|()| limits::enable_usual(&group, &[]).map_err(failed))
-        .and_then(|()| group.create(INIT_LEAF).map_err(failed));
+        .and_then(|()| init::mark(&group, uid).map_err(failed));
     match made {
-        Ok(_) => Ok((parent, group)),
+        Ok(()) => Ok(Groups {
+            inits,
+            parent,
+            group,
+        }),
         Err(error) => {
             super::cell::leaf::remove(&parent, key.path.name());
             Err(error)
@@ -357,13 +376,6 @@ fn new_group(parent: &Cgroup, name: &str) -> Result<Cgroup, kernel::Error> {
     }
 }
 
-fn leaf_fd(group: &Cgroup) -> Result<OwnedFd, Error> {
-    group
-        .child(INIT_LEAF)
-        .map(Cgroup::into_fd)
-        .map_err(|e| kernel_failed("the cgroup of the cell's init", &e))
-}
-
 fn listen(socket: &Path) -> Result<OwnedFd, Error> {
     // Uids are never used twice: what is there was left by an attempt that a crash cut short.
     let _ = std::fs::remove_file(socket);
@@ -378,21 +390,15 @@ fn launch(
     targets: Vec<MountTarget>,
     bytes: Vec<u8>,
 ) -> CellLaunch {
-    let map: Vec<IdMap> = record
-        .ids
-        .iter()
-        .map(|ids| IdMap {
-            inside: 0,
-            outside: ids.first,
-            count: ids.count,
-        })
-        .collect();
+    let map = record.ids.map(IdRange::extents).unwrap_or_default();
     CellLaunch {
         uid: record::wire(record.meta.uid),
         unshare: unshare(&record.spec, nested),
         parent: nested,
         gid_map: map.clone(),
         uid_map: map,
+        init_id: 0,
+        title: String::new(),
         hostname: effective.hostname.clone(),
         mounts: targets,
         volumes: effective

@@ -7,6 +7,8 @@
 
 use std::collections::BTreeMap;
 
+use init::protocol::IdMap;
+
 /// The ids that a cell keeps for itself: what every Linux program expects to be there.
 pub(crate) const OWN: u32 = 65_536;
 /// What a top-level cell gets where nothing is said: its own, and room for three cells in it.
@@ -25,6 +27,43 @@ impl IdRange {
     /// The first id after it, without overflow.
     fn end(self) -> u64 {
         u64::from(self.first) + u64::from(self.count)
+    }
+
+    /// The id that the cell's init has, outside: the last of the cell's own. The cell itself doesn't
+    /// have it, so that nobody in it can be the same user.
+    pub(crate) fn init_id(self) -> u32 {
+        self.first
+            .saturating_add(self.count.min(OWN))
+            .saturating_sub(1)
+    }
+
+    /// What the cell's user namespace has: all but the init's.
+    pub(crate) fn extents(self) -> Vec<IdMap> {
+        let own = IdMap {
+            inside: 0,
+            outside: self.first,
+            count: self.count.min(OWN).saturating_sub(1),
+        };
+        let nested = self.nested().map(|nested| IdMap {
+            inside: OWN,
+            outside: nested.first,
+            count: nested.count,
+        });
+        std::iter::once(own).chain(nested).collect()
+    }
+
+    /// The range of a cell whose user namespace has these.
+    pub(crate) fn of_extents(extents: &[IdMap]) -> Option<IdRange> {
+        let (first, last) = (extents.first()?, extents.last()?);
+        let count = match extents.len() {
+            1 => first.count.checked_add(1)?,
+            _ => OWN.checked_add(last.count)?,
+        };
+        let range = IdRange {
+            first: first.outside,
+            count,
+        };
+        (range.extents() == extents).then_some(range)
     }
 
     /// What is left for nested cells; empty where the range has no more than the cell's own.
@@ -148,6 +187,29 @@ mod tests {
             })
         );
         assert_eq!(IdPool::within(None).allocate(1), None);
+    }
+
+    #[test]
+    fn the_inits_id_is_of_the_range_and_not_the_cells() {
+        for count in [2, 1000, OWN - 1, OWN, OWN + 1, TOP_LEVEL_IDS] {
+            let range = IdRange {
+                first: 2_000_000,
+                count,
+            };
+            let extents = range.extents();
+            let init = range.init_id();
+            assert!(range.first < init && u64::from(init) < range.end());
+            let has = |map: &IdMap| (map.outside..map.outside + map.count).contains(&init);
+            assert!(!extents.iter().any(has), "{count}");
+            assert_eq!(extents.iter().map(|map| map.count).sum::<u32>(), count - 1);
+            assert_eq!(IdRange::of_extents(&extents), Some(range));
+        }
+        let all = IdMap {
+            inside: 0,
+            outside: 0,
+            count: u32::MAX,
+        };
+        assert_eq!(IdRange::of_extents(&[all]), None);
     }
 
     #[test]

@@ -15,6 +15,7 @@ use model::name::Tenant;
 use model::quota::{Limits, Quota};
 use tenants::{Meter, Tenants};
 
+use super::cell::init::INITS;
 use super::cell::limits as group_limits;
 use super::{Runtime, Shared};
 
@@ -121,7 +122,12 @@ impl Runtime {
     pub async fn tenant_is_gone(&self, tenant: Tenant) {
         let shared = self.shared.clone();
         let removing = tokio::task::spawn_blocking(move || {
-            let _still_in_use = shared.root.remove(tenant.as_str(), Duration::ZERO);
+            // The group of a living cell that is idle has no process in it; that of the inits has.
+            let group = shared.root.child(tenant.as_str());
+            let inits = group.and_then(|group| group.remove(INITS, Duration::ZERO));
+            if inits.is_ok() {
+                let _still_in_use = shared.root.remove(tenant.as_str(), Duration::ZERO);
+            }
             let mut told = shared.told.0.lock().unwrap_or_else(PoisonError::into_inner);
             told.remove(&tenant);
         });

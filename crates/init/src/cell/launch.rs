@@ -117,19 +117,7 @@ fn set_streams(child: &Child<'_>, stdio: Stdio) -> Result<(), Failure> {
     process::close_all_but(&[input, output, error, child.status.as_fd()]).step(Step::Stdio)
 }
 
-/// A process that isn't dumpable has files in `/proc` that belong to the node's root, so it is
-/// dumpable for the moment. It holds nothing by now that a root of this cell, who alone could trace
-/// it, doesn't have anyway.
-fn set_oom_score_adj(value: i16) -> Result<(), Failure> {
-    process::set_dumpable(true).step(Step::Priority)?;
-    sched::set_own_oom_score_adj(value).step(Step::Priority)?;
-    process::set_dumpable(false).step(Step::Priority)
-}
-
 fn set_limits(launch: &Launch) -> Result<(), Failure> {
-    if let Some(value) = launch.oom_score_adj {
-        set_oom_score_adj(value)?;
-    }
     if launch.nice != 0 {
         sched::set_nice(launch.nice).step(Step::Priority)?;
     }
@@ -265,13 +253,27 @@ fn become_user(child: &Child<'_>, launch: &Launch, who: &Identity) -> Result<(),
     let keep = ambient != CapabilitySet::EMPTY && who.uid != 0;
     process::set_keep_capabilities(keep).step(Step::Capabilities)?;
     process::set_uid(who.uid).map_err(|error| invalid_user(who.uid, error))?;
+    // Where a kernel is told to let changed users be dumped. Until the exec nobody may look into
+    // this process, or hold it: it is a copy of the cell-init.
+    process::set_dumpable(false).step(Step::Identity)?;
+    // The cell-init's user is no root, and leaves its capabilities to nobody by itself.
+    let (held, inheritable) = match who.uid {
+        0 => (bounding, CapabilitySet::EMPTY),
+        _ => (ambient, ambient),
+    };
+    let sets = caps::ThreadSets {
+        effective: held,
+        permitted: held,
+        inheritable,
+    };
+    let now = caps::get().step(Step::Capabilities)?;
+    let sets = caps::ThreadSets {
+        effective: sets.effective.intersection(now.permitted),
+        permitted: sets.permitted.intersection(now.permitted),
+        ..sets
+    };
+    caps::set(&sets).step(Step::Capabilities)?;
     if keep {
-        let sets = caps::ThreadSets {
-            effective: ambient,
-            permitted: ambient,
-            inheritable: ambient,
-        };
-        caps::set(&sets).step(Step::Capabilities)?;
         caps::set_ambient(ambient).step(Step::Capabilities)?;
     }
     Ok(())

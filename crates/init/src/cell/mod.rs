@@ -65,6 +65,8 @@ pub(crate) struct Cell {
     poll: Poll,
     signals: SignalFd,
     listener: OwnedFd,
+    /// Its own OOM score, to be written; see `Cell::clone_with_score`.
+    score: Option<OwnedFd>,
     /// The root of the cell's own devpts; none where it shares its mounts.
     devpts: Option<OwnedFd>,
     /// The listener is left alone until then.

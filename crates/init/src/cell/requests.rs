@@ -190,7 +190,7 @@ impl Cell {
             cgroup: Some(parts.leaf.as_fd()),
             ..Default::default()
         };
-        match clone::clone(options) {
+        match self.clone_with_score(head.oom_score_adj, options) {
             Ok(Cloned::Child) => launch::run(&Child {
                 packet,
                 streams: parts.streams(),
@@ -205,11 +205,36 @@ impl Cell {
                 self.workloads.0.push(workload);
                 Ok(())
             }
-            Err(error) => {
+            Err(failure) => {
                 let _ = self.poll.remove(&status);
-                Err(Failure::of(Step::Clone, &error))
+                Err(failure)
             }
         }
+    }
+
+    /// Clones with an OOM score other than this process's own, which is 0: the child inherits it. So
+    /// it never has to be dumpable, which it would have to be to write its own.
+    fn clone_with_score(
+        &self,
+        score: Option<i16>,
+        options: clone::Options<'_>,
+    ) -> Result<Cloned, Failure> {
+        let write = |value: i16| {
+            let file = self.score.as_ref().map(AsFd::as_fd);
+            let file = file.ok_or_else(|| failed(Step::Priority, Errno::BADF, "oom_score_adj"))?;
+            let written = rustix::io::write(file, value.to_string().as_bytes());
+            written
+                .map(drop)
+                .map_err(|errno| failed(Step::Priority, errno, "oom_score_adj"))
+        };
+        let score = score.filter(|score| *score != 0);
+        score.map_or(Ok(()), write)?;
+        let cloned = clone::clone(options).step(Step::Clone);
+        // The child has the descriptor, too, and the score that it is to keep.
+        if score.is_some() && !matches!(cloned, Ok(Cloned::Child)) {
+            write(0)?;
+        }
+        cloned
     }
 
     /// A new terminal of this size, as (master, slave).

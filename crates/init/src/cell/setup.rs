@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The first steps of a cell-init, between its clone and its loop.
 //!
-//! It is a copy of the spawner, in the cell's new namespaces, still the kernel's uid 0. It waits
-//! until its maps are written and node-init knows of it; becomes the cell's root; makes itself
-//! opaque; lets go of every descriptor that isn't the cell's; and only then mounts what a cell has
+//! It is a copy of the spawner, in the cell's new namespaces, as a user of its own. It waits until
+//! its maps are written and node-init knows of it; takes the cell's root's ids for what it makes;
+//! makes itself opaque; lets go of every descriptor that isn't the cell's; and only then mounts what a cell has
 //! on top of the (locked) template. What goes wrong is written to the status pipe, which node-init
 //! reads, and ends it.
 
@@ -13,7 +13,7 @@ use std::path::Path;
 use kernel::memory::Scratch;
 use kernel::rlimit::{self, Limit, Resource};
 use kernel::signal::{Signal, SignalFd, SignalSet};
-use kernel::{Context, mount, process, signal};
+use kernel::{Context, mount, process, seqpacket, signal};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
@@ -55,10 +55,13 @@ pub(crate) struct Creation {
     pub(crate) launch: CellLaunch,
     pub(crate) listener: OwnedFd,
     pub(crate) mounts: Vec<OwnedFd>,
-    /// Gives one byte when the cell may go on; its end without one means it may not.
+    /// Gives one byte when the cell may go on, and with it the init's OOM score as a descriptor; its
+    /// end without one means it may not.
     pub(crate) go: OwnedFd,
     /// Where readiness (`0`) or a [`Failure`] is written.
     pub(crate) status: OwnedFd,
+    /// To be written; comes with the go.
+    pub(crate) score: Option<OwnedFd>,
     /// A proc and a sysfs that the maker mounted, where the cell shares what they show.
     pub(crate) proc: Option<OwnedFd>,
     pub(crate) sys: Option<OwnedFd>,
@@ -67,13 +70,10 @@ pub(crate) struct Creation {
 }
 
 /// Becomes the cell's init and never returns.
-pub(crate) fn live(creation: Creation) -> ! {
-    let mut byte = [0];
-    if !matches!(
-        rustix::io::retry_on_intr(|| rustix::io::read(&creation.go, &mut byte)),
-        Ok(1)
-    ) {
-        process::exit(1)
+pub(crate) fn live(mut creation: Creation) -> ! {
+    match seqpacket::receive(&creation.go, &mut [0]) {
+        Ok(Some(go)) => creation.score = go.fds.into_iter().next(),
+        Ok(None) | Err(_) => process::exit(1),
     }
     let (failure, status) = match prepare(creation) {
         Ok((cell, status)) => match rustix::io::write(&status, &[0]) {
@@ -100,16 +100,17 @@ fn prepare(creation: Creation) -> Result<(Cell, OwnedFd), (Failure, OwnedFd)> {
         mounts,
         go,
         status,
+        score,
         proc,
         sys,
         node_user,
     } = creation;
     drop(go);
     let mounts = Mounts { mounts, proc, sys };
-    let prepared = become_root(&launch)
-        .and_then(|()| be_opaque(&listener, &status, &mounts))
+    let prepared = be_somebody(node_user)
+        .and_then(|()| be_opaque(&listener, &status, score.as_ref(), &mounts))
         .and_then(|()| furnish(&launch, &mounts, node_user))
-        .and_then(|()| build(launch, listener, node_user));
+        .and_then(|()| build(launch, listener, score, node_user));
     drop(mounts);
     match prepared {
         Ok(cell) => Ok((cell, status)),
@@ -123,29 +124,25 @@ struct Mounts {
     sys: Option<OwnedFd>,
 }
 
-/// The cell's root, and nobody else: with a user namespace of its own it can't become the node's
-/// root again.
-///
-/// Where the cell shares the pid namespace, only the effective id changes. The real and the saved
-/// one stay the node's root's, which have no number in the cell, so that no workload has the uid it
-/// takes to signal this process; [`super::launch`] leaves out the capability that it takes
-/// otherwise.
-fn become_root(launch: &CellLaunch) -> Result<(), Failure> {
-    if !launch.unshare.has(Namespaces::USER) {
+/// A user with every capability in the cell's user namespace and a number outside of it alone: no
+/// workload can be the same user, who might signal this process, change its limits or its priority.
+/// It was that user when it was cloned ([`CellLaunch::init_id`]). What it makes is the cell's root's.
+fn be_somebody(node_user: bool) -> Result<(), Failure> {
+    if node_user {
         return Ok(());
     }
-    process::set_groups(&[]).step(Step::Identity)?;
     process::set_gid(0).step(Step::Identity)?;
-    match launch.unshare.has(Namespaces::PID) {
-        true => process::set_uid(0),
-        false => process::set_effective_uid(0),
-    }
-    .step(Step::Identity)
+    process::set_file_ids(0, 0).step(Step::Identity)
 }
 
 /// From here on a workload of the same user can't look into this process, and there is nothing in
 /// it.
-fn be_opaque(listener: &OwnedFd, status: &OwnedFd, mounts: &Mounts) -> Result<(), Failure> {
+fn be_opaque(
+    listener: &OwnedFd,
+    status: &OwnedFd,
+    score: Option<&OwnedFd>,
+    mounts: &Mounts,
+) -> Result<(), Failure> {
     process::set_dumpable(false).step(Step::Identity)?;
     process::set_name(c"aurae-cell").step(Step::Identity)?;
     let Mounts { mounts, proc, sys } = mounts;
@@ -156,7 +153,14 @@ fn be_opaque(listener: &OwnedFd, status: &OwnedFd, mounts: &Mounts) -> Result<()
         listener.as_fd(),
         status.as_fd(),
     ];
-    keep.extend(mounts.iter().chain(proc).chain(sys).map(AsFd::as_fd));
+    keep.extend(
+        mounts
+            .iter()
+            .chain(proc)
+            .chain(sys)
+            .chain(score)
+            .map(AsFd::as_fd),
+    );
     process::close_all_but(&keep).step(Step::Identity)?;
     process::new_session().step(Step::Identity)?;
     match process::new_session_keyring() {
@@ -273,7 +277,12 @@ fn open_devpts() -> Result<OwnedFd, Failure> {
         .step(Step::Mount)
 }
 
-fn build(launch: CellLaunch, listener: OwnedFd, node_user: bool) -> Result<Cell, Failure> {
+fn build(
+    launch: CellLaunch,
+    listener: OwnedFd,
+    score: Option<OwnedFd>,
+    node_user: bool,
+) -> Result<Cell, Failure> {
     let own = launch.unshare;
     if !own.has(Namespaces::PID) {
         // Not PID 1 here: orphans would go to a stranger.
@@ -310,6 +319,7 @@ fn build(launch: CellLaunch, listener: OwnedFd, node_user: bool) -> Result<Cell,
         poll,
         signals,
         listener,
+        score,
         devpts,
         listen_again: None,
         listens: true,

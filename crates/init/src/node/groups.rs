@@ -11,6 +11,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use kernel::cgroup::{Cgroup, find};
+use kernel::fsutil::read_pseudo;
 use kernel::{Error, Result};
 use rustix::io::Errno;
 
@@ -18,6 +19,8 @@ use super::console::Console;
 use crate::again::again;
 use crate::protocol::Role;
 
+/// The group of a tenant's cell-inits, beside those of its cells.
+pub(super) const INITS: &str = "_inits";
 /// The leaf of node-init and the spawner.
 pub(super) const INIT: &str = "_init";
 /// The leaf of the daemon.
@@ -110,75 +113,78 @@ impl Groups {
 
     /// The cell-inits, from the tree: also those of cells made by a node-init before this one.
     pub(super) fn cell_inits(&self) -> Vec<CellInit> {
-        let mut found = Vec::new();
-        let Some(base) = &self.base else { return found };
-        for name in base.children().unwrap_or_default() {
-            if let Some(name) = name.to_str().filter(|name| ![INIT, DAEMON].contains(name))
-                && let Ok(group) = base.child(name)
-            {
-                collect_inits(group, 0, &mut found);
-            }
-        }
-        found
+        let Some(base) = &self.base else {
+            return Vec::new();
+        };
+        let names = base.children().unwrap_or_default();
+        let tenants = names
+            .iter()
+            .filter_map(|name| name.to_str())
+            .filter(|name| ![INIT, DAEMON].contains(name));
+        let inits = tenants.enumerate().flat_map(|(tenant, name)| {
+            let group = base.child(name).and_then(|tenant| tenant.child(INITS));
+            let pids = group
+                .and_then(|group| group.processes())
+                .unwrap_or_default();
+            let pids = pids.into_iter().filter(|pid| *pid > 0);
+            pids.filter_map(move |pid| CellInit::look_at(tenant, pid))
+        });
+        inits.collect()
     }
 }
 
-/// A cell's init, as the tree shows it.
+/// A cell's init, as the kernel shows it.
 pub(super) struct CellInit {
     pub(super) pid: i32,
-    /// The cell's group, where other cells are in it.
-    enclosing: Option<Cgroup>,
+    pub(super) pidfd: OwnedFd,
+    tenant: usize,
+    /// How many pid namespaces are around it.
+    depth: usize,
+    /// It is PID 1 of the innermost: whatever else lives there ends with it.
+    first: bool,
 }
 
 impl CellInit {
-    /// Whether a cell inside of this one still has an init.
-    pub(super) fn has_nested(&self) -> bool {
-        let Some(group) = &self.enclosing else {
-            return false;
-        };
-        let children = group.children().unwrap_or_default();
-        let nested = children
-            .iter()
-            .filter_map(|name| name.to_str())
-            .filter(|name| *name != INIT);
-        nested
-            .filter_map(|name| group.child(name).ok())
-            .any(|child| {
-                let mut found = Vec::new();
-                collect_inits(child, 0, &mut found);
-                !found.is_empty()
-            })
+    /// `None` where it has ended.
+    fn look_at(tenant: usize, pid: i32) -> Option<CellInit> {
+        let pidfd = kernel::pidfd::open(pid).ok()?;
+        let status = read_pseudo(Path::new(&format!("/proc/{pid}/status"))).ok()?;
+        let (depth, first) = namespaces(&status)?;
+        Some(CellInit {
+            pid,
+            pidfd,
+            tenant,
+            depth,
+            first,
+        })
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        kernel::pidfd::has_ended(&self.pidfd).unwrap_or(true)
+    }
+
+    /// Its tenant, by number.
+    pub(super) fn tenant(&self) -> usize {
+        self.tenant
+    }
+
+    /// How far inside it is. A cell whose init has a lower rank than another's of the same tenant may
+    /// enclose that, which would end with it. (It may be inside of a third: all stop their workloads
+    /// at the same time anyway.)
+    pub(super) fn rank(&self) -> (usize, bool) {
+        (self.depth, !self.first)
     }
 }
 
-/// Deeper than any cell that the kernel lets be made (32 user namespaces).
-const DEEPEST: usize = 40;
-
-/// Whether the group or one below is a cell's.
-fn collect_inits(group: Cgroup, depth: usize, found: &mut Vec<CellInit>) {
-    if depth > DEEPEST {
-        return;
-    }
-    let (mut pid, before) = (None, found.len());
-    for name in group.children().unwrap_or_default() {
-        let Some(name) = name.to_str() else { continue };
-        let Ok(child) = group.child(name) else {
-            continue;
-        };
-        if name == INIT {
-            pid = child
-                .processes()
-                .unwrap_or_default()
-                .into_iter()
-                .find(|pid| *pid > 0);
-        } else {
-            collect_inits(child, depth + 1, found);
-        }
-    }
-    if let Some(pid) = pid {
-        let enclosing = (found.len() > before).then_some(group);
-        found.push(CellInit { pid, enclosing });
-    }
+/// From `/proc/PID/status`: in how many pid namespaces it is, and whether it is the first in the
+/// innermost.
+fn namespaces(status: &str) -> Option<(usize, bool)> {
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("NSpid:"))?;
+    let numbers = line.split_ascii_whitespace();
+    let innermost = numbers.clone().next_back()?;
+    Some((numbers.count(), innermost == "1"))
 }
 
 /// `aurae` below the root, unless this is a service in a group of its own.
@@ -204,5 +210,18 @@ fn gather(group: &Cgroup, leaf: &Cgroup) {
 fn enable_all(group: &Cgroup) {
     for controller in group.controllers().unwrap_or_default() {
         let _ = group.enable(&[controller]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_depth_of_a_process_is_that_of_its_pid_namespaces() {
+        assert_eq!(namespaces("Name:\tx\nNSpid:\t812\n"), Some((1, false)));
+        assert_eq!(namespaces("NSpid:\t812\t7\t1\n"), Some((3, true)));
+        assert_eq!(namespaces("NSpid:\t812\t7\n"), Some((2, false)));
+        assert_eq!(namespaces("Name:\tx\n"), None);
     }
 }

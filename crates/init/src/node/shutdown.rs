@@ -9,6 +9,7 @@
 //! daemon stores output and exits. *Killing*: what is left in cells is killed by cgroup. *Daemon*:
 //! it is told to stop, then killed. A stage that has nothing left to wait for is over at once.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kernel::machine::{self, Power};
@@ -17,7 +18,7 @@ use kernel::poll::{self, Deadline};
 use kernel::signal::Signal;
 use kernel::wait::{self, Reap, Target};
 use kernel::{clone, process};
-use rustix::process::{Pid, kill_process};
+use rustix::process::Pid;
 
 use super::Node;
 use super::groups::CellInit;
@@ -44,16 +45,18 @@ pub(super) struct Shutdown {
     bound: Duration,
     stage: Stage,
     stage_end: Deadline,
-    /// Cell-inits that wait for the cells inside of them.
+    /// Cell-inits that haven't been told to end: those that may have others inside.
     waiting: Vec<CellInit>,
-    /// Cell-inits that aren't this process's children.
-    strangers: Vec<std::os::fd::OwnedFd>,
+    /// Those that have been told. Some aren't this process's children.
+    told: Vec<CellInit>,
+    /// Some of them aren't this process's children.
+    strangers: bool,
 }
 
 impl Shutdown {
     /// When something is to be done, whatever happens until then.
     pub(super) fn deadline(&self) -> Option<Deadline> {
-        let watched = self.stage == Stage::Cells && !self.strangers.is_empty();
+        let watched = self.stage == Stage::Cells && self.strangers;
         Some(if watched {
             Deadline::after(LOOK)
         } else {
@@ -71,9 +74,19 @@ impl Shutdown {
     }
 }
 
-fn kill(pid: i32, signal: rustix::process::Signal) {
-    if let Some(pid) = Pid::from_raw(pid) {
-        let _ = kill_process(pid, signal);
+/// Tells each that has none inside any more to end.
+fn tell_innermost(waiting: &mut Vec<CellInit>, told: &mut Vec<CellInit>) {
+    waiting.retain(|cell| !cell.has_ended());
+    told.retain(|cell| !cell.has_ended());
+    let mut innermost: BTreeMap<usize, (usize, bool)> = BTreeMap::new();
+    for cell in waiting.iter().chain(told.iter()) {
+        let rank = innermost.entry(cell.tenant()).or_default();
+        *rank = cell.rank().max(*rank);
+    }
+    let is_innermost = |cell: &mut CellInit| innermost.get(&cell.tenant()) == Some(&cell.rank());
+    for cell in waiting.extract_if(.., is_innermost) {
+        let _ = pidfd::send_signal(&cell.pidfd, Signal::TERM);
+        told.push(cell);
     }
 }
 
@@ -99,23 +112,19 @@ impl Node {
             stage: Stage::Cells,
             stage_end: Deadline::after(bound.mul_f64(0.7)),
             waiting: Vec::new(),
-            strangers: Vec::new(),
+            told: Vec::new(),
+            strangers: false,
         };
         let (mode, bound_ms) = shutdown.announcement();
         self.post(&NodeEvent::ShuttingDown { mode, bound_ms }, &[]);
         self.notify("STOPPING=1");
-        for cell in self.groups.cell_inits() {
-            if self.cells.by_pid(cell.pid).is_none()
-                && let Ok(pidfd) = pidfd::open(cell.pid)
-            {
-                shutdown.strangers.push(pidfd);
-            }
-            if cell.has_nested() {
-                kill(cell.pid, rustix::process::Signal::USR1);
-                shutdown.waiting.push(cell);
-            } else {
-                kill(cell.pid, rustix::process::Signal::TERM);
-            }
+        shutdown.waiting = self.groups.cell_inits();
+        let stranger = |cell: &CellInit| self.cells.by_pid(cell.pid).is_none();
+        shutdown.strangers = shutdown.waiting.iter().any(stranger);
+        tell_innermost(&mut shutdown.waiting, &mut shutdown.told);
+        for cell in &shutdown.waiting {
+            // Its workloads stop in parallel with those inside.
+            let _ = pidfd::send_signal(&cell.pidfd, Signal::USR1);
         }
         self.shutdown = Some(shutdown);
     }
@@ -151,18 +160,15 @@ impl Node {
         }
         match shutdown.stage {
             Stage::Cells | Stage::Killing => {
-                shutdown.waiting.retain(|cell| {
-                    let nested = cell.has_nested();
-                    if !nested {
-                        kill(cell.pid, rustix::process::Signal::TERM);
-                    }
-                    nested
-                });
-                shutdown
-                    .strangers
-                    .retain(|cell| !pidfd::has_ended(cell).unwrap_or(true));
+                if !shutdown.waiting.is_empty() || shutdown.strangers {
+                    tell_innermost(&mut shutdown.waiting, &mut shutdown.told);
+                } else {
+                    // Node-init is told of its own children's ends.
+                    shutdown.told.clear();
+                }
+                let inits = !shutdown.waiting.is_empty() || !shutdown.told.is_empty();
                 let daemon_owes = self.news && self.daemon.child.is_some();
-                !self.cells.any_alive() && shutdown.strangers.is_empty() && !daemon_owes
+                !self.cells.any_alive() && !inits && !daemon_owes
             }
             Stage::Daemon => self.daemon.child.is_none(),
         }

@@ -22,7 +22,7 @@
 pub mod codec;
 
 /// The version of both conversations. Changes with every change of a packet's meaning.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// The largest packet, in bytes.
 pub const MAX_PACKET: usize = 160 * 1024;
 /// The largest opaque record, in bytes.
@@ -33,6 +33,11 @@ pub const MAX_FDS: usize = 64;
 pub const MAX_WORKLOADS: usize = 4096;
 /// The most cells of one node, running or not yet acknowledged; [`Welcome`] holds them all.
 pub const MAX_CELLS: usize = 7680;
+
+/// The group (of users) that may clone processes from the inits' cgroup into the leaves of a
+/// tenant's cells. The spawner has it, cell-inits inherit it, and a workload loses it before its
+/// program is executed. Below the first id that cells get where nothing is configured.
+pub const CLONERS: u32 = 1_048_575;
 
 /// One run of an object: 128 random bits, written as 32 lower-case hexadecimal digits elsewhere.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -263,8 +268,9 @@ pub struct IdMap {
 }
 
 /// A new cell. Descriptors that go with it, in this order:
-/// 1. the `_init` leaf cgroup (directory); the spawner gives the `cgroup.procs` of the group above
-///    it to the cell's root, who clones into leaves there,
+/// 1. the group of the tenant's cell-inits (directory), beside the groups of its cells. The
+///    `cgroup.procs` of the group above it belongs to the group [`CLONERS`], of which every cell-init
+///    is, so that it can clone into the leaves of its cell,
 /// 2. the listening control socket,
 /// 3. where `parent` is set, the pidfd of the enclosing cell's init,
 /// 4. one detached mount (`open_tree`, already idmapped and with its flags) per mount.
@@ -280,6 +286,12 @@ pub struct CellLaunch {
     pub uid_map: Vec<IdMap>,
     /// Of groups; as `uid_map`.
     pub gid_map: Vec<IdMap>,
+    /// The node's id of the user that the cell's init runs as: nobody else's, and not in `uid_map`,
+    /// so that no workload can become it. With a user namespace of its own it is of the cell's
+    /// range; where that is the enclosing cell's, that cell's; 0 where it is the node's.
+    pub init_id: u32,
+    /// What `ps` on the node shows of the init behind `aurae-cell`: TENANT/CELL.
+    pub title: String,
     /// Empty: unchanged. Only with a UTS namespace of its own.
     pub hostname: String,
     /// Only with a mount namespace of its own; a descriptor each.

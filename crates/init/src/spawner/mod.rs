@@ -24,21 +24,28 @@ use kernel::clone::{self, Cloned};
 use kernel::idmap;
 use kernel::memory::Scratch;
 use kernel::namespace::Namespaces as Kinds;
-use kernel::seqpacket::{self, ReceiveError};
+use kernel::seqpacket::{self, Mode, ReceiveError};
 use kernel::signal::{self, Signal, SignalSet};
 use kernel::{Context, process};
 use rustix::io::Errno;
 use rustix::pipe::PipeFlags;
 
+use kernel::title::Title;
+
 use crate::cell::setup::{self, Creation};
 use crate::codec::{Packet, request_number};
 use crate::failure::InStep;
-use crate::protocol::{CellLaunch, Failure, MAX_PACKET, Namespaces, NodeRequest, Step};
+use crate::protocol::{CLONERS, CellLaunch, Failure, MAX_PACKET, Namespaces, NodeRequest, Step};
 use place::Place;
 use wire::SpawnerEvent;
 
-/// `argv[0]` of an execution that is to be the spawner; the folders to hide follow.
+/// `argv[0]` of an execution that is to be the spawner; [`ROOM`] and the folders to hide follow.
 pub(crate) const NAME: &str = "auraed-spawner";
+/// An argument that is nothing but long: the titles of cell-inits are written over it.
+pub(crate) const ROOM: &str = match std::str::from_utf8(&[b'-'; 400]) {
+    Ok(room) => room,
+    Err(_) => "",
+};
 /// Where the spawner finds its socket.
 const SOCKET: i32 = 3;
 
@@ -50,21 +57,28 @@ pub(crate) fn run_if_named() {
     }
     // Cell-inits, which are clones of this process, too.
     kernel::oom_wait::wait_for_memory();
-    let hide: Vec<PathBuf> = arguments.map(PathBuf::from).collect();
+    let hide: Vec<PathBuf> = arguments.skip(1).map(PathBuf::from).collect();
+    // Not worth more than being shown.
+    let title = Title::find().ok();
+    if let Some(title) = title {
+        title.set(NAME);
+    }
     match kernel::inherit::take(SOCKET).and_then(|socket| {
         rustix::io::ioctl_fionbio(&socket, false).call("ioctl(FIONBIO)")?;
         Ok(socket)
     }) {
-        Ok(socket) => run(socket, &hide),
+        Ok(socket) => run(socket, &hide, title),
         Err(_) => process::exit(2),
     }
 }
 
 /// Serves node-init until it closes the socket. `hide` are folders of the node that no cell sees.
-fn run(socket: OwnedFd, hide: &[PathBuf]) -> ! {
-    let template = settle(hide);
+fn run(socket: OwnedFd, hide: &[PathBuf], title: Option<Title>) -> ! {
+    let template = settle(hide, title);
     let isolation = match &template {
-        Ok(_) => template::try_isolation().step(Step::Template),
+        Ok(place) => place
+            .clones()
+            .and_then(|()| template::try_isolation().step(Step::Template)),
         Err(failure) => Err(failure.clone()),
     };
     tell(
@@ -108,8 +122,9 @@ fn run(socket: OwnedFd, hide: &[PathBuf]) -> ! {
     }
 }
 
-fn settle(hide: &[PathBuf]) -> Result<Place, Failure> {
-    let mut place = Place::of_node().step(Step::Template)?;
+fn settle(hide: &[PathBuf], title: Option<Title>) -> Result<Place, Failure> {
+    let cloners = process::set_groups(&[CLONERS]).step(Step::Template);
+    let mut place = Place::of_node(title, cloners).step(Step::Template)?;
     process::set_dumpable(false).step(Step::Template)?;
     process::set_name(c"aurae-spawner").step(Step::Template)?;
     // Nothing ignored and nothing preferred is to be inherited by workloads.
@@ -147,7 +162,8 @@ fn refuse(socket: &OwnedFd, packet: &[u8], failure: Failure) {
 
 /// The descriptors of a request, each in its role.
 pub(super) struct Parts {
-    pub(super) leaf: OwnedFd,
+    /// Of the tenant's cell-inits.
+    pub(super) group: OwnedFd,
     pub(super) listener: OwnedFd,
     pub(super) parent: Option<OwnedFd>,
     pub(super) mounts: Vec<OwnedFd>,
@@ -170,7 +186,7 @@ impl Parts {
                 .ok_or_else(|| Failure::new(Step::Protocol, Errno::BADF.raw_os_error(), ""))
         };
         Ok(Parts {
-            leaf: next()?,
+            group: next()?,
             listener: next()?,
             parent: if launch.parent { Some(next()?) } else { None },
             mounts: fds.collect(),
@@ -192,14 +208,23 @@ fn check(launch: &CellLaunch) -> Result<(), Failure> {
     if own.has(Namespaces::USER) != mapped {
         return invalid("a user namespace of its own and maps of ids go together");
     }
+    let has = |map: &crate::protocol::IdMap| {
+        launch
+            .init_id
+            .checked_sub(map.outside)
+            .is_some_and(|at| at < map.count)
+    };
+    if mapped && (launch.init_id == 0 || launch.uid_map.iter().any(has)) {
+        return invalid("the init's user must be one that the cell itself doesn't have");
+    }
     if !own.has(Namespaces::MOUNT) && (!launch.mounts.is_empty() || !launch.volumes.is_empty()) {
         return invalid("mounts and volumes need a mount namespace of the cell's own");
     }
     Ok(())
 }
 
-/// Makes one cell-init, tells node-init of it, and lets it go on: in this order, so that node-init
-/// knows of every cell-init before it can end as one.
+/// Makes one cell-init, or has it made: what works at a nested cell can be held up by the enclosing
+/// one's root, so each has a worker of its own, and no other cell waits for it.
 fn make(
     place: &Place,
     socket: &OwnedFd,
@@ -209,43 +234,72 @@ fn make(
 ) -> Result<(), Failure> {
     check(&launch)?;
     let parts = Parts::take(&launch, fds)?;
+    if !launch.parent {
+        return make_and_tell(place, socket, request, launch, parts);
+    }
+    let worker = clone::Options {
+        sibling: true,
+        ..Default::default()
+    };
+    match clone::clone(worker).step(Step::Clone)? {
+        Cloned::Parent(..) => Ok(()),
+        Cloned::Child => {
+            if let Err(failure) = make_and_tell(place, socket, request, launch, parts) {
+                tell(socket, &SpawnerEvent::Failed { request, failure }, &[]);
+            }
+            process::exit(0)
+        }
+    }
+}
+
+/// Makes one cell-init, tells node-init of it, and lets it go on: in this order, so that node-init
+/// knows of every cell-init before it can end as one.
+fn make_and_tell(
+    place: &Place,
+    socket: &OwnedFd,
+    request: u64,
+    launch: CellLaunch,
+    parts: Parts,
+) -> Result<(), Failure> {
     let gates = Gates::new()?;
     let (pid, pidfd, gates) = match launch.parent {
         true => nested::make(place, launch, parts, gates)?,
         false => make_top(place, launch, parts, gates)?,
     };
+    // Its own to raise and lower, by a descriptor: the file itself belongs to the node's root as
+    // long as the cell-init isn't dumpable, and it never is.
+    let score = place.oom_score_adj(pid).step(Step::Priority)?;
     let cloned = SpawnerEvent::Cloned { request, pid };
     tell(socket, &cloned, &[pidfd.as_fd(), gates.status_read.as_fd()]);
     // It may have been killed meanwhile; node-init sees that.
-    let _ = rustix::io::write(&gates.go_write, &[1]);
+    let _ = seqpacket::send(&gates.go, &[1], &[score.as_fd()]);
     Ok(())
 }
 
-/// The two pipes between a cell-init that is being created and those who wait for it.
+/// What is between a cell-init that is being created and those who wait for it: a socket for its go,
+/// a pipe for its status.
 pub(super) struct Gates {
-    go_read: OwnedFd,
-    go_write: OwnedFd,
+    go: OwnedFd,
+    go_of_child: OwnedFd,
     status_read: OwnedFd,
     status_write: OwnedFd,
 }
 
 /// The makers' side of [`Gates`].
 pub(super) struct MakerGates {
-    pub(super) go_write: OwnedFd,
+    pub(super) go: OwnedFd,
     pub(super) status_read: OwnedFd,
 }
 
 impl Gates {
     fn new() -> Result<Gates, Failure> {
-        let pipe = || {
-            rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
-                .call("pipe2")
-                .step(Step::Limit)
-        };
-        let ((go_read, go_write), (status_read, status_write)) = (pipe()?, pipe()?);
+        let (go, go_of_child) = seqpacket::pair(Mode::Blocking).step(Step::Limit)?;
+        let (status_read, status_write) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)
+            .call("pipe2")
+            .step(Step::Limit)?;
         Ok(Gates {
-            go_read,
-            go_write,
+            go,
+            go_of_child,
             status_read,
             status_write,
         })
@@ -253,29 +307,34 @@ impl Gates {
 
     pub(super) fn maker(self) -> MakerGates {
         MakerGates {
-            go_write: self.go_write,
+            go: self.go,
             status_read: self.status_read,
         }
     }
 
     /// The child's side, with everything else that it becomes a cell-init of. The child must not
-    /// hold the write end of its own gate, or it would wait for itself.
-    pub(super) fn creation(
+    /// hold the other end of its own gate, or it would wait for itself.
+    fn creation(
         self,
+        place: &Place,
         launch: CellLaunch,
         listener: OwnedFd,
         mounts: Vec<OwnedFd>,
         node_user: bool,
     ) -> Creation {
-        drop(self.go_write);
+        drop(self.go);
         drop(self.status_read);
-        let (go, status) = (self.go_read, self.status_write);
+        if let Some(title) = place.title {
+            title.set(&format!("aurae-cell {}", launch.title));
+        }
+        let (go, status) = (self.go_of_child, self.status_write);
         Creation {
             launch,
             listener,
             mounts,
             go,
             status,
+            score: None,
             proc: None,
             sys: None,
             node_user,
@@ -291,17 +350,17 @@ fn make_top(
     gates: Gates,
 ) -> Result<(i32, OwnedFd, MakerGates), Failure> {
     let (proc, sys) = place::shared_views(launch.unshare)?;
-    delegate(parts.leaf.as_fd(), &launch, 0)?;
     let options = clone::Options {
         namespaces: kinds(launch.unshare),
         sibling: true,
-        cgroup: Some(parts.leaf.as_fd()),
+        cgroup: Some(parts.group.as_fd()),
         exit_signal: None,
     };
+    let as_init = || as_init(launch.init_id, options);
     let cloned = match launch.unshare.has(Namespaces::MOUNT) {
-        true => clone::clone(options),
+        true => as_init(),
         false => {
-            let cloned = place.among_node_mounts(|| clone::clone(options));
+            let cloned = place.among_node_mounts(as_init);
             if !matches!(cloned, Ok(Cloned::Child)) && place.back_to_template().is_err() {
                 // Node-init executes another.
                 process::exit(1)
@@ -315,7 +374,7 @@ fn make_top(
             let Parts {
                 listener, mounts, ..
             } = parts;
-            let creation = gates.creation(launch, listener, mounts, node_user);
+            let creation = gates.creation(place, launch, listener, mounts, node_user);
             setup::live(Creation {
                 proc,
                 sys,
@@ -335,38 +394,24 @@ fn make_top(
     }
 }
 
-/// Gives the cell's root the `cgroup.procs` of the cell's group: the kernel asks for it of whoever
-/// clones from `_init` into a leaf beside it. `shared_root` is the root's id where the user
-/// namespace is shared.
-pub(super) fn delegate(
-    leaf: std::os::fd::BorrowedFd<'_>,
-    launch: &CellLaunch,
-    shared_root: u32,
-) -> Result<(), Failure> {
-    let root = launch
-        .uid_map
-        .iter()
-        .find(|map| map.inside == 0)
-        .map(|map| map.outside);
-    let root = root.unwrap_or(shared_root);
-    if root == 0 {
-        return Ok(());
+/// Clones as the user that the cell-init is to have: in its own user namespace it can't become one
+/// that has no number there. The parent is root again afterwards, or ends.
+fn as_init(id: u32, options: clone::Options<'_>) -> kernel::Result<Cloned> {
+    if id == 0 {
+        return clone::clone(options);
     }
-    let owner = Some(rustix::fs::Uid::from_raw(root));
-    rustix::fs::chownat(
-        leaf,
-        "../cgroup.procs",
-        owner,
-        None,
-        rustix::fs::AtFlags::empty(),
-    )
-    .call("chown cgroup.procs")
-    .step(Step::Cgroup)
+    process::set_uid_and_stay_capable(id)?;
+    let cloned = clone::clone(options);
+    if !matches!(cloned, Ok(Cloned::Child)) && process::set_uid(0).is_err() {
+        // Node-init executes another.
+        process::exit(1)
+    }
+    cloned
 }
 
 /// The namespaces to be cloned. Not the cgroup namespace: with `nsdelegate` a cell-init that sat in
-/// one rooted at `_init` could not clone into the leaves beside it. Its children unshare theirs, in
-/// their leaf.
+/// one rooted at its own group could not clone into the leaves of its cell. Its children unshare
+/// theirs, in their leaf.
 pub(super) fn kinds(own: Namespaces) -> Kinds {
     let all = [
         (Namespaces::USER, Kinds::USER),

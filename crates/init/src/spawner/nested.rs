@@ -7,18 +7,21 @@
 //! everybody else, that live for it:
 //!
 //! ```text
-//! spawner ── clone ─▶ first: joins the enclosing cell's pid namespace (for its children)
-//!                       └── clone, into the leaf ─▶ second: is in it. Joins what is shared, then
-//!                                │                   the enclosing user namespace, as its root
-//!                                │                   └── clone, the new namespaces ─▶ cell-init
+//! worker ─── clone ─▶ first: joins the enclosing cell's pid namespace (for its children)
+//!                       └── clone, into the inits' group ─▶ second: is in it. Joins what is
+//!                                │             shared, then the enclosing user namespace, as the
+//!                                │             user that the cell-init is to have
+//!                                │             └── clone, the new namespaces ─▶ cell-init
 //!                       joins the enclosing user namespace, *keeping* the kernel's uid 0,
 //!                       writes the maps (the files belong to root, the writer must be in there)
 //! ```
 //!
-//! The second is cloned into the leaf by the first, who may: what the cell-init inherits needs no
-//! permission. But it is in the enclosing cell's pid namespace and, at the end, its root's: a
-//! tenant may kill it and stop it. So the spawner knows of it by a descriptor that the first hands
-//! over, and waits for both no longer than [`helpers::BOUND`].
+//! The worker and the first run in the node's own cgroup. The second is cloned into that of the
+//! tenant's inits by the first, who may: what the cell-init inherits needs no permission. No limit of
+//! the enclosing cell concerns any of them. But the second is in the enclosing cell's pid namespace
+//! and, at the end, in its user namespace: its root may kill it and stop it. So the worker knows of
+//! it by a descriptor that the first hands over, and waits for both no longer than
+//! [`helpers::BOUND`]; other cells are made meanwhile.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -30,7 +33,7 @@ use rustix::io::Errno;
 
 use super::helpers::{self, Helper};
 use super::place::{self, Place, translate};
-use super::{Gates, MakerGates, Parts, delegate, kinds};
+use super::{Gates, MakerGates, Parts, kinds};
 use crate::cell::setup::{self, Creation};
 use crate::codec::Packet;
 use crate::failure::InStep;
@@ -42,8 +45,6 @@ struct Parent {
     pidfd: OwnedFd,
     /// Its user namespace is the node's.
     node_user: bool,
-    /// Its root's id in the node.
-    root: u32,
     uid_map: Vec<IdMap>,
     gid_map: Vec<IdMap>,
 }
@@ -58,14 +59,9 @@ impl Parent {
         let node_user = place.is_node_user(&folder).step(Step::Namespace)?;
         let uid_map = place.map_of(&folder, "uid_map").step(Step::IdMap)?;
         let gid_map = place.map_of(&folder, "gid_map").step(Step::IdMap)?;
-        let root = uid_map
-            .iter()
-            .find(|map| map.inside == 0)
-            .map_or(0, |map| map.outside);
         Ok(Parent {
             pidfd,
             node_user,
-            root,
             uid_map,
             gid_map,
         })
@@ -89,7 +85,6 @@ pub(super) fn make(
     let parent = Parent::look_at(place, parts.parent.take().ok_or_else(gone)?)?;
     let uids = translate(&launch.uid_map, &parent.uid_map)?;
     let gids = translate(&launch.gid_map, &parent.gid_map)?;
-    delegate(parts.leaf.as_fd(), &launch, parent.root)?;
     let ((first, to_first), (second, to_second)) = (helpers::pair()?, helpers::pair()?);
     let maps = launch.unshare.has(Namespaces::USER);
     let sibling = clone::Options {
@@ -171,7 +166,7 @@ impl Work<'_> {
         namespace::join(&self.parent.pidfd, Kinds::PID).step(Step::Namespace)?;
         let options = clone::Options {
             sibling: true,
-            cgroup: Some(parts.leaf.as_fd()),
+            cgroup: Some(parts.group.as_fd()),
             ..Default::default()
         };
         match clone::clone(options).step(Step::Clone)? {
@@ -198,11 +193,13 @@ impl Work<'_> {
         gates: Gates,
     ) -> Result<(), (Failure, OwnedFd)> {
         let Work {
-            parent, to_second, ..
+            place,
+            parent,
+            to_second,
         } = self;
         let prepared = join_shared(&parent, launch.unshare)
             .and_then(|()| place::shared_views(launch.unshare))
-            .and_then(|views| become_parent_root(&parent).map(|()| views));
+            .and_then(|views| become_init(&parent, launch.init_id).map(|()| views));
         let (proc, sys) = match prepared {
             Ok(views) => views,
             Err(failure) => return Err((failure, to_second)),
@@ -216,8 +213,13 @@ impl Work<'_> {
             Ok(Cloned::Child) => {
                 drop(to_second);
                 let node_user = parent.node_user && !launch.unshare.has(Namespaces::USER);
-                let creation =
-                    gates.creation(nested(launch), parts.listener, parts.mounts, node_user);
+                let creation = gates.creation(
+                    place,
+                    nested(launch),
+                    parts.listener,
+                    parts.mounts,
+                    node_user,
+                );
                 setup::live(Creation {
                     proc,
                     sys,
@@ -255,12 +257,15 @@ fn join_shared(parent: &Parent, own: Namespaces) -> Result<(), Failure> {
     namespace::join(&parent.pidfd, shared).step(Step::Namespace)
 }
 
-fn become_parent_root(parent: &Parent) -> Result<(), Failure> {
+/// Becomes the user of the cell-init to be, in the enclosing user namespace: there the cell's own is
+/// made from, by a user that has a number in it.
+fn become_init(parent: &Parent, id: u32) -> Result<(), Failure> {
+    if id != 0 {
+        process::set_uid_and_stay_capable(id).step(Step::Identity)?;
+    }
     if !parent.node_user {
         namespace::join(&parent.pidfd, Kinds::USER).step(Step::Namespace)?;
-        process::set_groups(&[]).step(Step::Identity)?;
         process::set_gid(0).step(Step::Identity)?;
-        process::set_uid(0).step(Step::Identity)?;
     }
     process::set_dumpable(false).step(Step::Identity)
 }

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use kernel::mount::{self, Attributes};
 use kernel::namespace::{self, Namespaces as Kinds};
+use kernel::title::Title;
 use kernel::{Context, Error, Result, idmap};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -22,10 +23,17 @@ pub(super) struct Place {
     template: Option<OwnedFd>,
     /// Identity of the node's user namespace.
     user: (u64, u64),
+    /// What `ps` shows of this process and its clones.
+    pub(super) title: Option<Title>,
+    /// Whether clones of this process may clone into the leaves of cells.
+    cloners: std::result::Result<(), Failure>,
 }
 
 impl Place {
-    pub(super) fn of_node() -> Result<Place> {
+    pub(super) fn of_node(
+        title: Option<Title>,
+        cloners: std::result::Result<(), Failure>,
+    ) -> Result<Place> {
         let flags = OFlags::DIRECTORY | OFlags::PATH | OFlags::CLOEXEC;
         let path = Path::new("/proc");
         Ok(Place {
@@ -33,6 +41,8 @@ impl Place {
             mounts: namespace::open(Path::new("/proc/self/ns/mnt"))?,
             template: None,
             user: namespace::identity(namespace::open(Path::new("/proc/self/ns/user"))?)?,
+            title,
+            cloners,
         })
     }
 
@@ -60,6 +70,19 @@ impl Place {
             Some(template) => namespace::join(template, Kinds::MOUNT),
             None => Err(Error::invalid("setns", "no template yet")),
         }
+    }
+
+    /// Whether isolated cells could start programs: their inits must be in a group of users.
+    pub(super) fn clones(&self) -> std::result::Result<(), Failure> {
+        self.cloners.clone()
+    }
+
+    /// A process's OOM score, to be written.
+    pub(super) fn oom_score_adj(&self, pid: i32) -> Result<OwnedFd> {
+        let flags = OFlags::WRONLY | OFlags::CLOEXEC;
+        let path = format!("{pid}/oom_score_adj");
+        rustix::fs::openat(&self.proc, path.as_str(), flags, Mode::empty())
+            .call("open oom_score_adj")
     }
 
     /// The folder of a process in the node's proc.

@@ -231,7 +231,7 @@ impl Node {
         self.place().socket_path(uid)
     }
 
-    fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> Place {
         let cells = self.folder.path().join("run/cells");
         Place {
             base: self.base.try_clone().unwrap(),
@@ -283,6 +283,16 @@ impl Place {
         }
     }
 
+    /// A tenant's group, whose cell-inits may clone into those below it.
+    pub(crate) fn tenant(&self, name: &str) -> Cgroup {
+        let tenant = self.base.ensure(name).unwrap();
+        for controller in tenant.controllers().unwrap() {
+            let _ = tenant.enable(&[controller]);
+        }
+        tenant.let_group_clone(CLONERS).unwrap();
+        tenant
+    }
+
     fn socket_path(&self, uid: Uid) -> PathBuf {
         let name: String = uid.0.iter().map(|byte| format!("{byte:02x}")).collect();
         self.cells.join(name + ".sock")
@@ -301,6 +311,7 @@ pub(crate) fn remove_below(group: &Cgroup) {
 
 /// A cell to be.
 pub(crate) struct Plan {
+    pub(crate) tenant: &'static str,
     pub(crate) name: String,
     pub(crate) launch: CellLaunch,
     pub(crate) mounts: Vec<OwnedFd>,
@@ -319,7 +330,7 @@ impl Plan {
         let map = vec![IdMap {
             inside: 0,
             outside: first_id,
-            count,
+            count: count - 1,
         }];
         let launch = CellLaunch {
             uid: random_uid(),
@@ -327,6 +338,8 @@ impl Plan {
             parent: false,
             uid_map: map.clone(),
             gid_map: map,
+            init_id: first_id + count - 1,
+            title: format!("test/{name}"),
             hostname: name.to_owned(),
             mounts: vec![],
             volumes: vec![],
@@ -335,6 +348,7 @@ impl Plan {
         // The test binary, as a program of the cell.
         let me = std::env::current_exe().unwrap();
         let plan = Plan {
+            tenant: "tenant",
             name: name.to_owned(),
             launch,
             mounts: vec![],
@@ -377,6 +391,8 @@ impl Plan {
         if which & Namespaces::USER != 0 {
             self.launch.uid_map.clear();
             self.launch.gid_map.clear();
+            // Made known when the parent is.
+            self.launch.init_id = 0;
         }
         if which & Namespaces::MOUNT != 0 {
             self.launch.mounts.clear();
@@ -431,10 +447,9 @@ impl Daemon {
         plan: &Plan,
         parent: Option<&Cell>,
     ) -> (NodeRequest, Vec<OwnedFd>, Cgroup) {
-        let above = parent.map_or_else(
-            || node.base.try_clone().unwrap(),
-            |p| p.group.try_clone().unwrap(),
-        );
+        let tenant = node.tenant(plan.tenant);
+        let inits = tenant.ensure("_inits").unwrap().into_fd();
+        let above = parent.map_or(tenant, |p| p.group.try_clone().unwrap());
         let group = above.create(&plan.name).unwrap();
         for controller in group.controllers().unwrap() {
             let _ = group.enable(&[controller]);
@@ -442,13 +457,15 @@ impl Daemon {
         for (file, value) in &plan.limits {
             group.write(file, value).unwrap();
         }
-        let leaf = group.create("_init").unwrap().into_fd();
         let path = node.socket_path(plan.launch.uid);
         let listener = seqpacket::listen(&path, 8, Mode::Nonblocking).unwrap();
         let mut launch = plan.launch.clone();
         launch.parent = parent.is_some();
+        if let Some(parent) = parent.filter(|_| launch.uid_map.is_empty()) {
+            launch.init_id = parent.init_id;
+        }
         let copy = |fd: &OwnedFd| fd.try_clone().unwrap();
-        let mut fds = vec![leaf, listener];
+        let mut fds = vec![inits, listener];
         fds.extend(parent.map(|parent| copy(&parent.pidfd)));
         fds.extend(plan.mounts.iter().map(copy));
         self.request += 1;
@@ -487,8 +504,13 @@ impl Daemon {
                 };
                 let path = node.socket_path(plan.launch.uid);
                 let link = CellLink::connect(&path);
+                let init_id = match (&plan.launch.uid_map[..], parent) {
+                    ([], Some(parent)) => parent.init_id,
+                    _ => plan.launch.init_id,
+                };
                 Ok(Cell {
                     uid: plan.launch.uid,
+                    init_id,
                     group,
                     pidfd,
                     pid,
@@ -524,6 +546,8 @@ impl Daemon {
 /// A cell that runs.
 pub(crate) struct Cell {
     pub(crate) uid: Uid,
+    /// Of the user of its init, in the node's ids.
+    pub(crate) init_id: u32,
     pub(crate) group: Cgroup,
     pub(crate) pidfd: OwnedFd,
     pub(crate) pid: i32,
@@ -789,6 +813,22 @@ pub(crate) fn read_line(from: &OwnedFd) -> String {
         bytes.extend(byte);
     }
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// Does something as another user of the node, in a process of its own.
+pub(crate) fn as_user(uid: u32, gid: u32, act: impl FnOnce() -> bool) -> bool {
+    use kernel::clone::{Cloned, Options, clone};
+    use kernel::wait::{ExitStatus, Reap, Target, wait};
+    match clone(Options::default()).unwrap() {
+        Cloned::Child => {
+            let became = kernel::process::set_gid(gid).and_then(|()| kernel::process::set_uid(uid));
+            kernel::process::exit(i32::from(became.is_err() || !act()))
+        }
+        Cloned::Parent(pid, _) => {
+            let status = wait(Target::Pid(pid), Reap::Yes).unwrap().status;
+            matches!(status, ExitStatus::Code(0))
+        }
+    }
 }
 
 /// Waits until something is so.

@@ -404,7 +404,13 @@ fn no_descriptors_left_is_an_answer() {
     let cell = daemon.cell(&node, node.plan());
     let limit = |pid: i32, soft: u64| {
         let limit = kernel::rlimit::Limit { soft, hard: 10_000 };
-        kernel::rlimit::set_of(pid, kernel::rlimit::Resource::NOFILE, limit).unwrap();
+        let set = || kernel::rlimit::set_of(pid, kernel::rlimit::Resource::NOFILE, limit);
+        if set().is_ok() {
+            return;
+        }
+        // In a container root may not; the very user whose process it is may.
+        let changed = as_user(cell.init_id, cell.root, || set().is_ok());
+        assert!(changed);
     };
     let init = i32::try_from(node.init.id()).unwrap();
     limit(cell.pid, 9);

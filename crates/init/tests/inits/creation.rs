@@ -3,9 +3,9 @@
 //! cell is lost by it and its maker told; the next is made, and the next daemon welcomed, within
 //! bounds.
 //!
-//! A process is held by the cgroup that it is cloned into: a frozen one, so that it gets no further
-//! than the kernel's own part of its clone. A tenant does the same by `SIGSTOP` to what comes into
-//! its cell.
+//! A process is held by the cgroup that it is cloned into, that of its tenant's inits: a frozen one,
+//! so that it gets no further than the kernel's own part of its clone. A cell's root does the same by
+//! `SIGSTOP` to what comes into its cell.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -22,6 +22,10 @@ pub(crate) const STORIES: &[Story] = &[
     (
         "a_helper_that_is_killed_or_held_is_one_cells_loss",
         a_helper_that_is_killed_or_held_is_one_cells_loss,
+    ),
+    (
+        "a_cell_that_is_held_up_keeps_no_other_waiting",
+        a_cell_that_is_held_up_keeps_no_other_waiting,
     ),
     (
         "an_init_that_is_held_while_it_is_created_is_killed",
@@ -41,10 +45,31 @@ pub(crate) const STORIES: &[Story] = &[
     ),
 ];
 
-/// Whoever comes to be in this one's group stands still from the first moment.
-fn held(mut plan: Plan) -> Plan {
-    plan.limits.push(("cgroup.freeze", "1"));
-    plan
+/// Cells of a tenant whose inits stand still from the first moment, where that is said.
+struct Tenant {
+    name: &'static str,
+    inits: Cgroup,
+}
+
+impl Tenant {
+    fn new(node: &Node, name: &'static str) -> Tenant {
+        let inits = node.place().tenant(name).ensure("_inits").unwrap();
+        Tenant { name, inits }
+    }
+
+    fn plan(&self, mut plan: Plan) -> Plan {
+        plan.tenant = self.name;
+        plan
+    }
+
+    fn hold(&self, hold: bool) {
+        let value = if hold { "1" } else { "0" };
+        self.inits.write("cgroup.freeze", value).unwrap();
+    }
+
+    fn inits(&self) -> Vec<i32> {
+        self.inits.processes().unwrap()
+    }
 }
 
 /// The answer that no cell was made, and when it came.
@@ -65,43 +90,88 @@ fn all_is_well(node: &Node, daemon: &mut Daemon) {
     assert_eq!(cell.sh("exit 4").exit.how, ExitHow::Code(4));
 }
 
-fn lives(group: &Cgroup) -> bool {
-    !group
-        .child("_init")
-        .unwrap()
-        .processes()
-        .unwrap()
-        .is_empty()
-}
-
 fn a_helper_that_is_killed_or_held_is_one_cells_loss() {
     let node = Node::start();
     let mut daemon = node.daemon();
-    let outer = daemon.cell(&node, Plan::new("outer", IDS + 5_000_000, 300_000));
-    let inner = |name: &str| Plan::new(name, IDS + 5_100_000, 65_536);
-    let (asked, group) = daemon.ask_for_cell(&node, &held(inner("killed")), Some(&outer));
-    until("the helper is there", || lives(&group));
-    group.write("cgroup.kill", "1").unwrap();
+    let tenant = Tenant::new(&node, "held");
+    let outer = daemon.cell(
+        &node,
+        tenant.plan(Plan::new("outer", IDS + 5_000_000, 300_000)),
+    );
+    let inner = |name: &str| tenant.plan(Plan::new(name, IDS + 5_100_000, 65_536));
+    let before = tenant.inits();
+    let helper = || tenant.inits().into_iter().find(|pid| !before.contains(pid));
+    tenant.hold(true);
+    let (asked, _) = daemon.ask_for_cell(&node, &inner("killed"), Some(&outer));
+    until("the helper is there", || helper().is_some());
+    let pidfd = kernel::pidfd::open(helper().unwrap()).unwrap();
+    kernel::pidfd::send_signal(&pidfd, Signal::KILL).unwrap();
     is(&refused(&daemon, asked), Errno::CHILD);
     all_is_well(&node, &mut daemon);
-    let (asked, group) = daemon.ask_for_cell(&node, &held(inner("held")), Some(&outer));
+    let (asked, _) = daemon.ask_for_cell(&node, &inner("held"), Some(&outer));
     is(&refused(&daemon, asked), Errno::TIMEDOUT);
-    until("the helper is killed", || !lives(&group));
+    until("the helper is killed", || helper().is_none());
     all_is_well(&node, &mut daemon);
+    tenant.hold(false);
     daemon.nested(&node, inner("free"), &outer);
+}
+
+fn a_cell_that_is_held_up_keeps_no_other_waiting() {
+    let node = Node::start();
+    let mut daemon = node.daemon();
+    let ids = |number: u32| IDS + number * 1_000_000;
+    let tenant = Tenant::new(&node, "held");
+    let outer = daemon.cell(&node, tenant.plan(Plan::new("outer", ids(5), 600_000)));
+    let free = daemon.cell(&node, Plan::new("free", ids(6), 600_000));
+    tenant.hold(true);
+    let mut asked: Vec<u64> = (1..=5)
+        .map(|number| {
+            let plan = Plan::new(&format!("held{number}"), ids(5) + number * 70_000, 65_536);
+            daemon
+                .ask_for_cell(&node, &tenant.plan(plan), Some(&outer))
+                .0
+        })
+        .collect();
+    let start = Instant::now();
+    // All are held up now, each for 5 s.
+    for number in 1..=5 {
+        let plan = Plan::new(&format!("quick{number}"), ids(6) + number * 70_000, 65_536);
+        daemon.nested(&node, plan, &free);
+        all_is_well(&node, &mut daemon);
+    }
+    assert!(
+        start.elapsed() < Duration::from_secs(4),
+        "{:?}",
+        start.elapsed()
+    );
+    for _ in 1..=5 {
+        let NodeEvent::CellFailed { request, failure } = daemon.event().0 else {
+            panic!("a held cell was made")
+        };
+        is(&failure, Errno::TIMEDOUT);
+        asked.retain(|number| *number != request);
+    }
+    assert_eq!(asked, [0; 0]);
+    assert!(
+        start.elapsed() < Duration::from_secs(9),
+        "{:?}",
+        start.elapsed()
+    );
 }
 
 fn an_init_that_is_held_while_it_is_created_is_killed() {
     let node = Node::start();
     let mut daemon = node.daemon();
-    let (asked, group) = daemon.ask_for_cell(&node, &held(node.plan()), None);
+    let tenant = Tenant::new(&node, "held");
+    tenant.hold(true);
+    let (asked, _) = daemon.ask_for_cell(&node, &tenant.plan(node.plan()), None);
     // Who waits keeps nobody else waiting.
     all_is_well(&node, &mut daemon);
     let failure = refused(&daemon, asked);
     is(&failure, Errno::TIMEDOUT);
-    until("it is killed", || !lives(&group));
+    until("it is killed", || tenant.inits().is_empty());
     // The same while the next daemon waits for its welcome.
-    daemon.ask_for_cell(&node, &held(node.plan()), None);
+    daemon.ask_for_cell(&node, &tenant.plan(node.plan()), None);
     daemon.crash();
     let daemon = node.daemon();
     assert_eq!(daemon.welcome.cells.len(), 1);
@@ -137,10 +207,11 @@ fn an_init_that_is_killed_while_it_is_created_is_an_answer() {
     let mut daemon = node.daemon();
     all_is_well(&node, &mut daemon);
     let spawner = spawner_of(&node);
+    let tenant = Tenant::new(&node, "victims");
     let mut made = 0;
     for _ in 0..30 {
-        let plan = node.plan();
-        let path = node.base.path().join(&plan.name).join("cgroup.kill");
+        let plan = tenant.plan(node.plan());
+        let path = tenant.inits.path().join("cgroup.kill");
         let over = AtomicBool::new(false);
         let answer = std::thread::scope(|scope| {
             scope.spawn(|| {

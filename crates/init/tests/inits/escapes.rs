@@ -24,6 +24,15 @@ pub(crate) const STORIES: &[Story] = &[
         an_init_in_a_shared_pid_namespace_is_deaf_too,
     ),
     (
+        "no_workload_is_the_user_that_the_init_is",
+        no_workload_is_the_user_that_the_init_is,
+    ),
+    (
+        "nothing_that_starts_can_be_traced_before_it_is_executed",
+        nothing_that_starts_can_be_traced,
+    ),
+    ("ps_shows_whose_init_it_is", ps_shows_whose_init_it_is),
+    (
         "a_new_user_namespace_inside_helps_nobody",
         a_new_user_namespace_inside_helps_nobody,
     ),
@@ -129,6 +138,81 @@ fn an_init_in_a_shared_pid_namespace_is_deaf_too() {
     }
 }
 
+/// What a user may do to processes of the same user, without any capability and with those of every
+/// cell's root: all but SYS_RESOURCE, SYS_NICE and SYS_PTRACE, which would be a matter of their own.
+fn no_workload_is_the_user_that_the_init_is() {
+    let node = Node::start();
+    let mut daemon = node.daemon();
+    let outer = daemon.cell(&node, Plan::new("outer", IDS, 300_000));
+    let nested = Plan::new("nested", IDS + 100_000, 65_536).sharing(Namespaces::USER);
+    let nested = daemon.nested(&node, nested, &outer);
+    let usual = !(1 << 24 | 1 << 23 | 1 << 19);
+    for (cell, bounding) in [(&outer, 0), (&outer, usual), (&nested, 0), (&nested, usual)] {
+        let me = std::env::current_exe().unwrap();
+        let me = format!("/run/bed/{}", me.file_name().unwrap().to_str().unwrap());
+        let mut launch = launch_of(&[me.as_str(), "workload", "meddle", "1"]);
+        launch.bounding = bounding;
+        let went = cell.run_launch(&launch);
+        assert_eq!(
+            (went.stdout.as_str(), went.exit.how),
+            ("", ExitHow::Code(0)),
+            "{went:?}"
+        );
+        assert_eq!(cell.sh("exit 8").exit.how, ExitHow::Code(8));
+    }
+    // Outside it has the id that it was given, and none of its children has.
+    let status = std::fs::read_to_string(format!("/proc/{}/status", outer.pid)).unwrap();
+    let uid = outer.init_id;
+    assert!(
+        status.contains(&format!("Uid:\t{uid}\t{uid}\t{uid}\t{}", outer.root)),
+        "{status}"
+    );
+    let went = outer.sh("setpriv --reuid 299999 id -u 2>/dev/null || echo no such user; id -G");
+    assert_eq!(went.stdout, "no such user\n0\n");
+}
+
+/// A sibling with every capability tries to take hold of whatever starts beside it, with an OOM
+/// score of its own, which once had to be written by itself.
+fn nothing_that_starts_can_be_traced() {
+    let node = Node::start();
+    let mut daemon = node.daemon();
+    let cell = daemon.cell(&node, node.plan());
+    let me = std::env::current_exe().unwrap();
+    let me = format!("/run/bed/{}", me.file_name().unwrap().to_str().unwrap());
+    let hunter = cell.start(&launch_of(&[&me, "workload", "seize"]));
+    assert_eq!(read_line(&hunter.stdout), "ready\n");
+    for turn in 0..200 {
+        let mut launch = launch_of(&["/bin/true"]);
+        launch.oom_score_adj = Some(turn % 3 * 100);
+        let running = cell.start(&launch);
+        cell.link.exit_of(running.uid);
+        cell.ack(running.uid);
+    }
+    kernel::pidfd::send_signal(&hunter.pidfd, kernel::signal::Signal::TERM).unwrap();
+    assert_eq!(read_all(hunter.stdout), "", "a start was seized");
+    // A program is given its score, the init keeps its own, and nobody gets below that.
+    let script = "cd /proc; cat self/oom_score_adj 1/oom_score_adj
+        echo -1 2>/dev/null > self/oom_score_adj || echo not lower";
+    let mut launch = launch_of(&["/bin/sh", "-c", script]);
+    launch.oom_score_adj = Some(300);
+    assert_eq!(cell.run_launch(&launch).stdout, "300\n0\nnot lower\n");
+}
+
+fn ps_shows_whose_init_it_is() {
+    let node = Node::start();
+    let mut daemon = node.daemon();
+    let mut plan = node.plan();
+    plan.launch.title = "tenant/web/db".to_owned();
+    let cell = daemon.cell(&node, plan);
+    let shown = std::fs::read(format!("/proc/{}/cmdline", cell.pid)).unwrap();
+    let shown = String::from_utf8(shown).unwrap();
+    assert_eq!(shown.trim_end_matches('\0'), "aurae-cell tenant/web/db");
+    assert_eq!(
+        cell.sh("tr -d '\\0' < /proc/1/cmdline").stdout,
+        "aurae-cell tenant/web/db"
+    );
+}
+
 fn a_new_user_namespace_inside_helps_nobody() {
     let shown = tried(
         "unshare -Urm sh -c 'mount -o remount,rw / || echo still read-only
@@ -191,6 +275,8 @@ pub(crate) fn be_workload(arguments: Vec<String>) {
         ["orphans", count] => orphans(count.parse().unwrap()),
         ["fifos", path] => fifos(path),
         ["look-into", pid] => look_into(pid.parse().unwrap()),
+        ["meddle", pid] => meddle(pid.parse().unwrap()),
+        ["seize"] => seize(),
         other => panic!("{other:?}"),
     }
 }
@@ -216,6 +302,54 @@ fn fifos(path: &str) {
     loop {
         let _ = mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0);
         let _ = std::fs::remove_file(path);
+    }
+}
+
+/// Prints what could be changed of another process.
+fn meddle(pid: i32) {
+    use kernel::rlimit::{Limit, Resource, set_of};
+    let limit = Limit { soft: 3, hard: 3 };
+    if set_of(pid, Resource::NOFILE, limit).is_ok() {
+        println!("its descriptors were limited");
+    }
+    let other = Pid::from_raw(pid);
+    if rustix::process::setpriority_process(other, 19).is_ok() {
+        println!("its priority was changed");
+    }
+    let cpus = rustix::thread::sched_getaffinity(None).unwrap();
+    if rustix::thread::sched_setaffinity(other, &cpus).is_ok() {
+        println!("its processors were changed");
+    }
+}
+
+/// Traces whatever comes to be; prints what it got hold of before it was executed.
+fn seize() {
+    use nix::sys::ptrace;
+    use nix::sys::wait::waitpid;
+    let own = kernel::process::id();
+    println!("ready");
+    let mut last = own;
+    loop {
+        // The next numbers are the next processes'.
+        for pid in last + 1..last + 4 {
+            let target = nix::unistd::Pid::from_raw(pid);
+            let Ok(()) = ptrace::seize(target, ptrace::Options::empty()) else {
+                continue;
+            };
+            let _ = ptrace::interrupt(target);
+            let stopped = waitpid(target, None);
+            let line = std::fs::read_to_string(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            // Who is its program already may be traced by a root of its cell.
+            if line.starts_with("aurae") {
+                println!("{stopped:?} {}", line.trim_end_matches('\0'));
+            }
+            let _ = ptrace::detach(target, None);
+        }
+        let newest = std::fs::read_to_string("/proc/sys/kernel/ns_last_pid");
+        last = newest
+            .ok()
+            .and_then(|pid| pid.trim().parse().ok())
+            .unwrap_or(last);
     }
 }
 

@@ -110,8 +110,8 @@ fn cells(node: &Node, daemon: &mut Daemon) {
         assert!(matches!(event, NodeEvent::CellExited { .. }));
         ends.push(start.elapsed());
         cell.group.remove("exe0", PATIENCE).unwrap();
-        cell.group.remove("_init", PATIENCE).unwrap();
-        node.base.remove(&name, PATIENCE).unwrap();
+        let tenant = node.place().tenant("tenant");
+        tenant.remove(&name, PATIENCE).unwrap();
         ours.push(start.elapsed());
         send(&daemon.socket, &NodeRequest::AckCell { uid: cell.uid }, &[]);
     }

@@ -133,6 +133,35 @@ impl Cgroup {
         Ok(meta.st_ino)
     }
 
+    /// Writes a mark on the group that only the node's root can write: an extended attribute
+    /// `trusted.NAME`, which goes with the group. `EOPNOTSUPP` where the kernel has none on cgroup2.
+    pub fn set_mark(&self, name: &str, value: &[u8]) -> Result<()> {
+        let name = format!("trusted.{name}");
+        let flags = rustix::fs::XattrFlags::empty();
+        rustix::fs::fsetxattr(&self.directory, name.as_str(), value, flags)
+            .call_on("fsetxattr", &self.path)
+    }
+
+    /// Reads a mark of at most 64 bytes; `None` where the group has none of that name.
+    pub fn mark(&self, name: &str) -> Result<Option<Vec<u8>>> {
+        let (name, mut value) = (format!("trusted.{name}"), [0u8; 64]);
+        match rustix::fs::fgetxattr(&self.directory, name.as_str(), &mut value[..]) {
+            Ok(length) => Ok(value.get(..length).map(<[u8]>::to_vec)),
+            Err(Errno::NODATA) => Ok(None),
+            Err(errno) => Err(Error::new("fgetxattr", errno).on(&self.path)),
+        }
+    }
+
+    /// Lets members of a group (of users) write `cgroup.procs`: what the kernel asks of whoever
+    /// clones from one group below this one into another.
+    pub fn let_group_clone(&self, gid: u32) -> Result<()> {
+        let (none, file) = (AtFlags::empty(), "cgroup.procs");
+        let group = Some(rustix::fs::Gid::from_raw(gid));
+        let path = self.path.join(file);
+        rustix::fs::chownat(&self.directory, file, None, group, none).call_on("chown", &path)?;
+        rustix::fs::chmodat(&self.directory, file, Mode::from(0o664), none).call_on("chmod", &path)
+    }
+
     /// Makes a group directly below. `EEXIST` where there is one; `EAGAIN` past
     /// `cgroup.max.descendants` or `cgroup.max.depth`.
     pub fn create(&self, name: &str) -> Result<Cgroup> {

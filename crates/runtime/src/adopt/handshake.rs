@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use init::protocol::{ExitRecord, Welcome};
+use ::init::protocol::{ExitRecord, IdMap, Welcome};
 use kernel::cgroup::{Cgroup, find};
 use kernel::fsutil::read_pseudo;
 use model::cell::Namespace;
@@ -21,8 +21,8 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use crate::Shared;
+use crate::cell::init::{self, INITS, InitProcess};
 use crate::cell::resume::{Examined, examine};
-use crate::create::{INIT_LEAF, LEAF_BELOW};
 use crate::ids::IdRange;
 use crate::index::Key;
 use crate::link::cell::{CellLink, connect};
@@ -42,8 +42,7 @@ pub(super) struct Found {
     pub(super) record: CellRecord,
     pub(super) group: Cgroup,
     pub(super) workloads: Vec<Examined>,
-    /// In the daemon's pid namespace.
-    pub(super) pid: i32,
+    pub(super) init: Arc<InitProcess>,
     /// Node-init is its parent.
     pub(super) child: bool,
     /// Resolves when node-init says how it has ended, once that was asked.
@@ -158,7 +157,11 @@ async fn handshake(shared: &Shared, greeted: &Accepted) -> Result<Found, String>
     let below = key.below();
     let group = shared.root.descendant(&below).map_err(|e| e.to_string())?;
     let name = format!("{}/{}", shared.root_name, below.display());
-    let pid = verify(&group, &name, &record, greeted.pid)?;
+    let inits = format!("{}/{}/{INITS}", shared.root_name, key.tenant);
+    let pid = greeted.pid.or(greeting.sender);
+    let pid = pid.ok_or_else(|| "the kernel doesn't say who answered".to_owned())?;
+    let init = InitProcess::find(pid, &inits)?;
+    verify(&group, &record, &init)?;
     let examined = greeting.workloads.into_iter();
     let examined = examined.map(|kept| examine(&group, &name, &key, kept));
     let workloads = examined.collect::<Result<_, _>>()?;
@@ -170,35 +173,21 @@ async fn handshake(shared: &Shared, greeted: &Accepted) -> Result<Found, String>
         record,
         group,
         workloads,
-        pid,
+        init: Arc::new(init),
         child: greeted.pid.is_some(),
         exit: None,
     })
 }
 
-/// Whether the record says what the kernel says. Answers the pid of the cell-init.
-fn verify(
-    group: &Cgroup,
-    name: &str,
-    record: &CellRecord,
-    pid: Option<i32>,
-) -> Result<i32, String> {
-    let pid = match pid {
-        Some(pid) => pid,
-        // Its parent died with an earlier node-init: whoever is in the leaf.
-        None => group
-            .child(INIT_LEAF)
-            .and_then(|leaf| leaf.processes())
-            .ok()
-            .and_then(|pids| pids.first().copied())
-            .ok_or_else(|| format!("nothing lives in {name}/{INIT_LEAF}"))?,
-    };
-    let actual = find::group_of_process(pid).map_err(|e| e.to_string())?;
-    if actual.strip_prefix(name) != Some(LEAF_BELOW) {
-        return Err(format!("it says {name}/{INIT_LEAF}, the kernel {actual}"));
+/// Whether the record says what the kernel says.
+fn verify(group: &Cgroup, record: &CellRecord, init: &InitProcess) -> Result<(), String> {
+    let marked = init::marked(group);
+    if marked != Some(record.meta.uid) {
+        let group = group.path().display();
+        return Err(format!("{group} is the group of {marked:?}, not its own"));
     }
     let ids = (!record.spec.shares(Namespace::User))
-        .then(|| ids_of(pid))
+        .then(|| ids_of(init.pid()))
         .transpose()?;
     if ids != record.ids {
         return Err(format!(
@@ -206,17 +195,27 @@ fn verify(
             record.ids
         ));
     }
-    Ok(pid)
+    Ok(())
 }
 
 /// The ids of a process's user namespace, as the daemon's one has them.
 fn ids_of(pid: i32) -> Result<IdRange, String> {
     let file = format!("/proc/{pid}/uid_map");
     let text = read_pseudo(Path::new(&file)).map_err(|e| e.to_string())?;
-    let mut words = text.split_ascii_whitespace().map(str::parse::<u32>);
+    let extents: Option<Vec<IdMap>> = text.lines().map(extent).collect();
+    let range = extents.and_then(|extents| IdRange::of_extents(&extents));
+    range.ok_or_else(|| format!("{file} is not that of a cell"))
+}
+
+fn extent(line: &str) -> Option<IdMap> {
+    let mut words = line.split_ascii_whitespace().map(str::parse);
     match (words.next(), words.next(), words.next(), words.next()) {
-        (Some(Ok(0)), Some(Ok(first)), Some(Ok(count)), None) => Ok(IdRange { first, count }),
-        _ => Err(format!("{file} is not one range from 0")),
+        (Some(Ok(inside)), Some(Ok(outside)), Some(Ok(count)), None) => Some(IdMap {
+            inside,
+            outside,
+            count,
+        }),
+        _ => None,
     }
 }
 
@@ -233,23 +232,24 @@ pub(super) struct Seen {
 /// Looks; none where there is nothing to be seen, and so nothing that could be served.
 pub(super) fn look_at(shared: &Shared, greeted: &Accepted) -> Option<Seen> {
     let pid = greeted.pid?;
-    let leaf = find::path_of_process(pid).ok()?;
-    let below = leaf.strip_prefix(shared.root.path()).ok()?;
-    let names = below
+    let inits = find::path_of_process(pid).ok()?;
+    let below = inits.strip_prefix(shared.root.path()).ok()?;
+    let name = below
         .parent()
-        .filter(|_| below.ends_with(INIT_LEAF))?
+        .filter(|_| below.ends_with(INITS))?
         .to_str()?;
-    let (tenant, path) = names.split_once('/')?;
+    let tenant = shared.root.child(name).ok()?;
+    let path = init::find_marked(&tenant, greeted.uid)?;
     let meta = std::fs::metadata(&greeted.socket).ok()?;
     let created = u64::try_from(meta.mtime()).unwrap_or(0);
     Some(Seen {
         key: Key {
-            tenant: tenant.parse().ok()?,
-            path: path.parse().ok()?,
+            tenant: name.parse().ok()?,
+            path: path.to_str()?.parse().ok()?,
         },
         pid,
-        // The node's own map begins at 0 too; a cell's never does.
-        ids: ids_of(pid).ok().filter(|ids| ids.first != 0),
+        // The node's own map isn't a cell's.
+        ids: ids_of(pid).ok(),
         created: Timestamp(created.saturating_mul(1_000_000_000)),
     })
 }

@@ -21,17 +21,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-use init::protocol::Welcome;
+use ::init::protocol::{CLONERS, Welcome};
 use kernel::cgroup::{Cgroup, find};
 use model::error::Error;
 use model::name::Uid;
 use model::quota::Quota;
 use tokio::sync::{Semaphore, mpsc, watch};
 
-use super::cell::limits;
 use super::cell::owner::{Beginning, Line, Owner};
 use super::cell::resume::Attaching;
-use super::create::{INIT_LEAF, effective, group_path, status, tmpfs_bytes};
+use super::cell::{init, limits};
+use super::create::{effective, group_path, status, tmpfs_bytes};
 use super::ids::{IdPool, IdRange};
 use super::index::counts::LimitsNow;
 use super::index::ring::{Epoch, Ring};
@@ -104,7 +104,7 @@ impl Runtime {
         let mut adopter = Adopter::new(shared.clone(), attaching);
         adopter.begin(&mut greetings).await;
         adopter.adoption.finished = publish_finished(&shared, finished);
-        orphans::kill_orphans(&shared, &adopter.kept).await;
+        orphans::kill_orphans(&shared, &adopter.kept, &adopter.inits).await;
         let adoption = adopter.adoption;
         if greetings.silent().next().is_some() {
             tokio::spawn(adopter.go_on(greetings));
@@ -202,9 +202,14 @@ fn index(
         .iter()
         .take(8)
         .fold(0, |n, byte| n << 8 | u64::from(*byte));
-    let ids = IdPool::new(IdRange {
+    let mut ids = IdPool::new(IdRange {
         first: settings.first_id,
         count: settings.id_count,
+    });
+    // No cell's, where a configuration has it in the pool.
+    ids.take(IdRange {
+        first: CLONERS,
+        count: 1,
     });
     // Above every revision that an earlier daemon gave out, unless it gave out one each
     // microsecond.
@@ -223,20 +228,12 @@ fn index(
 }
 
 /// A socket without a cell-init behind it is litter; a cell-init that can't be talked to is killed.
-fn give_up(socket: &Path, pid: Option<i32>, error: &str) {
-    let Some(pid) = pid else {
-        tracing::info!(socket = %socket.display(), error, "nobody is behind this socket any more");
-        let _ = std::fs::remove_file(socket);
-        return;
-    };
-    tracing::error!(socket = %socket.display(), pid, error, "a cell is killed: it can't be taken over");
-    let group = find::path_of_process(pid).ok();
-    let cell = group
-        .as_deref()
-        .filter(|path| path.ends_with(INIT_LEAF))
-        .and_then(Path::parent);
-    if let Some(Ok(cell)) = cell.map(Cgroup::open) {
-        super::cell::leaf::kill(&cell);
+fn give_up(shared: &Shared, uid: Uid, socket: &Path, pid: Option<i32>, error: &str) {
+    if let Some(pid) = pid {
+        tracing::error!(socket = %socket.display(), pid, error, "a cell is killed: it can't be taken over");
+        init::kill(&shared.root, pid, uid);
+    } else {
+        tracing::info!(socket = %socket.display(), error, "no cell-init listens on this socket");
     }
     let _ = std::fs::remove_file(socket);
 }
@@ -247,6 +244,8 @@ struct Adopter {
     attaching: Attaching,
     /// Where the cells are that live, silent ones among them.
     kept: HashSet<PathBuf>,
+    /// The pids of their inits.
+    inits: HashSet<i32>,
     /// Whether the cells that were taken over are held.
     frozen: HashMap<Key, bool>,
     /// Said not to answer: where the kernel has them.
@@ -264,6 +263,7 @@ impl Adopter {
             shared,
             attaching,
             kept: HashSet::new(),
+            inits: HashSet::new(),
             frozen: HashMap::new(),
             silent: BTreeMap::new(),
             behind: Vec::new(),
@@ -278,6 +278,7 @@ impl Adopter {
         for greeted in greetings.silent() {
             if let Some(seen) = handshake::look_at(&self.shared, greeted) {
                 self.kept.insert(group_path(&self.shared, &seen.key));
+                self.inits.insert(seen.pid);
                 self.silent.insert(greeted.uid, seen.key);
             }
         }
@@ -285,7 +286,7 @@ impl Adopter {
         let behind = self.behind.iter().map(|found| Accepted {
             uid: found.uid,
             socket: found.socket.clone(),
-            pid: Some(found.pid),
+            pid: Some(found.init.pid()),
         });
         for greeted in greetings.silent().cloned().chain(behind) {
             self.say_silent(&greeted);
@@ -328,14 +329,18 @@ impl Adopter {
             if self.is_behind(&found.key) {
                 self.silent.insert(found.uid, found.key.clone());
                 self.kept.insert(found.group.path().to_owned());
+                self.inits.insert(found.init.pid());
                 self.behind.push(found);
                 continue;
             }
             self.silent.remove(&found.uid);
-            let (uid, socket, pid) = (found.uid, found.socket.clone(), found.pid);
+            let (uid, socket, pid) = (found.uid, found.socket.clone(), found.init.pid());
             let path = found.group.path().to_owned();
             match self.adopt(found) {
-                Ok(()) => drop(self.kept.insert(path)),
+                Ok(()) => {
+                    self.kept.insert(path);
+                    self.inits.insert(pid);
+                }
                 Err(error) => {
                     self.adoption.refused += 1;
                     self.give_up(uid, &socket, Some(pid), &error);
@@ -363,13 +368,14 @@ impl Adopter {
         self.frozen.insert(key.clone(), held);
         let effective = effective(&found.record.spec, &key, ids);
         let below = shared.root_below.join(key.below());
-        let status = status(&found.record, effective, found.pid, &below);
+        let status = status(&found.record, effective, found.init.pid(), &below);
         let beginning = Beginning {
             key: key.clone(),
             status,
             group: found.group,
             root_id: ids.map_or(around, |ids| ids.first),
             parent_frozen,
+            init: found.init,
             link: found.link,
             socket: found.socket,
             exit: found.exit,
@@ -420,7 +426,7 @@ impl Adopter {
     /// A socket without a cell-init behind it is litter; a cell-init that can't be talked to is
     /// killed.
     fn give_up(&self, uid: Uid, socket: &Path, pid: Option<i32>, error: &str) {
-        give_up(socket, pid, error);
+        give_up(&self.shared, uid, socket, pid, error);
         if let Some(key) = silent::lost(&self.shared, uid, error) {
             // One that was shown: the sweep was before.
             let group = group_path(&self.shared, &key);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Cgroups of cells whose init is gone: killed and removed. Those inside of a living cell are its
+//! Cell-inits that are of no living cell: killed. Cgroups of cells whose init is gone: killed and
+//! removed. Those inside of a living cell are its
 //! owner's to find, who reads its folder anyway (`cell::resume`).
 
 use std::collections::HashSet;
@@ -7,11 +8,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use kernel::cgroup::Cgroup;
+use kernel::cgroup::{Cgroup, find};
+use kernel::signal::Signal;
 use model::error::Reason;
 use model::object::Kind;
 
 use crate::Shared;
+use crate::cell::init::INITS;
 use crate::cell::leaf;
 use crate::index::{IdWish, Key, Reservation};
 
@@ -20,10 +23,16 @@ const GONE: Duration = Duration::from_secs(10);
 /// How long dead cells may take to go before the API is opened; the rest goes on beside it.
 const SWEEP: Duration = Duration::from_secs(2);
 
-/// Kills the cells at the top that are not among these, and removes them.
-pub(super) async fn kill_orphans(shared: &Arc<Shared>, kept: &HashSet<PathBuf>) {
+/// Kills the cells at the top that are not among these, and removes them; and every cell-init that is
+/// not among `inits`. Called when no cell is being made.
+pub(super) async fn kill_orphans(
+    shared: &Arc<Shared>,
+    kept: &HashSet<PathBuf>,
+    inits: &HashSet<i32>,
+) {
     let mut killed = Vec::new();
     for tenant in tenants(&shared.root) {
+        kill_inits(&tenant, inits);
         let names = tenant.children().unwrap_or_default();
         let names = names.iter().filter_map(|name| name.to_str());
         for name in names.filter(|name| !name.starts_with('_')) {
@@ -35,6 +44,23 @@ pub(super) async fn kill_orphans(shared: &Arc<Shared>, kept: &HashSet<PathBuf>) 
     let buried = futures_util::future::join_all(killed);
     if tokio::time::timeout(SWEEP, buried).await.is_err() {
         tracing::warn!("dead cells still go; the API is opened meanwhile");
+    }
+}
+
+/// What is no cell's init any more: its socket is gone, so nobody could ever talk to it.
+fn kill_inits(tenant: &Cgroup, kept: &HashSet<i32>) {
+    let group = tenant.child(INITS);
+    let pids = group.and_then(|group| Ok((group.processes()?, group)));
+    let Ok((pids, group)) = pids else { return };
+    for pid in pids.into_iter().filter(|pid| !kept.contains(pid)) {
+        // Held first, looked at then: the number may be another's by now.
+        let Ok(pidfd) = kernel::pidfd::open(pid) else {
+            continue;
+        };
+        if find::path_of_process(pid).is_ok_and(|path| path == group.path()) {
+            tracing::warn!(pid, "a cell-init of no cell is killed");
+            let _ = kernel::pidfd::send_signal(&pidfd, Signal::KILL);
+        }
     }
 }
 

@@ -240,12 +240,11 @@ impl Owner {
             tracing::warn!(cell = %self.key.path, %error, "the cell's init is lost");
             self.lose(&error.to_string());
         }
-        // The group tells when the init is gone, whoever its parent is.
-        let group = self.group.clone();
+        // Its descriptor tells when it is gone, whoever its parent is.
+        let init = self.init.clone();
         let due = Instant::now() + if expected { INIT_GRACE } else { Duration::ZERO };
         self.beside(async move {
-            let (_keep, due) = tokio::sync::watch::channel(Some(due));
-            leaf::emptied(group, due).await;
+            init.ended(due).await;
             Event::InitEnded(None)
         });
     }
@@ -271,6 +270,7 @@ impl Owner {
         }
         self.ending.lost = true;
         self.begin_ending();
+        self.init.kill();
         leaf::kill(&self.group);
         self.step(Life::Stop);
         self.status
@@ -346,7 +346,7 @@ impl Owner {
         self.beside(async move { Event::CellStored(stored.await) });
     }
 
-    /// What its init uses from here on is lost: next to nothing.
+    /// Everything in it has ended: nothing more is used.
     fn measure_cell(&mut self) {
         let measure = || super::usage::last(&self.group, &self.shared.controllers);
         self.status.final_usage.get_or_insert_with(measure);

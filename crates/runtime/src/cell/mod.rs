@@ -16,6 +16,7 @@ mod change;
 pub(crate) mod executable;
 pub(crate) mod finish;
 mod freeze;
+pub(crate) mod init;
 mod input;
 pub(crate) mod launch;
 pub(crate) mod leaf;
@@ -104,6 +105,7 @@ pub(crate) struct CellHandle {
     uid: Uid,
     /// The executable that the cell was made for.
     goes_with: Option<Uid>,
+    init: Arc<init::InitProcess>,
     requests: mpsc::Sender<Request>,
     /// Set when the owner is done and the cell is gone from the kernel.
     ended: watch::Receiver<bool>,
@@ -129,6 +131,11 @@ impl CellHandle {
     /// The executable that the cell was made for, and goes with.
     pub(crate) fn goes_with(&self) -> Option<Uid> {
         self.goes_with
+    }
+
+    /// The process of its init.
+    pub(crate) fn init(&self) -> &init::InitProcess {
+        &self.init
     }
 
     /// Asks, and waits for the answer.

@@ -28,6 +28,7 @@ use tokio::time::Instant;
 
 use super::change::Running;
 use super::executable::Executable;
+use super::init::InitProcess;
 use super::start::Starting;
 use super::{CellHandle, QUEUE, Reply, Request, leaf};
 use crate::Shared;
@@ -108,6 +109,8 @@ pub(crate) struct Owner {
     pub(super) root_id: u32,
     /// The cell around it is frozen.
     pub(super) parent_frozen: bool,
+    /// The process of its init.
+    pub(super) init: Arc<InitProcess>,
     /// `None` once the cell-init is gone.
     pub(super) link: Option<CellLink>,
     pub(super) socket: PathBuf,
@@ -156,6 +159,7 @@ pub(crate) struct Beginning {
     pub(crate) group: Cgroup,
     pub(crate) root_id: u32,
     pub(crate) parent_frozen: bool,
+    pub(crate) init: Arc<InitProcess>,
     pub(crate) link: CellLink,
     pub(crate) socket: PathBuf,
     /// Resolves when node-init says that the cell-init has ended; `None` where its parent died with
@@ -171,6 +175,7 @@ impl Owner {
         let handle = CellHandle {
             uid: beginning.record.meta.uid,
             goes_with: beginning.record.goes_with,
+            init: beginning.init.clone(),
             requests,
             ended,
         };
@@ -182,6 +187,7 @@ impl Owner {
             group: Arc::new(beginning.group),
             root_id: beginning.root_id,
             parent_frozen: beginning.parent_frozen,
+            init: beginning.init,
             link: Some(beginning.link),
             socket: beginning.socket,
             child: beginning.exit.is_some(),

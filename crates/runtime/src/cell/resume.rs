@@ -202,15 +202,13 @@ impl Owner {
             return;
         };
         for name in children.iter().filter_map(|name| name.to_str()) {
-            let ours = name == crate::create::INIT_LEAF
-                || self.executables.values().any(|e| e.name() == name);
-            if ours {
+            if self.executables.values().any(|e| e.name() == name) {
                 continue;
             }
             let Ok(group) = self.group.child(name) else {
                 continue;
             };
-            if group.child(crate::create::INIT_LEAF).is_ok() {
+            if super::init::marked(&group).is_some() {
                 // Beside, and only where no living cell has that name.
                 drop(orphans::kill_orphan(&self.shared, &self.group, name));
                 continue;

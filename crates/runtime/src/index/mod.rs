@@ -415,17 +415,16 @@ impl Index {
         inner.take(key, range)
     }
 
-    /// The node's id of the root of a cell: the first of its own ids, or of those that it shares.
-    pub(crate) fn root_id(&self, key: &Key) -> u32 {
+    /// The ids of a cell: its own, or those that it shares; `None`: the node's.
+    pub(crate) fn ids(&self, key: &Key) -> Option<IdRange> {
         let inner = self.lock();
-        let mut next = Some(key.clone());
-        while let Some(key) = next {
-            if let Some(range) = inner.cells.get(&key).and_then(|entry| entry.range) {
-                return range.first;
-            }
-            next = key.parent();
-        }
-        0
+        let mut around = std::iter::successors(Some(key.clone()), Key::parent);
+        around.find_map(|key| inner.cells.get(&key).and_then(|entry| entry.range))
+    }
+
+    /// The node's id of the root of a cell.
+    pub(crate) fn root_id(&self, key: &Key) -> u32 {
+        self.ids(key).map_or(0, |ids| ids.first)
     }
 
     /// The owner of the living cell of that name.
@@ -676,7 +675,7 @@ impl Inner {
         let count = count.unwrap_or(if top {
             TOP_LEVEL_IDS
         } else {
-            OWN.min(largest.max(1))
+            OWN.min(largest.max(model::cell::MIN_ID_RANGE))
         });
         let refused = || {
             let whose = if top {

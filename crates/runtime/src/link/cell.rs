@@ -27,6 +27,8 @@ pub(crate) type CellLink = Link<ToCell>;
 /// What a cell-init knows: its record and its workloads.
 #[derive(Debug)]
 pub(crate) struct Handshake {
+    /// The pid of who answered.
+    pub(crate) sender: Option<i32>,
     /// The cell's own record, as it was last put.
     pub(crate) record: Vec<u8>,
     /// Running ones, and ended ones that were not acknowledged.
@@ -63,7 +65,7 @@ pub(crate) enum Outputs {
 /// Connects to the cell-init that listens at `path` and greets it as the one of `uid`.
 pub(crate) async fn connect(path: &Path, uid: Uid) -> Result<(CellLink, Handshake), LinkError> {
     let conversation = async {
-        let mut link = CellLink::new(call(path).await?)?;
+        let mut link = CellLink::new(call(path).await?)?.with_senders()?;
         link.send(&CellRequest::Hello { version: VERSION }, Vec::new())?;
         let greeting = handshake(&mut link, uid).await?;
         Ok((link, greeting))
@@ -86,7 +88,8 @@ async fn call(path: &Path) -> Result<OwnedFd, LinkError> {
 }
 
 async fn handshake(link: &mut CellLink, expected: Uid) -> Result<Handshake, LinkError> {
-    let (record, count) = match link.next().await?.event {
+    let welcome = link.next().await?;
+    let (record, count) = match welcome.event {
         CellEvent::Welcome {
             version: VERSION,
             uid,
@@ -111,7 +114,11 @@ async fn handshake(link: &mut CellLink, expected: Uid) -> Result<Handshake, Link
     while workloads.len() < count {
         workloads.push(kept(link.next().await?)?);
     }
-    Ok(Handshake { record, workloads })
+    Ok(Handshake {
+        sender: welcome.sender,
+        record,
+        workloads,
+    })
 }
 
 fn kept(received: Received<CellEvent>) -> Result<Kept, LinkError> {

@@ -92,6 +92,9 @@ pub(crate) struct Received<E> {
     pub(crate) event: E,
     /// In the order of the packet.
     pub(crate) fds: Vec<OwnedFd>,
+    /// The sender's pid as the kernel says it, in the daemon's pid namespace; where it was asked for
+    /// ([`Link::with_senders`]). A sender may name another process of its own pid namespace.
+    pub(crate) sender: Option<i32>,
 }
 
 /// A connection and what has not been sent on it yet.
@@ -128,6 +131,12 @@ impl<C: Conversation> Link<C> {
             outbox: VecDeque::new(),
             conversation: std::marker::PhantomData,
         })
+    }
+
+    /// Has the kernel say who sent each packet.
+    pub(crate) fn with_senders(self) -> Result<Self, LinkError> {
+        seqpacket::pass_credentials(&self.io.get_ref().0)?;
+        Ok(self)
     }
 
     /// Sends, or keeps the packet until the peer reads. The order is kept.
@@ -192,6 +201,7 @@ impl<C: Conversation> Link<C> {
                     Ok(Some(Received {
                         event: C::Event::decode(bytes)?,
                         fds: packet.fds,
+                        sender: packet.credentials.map(|sender| sender.pid),
                     }))
                 }
                 Ok(None) => Err(LinkError::Closed),

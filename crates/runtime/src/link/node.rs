@@ -20,6 +20,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use super::{Conversation, GREETING, Link, LinkError, Received, fds};
+use crate::cell::init::InitProcess;
 
 /// How many commands wait for the task. Senders of more wait.
 const QUEUE: usize = 64;
@@ -54,8 +55,7 @@ pub enum InitState {
 /// A cell-init that was made. Its end is to be acknowledged by whoever has this.
 #[derive(Debug)]
 pub(crate) struct Created {
-    /// In the daemon's pid namespace.
-    pub(crate) pid: i32,
+    pub(crate) process: InitProcess,
     /// Resolves when it has ended; an error when node-init is gone.
     pub(crate) exit: oneshot::Receiver<ExitRecord>,
 }
@@ -337,8 +337,8 @@ impl Connection {
         };
         match received.event {
             NodeEvent::CellCreated { request, .. } => {
-                let (_pidfd, process) = fds::pidfd(received.fds.into_iter().next())?;
-                self.created(request, process.pid);
+                let (pidfd, process) = fds::pidfd(received.fds.into_iter().next())?;
+                self.created(request, InitProcess::new(process.pid, pidfd));
             }
             NodeEvent::CellFailed { request, failure } => {
                 if let Some(making) = self.creating.remove(&request) {
@@ -358,15 +358,20 @@ impl Connection {
         Ok(())
     }
 
-    fn created(&mut self, request: u64, pid: i32) {
+    fn created(&mut self, request: u64, process: InitProcess) {
         let Some(Making { uid, reply }) = self.creating.remove(&request) else {
-            return;
+            return process.kill();
         };
         let (told, exit) = oneshot::channel();
-        let end = match reply.send(Ok(Created { pid, exit })) {
+        let end = match reply.send(Ok(Created { process, exit })) {
             Ok(()) => End::Awaited(told),
-            // An asker that is gone leaves a cell behind: its launch guard kills it.
-            Err(_) => End::Unwanted,
+            // The asker is gone, and its cell is nobody's.
+            Err(unsent) => {
+                if let Ok(created) = unsent {
+                    created.process.kill();
+                }
+                End::Unwanted
+            }
         };
         self.ends.insert(uid, end);
     }

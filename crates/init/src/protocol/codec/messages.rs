@@ -175,6 +175,8 @@ layout!(CellLaunch {
     parent: Plain,
     uid_map: List(EXTENTS, Plain),
     gid_map: List(EXTENTS, Plain),
+    init_id: Plain,
+    title: Text(SENTENCE),
     hostname: Text(NAME),
     mounts: List(MOUNTS, Plain),
     volumes: List(MOUNTS, Plain),
@@ -188,6 +190,7 @@ layout!(Launch {
     keep_stdin: Plain,
     stop_signal: Plain,
     grace_ms: Plain,
+    oom_score_adj: Maybe(Plain),
     record: Bytes(MAX_RECORD),
     // What its child reads.
     argv: List(MAX_PACKET, Bytes(MAX_PACKET)),
@@ -199,7 +202,6 @@ layout!(Launch {
     umask: Plain,
     rlimits: List(64, Plain),
     nice: Plain,
-    oom_score_adj: Maybe(Plain),
     affinity: Bytes(PROCESSORS),
     bounding: Plain,
     ambient: Plain,
@@ -225,6 +227,8 @@ pub struct StartHead {
     /// As in [`Launch`], in milliseconds.
     pub grace_ms: u32,
     /// As in [`Launch`].
+    pub oom_score_adj: Option<i16>,
+    /// As in [`Launch`].
     pub record: Vec<u8>,
 }
 
@@ -235,6 +239,7 @@ layout!(StartHead {
     keep_stdin: Plain,
     stop_signal: Plain,
     grace_ms: Plain,
+    oom_score_adj: Maybe(Plain),
     record: Bytes(MAX_RECORD),
 });
 

@@ -101,18 +101,31 @@ fn cell_launch() -> impl Strategy<Value = CellLaunch> {
         any::<bool>(),
         maps(),
         maps(),
+        (any::<u32>(), "[a-z/]{0,200}"),
         "[a-z]{0,60}",
         mounts,
         blob(300),
     )
         .prop_map(
-            |(uid, unshare, parent, uid_map, gid_map, hostname, (mounts, volumes), record)| {
+            |(
+                uid,
+                unshare,
+                parent,
+                uid_map,
+                gid_map,
+                (init_id, title),
+                hostname,
+                (mounts, volumes),
+                record,
+            )| {
                 CellLaunch {
                     uid,
                     unshare: Namespaces(unshare),
                     parent,
                     uid_map,
                     gid_map,
+                    init_id,
+                    title,
                     hostname,
                     mounts,
                     volumes,

@@ -83,6 +83,8 @@ fn launch(number: u8) -> CellLaunch {
         parent: false,
         uid_map: vec![],
         gid_map: vec![],
+        init_id: 0,
+        title: String::new(),
         hostname: String::new(),
         mounts: vec![],
         volumes: vec![],

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The process of a cell's init, and how it is known whose it is.
+//!
+//! The inits of a tenant's cells live in one cgroup, [`INITS`], beside the groups of the cells: no
+//! limit, freeze or OOM kill of a cell reaches its init. So the group of an init says its tenant and
+//! no more. Which cell it is, the group of the cell says: it bears the cell's uid as a mark that the
+//! node's root alone can write ([`mark`]), and the init listens on the socket of that uid.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::PathBuf;
+
+use init::protocol::{CLONERS, MAX_CELLS};
+use kernel::cgroup::{Cgroup, find};
+use kernel::pidfd;
+use kernel::signal::Signal;
+use model::name::Uid;
+use tokio::io::Interest;
+use tokio::io::unix::AsyncFd;
+use tokio::time::Instant;
+
+use super::leaf;
+
+/// The group of a tenant's cell-inits. No label begins with `_`.
+pub(crate) const INITS: &str = "_inits";
+/// The name of the mark.
+const MARK: &str = "aurae.cell";
+/// Deeper than any cell that the kernel lets be made (32 user namespaces).
+const DEEPEST: usize = 40;
+
+/// A cell-init's process.
+#[derive(Debug)]
+pub(crate) struct InitProcess {
+    pid: i32,
+    pidfd: OwnedFd,
+}
+
+impl InitProcess {
+    /// The one of this descriptor, which node-init handed over.
+    pub(crate) fn new(pid: i32, pidfd: OwnedFd) -> Self {
+        Self { pid, pidfd }
+    }
+
+    /// The init of this number in the group of inits that the kernel calls `inits`. An error says
+    /// that it is something else's number.
+    pub(crate) fn find(pid: i32, inits: &str) -> Result<Self, String> {
+        let pidfd = pidfd::open(pid).map_err(|e| e.to_string())?;
+        let actual = find::group_of_process(pid).map_err(|e| e.to_string())?;
+        if actual != inits {
+            return Err(format!("process {pid} is in {actual}, not in {inits}"));
+        }
+        Ok(Self { pid, pidfd })
+    }
+
+    /// In the daemon's pid namespace.
+    pub(crate) fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// SIGKILL. One that has ended needs none.
+    pub(crate) fn kill(&self) {
+        let _ = pidfd::send_signal(&self.pidfd, Signal::KILL);
+    }
+
+    /// Resolves when it has ended. It is killed at `due`.
+    pub(crate) async fn ended(&self, due: Instant) {
+        let copy = rustix::io::fcntl_dupfd_cloexec(&self.pidfd, 3);
+        match copy.map(watched) {
+            Ok(Ok(watched)) => {
+                if tokio::time::timeout_at(due, ready(&watched)).await.is_err() {
+                    self.kill();
+                    ready(&watched).await;
+                }
+            }
+            // No descriptor is to be had: then it is killed now.
+            _ => self.kill(),
+        }
+    }
+}
+
+impl AsFd for InitProcess {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.pidfd.as_fd()
+    }
+}
+
+#[allow(
+    deprecated,
+    reason = "what replaces it is unsafe, which only `kernel` may use; a File owns its descriptor"
+)]
+fn watched(pidfd: OwnedFd) -> std::io::Result<AsyncFd<std::fs::File>> {
+    AsyncFd::with_interest(std::fs::File::from(pidfd), Interest::READABLE)
+}
+
+/// A pidfd can be read, as `poll` has it, when its process has ended.
+async fn ready(pidfd: &AsyncFd<std::fs::File>) {
+    while let Ok(mut guard) = pidfd.readable().await {
+        if pidfd::has_ended(pidfd.get_ref()).unwrap_or(true) {
+            return;
+        }
+        guard.clear_ready();
+    }
+}
+
+/// The group of a tenant's inits; made with what its cells need where it isn't there.
+pub(crate) fn group_of_inits(tenant: &Cgroup) -> Result<Cgroup, kernel::Error> {
+    match tenant.child(INITS) {
+        Err(error) if error.is_not_found() => {}
+        other => return other,
+    }
+    // Before the group: where that is there, this was done.
+    tenant.let_group_clone(CLONERS)?;
+    let group = tenant.ensure(INITS)?;
+    let enabled = tenant.enabled()?;
+    let has = |controller: &str| enabled.iter().any(|enabled| enabled == controller);
+    if has("pids") {
+        // An init for each cell, and a helper for each that is being made.
+        group.write("pids.max", &(2 * MAX_CELLS).to_string())?;
+    }
+    if has("cpu") {
+        // What serves every cell of the tenant comes before any of them.
+        group.write("cpu.weight", "1000")?;
+    }
+    Ok(group)
+}
+
+/// Marks the group of a cell as that cell's.
+pub(crate) fn mark(cell: &Cgroup, uid: Uid) -> Result<(), kernel::Error> {
+    cell.set_mark(MARK, &uid.0)
+}
+
+/// Whose group it is; `None` of an executable's.
+pub(crate) fn marked(group: &Cgroup) -> Option<Uid> {
+    let mark = group.mark(MARK).ok().flatten()?;
+    mark.try_into().ok().map(Uid)
+}
+
+/// Where the group of a cell is, below the one of its tenant.
+pub(crate) fn find_marked(tenant: &Cgroup, uid: Uid) -> Option<PathBuf> {
+    find_below(tenant, uid, 0)
+}
+
+fn find_below(group: &Cgroup, uid: Uid, depth: usize) -> Option<PathBuf> {
+    let names = group.children().ok().filter(|_| depth < DEEPEST)?;
+    names.iter().find_map(|name| {
+        let child = group.child(name.to_str()?).ok()?;
+        match marked(&child) {
+            Some(found) if found == uid => Some(PathBuf::from(name)),
+            Some(_) => {
+                find_below(&child, uid, depth + 1).map(|below| PathBuf::from(name).join(below))
+            }
+            None => None,
+        }
+    })
+}
+
+/// Kills a cell-init that nothing is known of but its number, and what is in its cell.
+pub(crate) fn kill(root: &Cgroup, pid: i32, uid: Uid) {
+    let group = find::path_of_process(pid).ok();
+    let inits = group.filter(|path| path.ends_with(INITS));
+    let Some((pidfd, inits)) = pidfd::open(pid).ok().zip(inits) else {
+        return;
+    };
+    let _ = pidfd::send_signal(&pidfd, Signal::KILL);
+    let name = inits
+        .parent()
+        .and_then(|tenant| tenant.file_name()?.to_str());
+    let Some(Ok(tenant)) = name.map(|name| root.child(name)) else {
+        return;
+    };
+    if let Some(Ok(cell)) = find_marked(&tenant, uid).map(|below| tenant.descendant(&below)) {
+        leaf::kill(&cell);
+    }
+}
