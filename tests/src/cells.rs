@@ -24,6 +24,10 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: limits,
         },
         Story {
+            name: "a cell's limits are not its init's",
+            tell: limits_spare_inits,
+        },
+        Story {
             name: "a frozen cell stands still",
             tell: frozen,
         },
@@ -124,6 +128,36 @@ fn limits(node: &mut Node) -> Result<()> {
         "an update touched pids.max"
     );
     node.sh("aurae cell rm -rf limited").map(drop)
+}
+
+/// Its init lives outside of the cell's group: it is no victim of its memory and counts for no process
+/// of it, and a cell within a throttled one is made at once.
+fn limits_spare_inits(node: &mut Node) -> Result<()> {
+    node.sh(
+        "aurae cell run tight --memory 20M --memory-swap-max 0 --pids-limit 1 --id-range 262144",
+    )?;
+    let read =
+        |node: &mut Node, file: &str| node.sh(&format!("cat /sys/fs/cgroup/aurae/system/{file}"));
+    ensure!(
+        read(node, "tight/pids.current")?.trim() == "0",
+        "its init counts"
+    );
+    let pid =
+        node.sh("aurae inspect -o json tight | grep -o '\"pid\": *[0-9]*' | grep -o '[0-9]*'")?;
+    let inits = read(node, "_inits/cgroup.procs")?;
+    ensure!(
+        inits.lines().any(|init| init == pid.trim()),
+        "{pid} is not in _inits: {inits}"
+    );
+    node.sh("aurae cell update tight --pids-limit 8")?;
+    node.sh_fails("aurae run --cell tight --rm -- sh -c 'tail /dev/zero'", 137)?;
+    node.sh("aurae run --cell tight --rm -- true")?;
+    node.sh("aurae cell update tight --cpus 0.01")?;
+    node.sh("aurae run --cell tight -d -- sh -c 'while :; do :; done'")?;
+    node.sh("for i in 1 2 3 4 5 6; do aurae cell run tight/inner$i --id-range 1000 & done; wait")?;
+    let made = node.sh("aurae ps | grep -c tight/inner")?;
+    ensure!(made.trim() == "6", "{made} of 6 cells within were made");
+    node.sh("aurae cell rm -rf tight").map(drop)
 }
 
 fn frozen(node: &mut Node) -> Result<()> {

@@ -118,11 +118,7 @@ fn between(node: &Node, cells: &[(&str, Role)]) {
         .iter()
         .map(|(name, _)| daemon.cell(name).meta.uid)
         .collect();
-    std::fs::write(
-        node.dir().join("patience"),
-        PATIENCE.as_millis().to_string(),
-    )
-    .unwrap();
+    std::fs::write(node.dir().join("timeout"), PATIENCE.as_millis().to_string()).unwrap();
     node.kill_daemon_while(|| {
         for (uid, (_, role)) in uids.into_iter().zip(cells) {
             let (liar, role) = (Liar::of(node, uid), *role);

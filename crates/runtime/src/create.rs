@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::init::protocol::{CellLaunch, Failure, MountTarget, Namespaces, Step, Volume};
+use ::init::protocol::{CellEvent, CellLaunch, CellRequest, Failure, Namespaces, Step, Volume};
 use kernel::cgroup::Cgroup;
 use kernel::seqpacket;
 use model::cell::{CellSpec, Draft, Namespace};
@@ -24,7 +24,10 @@ use super::cell::owner::{Beginning, Line, Owner};
 use super::cell::{CellHandle, limits};
 use super::ids::IdRange;
 use super::index::{Key, Reservation};
+use super::link::cell::CellLink;
 use super::link::node::{CreateError, NodeInit};
+use super::link::{GREETING, LinkError};
+use super::mounts::Prepared;
 use super::record::{self, CellRecord};
 use super::tenant;
 
@@ -162,25 +165,25 @@ async fn with_init(
     let mut fds = vec![inits.into_fd(), listen(&made.socket)?];
     fds.extend(around.pidfd);
     let root_id = record.ids.or(around.ids).map_or(0, |ids| ids.first);
-    let mut targets = Vec::new();
-    for mount in &effective.mounts {
-        let prepared = super::mounts::prepare(mount, root_id)?;
-        fds.push(prepared.mount);
-        targets.push(prepared.target);
-    }
+    let mounts = effective.mounts.iter();
+    let mounts = mounts.map(|mount| super::mounts::prepare(mount, root_id));
+    let mounts = mounts.collect::<Result<Vec<_>, _>>()?;
     let launch = CellLaunch {
         init_id: record.ids.or(around.ids).map_or(0, IdRange::init_id),
         title: format!("{}/{}", key.tenant, key.path),
-        ..launch(&record, &effective, around.nested, targets, bytes)
+        ..launch(&record, &effective, around.nested, bytes)
     };
     let uid = launch.uid;
     let created = shared.node.create(launch, fds).await;
     let created = created.map_err(|e| not_made(e, &key))?;
     let process = Arc::new(created.process);
     made.init = Some((shared.node.clone(), uid, process.clone()));
-    let (link, _) = super::link::cell::connect(&made.socket, uid)
+    let lost =
+        |e: LinkError| Error::internal(format!("the new cell's init can't be talked to: {e}"));
+    let (mut link, _) = super::link::cell::connect(&made.socket, uid)
         .await
-        .map_err(|e| Error::internal(format!("the new cell's init can't be talked to: {e}")))?;
+        .map_err(lost)?;
+    bring(shared, &mut link, mounts).await?;
     let below = shared.root_below.join(key.below());
     let status = status(&record, effective, process.pid(), &below);
     let ids = record.ids;
@@ -202,6 +205,48 @@ async fn with_init(
         .index
         .register(key, line.handle.clone(), ids, tmpfs)?;
     Ok((owner, line, status))
+}
+
+/// Brings its mounts to a cell that has just been made.
+async fn bring(shared: &Shared, link: &mut CellLink, mounts: Vec<Prepared>) -> Result<(), Error> {
+    if mounts.is_empty() {
+        return Ok(());
+    }
+    let (mounts, targets): (Vec<_>, Vec<_>) = mounts
+        .into_iter()
+        .map(|prepared| (prepared.mount, prepared.target))
+        .unzip();
+    let directories = targets.iter().map(|to| to.directory).collect();
+    let (stage, slave) = shared.staging.open(directories)?;
+    ask(link, CellRequest::Stage { request: 0 }, vec![slave]).await?;
+    stage.attach(mounts)?;
+    for (to, from) in targets.into_iter().zip(0..) {
+        let mount = CellRequest::Mount {
+            request: 0,
+            from,
+            to,
+        };
+        ask(link, mount, Vec::new()).await?;
+    }
+    Ok(())
+}
+
+/// Asks a cell-init whose cell has no owner yet, who would ask more than one thing at a time.
+async fn ask(link: &mut CellLink, request: CellRequest, fds: Vec<OwnedFd>) -> Result<(), Error> {
+    let lost = |e: LinkError| Error::internal(format!("the new cell's init is lost: {e}"));
+    link.send(&request, fds).map_err(lost)?;
+    let answer = tokio::time::timeout(GREETING, link.next()).await;
+    let answer = answer.map_err(|_| lost(LinkError::Silent(GREETING)))?;
+    match answer.map_err(lost)?.event {
+        CellEvent::Done { request: 0 } => Ok(()),
+        CellEvent::Failed {
+            request: 0,
+            failure,
+        } => Err(creation_failed(&failure)),
+        other => Err(lost(LinkError::Malformed(format!(
+            "{other:?} is no answer"
+        )))),
+    }
 }
 
 /// Lets everybody know, and the owner begin.
@@ -383,13 +428,7 @@ fn listen(socket: &Path) -> Result<OwnedFd, Error> {
         .map_err(|e| kernel_failed("the cell's socket could not be made", &e))
 }
 
-fn launch(
-    record: &CellRecord,
-    effective: &Draft,
-    nested: bool,
-    targets: Vec<MountTarget>,
-    bytes: Vec<u8>,
-) -> CellLaunch {
+fn launch(record: &CellRecord, effective: &Draft, nested: bool, bytes: Vec<u8>) -> CellLaunch {
     let map = record.ids.map(IdRange::extents).unwrap_or_default();
     CellLaunch {
         uid: record::wire(record.meta.uid),
@@ -400,7 +439,6 @@ fn launch(
         init_id: 0,
         title: String::new(),
         hostname: effective.hostname.clone(),
-        mounts: targets,
         volumes: effective
             .volumes
             .iter()

@@ -35,6 +35,7 @@ mod privilege;
 pub(crate) mod record;
 mod seccomp;
 mod settings;
+mod staging;
 mod tenant;
 
 use std::sync::Arc;
@@ -99,6 +100,8 @@ pub(crate) struct Shared {
     /// Of executables that remove themselves.
     pub(crate) attachments: Arc<Attachments>,
     pub(crate) seccomp: seccomp::Filters,
+    /// The way of mounts into cells.
+    pub(crate) staging: staging::Staging,
     /// The controllers that every group below has.
     pub(crate) controllers: Vec<String>,
     /// Below it are the tenants.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The mounts of a cell, prepared as detached mounts with the node's privileges and attached by the cell's init.
+//! The mounts of a cell, prepared as detached mounts with the node's privileges. They come into the
+//! cell by `staging`; its init copies them to their places.
 //!
 //! A source is opened without following any symbolic link, so that nobody who can write somewhere
 //! on the way decides what is mounted. A read-only mount is a plain read-only bind: mode bits go on

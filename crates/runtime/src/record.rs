@@ -60,13 +60,13 @@ pub(crate) struct CellRecord {
 pub(crate) struct Pending {
     /// The limits that it sets.
     pub(crate) resources: Resources,
-    /// The mounts that it attaches.
+    /// Where it attaches mounts, and what is mounted there below them (0: nothing).
     pub(crate) added: Vec<Mounted>,
     /// The mounts that it detaches.
     pub(crate) removed: Vec<Mounted>,
 }
 
-/// A mount of a mount, by its id in the kernel.
+/// A mount in the cell, by its id in the kernel.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Mounted {
     pub(crate) target: String,

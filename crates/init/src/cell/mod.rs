@@ -238,6 +238,9 @@ impl Cell {
             }
             return self.lose_link();
         }
+        if self.own.has(Namespaces::MOUNT) {
+            mounts::detach_stage();
+        }
         self.greeted = true;
         self.news = true;
         for workload in &mut self.workloads.0 {

@@ -16,6 +16,7 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 
+use super::setup::STAGE;
 use crate::failure::InStep;
 use crate::protocol::{Failure, MountTarget, Step, Volume};
 
@@ -76,11 +77,27 @@ pub(super) fn attach_volume(volume: &Volume) -> Result<(), Failure> {
     mount_tmpfs(target, volume.mode & 0o7777, volume.size_bytes).step(Step::Attach)
 }
 
-/// Attaches a detached mount at its target.
-pub(super) fn attach(mount: &impl AsFd, to: &MountTarget) -> Result<(), Failure> {
+/// Attaches the folder that mounts come by, over that of an earlier daemon.
+pub(super) fn attach_stage(folder: &impl AsFd) -> Result<(), Failure> {
+    detach_stage();
+    mount::attach(folder, Path::new(STAGE)).step(Step::Attach)
+}
+
+/// Takes the folder away that mounts come by, with whatever an earlier daemon left in it.
+pub(super) fn detach_stage() {
+    let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
+    // Mostly there is none; and what a root of the cell has mounted over it is its own affair.
+    let _ = rustix::mount::unmount(STAGE, flags);
+}
+
+/// Attaches a copy of what has come by that folder at its target. Its flags are locked, as those of
+/// every copy are.
+pub(super) fn attach(from: u32, to: &MountTarget) -> Result<(), Failure> {
     let target = checked(&to.target)?;
     make(target, to.directory)?;
-    mount::attach(mount, target).step(Step::Attach)
+    let come = Path::new(STAGE).join(from.to_string());
+    let copy = mount::copy_tree(&come, false).step(Step::Attach)?;
+    mount::attach(&copy, target).step(Step::Attach)
 }
 
 /// Detaches what is mounted at a target; open files keep it alive.

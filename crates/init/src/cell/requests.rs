@@ -84,7 +84,8 @@ impl Cell {
                 request,
                 self.found(uid).map(|workload| workload.stdin = None),
             ),
-            CellRequest::Mount { request, to } => (request, self.mount(&to, fds)),
+            CellRequest::Stage { request } => (request, self.stage(fds)),
+            CellRequest::Mount { request, from, to } => (request, self.mount(from, &to)),
             CellRequest::Unmount { request, target } => (request, mounts::detach(&target)),
             CellRequest::Exit { request } => (request, self.exit(request)),
             // Handled by the caller.
@@ -119,19 +120,32 @@ impl Cell {
         pidfd::send_signal(&workload.pidfd, signal).step(Step::Protocol)
     }
 
-    fn mount(&mut self, to: &MountTarget, fds: Vec<OwnedFd>) -> Outcome {
-        if !self.own.has(Namespaces::MOUNT) {
-            let reason = "the cell shares its mount namespace: a mount would show outside of it";
-            return Err(failed(Step::Attach, Errno::INVAL, reason));
+    fn own_mounts(&self) -> Outcome {
+        match self.own.has(Namespaces::MOUNT) {
+            true => Ok(()),
+            false => {
+                let reason =
+                    "the cell shares its mount namespace: a mount would show outside of it";
+                Err(failed(Step::Attach, Errno::INVAL, reason))
+            }
         }
+    }
+
+    fn stage(&mut self, fds: Vec<OwnedFd>) -> Outcome {
+        self.own_mounts()?;
         match <[OwnedFd; 1]>::try_from(fds) {
-            Ok([mount]) => mounts::attach(&mount, to),
+            Ok([folder]) => mounts::attach_stage(&folder),
             Err(_) => Err(failed(
                 Step::Protocol,
                 Errno::BADF,
                 "one descriptor is expected",
             )),
         }
+    }
+
+    fn mount(&mut self, from: u32, to: &MountTarget) -> Outcome {
+        self.own_mounts()?;
+        mounts::attach(from, to)
     }
 
     fn exit(&mut self, request: u64) -> Outcome {

@@ -47,6 +47,8 @@ const MASKED_FOLDERS: [&str; 4] = [
 ];
 /// Made read-only where the cell's root is the node's: elsewhere their modes do it.
 const READ_ONLY: [&str; 4] = ["/proc/sys", "/proc/irq", "/proc/bus", "/proc/fs"];
+/// The folder of the template that mounts of the node come by.
+pub(crate) const STAGE: &str = "/dev/.mounts";
 /// The empty folder of the template.
 pub(crate) const EMPTY: &str = "/dev/.empty";
 
@@ -54,7 +56,6 @@ pub(crate) const EMPTY: &str = "/dev/.empty";
 pub(crate) struct Creation {
     pub(crate) launch: CellLaunch,
     pub(crate) listener: OwnedFd,
-    pub(crate) mounts: Vec<OwnedFd>,
     /// Gives one byte when the cell may go on, and with it the init's OOM score as a descriptor; its
     /// end without one means it may not.
     pub(crate) go: OwnedFd,
@@ -97,7 +98,6 @@ fn prepare(creation: Creation) -> Result<(Cell, OwnedFd), (Failure, OwnedFd)> {
     let Creation {
         launch,
         listener,
-        mounts,
         go,
         status,
         score,
@@ -106,7 +106,7 @@ fn prepare(creation: Creation) -> Result<(Cell, OwnedFd), (Failure, OwnedFd)> {
         node_user,
     } = creation;
     drop(go);
-    let mounts = Mounts { mounts, proc, sys };
+    let mounts = Mounts { proc, sys };
     let prepared = be_somebody(node_user)
         .and_then(|()| be_opaque(&listener, &status, score.as_ref(), &mounts))
         .and_then(|()| furnish(&launch, &mounts, node_user))
@@ -118,8 +118,8 @@ fn prepare(creation: Creation) -> Result<(Cell, OwnedFd), (Failure, OwnedFd)> {
     }
 }
 
+/// What the maker mounted.
 struct Mounts {
-    mounts: Vec<OwnedFd>,
     proc: Option<OwnedFd>,
     sys: Option<OwnedFd>,
 }
@@ -145,7 +145,7 @@ fn be_opaque(
 ) -> Result<(), Failure> {
     process::set_dumpable(false).step(Step::Identity)?;
     process::set_name(c"aurae-cell").step(Step::Identity)?;
-    let Mounts { mounts, proc, sys } = mounts;
+    let Mounts { proc, sys } = mounts;
     let mut keep: Vec<BorrowedFd<'_>> = vec![
         rustix::stdio::stdin(),
         rustix::stdio::stdout(),
@@ -153,14 +153,7 @@ fn be_opaque(
         listener.as_fd(),
         status.as_fd(),
     ];
-    keep.extend(
-        mounts
-            .iter()
-            .chain(proc)
-            .chain(sys)
-            .chain(score)
-            .map(AsFd::as_fd),
-    );
+    keep.extend(proc.iter().chain(sys).chain(score).map(AsFd::as_fd));
     process::close_all_but(&keep).step(Step::Identity)?;
     process::new_session().step(Step::Identity)?;
     match process::new_session_keyring() {
@@ -188,9 +181,6 @@ fn furnish(launch: &CellLaunch, mounts: &Mounts, node_user: bool) -> Result<(), 
     mount_private(launch)?;
     for volume in &launch.volumes {
         mounts::attach_volume(volume)?;
-    }
-    for (mount, to) in mounts.mounts.iter().zip(&launch.mounts) {
-        mounts::attach(mount, to)?;
     }
     Ok(())
 }

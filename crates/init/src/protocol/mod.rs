@@ -272,8 +272,7 @@ pub struct IdMap {
 ///    `cgroup.procs` of the group above it belongs to the group [`CLONERS`], of which every cell-init
 ///    is, so that it can clone into the leaves of its cell,
 /// 2. the listening control socket,
-/// 3. where `parent` is set, the pidfd of the enclosing cell's init,
-/// 4. one detached mount (`open_tree`, already idmapped and with its flags) per mount.
+/// 3. where `parent` is set, the pidfd of the enclosing cell's init.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CellLaunch {
     /// The cell's run.
@@ -294,8 +293,6 @@ pub struct CellLaunch {
     pub title: String,
     /// Empty: unchanged. Only with a UTS namespace of its own.
     pub hostname: String,
-    /// Only with a mount namespace of its own; a descriptor each.
-    pub mounts: Vec<MountTarget>,
     /// Only with a mount namespace of its own.
     pub volumes: Vec<Volume>,
     /// The cell's opaque record, returned to each new daemon.
@@ -376,10 +373,19 @@ pub enum CellRequest {
         /// Which workload.
         uid: Uid,
     },
-    /// Attach a mount to the running cell. Descriptor: the detached mount.
+    /// Attach the folder that mounts for this cell come by: a slave of one of the node's. Nothing is
+    /// attached in it yet. What is later shows here with flags that the cell's root can't clear,
+    /// which a mount attached from its own descriptor wouldn't have. Descriptor: the slave.
+    Stage {
+        /// Comes back with the answer.
+        request: u64,
+    },
+    /// Attach a copy of what is in the folder to its place.
     Mount {
         /// Comes back with the answer.
         request: u64,
+        /// Its number in the folder.
+        from: u32,
         /// Where to.
         to: MountTarget,
     },

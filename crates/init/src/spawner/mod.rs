@@ -166,12 +166,11 @@ pub(super) struct Parts {
     pub(super) group: OwnedFd,
     pub(super) listener: OwnedFd,
     pub(super) parent: Option<OwnedFd>,
-    pub(super) mounts: Vec<OwnedFd>,
 }
 
 impl Parts {
     fn take(launch: &CellLaunch, fds: Vec<OwnedFd>) -> Result<Parts, Failure> {
-        let expected = 2 + usize::from(launch.parent) + launch.mounts.len();
+        let expected = 2 + usize::from(launch.parent);
         if fds.len() != expected {
             let detail = format!("{} descriptors came, {expected} are expected", fds.len());
             return Err(Failure::new(
@@ -189,7 +188,6 @@ impl Parts {
             group: next()?,
             listener: next()?,
             parent: if launch.parent { Some(next()?) } else { None },
-            mounts: fds.collect(),
         })
     }
 }
@@ -217,8 +215,8 @@ fn check(launch: &CellLaunch) -> Result<(), Failure> {
     if mapped && (launch.init_id == 0 || launch.uid_map.iter().any(has)) {
         return invalid("the init's user must be one that the cell itself doesn't have");
     }
-    if !own.has(Namespaces::MOUNT) && (!launch.mounts.is_empty() || !launch.volumes.is_empty()) {
-        return invalid("mounts and volumes need a mount namespace of the cell's own");
+    if !own.has(Namespaces::MOUNT) && !launch.volumes.is_empty() {
+        return invalid("volumes need a mount namespace of the cell's own");
     }
     Ok(())
 }
@@ -319,7 +317,6 @@ impl Gates {
         place: &Place,
         launch: CellLaunch,
         listener: OwnedFd,
-        mounts: Vec<OwnedFd>,
         node_user: bool,
     ) -> Creation {
         drop(self.go);
@@ -331,7 +328,6 @@ impl Gates {
         Creation {
             launch,
             listener,
-            mounts,
             go,
             status,
             score: None,
@@ -371,10 +367,7 @@ fn make_top(
     match cloned.step(Step::Clone)? {
         Cloned::Child => {
             let node_user = !launch.unshare.has(Namespaces::USER);
-            let Parts {
-                listener, mounts, ..
-            } = parts;
-            let creation = gates.creation(place, launch, listener, mounts, node_user);
+            let creation = gates.creation(place, launch, parts.listener, node_user);
             setup::live(Creation {
                 proc,
                 sys,

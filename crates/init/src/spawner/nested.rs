@@ -213,13 +213,7 @@ impl Work<'_> {
             Ok(Cloned::Child) => {
                 drop(to_second);
                 let node_user = parent.node_user && !launch.unshare.has(Namespaces::USER);
-                let creation = gates.creation(
-                    place,
-                    nested(launch),
-                    parts.listener,
-                    parts.mounts,
-                    node_user,
-                );
+                let creation = gates.creation(place, nested(launch), parts.listener, node_user);
                 setup::live(Creation {
                     proc,
                     sys,

@@ -33,7 +33,7 @@ use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
 use crate::cell::mounts::{HIDDEN, PRIVATE};
-use crate::cell::setup::EMPTY;
+use crate::cell::setup::{EMPTY, STAGE};
 
 /// Devices of every cell: name, major, minor.
 const DEVICES: [(&str, u32, u32); 6] = [
@@ -166,8 +166,8 @@ fn devices() -> Result<(OwnedFd, Vec<Bound>)> {
     for (name, target) in LINKS {
         rustix::fs::symlinkat(target, &dev, name).call("symlink")?;
     }
-    let empty = EMPTY.strip_prefix("/dev/").unwrap_or(EMPTY);
-    for name in ["pts", "shm", empty] {
+    let below = |path: &'static str| path.strip_prefix("/dev/").unwrap_or(path);
+    for name in ["pts", "shm", below(EMPTY), below(STAGE)] {
         rustix::fs::mkdirat(&dev, name, FileMode::from_raw_mode(0o755)).call("mkdir")?;
     }
     let set = Attributes::READ_ONLY;

@@ -314,7 +314,7 @@ pub(crate) struct Plan {
     pub(crate) tenant: &'static str,
     pub(crate) name: String,
     pub(crate) launch: CellLaunch,
-    pub(crate) mounts: Vec<OwnedFd>,
+    pub(crate) mounts: Vec<(OwnedFd, MountTarget)>,
     /// Files of the cell's cgroup, and what is written to them.
     pub(crate) limits: Vec<(&'static str, &'static str)>,
 }
@@ -341,7 +341,6 @@ impl Plan {
             init_id: first_id + count - 1,
             title: format!("test/{name}"),
             hostname: name.to_owned(),
-            mounts: vec![],
             volumes: vec![],
             record: format!("record of {name}").into_bytes(),
         };
@@ -360,7 +359,6 @@ impl Plan {
     /// A cell without anything that isn't every cell's.
     pub(crate) fn bare(name: &str, first_id: u32) -> Plan {
         let mut plan = Plan::new(name, first_id, 65_536);
-        plan.launch.mounts.clear();
         plan.mounts.clear();
         plan
     }
@@ -377,11 +375,11 @@ impl Plan {
             },
         )
         .unwrap();
-        self.mounts.push(copy);
-        self.launch.mounts.push(MountTarget {
+        let to = MountTarget {
             target: target.into(),
             directory: true,
-        });
+        };
+        self.mounts.push((copy, to));
         self
     }
 
@@ -395,7 +393,6 @@ impl Plan {
             self.launch.init_id = 0;
         }
         if which & Namespaces::MOUNT != 0 {
-            self.launch.mounts.clear();
             self.mounts.clear();
         }
         self
@@ -467,7 +464,6 @@ impl Daemon {
         let copy = |fd: &OwnedFd| fd.try_clone().unwrap();
         let mut fds = vec![inits, listener];
         fds.extend(parent.map(|parent| copy(&parent.pidfd)));
-        fds.extend(plan.mounts.iter().map(copy));
         self.request += 1;
         let order = NodeRequest::CreateCell {
             request: self.request,
@@ -508,7 +504,7 @@ impl Daemon {
                     ([], Some(parent)) => parent.init_id,
                     _ => plan.launch.init_id,
                 };
-                Ok(Cell {
+                let cell = Cell {
                     uid: plan.launch.uid,
                     init_id,
                     group,
@@ -518,7 +514,9 @@ impl Daemon {
                     path,
                     link,
                     number: 0.into(),
-                })
+                };
+                cell.mount(plan.mounts)?;
+                Ok(cell)
             }
             (NodeEvent::CellFailed { request, failure }, _) => {
                 assert_eq!(request, asked);
@@ -704,6 +702,63 @@ impl Cell {
         let (a, _) = seqpacket::pair(Mode::Blocking).unwrap();
         self.link.socket = a;
         self.link = CellLink::connect(&self.path);
+    }
+
+    /// Attaches mounts of the node as the daemon does.
+    pub(crate) fn mount(&self, mounts: Vec<(OwnedFd, MountTarget)>) -> Result<(), Failure> {
+        if mounts.is_empty() {
+            return Ok(());
+        }
+        let (mounts, targets): (Vec<_>, Vec<_>) = mounts.into_iter().unzip();
+        let kinds = targets.iter().map(|to| to.directory).collect();
+        self.staged(kinds, mounts, || {
+            targets.iter().zip(0..).try_for_each(|(to, from)| {
+                let to = || to.clone();
+                let mount = |request| CellRequest::Mount {
+                    request,
+                    from,
+                    to: to(),
+                };
+                self.link.ask(mount, &[])
+            })
+        })
+    }
+
+    /// Does something while these have come by the cell's folder for mounts. The thread that has
+    /// brought them is gone afterwards.
+    pub(crate) fn staged<T>(
+        &self,
+        directories: Vec<bool>,
+        mounts: Vec<OwnedFd>,
+        act: impl FnOnce() -> T,
+    ) -> T {
+        use kernel::mount::stage;
+        use std::sync::mpsc;
+        let (folder, folders) = mpsc::channel();
+        let (go, gone) = mpsc::channel::<()>();
+        let (there, theres) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            stage::enter().unwrap();
+            folder
+                .send(stage::open("cell", &directories).unwrap())
+                .unwrap();
+            gone.recv().unwrap();
+            for (number, mount) in mounts.iter().enumerate() {
+                stage::attach("cell", number, mount).unwrap();
+            }
+            there.send(()).unwrap();
+            let _ = gone.recv();
+            stage::close("cell").unwrap();
+        });
+        let slave = folders.recv().unwrap();
+        let stage = |request| CellRequest::Stage { request };
+        self.link.ask(stage, &[slave.as_fd()]).unwrap();
+        go.send(()).unwrap();
+        theres.recv().unwrap();
+        let result = act();
+        drop(go);
+        thread.join().unwrap();
+        result
     }
 
     /// A leaf for an executable, as the daemon makes it.

@@ -24,6 +24,10 @@ pub(crate) const STORIES: &[Story] = &[
         an_init_in_a_shared_pid_namespace_is_deaf_too,
     ),
     (
+        "a_mounts_flags_can_not_be_cleared",
+        a_mounts_flags_can_not_be_cleared,
+    ),
+    (
         "no_workload_is_the_user_that_the_init_is",
         no_workload_is_the_user_that_the_init_is,
     ),
@@ -135,6 +139,65 @@ fn an_init_in_a_shared_pid_namespace_is_deaf_too() {
             "{went:?}"
         );
         assert_eq!(cell.sh("exit 8").exit.how, ExitHow::Code(8));
+    }
+}
+
+/// Of mounts that a cell began with, and of those that came while it ran.
+fn a_mounts_flags_can_not_be_cleared() {
+    let node = Node::start();
+    let mut daemon = node.daemon();
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("file"), "content").unwrap();
+    let cell = daemon.cell(&node, node.plan().mounting(folder.path(), "/run/early"));
+    let late = Plan::bare("unused", IDS).mounting(folder.path(), "/home/late");
+    cell.mount(late.mounts).unwrap();
+    for target in ["/run/early", "/home/late"] {
+        let went = cell.workload(&["unlock", target]);
+        assert_eq!(
+            (went.stdout.as_str(), went.exit.how),
+            ("", ExitHow::Code(0)),
+            "{went:?}"
+        );
+        let script = format!(
+            "exec 2>/dev/null; cat {target}/file
+            mount -o remount,bind,rw {target} || echo stays
+            mkdir -p /tmp/copy && mount --bind {target} /tmp/copy || echo no copy
+            mount -o remount,bind,rw,suid,dev /tmp/copy || echo stays
+            touch {target}/file /tmp/copy/file || echo can not be written
+            unshare -m sh -c 'mount -o remount,bind,rw {target} || echo stays'
+            umount /tmp/copy"
+        );
+        let expected = "contentstays\nstays\ncan not be written\nstays\n";
+        assert_eq!(cell.sh(&script).stdout, expected);
+    }
+    assert_eq!(
+        std::fs::read(folder.path().join("file")).unwrap(),
+        b"content"
+    );
+}
+
+/// Prints what of a mount's flags, or of a copy's, could be cleared.
+fn unlock(target: &str) {
+    use kernel::mount::{Attributes, Change, copy_tree, set_attributes, set_attributes_of};
+    let path = std::path::Path::new(target);
+    for clear in [
+        Attributes::READ_ONLY,
+        Attributes::NO_SUID,
+        Attributes::NO_DEV,
+    ] {
+        let change = Change {
+            clear,
+            ..Change::default()
+        };
+        if set_attributes_of(path, &change).is_ok() {
+            println!("{clear:?} of it was cleared");
+        }
+        for recursive in [false, true] {
+            let copy = copy_tree(path, recursive).unwrap();
+            if set_attributes(&copy, &change).is_ok() {
+                println!("{clear:?} of its copy was cleared");
+            }
+        }
     }
 }
 
@@ -277,6 +340,7 @@ pub(crate) fn be_workload(arguments: Vec<String>) {
         ["look-into", pid] => look_into(pid.parse().unwrap()),
         ["meddle", pid] => meddle(pid.parse().unwrap()),
         ["seize"] => seize(),
+        ["unlock", target] => unlock(target),
         other => panic!("{other:?}"),
     }
 }

@@ -301,20 +301,7 @@ impl CellInit {
             record: record(),
         };
         let _ = talk.ask(owed, put, &[])?;
-        let tree = kernel::mount::copy_tree("/usr".as_ref(), false).unwrap();
-        let mount = |request| CellRequest::Mount {
-            request,
-            to: MountTarget {
-                target: b"/run/mounted".to_vec(),
-                directory: true,
-            },
-        };
-        let _ = talk.ask(owed, mount, &[tree.as_fd()])?;
-        let unmount = |request| CellRequest::Unmount {
-            request,
-            target: b"/run/mounted".to_vec(),
-        };
-        let _ = talk.ask(owed, unmount, &[])?;
+        mount_and_unmount(&mut talk, owed)?;
         let exit = |request| CellRequest::CloseStdin {
             request,
             uid: random_uid(),
@@ -323,6 +310,30 @@ impl CellInit {
         self.link = Some(talk);
         Some(())
     }
+}
+
+/// `None` where the connection was closed.
+fn mount_and_unmount(talk: &mut Talk, owed: &mut BTreeMap<Uid, (u8, bool)>) -> Option<()> {
+    let quiet = kernel::mount::Attributes::NO_DEV;
+    let folder = kernel::mount::tmpfs(4096, 0o755, quiet).unwrap();
+    rustix::fs::mkdirat(&folder, "0", rustix::fs::Mode::RWXU).unwrap();
+    let stage = |request| CellRequest::Stage { request };
+    let _ = talk.ask(owed, stage, &[folder.as_fd()])?;
+    let mount = |request| CellRequest::Mount {
+        request,
+        from: 0,
+        to: MountTarget {
+            target: b"/run/mounted".to_vec(),
+            directory: true,
+        },
+    };
+    let _ = talk.ask(owed, mount, &[])?;
+    let unmount = |request| CellRequest::Unmount {
+        request,
+        target: b"/run/mounted".to_vec(),
+    };
+    let _ = talk.ask(owed, unmount, &[])?;
+    Some(())
 }
 
 impl Subject for CellInit {

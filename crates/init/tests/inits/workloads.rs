@@ -399,19 +399,13 @@ fn mounts_come_and_go_while_it_runs() {
     let cell = daemon.cell(&node, node.plan());
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("file"), "content").unwrap();
-    let made = Plan::new("unused", IDS, 1).mounting(folder.path(), "/home/someone/deep");
-    let (to, mount) = (made.launch.mounts[1].clone(), &made.mounts[1]);
-    let target = to.target.clone();
+    let mut made = Plan::bare("unused", IDS).mounting(folder.path(), "/home/someone/deep");
+    let made = made.mounts.remove(0);
+    let target = made.1.target.clone();
     assert_eq!(cell.sh("ls -A /home").stdout, "");
-    cell.link
-        .ask(
-            |request| CellRequest::Mount {
-                request,
-                to: to.clone(),
-            },
-            &[mount.as_fd()],
-        )
-        .unwrap();
+    cell.mount(vec![made]).unwrap();
+    // Nothing is left where it came by.
+    assert_eq!(cell.sh("ls -A /dev/.mounts/*").stdout, "");
     assert_eq!(
         cell.sh("cat /home/someone/deep/file; echo x > /home/someone/deep/file")
             .stdout,
@@ -445,24 +439,28 @@ fn a_pipe_in_a_mounts_place_is_no_way_to_block_the_init() {
         target: b"/tmp/place".to_vec(),
         directory: false,
     };
-    let mut attached = 0;
-    for _ in 0..2000 {
-        let file = kernel::mount::copy_tree("/etc/passwd".as_ref(), false).unwrap();
-        let mount = |request| CellRequest::Mount {
-            request,
-            to: to.clone(),
-        };
-        // Refused where it was taken away again.
-        if cell.link.ask(mount, &[file.as_fd()]).is_ok() {
-            attached += 1;
-            let target = to.target.clone();
-            let unmount = |request| CellRequest::Unmount {
+    let file = kernel::mount::copy_tree("/etc/passwd".as_ref(), false).unwrap();
+    let attached = cell.staged(vec![false], vec![file], || {
+        let mut attached = 0;
+        for _ in 0..2000 {
+            let mount = |request| CellRequest::Mount {
                 request,
-                target: target.clone(),
+                from: 0,
+                to: to.clone(),
             };
-            cell.link.ask(unmount, &[]).unwrap();
+            // Refused where it was taken away again.
+            if cell.link.ask(mount, &[]).is_ok() {
+                attached += 1;
+                let target = to.target.clone();
+                let unmount = |request| CellRequest::Unmount {
+                    request,
+                    target: target.clone(),
+                };
+                cell.link.ask(unmount, &[]).unwrap();
+            }
         }
-    }
+        attached
+    });
     assert!(attached > 0);
 }
 

@@ -12,6 +12,7 @@
 
 pub mod info;
 mod make;
+pub mod stage;
 pub mod userns;
 
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};

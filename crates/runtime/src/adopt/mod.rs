@@ -93,6 +93,7 @@ impl Runtime {
             told: Told::default(),
             attachments: Default::default(),
             seccomp,
+            staging: super::staging::Staging::start()?,
             controllers,
             root,
             root_name,

@@ -13,6 +13,7 @@
 //! of the mounts concerned. A daemon that finds such a note takes back what it finds done.
 
 use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use init::protocol::{CellRequest, Failure};
@@ -28,6 +29,7 @@ use super::{Reply, limits};
 use crate::create;
 use crate::mounts::Prepared;
 use crate::record::{self, Pending};
+use crate::staging::Stage;
 
 /// One effect of an update.
 pub(crate) enum Step {
@@ -60,6 +62,10 @@ pub(crate) struct Running {
     pub(super) steps: VecDeque<Step>,
     /// What was done, to be taken back from behind.
     pub(super) undo: Vec<Step>,
+    /// A mount on its way: the cell-init is attaching the folder that it is to come by.
+    pub(super) coming: Option<(Stage, Prepared)>,
+    /// The folder, while the cell-init copies what has come to its place.
+    pub(super) stage: Option<Stage>,
     /// Takes back the step that is being done.
     pub(super) inverse: Option<Step>,
     pub(super) phase: Phase,
@@ -90,6 +96,8 @@ impl Owner {
             labels: self.record.meta.labels.clone(),
             steps: VecDeque::new(),
             undo,
+            coming: None,
+            stage: None,
             inverse: None,
             phase: Phase::Undo,
             error: None,
@@ -136,6 +144,10 @@ impl Owner {
         let Some(update) = &mut self.updating else {
             return;
         };
+        if let (Some(coming), Ok(())) = (update.coming.take(), &outcome) {
+            return self.has_come(coming);
+        }
+        update.stage = None;
         let inverse = update.inverse.take();
         match (update.phase, outcome) {
             (Phase::Announce, Ok(())) => {
@@ -227,17 +239,43 @@ impl Owner {
         let source = mount.source.clone();
         self.expect_change(Step::Detach(mount, None));
         match prepared {
-            Some(Prepared { mount, target }) => {
-                self.call(Call::Change, vec![mount], |request| CellRequest::Mount {
-                    request,
-                    to: target,
-                });
+            Some(prepared) => {
+                let directories = vec![prepared.target.directory];
+                match self.shared.staging.open(directories) {
+                    Ok((stage, slave)) => self.stage(stage, slave, prepared),
+                    Err(error) => self.changed(Err(error)),
+                }
             }
             None => {
                 let message = format!("the node no longer has {source}");
                 self.changed(Err(Error::internal(message)));
             }
         }
+    }
+
+    fn stage(&mut self, stage: Stage, slave: OwnedFd, prepared: Prepared) {
+        if let Some(update) = &mut self.updating {
+            update.coming = Some((stage, prepared));
+        }
+        self.call(Call::Change, vec![slave], |request| CellRequest::Stage {
+            request,
+        });
+    }
+
+    /// The cell has the folder: now the mount itself, and the copy of it.
+    fn has_come(&mut self, (stage, prepared): (Stage, Prepared)) {
+        let Prepared { mount, target } = prepared;
+        if let Err(error) = stage.attach(vec![mount]) {
+            return self.changed(Err(error));
+        }
+        if let Some(update) = &mut self.updating {
+            update.stage = Some(stage);
+        }
+        self.call(Call::Change, Vec::new(), |request| CellRequest::Mount {
+            request,
+            from: 0,
+            to: target,
+        });
     }
 
     /// Sets them all, or leaves them as they were.

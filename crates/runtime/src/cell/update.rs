@@ -3,7 +3,6 @@
 //! refused here, before anything changes; [`super::change`] carries it out.
 
 use std::collections::VecDeque;
-use std::os::fd::AsRawFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -16,7 +15,7 @@ use model::status::Object;
 use super::change::{Phase, Running, Step};
 use super::owner::Owner;
 use super::{Reply, limits};
-use crate::mounts::{self, Prepared};
+use crate::mounts;
 use crate::record::{Mounted, Pending};
 
 /// How many updates wait for the one that is being carried out.
@@ -87,6 +86,8 @@ impl Owner {
             labels,
             steps,
             undo: Vec::new(),
+            coming: None,
+            stage: None,
             inverse: None,
             phase: Phase::Announce,
             error: None,
@@ -110,7 +111,8 @@ impl Owner {
             });
         }
         let going: Vec<_> = missing(&self.record.spec, spec).collect();
-        let mounted = match going.is_empty() {
+        let coming: Vec<_> = missing(spec, &self.record.spec).collect();
+        let mounted = match going.is_empty() && coming.is_empty() {
             true => Vec::new(),
             false => self.mounts()?,
         };
@@ -120,11 +122,14 @@ impl Owner {
             pending.removed.extend(uppermost(&mounted, mount));
             steps.push_back(Step::Detach(mount.clone(), spare));
         }
-        for mount in missing(spec, &self.record.spec) {
+        for mount in coming {
             let prepared = mounts::prepare(mount, self.root_id)?;
+            let target = mount.effective_target();
+            let gone = |id: u32| pending.removed.iter().any(|removed| removed.mount == id);
+            let below = ids_at(&mounted, target).rfind(|id| !gone(*id));
             pending.added.push(Mounted {
-                target: mount.effective_target().to_owned(),
-                mount: mount_id(&prepared)?,
+                target: target.to_owned(),
+                mount: below.unwrap_or(NONE),
             });
             steps.push_back(Step::Attach(mount.clone(), Some(prepared)));
         }
@@ -179,7 +184,14 @@ impl Owner {
                 undo.push(Step::Attach(mount.clone(), prepared));
             }
         }
-        for added in pending.added.iter().filter(|mount| is_mounted(mount)) {
+        // The copy that a cell-init attaches has a number that nobody could know before: it is what
+        // is neither below nor to be removed.
+        let old = |id: u32| pending.removed.iter().any(|removed| removed.mount == id);
+        let is_added = |added: &&Mounted| {
+            let uppermost = ids_at(&mounted, &added.target).next_back();
+            uppermost.is_some_and(|id| id != added.mount && !old(id))
+        };
+        for added in pending.added.iter().filter(is_added) {
             undo.push(Step::DetachTarget(added.target.clone()));
         }
         tracing::warn!(cell = %self.key.path, "an update that was cut short is taken back");
@@ -204,12 +216,16 @@ fn uppermost(mounted: &[MountInfo], mount: &Mount) -> Option<Mounted> {
     })
 }
 
-/// The id that a mount has, attached or not.
-fn mount_id(prepared: &Prepared) -> Result<u32, Error> {
-    let file = format!("/proc/self/fdinfo/{}", prepared.mount.as_raw_fd());
-    let text = std::fs::read_to_string(&file)
-        .map_err(|e| Error::internal(format!("{file}: {e}")).hint("is /proc mounted?"))?;
-    text.lines()
-        .find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok())
-        .ok_or_else(|| Error::internal(format!("{file} names no mnt_id")))
+/// No mount's id.
+const NONE: u32 = 0;
+
+/// The ids of what is mounted at a target, the uppermost last.
+fn ids_at<'a>(
+    mounted: &'a [MountInfo],
+    target: &'a str,
+) -> impl DoubleEndedIterator<Item = u32> + 'a {
+    let at = mounted
+        .iter()
+        .filter(move |m| m.target == Path::new(target));
+    at.map(|m| m.id)
 }

@@ -20,8 +20,8 @@ const NAME: usize = 64;
 const PATH: usize = 4096;
 /// Extents of an id map (the kernel's limit).
 const EXTENTS: usize = 340;
-/// Mounts or volumes of one cell. Mounts are bounded by the descriptors of a packet as well.
-const MOUNTS: usize = 60;
+/// Volumes of one cell.
+const VOLUMES: usize = 60;
 /// Supplementary groups.
 const GROUPS: usize = 1024;
 /// A compiled seccomp filter: `BPF_MAXINSNS` (4,096) of 8 bytes.
@@ -138,9 +138,10 @@ choice!(CellRequest {
     5 Signal { request: Plain, uid: Plain, signal: Plain },
     6 CloseStdin { request: Plain, uid: Plain },
     7 Ack { uid: Plain },
-    8 Mount { request: Plain, to: Plain },
+    8 Mount { request: Plain, from: Plain, to: Plain },
     9 Unmount { request: Plain, target: Bytes(PATH) },
     10 Exit { request: Plain },
+    11 Stage { request: Plain },
 });
 
 choice!(CellEvent {
@@ -178,8 +179,7 @@ layout!(CellLaunch {
     init_id: Plain,
     title: Text(SENTENCE),
     hostname: Text(NAME),
-    mounts: List(MOUNTS, Plain),
-    volumes: List(MOUNTS, Plain),
+    volumes: List(VOLUMES, Plain),
     record: Bytes(MAX_RECORD),
 });
 

@@ -91,10 +91,7 @@ fn volume() -> impl Strategy<Value = Volume> {
 }
 
 fn cell_launch() -> impl Strategy<Value = CellLaunch> {
-    let mounts = (
-        prop::collection::vec(mount(), 0..3),
-        prop::collection::vec(volume(), 0..3),
-    );
+    let volumes = prop::collection::vec(volume(), 0..3);
     (
         uid(),
         0u8..128,
@@ -103,7 +100,7 @@ fn cell_launch() -> impl Strategy<Value = CellLaunch> {
         maps(),
         (any::<u32>(), "[a-z/]{0,200}"),
         "[a-z]{0,60}",
-        mounts,
+        volumes,
         blob(300),
     )
         .prop_map(
@@ -115,7 +112,7 @@ fn cell_launch() -> impl Strategy<Value = CellLaunch> {
                 gid_map,
                 (init_id, title),
                 hostname,
-                (mounts, volumes),
+                volumes,
                 record,
             )| {
                 CellLaunch {
@@ -127,7 +124,6 @@ fn cell_launch() -> impl Strategy<Value = CellLaunch> {
                     init_id,
                     title,
                     hostname,
-                    mounts,
                     volumes,
                     record,
                 }
@@ -269,7 +265,12 @@ fn cell_request() -> impl Strategy<Value = CellRequest> {
         }),
         (request(), uid()).prop_map(|(request, uid)| CellRequest::CloseStdin { request, uid }),
         uid().prop_map(|uid| CellRequest::Ack { uid }),
-        (request(), mount()).prop_map(|(request, to)| CellRequest::Mount { request, to }),
+        (request(), any::<u32>(), mount()).prop_map(|(request, from, to)| CellRequest::Mount {
+            request,
+            from,
+            to
+        }),
+        request().prop_map(|request| CellRequest::Stage { request }),
         (request(), blob(99))
             .prop_map(|(request, target)| CellRequest::Unmount { request, target }),
         request().prop_map(|request| CellRequest::Exit { request }),
@@ -356,6 +357,7 @@ proptest! {
             | CellRequest::PutCellRecord { request, .. }
             | CellRequest::Signal { request, .. }
             | CellRequest::CloseStdin { request, .. }
+            | CellRequest::Stage { request }
             | CellRequest::Mount { request, .. }
             | CellRequest::Unmount { request, .. }
             | CellRequest::Exit { request } => *request,

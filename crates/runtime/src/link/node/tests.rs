@@ -86,7 +86,6 @@ fn launch(number: u8) -> CellLaunch {
         init_id: 0,
         title: String::new(),
         hostname: String::new(),
-        mounts: vec![],
         volumes: vec![],
         record: vec![],
     }
