@@ -870,20 +870,16 @@ pub(crate) fn read_line(from: &OwnedFd) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// Does something as another user of the node, in a process of its own.
-pub(crate) fn as_user(uid: u32, gid: u32, act: impl FnOnce() -> bool) -> bool {
-    use kernel::clone::{Cloned, Options, clone};
-    use kernel::wait::{ExitStatus, Reap, Target, wait};
-    match clone(Options::default()).unwrap() {
-        Cloned::Child => {
-            let became = kernel::process::set_gid(gid).and_then(|()| kernel::process::set_uid(uid));
-            kernel::process::exit(i32::from(became.is_err() || !act()))
-        }
-        Cloned::Parent(pid, _) => {
-            let status = wait(Target::Pid(pid), Reap::Yes).unwrap().status;
-            matches!(status, ExitStatus::Code(0))
-        }
-    }
+/// Does something as another user of the node, in a thread: only that becomes the other.
+pub(crate) fn as_user(uid: u32, gid: u32, act: impl FnOnce() -> bool + Send) -> bool {
+    std::thread::scope(|scope| {
+        let other = scope.spawn(move || {
+            kernel::process::set_gid(gid).unwrap();
+            kernel::process::set_uid(uid).unwrap();
+            act()
+        });
+        other.join().unwrap()
+    })
 }
 
 /// Waits until something is so.
