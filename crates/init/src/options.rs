@@ -39,7 +39,7 @@ impl Default for Options {
             state_dir: "/var/lib/aurae".into(),
             run_dir: "/run/aurae".into(),
             cgroup: None,
-            back_off: Duration::from_secs(10),
+            back_off: Duration::from_secs(5),
             shutdown_bound: Duration::from_secs(30),
             role: None,
         }

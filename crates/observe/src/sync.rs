@@ -2,43 +2,115 @@
 //! The thread that forces logs to the disk, so that a power loss costs no more than the last few
 //! seconds. Apart from the mover, which a slow disk must not hold up. `kill -9` of the daemon needs
 //! none of this: what was moved is the kernel's.
+//!
+//! Nothing that is to be forced is dropped, because a finished log comes once: files wait as a set,
+//! and where they are too many the whole file system is forced instead.
 
-use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use super::mover::Files;
 
-/// Rounds that may wait for a slow disk. One more is dropped: the kernel writes it back in its own
-/// time, and the next round syncs the same files.
-const WAITING: usize = 64;
+/// Files that may wait for a slow disk, each with two descriptors.
+const WAITING: usize = 512;
+
+/// What is to be forced to the disk.
+#[derive(Debug)]
+struct Waiting<F> {
+    files: Vec<Arc<F>>,
+    /// One of more than there is room for: its file system is forced as a whole.
+    beyond: Option<Arc<F>>,
+}
+
+impl<F> Default for Waiting<F> {
+    fn default() -> Self {
+        Self {
+            files: Vec::new(),
+            beyond: None,
+        }
+    }
+}
+
+impl<F> Waiting<F> {
+    fn add(&mut self, file: Arc<F>) {
+        if self.files.iter().any(|waiting| Arc::ptr_eq(waiting, &file)) {
+            return;
+        }
+        if self.files.len() < WAITING {
+            self.files.push(file);
+        } else {
+            self.beyond = Some(file);
+        }
+    }
+}
 
 /// The sending half; the thread ends with the last of them.
 #[derive(Clone, Debug)]
-pub(super) struct Syncer(SyncSender<Vec<Arc<Files>>>);
+pub(super) struct Syncer {
+    waiting: Arc<Mutex<Waiting<Files>>>,
+    wake: SyncSender<()>,
+}
 
 impl Syncer {
     /// # Errors
     /// The kernel gives no thread.
     pub(super) fn start() -> std::io::Result<Self> {
-        let (send, rounds) = sync_channel::<Vec<Arc<Files>>>(WAITING);
+        let (wake, woken) = sync_channel(1);
+        let waiting = Arc::new(Mutex::new(Waiting::default()));
+        let shared = waiting.clone();
         std::thread::Builder::new()
             .name("log-sync".to_owned())
             .spawn(move || {
-                for files in rounds.into_iter().flatten() {
-                    if let Err(error) = files.sync() {
-                        tracing::warn!(%error, "a log can't be forced to the disk");
-                    }
+                while woken.recv().is_ok() {
+                    force(std::mem::take(
+                        &mut *shared.lock().unwrap_or_else(PoisonError::into_inner),
+                    ));
                 }
             })?;
-        Ok(Self(send))
+        Ok(Self { waiting, wake })
     }
 
     pub(super) fn sync(&self, files: Vec<Arc<Files>>) {
         if files.is_empty() {
             return;
         }
-        if let Err(TrySendError::Full(files)) = self.0.try_send(files) {
-            tracing::debug!(files = files.len(), "the disk is behind with syncing logs");
+        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        files.into_iter().for_each(|file| waiting.add(file));
+        drop(waiting);
+        // Full: the thread will look after this anyway.
+        let _ = self.wake.try_send(());
+    }
+}
+
+fn force(waiting: Waiting<Files>) {
+    let one = |files: Arc<Files>| files.sync();
+    let all = |files: Arc<Files>| Ok(rustix::fs::syncfs(&files.data)?);
+    let files = waiting.files.into_iter().map(one);
+    for result in files.chain(waiting.beyond.map(all)) {
+        if let Err(error) = result {
+            tracing::warn!(%error, "a log can't be forced to the disk");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_finished_log_waits_for_a_slow_disk_however_many_do() {
+        let mut waiting = Waiting::default();
+        let files: Vec<Arc<usize>> = (0..WAITING + 100).map(Arc::new).collect();
+        for file in files.iter().chain(&files) {
+            waiting.add(file.clone());
+        }
+        // Each is among those that are forced by themselves, or the whole file system is.
+        assert_eq!(waiting.files.len(), WAITING);
+        assert!(waiting.beyond.is_some());
+        let mut waiting = Waiting::default();
+        for file in files.iter().take(WAITING).chain(&files[..WAITING]) {
+            waiting.add(file.clone());
+        }
+        assert!(waiting.files.len() == WAITING && waiting.beyond.is_none());
     }
 }

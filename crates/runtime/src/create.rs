@@ -392,6 +392,7 @@ fn groups(shared: &Shared, key: &Key, uid: Uid, effective: &Draft) -> Result<Gro
         parent = parent.child(label.as_str()).map_err(failed)?;
         limits::enable(&parent, &effective.resources)?;
     }
+    limits::check_protection(&parent, &effective.resources)?;
     let group = new_group(&parent, key.path.name()).map_err(failed)?;
     let made = limits::set(&group, &wanted)
         .and_then(|()| limits::enable_usual(&group, &[]).map_err(failed))

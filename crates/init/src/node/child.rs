@@ -22,7 +22,7 @@ pub(super) const CHILD_SOCKET: i32 = 3;
 /// The first delay between two starts, after one that comes at once.
 const FIRST: Duration = Duration::from_millis(100);
 /// The longest.
-const LONGEST: Duration = Duration::from_secs(10);
+const LONGEST: Duration = Duration::from_secs(5);
 
 /// When to start the next one.
 #[derive(Debug)]
@@ -35,7 +35,7 @@ impl BackOff {
         next: Duration::ZERO,
     };
 
-    /// How long to wait now; the next time it is longer: 0, 100 ms, 200 ms and so on to 10 s.
+    /// How long to wait now; the next time it is longer: 0, 100 ms, 200 ms and so on to 5 s.
     pub(super) fn step(&mut self) -> Duration {
         let now = self.next;
         self.next = (now * 2).clamp(FIRST, LONGEST);

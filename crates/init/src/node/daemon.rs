@@ -18,8 +18,6 @@ use crate::codec::{CREATE_CELL, Packet, request_number};
 use crate::poll::Interest;
 use crate::protocol::{Failure, NodeEvent, NodeRequest, Step, VERSION, Welcome};
 
-/// How long a daemon must have been ready for the next restart to be immediate again.
-const STABLE: Duration = Duration::from_secs(10);
 /// How long a daemon that hung up has to exit by itself, and say so with its own code.
 const HUNG_UP: Duration = Duration::from_secs(1);
 /// How long a daemon waits for cells in the making that nobody waits for any more. With it a daemon
@@ -48,8 +46,6 @@ pub(super) struct Daemon {
     pub(super) starts: u64,
     back_off: BackOff,
     start_at: Deadline,
-    /// When it counts as stable; set by `Ready`.
-    stable_at: Option<Deadline>,
     complaints: u32,
     /// It has said hello: how long cells in the making may keep it waiting.
     welcome_due: Option<Deadline>,
@@ -65,7 +61,6 @@ impl Default for Daemon {
             starts: 0,
             back_off: BackOff::NEW,
             start_at: Deadline::after(Duration::ZERO),
-            stable_at: None,
             complaints: 0,
             welcome_due: None,
             kill_at: None,
@@ -136,9 +131,6 @@ impl Node {
             let _ = self.poll.remove(&child.link);
         }
         self.forget_daemon();
-        if self.daemon.stable_at.take().is_some_and(Deadline::passed) {
-            self.daemon.back_off = BackOff::NEW;
-        }
         let delay = self.daemon.back_off.step().min(self.options.back_off);
         self.daemon.start_at = Deadline::after(delay);
         if self.shutdown.is_none() {
@@ -294,9 +286,9 @@ impl Node {
     fn daemon_is_ready(&mut self) {
         // From now on little of the binary is run here.
         kernel::memory::release_code();
-        self.daemon
-            .stable_at
-            .get_or_insert_with(|| Deadline::after(STABLE));
+        // Whatever ends one that came to serve, the next is started at once. That it serves takes
+        // some time, so nothing spins.
+        self.daemon.back_off = BackOff::NEW;
         self.notify("READY=1");
     }
 

@@ -33,7 +33,7 @@ pub(crate) fn be_init(arguments: Vec<String>) {
         shutdown_bound: Duration::from_millis(bound.parse().unwrap()),
         role: Some(Role::Service),
         back_off: std::env::var_os("AURAE_TEST_AT_ONCE")
-            .map_or(Duration::from_secs(10), |_| Duration::ZERO),
+            .map_or(Duration::from_secs(5), |_| Duration::ZERO),
         ..init::Options::default()
     };
     let error = init::run(options).unwrap_err();

@@ -32,6 +32,10 @@ pub(crate) const STORIES: &[Story] = &[
         "a_daemon_that_crashes_at_once_is_restarted_ever_more_slowly",
         crash_loop,
     ),
+    (
+        "a_daemon_that_served_is_started_again_at_once",
+        a_daemon_that_served_is_started_again_at_once,
+    ),
     ("a_daemon_of_another_version_is_refused", another_version),
     (
         "a_cell_in_the_making_is_there_for_the_next_daemon",
@@ -283,6 +287,23 @@ fn crash_loop() {
     // At once, then after 100, 200, 400 and 800 ms; fewer where the host is slow.
     assert!((2..=7).contains(&starts), "{starts}");
     assert_eq!(daemon.welcome.cells.len(), 1);
+}
+
+fn a_daemon_that_served_is_started_again_at_once() {
+    let node = Node::start();
+    let start = Instant::now();
+    for death in 1..=12 {
+        let daemon = node.daemon();
+        assert_eq!(daemon.welcome.daemon_starts, death);
+        send(&daemon.socket, &NodeRequest::Ready, &[]);
+        daemon.crash();
+    }
+    node.daemon();
+    assert!(
+        start.elapsed() < Duration::from_secs(5),
+        "{:?}",
+        start.elapsed()
+    );
 }
 
 fn another_version() {

@@ -179,6 +179,48 @@ pub(crate) fn enable(parent: &Cgroup, resources: &Resources) -> Result<(), Error
     parent.enable(&missing).map_err(|e| unwritable(&e))
 }
 
+/// Refuses a protection of memory that would do nothing: the kernel gives a group no more of it than
+/// every group around it has. `around`: the group that the limited one is made in.
+///
+/// # Errors
+/// `UNSUPPORTED` naming the group that has less, and how much.
+pub(crate) fn check_protection(around: &Cgroup, resources: &Resources) -> Result<(), Error> {
+    let memory = &resources.memory;
+    let wanted = [("memory.min", memory.min), ("memory.low", memory.low)];
+    let mount = kernel::cgroup::find::mount_point().map_err(|e| unwritable(&e))?;
+    for (file, wanted) in wanted {
+        let Some(wanted) = wanted.filter(|wanted| *wanted > 0) else {
+            continue;
+        };
+        for path in around.path().ancestors().take_while(|path| **path != mount) {
+            let group = Cgroup::open(path).map_err(|e| unwritable(&e))?;
+            let has = protection(&group.read(file).map_err(|e| unwritable(&e))?);
+            if has < wanted {
+                return Err(ineffective(file, wanted, path, has));
+            }
+        }
+    }
+    Ok(())
+}
+
+fn protection(text: &str) -> u64 {
+    match text.trim() {
+        "max" => u64::MAX,
+        number => number.parse().unwrap_or(0),
+    }
+}
+
+fn ineffective(file: &str, wanted: u64, around: &std::path::Path, has: u64) -> Error {
+    let around = around.display();
+    let message = format!("{file} of {wanted} bytes would do nothing: {around} has {has}");
+    Error::new(Reason::Unsupported, message)
+        .field(format!(
+            "resources.{}",
+            file.replace('.', "_").replacen('_', ".", 1)
+        ))
+        .hint("give the tenant, and the cells around this one, at least as much of it first")
+}
+
 /// The controllers that make usage known and are enabled wherever they are.
 pub(crate) const USUAL: [&str; 4] = ["cpu", "memory", "pids", "io"];
 

@@ -115,9 +115,12 @@ impl CellHandle {
     /// A handle whose owner is gone.
     #[cfg(test)]
     pub(crate) fn of_nobody(uid: Uid) -> Self {
+        let own = kernel::process::id();
+        let pidfd = kernel::pidfd::open(own).unwrap();
         Self {
             uid,
             goes_with: None,
+            init: Arc::new(init::InitProcess::new(own, pidfd)),
             requests: mpsc::channel(1).0,
             ended: watch::channel(true).1,
         }

@@ -79,6 +79,7 @@ impl Owner {
         let seccomp = self.shared.seccomp.compile(&effective)?;
         let wanted = limits::of(&effective.resources)?;
         limits::enable(&self.group, &effective.resources)?;
+        limits::check_protection(&self.group, &effective.resources)?;
         let name = record.meta.path.name().to_owned();
         let leaf = leaf::make(&self.group, &name, self.root_id)
             .map_err(|e| kernel_failed("the executable's cgroup could not be made", &e))?;

@@ -145,7 +145,11 @@ impl Owner {
                 .map_err(|e| Error::internal(e.to_string()).errno(e.errno()))?;
             limits::enable(&group, &spec.resources)?;
         }
-        Ok(())
+        let around = self.group.path().parent().map(kernel::cgroup::Cgroup::open);
+        match around {
+            Some(Ok(around)) => limits::check_protection(&around, &spec.resources),
+            _ => Ok(()),
+        }
     }
 
     /// What is mounted in the cell, the uppermost last.
