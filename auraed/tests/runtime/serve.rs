@@ -45,7 +45,8 @@ async fn serve(dir: &Path, fd: std::os::fd::OwnedFd) {
     let store = Store::open(&dir.join("state")).unwrap();
     let (node, welcome) = NodeInit::connect(fd, "stories").await.unwrap();
     let own = kernel::cgroup::find::own_path().unwrap();
-    let root = own.parent().unwrap().to_owned();
+    let base = kernel::cgroup::Cgroup::open(own.parent().unwrap()).unwrap();
+    let root = base.ensure("tenants").unwrap().path().to_owned();
     let mut settings = Settings::new(dir.join("run/cells"), root);
     if let Ok(timeout) = std::fs::read_to_string(dir.join("timeout")) {
         settings.init_timeout = Duration::from_millis(timeout.parse().unwrap());

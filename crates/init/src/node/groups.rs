@@ -21,6 +21,8 @@ use crate::protocol::Role;
 
 /// The group of a tenant's cell-inits, beside those of its cells.
 pub(super) const INITS: &str = "_inits";
+/// The group of all tenants, as the daemon names it.
+const TENANTS: &str = "tenants";
 /// The leaf of node-init and the spawner.
 pub(super) const INIT: &str = "_init";
 /// The leaf of the daemon.
@@ -113,23 +115,25 @@ impl Groups {
 
     /// The cell-inits, from the tree: also those of cells made by a node-init before this one.
     pub(super) fn cell_inits(&self) -> Vec<CellInit> {
-        let Some(base) = &self.base else {
-            return Vec::new();
-        };
-        let names = base.children().unwrap_or_default();
-        let tenants = names
-            .iter()
-            .filter_map(|name| name.to_str())
-            .filter(|name| ![INIT, DAEMON].contains(name));
-        let inits = tenants.enumerate().flat_map(|(tenant, name)| {
-            let group = base.child(name).and_then(|tenant| tenant.child(INITS));
-            let pids = group
-                .and_then(|group| group.processes())
-                .unwrap_or_default();
-            let pids = pids.into_iter().filter(|pid| *pid > 0);
-            pids.filter_map(move |pid| CellInit::look_at(tenant, pid))
-        });
+        let inits = self
+            .tenants()
+            .into_iter()
+            .enumerate()
+            .flat_map(|(tenant, group)| {
+                let inits = group.child(INITS).and_then(|group| group.processes());
+                let pids = inits.unwrap_or_default().into_iter().filter(|pid| *pid > 0);
+                pids.filter_map(move |pid| CellInit::look_at(tenant, pid))
+            });
         inits.collect()
+    }
+
+    /// The tenants' groups: below the group of all tenants that the daemon makes.
+    fn tenants(&self) -> Vec<Cgroup> {
+        let all = self.base.as_ref().and_then(|base| base.child(TENANTS).ok());
+        let Some(all) = all else { return Vec::new() };
+        let names = all.children().unwrap_or_default();
+        let names = names.iter().filter_map(|name| name.to_str());
+        names.filter_map(|name| all.child(name).ok()).collect()
     }
 }
 

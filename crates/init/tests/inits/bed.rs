@@ -285,9 +285,12 @@ impl Place {
 
     /// A tenant's group, whose cell-inits may clone into those below it.
     pub(crate) fn tenant(&self, name: &str) -> Cgroup {
-        let tenant = self.base.ensure(name).unwrap();
-        for controller in tenant.controllers().unwrap() {
-            let _ = tenant.enable(&[controller]);
+        let tenants = self.base.ensure("tenants").unwrap();
+        let tenant = tenants.ensure(name).unwrap();
+        for group in [&tenants, &tenant] {
+            for controller in group.controllers().unwrap() {
+                let _ = group.enable(&[controller]);
+            }
         }
         tenant.let_group_clone(CLONERS).unwrap();
         tenant
