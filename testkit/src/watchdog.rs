@@ -107,12 +107,12 @@ fn guard(
     if is_over.recv_timeout(limit) != Err(RecvTimeoutError::Timeout) {
         return None;
     }
-    let before = processor_ticks(cord.pid());
+    let before = processor_time(cord.pid());
     let _ = is_over.recv_timeout(LOOK);
-    let used = processor_ticks(cord.pid()).saturating_sub(before);
+    let used = processor_time(cord.pid()).saturating_sub(before);
     let said = tail(console);
     cord.pull();
-    let busy = used.saturating_mul(100) / (ticks_per_second() * LOOK.as_secs());
+    let busy = used.as_millis() * 100 / LOOK.as_millis();
     Some(format!(
         "the emulator stands still: after {limit:?} there was no end to it, and QEMU was busy with \
          {busy} % of a processor. Its power was cut; {said}"
@@ -120,16 +120,14 @@ fn guard(
 }
 
 /// The processor time of a process since its start, of user and system.
-fn processor_ticks(pid: u32) -> u64 {
+pub(crate) fn processor_time(pid: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     // The second field may hold spaces and ends with the last parenthesis.
     let fields = stat.rsplit_once(") ").map_or("", |(_, fields)| fields);
     let times = fields.split(' ').skip(11).take(2);
-    times.filter_map(|field| field.parse::<u64>().ok()).sum()
-}
-
-fn ticks_per_second() -> u64 {
-    rustix::param::clock_ticks_per_second().max(1)
+    let ticks: u64 = times.filter_map(|field| field.parse::<u64>().ok()).sum();
+    let per_second = rustix::param::clock_ticks_per_second().max(1);
+    Duration::from_millis(ticks.saturating_mul(1000) / per_second)
 }
 
 #[cfg(test)]

@@ -21,10 +21,13 @@ use testkit::machine::{Accel, Console, Disk, Machine, Spec};
 const OFF: Duration = Duration::from_secs(240);
 
 pub(crate) const STORIES: &[Story] = &[
-    ("a_machine_boots_runs_a_cell_and_goes_off", a_machine),
+    (
+        "a_machine_boots_runs_a_cell_and_goes_off",
+        a_machine_boots_runs_a_cell_and_goes_off,
+    ),
     (
         "a_machine_passes_from_its_initramfs_to_a_disk",
-        a_machine_with_a_disk,
+        a_machine_passes_from_its_initramfs_to_a_disk,
     ),
 ];
 
@@ -317,7 +320,7 @@ fn steps(shown: &str) -> Vec<&str> {
         .collect()
 }
 
-fn a_machine() {
+fn a_machine_boots_runs_a_cell_and_goes_off() {
     let Some(bed) = Bed::new() else {
         return;
     };
@@ -346,7 +349,7 @@ fn a_machine() {
     );
 }
 
-fn a_machine_with_a_disk() {
+fn a_machine_passes_from_its_initramfs_to_a_disk() {
     let Some(bed) = Bed::new() else {
         return;
     };
