@@ -51,7 +51,7 @@ pub(crate) async fn run(session: &Session, args: &AttachArgs) -> Result<u8, Fail
         stdin,
         terminal,
         // With both, Ctrl-C is a key that goes to the program.
-        forward_signals: !args.no_signals && !(terminal && stdin),
+        forward_signals: !(args.no_signals || terminal && stdin),
         keys: args.detach_keys.clone(),
         only_new: args.only_new,
     };

@@ -5,7 +5,8 @@
 pub(super) fn meant_by(word: &str) -> Option<&'static str> {
     Some(match word {
         "status" => {
-            "`aurae ps` shows what runs, `aurae inspect NAME` one object, `aurae node info` the node"
+            "`aurae ps` shows what runs, `aurae inspect NAME` one object, `aurae node info` \
+             the node"
         }
         "describe" | "show" => {
             "`aurae inspect NAME` shows everything that the node knows of an object"
@@ -14,7 +15,8 @@ pub(super) fn meant_by(word: &str) -> Option<&'static str> {
         "get" => "`aurae ps` lists objects, `aurae inspect NAME` shows one; both have -o json",
         "events" | "watch" => "`aurae ps --watch` shows every change",
         "start" => {
-            "`aurae run --name NAME -- PROGRAM` runs a program; a name that has ended may be used again"
+            "`aurae run --name NAME -- PROGRAM` runs a program; a name that has ended may be \
+             used again"
         }
         "restart" => {
             "nothing is restarted yet: `aurae stop NAME`, then `aurae run --name NAME -- PROGRAM`"
@@ -35,7 +37,8 @@ pub(super) fn meant_by(word: &str) -> Option<&'static str> {
         "journalctl" | "log" => "`aurae logs NAME` shows what an executable has printed",
         "signal" => "`aurae kill -s SIGNAL NAME` sends a signal",
         "copy" => {
-            "`aurae cp CELL:PATH PATH` copies files out of a cell, `aurae cp PATH CELL:PATH` into it"
+            "`aurae cp CELL:PATH PATH` copies files out of a cell, `aurae cp PATH CELL:PATH` \
+             into it"
         }
         "info" => "`aurae node info` shows the node",
         "context" | "contexts" => "`aurae config get-contexts` lists the contexts",
@@ -48,7 +51,8 @@ pub(super) fn meant_by(word: &str) -> Option<&'static str> {
             "there are no images yet: a cell sees the node's own programs"
         }
         "enable" | "disable" | "daemon-reload" => {
-            "what must outlive a reboot is not there yet; `boot.run` of the node's configuration runs one program"
+            "what must outlive a reboot is not there yet; `boot.run` of the node's \
+             configuration runs one program"
         }
         "user" | "users" => "`aurae identity user ls` lists users with their tenants",
         _ => return None,

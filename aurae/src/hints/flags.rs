@@ -39,7 +39,8 @@ fn of_a_run(flag: &str) -> Option<&'static str> {
         "--entrypoint" => "the program is what follows `--`",
         "-h" | "--ip" | "--mac-address" | "--dns" | "--add-host" | "--link" | "--publish"
         | "-P" => {
-            "a cell has its own loopback alone; `--share net` uses the node's network, with its ports"
+            "a cell has its own loopback alone; `--share net` uses the node's network, with \
+             its ports"
         }
         "--unit" => "`--name NAME` names it",
         "--slice" => "`--cell CELL` runs it in a cell",
@@ -59,7 +60,8 @@ fn of_a_cell(flag: &str) -> Option<&'static str> {
         "-v" | "--volume" | "--mount" | "--bind" | "-B" => MOUNT,
         "--net" | "--network" | "--pid" | "--ipc" | "--uts" | "--userns" | "--cgroupns" => SHARE,
         "--privileged" => {
-            "no flag gives everything: `--cap-add`, `--share` and `--allow-new-privileges` give a part each"
+            "no flag gives everything: `--cap-add`, `--share` and `--allow-new-privileges` \
+             give a part each"
         }
         "--read-only" => "the root is read-only already: leave the flag out",
         "--init" => "every cell has an init already: leave the flag out",

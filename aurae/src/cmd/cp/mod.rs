@@ -24,8 +24,8 @@ Examples:
   aurae cp page.html web:/tmp/page.html
   aurae cp -u www-data site web:/tmp/       into that folder
 
-One of the two names a path in a cell: CELL:/PATH. The cell must have the program tar. What is copied
-belongs to the user that copies.";
+One of the two names a path in a cell: CELL:/PATH. The cell must have the program tar. What is
+copied belongs to the user that copies.";
 
 /// Output of a copy may be this long: more than the log of an ordinary program.
 const MOST: u64 = 1 << 40;
