@@ -172,8 +172,9 @@ impl Owner {
             for reply in executable.waiting {
                 let _ = reply.send(Ok(published.clone()));
             }
-            if executable.effective.auto_remove {
-                self.shared.forget_later(&published);
+            match executable.effective.auto_remove {
+                true => self.shared.forget_later(&published),
+                false => self.shared.forget_whole(uid),
             }
         }
         if self.record.goes_with == Some(uid) {
@@ -416,6 +417,9 @@ impl Owner {
         }
         let waiting = std::mem::take(&mut self.waiting);
         let published = self.shared.index.depart(Object::Cell(self.status), own);
+        if own {
+            self.shared.forget_whole_if_stored(self.record.meta.uid);
+        }
         over.send_replace(true);
         for reply in waiting {
             let _ = reply.send(Ok(published.clone()));
