@@ -79,7 +79,11 @@ impl RuntimeService {
             .permit_scope(&filter.scope, filter.below.as_ref())
             .await?;
         loop {
-            let page = self.runtime.list(&permit, &query).map_err(to_status)?;
+            let page = self
+                .runtime
+                .list(&permit, &query)
+                .await
+                .map_err(to_status)?;
             let answer = to_page(&page);
             if answer.encoded_len() <= MAX_PAGE_BYTES || query.page_size <= 1 {
                 return Ok(Response::new(answer));
@@ -263,7 +267,7 @@ impl Service for RuntimeService {
         let target = object::object_ref(caller.tenant(), request.into_inner().r#ref);
         let target = target.map_err(to_status)?;
         let permit = caller.permit_for(&target).await?;
-        any(&*self.runtime.get(permit, &target).map_err(to_status)?)
+        any(&*self.runtime.get(permit, &target).await.map_err(to_status)?)
     }
 
     async fn list(&self, request: Request<wire::ListRequest>) -> Answer<wire::ListResponse> {

@@ -14,6 +14,7 @@
 
 mod caller;
 mod effects;
+mod finished;
 mod flood;
 mod node;
 mod privileges;

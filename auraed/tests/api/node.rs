@@ -89,6 +89,15 @@ impl TestNode {
 
     /// The most memory that the daemon has had so far.
     pub(crate) fn daemon_memory_kb(&self) -> u64 {
+        self.daemon_status_kb("VmHWM:")
+    }
+
+    /// The memory that the daemon has now.
+    pub(crate) fn daemon_rss_kb(&self) -> u64 {
+        self.daemon_status_kb("VmRSS:")
+    }
+
+    fn daemon_status_kb(&self, field: &str) -> u64 {
         let init = self.process.id();
         let children = format!("/proc/{init}/task/{init}/children");
         let children = std::fs::read_to_string(children).unwrap();
@@ -98,9 +107,9 @@ impl TestNode {
         };
         let daemon = children.split_whitespace().find(is_daemon).unwrap();
         let status = std::fs::read_to_string(format!("/proc/{daemon}/status")).unwrap();
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-        let peak = peak.and_then(|words| words.split_whitespace().next());
-        peak.unwrap().parse().unwrap()
+        let found = status.lines().find_map(|line| line.strip_prefix(field));
+        let found = found.and_then(|words| words.split_whitespace().next());
+        found.unwrap().parse().unwrap()
     }
 
     /// A way to this node with the certificate and key of that name in its folder.

@@ -169,7 +169,7 @@ async fn answer(runtime: &Runtime, logs: &Logs, ask: Ask) -> Result<Answer, Erro
             };
             runtime.run_executable(permit, request).await?
         }
-        Ask::Get { path } => runtime.get(permit, &target(&path))?,
+        Ask::Get { path } => runtime.get(permit, &target(&path)).await?,
         Ask::Wait { path, uid } => {
             runtime
                 .wait(
@@ -237,7 +237,7 @@ async fn plain(runtime: &Runtime, logs: &Logs, permit: Permit, ask: Ask) -> Resu
                 page_size: 1000,
                 page_token: None,
             };
-            let page = runtime.list(&permit, &query)?;
+            let page = runtime.list(&permit, &query).await?;
             let objects = page
                 .objects
                 .iter()

@@ -49,8 +49,16 @@ impl Archive for Hindered {
         Archive::remove(&self.store, uids)
     }
 
-    fn load(&self) -> BoxFuture<'static, Result<Vec<Finished>, Error>> {
-        Archive::load(&self.store)
+    fn get(&self, uids: Vec<Uid>) -> BoxFuture<'static, Result<Vec<Finished>, Error>> {
+        Archive::get(&self.store, uids)
+    }
+
+    fn beyond(&self, bytes: u64) -> BoxFuture<'static, Result<Vec<Uid>, Error>> {
+        Archive::beyond(&self.store, bytes)
+    }
+
+    fn load(&self, after: Option<Uid>) -> BoxFuture<'static, Result<Vec<Finished>, Error>> {
+        Archive::load(&self.store, after)
     }
 }
 

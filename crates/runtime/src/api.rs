@@ -160,7 +160,7 @@ impl Runtime {
             Error::new(Reason::NotFound, "what this request made was removed since")
         })?;
         match wait_for {
-            WaitFor::Started => Ok(self.present(&object)),
+            WaitFor::Started => Ok(self.present(&self.shared.whole(&object).await?)),
             WaitFor::Exited => self.ended(&object).await,
         }
     }
@@ -168,7 +168,7 @@ impl Runtime {
     /// The object once it has ended.
     async fn ended(&self, object: &Arc<Object>) -> Result<Arc<Object>, Error> {
         if object.state().is_final() {
-            return Ok(object.clone());
+            return self.shared.whole(object).await;
         }
         let uid = object.meta().uid;
         let Some(mut end) = self.shared.index.end_of(uid) else {
@@ -178,33 +178,30 @@ impl Runtime {
         };
         let ended = end.wait_for(Option::is_some).await;
         let ended = ended.ok().and_then(|ended| ended.clone());
-        ended.ok_or_else(|| object.meta().to_ref().not_found())
+        let ended = ended.ok_or_else(|| object.meta().to_ref().not_found())?;
+        self.shared.whole(&ended).await
     }
 
     /// One object.
     ///
     /// # Errors
     /// `NOT_FOUND`.
-    pub fn get(&self, permit: Permit, target: &ObjectRef) -> Result<Arc<Object>, Error> {
+    pub async fn get(&self, permit: Permit, target: &ObjectRef) -> Result<Arc<Object>, Error> {
         covers(&permit, &target.tenant)?;
-        self.shared
-            .index
-            .get(target)
-            .map(|object| self.present(&object))
+        let object = self.shared.index.get(target)?;
+        let whole = self.shared.whole(&object).await?;
+        Ok(self.present(&whole))
     }
 
     /// Objects, by tenant and path.
     ///
     /// # Errors
     /// `INVALID_FIELD` for a page token that isn't one.
-    pub fn list(&self, permit: &Permit, query: &ListQuery) -> Result<Page, Error> {
+    pub async fn list(&self, permit: &Permit, query: &ListQuery) -> Result<Page, Error> {
         covers_scope(permit, &query.filter.scope)?;
         let index = &self.shared.index;
-        let mut page = index.list(query, &|object| shows(permit, object))?;
-        for object in &mut page.objects {
-            *object = self.with_totals(object.clone());
-        }
-        Ok(page)
+        let page = index.list(query, &|object| shows(permit, object))?;
+        self.whole_page(page).await
     }
 
     /// A snapshot and then every change.
@@ -216,7 +213,8 @@ impl Runtime {
         let token = query.resume_token.as_deref();
         let index = self.shared.index.clone();
         let shows = Box::new(move |object: &Object| shows(&permit, object));
-        Ok(Watcher::new(index, query.filter, shows, token))
+        let watcher = Watcher::new(index, query.filter, shows, token);
+        Ok(watcher.reading(self.shared.clone()))
     }
 
     /// The run of that uid once it has ended.
@@ -282,7 +280,7 @@ impl Runtime {
         grace: Option<Duration>,
     ) -> Result<Arc<Object>, Error> {
         if object.state().is_final() {
-            return Ok(object.clone());
+            return self.shared.whole(object).await;
         }
         let uid = object.meta().uid;
         if is_silent(object) {
@@ -477,7 +475,7 @@ impl Runtime {
     }
 
     /// How much a running executable has written is asked when somebody looks.
-    fn with_totals(&self, object: Arc<Object>) -> Arc<Object> {
+    pub(super) fn with_totals(&self, object: Arc<Object>) -> Arc<Object> {
         let Object::Executable(executable) = &*object else {
             return object;
         };

@@ -25,6 +25,7 @@ mod attached;
 pub(crate) mod cell;
 mod create;
 mod effects;
+pub(crate) mod finished;
 pub(crate) mod ids;
 pub(crate) mod index;
 pub(crate) mod link;
@@ -144,6 +145,23 @@ impl Shared {
             if let Some(object) = self.index.remove(uid) {
                 self.forget_beside(object);
             }
+        }
+        let shared = self.clone();
+        let most = self.index.takes_finished_bytes();
+        tokio::spawn(async move {
+            match shared.archive.beyond(most).await {
+                Ok(uids) => uids.into_iter().for_each(|uid| shared.forget_ended(uid)),
+                Err(error) => tracing::warn!(%error, "large finished records stay"),
+            }
+        });
+    }
+
+    fn forget_ended(self: &Arc<Self>, uid: model::name::Uid) {
+        let ended = self.index.by_uid(uid);
+        if ended.is_some_and(|object| object.state().is_final())
+            && let Some(object) = self.index.remove(uid)
+        {
+            self.forget_beside(object);
         }
     }
 

@@ -72,8 +72,13 @@ pub trait Archive: Send + Sync + 'static {
     fn put(&self, record: Finished) -> BoxFuture<'static, Result<(), Error>>;
     /// Forgets some.
     fn remove(&self, uids: Vec<Uid>) -> BoxFuture<'static, Result<(), Error>>;
-    /// All that are kept.
-    fn load(&self) -> BoxFuture<'static, Result<Vec<Finished>, Error>>;
+    /// Those of these that are kept.
+    fn get(&self, uids: Vec<Uid>) -> BoxFuture<'static, Result<Vec<Finished>, Error>>;
+    /// Those that are beyond so many bytes of their tenant's, the newest kept.
+    fn beyond(&self, bytes: u64) -> BoxFuture<'static, Result<Vec<Uid>, Error>>;
+    /// Some of all that are kept, by tenant, path and end: those after the one of that uid. None:
+    /// that was all.
+    fn load(&self, after: Option<Uid>) -> BoxFuture<'static, Result<Vec<Finished>, Error>>;
 }
 
 impl Archive for Store {
@@ -93,23 +98,22 @@ impl Archive for Store {
         })
     }
 
-    fn load(&self) -> BoxFuture<'static, Result<Vec<Finished>, Error>> {
-        const PAGE: u32 = 1000;
+    fn get(&self, uids: Vec<Uid>) -> BoxFuture<'static, Result<Vec<Finished>, Error>> {
+        let store = self.clone();
+        Box::pin(async move { store.finished_of(uids).await.map_err(degraded) })
+    }
+
+    fn beyond(&self, bytes: u64) -> BoxFuture<'static, Result<Vec<Uid>, Error>> {
+        let store = self.clone();
+        Box::pin(async move { store.finished_beyond(bytes).await.map_err(degraded) })
+    }
+
+    fn load(&self, after: Option<Uid>) -> BoxFuture<'static, Result<Vec<Finished>, Error>> {
+        const PAGE: u32 = 64;
         let store = self.clone();
         Box::pin(async move {
-            let mut all = Vec::new();
-            let mut after = None;
-            loop {
-                let page = store
-                    .list_finished(None, after, PAGE)
-                    .await
-                    .map_err(degraded)?;
-                let Some(last) = page.last() else {
-                    return Ok(all);
-                };
-                after = Some(last.uid);
-                all.extend(page);
-            }
+            let page = store.list_finished(None, after, PAGE).await;
+            page.map_err(degraded)
         })
     }
 }

@@ -35,6 +35,8 @@ pub struct Settings {
 pub struct Bounds {
     /// The most finished records of one tenant; his oldest go first.
     pub finished_per_tenant: usize,
+    /// The most bytes of finished records of one tenant, in the store; its oldest go first.
+    pub finished_bytes_per_tenant: u64,
     /// Finished records older than this go.
     pub finished_age: Duration,
 }
@@ -43,6 +45,7 @@ impl Default for Bounds {
     fn default() -> Self {
         Self {
             finished_per_tenant: 10_000,
+            finished_bytes_per_tenant: 64 << 20,
             finished_age: Duration::from_secs(7 * 24 * 3600),
         }
     }

@@ -63,6 +63,43 @@ impl Store {
         .await
     }
 
+    /// Those of these runs that are there, in no order.
+    ///
+    /// # Errors
+    /// [`StoreError`] as of any read.
+    pub async fn finished_of(&self, uids: Vec<Uid>) -> Result<Vec<Finished>, StoreError> {
+        self.read(move |c| {
+            let mut query =
+                c.prepare_cached(&format!("SELECT {COLUMNS} FROM finished WHERE uid = ?1"))?;
+            let mut found = Vec::new();
+            for uid in uids {
+                found.extend(query.query_row([uid.0], from_row).optional()?);
+            }
+            Ok(found)
+        })
+        .await
+    }
+
+    /// The runs that are beyond so many bytes of records of their tenant's, newest first.
+    ///
+    /// # Errors
+    /// [`StoreError`] as of any read.
+    pub async fn finished_beyond(&self, bytes: u64) -> Result<Vec<Uid>, StoreError> {
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        self.read(move |c| {
+            c.prepare_cached(
+                "SELECT uid FROM (
+                     SELECT uid, sum(length(record)) OVER (
+                         PARTITION BY tenant ORDER BY finished_ns DESC, uid) AS together
+                     FROM finished)
+                 WHERE together > ?1",
+            )?
+            .query_map([bytes], |row| row.get(0).map(Uid))?
+            .collect()
+        })
+        .await
+    }
+
     /// The newest run that a request of this tenant started.
     ///
     /// # Errors

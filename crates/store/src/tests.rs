@@ -86,6 +86,25 @@ async fn finished_runs_are_listed_by_tenant_in_pages_and_age_out() {
 }
 
 #[tokio::test]
+async fn the_oldest_records_of_a_tenant_are_beyond_its_bytes() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    for n in 1..=9 {
+        let tenant = if n % 2 == 0 { "a" } else { "b" };
+        let mut made = run(n, tenant, &format!("web/{n}"), i64::from(n));
+        made.record = vec![b'x'; 1000];
+        store.put_finished(made).await.unwrap();
+    }
+    let mut beyond = store.finished_beyond(3000).await.unwrap();
+    beyond.sort_unstable_by_key(|uid| uid.0);
+    let beyond: Vec<u8> = beyond.iter().map(|uid| uid.0[0]).collect();
+    // `a` has 2, 4, 6, 8; `b` has 1, 3, 5, 7, 9.
+    assert_eq!(beyond, [1, 2, 3]);
+    let some = store.finished_of(vec![Uid([4; 16]), Uid([99; 16])]).await;
+    assert_eq!(some.unwrap().len(), 1);
+}
+
+#[tokio::test]
 async fn a_grant_needs_its_user_and_a_failed_job_takes_no_neighbour_with_it() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();

@@ -178,17 +178,31 @@ fn cells_dir(path: &Path) -> Result<(), Error> {
     })
 }
 
+/// What is kept of finished objects, each as a summary: together they may be larger than memory.
 async fn load(archive: &dyn Archive) -> Result<Vec<(Finished, Archived)>, Error> {
     let mut records = Vec::new();
-    for finished in archive.load().await? {
-        match serde_json::from_slice::<Archived>(&finished.record) {
-            Ok(archived) => records.push((finished, archived)),
-            Err(error) => {
-                tracing::warn!(path = finished.path, %error, "a finished record can't be read");
+    let mut after = None;
+    loop {
+        let page = archive.load(after).await?;
+        let Some(last) = page.last() else {
+            return Ok(records);
+        };
+        after = Some(last.uid);
+        for mut finished in page {
+            match serde_json::from_slice::<Archived>(&finished.record) {
+                Ok(mut archived) => {
+                    finished.record = Vec::new();
+                    if let Some(summary) = super::finished::summary(&archived.object) {
+                        archived.object = summary;
+                    }
+                    records.push((finished, archived));
+                }
+                Err(error) => {
+                    tracing::warn!(path = finished.path, %error, "a finished record can't be read");
+                }
             }
         }
     }
-    Ok(records)
 }
 
 fn index(

@@ -180,6 +180,8 @@ impl Owner {
             } else if executable.effective.auto_remove {
                 self.shared.attachments.forget(uid);
                 self.shared.forget_later(&published);
+            } else {
+                self.shared.forget_whole(uid);
             }
         }
         if self.record.goes_with == Some(uid) {
@@ -422,6 +424,9 @@ impl Owner {
         }
         let waiting = std::mem::take(&mut self.waiting);
         let published = self.shared.index.depart(Object::Cell(self.status), own);
+        if own {
+            self.shared.forget_whole_if_stored(self.record.meta.uid);
+        }
         over.send_replace(true);
         for reply in waiting {
             let _ = reply.send(Ok(published.clone()));

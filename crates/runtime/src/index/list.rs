@@ -24,6 +24,18 @@ pub struct Page {
     pub resume_token: String,
 }
 
+impl Page {
+    /// What was to come after its objects is for the next page.
+    pub(crate) fn ends_after_last(&mut self) {
+        let last = self.objects.last().map(|object| token_of(object));
+        self.next_page_token = last.or(self.next_page_token.take());
+    }
+}
+
+fn token_of(object: &Object) -> String {
+    format!("{}:{}", object.meta().tenant, object.meta().path)
+}
+
 /// When a finished object ended; the beginning of time where nobody knows.
 pub(crate) fn finished(object: &Object) -> Timestamp {
     match object {
@@ -89,7 +101,7 @@ impl Index {
         }
         let last = objects.last().filter(|_| more);
         Ok(Page {
-            next_page_token: last.map(|o| format!("{}:{}", o.meta().tenant, o.meta().path)),
+            next_page_token: last.map(|o| token_of(o)),
             resume_token: inner.ring.token(inner.ring.newest()).to_string(),
             objects,
         })

@@ -92,6 +92,8 @@ struct Inner {
     counts: Counts,
     /// Objects that have, by tenant.
     finished: HashMap<Tenant, usize>,
+    /// Bytes of those that came since the last ageing, about.
+    grown: HashMap<Tenant, u64>,
     bounds: Bounds,
     ids: IdPool,
     ring: Ring,
@@ -172,6 +174,7 @@ impl Index {
                 silent: BTreeMap::new(),
                 counts: Counts::new(limits.clone()),
                 finished: HashMap::new(),
+                grown: HashMap::new(),
                 bounds,
                 ids,
                 ring,
@@ -296,6 +299,19 @@ impl Index {
     pub(crate) fn publish(&self, object: Object) {
         if self.lock().publish(object) {
             self.wake();
+        }
+    }
+
+    /// Keeps only a summary of an object that has ended, and whose record is in the store.
+    pub(crate) fn summarize(&self, uid: Uid) {
+        let mut inner = self.lock();
+        let Some(key) = inner.uids.get(&uid).cloned() else {
+            return;
+        };
+        if let Some(object) = inner.objects.get_mut(&key)
+            && let Some(summary) = crate::finished::summary(object)
+        {
+            *object = Arc::new(summary);
         }
     }
 
@@ -502,10 +518,17 @@ impl Index {
     pub(crate) fn is_crowded(&self, tenant: &Tenant) -> bool {
         let inner = self.lock();
         let most = inner.bounds.finished_per_tenant;
-        inner
-            .finished
-            .get(tenant)
-            .is_some_and(|n| *n > most + most / 16)
+        let many = inner.finished.get(tenant);
+        let bytes = inner.bounds.finished_bytes_per_tenant / 16;
+        many.is_some_and(|n| *n > most + most / 16)
+            || inner.grown.get(tenant).is_some_and(|grown| *grown > bytes)
+    }
+
+    /// The most bytes of a tenant's finished records. What grew so far is about to be aged.
+    pub(crate) fn takes_finished_bytes(&self) -> u64 {
+        let mut inner = self.lock();
+        inner.grown.clear();
+        inner.bounds.finished_bytes_per_tenant
     }
 
     /// The finished records that are one too many of their tenant's, or too old at that moment;
@@ -744,6 +767,8 @@ impl Inner {
             .is_some_and(|before| before.state().is_final());
         if object.state().is_final() && !before {
             *self.finished.entry(key.tenant.clone()).or_default() += 1;
+            let bytes = u64::try_from(ring::weight(&object)).unwrap_or(u64::MAX);
+            *self.grown.entry(key.tenant.clone()).or_default() += bytes;
         }
         if object.state().is_final()
             && let Some(waiter) = self.waiters.remove(&uid)

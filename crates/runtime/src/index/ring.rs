@@ -14,6 +14,8 @@ use model::status::Object;
 
 /// How many changes are kept.
 pub(crate) const KEPT: usize = 4096;
+/// And how many bytes of them, about.
+const KEPT_BYTES: usize = 4 << 20;
 
 /// What happened to an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -78,6 +80,8 @@ impl FromStr for Token {
 pub(crate) struct Ring {
     epoch: Epoch,
     changes: VecDeque<Change>,
+    /// Of `changes`, about.
+    bytes: usize,
     /// The number of the newest change; 0 before the first.
     newest: u64,
 }
@@ -88,6 +92,7 @@ impl Ring {
         Self {
             epoch,
             changes: VecDeque::new(),
+            bytes: 0,
             newest: 0,
         }
     }
@@ -120,11 +125,15 @@ impl Ring {
 
     /// Adds a change; the oldest goes when there are too many.
     pub(crate) fn push(&mut self, change: Change) {
-        if self.changes.len() == KEPT {
-            self.changes.pop_front();
-        }
+        self.bytes = self.bytes.saturating_add(weight(&change.object));
         self.changes.push_back(change);
         self.newest += 1;
+        while self.changes.len() > KEPT || (self.bytes > KEPT_BYTES && self.changes.len() > 1) {
+            let Some(oldest) = self.changes.pop_front() else {
+                return;
+            };
+            self.bytes = self.bytes.saturating_sub(weight(&oldest.object));
+        }
     }
 
     /// The change after `sequence`, and its number. `Err` where it is not kept any more.
@@ -133,6 +142,22 @@ impl Ring {
         let index = usize::try_from(skip).map_err(|_| Missed)?;
         Ok(self.changes.get(index).map(|change| (sequence + 1, change)))
     }
+}
+
+/// How much memory an object takes, about: its texts, and the rest as if it were always the same.
+pub(super) fn weight(object: &Object) -> usize {
+    const REST: usize = 1000;
+    let texts = match object {
+        Object::Cell(cell) => cell.spec.mounts.len() * 256,
+        Object::Executable(executable) => texts(&executable.spec) + texts(&executable.effective),
+    };
+    REST + object.meta().labels.iter().count() * 128 + texts
+}
+
+fn texts(program: &model::executable::Draft) -> usize {
+    let pair = |(name, value): (&String, &String)| name.len() + value.len() + 96;
+    let argv: usize = program.argv.iter().map(|word| word.len() + 24).sum();
+    argv + program.env.iter().map(pair).sum::<usize>()
 }
 
 /// Changes were forgotten that the watcher has not seen.

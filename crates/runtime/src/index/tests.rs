@@ -43,6 +43,7 @@ fn index() -> Arc<Index> {
 fn index_with(limits: LimitsNow) -> Arc<Index> {
     let bounds = Bounds {
         finished_per_tenant: 4,
+        finished_bytes_per_tenant: 1 << 20,
         finished_age: Duration::from_nanos(10),
     };
     let ids = IdPool::new(IdRange {
@@ -414,4 +415,60 @@ fn what_a_tenant_lists_is_looked_for_among_his_own() {
     assert_eq!(seen(own(), None, Some(("zeta", "0"))).len(), 0);
     assert_eq!(seen(own(), Some("web"), Some(("acme", "0"))).len(), 2);
     assert_eq!(seen(Scope::Every, None, Some(("acme", "web/db"))).len(), 3);
+}
+
+#[test]
+fn the_changes_that_are_kept_are_bounded_in_bytes() {
+    let epoch = Epoch {
+        boot: 7,
+        instance: 9,
+    };
+    let mut ring = Ring::new(epoch);
+    let program = model::executable::Draft {
+        argv: vec!["/bin/true".to_owned()],
+        env: [("LARGE".to_owned(), "x".repeat(46 * 1024))].into(),
+        ..Default::default()
+    };
+    let mut large = cell("web", 1, State::Running);
+    large.meta_mut().kind = Kind::Executable;
+    let meta = large.meta().clone();
+    let executable = model::status::ExecutableStatus {
+        meta,
+        spec: program.clone().try_into().unwrap(),
+        effective: program,
+        state: State::Running,
+        conditions: Vec::new(),
+        pid: None,
+        started: None,
+        exit: None,
+        stdout_bytes: 0,
+        stderr_bytes: 0,
+        final_usage: None,
+    };
+    let object = Arc::new(Object::Executable(executable));
+    for _ in 0..1000 {
+        ring.push(ring::Change {
+            kind: ring::ChangeKind::Changed,
+            object: object.clone(),
+        });
+    }
+    // 4 MiB of some 94 KB each; who was before them is told to begin anew.
+    assert!(ring.after(999).unwrap().is_some());
+    assert!(ring.after(960).unwrap().is_some());
+    assert!(ring.after(900).is_err());
+}
+
+#[test]
+fn a_finished_object_is_a_summary_until_it_is_read() {
+    let index = index();
+    let reservation = reserve(&index, "web", 1).unwrap();
+    index.publish_new(cell("web", 1, State::Running), reservation);
+    index.summarize(Uid([1; 16]));
+    let living = index.by_uid(Uid([1; 16])).unwrap();
+    assert!(!crate::finished::is_summary(&living), "it has not ended");
+    index.publish(cell("web", 1, State::Exited));
+    index.summarize(Uid([1; 16]));
+    let ended = index.by_uid(Uid([1; 16])).unwrap();
+    assert!(crate::finished::is_summary(&ended));
+    assert_eq!(ended.meta().path.to_string(), "web");
 }

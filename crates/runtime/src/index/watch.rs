@@ -13,6 +13,7 @@ use tokio::sync::watch as signal;
 use super::Index;
 use super::list::matches;
 use super::ring::ChangeKind;
+use crate::Shared;
 
 /// What a watcher is told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -49,6 +50,8 @@ pub struct Watcher {
     filter: Filter,
     shows: Shows,
     changed: signal::Receiver<u64>,
+    /// Where the whole of a finished object is read.
+    whole: Option<Arc<Shared>>,
     /// Of the last change told.
     place: u64,
     ready: VecDeque<WatchEvent>,
@@ -68,6 +71,7 @@ impl Watcher {
             filter,
             shows,
             changed,
+            whole: None,
             place: 0,
             ready: VecDeque::new(),
         };
@@ -87,7 +91,9 @@ impl Watcher {
     /// The next event. Cancel-safe. Waits for ever where nothing changes.
     pub async fn next(&mut self) -> WatchEvent {
         loop {
-            if let Some(event) = self.ready.pop_front() {
+            if let Some(event) = self.ready.front().cloned() {
+                let event = self.shown(event).await;
+                self.ready.pop_front();
                 return event;
             }
             // Marked before looking, so that a change in between wakes us.
@@ -98,6 +104,23 @@ impl Watcher {
             // The sender lives in the index, which we hold.
             let _ = self.changed.changed().await;
         }
+    }
+
+    /// Shows finished objects whole.
+    pub(crate) fn reading(mut self, shared: Arc<Shared>) -> Self {
+        self.whole = Some(shared);
+        self
+    }
+
+    async fn shown(&self, mut event: WatchEvent) -> WatchEvent {
+        if let (Some(shared), Some(object)) = (&self.whole, &event.object) {
+            match shared.whole(object).await {
+                Ok(whole) => event.object = Some(whole),
+                // It was removed, which the next events tell.
+                Err(error) => tracing::debug!(%error, "a finished object is told as a summary"),
+            }
+        }
+        event
     }
 
     /// Takes changes from the ring, a few at a time. Whether there was any.
