@@ -26,6 +26,9 @@ pub(crate) fn exit(mut problem: clap::Error, words: &[OsString]) -> ! {
     }
     problem.remove(ContextKind::SuggestedArg);
     problem.remove(ContextKind::Suggested);
+    // clap's own shows the flag that it takes for the meant one.
+    let usage = ContextValue::StyledStr(chosen(words).render_usage());
+    problem.insert(ContextKind::Usage, usage);
     let text = problem.render();
     match std::io::stderr().is_terminal() {
         true => eprint!("{}", text.ansi()),
