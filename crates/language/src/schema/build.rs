@@ -131,6 +131,7 @@ fn method(subsystem: &str, method: &MethodDescriptor) -> Method {
         client_streams: method.is_client_streaming(),
         server_streams: method.is_server_streaming(),
         mutating: !reads,
+        declares: super::declares::of(method),
         docs: docs(&method.parent_file(), method.path()),
     }
 }
