@@ -9,7 +9,7 @@ use prost_reflect::{DescriptorPool, DynamicMessage, Value};
 use prost_types::FileDescriptorSet;
 
 const ROOT: &str = "../../proto";
-const FILES: [&str; 7] = [
+const FILES: [&str; 8] = [
     "aurae/runtime/v0/object.proto",
     "aurae/runtime/v0/errors.proto",
     "aurae/runtime/v0/runtime.proto",
@@ -17,6 +17,7 @@ const FILES: [&str; 7] = [
     "aurae/identity/v0/identity.proto",
     "aurae/node/v0/node.proto",
     "aurae/tenant/v0/tenant.proto",
+    "aurae/sets/v0/sets.proto",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

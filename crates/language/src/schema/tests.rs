@@ -10,7 +10,10 @@ fn api() -> &'static Schema {
 #[test]
 fn subsystems_and_methods_are_named_as_policies_name_them() {
     let names: Vec<_> = api().subsystems.iter().map(|s| s.name.as_str()).collect();
-    assert_eq!(names, ["runtime", "observe", "identity", "node", "tenant"]);
+    assert_eq!(
+        names,
+        ["runtime", "observe", "identity", "node", "tenant", "sets"]
+    );
     let actions: Vec<_> = api()
         .subsystems
         .iter()
@@ -46,6 +49,8 @@ fn what_only_reads_is_marked_in_the_protos() {
         "identity.WhoAmI",
         "node.Get",
         "node.GetConfig",
+        "sets.Get",
+        "sets.List",
     ];
     assert_eq!(reading, expected);
 }
