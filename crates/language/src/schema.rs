@@ -138,6 +138,8 @@ pub struct Field {
     pub cardinality: Cardinality,
     /// Whether it may be absent from what a node answers.
     pub presence: Presence,
+    /// A request without it is refused.
+    pub required: bool,
     /// Which of the message's oneofs it belongs to.
     pub oneof: Option<usize>,
 }

@@ -184,6 +184,7 @@ fn field(field: &FieldDescriptor, oneofs: &[&str]) -> Field {
         kind: Kind::of(field),
         cardinality,
         presence,
+        required: super::declares::is_required(field),
         oneof: oneof.and_then(|one| oneofs.iter().position(|name| *name == one.full_name())),
     }
 }

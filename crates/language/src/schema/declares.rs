@@ -2,10 +2,12 @@
 //! What a method's call declares, as the contract says it by `option (aurae.declares)`. The plan and
 //! the apply read it; nothing in the client lists methods by name.
 
-use prost_reflect::{DynamicMessage, MethodDescriptor, Value};
+use prost_reflect::{DynamicMessage, FieldDescriptor, MethodDescriptor, Value};
 
 /// The option's full name.
 const OPTION: &str = "aurae.declares";
+/// The same of a field that has to be there.
+const REQUIRED: &str = "aurae.required";
 
 /// One object that a call makes, and how the node is asked about it. See `proto/aurae/declares.proto`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -51,6 +53,15 @@ pub(super) fn of(method: &MethodDescriptor) -> Option<Declares> {
             .is_some_and(|value| value.as_bool() == Some(true)),
         removed_by: text(said, "removed_by"),
         default: pairs(said, "default", "from"),
+    })
+}
+
+/// Whether the contract says that a request without the field is refused.
+pub(super) fn is_required(field: &FieldDescriptor) -> bool {
+    let option = field.parent_pool().get_extension_by_name(REQUIRED);
+    option.is_some_and(|option| {
+        let options = field.options();
+        options.has_extension(&option) && options.get_extension(&option).as_bool() == Some(true)
     })
 }
 
