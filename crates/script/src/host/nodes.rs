@@ -65,9 +65,10 @@ pub struct Nodes {
 
 /// What a test answers.
 #[cfg(test)]
-pub(crate) struct Answering(
-    pub(crate) Box<dyn Fn(&Ask) -> Result<DynamicMessage, Failure> + Send + Sync>,
-);
+struct Answering(Box<dyn Fn(&Ask) -> Answered + Send + Sync>);
+
+#[cfg(test)]
+type Answered = Result<DynamicMessage, Failure>;
 
 #[cfg(test)]
 impl std::fmt::Debug for Answering {
@@ -103,7 +104,7 @@ impl Nodes {
     #[cfg(test)]
     pub(crate) fn answered_by(
         self,
-        answer: impl Fn(&Ask) -> Result<DynamicMessage, Failure> + Send + Sync + 'static,
+        answer: impl Fn(&Ask) -> Answered + Send + Sync + 'static,
     ) -> Self {
         Self {
             answering: Some(Answering(Box::new(answer))),

@@ -143,7 +143,7 @@ impl Bed {
     fn new() -> Self {
         let kept = Arc::<Mutex<Kept>>::default();
         let answering = Arc::clone(&kept);
-        let nodes = Nodes::new(Config::local(), None, None)
+        let nodes = Nodes::new(Config::default(), None, None)
             .speaking(api_with_routes())
             .answered_by(move |ask| answer(&mut answering.lock().unwrap(), ask));
         Self { kept, nodes }
