@@ -337,28 +337,9 @@ impl<'a> Module<'a, '_> {
         anchor: Span,
         out: &mut Vec<Report>,
     ) {
-        // As it is declared: the flow can only have taken values away.
-        let member = match other.get_inner_expression() {
-            Expression::StaticMemberExpression(member) => Some(&**member),
-            Expression::ChainExpression(chain) => match &chain.expression {
-                ChainElement::StaticMemberExpression(member) => Some(&**member),
-                _ => None,
-            },
-            _ => None,
+        let Some((declared, certain)) = self.declared_place(other) else {
+            return;
         };
-        let (declared, certain) = match (other.get_inner_expression(), member) {
-            (Expression::Identifier(name), _) => match self.symbol_of(name) {
-                Some(symbol) => (self.symbol_type(symbol), false),
-                None => return,
-            },
-            (_, Some(member)) => {
-                let object = self.infer(&member.object).present();
-                let certain = self.is_of_api(&object);
-                (self.member_type(&object, &member.property.name), certain)
-            }
-            _ => return,
-        };
-        let certain = certain || self.is_of_api(&declared);
         let declared = self.resolve(&declared).present();
         let values = declared.members().iter().filter_map(|ty| match ty {
             Type::StringLiteral(value) => Some(value.as_ref()),
@@ -382,6 +363,29 @@ impl<'a> Module<'a, '_> {
             .certain(certain);
         let report = report.help(format!("it is one of {}", values.join(", ")));
         out.push(report.suggesting(value, values, at, true));
+    }
+
+    /// The type of a place as it is declared, and whether it is the API's: the flow can only have
+    /// taken values away.
+    pub(crate) fn declared_place(&self, place: &Expression<'a>) -> Option<(Type, bool)> {
+        let inner = place.get_inner_expression();
+        let member = match inner {
+            Expression::Identifier(name) => {
+                let ty = self.symbol_type(self.symbol_of(name)?);
+                let certain = self.is_of_api(&ty);
+                return Some((ty, certain));
+            }
+            Expression::StaticMemberExpression(member) => &**member,
+            Expression::ChainExpression(chain) => match &chain.expression {
+                ChainElement::StaticMemberExpression(member) => &**member,
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let object = self.infer(&member.object).present();
+        let ty = self.member_type(&object, &member.property.name);
+        let certain = self.is_of_api(&object) || self.is_of_api(&ty);
+        Some((ty, certain))
     }
 
     /// `runtime.CelSpec`: a type that the namespace hasn't.

@@ -190,3 +190,19 @@ fn a_function_that_shall_return_something_does() {
     );
     silent("function f(): number { try { return 1; } finally { print(1); } }");
 }
+
+#[test]
+fn what_may_be_absent_is_said_where_nothing_tests_it() {
+    let status = "const status = await runtime.Get({});\n";
+    let absent = format!("{status}print(status.spec.hostname);");
+    assert_eq!(code(&absent), "maybe-absent");
+    assert_eq!(severities(&absent), [Severity::Warning]);
+    silent(&format!("{status}print(status.spec?.hostname);"));
+    silent(&format!(
+        "{status}if (status.spec) print(status.spec.hostname);"
+    ));
+    silent(&format!(
+        "{status}if (status.spec === undefined) throw 1;\nprint(status.spec.hostname);"
+    ));
+    silent(&format!("{status}print(status.spec!.hostname);"));
+}
