@@ -33,12 +33,15 @@ pub(crate) struct DeclaringArgs {
     target: Vec<String>,
     #[command(flatten)]
     pub(crate) program: ProgramArgs,
-    /// The program, or `-`
+    /// The program, or `-`; or workloads as JSON or YAML
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
     /// What the program gets; flags of its own come after `--`
     #[arg(value_name = "ARGS")]
     pub(crate) args: Vec<String>,
+    /// As others spell it: the file follows either way
+    #[arg(short = 'f', hide = true)]
+    given: bool,
     /// What `kubectl` and others call a plan
     #[arg(long, hide = true)]
     dry_run: bool,

@@ -281,3 +281,28 @@ fn a_node_that_is_no_longer_spoken_to_is_swept_or_named() {
     assert_eq!(apply(&["alice"]).ok(), "nothing changed: 1 as declared\n");
     one.aurae(&["rm", "-rf", "on-alice"]).ok();
 }
+
+#[test]
+fn workloads_as_data_are_applied_like_a_program() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let json = folder.file(
+        "web.json",
+        r#"[{ "kind": "cell", "name": "d" },
+            { "kind": "executable", "name": "d/a", "argv": ["sleep", "1000"] }]"#,
+    );
+    let applied = node.aurae(&["apply", "-f", &json]).ok();
+    assert!(applied.contains("set web: 2 × create"), "{applied}");
+    let yaml = folder.file(
+        "web.yaml",
+        "- {kind: cell, name: d}\n- {kind: executable, name: d/a, argv: [sleep, '1000']}\n",
+    );
+    // The same set by another file: it is taken over, and nothing changes.
+    let same = node.aurae(&["apply", "--adopt", &yaml]).ok();
+    assert_eq!(same, "nothing changed: 2 as declared\n");
+    let wrong = folder.file("wrong.json", r#"{ "kind": "pod", "name": "x" }"#);
+    let refused = node.aurae(&["plan", &wrong]).fails(1);
+    assert!(refused.contains("cell or executable"), "{refused}");
+    node.aurae(&["set", "rm", "--yes", "web"]).ok();
+    assert_eq!(node.aurae(&["ps", "-o", "name"]).ok(), "");
+}
