@@ -20,8 +20,8 @@ use model::error::Error;
 use model::quota::Quota;
 use observe::{Logs, Observe};
 use runtime::Runtime;
-use tenants::{Pool, Tenants};
 use store::Store;
+use tenants::{Pool, Tenants};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::service::interceptor::InterceptedService;
 use tonic::service::{Interceptor, Routes};
@@ -37,8 +37,8 @@ use super::layer::GuardLayer;
 use super::node::{NodePort, NodeService};
 use super::observe::ObserveService;
 use super::runtime::RuntimeService;
-use super::tenant::TenantService;
 use super::sets::SetsService;
+use super::tenant::TenantService;
 
 /// How many calls one connection may have open.
 const MAX_STREAMS: u32 = 64;

@@ -9,8 +9,8 @@ use api::identity::v0 as identity;
 use api::node::v0 as node;
 use api::observe::v0 as observe;
 use api::runtime::v0 as runtime;
-use api::tenant::v0 as tenants;
 use api::sets::v0 as sets;
+use api::tenant::v0 as tenants;
 use prost::Message;
 use tonic::Code;
 

@@ -49,6 +49,8 @@ fn what_only_reads_is_marked_in_the_protos() {
         "identity.WhoAmI",
         "node.Get",
         "node.GetConfig",
+        "tenant.List",
+        "tenant.Get",
         "sets.Get",
         "sets.List",
     ];

@@ -206,3 +206,14 @@ fn what_may_be_absent_is_said_where_nothing_tests_it() {
     ));
     silent(&format!("{status}print(status.spec!.hostname);"));
 }
+
+#[test]
+fn the_whitepapers_names_lead_to_those_that_are_there() {
+    let file = File {
+        source: Source::new("main.ts", "observe.Metrics(\"web\");\n"),
+        imports: HashMap::new(),
+    };
+    let found = check(&environment(), &[file]);
+    let help = found[0].help.as_deref().unwrap_or_default();
+    assert!(help.contains("observe.WatchUsage"), "{help}");
+}
