@@ -302,7 +302,7 @@ fn workloads_as_data_are_applied_like_a_program() {
     assert_eq!(same, "nothing changed: 2 as declared\n");
     let wrong = folder.file("wrong.json", r#"{ "kind": "pod", "name": "x" }"#);
     let refused = node.aurae(&["plan", &wrong]).fails(1);
-    assert!(refused.contains("cell or executable"), "{refused}");
+    assert!(refused.contains("executable or cell"), "{refused}");
     node.aurae(&["set", "rm", "--yes", "web"]).ok();
     assert_eq!(node.aurae(&["ps", "-o", "name"]).ok(), "");
 }
