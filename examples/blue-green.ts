@@ -8,7 +8,7 @@
 import { clear, find, printed } from "./lib/objects.ts";
 
 const version = args[0] ?? "1.0.0";
-const here = { runtime, observe, identity, node };
+const here = { runtime, observe, identity, node, tenant, sets };
 
 const runs = async (path: string): Promise<boolean> => {
   const found = await find(path, here);

@@ -106,6 +106,8 @@ pub(crate) enum Command {
     Plan(cmd::plan::PlanArgs),
     /// Bring about what a program declares
     Apply(cmd::apply::ApplyArgs),
+    /// What programs have declared: list, show and remove their sets
+    Set(cmd::set::SetArgs),
     /// Put programs into the one style
     Fmt(cmd::fmt::FmtArgs),
     /// Write the language's types, for editors and TypeScript's own tools

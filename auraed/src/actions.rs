@@ -20,10 +20,11 @@ enum Effect {
     Decides,
 }
 
-const ROWS: [(&str, Audience, Effect); 38] = [
+const ROWS: [(&str, Audience, Effect); 43] = [
     ("runtime.RunExecutable", Member, Changes),
     ("runtime.RunCell", Member, Changes),
     ("runtime.UpdateCell", Member, Changes),
+    ("runtime.UpdateExecutable", Member, Changes),
     ("runtime.FreezeCell", Member, Changes),
     ("runtime.ThawCell", Member, Changes),
     ("runtime.Get", Member, Reads),
@@ -59,6 +60,10 @@ const ROWS: [(&str, Audience, Effect); 38] = [
     ("tenant.Get", Member, Reads),
     ("tenant.Set", Administrator, Decides),
     ("tenant.Remove", Administrator, Decides),
+    ("sets.Get", Member, Reads),
+    ("sets.List", Member, Reads),
+    ("sets.Put", Member, Changes),
+    ("sets.Remove", Member, Changes),
 ];
 
 /// One definition per method.

@@ -228,6 +228,7 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
     let services = Services {
         identity: parts.identity.clone(),
         runtime: parts.runtime.clone(),
+        store: parts.store.clone(),
         logs: parts.logs.clone(),
         node: daemon.clone(),
         tenants: parts.tenants.clone(),

@@ -5,10 +5,11 @@ use std::error::Error;
 use std::path::PathBuf;
 
 use prost::Message;
+use prost_reflect::{DescriptorPool, DynamicMessage, Value};
 use prost_types::FileDescriptorSet;
 
 const ROOT: &str = "../../proto";
-const FILES: [&str; 7] = [
+const FILES: [&str; 8] = [
     "aurae/runtime/v0/object.proto",
     "aurae/runtime/v0/errors.proto",
     "aurae/runtime/v0/runtime.proto",
@@ -16,14 +17,16 @@ const FILES: [&str; 7] = [
     "aurae/identity/v0/identity.proto",
     "aurae/node/v0/node.proto",
     "aurae/tenant/v0/tenant.proto",
+    "aurae/sets/v0/sets.proto",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
     println!("cargo::rerun-if-changed={ROOT}");
     let files = protox::compile(FILES, [ROOT])?;
     let out = PathBuf::from(std::env::var("OUT_DIR")?);
-    std::fs::write(out.join("aurae.bin"), encode_without_source(&files))?;
-    std::fs::write(out.join("documented.bin"), encode_with_our_source(&files))?;
+    let whole = whole()?;
+    std::fs::write(out.join("aurae.bin"), with_source_of(&whole, "")?)?;
+    std::fs::write(out.join("documented.bin"), with_source_of(&whole, "aurae")?)?;
     std::fs::write(out.join("actions.rs"), actions(&files))?;
     tonic_prost_build::configure()
         .btree_map(".")
@@ -31,25 +34,32 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// The descriptor set that is built into the binaries carries no comments or positions: half the
-/// size.
-fn encode_without_source(files: &FileDescriptorSet) -> Vec<u8> {
-    let mut files = files.clone();
-    for file in &mut files.file {
-        file.source_code_info = None;
-    }
-    files.encode_to_vec()
+/// The files, what they import, and our own method options: `prost_types` has no place for those.
+fn whole() -> Result<Vec<u8>, protox::Error> {
+    let mut compiler = protox::Compiler::new([ROOT])?;
+    compiler.include_imports(true).include_source_info(true);
+    compiler.open_files(FILES)?;
+    Ok(compiler.encode_file_descriptor_set())
 }
 
-/// With the comments of our own files; what Google says of a timestamp isn't ours to repeat.
-fn encode_with_our_source(files: &FileDescriptorSet) -> Vec<u8> {
-    let mut files = files.clone();
-    for file in &mut files.file {
-        if !file.package().starts_with("aurae.") {
-            file.source_code_info = None;
+/// The descriptor set with the comments and positions of `package`'s files alone, or of none: what
+/// Google says of a timestamp isn't ours to repeat, and without any it is half the size.
+fn with_source_of(whole: &[u8], package: &str) -> Result<Vec<u8>, Box<dyn Error>> {
+    let pool = DescriptorPool::global();
+    let of = pool
+        .get_message_by_name("google.protobuf.FileDescriptorSet")
+        .ok_or("no descriptor of descriptors")?;
+    let mut set = DynamicMessage::decode(of, whole)?;
+    let files = set.get_field_by_name_mut("file");
+    let files = files.and_then(Value::as_list_mut).ok_or("no files")?;
+    for file in files.iter_mut().filter_map(Value::as_message_mut) {
+        let name = file.get_field_by_name("package");
+        let name = name.as_ref().and_then(|name| name.as_str()).unwrap_or("");
+        if package.is_empty() || name.split('.').next() != Some(package) {
+            file.clear_field_by_name("source_code_info");
         }
     }
-    files.encode_to_vec()
+    Ok(set.encode_to_vec())
 }
 
 /// One line of Rust per method: the table of actions, and a constant each.

@@ -32,7 +32,8 @@ export async function printed(
 
 /** Nodes by their contexts' names; without names the command line's own. */
 export function nodes(names: readonly string[]): { name: string; on: Subsystems }[] {
-  if (names.length === 0) return [{ name: "this node", on: { runtime, observe, identity, node } }];
+  const here = { runtime, observe, identity, node, tenant, sets };
+  if (names.length === 0) return [{ name: "this node", on: here }];
   return names.map((name) => ({ name, on: node(name) }));
 }
 

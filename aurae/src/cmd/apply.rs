@@ -1,25 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `aurae apply`: brings about what a program declares, and stops what it doesn't any more.
 
+use std::io::{BufRead, IsTerminal, Write};
 use std::sync::Arc;
 
 use script::apply::Apply;
 use script::host::Mode;
 
-use super::plan::{DeclaringArgs, Form, line, print_json, refused, sums};
+use super::declaring::DeclaringArgs;
+use super::plan::{Form, line, make, print_json, refused, sums, text};
+use super::saved::Saved;
 use super::script::execute::execute;
 use crate::failure::{FINDINGS, Failure};
 use crate::global::Global;
+use crate::args::Global;
+use crate::failure::{FAILED, FINDINGS, Failure};
 use crate::output::{Style, note, print};
 
 const EXAMPLES: &str = "\
 Examples:
   aurae apply apps/web.ts
   aurae apply --set shop apps/web.ts      the set whose objects they are
+  aurae apply web.plan                    just what `aurae plan --out web.plan` has shown
+  aurae apply --yes apps/web.ts           on a terminal, without being asked
 
-It does what `aurae plan` shows, without asking again, and tells each change when it is done. What it
-makes is labelled `aurae.io/set=NAME`; what has that label and isn't declared any more is stopped.
-Applied twice, the second changes nothing.";
+It does what `aurae plan` shows, and tells each change when it is done; on a terminal it shows the plan
+and asks first. What it makes is of its set: what is of the set and isn't declared any more is stopped,
+and grants are withdrawn. Applied twice, the second changes nothing.";
 
 /// `aurae apply`.
 #[derive(Clone, Debug, clap::Args)]
@@ -30,20 +37,94 @@ pub(crate) struct ApplyArgs {
     /// How to print what was done
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     output: Form,
+    /// Go ahead without asking, on a terminal too
+    #[arg(short, long)]
+    yes: bool,
 }
 
-/// Runs the program and does what it declares. Each change is told when it is done, so that who
-/// interrupts knows how far it came; what was begun and what failed is told in the end.
+/// Runs the program and does what it declares, after a look at the plan where one is asked for.
 pub(crate) async fn run(global: &Global, args: &ApplyArgs) -> Result<u8, Failure> {
+    let saved = Saved::read(&args.declaring.file)?;
+    let Some(saved) = saved else {
+        return match args.asks() {
+            true => confirmed(global, args).await,
+            false => apply(global, args).await,
+        };
+    };
+    let global = saved.global(global)?;
+    let args = args.clone().of(&saved);
+    let made = make(&global, &args.declaring, args.declaring.claim()?, true).await?;
+    let Some(report) = made.report else {
+        return Ok(made.done.status);
+    };
+    saved.check(&made.done.digest, &report)?;
+    apply(&global, &args).await
+}
+
+/// Shows the plan and asks.
+async fn confirmed(global: &Global, args: &ApplyArgs) -> Result<u8, Failure> {
+    let claim = args.declaring.claim()?;
+    let made = make(global, &args.declaring, claim, true).await?;
+    let asked = match made.report {
+        Some(report) if report.is_settled() => {
+            print(&sums(&report, "× ", "nothing changed"))?;
+            return Ok(0);
+        }
+        Some(report) => {
+            print(&text(&report, Style::of(&std::io::stdout(), global.color)))?;
+            "apply this?"
+        }
+        // What is wrong has been told; findings of the check gate an apply as well.
+        None if made.done.is_planned_unknown() => "it can't be planned; apply it all the same?",
+        None => return Ok(made.done.status),
+    };
+    match agreed(asked)? {
+        true => apply(global, args).await,
+        false => {
+            note("nothing was changed");
+            Ok(FAILED)
+        }
+    }
+}
+
+/// Asks on the terminal.
+pub(crate) fn agreed(question: &str) -> Result<bool, Failure> {
+    print(&format!("{question} [y/N] "))?;
+    let flushed = std::io::stdout().flush();
+    let mut answer = String::new();
+    let read = flushed.and_then(|()| std::io::stdin().lock().read_line(&mut answer));
+    read.map_err(|problem| Failure::new(format!("no answer: {problem}")))?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}
+
+impl ApplyArgs {
+    /// Whether somebody is there to be asked.
+    fn asks(&self) -> bool {
+        let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
+        terminal && !self.yes && self.output == Form::Text && !self.declaring.is_stdin()
+    }
+
+    /// The same about a saved plan's program.
+    fn of(mut self, saved: &Saved) -> Self {
+        self.declaring.file.clone_from(&saved.file);
+        self.declaring.args.clone_from(&saved.args);
+        self.declaring.retell(&saved.set);
+        self
+    }
+}
+
+/// Each change is told when it is done, so that an interrupted apply has said how far it came; what
+/// was begun and what failed is told in the end.
+async fn apply(global: &Global, args: &ApplyArgs) -> Result<u8, Failure> {
     let style = Style::of(&std::io::stdout(), global.color);
-    let set = args.declaring.set()?;
+    let claim = args.declaring.claim()?;
     let apply = Arc::new(match args.output {
-        Form::Json => Apply::new(set),
-        // Who has stopped reading has not stopped the apply.
-        Form::Text => Apply::heard_by(set, move |change| _ = print(&line(change, style))),
+        Form::Json => Apply::new(claim),
+        // A closed standard output has not stopped the apply.
+        Form::Text => Apply::heard_by(claim, move |change| _ = print(&line(change, style))),
     });
     let job = args.declaring.job(Mode::Apply(Arc::clone(&apply)));
-    let done = execute(global, job).await?;
+    let done = execute(global, job.printing_aside(args.output == Form::Json)).await?;
     // Of what wasn't begun there is nothing to report.
     if done.status == FINDINGS {
         return Ok(FINDINGS);

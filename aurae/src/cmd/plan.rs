@@ -1,27 +1,38 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `aurae plan`: what a program would change, against what the node has.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use script::host::Mode;
-use script::plan::change::{Action, Change, Report};
-use script::plan::difference::Difference;
-use script::plan::{Plan, check_set};
+use script::plan::Plan;
 use script::protocol::Failure as Refusal;
+use script::reconcile::change::{Action, Change, Report};
+use script::reconcile::difference::Difference;
+use script::reconcile::set::Claim;
 use serde_json::Value as Json;
 
 use super::script::entry::Source;
 use super::script::execute::{Job, execute};
 use crate::failure::Failure;
 use crate::global::{Global, ProgramArgs};
+use super::declaring::DeclaringArgs;
+use super::saved::Saved;
+use super::script::execute::{Done, execute};
+use crate::args::Global;
+use crate::failure::{FINDINGS, Failure};
 use crate::output::{Color, Style, print, print_line, printable};
+
+/// The status of `--exit-code` where something would change.
+const WOULD_CHANGE: u8 = 2;
 
 const EXAMPLES: &str = "\
 Examples:
   aurae plan apps/web.ts
   aurae plan -o json apps/web.ts          for programs
   aurae plan --set shop apps/web.ts       the set whose objects they are
+  aurae plan --out web.plan apps/web.ts   for `aurae apply web.plan`
+  aurae plan --exit-code apps/web.ts      2 where something would change, for CI
 
 Read permissions are enough: what would change something is recorded, not sent.";
 
@@ -34,26 +45,12 @@ pub(crate) struct PlanArgs {
     /// How to print the plan
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     output: Form,
-}
-
-/// What plan and apply share.
-#[derive(Clone, Debug, clap::Args)]
-pub(crate) struct DeclaringArgs {
-    /// The set that its objects belong to [default: the file's name]
-    #[arg(long, value_name = "NAME")]
-    set: Option<String>,
-    #[command(flatten)]
-    pub(crate) program: ProgramArgs,
-    /// The program, or `-`
-    #[arg(value_name = "FILE")]
-    file: PathBuf,
-    /// What the program gets
-    #[arg(
-        value_name = "ARGS",
-        trailing_var_arg = true,
-        allow_hyphen_values = true
-    )]
-    args: Vec<String>,
+    /// Also write it into a file, for `aurae apply FILE`
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// Exit with 2 where something would change
+    #[arg(long)]
+    exit_code: bool,
 }
 
 /// How a plan is printed.
@@ -66,39 +63,44 @@ pub(crate) enum Form {
     Json,
 }
 
-impl DeclaringArgs {
-    /// The set's name.
-    pub(crate) fn set(&self) -> Result<String, Failure> {
-        let stem = self.file.file_stem().and_then(|stem| stem.to_str());
-        let name = match (&self.set, stem) {
-            (Some(name), _) => name.clone(),
-            (None, Some(stem)) if stem != "-" => stem.to_owned(),
-            _ => return Err(Failure::usage("a program without a name needs --set NAME")),
-        };
-        check_set(&name)
-            .map_err(|problem| Failure::usage(problem).with_hint("name the set with --set NAME"))?;
-        Ok(name)
-    }
+/// A plan that was made.
+pub(crate) struct Made {
+    pub(crate) done: Done,
+    /// None where the program has no plan; what is wrong has been told.
+    pub(crate) report: Option<Report>,
+}
 
-    /// The program with its arguments.
-    pub(crate) fn job(&self, mode: Mode) -> Job {
-        let source = match self.file == Path::new("-") {
-            true => Source::Stdin,
-            false => Source::File(self.file.clone()),
-        };
-        Job::new(&self.program, source, self.args.clone(), mode)
+/// Runs the program without consequences.
+pub(crate) async fn make(
+    global: &Global,
+    declaring: &DeclaringArgs,
+    claim: Claim,
+    quiet: bool,
+) -> Result<Made, Failure> {
+    let plan = Arc::new(Plan::new(claim));
+    let job = declaring.job(Mode::Plan(Arc::clone(&plan)));
+    let done = execute(global, job.printing_aside(quiet)).await?;
+    if let (0, Some(refusal)) = (done.status, plan.refused()) {
+        // Caught by the program, and still unknown.
+        refused(refusal).report(Style::of(&std::io::stderr(), global.color));
+        let done = done.with_status(FINDINGS);
+        return Ok(Made { done, report: None });
     }
+    let report = match done.status {
+        0 => Some(plan.finish(&done.nodes).await.map_err(refused)?),
+        _ => None,
+    };
+    Ok(Made { done, report })
 }
 
 /// Runs the program without consequences and prints what they would be.
 pub(crate) async fn run(global: &Global, args: &PlanArgs) -> Result<u8, Failure> {
-    let plan = Arc::new(Plan::new(args.declaring.set()?));
-    let job = args.declaring.job(Mode::Plan(Arc::clone(&plan)));
-    let done = execute(global, job).await?;
-    if done.status != 0 {
-        return Ok(done.status);
-    }
-    let report = plan.finish(&done.nodes).await.map_err(refused)?;
+    let claim = args.declaring.claim()?;
+    let aside = args.output == Form::Json;
+    let made = make(global, &args.declaring, claim, aside).await?;
+    let Some(report) = made.report else {
+        return Ok(made.done.status);
+    };
     match args.output {
         Form::Json => print_json(&report)?,
         Form::Text => {
@@ -106,7 +108,21 @@ pub(crate) async fn run(global: &Global, args: &PlanArgs) -> Result<u8, Failure>
             print(&text(&report, style))?;
         }
     }
-    Ok(0)
+    let changes = !report.is_settled();
+    if let Some(out) = &args.out {
+        let declaring = &args.declaring;
+        if declaring.is_stdin() {
+            return Err(
+                Failure::usage("a program from standard input can't be applied later")
+                    .with_hint("write it into a file, and plan that"),
+            );
+        }
+        Saved::new(global, declaring, made.done.digest, report).write(out)?;
+    }
+    Ok(match args.exit_code && changes {
+        true => WOULD_CHANGE,
+        false => 0,
+    })
 }
 
 /// A refusal of the node while we asked by ourselves.
@@ -125,7 +141,7 @@ pub(crate) fn print_json(report: &Report) -> Result<(), Failure> {
 }
 
 /// A plan as people read it: each change with its fields, and the sums.
-fn text(report: &Report, style: Style) -> String {
+pub(crate) fn text(report: &Report, style: Style) -> String {
     let changes = report.changes.iter();
     let mut text: String = changes.map(|change| line(change, style)).collect();
     text.push_str(&sums(report, "to ", "nothing to do"));
@@ -154,6 +170,7 @@ pub(crate) fn sums(report: &Report, prefix: &str, settled: &str) -> String {
         (Action::Replace, "replace"),
         (Action::Stop, "stop"),
         (Action::Remove, "remove"),
+        (Action::Adopt, "take over"),
         (Action::Call, "call"),
     ];
     let mut sums: Vec<String> = words
@@ -177,6 +194,7 @@ fn of_change(change: &Change, style: Style) -> String {
         Action::Replace => ("±", Color::Magenta, "replace"),
         Action::Stop => ("-", Color::Red, "stop"),
         Action::Remove => ("-", Color::Red, "remove"),
+        Action::Adopt => ("^", Color::Yellow, "take over"),
         Action::Call => (">", Color::Blue, "call"),
         Action::Unchanged => ("=", Color::Dim, "leave"),
     };
@@ -226,7 +244,12 @@ fn of_difference(difference: &Difference) -> String {
         false => show(&difference.to),
     };
     let field = printable(&difference.field);
-    format!("    {field}: {} -> {to}\n", show(&difference.from))
+    match (&difference.from, difference.sensitive) {
+        (None, false) => format!("    {field}: {to}\n"),
+        (None, true) => format!("    {field}: set, not shown\n"),
+        (Some(_), true) => format!("    {field}: changed, not shown\n"),
+        (from, false) => format!("    {field}: {} -> {to}\n", show(from)),
+    }
 }
 
 #[cfg(test)]
@@ -254,6 +277,14 @@ mod tests {
             field: "spec.resources.memory.max".into(),
             from: Some(Json::from(1)),
             to: Some(Json::from(2)),
+            sensitive: false,
+            unknown: false,
+        });
+        update.differences.push(Difference {
+            field: "spec.env.TOKEN".into(),
+            from: Some(Json::from("(hidden)")),
+            to: Some(Json::from("(hidden)")),
+            sensitive: true,
             unknown: false,
         });
         let report = Report {
@@ -267,7 +298,8 @@ mod tests {
         let told = text(&report, Style::PLAIN);
         assert_eq!(
             told,
-            "~ update cell web\n    spec.resources.memory.max: 1 -> 2\n- stop cell old\n\
+            "~ update cell web\n    spec.resources.memory.max: 1 -> 2\n    \
+             spec.env.TOKEN: changed, not shown\n- stop cell old\n\
              set shop: 1 to update, 1 to stop, 1 unchanged\n"
         );
     }

@@ -31,6 +31,7 @@ named! {
     identity: AuditEntry, AuditVerdict, ListCertificatesResponse;
     node: NodeStatus, GetConfigResponse, ReloadResponse, ShutdownResponse;
     tenant: ListResponse, TenantStatus;
+    sets: Set, ListResponse;
 }
 
 fn reflect<M: Named>(message: &M) -> Result<DynamicMessage, Failure> {

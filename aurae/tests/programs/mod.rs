@@ -2,6 +2,8 @@
 //! Stories of programs with real nodes: running, planning and applying them, and how they fail.
 
 mod apply;
+mod running;
+mod sets;
 mod streams;
 
 use std::fs;

@@ -15,14 +15,16 @@ pub(crate) mod node;
 mod observe;
 mod runtime;
 pub(crate) mod server;
+mod sets;
 mod stream;
 mod tenant;
 
 /// The services that a node offers.
-const SERVICES: [&str; 5] = [
+const SERVICES: [&str; 6] = [
     "aurae.runtime.v0.Runtime",
     "aurae.observe.v0.Observe",
     "aurae.identity.v0.Identity",
     "aurae.node.v0.Node",
     "aurae.tenant.v0.Tenant",
+    "aurae.sets.v0.Sets",
 ];

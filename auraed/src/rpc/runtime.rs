@@ -249,6 +249,18 @@ impl Service for RuntimeService {
         cell(&*caller.unless_expelled(work).await?)
     }
 
+    async fn update_executable(
+        &self,
+        request: Request<wire::UpdateExecutableRequest>,
+    ) -> Answer<wire::ExecutableStatus> {
+        let caller = self.enter(&request, action::UPDATE_EXECUTABLE).await?;
+        let request = convert::update_executable(caller.tenant(), request.into_inner());
+        let request = request.map_err(to_status)?;
+        let permit = caller.permit_for(&request.target).await?;
+        let work = self.runtime.update_executable(permit, request);
+        executable(&*caller.unless_expelled(work).await?)
+    }
+
     async fn freeze_cell(
         &self,
         request: Request<wire::FreezeCellRequest>,

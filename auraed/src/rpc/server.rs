@@ -11,6 +11,7 @@ use api::identity::v0::identity_server::IdentityServer;
 use api::node::v0::node_server::NodeServer;
 use api::observe::v0::observe_server::ObserveServer;
 use api::runtime::v0::runtime_server::RuntimeServer;
+use api::sets::v0::sets_server::SetsServer;
 use api::status::to_status;
 use api::tenant::v0::tenant_server::TenantServer;
 use futures_util::Stream;
@@ -19,6 +20,7 @@ use model::error::Error;
 use model::quota::Quota;
 use observe::{Logs, Observe};
 use runtime::Runtime;
+use store::Store;
 use tenants::{Pool, Tenants};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::service::interceptor::InterceptedService;
@@ -35,6 +37,7 @@ use super::layer::GuardLayer;
 use super::node::{NodePort, NodeService};
 use super::observe::ObserveService;
 use super::runtime::RuntimeService;
+use super::sets::SetsService;
 use super::tenant::TenantService;
 
 /// How many calls one connection may have open.
@@ -56,6 +59,7 @@ const PARTING: Duration = Duration::from_secs(1);
 pub(crate) struct Services {
     pub(crate) identity: Arc<Identity>,
     pub(crate) runtime: Runtime,
+    pub(crate) store: Store,
     pub(crate) logs: Logs,
     pub(crate) node: Arc<dyn NodePort>,
     pub(crate) tenants: Tenants,
@@ -121,6 +125,7 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
     let Services {
         identity,
         runtime,
+        store,
         logs,
         node,
         tenants,
@@ -153,6 +158,10 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
         identity: Arc::clone(&identity),
         port: node,
     };
+    let sets_service = SetsService {
+        identity: Arc::clone(&identity),
+        store,
+    };
     let identity_service = IdentityService { identity, tenants };
     let mut routes = Routes::builder();
     routes
@@ -160,7 +169,8 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
         .add_service(ObserveServer::new(observe_service).max_decoding_message_size(max_message))
         .add_service(IdentityServer::new(identity_service).max_decoding_message_size(max_message))
         .add_service(NodeServer::new(node_service).max_decoding_message_size(max_message))
-        .add_service(TenantServer::new(tenant_service).max_decoding_message_size(max_message));
+        .add_service(TenantServer::new(tenant_service).max_decoding_message_size(max_message))
+        .add_service(SetsServer::new(sets_service).max_decoding_message_size(max_message));
     add_health(&mut routes, &known).await;
     add_reflection(&mut routes, &known)?;
     Ok(routes.routes())

@@ -245,6 +245,67 @@ async fn a_watcher_sees_what_there_is_and_then_every_change() {
 }
 
 #[tokio::test]
+async fn labels_of_a_running_executable_change_without_another_run() {
+    let Some((node, ann)) = node_with_cell().await else {
+        return;
+    };
+    let mut client = ann.node.runtime();
+    let status = client.run_executable(run("web/a", &["/bin/sleep", "1000"]));
+    let status = status.await.unwrap().into_inner();
+    let update = |expected_generation| wire::UpdateExecutableRequest {
+        r#ref: at(Owner, "web/a"),
+        labels: [("tier".to_owned(), "front".to_owned())].into(),
+        expected_generation,
+    };
+    let changed = client.update_executable(update(1)).await.unwrap();
+    let changed = changed.into_inner();
+    assert_eq!(changed.pid, status.pid);
+    let meta = changed.meta.unwrap();
+    assert_eq!(meta.generation, 2);
+    assert_eq!(meta.labels.get("tier").map(String::as_str), Some("front"));
+    let refused = failure(client.update_executable(update(1)).await.unwrap_err());
+    assert_eq!(
+        (refused.code, refused.reason),
+        (Code::Aborted, Some(Reason::Conflict))
+    );
+    let cell = wire::UpdateExecutableRequest {
+        r#ref: at(Owner, "web"),
+        ..update(0)
+    };
+    let refused = failure(client.update_executable(cell).await.unwrap_err());
+    assert_eq!(refused.reason, Some(Reason::NotFound));
+    node.stop();
+}
+
+#[tokio::test]
+async fn a_set_is_kept_for_its_tenant_and_over_a_revision_that_was_read() {
+    let Some((node, ann)) = node_with_cell().await else {
+        return;
+    };
+    let mut client = api::sets::v0::sets_client::SetsClient::new(ann.node.channel());
+    let put = |name: &str, expected_revision| api::sets::v0::PutRequest {
+        set: Some(api::sets::v0::Set {
+            name: name.to_owned(),
+            program: "shop/main.ts".to_owned(),
+            nodes: vec!["one".to_owned()],
+            ..Default::default()
+        }),
+        expected_revision,
+    };
+    let first = client.put(put("shop", 0)).await.unwrap().into_inner();
+    assert_eq!((first.revision, first.tenant.as_str()), (1, "acme"));
+    assert!(first.changed_by.ends_with("/user/ann"), "{first:?}");
+    let late = failure(client.put(put("shop", 0)).await.unwrap_err());
+    assert_eq!(late.reason, Some(Reason::Conflict));
+    let wrong = failure(client.put(put("a/b", 0)).await.unwrap_err());
+    assert_eq!(wrong.field.as_deref(), Some("set.name"));
+    let request = api::sets::v0::ListRequest::default();
+    let all = client.list(request).await.unwrap().into_inner();
+    assert_eq!(all.sets, [first]);
+    node.stop();
+}
+
+#[tokio::test]
 async fn labels_of_a_running_cell_change_and_an_old_generation_is_refused() {
     let Some((node, ann)) = node_with_cell().await else {
         return;

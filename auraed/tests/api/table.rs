@@ -9,6 +9,7 @@ use api::identity::v0 as identity;
 use api::node::v0 as node;
 use api::observe::v0 as observe;
 use api::runtime::v0 as runtime;
+use api::sets::v0 as sets;
 use api::tenant::v0 as tenants;
 use prost::Message;
 use tonic::Code;
@@ -197,6 +198,13 @@ pub(crate) const ROWS: &[Row] = &[
         };
         update.encode_to_vec()
     }),
+    member("runtime.UpdateExecutable", |whom| {
+        let update = runtime::UpdateExecutableRequest {
+            r#ref: at(whom, "web/main"),
+            ..Default::default()
+        };
+        update.encode_to_vec()
+    }),
     member("runtime.FreezeCell", |whom| {
         runtime::FreezeCellRequest {
             r#ref: at(whom, "web"),
@@ -360,6 +368,40 @@ pub(crate) const ROWS: &[Row] = &[
         |_| identity::AuditRequest::default().encode_to_vec(),
         false,
     ),
+    member("sets.Put", |whom| {
+        let set = sets::Set {
+            tenant: tenant(whom),
+            name: "shop".to_owned(),
+            program: "shop/main.ts".to_owned(),
+            ..Default::default()
+        };
+        sets::PutRequest {
+            set: Some(set),
+            expected_revision: 0,
+        }
+        .encode_to_vec()
+    }),
+    member("sets.Get", |whom| {
+        sets::GetRequest {
+            tenant: tenant(whom),
+            name: "shop".to_owned(),
+        }
+        .encode_to_vec()
+    }),
+    member("sets.List", |whom| {
+        sets::ListRequest {
+            tenant: tenant(whom),
+        }
+        .encode_to_vec()
+    }),
+    member("sets.Remove", |whom| {
+        sets::RemoveRequest {
+            tenant: tenant(whom),
+            name: "shop".to_owned(),
+            expected_revision: 1,
+        }
+        .encode_to_vec()
+    }),
     anybody("node.Get", |_| node::GetRequest {}.encode_to_vec()),
     node_wide(
         "node.GetConfig",

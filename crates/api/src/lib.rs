@@ -46,9 +46,14 @@ mod generated {
             tonic::include_proto!("aurae.tenant.v0");
         }
     }
+    pub mod sets {
+        pub mod v0 {
+            tonic::include_proto!("aurae.sets.v0");
+        }
+    }
 }
 
-pub use generated::{identity, node, observe, runtime, tenant};
+pub use generated::{identity, node, observe, runtime, sets, tenant};
 pub use model::{capability, quantity, quota};
 
 /// The descriptors of all services and messages, as an encoded `google.protobuf.FileDescriptorSet`.
@@ -90,6 +95,7 @@ mod tests {
                 "aurae.node.v0.Node",
                 "aurae.observe.v0.Observe",
                 "aurae.runtime.v0.Runtime",
+                "aurae.sets.v0.Sets",
                 "aurae.tenant.v0.Tenant",
             ]
         );

@@ -100,6 +100,7 @@ function distance(from, to) {
  }
  return above[b.length] ?? 0;
 }
+const PROTECT = "aurae.io/protect";
 class Workload {
  name;
  tenant;
@@ -110,13 +111,17 @@ class Workload {
   if (!isPlain(data) || typeof known(data.name) !== "string" || data.name === "") {
    throw new TypeError(`new ${shape.name}({ name: … }): it needs a name, such as "web"`);
   }
-  const { name, tenant, labels, ...spec } = data;
+  const { name, tenant, labels, protect, ...spec } = data;
+  if (protect !== undefined && typeof known(protect) !== "boolean") {
+   throw new TypeError(`${shape.name}: protect is true or false`);
+  }
   const unknown = Object.keys(spec).find((key) => !shape.fields.includes(key));
   if (unknown !== undefined) throw new TypeError(noField(shape, unknown));
   specs.set(this, copy(spec));
   this.name = name;
   this.tenant = tenant;
   this.labels = copy(labels ?? {});
+  if (protect) this.labels[PROTECT] = "true";
   Object.preventExtensions(this);
  }
  Label(key, value) {
@@ -211,6 +216,7 @@ function noField(shape, name) {
   "name",
   "tenant",
   "labels",
+  "protect",
   ...shape.fields
  ];
  const meant = didYouMean(name, known) || `; it has ${known.join(", ")}`;

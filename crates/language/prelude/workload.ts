@@ -6,6 +6,17 @@ import { copy, equal, fromJSON, isPlain, known, type Plain, toJSON } from "./dat
 import { didYouMean } from "./nearest.ts";
 import { table, type WorkloadTable } from "./table.ts";
 
+/** The label of what an apply refuses to stop or to make anew. */
+const PROTECT = "aurae.io/protect";
+
+/** What every workload is made from. */
+interface WorkloadData {
+  name: string;
+  tenant?: string;
+  labels?: Record<string, string>;
+  protect?: boolean;
+}
+
 /** A workload as data: inert until it is handed to a subsystem. */
 export abstract class Workload {
   /** Which class it is: `"cell"`, `"executable"`. */
@@ -17,19 +28,23 @@ export abstract class Workload {
   /** At most 64, as in Kubernetes. */
   labels: Record<string, string>;
 
-  constructor(data: { name: string; tenant?: string; labels?: Record<string, string> }) {
+  constructor(data: WorkloadData) {
     const shape = shapeOf(this);
     known(data);
     if (!isPlain(data) || typeof known(data.name) !== "string" || data.name === "") {
       throw new TypeError(`new ${shape.name}({ name: … }): it needs a name, such as "web"`);
     }
-    const { name, tenant, labels, ...spec } = data as typeof data & Plain;
+    const { name, tenant, labels, protect, ...spec } = data as typeof data & Plain;
+    if (protect !== undefined && typeof known(protect) !== "boolean") {
+      throw new TypeError(`${shape.name}: protect is true or false`);
+    }
     const unknown = Object.keys(spec).find((key) => !shape.fields.includes(key));
     if (unknown !== undefined) throw new TypeError(noField(shape, unknown));
     specs.set(this, copy(spec));
     this.name = name;
     this.tenant = tenant;
     this.labels = copy(labels ?? {});
+    if (protect) this.labels[PROTECT] = "true";
     Object.preventExtensions(this);
   }
 
@@ -125,7 +140,7 @@ function workloadClass(shape: WorkloadTable): unknown {
 }
 
 function noField(shape: WorkloadTable, name: string): string {
-  const known = ["name", "tenant", "labels", ...shape.fields];
+  const known = ["name", "tenant", "labels", "protect", ...shape.fields];
   const meant = didYouMean(name, known) || `; it has ${known.join(", ")}`;
   return `${shape.name} has no field ${JSON.stringify(name)}${meant}`;
 }

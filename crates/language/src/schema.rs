@@ -7,6 +7,7 @@
 //! uses `name` and `kind` too). Used by the declarations, the reference, the bindings, the plan.
 
 mod build;
+mod declares;
 mod kind;
 pub mod name;
 mod nearest;
@@ -16,6 +17,7 @@ use std::sync::LazyLock;
 
 use prost_reflect::{DescriptorError, DescriptorPool};
 
+pub use declares::Declares;
 pub use kind::{Kind, MapKey};
 pub use nearest::nearest;
 
@@ -92,6 +94,8 @@ pub struct Method {
     pub server_streams: bool,
     /// It may change something: everything that isn't marked `NO_SIDE_EFFECTS`. A plan records it.
     pub mutating: bool,
+    /// The object that a call makes, where it makes one that a set can hold.
+    pub declares: Option<Declares>,
     /// The comment.
     pub docs: String,
 }
@@ -134,6 +138,8 @@ pub struct Field {
     pub cardinality: Cardinality,
     /// Whether it may be absent from what a node answers.
     pub presence: Presence,
+    /// A request without it is refused.
+    pub required: bool,
     /// Which of the message's oneofs it belongs to.
     pub oneof: Option<usize>,
 }

@@ -25,6 +25,7 @@ pub mod resources;
 pub mod rlimit;
 pub mod seccomp;
 pub mod selector;
+pub mod set;
 pub mod signal;
 pub mod status;
 pub mod text;

@@ -77,6 +77,17 @@ pub struct UpdateCell {
     pub expected_generation: Option<u64>,
 }
 
+/// `Runtime.UpdateExecutable`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UpdateExecutable {
+    /// Which executable.
+    pub target: ObjectRef,
+    /// All its labels from now on.
+    pub labels: Labels,
+    /// Refused where the executable has another generation.
+    pub expected_generation: Option<u64>,
+}
+
 /// Whose objects.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Scope {

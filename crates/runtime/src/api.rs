@@ -12,8 +12,8 @@ use model::error::{Error, Reason};
 use model::name::{Tenant, Uid};
 use model::object::{Kind, ObjectRef};
 use model::request::{
-    ListQuery, Remove, RunCell, RunExecutable, Scope, SendSignal, Stop, UpdateCell, WaitFor,
-    WatchQuery,
+    ListQuery, Remove, RunCell, RunExecutable, Scope, SendSignal, Stop, UpdateCell,
+    UpdateExecutable, WaitFor, WatchQuery,
 };
 use model::signal::Signal;
 use model::status::{Meta, Object};
@@ -398,6 +398,29 @@ impl Runtime {
             .ask(|reply| Request::Update { request, reply })
             .await?;
         Ok(self.present(&updated))
+    }
+
+    /// Changes a running executable's labels.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `CONFLICT` (another generation), `WRONG_STATE` where it has ended. Nothing has
+    /// changed then.
+    pub async fn update_executable(
+        &self,
+        permit: Permit,
+        request: UpdateExecutable,
+    ) -> Result<Arc<Object>, Error> {
+        covers(&permit, &request.target.tenant)?;
+        let object = self.shared.index.get(&request.target)?;
+        let owner = self.owner_of(&object).ok_or_else(|| has_ended(&object))?;
+        let (uid, request) = (object.meta().uid, Box::new(request));
+        owner
+            .ask(|reply| Request::Relabel {
+                uid,
+                request,
+                reply,
+            })
+            .await
     }
 
     /// Holds every process of a cell and of those in it.

@@ -7,24 +7,26 @@
 //! What is done to an object is done to the run, and to the generation, that was looked at: where
 //! somebody else was quicker, the apply fails and says so, and changes nothing of theirs.
 //!
-//! The decisions are the plan's (`plan::declared`, `plan::settled`, `plan::sweep`).
+//! The decisions are the plan's: both drive `reconcile`.
 
 use api::runtime::v0::{
-    ObjectRef, RemoveRequest, RemoveResponse, State, StopRequest, UpdateCellRequest, WaitRequest,
-    object,
+    ObjectRef, RemoveRequest, RemoveResponse, State, UpdateCellRequest, UpdateExecutableRequest,
+    WaitRequest, object,
 };
 use prost_reflect::DynamicMessage;
 
 use crate::host::Question;
 use crate::host::nodes::Nodes;
-use crate::plan::asking::{Current, get, question, send};
-use crate::plan::change::{Action, Change, Report};
-use crate::plan::declared::{Declared, Verdict, child};
-use crate::plan::difference::mask_path;
-use crate::plan::journal::{Journal, Key, Listener, change};
-use crate::plan::predict::subject;
-use crate::plan::{refuse_foreign, settled, sweep};
 use crate::protocol::Failure;
+use crate::reconcile::asking::{Current, get, question, send};
+use crate::reconcile::change::{Action, Change, Report};
+use crate::reconcile::desired::{Declared, Verdict, apart, child};
+use crate::reconcile::difference::mask_path;
+use crate::reconcile::journal::{Journal, Key, Listener, change};
+use crate::reconcile::keyed::Keyed;
+use crate::reconcile::predict::subject;
+use crate::reconcile::set::Claim;
+use crate::reconcile::{noop, prune};
 use crate::value::Value;
 use crate::wire;
 
@@ -35,17 +37,17 @@ pub struct Apply {
 }
 
 impl Apply {
-    /// For a set; see [`crate::plan::check_set`] for its name.
-    pub fn new(set: String) -> Self {
+    /// For a set.
+    pub fn new(claim: Claim) -> Self {
         Self {
-            journal: Journal::new(set),
+            journal: Journal::new(claim),
         }
     }
 
     /// The same, with somebody who hears of each change when it is done or has failed.
-    pub fn heard_by(set: String, hear: impl Fn(&Change) + Send + Sync + 'static) -> Self {
+    pub fn heard_by(claim: Claim, hear: impl Fn(&Change) + Send + Sync + 'static) -> Self {
         Self {
-            journal: Journal::new(set).listened_by(Listener::new(hear)),
+            journal: Journal::new(claim).listened_by(Listener::new(hear)),
         }
     }
 
@@ -60,15 +62,22 @@ impl Apply {
     /// # Errors
     /// A node can't be asked, or refuses to stop something: the first such refusal.
     pub async fn finish(&self, nodes: &Nodes) -> Result<Report, Failure> {
+        let set = self.journal.set();
+        let mut found = prune::leftovers(nodes, set).await?;
         let mut failed = Ok(());
-        for leftover in sweep::leftovers(nodes, &self.journal).await? {
+        for leftover in &mut found.all {
             let begun = self.journal.begin(leftover.change());
-            let done = match leftover.kept {
-                None => stop(nodes, leftover.node.as_deref(), leftover.reference).await,
-                Some(_) => Ok(()),
-            };
+            let done = leftover.take_away(nodes).await;
+            if let Err(failure) = &done {
+                leftover.kept = Some(failure.message.clone());
+            }
             failed = failed.and(self.journal.end(begun, done));
         }
+        for (name, failure) in &found.away {
+            self.journal.note(prune::out_of_reach(name, failure));
+        }
+        let (staying, away) = (found.staying(nodes), found.away());
+        failed = failed.and(set.record(nodes, &staying, &away).await);
         failed.map(|()| self.report())
     }
 
@@ -79,8 +88,11 @@ impl Apply {
             let answer = nodes.unary(asked.ask(message)).await?;
             return Ok(wire::from_message(&answer)?);
         }
-        match Declared::of(asked.found, &message, self.journal.set(), true)? {
+        match Declared::of(asked.found, &message, &self.journal.claim().set, true)? {
             Some(declared) => self.declare(nodes, &asked, declared).await,
+            None if Keyed::is_declared_by(asked.found) => {
+                self.declare_keyed(nodes, &asked, message).await
+            }
             None => self.call(nodes, &asked, message).await,
         }
     }
@@ -94,17 +106,11 @@ impl Apply {
     ) -> Result<Value, Failure> {
         let node = asked.call.node.as_deref();
         let mut noted = Change {
-            action: Action::Unchanged,
-            kind: asked.call.method.clone(),
-            name: subject(&message),
-            tenant: String::new(),
             node: asked.call.node.clone(),
-            reason: None,
-            differences: Vec::new(),
             at: asked.at.clone(),
-            error: None,
+            ..Change::new(Action::Unchanged, &asked.call.method, subject(&message))
         };
-        let settled = settled::settled(nodes, node, asked.found, &message).await?;
+        let settled = noop::noop(nodes, node, asked.found, &message).await?;
         let answer = match settled {
             Some(answer) => {
                 self.journal.note(noted);
@@ -117,6 +123,49 @@ impl Apply {
                 self.journal.end(begun, answer)?
             }
         };
+        Ok(wire::from_message(&answer)?)
+    }
+
+    async fn declare_keyed(
+        &self,
+        nodes: &Nodes,
+        asked: &Question<'_>,
+        message: DynamicMessage,
+    ) -> Result<Value, Failure> {
+        let node = asked.call.node.as_deref();
+        let set = self.journal.set();
+        let own = set.own_tenant(nodes, node).await?;
+        let Some(keyed) = Keyed::of(asked.found, &message, &own) else {
+            return Err(Failure::new("INTERNAL", "it declares nothing"));
+        };
+        let member = keyed.member();
+        let (_, declared) = set.members(nodes, node).await?;
+        let again = declared.contains(&member);
+        let current = keyed.current(nodes, node).await?;
+        let ours = set.holds(nodes, node, &member).await?;
+        let verdict = keyed.verdict(current.as_ref(), ours, set.claim())?;
+        let action = verdict.action;
+        if ours || !matches!(action, Action::Unchanged) {
+            set.join(nodes, node, Some(&member)).await?;
+            set.declare(nodes, node, member).await?;
+        }
+        let noted = keyed.change(verdict, asked);
+        if matches!(action, Action::Unchanged | Action::Adopt)
+            && let Some(answer) = current.and_then(|current| keyed.answer(current))
+        {
+            if !again {
+                self.journal.note(noted);
+            }
+            return Ok(wire::from_message(&answer)?);
+        }
+        let begun = self.journal.begin(noted);
+        let done = async {
+            if action == Action::Replace {
+                prune::remove(nodes, node, &keyed).await?;
+            }
+            nodes.unary(asked.ask(message)).await
+        };
+        let answer = self.journal.end(begun, done.await)?;
         Ok(wire::from_message(&answer)?)
     }
 
@@ -133,17 +182,40 @@ impl Apply {
             declared.path.clone(),
         );
         let again = self.journal.declare(&key, &declared)?;
+        let set = self.journal.set();
+        let tenant = set.own_tenant(nodes, node).await?;
+        let member = declared.member(&asked.call.method, &tenant);
+        set.declare(nodes, node, member).await?;
         let current = get(nodes, node, &declared.tenant, &declared.path).await?;
         let own = match declared.own_cell().and(declared.parent()) {
             Some(parent) => get(nodes, node, &declared.tenant, parent).await?,
             None => None,
         };
-        let verdict = declared.verdict(self.journal.set(), current.as_ref(), own.as_ref())?;
+        if !set.claim().is_about(&declared.path) {
+            let noted = change(
+                &declared,
+                apart(),
+                asked.call.node.clone(),
+                asked.at.clone(),
+            );
+            self.journal.note(noted);
+            return match &current {
+                Some(current) => Ok(wire::from_message(&current.status)?),
+                // It isn't there: a status that says nothing.
+                None => Ok(wire::from_message(&DynamicMessage::new(
+                    asked.found.descriptor.output(),
+                ))?),
+            };
+        }
+        let verdict = declared.verdict(set.claim(), current.as_ref(), own.as_ref())?;
+        if verdict.action != Action::Unchanged {
+            set.join(nodes, node, None).await?;
+        }
         let doing = Doing {
             nodes,
             asked,
             declared: &declared,
-            set: self.journal.set(),
+            set: &self.journal.claim().set,
         };
         let noted = change(
             &declared,
@@ -191,7 +263,8 @@ impl Doing<'_> {
             _ => {
                 // With an executable's own cell goes the executable, and whatever else is in it.
                 let going = own.unwrap_or(current);
-                refuse_foreign(self.nodes, self.node(), &going, self.set).await?;
+                prune::refuse_foreign(self.nodes, self.node(), &going.reference(), self.set)
+                    .await?;
                 self.clear(going.reference()).await?;
                 self.run().await.map_err(|failure| self.cleared(failure))
             }
@@ -245,6 +318,39 @@ impl Doing<'_> {
         verdict: &Verdict,
         current: &Current,
     ) -> Result<DynamicMessage, Failure> {
+        let sent = match current.kind {
+            "executable" => self.relabel(current).await,
+            _ => self.update_cell(verdict, current).await,
+        };
+        sent.map_err(|failure| self.overtaken(failure))
+    }
+
+    /// Of a running executable only its labels can be changed.
+    async fn relabel(&self, current: &Current) -> Result<DynamicMessage, Failure> {
+        let wanted: api::runtime::v0::Executable = self
+            .declared
+            .workload
+            .transcode_to()
+            .map_err(|problem| Failure::new("INTERNAL", problem.to_string()))?;
+        let request = UpdateExecutableRequest {
+            r#ref: Some(current.reference()),
+            labels: wanted.labels,
+            expected_generation: current.generation(),
+        };
+        send(
+            self.nodes,
+            self.node(),
+            "runtime.UpdateExecutable",
+            &request,
+        )
+        .await
+    }
+
+    async fn update_cell(
+        &self,
+        verdict: &Verdict,
+        current: &Current,
+    ) -> Result<DynamicMessage, Failure> {
         let wanted: api::runtime::v0::Cell = self
             .declared
             .workload
@@ -267,8 +373,7 @@ impl Doing<'_> {
             update_mask: Some(prost_types::FieldMask { paths }),
             expected_generation: current.generation(),
         };
-        let sent = send(self.nodes, self.node(), "runtime.UpdateCell", &request).await;
-        sent.map_err(|failure| self.overtaken(failure))
+        send(self.nodes, self.node(), "runtime.UpdateCell", &request).await
     }
 
     /// Somebody else has changed it since it was looked at, or made it anew.
@@ -285,7 +390,7 @@ impl Doing<'_> {
 
     /// Stops it and lets its record go, so that its name is free.
     async fn clear(&self, reference: ObjectRef) -> Result<(), Failure> {
-        stop(self.nodes, self.node(), reference.clone()).await?;
+        prune::stop(self.nodes, self.node(), reference.clone()).await?;
         let request = RemoveRequest {
             r#ref: Some(reference),
             recursive: true,
@@ -298,18 +403,6 @@ impl Doing<'_> {
             Err(failure) if failure.code == "NOT_FOUND" => Ok(()),
             other => other.map(drop),
         }
-    }
-}
-
-async fn stop(nodes: &Nodes, node: Option<&str>, reference: ObjectRef) -> Result<(), Failure> {
-    let request = StopRequest {
-        r#ref: Some(reference),
-        grace: None,
-    };
-    match send(nodes, node, "runtime.Stop", &request).await {
-        // It ended meanwhile, or its cell did.
-        Err(failure) if matches!(failure.code.as_str(), "NOT_FOUND" | "WRONG_STATE") => Ok(()),
-        other => other.map(drop),
     }
 }
 

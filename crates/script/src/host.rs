@@ -21,7 +21,7 @@ use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
 use futures_util::{FutureExt, Stream, StreamExt};
 use language::schema::{Method, Schema, nearest};
-use prost_reflect::{DynamicMessage, MethodDescriptor};
+use prost_reflect::{DescriptorPool, DynamicMessage, MethodDescriptor};
 use tokio::sync::mpsc;
 
 use crate::apply::Apply;
@@ -76,7 +76,7 @@ impl NodeHost {
     }
 
     async fn unary(self: Arc<Self>, call: Call) -> Result<Value, Failure> {
-        let found = find(&call.method)?;
+        let found = self.nodes.find(&call.method)?;
         if found.method.client_streams || found.method.server_streams {
             let message = format!("{} is a stream", call.method);
             return Err(Failure::new(BAD_ARGUMENT, message));
@@ -105,7 +105,7 @@ impl NodeHost {
         call: &Call,
         items: Items,
     ) -> Result<BoxStream<'static, Item>, Failure> {
-        let found = find(&call.method)?;
+        let found = self.nodes.find(&call.method)?;
         let asked = self.question(&found, call);
         if let Mode::Plan(plan) = &self.mode {
             plan.may_stream(&asked)?;
@@ -127,7 +127,7 @@ impl NodeHost {
     fn question<'a>(&self, found: &'a Found, call: &'a Call) -> Question<'a> {
         let at = match &self.mode {
             Mode::Run => None,
-            Mode::Plan(_) | Mode::Apply(_) => self.program.at(&call.stack),
+            Mode::Plan(_) | Mode::Apply(_) => self.program.place(&call.stack),
         };
         Question { found, call, at }
     }
@@ -213,20 +213,40 @@ pub struct Found {
     pub descriptor: MethodDescriptor,
 }
 
-/// The method of that action.
-pub(crate) fn find(action: &str) -> Result<Found, Failure> {
-    let broken = |problem: &dyn std::fmt::Display| Failure::new("INTERNAL", problem.to_string());
-    let schema = Schema::bare().map_err(|problem| broken(problem))?;
-    let method = schema
-        .method(action)
-        .ok_or_else(|| unknown(schema, action))?;
-    let pool = api::descriptor_pool().map_err(|problem| broken(problem))?;
-    let (service, name) = method.path.trim_start_matches('/').split_once('/').unzip();
-    let found = service
-        .and_then(|service| pool.get_service_by_name(service))
-        .and_then(|service| service.methods().find(|one| Some(one.name()) == name));
-    let descriptor = found.ok_or_else(|| broken(&format!("no descriptor of {action}")))?;
-    Ok(Found { method, descriptor })
+/// The API that calls are checked against.
+#[derive(Clone, Copy, Debug)]
+pub struct Api {
+    /// What the language makes of it.
+    pub schema: &'static Schema,
+    /// Its descriptors.
+    pub pool: &'static DescriptorPool,
+}
+
+impl Api {
+    /// The one that this client was built with.
+    ///
+    /// # Errors
+    /// Only where the built-in descriptors are broken.
+    pub fn built_in() -> Result<Self, Failure> {
+        let schema = Schema::bare().map_err(|problem| broken(problem))?;
+        let pool = api::descriptor_pool().map_err(|problem| broken(problem))?;
+        Ok(Self { schema, pool })
+    }
+
+    fn find(self, action: &str) -> Result<Found, Failure> {
+        let method = self.schema.method(action);
+        let method = method.ok_or_else(|| unknown(self.schema, action))?;
+        let (service, name) = method.path.trim_start_matches('/').split_once('/').unzip();
+        let found = service
+            .and_then(|service| self.pool.get_service_by_name(service))
+            .and_then(|service| service.methods().find(|one| Some(one.name()) == name));
+        let descriptor = found.ok_or_else(|| broken(&format!("no descriptor of {action}")))?;
+        Ok(Found { method, descriptor })
+    }
+}
+
+fn broken(problem: &dyn std::fmt::Display) -> Failure {
+    Failure::new("INTERNAL", problem.to_string())
 }
 
 fn unknown(schema: &Schema, action: &str) -> Failure {

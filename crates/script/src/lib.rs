@@ -18,6 +18,7 @@ pub mod host;
 pub mod plan;
 pub mod program;
 pub mod protocol;
+pub mod reconcile;
 pub mod session;
 pub mod value;
 pub mod wire;

@@ -5,36 +5,28 @@
 //!
 //! What a recorded call would answer is predicted (`predict`); what can't be is *unknown*, and a
 //! program whose way depends on it has no plan. `apply` does what is told here, by the same
-//! decisions (`declared`, `settled`, `sweep`).
-
-pub(crate) mod asking;
-pub mod change;
-pub(crate) mod declared;
-pub mod difference;
-pub(crate) mod journal;
-pub(crate) mod predict;
-pub(crate) mod settled;
-pub(crate) mod sweep;
+//! decisions (`reconcile`).
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use api::runtime::v0::ObjectRef;
 use prost_reflect::{DynamicMessage, ReflectMessage, Value as Field};
 
 use crate::host::Question;
 use crate::host::failure::UNKNOWN_IN_PLAN;
 use crate::host::nodes::Nodes;
 use crate::protocol::Failure;
+use crate::reconcile::asking::{Current, get};
+use crate::reconcile::change::{Action, Change, Report};
+use crate::reconcile::desired::{Declared, apart, child, text};
+use crate::reconcile::difference::Difference;
+use crate::reconcile::journal::{Journal, Key, change};
+use crate::reconcile::keyed::Keyed;
+use crate::reconcile::predict::{self, Unknowns, called, subject, take_unknowns};
+use crate::reconcile::set::Claim;
+use crate::reconcile::{noop, prune};
 use crate::value::Value;
 use crate::wire;
-use asking::{Current, get};
-use change::{Action, Change, Report};
-use declared::{Declared, child, text};
-pub use declared::{SET_LABEL, check_set};
-use difference::Difference;
-use journal::{Journal, Key, change};
-use predict::{Unknowns, called, subject, take_unknowns};
 
 /// What a program sees of an object that a recorded call was about.
 #[derive(Clone, Debug)]
@@ -53,15 +45,44 @@ enum Seen {
 pub struct Plan {
     journal: Journal,
     seen: Mutex<BTreeMap<Key, Seen>>,
+    /// The first call that couldn't be planned, be it that the program has caught the refusal: the
+    /// way that it took then isn't known.
+    refused: Mutex<Option<Failure>>,
 }
 
 impl Plan {
-    /// For a set; see [`check_set`] for its name.
-    pub fn new(set: String) -> Self {
+    /// For a set.
+    pub fn new(claim: Claim) -> Self {
         Self {
-            journal: Journal::new(set),
+            journal: Journal::new(claim),
             seen: Mutex::default(),
+            refused: Mutex::default(),
         }
+    }
+
+    /// The first call that couldn't be planned, with its place.
+    pub fn refused(&self) -> Option<Failure> {
+        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.clone()
+    }
+
+    /// Keeps a refusal that says what a plan can't know.
+    fn keep_refusal<T>(
+        &self,
+        asked: &Question<'_>,
+        result: Result<T, Failure>,
+    ) -> Result<T, Failure> {
+        if let Err(failure) = &result
+            && failure.code == UNKNOWN_IN_PLAN
+        {
+            let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = failure.clone();
+            if let Some(at) = &asked.at {
+                kept.message.push_str(&format!(" ({at})"));
+            }
+            refused.get_or_insert(kept);
+        }
+        result
     }
 
     /// What would change, with what isn't declared any more.
@@ -69,8 +90,12 @@ impl Plan {
     /// # Errors
     /// A node can't be asked.
     pub async fn finish(&self, nodes: &Nodes) -> Result<Report, Failure> {
-        for leftover in sweep::leftovers(nodes, &self.journal).await? {
+        let found = prune::leftovers(nodes, self.journal.set()).await?;
+        for leftover in &found.all {
             self.journal.note(leftover.change());
+        }
+        for (name, failure) in found.away {
+            self.journal.note(prune::out_of_reach(&name, &failure));
         }
         Ok(self.journal.report())
     }
@@ -78,11 +103,16 @@ impl Plan {
     /// A unary call: what reads is sent, unless it is about what was recorded; the rest is
     /// recorded.
     pub(crate) async fn unary(&self, nodes: &Nodes, asked: Question<'_>) -> Result<Value, Failure> {
+        let result = self.unary_now(nodes, &asked).await;
+        self.keep_refusal(&asked, result)
+    }
+
+    async fn unary_now(&self, nodes: &Nodes, asked: &Question<'_>) -> Result<Value, Failure> {
         let mut request = asked.call.request.clone();
         let unknowns = take_unknowns(&mut request);
         let message = wire::to_message(&asked.found.descriptor.input(), &request)?;
         if !asked.found.method.mutating {
-            return self.read(nodes, &asked, message, &unknowns).await;
+            return self.read(nodes, asked, message, &unknowns).await;
         }
         if let Some((path, what)) = unknowns.iter().find(|(path, _)| names_object(path)) {
             return Err(unknown(&format!("{path} is {what}")));
@@ -90,17 +120,24 @@ impl Plan {
         if let Some(declared) = Declared::of(
             asked.found,
             &message,
-            self.journal.set(),
+            &self.journal.claim().set,
             unknowns.is_empty(),
         )? {
-            return self.declare(nodes, &asked, declared, unknowns).await;
+            return self.declare(nodes, asked, declared, unknowns).await;
         }
-        self.record(nodes, &asked, message).await
+        if Keyed::is_declared_by(asked.found) {
+            return self.declare_keyed(nodes, asked, message, &unknowns).await;
+        }
+        self.record(nodes, asked, message).await
     }
 
     /// Whether a stream may be opened: one that changes something can't be predicted, and neither
     /// can what an object will say that isn't there yet.
     pub(crate) fn may_stream(&self, asked: &Question<'_>) -> Result<(), Failure> {
+        self.keep_refusal(asked, self.can_stream(asked))
+    }
+
+    fn can_stream(&self, asked: &Question<'_>) -> Result<(), Failure> {
         if asked.found.method.mutating {
             let what = format!(
                 "{} can't be planned: it is a conversation",
@@ -157,20 +194,36 @@ impl Plan {
         if again && let Some(Seen::Status { status, .. }) = self.seen(&key) {
             return Ok(status);
         }
+        let set = self.journal.set();
+        let tenant = set.own_tenant(nodes, node.as_deref()).await?;
+        let member = declared.member(&asked.call.method, &tenant);
+        set.declare(nodes, node.as_deref(), member).await?;
         let (current, own) = self.present(nodes, node, &declared).await?;
-        let mut verdict = declared.verdict(self.journal.set(), current.as_ref(), own.as_ref())?;
+        if !set.claim().is_about(&declared.path) {
+            let noted = change(&declared, apart(), node.clone(), asked.at.clone());
+            self.journal.note(noted);
+            return match &current {
+                Some(current) => Ok(wire::from_message(&current.status)?),
+                // It isn't there: a status that says nothing.
+                None => Ok(wire::from_message(&DynamicMessage::new(
+                    asked.found.descriptor.output(),
+                ))?),
+            };
+        }
+        let mut verdict = declared.verdict(set.claim(), current.as_ref(), own.as_ref())?;
         let workload = format!("{}.", declared.kind);
         for (path, _) in unknowns {
             let field = path.strip_prefix(&workload).unwrap_or(&path).to_owned();
             add_unknown(&mut verdict.differences, field);
-            if verdict.action == Action::Unchanged {
+            if matches!(verdict.action, Action::Unchanged | Action::Update) {
                 verdict.action = Action::Replace;
             }
         }
         if verdict.action == Action::Replace
             && let Some(going) = own.as_ref().or(current.as_ref())
         {
-            refuse_foreign(nodes, node.as_deref(), going, self.journal.set()).await?;
+            let set = &self.journal.claim().set;
+            prune::refuse_foreign(nodes, node.as_deref(), &going.reference(), set).await?;
         }
         let output = asked.found.descriptor.output();
         let action = verdict.action;
@@ -194,6 +247,40 @@ impl Plan {
         self.journal
             .note(change(&declared, verdict, node.clone(), asked.at.clone()));
         Ok(status)
+    }
+
+    async fn declare_keyed(
+        &self,
+        nodes: &Nodes,
+        asked: &Question<'_>,
+        message: DynamicMessage,
+        unknowns: &Unknowns,
+    ) -> Result<Value, Failure> {
+        let node = asked.call.node.as_deref();
+        if let Some((path, what)) = unknowns.first() {
+            return Err(unknown(&format!("{path} is {what}")));
+        }
+        let set = self.journal.set();
+        let own = set.own_tenant(nodes, node).await?;
+        let Some(keyed) = Keyed::of(asked.found, &message, &own) else {
+            return Err(Failure::new("INTERNAL", "it declares nothing"));
+        };
+        let output = asked.found.descriptor.output();
+        let name = keyed.name();
+        let (_, declared) = set.members(nodes, node).await?;
+        if declared.contains(&keyed.member()) {
+            return predict::answer(&asked.call.method, &name, &message, &output);
+        }
+        let current = keyed.current(nodes, node).await?;
+        let ours = set.holds(nodes, node, &keyed.member()).await?;
+        let verdict = keyed.verdict(current.as_ref(), ours, set.claim())?;
+        set.declare(nodes, node, keyed.member()).await?;
+        let unchanged = matches!(verdict.action, Action::Unchanged | Action::Adopt);
+        self.journal.note(keyed.change(verdict, asked));
+        match current.and_then(|current| keyed.answer(current)) {
+            Some(answer) if unchanged => Ok(wire::from_message(&answer)?),
+            _ => predict::answer(&asked.call.method, &name, &message, &output),
+        }
     }
 
     /// What the node has of it; nothing where the cell around it would be made anew.
@@ -251,19 +338,14 @@ impl Plan {
         let action = &asked.call.method;
         let name = subject(&message);
         let noted = |what: Action, kind: &str| Change {
-            action: what,
-            kind: kind.to_owned(),
-            name: name.clone(),
             tenant: text(&message, "tenant"),
             node: node.clone(),
-            reason: None,
-            differences: Vec::new(),
             at: asked.at.clone(),
-            error: None,
+            ..Change::new(what, kind, &name)
         };
         let output = asked.found.descriptor.output();
         let Some(reference) = child(&message, "ref") else {
-            let settled = settled::settled(nodes, node.as_deref(), asked.found, &message).await?;
+            let settled = noop::noop(nodes, node.as_deref(), asked.found, &message).await?;
             if let Some(answer) = settled {
                 self.journal.note(noted(Action::Unchanged, action));
                 return Ok(wire::from_message(&answer)?);
@@ -284,7 +366,7 @@ impl Plan {
         };
         let settled = match known {
             true => None,
-            false => settled::settled(nodes, node.as_deref(), asked.found, &message).await?,
+            false => noop::noop(nodes, node.as_deref(), asked.found, &message).await?,
         };
         if let Some(answer) = settled {
             self.journal.note(noted(Action::Unchanged, &kind));
@@ -350,28 +432,6 @@ impl Plan {
     }
 }
 
-/// A cell can't be made anew with somebody else's objects in it.
-pub(crate) async fn refuse_foreign(
-    nodes: &Nodes,
-    node: Option<&str>,
-    current: &Current,
-    set: &str,
-) -> Result<(), Failure> {
-    let reference: ObjectRef = current.reference();
-    let Some(other) = sweep::foreign(nodes, node, &reference, set).await? else {
-        return Ok(());
-    };
-    let path = &reference.path;
-    let message = format!(
-        "{path} would have to be made anew, but {other} runs in it and isn't of the set {set}"
-    );
-    let mut failure = Failure::new("CONFLICT", message).hint(format!(
-        "stop {other} first, or leave those fields of {path} as they are"
-    ));
-    failure.object = Some(path.clone());
-    Err(failure)
-}
-
 fn names_object(path: &str) -> bool {
     path.split('.').any(|part| part == "ref")
 }
@@ -382,6 +442,7 @@ fn add_unknown(differences: &mut Vec<Difference>, field: String) {
         field,
         from: None,
         to: None,
+        sensitive: false,
         unknown: true,
     });
 }

@@ -15,6 +15,8 @@ use language::program::{Entry, Files, NoFiles, Program};
 use language::root::{ReadError, Root, join};
 use language::source::{Position, Source};
 
+use sha2::{Digest, Sha256};
+
 use crate::protocol::{Failure, Frame, Module, Thrown};
 
 /// A program's root.
@@ -112,6 +114,22 @@ impl Running {
         &self.entry
     }
 
+    /// A fingerprint of all that was read of it, in hexadecimal.
+    pub fn digest(&self) -> String {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut sources: Vec<_> = inner.compiled.values().map(|one| &one.source).collect();
+        sources.sort_by_key(|source| source.name().to_owned());
+        let mut hash = Sha256::new();
+        for source in sources {
+            for text in [source.name(), source.text()] {
+                hash.update(text.len().to_le_bytes());
+                hash.update(text);
+            }
+        }
+        let bytes = hash.finalize();
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
     /// What is wrong with its types, as `aurae check` would say.
     pub fn check(&self, environment: &Arc<Environment>) -> Vec<Finding> {
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
@@ -193,7 +211,7 @@ impl Running {
     }
 
     /// Where a stack's innermost place that was written is: `apps/web.ts:12:3`.
-    pub(crate) fn at(&self, stack: &[Frame]) -> Option<String> {
+    pub fn place(&self, stack: &[Frame]) -> Option<String> {
         let (source, position) = self.located(stack).at?;
         Some(shown(&source, position))
     }

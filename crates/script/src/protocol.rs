@@ -269,11 +269,22 @@ pub struct Thrown {
     pub stack: Vec<Frame>,
     /// Of a failed call.
     pub failure: Option<Box<Failure>>,
+    /// What led to it: its `cause`, that one's, and so on; of an `AggregateError` its errors.
+    pub causes: Vec<Cause>,
     /// What limit ended it.
     pub limit: Option<Limit>,
     /// Where in the source as written, in the module of the innermost frame, where the error says
     /// so itself: a plan's.
     pub place: Option<Place>,
+}
+
+/// An error that led to another.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cause {
+    /// `TypeError: it is none`, or the thrown value printed.
+    pub text: String,
+    /// Where it was made, innermost first.
+    pub stack: Vec<Frame>,
 }
 
 /// A line and a column, both from 1.

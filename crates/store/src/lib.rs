@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The node's database: identity facts, tenants, users, grants, revocations, finished runs. SQLite in WAL
+//! The node's database: identity facts, tenants, users, grants, revocations, sets, finished runs. SQLite in WAL
 //! mode, one file under the state directory.
 //!
 //! It is not the truth about what runs (the kernel and the inits hold that): deleting the database
@@ -25,6 +25,7 @@ mod issued;
 mod lock;
 mod revocations;
 mod schema;
+mod sets;
 mod tenants;
 #[cfg(test)]
 mod tests;
@@ -44,6 +45,9 @@ pub use health::Health;
 pub use issued::{IssuedRow, MAX_CERTIFICATES};
 pub use lock::{LockError, StateLock};
 pub use revocations::RevocationRow;
+pub use tenants::TenantRow;
+pub use revocations::{IssuedRow, RevocationRow};
+pub use sets::{MAX_SETS_PER_TENANT, SetRow, SetWritten};
 pub use tenants::TenantRow;
 pub use users::{Role, UserRow};
 

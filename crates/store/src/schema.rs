@@ -87,6 +87,17 @@ const MIGRATIONS: &[&str] = &[
         PRIMARY KEY (tenant, user)
     ) STRICT, WITHOUT ROWID;
 ",
+    "
+    CREATE TABLE sets (
+        tenant     TEXT NOT NULL,
+        name       TEXT NOT NULL,
+        revision   INTEGER NOT NULL,
+        changed_ns INTEGER NOT NULL,
+        changed_by TEXT NOT NULL,
+        manifest   BLOB NOT NULL,
+        PRIMARY KEY (tenant, name)
+    ) STRICT, WITHOUT ROWID;
+",
 ];
 
 /// The schema that this daemon writes.

@@ -9,6 +9,7 @@ use language::program::Entry;
 use language::root::{ReadError, Root};
 use script::program::Place;
 
+use super::data;
 use crate::failure::Failure;
 
 /// A program as it is named on the command line.
@@ -27,7 +28,11 @@ pub(crate) fn open(source: Source, root: Option<&Path>) -> Result<(Place, Entry)
     match source {
         Source::File(file) => {
             let (root, entry) = below(&file, root)?;
-            Ok((Place::Folder(root), Entry::File(entry)))
+            let entry = match data::form(&entry) {
+                Some(form) => data::entry(&root, &entry, form)?,
+                None => Entry::File(entry),
+            };
+            Ok((Place::Folder(root), entry))
         }
         Source::Stdin => {
             let text = read_stdin()?;

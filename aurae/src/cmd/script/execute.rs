@@ -38,6 +38,7 @@ pub(crate) struct Job {
     pub(crate) mode: Mode,
     root: Option<PathBuf>,
     max_memory: Option<u64>,
+    aside: bool,
 }
 
 impl Job {
@@ -53,7 +54,13 @@ impl Job {
             mode,
             root: options.root.clone(),
             max_memory: options.max_memory,
+            aside: false,
         }
+    }
+
+    /// What it prints goes to standard error: standard output is for something else.
+    pub(crate) fn printing_aside(self, aside: bool) -> Self {
+        Self { aside, ..self }
     }
 
     fn is_plan(&self) -> bool {
@@ -72,6 +79,22 @@ pub(crate) struct Done {
     pub(crate) status: u8,
     /// The nodes it spoke to.
     pub(crate) nodes: Arc<Nodes>,
+    /// A fingerprint of what was read of it; empty where it didn't run.
+    pub(crate) digest: String,
+    /// It began to run: what the status says came of running, not of reading.
+    ran: bool,
+}
+
+impl Done {
+    /// The same with another status.
+    pub(crate) fn with_status(self, status: u8) -> Self {
+        Self { status, ..self }
+    }
+
+    /// Whether its way depends on what a plan can't know.
+    pub(crate) fn is_planned_unknown(&self) -> bool {
+        self.ran && self.status == FINDINGS
+    }
 }
 
 /// Runs it; what nobody caught is told on standard error.
@@ -89,11 +112,18 @@ pub(crate) async fn execute(global: &Global, job: Job) -> Result<Done, Failure> 
     let done = |status| Done {
         status,
         nodes: Arc::clone(&nodes),
+        digest: String::new(),
+        ran: false,
     };
     let options = options(global, &job)?;
     evaluator.tell(options.start).map_err(not_started)?;
     let (running, modules) = match load(&job).await? {
-        Ok(loaded) => loaded,
+        Ok((running, modules, warnings)) => {
+            if !warnings.is_empty() {
+                report::findings(&warnings, style);
+            }
+            (running, modules)
+        }
         Err(findings) => {
             report::findings(&findings, style);
             return Ok(done(if job.is_checked() { FINDINGS } else { FAILED }));
@@ -103,7 +133,10 @@ pub(crate) async fn execute(global: &Global, job: Job) -> Result<Done, Failure> 
         nodes.reach();
     }
     let running = Arc::new(running);
-    let printer = Arc::new(Printer::default());
+    let printer = Arc::new(Printer {
+        aside: job.aside,
+        ..Printer::default()
+    });
     let host = NodeHost::new(
         Arc::clone(&nodes),
         Arc::clone(&running),
@@ -119,19 +152,25 @@ pub(crate) async fn execute(global: &Global, job: Job) -> Result<Done, Failure> 
         () = printer.gone.notified() => return Ok(done(BROKEN_PIPE)),
     };
     watch.abort();
-    Ok(done(match came {
+    let status = match came {
         Ok(()) => 0,
         Err(thrown) => {
             let status = status_of(&thrown);
             report::thrown(&thrown, &running, style);
             status
         }
-    }))
+    };
+    Ok(Done {
+        digest: running.digest(),
+        ran: true,
+        ..done(status)
+    })
 }
 
 /// A program that can be run, or what is wrong with its form; of one that is planned or applied,
 /// also with its types.
-type Loaded = Result<(Running, Vec<Module>), Vec<Finding>>;
+/// The findings beside a program that can be run keep it from nothing.
+type Loaded = Result<(Running, Vec<Module>, Vec<Finding>), Vec<Finding>>;
 
 /// Reads and compiles the program, on another thread.
 async fn load(job: &Job) -> Result<Loaded, Failure> {
@@ -149,10 +188,9 @@ async fn load(job: &Job) -> Result<Loaded, Failure> {
                     Vec::new()
                 };
                 let is_wrong = found.iter().any(|it| it.severity == Severity::Error);
-                Ok(if is_wrong {
-                    Err(found)
-                } else {
-                    Ok((running, modules))
+                Ok(match is_wrong {
+                    true => Err(found),
+                    false => Ok((running, modules, found)),
                 })
             }
             Err(LoadError::Read(problem)) => Err(unreadable(problem)),
@@ -229,10 +267,13 @@ async fn watch_interrupts(program: Interrupter) {
 #[derive(Debug, Default)]
 pub(crate) struct Printer {
     gone: Notify,
+    /// All of it goes to standard error.
+    aside: bool,
 }
 
 impl Output for Printer {
     fn print(&self, error: bool, text: String) -> BoxFuture<'_, ()> {
+        let error = error || self.aside;
         async move {
             let written = tokio::task::spawn_blocking(move || write(error, &text)).await;
             match written {

@@ -2,6 +2,7 @@
 //! `aurae FILE.ts`, `aurae -`, `aurae -e CODE` and `aurae` alone: which program is meant, and
 //! running it. What a program is and how it runs are `language`'s and `script`'s.
 
+mod data;
 pub(super) mod entry;
 pub(super) mod execute;
 pub(super) mod report;

@@ -7,7 +7,7 @@ use language::frame;
 use script::program::Running;
 use script::protocol::{Failure, Limit, Thrown};
 
-use crate::output::{Style, note};
+use crate::output::{Style, note, printable};
 
 /// Tells findings on standard error.
 pub(crate) fn findings(findings: &[Finding], style: Style) {
@@ -27,6 +27,11 @@ pub(crate) fn thrown(thrown: &Thrown, running: &Running, style: Style) {
         style.is_coloured(),
     );
     note(text.trim_end());
+    for cause in &thrown.causes {
+        let place = running.place(&cause.stack);
+        let place = place.map_or(String::new(), |place| format!("\n   at {place}"));
+        note(&format!("caused by: {}{place}", printable(&cause.text)));
+    }
 }
 
 fn sentence(thrown: &Thrown) -> String {

@@ -13,6 +13,7 @@ pub mod observe;
 pub mod request;
 pub mod resources;
 pub mod scalar;
+pub mod set;
 pub mod status;
 pub mod tenant;
 

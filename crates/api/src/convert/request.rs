@@ -6,7 +6,7 @@ use model::name::Tenant;
 use model::object::{Kind, ObjectRef};
 use model::request::{
     AttachFrom, AttachStart, ListQuery, Remove, RunCell, RunExecutable, SendSignal, Stop,
-    UpdateCell, WaitFor, WatchQuery,
+    UpdateCell, UpdateExecutable, WaitFor, WatchQuery,
 };
 use model::update::Mask;
 
@@ -79,6 +79,18 @@ pub fn update_cell(own: &Tenant, message: wire::UpdateCellRequest) -> Result<Upd
         spec: cell::spec(message.spec.unwrap_or_default()).within("spec")?,
         labels: labels(message.labels)?,
         mask: Mask::new(mask.paths.iter().map(String::as_str))?,
+        expected_generation: Some(message.expected_generation).filter(|g| *g != 0),
+    })
+}
+
+/// `UpdateExecutable`.
+pub fn update_executable(
+    own: &Tenant,
+    message: wire::UpdateExecutableRequest,
+) -> Result<UpdateExecutable> {
+    Ok(UpdateExecutable {
+        target: of_kind(Kind::Executable, object_ref(own, message.r#ref)?)?,
+        labels: labels(message.labels)?,
         expected_generation: Some(message.expected_generation).filter(|g| *g != 0),
     })
 }

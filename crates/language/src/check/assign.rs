@@ -38,6 +38,10 @@ impl World {
     /// Like [`World::assignable`] for a place that the flow may have narrowed: a union is refused
     /// only if each of its members is.
     pub(crate) fn assignable_narrowed(&self, source: &Type, target: &Type) -> Verdict {
+        // What the flow has left of it may be nothing: `const n: never = state`.
+        if matches!(self.resolve_alias(target), Type::Never) {
+            return Unsure;
+        }
         let source = match self.resolve_alias(source) {
             Type::Boolean => Type::Union([true, false].map(Type::BooleanLiteral).into()),
             other => other,

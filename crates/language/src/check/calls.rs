@@ -25,6 +25,8 @@ pub(crate) struct Called<'n, 'a> {
     /// Where `tsc` says that there are too few arguments, or that no overload fits.
     pub(crate) anchor: Span,
     pub(crate) whole: Span,
+    /// It is the API's: its schema says what it takes.
+    pub(crate) api: bool,
 }
 
 impl<'n, 'a> Called<'n, 'a> {
@@ -38,6 +40,7 @@ impl<'n, 'a> Called<'n, 'a> {
             explicit: call.type_arguments.as_deref(),
             anchor: span(anchor),
             whole: span(call.span),
+            api: false,
         }
     }
 
@@ -47,6 +50,7 @@ impl<'n, 'a> Called<'n, 'a> {
             explicit: new.type_arguments.as_deref(),
             anchor: span(new.span),
             whole: span(new.span),
+            api: false,
         }
     }
 
@@ -335,10 +339,14 @@ impl<'a> Module<'a, '_> {
         if called.spreads() {
             return;
         }
+        let before = out.len();
         match signatures {
             [] => {}
             [one] => self.check_signature(one, called, out),
             many => self.check_overloads(many, called, out),
+        }
+        for report in out.get_mut(before..).unwrap_or_default() {
+            report.certain = Some(called.api || report.certain == Some(true));
         }
     }
 

@@ -10,7 +10,7 @@ use super::assign::Verdict;
 use super::convert::span;
 use super::module::Module;
 use super::range::is_duration;
-use super::report::{Report, Seen};
+use super::report::{Report, Seen, decide};
 use super::types::{Field, Type};
 use super::world::{Lookup, is_promise};
 use crate::source::Span;
@@ -24,6 +24,8 @@ pub(crate) struct Place<'t> {
     pub(crate) anchor: Span,
     /// Unknown fields are `tsc`'s errors only in a literal that stands there itself.
     pub(crate) fresh: bool,
+    /// It is the API that asks.
+    pub(crate) api: bool,
 }
 
 impl<'t> Place<'t> {
@@ -32,6 +34,7 @@ impl<'t> Place<'t> {
             wanted,
             anchor,
             fresh: true,
+            api: false,
         }
     }
 }
@@ -48,10 +51,27 @@ impl<'a> Module<'a, '_> {
         if matches!(wanted, Type::Any | Type::Param(_)) || self.is_tired() {
             return Unsure;
         }
+        let before = out.len();
+        let place = Place {
+            api: place.api || self.is_of_api(place.wanted),
+            ..place
+        };
+        let verdict = self.fit_form(expression, &wanted, place, out);
+        decide(out.get_mut(before..).unwrap_or_default(), place.api);
+        verdict
+    }
+
+    fn fit_form(
+        &self,
+        expression: &Expression<'a>,
+        wanted: &Type,
+        place: Place<'_>,
+        out: &mut Vec<Report>,
+    ) -> Verdict {
         match expression {
             Expression::ParenthesizedExpression(it) => self.fit(&it.expression, place, out),
-            Expression::ObjectExpression(object) => self.fit_object(object, &wanted, place, out),
-            Expression::ArrayExpression(array) => self.fit_array(array, &wanted, place, out),
+            Expression::ObjectExpression(object) => self.fit_object(object, wanted, place, out),
+            Expression::ArrayExpression(array) => self.fit_array(array, wanted, place, out),
             Expression::ConditionalExpression(it) => {
                 let place = Place {
                     fresh: false,
@@ -65,11 +85,9 @@ impl<'a> Module<'a, '_> {
                 }
                 first.and(second)
             }
-            Expression::ArrowFunctionExpression(arrow) => {
-                self.fit_arrow(arrow, &wanted, place, out)
-            }
-            Expression::FunctionExpression(_) => self.fit_function(&wanted, expression, place, out),
-            _ => self.fit_value(expression, &wanted, place, out),
+            Expression::ArrowFunctionExpression(arrow) => self.fit_arrow(arrow, wanted, place, out),
+            Expression::FunctionExpression(_) => self.fit_function(wanted, expression, place, out),
+            _ => self.fit_value(expression, wanted, place, out),
         }
     }
 
@@ -347,7 +365,7 @@ impl<'a> Module<'a, '_> {
                 let place = Place {
                     wanted: &wanted,
                     anchor: key,
-                    fresh: place.fresh,
+                    ..place
                 };
                 let verdict = self.fit(&property.value, place, parts);
                 if verdict != No {
@@ -498,7 +516,7 @@ impl<'a> Module<'a, '_> {
                     let place = Place {
                         wanted,
                         anchor,
-                        fresh: place.fresh,
+                        ..place
                     };
                     self.fit(expression, place, out)
                 }
@@ -532,6 +550,7 @@ impl<'a> Module<'a, '_> {
                     wanted: &returns,
                     anchor: span(body.span()),
                     fresh: false,
+                    api: place.api,
                 };
                 match self.fit(body, place, out) {
                     No => No,

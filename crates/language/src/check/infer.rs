@@ -57,6 +57,9 @@ impl<'a> Module<'a, '_> {
     }
 
     fn infer_now(&self, expression: &Expression<'a>, wanted: Option<&Type>) -> Type {
+        if self.is_narrowed_place(expression) {
+            return Type::Any;
+        }
         match expression {
             Expression::BooleanLiteral(it) => Type::BooleanLiteral(it.value),
             Expression::NullLiteral(_) => Type::Null,
@@ -390,6 +393,18 @@ impl<'a> Module<'a, '_> {
     /// Whether a name is one of the environment's globals here.
     pub(crate) fn is_global(&self, name: &IdentifierReference<'_>) -> bool {
         self.symbol_of(name).is_none() && self.world.environment.has(&name.name)
+    }
+
+    /// Whether the type is one of the API's own: neither the program's nor the library's.
+    pub(crate) fn is_of_api(&self, ty: &Type) -> bool {
+        match ty {
+            Type::Named(name, _) | Type::ClassOf(name) => {
+                name.file == ENVIRONMENT && !self.world.environment.library.contains(&name.name)
+            }
+            Type::Union(members) => members.iter().any(|member| self.is_of_api(member)),
+            Type::Array(element) => self.is_of_api(element),
+            _ => false,
+        }
     }
 
     /// Whether the type comes from the API rather than from the program.

@@ -7,6 +7,7 @@
 interface Promise<T> {
     /** What follows once it is settled. */
     then<U>(fulfilled: (value: T) => U): Promise<U>;
+    then(fulfilled?: null): Promise<T>;
     then(fulfilled: any, rejected: any): Promise<any>;
     /** What follows a failure. */
     catch(rejected?: any): Promise<any>;

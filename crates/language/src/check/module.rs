@@ -31,6 +31,8 @@ pub(crate) struct Module<'a, 'w> {
     pub(crate) expressions: RefCell<HashMap<oxc::span::Span, Type>>,
     /// What a comparison, a test of its type or a call in a condition may have narrowed.
     pub(crate) narrowed: Narrowed,
+    /// Interfaces of the library that the program adds members to.
+    pub(crate) augmented: HashSet<String>,
     pub(crate) depth: Cell<u32>,
     /// How many expressions have been held against types.
     pub(crate) work: Cell<usize>,
@@ -49,6 +51,8 @@ pub(crate) type Path = (SymbolId, String);
 #[derive(Default)]
 pub(crate) struct Narrowed {
     pub(crate) paths: HashSet<Path>,
+    /// Places without a path, as they are written: `this.x`, `xs[0]`.
+    pub(crate) places: HashSet<String>,
     /// The last names of those, for destructuring.
     pub(crate) names: HashSet<String>,
     /// Places that were handed to imported functions: narrowed if one of those asserts something,
@@ -74,6 +78,7 @@ impl<'a, 'w> Module<'a, 'w> {
             symbols: RefCell::default(),
             expressions: RefCell::default(),
             narrowed: Narrowed::default(),
+            augmented: super::told::augmented(program),
             depth: Cell::new(0),
             work: Cell::new(0),
         };

@@ -4,6 +4,8 @@
 //! the checker takes them for any value, everywhere in the file. No flow analysis: a place that
 //! isn't here has its declared type, or a part of it if that is a union.
 
+use std::collections::HashSet;
+
 use oxc::ast::AstKind;
 use oxc::ast::ast::*;
 use oxc::semantic::SymbolId;
@@ -47,11 +49,16 @@ pub(crate) fn narrowed(module: &Module<'_, '_>) -> Narrowed {
             found.paths.insert((symbol, names));
         }
     };
+    let mut places = HashSet::new();
     for node in module.semantic.nodes() {
         match node.kind() {
             AstKind::BinaryExpression(binary) if narrows(binary) => {
                 add(&binary.left);
                 add(&binary.right);
+                // `this.x` and `xs[0]` have no path: by what they are written as.
+                for side in [&binary.left, &binary.right] {
+                    places.extend(unnamed(module, side));
+                }
             }
             AstKind::UnaryExpression(unary) if unary.operator == UnaryOperator::Typeof => {
                 add(&unary.argument);
@@ -83,10 +90,30 @@ pub(crate) fn narrowed(module: &Module<'_, '_>) -> Narrowed {
             _ => {}
         }
     }
+    found.places = places;
     for (path, imported) in handed {
         found.handed.entry(path).or_default().push(imported);
     }
     found
+}
+
+/// A place that begins with `this` or goes through an index, as it is written.
+fn unnamed(module: &Module<'_, '_>, expression: &Expression<'_>) -> Option<String> {
+    use oxc::span::GetSpan;
+    let inner = expression.get_inner_expression();
+    let place = matches!(
+        inner,
+        Expression::StaticMemberExpression(_) | Expression::ComputedMemberExpression(_)
+    );
+    if !place || path(module, inner).is_some() {
+        return None;
+    }
+    let at = inner.span();
+    let text = module
+        .program
+        .source_text
+        .get(at.start as usize..at.end as usize)?;
+    Some(text.to_owned())
 }
 
 fn last_of(names: &str) -> &str {
@@ -98,6 +125,12 @@ impl Module<'_, '_> {
     pub(crate) fn is_narrowed(&self, path: &Path) -> bool {
         let handed = || self.narrowed.handed.get(path).into_iter().flatten();
         self.narrowed.paths.contains(path) || handed().any(|imported| self.predicates(*imported))
+    }
+
+    /// Whether that may hold for a place that has no path.
+    pub(crate) fn is_narrowed_place(&self, expression: &Expression<'_>) -> bool {
+        !self.narrowed.places.is_empty()
+            && unnamed(self, expression).is_some_and(|it| self.narrowed.places.contains(&it))
     }
 
     /// Whether that may hold for a member of this name.
@@ -167,10 +200,29 @@ enum Asserts {
     If(SymbolId),
 }
 
+/// Whether a member is one of a global's, none of which asserts anything.
+fn of_globals(module: &Module<'_, '_>, member: &StaticMemberExpression<'_>) -> bool {
+    let mut object = member.object.get_inner_expression();
+    while let Expression::StaticMemberExpression(member) = object {
+        object = member.object.get_inner_expression();
+    }
+    matches!(object, Expression::Identifier(name) if module.is_global(name))
+}
+
 /// Whether the function called is declared with `asserts`.
 fn asserts(module: &Module<'_, '_>, call: &CallExpression<'_>) -> Asserts {
-    let Expression::Identifier(name) = call.callee.get_inner_expression() else {
-        return Asserts::No;
+    // Of a member nothing is known before types are: it may assert.
+    let name = match call.callee.get_inner_expression() {
+        Expression::Identifier(name) => name,
+        Expression::StaticMemberExpression(member) => {
+            return match module.program.source_text.contains("asserts ")
+                && !of_globals(module, member)
+            {
+                true => Asserts::Yes,
+                false => Asserts::No,
+            };
+        }
+        _ => return Asserts::No,
     };
     let Some(symbol) = module.symbol_of(name) else {
         return Asserts::No;

@@ -24,9 +24,28 @@ pub(crate) struct Report {
     /// Where `tsc` puts its error.
     pub(crate) anchor: Span,
     pub(crate) seen: Seen,
+    /// Whether the API's schema makes it certain; none: not decided yet. Only what is certain keeps
+    /// a program from being planned and applied.
+    pub(crate) certain: Option<bool>,
     pub(crate) message: String,
     pub(crate) help: Option<String>,
     pub(crate) fixes: Vec<Fix>,
+}
+
+/// Findings that only the API can give rise to.
+const CERTAIN: [&str; 5] = [
+    "missing-await",
+    "not-offered",
+    "out-of-range",
+    "stream-misuse",
+    "unknown-name",
+];
+
+/// Decides about those of the reports that nothing has been decided about.
+pub(crate) fn decide(reports: &mut [Report], certain: bool) {
+    for report in reports {
+        report.certain.get_or_insert(certain);
+    }
 }
 
 impl Report {
@@ -36,6 +55,7 @@ impl Report {
             at,
             anchor: at,
             seen: Seen::Tsc,
+            certain: CERTAIN.contains(&code).then_some(true),
             message,
             help: None,
             fixes: Vec::new(),
@@ -44,6 +64,12 @@ impl Report {
 
     pub(crate) fn anchored(mut self, anchor: Span) -> Self {
         self.anchor = anchor;
+        self
+    }
+
+    /// Whether the schema makes it certain.
+    pub(crate) fn certain(mut self, certain: bool) -> Self {
+        self.certain = Some(certain);
         self
     }
 
@@ -95,7 +121,10 @@ impl Report {
     pub(crate) fn finding(self, source: &Source) -> Finding {
         Finding {
             code: self.code,
-            severity: Severity::Error,
+            severity: match self.certain {
+                Some(true) => Severity::Error,
+                _ => Severity::Warning,
+            },
             message: self.message,
             source: source.clone(),
             span: self.at,

@@ -54,6 +54,15 @@ pub(crate) fn settle(world: &World, file: FileId, module: &Module<'_, '_>, whole
     }
 }
 
+impl World {
+    /// Makes known what types a module declares, and nothing else of it.
+    pub(crate) fn declare(&self, file: FileId, module: &Module<'_, '_>) {
+        if let Some(slot) = self.slot(file) {
+            slot.types.get_or_init(|| Arc::new(module.declared_types()));
+        }
+    }
+}
+
 struct Work {
     /// For each file, which files import it.
     importers: Vec<Vec<usize>>,

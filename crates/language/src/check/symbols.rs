@@ -11,9 +11,9 @@ use oxc::semantic::{NodeId, ScopeFlags, SymbolId};
 use oxc::span::GetSpan;
 
 use super::assign::Verdict;
-use super::convert::{callable, name_in};
+use super::convert::{callable, name_in, span};
 use super::module::{Module, namespace};
-use super::types::{Signature, Type};
+use super::types::{Field, Shape, Signature, Type};
 
 impl<'a> Module<'a, '_> {
     /// The type of a symbol as it is declared.
@@ -47,11 +47,30 @@ impl<'a> Module<'a, '_> {
                 Some(id) if self.is_top(symbol) => Type::ClassOf(name_in(self.file, &id.name)),
                 _ => Type::Any,
             },
+            AstKind::TSEnumDeclaration(it) => self.enum_type(it),
             AstKind::ImportSpecifier(_)
             | AstKind::ImportDefaultSpecifier(_)
             | AstKind::ImportNamespaceSpecifier(_) => self.import_type(symbol),
             _ => Type::Any,
         }
+    }
+
+    /// An enum by its members, for those who ask what it has; of their values nothing is said.
+    fn enum_type(&self, it: &TSEnumDeclaration<'a>) -> Type {
+        let fields = it.body.members.iter().map(|member| Field {
+            name: member.id.static_name().as_str().into(),
+            ty: Type::Any,
+            optional: false,
+            doc: self.docs.before(member.span.start),
+            at: span(member.id.span()),
+            file: self.file,
+        });
+        let shape = Shape {
+            fields: fields.collect(),
+            open: true,
+            ..Shape::default()
+        };
+        shape.into_type()
     }
 
     fn import_type(&self, symbol: SymbolId) -> Type {

@@ -8,6 +8,7 @@ use super::{Environment, File, check};
 use crate::source::Source;
 
 mod mistakes;
+mod verdicts;
 
 const FIXTURE: &str = include_str!("tests/fixture.d.ts");
 

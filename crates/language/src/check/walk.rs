@@ -26,6 +26,8 @@ impl<'a> Module<'a, '_> {
         for node in self.semantic.nodes() {
             self.check_node(node.kind(), node.id(), &mut out);
         }
+        self.check_absent(&mut out);
+        self.unless_told_off(&mut out);
         out.sort_by_key(|report| (report.at, report.code));
         out.dedup_by(|a, b| a.at == b.at && a.code == b.code);
         out
@@ -47,18 +49,28 @@ impl<'a> Module<'a, '_> {
             }
             AstKind::CallExpression(call) => {
                 if let Some(signatures) = self.signatures_of_call(call) {
-                    self.check_call(&signatures, &Called::of_call(call), out);
+                    let called = Called {
+                        api: self.asks_api(&call.callee),
+                        ..Called::of_call(call)
+                    };
+                    self.check_call(&signatures, &called, out);
                 }
             }
             AstKind::NewExpression(new) => {
                 if let Some((constructors, _)) = self.constructors(new) {
-                    self.check_call(&constructors, &Called::of_new(new), out);
+                    let called = Called {
+                        api: self.asks_api(&new.callee),
+                        ..Called::of_new(new)
+                    };
+                    self.check_call(&constructors, &called, out);
                 }
             }
             AstKind::StaticMemberExpression(member) => self.check_member(member, id, out),
             AstKind::IdentifierReference(name) => self.check_name(name, id, out),
             AstKind::TSQualifiedName(name) => self.check_type_name(name, out),
             AstKind::BinaryExpression(binary) => self.check_comparison(binary, out),
+            AstKind::SwitchStatement(switch) => self.check_switch(switch, out),
+            AstKind::Function(function) => self.check_end(function, out),
             AstKind::ExpressionStatement(statement) => self.check_floating(statement, out),
             AstKind::AwaitExpression(it) => self.check_await(it, out),
             AstKind::ForOfStatement(of) => self.check_for(of, out),
@@ -211,6 +223,9 @@ impl<'a> Module<'a, '_> {
         if !matches!(self.world.field(&object, name), Lookup::Missing) {
             return;
         }
+        if self.is_expando(&member.object, name) || self.is_augmented(&object) {
+            return;
+        }
         let at = span(member.property.span);
         let (fields, _) = self.world.fields(&object);
         if is_promise(&object) {
@@ -226,9 +241,8 @@ impl<'a> Module<'a, '_> {
             Expression::Identifier(it) if self.is_global(it) => Some(it.name.as_str()),
             _ => None,
         };
-        out.push(missing_member(
-            &object, name, at, &fields, called, subsystem,
-        ));
+        let report = missing_member(&object, name, at, &fields, called, subsystem);
+        out.push(report.certain(subsystem.is_some() || self.is_of_api(&object)));
     }
 
     /// A name that is read of a promise: of its value, if `await` is put before `object`.
@@ -287,7 +301,8 @@ impl<'a> Module<'a, '_> {
                 out.push(self.member_of_promise(&ty, (&name, at), init, false));
             } else if matches!(self.resolve(&ty), Type::Named(..)) {
                 let (fields, _) = self.world.fields(&ty);
-                out.push(missing_member(&ty, &name, at, &fields, false, None));
+                let report = missing_member(&ty, &name, at, &fields, false, None);
+                out.push(report.certain(self.is_of_api(&ty)));
             }
         }
     }
@@ -303,17 +318,27 @@ impl<'a> Module<'a, '_> {
         else {
             return;
         };
-        // As it is declared: the flow can only have taken values away.
-        let declared = match other {
-            Expression::Identifier(name) => match self.symbol_of(name) {
-                Some(symbol) => self.symbol_type(symbol),
-                None => return,
-            },
-            Expression::StaticMemberExpression(member) => {
-                let object = self.infer(&member.object).present();
-                self.member_type(&object, &member.property.name)
+        self.never_equal(text, other, span(binary.span), out);
+    }
+
+    /// `switch (x) { case "text": … }` where x can't be that.
+    fn check_switch(&self, switch: &SwitchStatement<'a>, out: &mut Vec<Report>) {
+        for case in &switch.cases {
+            if let Some(Expression::StringLiteral(text)) = &case.test {
+                self.never_equal(text, &switch.discriminant, span(text.span), out);
             }
-            _ => return,
+        }
+    }
+
+    fn never_equal(
+        &self,
+        text: &StringLiteral<'a>,
+        other: &Expression<'a>,
+        anchor: Span,
+        out: &mut Vec<Report>,
+    ) {
+        let Some((declared, certain)) = self.declared_place(other) else {
+            return;
         };
         let declared = self.resolve(&declared).present();
         let values = declared.members().iter().filter_map(|ty| match ty {
@@ -333,9 +358,34 @@ impl<'a> Module<'a, '_> {
         }
         let at = span(text.span);
         let message = format!("it is never {value:?}");
-        let report = Report::new("wrong-enum", at, message).anchored(span(binary.span));
+        let report = Report::new("wrong-enum", at, message)
+            .anchored(anchor)
+            .certain(certain);
         let report = report.help(format!("it is one of {}", values.join(", ")));
         out.push(report.suggesting(value, values, at, true));
+    }
+
+    /// The type of a place as it is declared, and whether it is the API's: the flow can only have
+    /// taken values away.
+    pub(crate) fn declared_place(&self, place: &Expression<'a>) -> Option<(Type, bool)> {
+        let inner = place.get_inner_expression();
+        let member = match inner {
+            Expression::Identifier(name) => {
+                let ty = self.symbol_type(self.symbol_of(name)?);
+                let certain = self.is_of_api(&ty);
+                return Some((ty, certain));
+            }
+            Expression::StaticMemberExpression(member) => &**member,
+            Expression::ChainExpression(chain) => match &chain.expression {
+                ChainElement::StaticMemberExpression(member) => &**member,
+                _ => return None,
+            },
+            _ => return None,
+        };
+        let object = self.infer(&member.object).present();
+        let ty = self.member_type(&object, &member.property.name);
+        let certain = self.is_of_api(&object) || self.is_of_api(&ty);
+        Some((ty, certain))
     }
 
     /// `runtime.CelSpec`: a type that the namespace hasn't.
@@ -436,6 +486,27 @@ impl<'a> Module<'a, '_> {
             let report = Report::new("stream-misuse", at, message)
                 .help("read it with `for await (const item of …)`");
             out.push(report.own());
+        }
+    }
+
+    /// Whether a call is one of the API's: what its arguments are is then the schema's to say.
+    fn asks_api(&self, callee: &Expression<'a>) -> bool {
+        let is_ours = |name: &IdentifierReference<'_>| {
+            let library = &self.world.environment.library;
+            self.is_global(name) && !library.iter().any(|it| **it == *name.name)
+        };
+        match callee.get_inner_expression() {
+            Expression::Identifier(name) => is_ours(name),
+            Expression::StaticMemberExpression(member) => {
+                match member.object.get_inner_expression() {
+                    Expression::Identifier(name) if self.is_global(name) => is_ours(name),
+                    object => {
+                        let ty = self.infer(object).present();
+                        self.is_of_api(&ty) && !matches!(ty, Type::Array(_))
+                    }
+                }
+            }
+            _ => false,
         }
     }
 

@@ -28,8 +28,24 @@ pub(super) fn missing_member(
         false => ("unknown-field", "field"),
     };
     let message = format!("{owner} has no {kind} `{name}`");
+    if let Some(instead) = subsystem.and_then(|it| in_place_of(it, name)) {
+        return Report::new(code, at, message).help(instead);
+    }
     let names = fields.iter().map(|field| field.name.as_ref());
     Report::new(code, at, message).suggesting(name, names, at, false)
+}
+
+/// What a subsystem has in the place of a name that the whitepaper uses.
+fn in_place_of(subsystem: &str, name: &str) -> Option<&'static str> {
+    Some(match (subsystem, name) {
+        ("observe", "Metrics") => {
+            "`observe.Usage` tells what is used now, `observe.WatchUsage` goes on telling"
+        }
+        ("observe", "Stdevent" | "Events") => {
+            "`runtime.Watch` tells each change of an object, `observe.Logs` what it prints"
+        }
+        _ => return None,
+    })
 }
 
 /// What to write in the place of a global that other hosts of JavaScript have.

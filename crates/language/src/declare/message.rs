@@ -118,6 +118,7 @@ fn fields(
         doc::write(text, indent, &doc::of_field(schema, message, field));
         let required = match member {
             Member::Chosen => true,
+            _ if way == Way::In => field.required,
             _ => way == Way::Out && field.presence == Presence::Implicit,
         };
         let mark = if required { "" } else { "?" };

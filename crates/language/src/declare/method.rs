@@ -91,7 +91,12 @@ fn run_method(
     );
     line(text, "    readonly actions: readonly string[];");
     let members = friendly.iter().flat_map(|found| &found.members);
-    for member in members.filter(|member| member.name == "Run") {
+    let own: Vec<_> = members.filter(|member| member.name == "Run").collect();
+    // The one of any workload comes last: of overloads the first that fits is taken.
+    let (any, others): (Vec<_>, Vec<_>) = own
+        .into_iter()
+        .partition(|member| member.signature.contains("(workload: Workload,"));
+    for member in others {
         line(text, &indent(&member.signature, "    "));
     }
     for (method, class) in runs(schema, subsystem) {
@@ -104,6 +109,9 @@ fn run_method(
                 class.name, method.name
             ),
         );
+    }
+    for member in any {
+        line(text, &indent(&member.signature, "    "));
     }
     line(text, "  }");
 }

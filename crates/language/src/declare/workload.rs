@@ -108,4 +108,9 @@ fn data(text: &mut String) {
     line(text, "  tenant?: string;");
     line(text, "  /** At most 64, as in Kubernetes. */");
     line(text, "  labels?: Record<string, string>;");
+    line(
+        text,
+        "  /** An apply refuses to stop it or to make it anew: the label `aurae.io/protect`. */",
+    );
+    line(text, "  protect?: boolean;");
 }

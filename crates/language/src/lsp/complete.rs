@@ -46,6 +46,10 @@ fn at_node(
             let object = module.infer(&member.object).present();
             Some(members(module, &object))
         }
+        (
+            AstKind::IdentifierName(_) | AstKind::BindingIdentifier(_),
+            AstKind::BindingProperty(_),
+        ) => taken_apart(module, here),
         (AstKind::IdentifierName(_), AstKind::ObjectProperty(_)) => {
             fields_wanted(module, nodes.parent_node(parent.id()).id())
         }
@@ -77,6 +81,17 @@ fn at_node(
         }
         _ => None,
     }
+}
+
+/// The members of what a pattern takes apart: `const { | } = value`.
+fn taken_apart(module: &Module<'_, '_>, here: NodeId) -> Option<Vec<CompletionItem>> {
+    let mut above = module.semantic.nodes().ancestor_kinds(here);
+    let variable = above.find_map(|kind| match kind {
+        AstKind::VariableDeclarator(variable) => Some(variable),
+        _ => None,
+    })?;
+    let object = module.infer(variable.init.as_ref()?).present();
+    Some(members(module, &object))
 }
 
 /// The members of a value.

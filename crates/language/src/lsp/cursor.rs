@@ -147,13 +147,8 @@ pub(super) fn wanted<'a>(module: &Module<'a, '_>, id: NodeId) -> Option<Type> {
             }
             _ => None,
         },
-        AstKind::BinaryExpression(it) => {
-            let other = if it.left.span() == here {
-                &it.right
-            } else {
-                &it.left
-            };
-            Some(module.infer(other))
+        AstKind::BinaryExpression(_) | AstKind::SwitchCase(_) => {
+            compared(module, parent.id(), here)
         }
         AstKind::ReturnStatement(_) => {
             let mut functions = nodes.ancestor_kinds(id);
@@ -165,6 +160,26 @@ pub(super) fn wanted<'a>(module: &Module<'a, '_>, id: NodeId) -> Option<Type> {
             Some(convert(annotation).awaited())
         }
         _ => None,
+    }
+}
+
+/// What a value is compared with: by `===`, or in a `switch`.
+fn compared<'a>(module: &Module<'a, '_>, id: NodeId, here: oxc::span::Span) -> Option<Type> {
+    let nodes = module.semantic.nodes();
+    let other = match (nodes.kind(id), nodes.parent_kind(id)) {
+        (AstKind::BinaryExpression(it), _) if it.left.span() == here => &it.right,
+        (AstKind::BinaryExpression(it), _) => &it.left,
+        (AstKind::SwitchCase(case), AstKind::SwitchStatement(switch))
+            if case.test.as_ref().is_some_and(|it| it.span() == here) =>
+        {
+            &switch.discriminant
+        }
+        _ => return None,
+    };
+    // What is compared may be narrowed by just that.
+    match module.declared_place(other) {
+        Some((ty, _)) => Some(ty),
+        None => Some(module.infer(other)),
     }
 }
 

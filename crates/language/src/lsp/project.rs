@@ -268,8 +268,20 @@ impl Project {
         source: &Source,
         look: impl FnOnce(&Module<'_, '_>, bool) -> R,
     ) -> Option<R> {
-        let imports = self.entry(id)?.imports();
-        Some(analyse(&self.world, id, source, imports, look))
+        let entry = self.entry(id)?;
+        let imports = entry.imports();
+        if source.text() == entry.source.text() {
+            return Some(analyse(&self.world, id, source, imports, look));
+        }
+        // A half-typed text declares nothing that can be relied on: the types of this module are
+        // those of the text that is looked at.
+        let mut world = self.world.clone();
+        let index = usize::try_from(id).ok()?.checked_sub(1)?;
+        *world.modules.get_mut(index)? = Slot::default();
+        Some(analyse(&world, id, source, imports, |module, whole| {
+            world.declare(id, module);
+            look(module, whole)
+        }))
     }
 
     /// All that is wrong with a module: its form first, its types only where its form is sound.

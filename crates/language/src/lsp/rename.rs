@@ -12,7 +12,7 @@ use super::members;
 use super::navigate::{At, Form, Owner, Use, Uses, of_alias, uses};
 use super::project::{Entered, Project};
 use crate::check::{ENVIRONMENT, FileId, LIBRARY, Module};
-use crate::finding::{Finding, Severity};
+use crate::finding::Finding;
 use crate::source::Span;
 
 /// What comes in the place of a use, by file.
@@ -159,7 +159,7 @@ fn captured(module: &Module<'_, '_>, used: Use, new: &str) -> Option<At> {
     })
 }
 
-/// The first error that is there only after the edits.
+/// The first finding that is there only after the edits.
 fn worse(project: &Project, edits: &Edits) -> Option<Finding> {
     let mut after = project.clone();
     for (file, edits) in edits {
@@ -174,14 +174,12 @@ fn worse(project: &Project, edits: &Edits) -> Option<Finding> {
     let changed: Vec<FileId> = edits.keys().copied().collect();
     project.reached_by(&changed).into_iter().find_map(|file| {
         let path = &project.entry(file)?.path;
-        let errors = |project: &Project| {
+        let findings = |project: &Project| {
             let findings = project.own_findings(path);
-            let findings = findings.unwrap_or_else(|syntax| syntax).into_iter();
-            let errors = findings.filter(|it| it.severity == Severity::Error);
-            errors.collect::<Vec<Finding>>()
+            findings.unwrap_or_else(|syntax| syntax)
         };
-        let mut new = errors(&after);
-        let known = errors(project).len();
+        let mut new = findings(&after);
+        let known = findings(project).len();
         match new.len() > known {
             true => Some(new.swap_remove(known)),
             false => None,

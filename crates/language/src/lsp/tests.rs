@@ -220,6 +220,37 @@ fn half_typed_text_is_completed() {
 }
 
 #[test]
+fn what_the_same_file_declares_is_completed_after_a_dot() {
+    let mut editor = Editor::new(&[("main.ts", "")]);
+    let declared = "interface Site { port: number }\ntype Pair = { left: string };\n\
+                    class Door { open(): void {} }\nenum Color { Red, Blue }\n\
+                    declare const site: Site; declare const pair: Pair;\n";
+    for (typed, member) in [
+        ("print(site.|", "port"),
+        ("site.|", "port"),
+        ("pair.|", "left"),
+        ("new Door().|", "open"),
+        (
+            "const door = new Door();\nif (true) {\n  door.|\n}\n",
+            "open",
+        ),
+        ("Color.|", "Blue"),
+        ("const { | } = site;", "port"),
+    ] {
+        let found = editor.completed(&format!("{declared}{typed}"));
+        assert!(found.contains(&member.to_owned()), "{typed}: {found:?}");
+    }
+    let state = "const { cell } = await runtime.Get(\"web\");\n";
+    for typed in [
+        "if (cell?.state === \"|\") print(1);",
+        "switch (cell?.state) { case \"|\": }",
+    ] {
+        let found = editor.completed(&format!("{state}{typed}"));
+        assert!(found.contains(&"running".to_owned()), "{typed}: {found:?}");
+    }
+}
+
+#[test]
 fn imports_are_completed_with_modules_and_names() {
     let mut editor = Editor::new(&[
         (

@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap};
 
 use oxc::allocator::Allocator;
 
-use super::outline::{Import, outline};
+use super::outline::{Import, ImportedName, outline};
 use super::resolve::target;
 use super::{Files, Module, Program};
 use crate::finding::{Edit, Finding, Fix, Severity};
@@ -118,7 +118,7 @@ fn shadows(program: &Program, module: &Module, findings: &mut Vec<Finding>) {
         if program.globals.contains(name) {
             findings.push(Finding {
                 code: "shadowed-global",
-                severity: Severity::Error,
+                severity: Severity::Warning,
                 message: format!("`{name}` is a name of the language; this declaration hides it"),
                 source: module.source.clone(),
                 span: *span,
@@ -174,6 +174,9 @@ fn names_of(program: &Program, module: &Module, findings: &mut Vec<Finding>) {
         }
         for taken in &import.names {
             if names.contains(taken.name.as_str()) {
+                if !program.is_broken(target, findings) {
+                    findings.extend(type_import(program, module, import, target, taken));
+                }
                 continue;
             }
             let near = nearest(&taken.name, names.iter().copied());
@@ -191,6 +194,75 @@ fn names_of(program: &Program, module: &Module, findings: &mut Vec<Finding>) {
             });
         }
     }
+}
+
+/// A type that is taken as if it were a value: the engine, which knows no types, finds nothing.
+fn type_import(
+    program: &Program,
+    module: &Module,
+    import: &Import,
+    target: &Module,
+    taken: &ImportedName,
+) -> Option<Finding> {
+    let plain = !import.type_only && !import.dynamic && !taken.type_only;
+    if !plain || !is_type(program, target, &taken.name) {
+        return None;
+    }
+    let at = Span::new(taken.span.start, taken.span.start);
+    Some(Finding {
+        code: "type-import",
+        severity: Severity::Error,
+        message: format!("`{}` is a type, and imported as a value", taken.name),
+        source: module.source.clone(),
+        span: taken.span,
+        help: Some("write `type` before it: types are gone when the program runs".into()),
+        fixes: vec![Fix {
+            title: "Add `type`".to_owned(),
+            edits: vec![Edit {
+                span: at,
+                text: "type ".to_owned(),
+            }],
+        }],
+    })
+}
+
+/// Whether what a module exports under a name is a type alone, as far as that is certain.
+fn is_type(program: &Program, module: &Module, name: &str) -> bool {
+    // Passed on by one module after the other: no further than a program is deep.
+    let mut at = (module, name.to_owned());
+    for _ in 0..program.modules.len().saturating_add(1) {
+        let (module, name) = &at;
+        let exports = &module.outline.exports;
+        let Some(export) = exports.iter().find(|export| export.name == *name) else {
+            return false;
+        };
+        if export.type_only {
+            return true;
+        }
+        let passed = module.outline.imports.iter().find_map(|import| {
+            let local = export.local.as_deref().unwrap_or(name);
+            let mut taken = import.names.iter();
+            let taken = taken.find(|taken| taken.local == local)?;
+            Some((import, taken))
+        });
+        let Some((import, taken)) = passed else {
+            let local = export.local.as_deref();
+            let declared = |local: &str| module.outline.declared.iter().any(|it| it.0 == local);
+            return name != "default" && local.is_some_and(|local| !declared(local));
+        };
+        if taken.type_only || import.type_only {
+            return true;
+        }
+        let target = import
+            .target
+            .as_deref()
+            .and_then(|path| program.module(path));
+        match target {
+            Some(target) => at = (target, taken.name.clone()),
+            None => return false,
+        }
+    }
+    false
 }
 
 fn renamed(span: Span, near: &str) -> Fix {

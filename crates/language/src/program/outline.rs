@@ -143,7 +143,11 @@ impl Outline {
                 span: Span::new(taken.span.start, taken.span.end),
                 type_only: entry.is_type,
             };
-            if let Some(import) = self.named(entry.module_request.as_ref()) {
+            // `import D from …; export { D }`: it is taken by its own name already.
+            let own = &taken.name;
+            if let Some(import) = self.named(entry.module_request.as_ref())
+                && !import.names.iter().any(|name| name.local == *own)
+            {
                 import.names.push(taken);
             }
         }

@@ -230,3 +230,45 @@ fn unsaved_text_lies_over_the_file() {
     let program = Program::load(&overlay, Entry::File("a.ts".into()), &[]).unwrap();
     assert_eq!(found(&program), []);
 }
+
+#[test]
+fn a_default_that_is_passed_on_by_its_name_is_there() {
+    let program = load(
+        &[
+            ("main.ts", "import { D } from \"./all.ts\"; print(D);"),
+            ("all.ts", "import D from \"./a.ts\"; export { D };"),
+            ("a.ts", "export default class A {}"),
+        ],
+        "main.ts",
+    );
+    assert_eq!(found(&program), []);
+}
+
+#[test]
+fn a_type_that_is_imported_as_a_value_is_refused() {
+    let program = load(
+        &[
+            (
+                "main.ts",
+                "import { T, C } from \"./all.ts\"; const a: T = 1; print(a, C);",
+            ),
+            ("all.ts", "export { type T, C } from \"./a.ts\";"),
+            ("a.ts", "export type T = number; export class C {}"),
+        ],
+        "main.ts",
+    );
+    let codes: Vec<_> = found(&program).into_iter().map(|(code, _)| code).collect();
+    assert_eq!(codes, ["type-import"]);
+    assert_eq!(program.findings()[0].fixes[0].edits[0].text, "type ");
+    let right = load(
+        &[
+            (
+                "main.ts",
+                "import { type T } from \"./a.ts\"; const a: T = 1; print(a);",
+            ),
+            ("a.ts", "export type T = number;"),
+        ],
+        "main.ts",
+    );
+    assert_eq!(found(&right), []);
+}

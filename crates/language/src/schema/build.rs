@@ -131,6 +131,7 @@ fn method(subsystem: &str, method: &MethodDescriptor) -> Method {
         client_streams: method.is_client_streaming(),
         server_streams: method.is_server_streaming(),
         mutating: !reads,
+        declares: super::declares::of(method),
         docs: docs(&method.parent_file(), method.path()),
     }
 }
@@ -183,6 +184,7 @@ fn field(field: &FieldDescriptor, oneofs: &[&str]) -> Field {
         kind: Kind::of(field),
         cardinality,
         presence,
+        required: super::declares::is_required(field),
         oneof: oneof.and_then(|one| oneofs.iter().position(|name| *name == one.full_name())),
     }
 }

@@ -10,7 +10,10 @@ fn api() -> &'static Schema {
 #[test]
 fn subsystems_and_methods_are_named_as_policies_name_them() {
     let names: Vec<_> = api().subsystems.iter().map(|s| s.name.as_str()).collect();
-    assert_eq!(names, ["runtime", "observe", "identity", "node", "tenant"]);
+    assert_eq!(
+        names,
+        ["runtime", "observe", "identity", "node", "tenant", "sets"]
+    );
     let actions: Vec<_> = api()
         .subsystems
         .iter()
@@ -46,6 +49,10 @@ fn what_only_reads_is_marked_in_the_protos() {
         "identity.WhoAmI",
         "node.Get",
         "node.GetConfig",
+        "tenant.List",
+        "tenant.Get",
+        "sets.Get",
+        "sets.List",
     ];
     assert_eq!(reading, expected);
 }
@@ -158,6 +165,59 @@ fn every_type_that_a_field_names_is_there() {
                 Kind::Message(name) => assert!(api().message(name).is_some(), "{name}"),
                 Kind::Enum(name) => assert!(api().enumeration(name).is_some(), "{name}"),
                 _ => {}
+            }
+        }
+    }
+}
+
+#[test]
+fn what_declares_is_said_in_the_protos() {
+    let methods = api().subsystems.iter().flat_map(|s| &s.methods);
+    let declaring: Vec<_> = methods
+        .filter_map(|m| Some((m.action.as_str(), m.declares.as_ref()?.kind.as_str())))
+        .collect();
+    let expected = [
+        ("runtime.RunExecutable", "executable"),
+        ("runtime.RunCell", "cell"),
+        ("identity.CreateUser", "user"),
+        ("identity.Allow", "grant"),
+        ("identity.Deny", "grant"),
+    ];
+    assert_eq!(declaring, expected);
+    let allow = api().method("identity.Allow").unwrap();
+    let allow = allow.declares.as_ref().unwrap();
+    assert_eq!(allow.key.len(), 5);
+    assert_eq!(allow.among, "users.grants");
+    let allowed = [("effect".to_owned(), "EFFECT_ALLOW".to_owned())];
+    assert_eq!(allow.having, allowed);
+    assert_eq!(allow.removed_by, "Withdraw");
+}
+
+#[test]
+fn the_options_of_the_protos_name_methods_and_fields_that_are_there() {
+    let pool = ::api::descriptor_pool().unwrap();
+    for service in pool.services() {
+        let methods: Vec<_> = service.methods().collect();
+        let named = |name: &str| methods.iter().find(|method| method.name() == name);
+        for method in &methods {
+            let Some(said) = declares::of(method) else {
+                continue;
+            };
+            for path in said.key.iter().chain(&said.compared) {
+                let first = path.split('.').next().unwrap();
+                let field = method.input().get_field_by_name(first);
+                assert!(field.is_some(), "{}: {path}", method.full_name());
+            }
+            for other in [&said.found_by, &said.removed_by] {
+                let there = other.is_empty() || named(other).is_some();
+                assert!(there, "{}: {other}", method.full_name());
+            }
+            if let Some(found_by) = named(&said.found_by) {
+                let mut of = found_by.output();
+                for part in said.among.split('.') {
+                    let field = of.get_field_by_name(part).expect("a field of the answer");
+                    of = field.kind().as_message().expect("messages").clone();
+                }
             }
         }
     }

@@ -22,6 +22,7 @@ pub(crate) mod launch;
 pub(crate) mod leaf;
 pub(crate) mod limits;
 pub(crate) mod owner;
+mod relabel;
 pub(crate) mod resume;
 mod start;
 
@@ -36,7 +37,7 @@ use std::time::Duration;
 
 use model::error::{Error, Reason};
 use model::name::Uid;
-use model::request::UpdateCell;
+use model::request::{UpdateCell, UpdateExecutable};
 use model::signal::Signal;
 use model::status::Object;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -75,6 +76,12 @@ pub(crate) enum Request {
     /// Change the cell.
     Update {
         request: Box<UpdateCell>,
+        reply: Reply<Arc<Object>>,
+    },
+    /// Change an executable's labels.
+    Relabel {
+        uid: Uid,
+        request: Box<UpdateExecutable>,
         reply: Reply<Arc<Object>>,
     },
     /// Freeze or thaw: the cell itself, or because the one around it was.

@@ -18,6 +18,7 @@ use futures_util::{FutureExt, StreamExt};
 use init::protocol::{CellEvent, CellRequest, ExitRecord, Failure};
 use kernel::cgroup::Cgroup;
 use model::error::Error;
+use model::label::Labels;
 use model::lifecycle;
 use model::name::Uid;
 use model::request::UpdateCell;
@@ -84,6 +85,12 @@ pub(crate) enum Call {
     StopIntent(Uid),
     /// A signal on a client's behalf.
     Signal { uid: Uid, reply: Reply<Arc<Object>> },
+    /// An executable's record with other labels; `old` are those before.
+    Relabel {
+        uid: Uid,
+        old: Labels,
+        reply: Reply<Arc<Object>>,
+    },
     /// The cell's own record before it is frozen or thawed.
     FreezeIntent {
         frozen: bool,
@@ -282,6 +289,11 @@ impl Owner {
                 self.stop_cell(grace);
             }
             Request::Update { request, reply } => self.update(request, reply),
+            Request::Relabel {
+                uid,
+                request,
+                reply,
+            } => self.relabel(uid, *request, reply),
             Request::Signal {
                 uid,
                 signal,
@@ -340,6 +352,7 @@ impl Owner {
                 let status = self.object(uid);
                 let _ = reply.send(status);
             }
+            Call::Relabel { uid, reply, .. } => self.relabelled(uid, reply),
             Call::FreezeIntent { frozen, reply } => self.freeze_written(frozen, reply),
             Call::Start(_) => self.protocol_error("a start is answered without a process"),
             Call::Change => self.changed(Ok(())),
@@ -359,6 +372,10 @@ impl Owner {
                     .get(&uid)
                     .map(|e| e.record.meta.path.to_string());
                 let _ = reply.send(Err(error.about("executable", name.unwrap_or_default())));
+            }
+            Call::Relabel { uid, old, reply } => {
+                let error = super::start::failure("the labels were not written", failure);
+                self.not_relabelled(uid, old, error, reply);
             }
             Call::FreezeIntent { reply, .. } => {
                 let error = super::start::failure("the cell's record was not written", failure);
@@ -404,7 +421,7 @@ impl Owner {
         }
         self.silent(&LinkError::Silent(timeout));
         // Whoever asked is told why; nothing else is to be done without an init.
-        if let Call::Signal { .. } | Call::FreezeIntent { .. } = call {
+        if let Call::Signal { .. } | Call::Relabel { .. } | Call::FreezeIntent { .. } = call {
             self.refused(call, &failure);
         }
     }

@@ -507,8 +507,32 @@ impl QuickJs {
         })
     }
 
+    /// The engine throws `null` where it has no memory left for an error of its own.
+    fn named(&self, thrown: Thrown) -> Thrown {
+        let says_nothing = thrown.name.is_empty() && thrown.limit.is_none();
+        if !says_nothing || !matches!(thrown.message.as_str(), "" | "null") {
+            return thrown;
+        }
+        let memory = self.runtime.memory_usage();
+        let full = memory.malloc_limit > 0
+            && memory.malloc_size >= memory.malloc_limit.saturating_sub(memory.malloc_limit / 8);
+        match (full, thrown.message.is_empty()) {
+            (true, _) => Thrown {
+                stack: thrown.stack,
+                ..Thrown::limit(Limit::Memory, "out of memory")
+            },
+            (false, true) => Thrown {
+                name: "InternalError".to_owned(),
+                message: "the engine failed, and didn't say why".to_owned(),
+                ..thrown
+            },
+            (false, false) => thrown,
+        }
+    }
+
     /// Ends what runs with an error.
     fn fail(&mut self, thrown: Thrown) -> Turn {
+        let thrown = self.named(thrown);
         // A getter of the error itself may have been what was interrupted.
         if thrown.limit == Some(Limit::Interrupt) || self.port.borrow_mut().interrupted() {
             let stopped = self.stop(Some(thrown));

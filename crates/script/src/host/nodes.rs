@@ -20,6 +20,7 @@ use tonic::{IntoStreamingRequest, Request};
 
 use super::codec::Dynamic;
 use super::failure::{self, LIMIT_EXCEEDED};
+use super::{Api, Found};
 use crate::protocol::Failure;
 
 /// Unary calls on their way at once; one more waits.
@@ -53,9 +54,27 @@ pub struct Nodes {
     config: Config,
     choice: Option<String>,
     tenant: Option<String>,
+    api: Option<Api>,
     open: Mutex<HashMap<Option<String>, Arc<OnceCell<Connected>>>>,
     unary: Arc<Semaphore>,
     streams: Arc<Semaphore>,
+    /// What answers in the place of a node, in tests of what is decided by answers.
+    #[cfg(test)]
+    answering: Option<Answering>,
+}
+
+/// What a test answers.
+#[cfg(test)]
+struct Answering(Box<dyn Fn(&Ask) -> Answered + Send + Sync>);
+
+#[cfg(test)]
+type Answered = Result<DynamicMessage, Failure>;
+
+#[cfg(test)]
+impl std::fmt::Debug for Answering {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Answering")
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -72,10 +91,53 @@ impl Nodes {
             config,
             choice,
             tenant,
+            api: None,
             open: Mutex::default(),
             unary: Arc::new(Semaphore::new(MAX_UNARY)),
             streams: Arc::new(Semaphore::new(MAX_STREAMS)),
+            #[cfg(test)]
+            answering: None,
         }
+    }
+
+    /// The same with answers of a test's.
+    #[cfg(test)]
+    pub(crate) fn answered_by(
+        self,
+        answer: impl Fn(&Ask) -> Answered + Send + Sync + 'static,
+    ) -> Self {
+        Self {
+            answering: Some(Answering(Box::new(answer))),
+            ..self
+        }
+    }
+
+    /// The same over another API than the one that is built in: descriptors as they could be one
+    /// day.
+    #[must_use]
+    pub fn speaking(self, api: Api) -> Self {
+        Self {
+            api: Some(api),
+            ..self
+        }
+    }
+
+    /// The method of that action.
+    ///
+    /// # Errors
+    /// The API has none of that name; the nearest one is the hint.
+    pub fn find(&self, action: &str) -> Result<Found, Failure> {
+        match self.api {
+            Some(api) => api.find(action),
+            None => Api::built_in()?.find(action),
+        }
+    }
+
+    /// A context's name; where none is named, the command line's, or the configuration's own.
+    pub(crate) fn name(&self, node: Option<&str>) -> String {
+        let name = node.or(self.choice.as_deref());
+        let name = name.or(self.config.current_context.as_deref());
+        name.unwrap_or_default().to_owned()
     }
 
     /// Connects to the command line's node already, while the program isn't there yet. What keeps
@@ -96,6 +158,10 @@ impl Nodes {
     }
 
     async fn send_unary(&self, ask: Ask) -> Result<DynamicMessage, Failure> {
+        #[cfg(test)]
+        if let Some(Answering(answer)) = &self.answering {
+            return answer(&ask);
+        }
         let (mut grpc, request, path) = self.prepare(&ask).await?;
         let codec = Dynamic::new(ask.descriptor.output());
         let answer = grpc.unary(request, path, codec).await;
@@ -169,13 +235,12 @@ impl Nodes {
         names
     }
 
-    /// Whether two names, where none is the command line's, mean one context.
-    pub(crate) fn same(&self, one: &Option<String>, other: &Option<String>) -> bool {
-        one.as_ref().or(self.choice.as_ref()) == other.as_ref().or(self.choice.as_ref())
-    }
-
     /// The tenant that requests mean which don't say; empty: the caller's own.
     pub(crate) async fn tenant(&self, name: Option<&str>) -> Result<String, Failure> {
+        #[cfg(test)]
+        if self.answering.is_some() {
+            return Ok(self.tenant.clone().unwrap_or_default());
+        }
         Ok(self.connected(name).await?.tenant)
     }
 

@@ -62,33 +62,70 @@
   define("print", out);
   define("console", { log: out, info: out, debug: err, warn: err, error: err });
 
-  // Timers, in the order in which they are due.
-  let timers = [];
+  // Timers: a heap, the next one first; of two that are due at once the older one. A disarmed one
+  // stays in it until its turn comes, or until most of the heap is such.
+  let heap = [];
+  const armed = new Map();
+  // Those that keep a program from ending.
+  let loud = 0;
   let lastTimer = 0;
-  const arm = (f, delay, values) => {
+  const before = (one, other) => one.at < other.at || (one.at === other.at && one.id < other.id);
+  const arm = (f, delay, values, quiet = false) => {
     if (typeof f !== "function") throw new TypeError("a timer needs a function");
     const wait = Math.min(Math.max(Number(delay) || 0, 0), 2 ** 31);
-    return place({ id: ++lastTimer, at: native.now() + wait, f, values });
-  };
-  const place = (timer) => {
-    let low = 0;
-    let high = timers.length;
-    while (low < high) {
-      const middle = (low + high) >> 1;
-      if (timers[middle].at <= timer.at) low = middle + 1;
-      else high = middle;
+    const timer = { id: ++lastTimer, at: native.now() + wait, f, values, quiet };
+    armed.set(timer.id, timer);
+    if (!quiet) loud++;
+    let at = heap.length;
+    while (at > 0) {
+      const above = (at - 1) >> 1;
+      if (before(heap[above], timer)) break;
+      heap[at] = heap[above];
+      at = above;
     }
-    timers.splice(low, 0, timer);
+    heap[at] = timer;
     return timer.id;
   };
+  // Takes the first one out.
+  const shift = () => {
+    const last = heap[heap.length - 1];
+    heap.length--;
+    if (heap.length === 0) return;
+    let at = 0;
+    for (;;) {
+      let below = 2 * at + 1;
+      if (below >= heap.length) break;
+      if (below + 1 < heap.length && before(heap[below + 1], heap[below])) below++;
+      if (before(last, heap[below])) break;
+      heap[at] = heap[below];
+      at = below;
+    }
+    heap[at] = last;
+  };
   const disarm = (id) => {
-    timers = timers.filter((timer) => timer.id !== id);
+    const timer = armed.get(id);
+    if (timer === undefined) return;
+    armed.delete(id);
+    if (!timer.quiet) loud--;
+    timer.f = timer.values = undefined;
+    if (heap.length > 64 && armed.size * 2 < heap.length) {
+      // In order, an array is a heap.
+      heap = [...armed.values()].sort((one, other) => (before(one, other) ? -1 : 1));
+    }
+  };
+  const nextTimer = () => {
+    while (heap.length > 0 && heap[0].f === undefined) shift();
+    return heap[0]?.at;
   };
   define("setTimeout", (f, delay, ...values) => arm(f, delay, values));
   define("clearTimeout", disarm);
   const fire = () => {
-    const timer = timers.shift();
-    timer.f(...timer.values);
+    nextTimer();
+    if (heap.length === 0) return;
+    const { id, f, values } = heap[0];
+    shift();
+    disarm(id);
+    f(...values);
   };
 
   // Durations: milliseconds, or what the API takes, "1m30s".
@@ -143,8 +180,7 @@
       const reason = () => new DOMException("it took too long", "TimeoutError");
       // It doesn't keep a program from ending.
       const wait = milliseconds(delay, "a timeout");
-      const id = arm(() => abort(signal, reason()), wait, []);
-      timers.forEach((timer) => { if (timer.id === id) timer.quiet = true; });
+      arm(() => abort(signal, reason()), wait, [], true);
       return signal;
     }
     static any(signals) {
@@ -406,7 +442,6 @@
   const isIn = bound(Object.prototype.isPrototypeOf);
   const kind = (object) => kinds.find(([prototype]) => isIn(prototype, object))?.[1];
 
-  const quiet = () => timers.every((timer) => timer.quiet);
   return {
     names, fire, makeUnknown, failed, kind,
     text: (value) => wellFormed(value),
@@ -414,8 +449,8 @@
     inspect: (value) => wellFormed(inspect(value, start.color)),
     bigint: (digits) => BigInt(digits),
     unknown, met,
-    nextTimer: () => timers[0]?.at,
-    busy: () => open.size > 0 || !quiet(),
+    nextTimer,
+    busy: () => open.size > 0 || loud > 0,
     // Where it waits: the newest wait's stack.
     waiting: () => [...sleeping.values()].at(-1) ?? [...open.values()].at(-1)?.stack ?? "",
     answer: (id, result) => {
@@ -430,7 +465,9 @@
       known.answer(result);
     },
     stop: () => {
-      timers = [];
+      heap = [];
+      armed.clear();
+      loud = 0;
       sleeping.clear();
       for (const [id, known] of [...open]) {
         known.end();

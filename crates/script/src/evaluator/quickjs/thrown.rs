@@ -3,13 +3,15 @@
 //! which limit it was. It reads properties, so a program's getters may run; the engine's limits
 //! hold for them as for the rest.
 
-use rquickjs::{Ctx, Object, Value};
+use rquickjs::{Array, Ctx, Object, Value};
 
 use super::hooks::Hooks;
-use crate::protocol::{Failure, Frame, Limit, Place, Thrown};
+use crate::protocol::{Cause, Failure, Frame, Limit, Place, Thrown};
 
 /// Bytes of a message that are kept.
 const MAX_MESSAGE: usize = 64 << 10;
+/// Causes that are kept, and how deep they are looked for: a cause may be its own.
+const MAX_CAUSES: usize = 16;
 
 /// What `value`, which nobody caught, says.
 pub(super) fn describe<'js>(ctx: &Ctx<'js>, hooks: &Hooks, value: &Value<'js>) -> Thrown {
@@ -43,7 +45,61 @@ pub(super) fn describe<'js>(ctx: &Ctx<'js>, hooks: &Hooks, value: &Value<'js>) -
         thrown.failure = Some(Box::new(failure(ctx, error, &thrown.message)));
     }
     thrown.place = place(ctx, error);
+    causes(ctx, hooks, error, 0, &mut thrown.causes);
     thrown
+}
+
+/// The errors behind an error, nearest first.
+fn causes<'js>(
+    ctx: &Ctx<'js>,
+    hooks: &Hooks,
+    error: &Object<'js>,
+    depth: usize,
+    found: &mut Vec<Cause>,
+) {
+    if depth >= MAX_CAUSES {
+        return;
+    }
+    for value in behind(ctx, error) {
+        if found.len() >= MAX_CAUSES {
+            return;
+        }
+        let Some(inner) = value.as_object().filter(|_| value.is_error()) else {
+            found.push(Cause {
+                text: printed(ctx, hooks, &value),
+                stack: Vec::new(),
+            });
+            continue;
+        };
+        let said = |name: &str| text(ctx, inner, name).filter(|text| !text.is_empty());
+        let parts: Vec<_> = [said("name"), said("message")]
+            .into_iter()
+            .flatten()
+            .collect();
+        found.push(Cause {
+            text: parts.join(": "),
+            stack: stack(&text(ctx, inner, "stack").unwrap_or_default()),
+        });
+        causes(ctx, hooks, inner, depth + 1, found);
+    }
+}
+
+/// An `AggregateError`'s errors, then the `cause`.
+fn behind<'js>(ctx: &Ctx<'js>, error: &Object<'js>) -> Vec<Value<'js>> {
+    let mut found: Vec<Value<'js>> = Vec::new();
+    if text(ctx, error, "name").as_deref() == Some("AggregateError") {
+        let errors: Option<Array<'js>> = error.get("errors").ok().or_else(|| forget(ctx));
+        for at in 0..errors
+            .as_ref()
+            .map_or(0, |errors| errors.len().min(MAX_CAUSES))
+        {
+            let item = errors.as_ref().map(|errors| errors.get(at));
+            found.extend(item.and_then(|item| item.ok().or_else(|| forget(ctx))));
+        }
+    }
+    let cause: Option<Value<'js>> = error.get("cause").ok().or_else(|| forget(ctx));
+    found.extend(cause.filter(|cause| !cause.is_undefined()));
+    found
 }
 
 fn failure<'js>(ctx: &Ctx<'js>, error: &Object<'js>, message: &str) -> Failure {

@@ -5,7 +5,7 @@
 use api::runtime::v0::Kind;
 use prost_reflect::{DynamicMessage, MessageDescriptor, ReflectMessage};
 
-use super::declared::{Declared, child, text};
+use super::desired::{Declared, child, text};
 use crate::protocol::Failure;
 use crate::value::Value;
 use crate::wire;

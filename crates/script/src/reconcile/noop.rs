@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Calls that would change nothing, since the node is as they ask for already: a user that is
-//! there, a grant that is given, a cell that is frozen. A plan says so, and an apply doesn't send
-//! them: that is what makes a second apply change nothing.
+//! Calls that declare nothing and would change nothing, since the node is as they ask for already: a
+//! user that is disabled, a cell that is frozen. A plan says so, and an apply doesn't send them: that
+//! is what makes a second apply change nothing.
 
 use api::identity::v0::{
     AllowRequest, CreateUserRequest, DenyRequest, DisableUserRequest, EnableUserRequest, Grant,
     ListUsersRequest, ListUsersResponse, User, grant::Effect,
 };
+use api::identity::v0::{DisableUserRequest, ListUsersRequest, ListUsersResponse, User};
 use api::runtime::v0::{FreezeCellRequest, State, StopRequest, ThawCellRequest, object};
 use prost::Message;
 use prost_reflect::DynamicMessage;
@@ -20,18 +21,13 @@ use crate::protocol::Failure;
 ///
 /// # Errors
 /// The node can't be asked.
-pub(crate) async fn settled(
+pub(crate) async fn noop(
     nodes: &Nodes,
     node: Option<&str>,
     found: &Found,
     request: &DynamicMessage,
 ) -> Result<Option<DynamicMessage>, Failure> {
     match found.method.action.as_str() {
-        "identity.CreateUser" => {
-            let wanted: CreateUserRequest = typed(request)?;
-            let user = user(nodes, node, wanted.tenant, &wanted.name).await?;
-            user.map(|user| answer(found, &user)).transpose()
-        }
         "identity.DisableUser" => {
             let wanted: DisableUserRequest = typed(request)?;
             let user = user(nodes, node, wanted.tenant, &wanted.name).await?;
@@ -108,24 +104,6 @@ async fn user(
     let request = ListUsersRequest { tenant };
     let users: ListUsersResponse = question(nodes, node, "identity.ListUsers", &request).await?;
     Ok(users.users.into_iter().find(|user| user.name == name))
-}
-
-async fn granted(
-    nodes: &Nodes,
-    node: Option<&str>,
-    wanted: AllowRequest,
-    effect: Effect,
-) -> Result<Option<Grant>, Failure> {
-    let user = user(nodes, node, wanted.tenant.clone(), &wanted.user).await?;
-    let grants = user.map(|user| user.grants).unwrap_or_default();
-    Ok(grants.into_iter().find(|grant| {
-        let own = wanted.target_tenant.is_empty()
-            && (grant.target_tenant.is_empty() || grant.target_tenant == grant.tenant);
-        grant.effect() == effect
-            && grant.action == wanted.action
-            && grant.path == wanted.path
-            && (own || grant.target_tenant == wanted.target_tenant)
-    }))
 }
 
 fn typed<M: Message + Default>(request: &DynamicMessage) -> Result<M, Failure> {

@@ -1,20 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a program declares by a `Run…` call, and what has to be done for it, given what is there.
-//! The decision is pure; a plan prints it, an apply does it.
+//! The workload that a program declares by a call, and what has to be done for it, given what is
+//! there. The decision is pure; a plan prints it, an apply does it. That a method declares, and which
+//! field of its request is the workload, is the contract's word.
 
 use api::runtime::v0::{Kind, Meta, ObjectRef, State, exit, object};
+use api::sets::v0::Member;
 use prost::Message;
 use prost_reflect::{DynamicMessage, MapKey, ReflectMessage, Value as Field};
 
 use super::asking::Current;
 use super::change::Action;
 use super::difference::{Difference, differences};
+use super::set::{Claim, PROTECT_LABEL, SET_LABEL};
 use crate::host::Found;
 use crate::host::failure::in_the_language;
 use crate::protocol::Failure;
-
-/// The label that says which set an object is of.
-pub const SET_LABEL: &str = "aurae.io/set";
 
 /// The label of an executable that brought the cell it is in: that cell goes with it.
 const CELL_LABEL: &str = "aurae.io/cell";
@@ -59,18 +59,11 @@ impl Declared {
         set: &str,
         whole: bool,
     ) -> Result<Option<Self>, Failure> {
-        if !found.method.name.starts_with("Run") {
+        let Some(said) = &found.method.declares else {
             return Ok(None);
-        }
-        let workload = request.descriptor().fields().find(|field| {
-            let kind = field.kind();
-            let inner = kind.as_message();
-            inner.is_some_and(|inner| {
-                ["ref", "labels", "spec"]
-                    .iter()
-                    .all(|name| inner.get_field_by_name(name).is_some())
-            })
-        });
+        };
+        let named = said.key.first().and_then(|path| path.strip_suffix(".ref"));
+        let workload = named.and_then(|name| request.descriptor().get_field_by_name(name));
         let Some(field) = workload else {
             return Ok(None);
         };
@@ -131,38 +124,110 @@ impl Declared {
     /// has let go of can be declared in another.
     ///
     /// # Errors
-    /// The object runs and belongs to another set.
+    /// What runs under the name isn't of this set, or is protected.
     pub(crate) fn verdict(
         &self,
-        set: &str,
+        claim: &Claim,
         current: Option<&Current>,
         own: Option<&Current>,
     ) -> Result<Verdict, Failure> {
         let Some(current) = current else {
-            return Ok(verdict(Action::Create, Vec::new(), None));
+            let differences = self.fields();
+            return Ok(verdict(Action::Create, differences, None));
         };
-        let owner = current.label(SET_LABEL);
         let differences = self.differences(current, own);
         if let Some(reason) = ended(current, differences.is_empty()) {
             return Ok(verdict(Action::Start, differences, Some(reason)));
         }
-        if !owner.is_empty() && owner != set {
-            let message = format!("{} belongs to the set {owner}", self.path);
-            let hint = format!("apply it as --set {owner}, or give this one another name");
-            let mut failure = Failure::new("CONFLICT", message).hint(hint);
-            failure.object = Some(self.path.clone());
-            return Err(failure);
+        let owner = current.label(SET_LABEL);
+        if owner != claim.set && !claim.adopt {
+            return Err(self.not_ours(&claim.set, owner));
         }
+        let taken = (owner != claim.set).then(|| match owner {
+            "" => "it was of no set, and becomes part of this one".to_owned(),
+            owner => format!("it was of the set {owner}, and becomes part of this one"),
+        });
         if current.kind != self.kind {
             let reason = format!("it is a {}", current.kind);
+            self.unless_protected(current)?;
             return Ok(verdict(Action::Replace, Vec::new(), Some(reason)));
         }
         let action = match differences.as_slice() {
             [] => Action::Unchanged,
-            some if self.kind == "cell" && some.iter().all(is_changeable) => Action::Update,
+            some if some.iter().all(|one| self.is_changeable(one)) => Action::Update,
             _ => Action::Replace,
         };
-        Ok(verdict(action, differences, None))
+        if action == Action::Replace {
+            self.unless_protected(current)?;
+        }
+        Ok(verdict(action, differences, taken))
+    }
+
+    fn not_ours(&self, set: &str, owner: &str) -> Failure {
+        let path = &self.path;
+        let message = match owner {
+            "" => format!("{path} runs, and isn't of the set {set}: something else has started it"),
+            owner => format!("{path} belongs to the set {owner}"),
+        };
+        let mut failure = Failure::new("CONFLICT", message)
+            .hint("give this one another name, or take the other over with --adopt");
+        failure.object = Some(path.clone());
+        failure
+    }
+
+    fn unless_protected(&self, current: &Current) -> Result<(), Failure> {
+        if current.label(PROTECT_LABEL).is_empty() {
+            return Ok(());
+        }
+        let path = &self.path;
+        let message = format!("{path} is protected, and would have to be stopped and made anew");
+        let mut failure = Failure::new("PROTECTED", message).hint(
+            "leave its fields as they are; or apply it without `protect` first, then change it",
+        );
+        failure.object = Some(path.clone());
+        Err(failure)
+    }
+
+    /// What can be changed while it runs; everything else means another run.
+    fn is_changeable(&self, difference: &Difference) -> bool {
+        let changeable: &[&str] = match self.kind.as_str() {
+            "cell" => &CHANGEABLE,
+            _ => &CHANGEABLE[..1],
+        };
+        changeable.iter().any(|prefix| {
+            let rest = difference.field.strip_prefix(prefix);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+        })
+    }
+
+    /// Everything that a new one has.
+    fn fields(&self) -> Vec<Difference> {
+        let mut wanted = self.workload.clone();
+        wanted.clear_field_by_name("ref");
+        let mut found = differences("", None, Some(&wanted));
+        if let Some(cell) = self.own_cell() {
+            found.extend(differences("ownCell", None, Some(&cell)));
+        }
+        // What only says whose it is goes without saying.
+        found.retain(|one| !one.field.starts_with("labels.aurae.io/"));
+        found
+    }
+
+    /// As a manifest keeps it; `own` is whose it is where the program doesn't say.
+    pub(crate) fn member(&self, method: &str, own: &str) -> Member {
+        let tenant = match self.tenant.as_str() {
+            "" => own,
+            tenant => tenant,
+        };
+        Member {
+            method: method.to_owned(),
+            kind: self.kind.clone(),
+            key: [
+                ("tenant".to_owned(), tenant.to_owned()),
+                ("path".to_owned(), self.path.clone()),
+            ]
+            .into(),
+        }
     }
 
     fn differences(&self, current: &Current, own: Option<&Current>) -> Vec<Difference> {
@@ -204,19 +269,21 @@ impl Declared {
     }
 }
 
+/// What is done about an object that the command line leaves out: nothing.
+pub(crate) fn apart() -> Verdict {
+    verdict(
+        Action::Unchanged,
+        Vec::new(),
+        Some("it isn't a --target".to_owned()),
+    )
+}
+
 fn verdict(action: Action, differences: Vec<Difference>, reason: Option<String>) -> Verdict {
     Verdict {
         action,
         differences,
         reason,
     }
-}
-
-fn is_changeable(difference: &Difference) -> bool {
-    CHANGEABLE.iter().any(|prefix| {
-        let rest = difference.field.strip_prefix(prefix);
-        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    })
 }
 
 /// Why it has to be started anew, in words; none where it runs, or has done what it was for.
@@ -322,24 +389,4 @@ fn put_label(workload: &mut DynamicMessage, name: &str, value: &str) {
         let key = MapKey::String(name.to_owned());
         labels.insert(key, Field::String(value.to_owned()));
     }
-}
-
-/// Whether a set may be called so: a label's value.
-///
-/// # Errors
-/// What is wrong with it.
-pub fn check_set(name: &str) -> Result<(), String> {
-    let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
-    let ends = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
-    let fine = name.len() <= 63
-        && name.chars().all(inner)
-        && ends(name.chars().next())
-        && ends(name.chars().next_back());
-    if fine {
-        return Ok(());
-    }
-    Err(format!(
-        "{name:?} can't name a set: expected at most 63 letters, digits, `-`, `_` or `.`, \
-         a letter or digit at either end"
-    ))
 }

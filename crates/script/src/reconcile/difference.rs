@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! In which fields two messages differ, under the language's names: what a program declares beside
-//! the `spec` that the node was sent. Lists are compared whole, maps by key. Pure.
+//! the `spec` that the node was sent. Lists are compared whole, maps by key; of what the contract
+//! marks as sensitive only is told that it differs. Pure.
 
 use std::collections::BTreeSet;
 
@@ -8,25 +9,28 @@ use prost_reflect::{
     DynamicMessage, FieldDescriptor, Kind, MapKey, MessageDescriptor, ReflectMessage,
     Value as Field,
 };
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::Value as Json;
 
 use crate::value::Value;
 use crate::wire;
 
 /// One field that isn't as declared.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Difference {
     /// The language's name: `spec.resources.memory.max`, `labels.app`.
     pub field: String,
     /// What the node has; none: nothing.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<Json>,
     /// What is declared; none: nothing.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Json>,
+    /// Its value is nobody's to read here: `from` and `to` only say that there is one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub sensitive: bool,
     /// What is declared will be known only once it is applied.
-    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unknown: bool,
 }
 
@@ -39,6 +43,18 @@ const SAYS_NOTHING: [&str; 6] = [
     "aurae.runtime.v0.LogPolicy",
     "aurae.runtime.v0.Seccomp",
 ];
+
+/// Stands for a value that isn't shown.
+const HIDDEN: &str = "(hidden)";
+
+/// Whether a field's values aren't to be shown: `[debug_redact = true]` in the contract.
+fn is_sensitive(field: &FieldDescriptor) -> bool {
+    let value = field
+        .options()
+        .get_field_by_name("debug_redact")
+        .map(|value| value.into_owned());
+    value.is_some_and(|value| value.as_bool() == Some(true))
+}
 
 /// The differences of two messages of one type, where either may be absent.
 pub(crate) fn differences(
@@ -82,6 +98,7 @@ fn compare(
                 from: old.and_then(|_| shown(from, &field, None)),
                 to: new.and_then(|_| shown(to, &field, None)),
                 field: path,
+                sensitive: is_sensitive(&field),
                 unknown: false,
             });
         }
@@ -123,6 +140,7 @@ fn inside(
             field: path.to_owned(),
             from: old.map(|_| empty()),
             to: new.map(|_| empty()),
+            sensitive: false,
             unknown: false,
         });
     }
@@ -149,6 +167,7 @@ fn by_key(
                 from: before.and_then(|_| shown(from, field, Some(&key))),
                 to: after.and_then(|_| shown(to, field, Some(&key))),
                 field: format!("{path}.{key}"),
+                sensitive: is_sensitive(field),
                 unknown: false,
             });
         }
@@ -165,6 +184,9 @@ fn shown(
     field: &FieldDescriptor,
     key: Option<&str>,
 ) -> Option<Json> {
+    if is_sensitive(field) {
+        return Some(Json::String(HIDDEN.to_owned()));
+    }
     // What came from a request or from a node has been a value before.
     let mut value = wire::from_message(message?).ok()?;
     for name in [Some(field.json_name()), key].into_iter().flatten() {

@@ -8,8 +8,8 @@ use api::runtime::v0::{
 use prost::Message;
 use prost_reflect::DynamicMessage;
 
+use crate::host::Found;
 use crate::host::nodes::{Ask, Nodes};
-use crate::host::{Found, find};
 use crate::protocol::Failure;
 
 /// An object as the node has it.
@@ -73,7 +73,7 @@ pub(crate) async fn send<M: Message>(
     action: &str,
     request: &M,
 ) -> Result<DynamicMessage, Failure> {
-    let Found { method, descriptor } = find(action)?;
+    let Found { method, descriptor } = nodes.find(action)?;
     let mut message = DynamicMessage::new(descriptor.input());
     message
         .transcode_from(request)

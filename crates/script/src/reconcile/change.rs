@@ -2,12 +2,12 @@
 //! What a plan tells, and what an apply has done: one change per object or call, in the program's
 //! order, for people (`aurae plan`) and programs (`-o json`).
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use super::difference::Difference;
 
 /// What happens to an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Action {
     /// It isn't there.
@@ -22,6 +22,8 @@ pub enum Action {
     Stop,
     /// Its record goes, by the program's own call.
     Remove,
+    /// It is there as declared, and becomes part of the set.
+    Adopt,
     /// A call of the program that isn't about declaring an object.
     Call,
     /// It is as declared.
@@ -29,7 +31,7 @@ pub enum Action {
 }
 
 /// One change.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Change {
     /// What happens.
@@ -39,22 +41,22 @@ pub struct Change {
     /// The object's path or name; empty where a call has none.
     pub name: String,
     /// Its tenant where the program or the node says it.
-    #[serde(skip_serializing_if = "String::is_empty")]
+    #[serde(default, skip_serializing_if = "String::is_empty")]
     pub tenant: String,
     /// The context; none is the command line's.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     /// Why, where the differences don't say it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// In which fields it isn't as declared.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub differences: Vec<Difference>,
     /// Where in the program: `apps/web.ts:12:3`.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at: Option<String>,
     /// Why an apply has not done it, or can't tell whether it has.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
@@ -62,6 +64,21 @@ pub struct Change {
 pub(crate) const BEGUN: &str = "it was begun, and nobody saw whether it was done";
 
 impl Change {
+    /// A change that nothing more is said of.
+    pub(crate) fn new(action: Action, kind: impl Into<String>, name: impl Into<String>) -> Self {
+        Self {
+            action,
+            kind: kind.into(),
+            name: name.into(),
+            tenant: String::new(),
+            node: None,
+            reason: None,
+            differences: Vec::new(),
+            at: None,
+            error: None,
+        }
+    }
+
     /// Whether it was begun and nobody knows how it ended.
     pub fn is_open(&self) -> bool {
         self.error.as_deref() == Some(BEGUN)
@@ -69,7 +86,7 @@ impl Change {
 }
 
 /// Everything that a program changes.
-#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Report {
     /// The set's name.
     pub set: String,

@@ -10,7 +10,9 @@ use std::sync::{Mutex, PoisonError};
 use prost_reflect::DynamicMessage;
 
 use super::change::{BEGUN, Change, Report};
-use super::declared::{Declared, Verdict};
+use super::desired::{Declared, Verdict};
+use super::manifest::Manifests;
+use super::set::Claim;
 use crate::protocol::Failure;
 
 /// Which object: the context, the tenant as the program said it, the path.
@@ -38,16 +40,16 @@ pub(crate) struct Begun(usize);
 /// The set's name, its objects and its changes.
 #[derive(Debug)]
 pub(crate) struct Journal {
-    set: String,
+    set: Manifests,
     changes: Mutex<Vec<Change>>,
     declared: Mutex<BTreeMap<Key, DynamicMessage>>,
     listener: Option<Listener>,
 }
 
 impl Journal {
-    pub(crate) fn new(set: String) -> Self {
+    pub(crate) fn new(claim: Claim) -> Self {
         Self {
-            set,
+            set: Manifests::new(claim),
             changes: Mutex::default(),
             declared: Mutex::default(),
             listener: None,
@@ -61,8 +63,13 @@ impl Journal {
         }
     }
 
-    pub(crate) fn set(&self) -> &str {
+    /// The set as the nodes keep it.
+    pub(crate) fn set(&self) -> &Manifests {
         &self.set
+    }
+
+    pub(crate) fn claim(&self) -> &Claim {
+        self.set.claim()
     }
 
     /// Notes that an object is declared; whether it was before, in the same words.
@@ -86,12 +93,6 @@ impl Journal {
                 Ok(false)
             }
         }
-    }
-
-    /// Everything that is declared.
-    pub(crate) fn keys(&self) -> Vec<Key> {
-        let all = self.declared.lock().unwrap_or_else(PoisonError::into_inner);
-        all.keys().cloned().collect()
     }
 
     /// Notes a change that is done, or planned.
@@ -131,7 +132,7 @@ impl Journal {
     pub(crate) fn report(&self) -> Report {
         let changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
         Report {
-            set: self.set.clone(),
+            set: self.claim().set.clone(),
             changes: changes.clone(),
         }
     }
@@ -145,14 +146,11 @@ pub(crate) fn change(
     at: Option<String>,
 ) -> Change {
     Change {
-        action: verdict.action,
-        kind: declared.kind.clone(),
-        name: declared.path.clone(),
         tenant: declared.tenant.clone(),
         node,
         reason: verdict.reason,
         differences: verdict.differences,
         at,
-        error: None,
+        ..Change::new(verdict.action, &declared.kind, &declared.path)
     }
 }

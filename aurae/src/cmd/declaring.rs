@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What `plan` and `apply` are told on the command line: the program, its set, and how far they go.
+//! What they do with it is theirs.
+
+use std::path::{Path, PathBuf};
+
+use language::root::{MARK, Root};
+use script::host::Mode;
+use script::reconcile::set::{Claim, check_set, default_name};
+use serde::Deserialize;
+
+use super::saved::Claimed;
+use super::script::entry::{Source, below, unreadable};
+use super::script::execute::Job;
+use crate::args::ProgramArgs;
+use crate::failure::Failure;
+
+/// What plan and apply share.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct DeclaringArgs {
+    /// The set that its objects belong to [default: the file's path below the project's root, with
+    /// `.` for `/`]
+    #[arg(long, value_name = "NAME")]
+    set: Option<String>,
+    /// Take over what is there under the same names, and a set of another program
+    #[arg(long)]
+    adopt: bool,
+    /// Leave what isn't declared any more as it is
+    #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
+    prune: bool,
+    /// Only this object and what is in it; may be given several times
+    #[arg(long, value_name = "PATH")]
+    target: Vec<String>,
+    #[command(flatten)]
+    pub(crate) program: ProgramArgs,
+    /// The program, or `-`; or workloads as JSON or YAML
+    #[arg(value_name = "FILE")]
+    pub(crate) file: PathBuf,
+    /// What the program gets; flags of its own come after `--`
+    #[arg(value_name = "ARGS")]
+    pub(crate) args: Vec<String>,
+    /// As others spell it: the file follows either way
+    #[arg(short = 'f', hide = true)]
+    given: bool,
+    /// What `kubectl` and others call a plan
+    #[arg(long, hide = true)]
+    dry_run: bool,
+}
+
+/// What the file that marks a project's root may say.
+#[derive(Debug, Default, Deserialize)]
+struct Project {
+    /// The project's name; without, its folder's.
+    name: Option<String>,
+}
+
+impl DeclaringArgs {
+    /// The set, and the program that claims it.
+    pub(crate) fn claim(&self) -> Result<Claim, Failure> {
+        if self.dry_run {
+            return Err(Failure::usage("there is no --dry-run")
+                .with_hint("`aurae plan FILE` shows what an apply would do, and changes nothing"));
+        }
+        let (default, program) = match self.is_stdin() {
+            true => (None, "-".to_owned()),
+            false => {
+                let (root, entry) = below(&self.file, self.program.root.as_deref())?;
+                let project = project(&root)?;
+                (Some(default_name(&entry)), format!("{project}/{entry}"))
+            }
+        };
+        let Some(name) = self.set.clone().or(default) else {
+            return Err(Failure::usage("a program without a name needs --set NAME"));
+        };
+        check_set(&name)
+            .map_err(|problem| Failure::usage(problem).with_hint("name the set with --set NAME"))?;
+        Ok(Claim {
+            adopt: self.adopt,
+            keep: !self.prune,
+            targets: self.target.clone(),
+            ..Claim::new(name, program)
+        })
+    }
+
+    /// The program with its arguments.
+    pub(crate) fn job(&self, mode: Mode) -> Job {
+        let source = match self.is_stdin() {
+            true => Source::Stdin,
+            false => Source::File(self.file.clone()),
+        };
+        Job::new(&self.program, source, self.args.clone(), mode)
+    }
+
+    /// What was said of the set, for a plan that is kept.
+    pub(crate) fn claimed(&self, name: &str) -> Claimed {
+        Claimed {
+            name: name.to_owned(),
+            root: self.program.root.clone(),
+            adopt: self.adopt,
+            prune: self.prune,
+            target: self.target.clone(),
+        }
+    }
+
+    /// The same as a kept plan says it.
+    pub(crate) fn retell(&mut self, said: &Claimed) {
+        self.set = Some(said.name.clone());
+        self.program.root.clone_from(&said.root);
+        self.adopt = said.adopt;
+        self.prune = said.prune;
+        self.target.clone_from(&said.target);
+    }
+
+    /// Whether it can be read but once.
+    pub(crate) fn is_stdin(&self) -> bool {
+        self.file == Path::new("-")
+    }
+}
+
+/// The project's name: what its `aurae.json` says, else its folder's name.
+fn project(root: &Root) -> Result<String, Failure> {
+    let said = match root.path().join(MARK).is_file() {
+        false => Project::default(),
+        true => {
+            let bytes = root.bytes(MARK).map_err(unreadable)?;
+            serde_json::from_slice(&bytes)
+                .map_err(|problem| Failure::new(format!("{MARK}: {problem}")))?
+        }
+    };
+    let folder = root.path().file_name().and_then(|name| name.to_str());
+    Ok(said.name.or(folder.map(str::to_owned)).unwrap_or_default())
+}

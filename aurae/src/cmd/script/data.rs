@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Declarations as data: a JSON or YAML file of workloads, such as another tool writes, becomes the
+//! program that runs them. What is in it is what a workload's `toJSON` gives and its `From` takes.
+
+use language::program::Entry;
+use language::root::Root;
+use language::schema::Schema;
+
+use super::entry::unreadable;
+use crate::failure::Failure;
+
+/// How the data is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Form {
+    Json,
+    Yaml,
+}
+
+/// By the file's ending; none for a program.
+pub(crate) fn form(path: &str) -> Option<Form> {
+    match path.rsplit_once('.')?.1 {
+        "json" => Some(Form::Json),
+        "yaml" | "yml" => Some(Form::Yaml),
+        _ => None,
+    }
+}
+
+/// The program of a file of data. The data is in its text: a kept plan knows when it has changed.
+pub(crate) fn entry(root: &Root, path: &str, form: Form) -> Result<Entry, Failure> {
+    let bytes = root.bytes(path).map_err(unreadable)?;
+    let text = String::from_utf8(bytes)
+        .map_err(|problem| Failure::new(format!("{path} is not UTF-8: {problem}")))?;
+    let quoted = serde_json::to_string(&text)
+        .map_err(|problem| Failure::new(format!("{path} can't be read: {problem}")))?;
+    Ok(Entry::Text {
+        name: path.to_owned(),
+        text: program(&quoted, form)?,
+    })
+}
+
+fn program(quoted: &str, form: Form) -> Result<String, Failure> {
+    let parse = match form {
+        Form::Json => "JSON",
+        Form::Yaml => "yaml",
+    };
+    let schema = Schema::bare().map_err(|problem| Failure::new(problem.to_string()))?;
+    let names = schema.subsystems.iter().flat_map(|one| &one.messages);
+    let classes = names.filter_map(|name| schema.message(name));
+    let classes = classes.filter(|message| message.is_workload());
+    let kinds: Vec<String> = classes.map(|class| class.name.clone()).collect();
+    let kinds = kinds.join(", ");
+    Ok(format!(
+        "const declared = {parse}.parse({quoted});\n\
+         const classes = new Map([{kinds}].map((it) => [it.name.toLowerCase(), it] as const));\n\
+         const all = (Array.isArray(declared) ? declared : [declared]).map((one) => {{\n  \
+           const found = classes.get(String(one?.kind).toLowerCase());\n  \
+           if (found === undefined) {{\n    \
+             const kinds = [...classes.keys()].join(\" or \");\n    \
+             throw new TypeError(`a declaration needs kind: ${{kinds}}`);\n  \
+           }}\n  \
+           return found.From(one);\n\
+         }});\n\
+         await runtime.Run(all);\n"
+    ))
+}

@@ -1,0 +1,308 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of sets: what belongs to a program, what doesn't, and what an apply leaves alone.
+
+use std::fs;
+
+use super::{Folder, Node, node, uid};
+
+const CELL: &str = "await runtime.Run(new Cell({ name: args[0] }));\n";
+
+#[test]
+fn two_programs_of_one_name_are_two_sets() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let one = folder.file("teamA/main.ts", CELL);
+    let other = folder.file("teamB/main.ts", CELL);
+    let told = node.aurae(&["apply", &one, "a"]).ok();
+    assert!(told.contains("set teamA.main: 1 × create"), "{told}");
+    node.aurae(&["apply", &other, "b"]).ok();
+    assert_eq!(node.aurae(&["ps", "-o", "name"]).ok(), "a\nb\n");
+    let listed = node.aurae(&["set", "ls", "-o", "name"]).ok();
+    assert_eq!(listed, "teamA.main\nteamB.main\n");
+    // One set is one program's.
+    let refused = node
+        .aurae(&["apply", "--set", "teamA.main", &other, "b"])
+        .fails(1);
+    assert!(
+        refused.contains("is declared by the program") && refused.contains("teamA/main.ts"),
+        "{refused}"
+    );
+    assert_eq!(node.aurae(&["ps", "-o", "name"]).ok(), "a\nb\n");
+
+    let shown = node.aurae(&["set", "show", "teamA.main"]).ok();
+    assert!(shown.contains("cell  a     runtime.RunCell"), "{shown}");
+    let asked = node.aurae(&["set", "rm", "teamA.main"]).fails(2);
+    assert!(asked.contains("--yes"), "{asked}");
+    let gone = node.aurae(&["set", "rm", "--yes", "teamA.main"]).ok();
+    assert!(gone.contains("- stop cell a"), "{gone}");
+    assert_eq!(node.aurae(&["ps", "-o", "name"]).ok(), "b\n");
+    assert_eq!(
+        node.aurae(&["set", "ls", "-o", "name"]).ok(),
+        "teamB.main\n"
+    );
+    node.aurae(&["rm", "-rf", "b"]).ok();
+}
+
+const APP: &str = r#"
+await runtime.Run([
+  new Cell({ name: "web" }),
+  new Executable({ name: "web/app", argv: ["sleep", "1000"], labels: { v: args[0] ?? "1" } }),
+]);
+"#;
+
+#[test]
+fn what_was_started_by_hand_is_left_alone_or_taken_over_without_a_restart() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let file = folder.file("app.ts", APP);
+    node.aurae(&["cell", "run", "web"]).ok();
+    node.aurae(&[
+        "run", "--cell", "web", "--name", "app", "--label", "v=1", "-d", "--", "sleep", "1000",
+    ])
+    .ok();
+    let before = (uid(&node, "web"), uid(&node, "web/app"));
+    for way in ["plan", "apply"] {
+        let refused = node.aurae(&[way, &file]).fails(1);
+        assert!(
+            refused.contains("CONFLICT") && refused.contains("--adopt"),
+            "{way}: {refused}"
+        );
+    }
+    let taken = node.aurae(&["apply", "--adopt", &file]).ok();
+    assert!(taken.contains("~ update executable web/app"), "{taken}");
+    assert_eq!((uid(&node, "web"), uid(&node, "web/app")), before);
+    assert_eq!(
+        node.aurae(&["apply", &file]).ok(),
+        "nothing changed: 2 as declared\n"
+    );
+    // Another label is another label, and no other run.
+    let labelled = node.aurae(&["apply", &file, "2"]).ok();
+    assert!(labelled.contains("labels.v: \"1\" -> \"2\""), "{labelled}");
+    assert_eq!((uid(&node, "web"), uid(&node, "web/app")), before);
+    node.aurae(&["rm", "-rf", "web"]).ok();
+}
+
+const ACCESS: &str = r#"
+await identity.CreateUser({ name: "ann" });
+await identity.Allow({ user: "ann", action: "runtime", path: "web" });
+if (args.length > 0) await identity.Deny({ user: "ann", action: "runtime.Stop" });
+"#;
+
+#[test]
+fn a_grant_that_is_gone_from_the_program_is_withdrawn() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let file = folder.file("access.ts", ACCESS);
+    let planned = node.aurae(&["plan", &file, "more"]).ok();
+    for part in [
+        "+ create user ann",
+        "+ create grant ann runtime web",
+        "effect: \"allow\"",
+        "effect: \"deny\"",
+        "action: \"runtime.Stop\"",
+        "path: \"web\"",
+    ] {
+        assert!(planned.contains(part), "no {part} in:\n{planned}");
+    }
+    node.aurae(&["apply", &file, "more"]).ok();
+    assert_eq!(
+        node.aurae(&["apply", &file, "more"]).ok(),
+        "nothing changed: 3 as declared\n"
+    );
+    let grants = |node: &Node| node.aurae(&["identity", "user", "ls"]).ok();
+    assert!(grants(&node).contains("runtime.Stop"), "{}", grants(&node));
+    // What was given by hand stays.
+    node.aurae(&["identity", "allow", "ann", "observe"]).ok();
+    let less = node.aurae(&["apply", &file]).ok();
+    assert!(less.contains("- remove grant ann runtime.Stop"), "{less}");
+    assert!(!grants(&node).contains("runtime.Stop"), "{}", grants(&node));
+    assert!(grants(&node).contains("observe"), "{}", grants(&node));
+    let removed = node.aurae(&["set", "rm", "--yes", "access"]).ok();
+    assert!(removed.contains("no method takes a user away"), "{removed}");
+    assert!(!grants(&node).contains("runtime"), "{}", grants(&node));
+    assert!(grants(&node).contains("observe"), "{}", grants(&node));
+}
+
+const SECRET: &str = r#"
+await runtime.Run([
+  new Cell({ name: "s" }),
+  new Executable({ name: "s/app", argv: ["sleep", "1000"], env: { TOKEN: args[0] } }),
+]);
+print("said");
+"#;
+
+#[test]
+fn values_of_the_environment_are_never_shown() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let file = folder.file("s.ts", SECRET);
+    node.aurae(&["apply", &file, "hunter2"]).ok();
+    for form in ["text", "json"] {
+        let planned = node.aurae(&["plan", "-o", form, &file, "hunter3"]);
+        assert_eq!(planned.status, Some(0), "{planned:?}");
+        assert!(planned.out.contains("env.TOKEN"), "{planned:?}");
+        let all = format!("{}{}", planned.out, planned.err);
+        assert!(!all.contains("hunter"), "{all}");
+        // Standard output is one thing.
+        let said_there = planned.out.contains("said");
+        assert_eq!(said_there, form == "text", "{planned:?}");
+        assert_eq!(planned.err.contains("said"), form == "json", "{planned:?}");
+    }
+    node.aurae(&["rm", "-rf", "s"]).ok();
+}
+
+#[test]
+fn what_is_protected_is_neither_stopped_nor_made_anew() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let text = |hostname: &str, protect: &str| {
+        format!(
+            "await runtime.Run(new Cell({{ name: \"p\", hostname: \"{hostname}\"{protect} }}));"
+        )
+    };
+    let file = folder.file("p.ts", &text("one", ", protect: true"));
+    node.aurae(&["apply", &file]).ok();
+    let before = uid(&node, "p");
+    folder.file("p.ts", &text("two", ", protect: true"));
+    let refused = node.aurae(&["apply", &file]).fails(1);
+    assert!(refused.contains("PROTECTED"), "{refused}");
+    folder.file("p.ts", "print('nothing');");
+    let kept = node.aurae(&["apply", &file]).ok();
+    assert!(kept.contains("is protected"), "{kept}");
+    assert_eq!(uid(&node, "p"), before);
+    // Without its protection it goes.
+    folder.file("p.ts", &text("one", ""));
+    node.aurae(&["apply", &file]).ok();
+    assert_eq!(uid(&node, "p"), before);
+    folder.file("p.ts", "print('nothing');");
+    node.aurae(&["apply", &file]).ok();
+    assert_eq!(node.aurae(&["ps", "-o", "name"]).ok(), "");
+}
+
+#[test]
+fn flags_that_are_not_there_are_refused_and_those_of_a_program_come_after_dashes() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let file = folder.file("flags.ts", "print(args);");
+    for way in ["plan", "apply"] {
+        let refused = node.aurae(&[way, &file, "--dry-run"]).fails(2);
+        assert!(refused.contains("aurae plan"), "{refused}");
+        node.aurae(&[way, &file, "--frobnicate"]).fails(2);
+        let told = node.aurae(&[way, &file, "a", "--", "--dry-run"]).ok();
+        assert!(told.contains("[ \"a\", \"--dry-run\" ]"), "{told}");
+    }
+}
+
+#[test]
+fn a_plan_is_kept_and_applied_unless_the_world_has_moved() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let file = folder.file("kept.ts", CELL);
+    let out = folder.file("kept.plan", "");
+    let plan = ["plan", "--exit-code", "--out", &out, &file, "k"];
+    node.aurae(&plan).fails(2);
+    let applied = node.aurae(&["apply", &out]).ok();
+    assert!(applied.contains("set kept: 1 × create"), "{applied}");
+    assert_eq!(node.aurae(&plan).ok(), "nothing to do: 1 as declared\n");
+    let settled = node.aurae(&["apply", &out]).ok();
+    assert_eq!(settled, "nothing changed: 1 as declared\n");
+    node.aurae(&["rm", "-rf", "k"]).ok();
+    let moved = node.aurae(&["apply", &out]).fails(1);
+    assert!(moved.contains("the world has moved"), "{moved}");
+    folder.file("kept.ts", &format!("{CELL}// more\n"));
+    let changed = node.aurae(&["apply", &out]).fails(1);
+    assert!(changed.contains("the program has changed"), "{changed}");
+    assert_eq!(node.aurae(&["ps", "-o", "name"]).ok(), "");
+}
+
+#[test]
+fn a_target_and_no_pruning_go_no_further_than_they_say() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let both = "for (const name of args) await runtime.Run(new Cell({ name }));";
+    let file = folder.file("t.ts", both);
+    let one = node
+        .aurae(&["apply", "--target", "b", &file, "a", "b"])
+        .ok();
+    assert!(
+        one.contains("+ create cell b") && !one.contains("+ create cell a"),
+        "{one}"
+    );
+    assert_eq!(node.aurae(&["ps", "-o", "name"]).ok(), "b\n");
+    let kept = node.aurae(&["apply", "--prune", "false", &file, "a"]).ok();
+    assert!(kept.contains("--prune=false"), "{kept}");
+    assert_eq!(node.aurae(&["ps", "-o", "name"]).ok(), "a\nb\n");
+    node.aurae(&["apply", &file, "a"]).ok();
+    assert_eq!(node.aurae(&["ps", "-o", "name"]).ok(), "a\n");
+    node.aurae(&["rm", "-rf", "a"]).ok();
+}
+
+#[test]
+fn a_node_that_is_no_longer_spoken_to_is_swept_or_named() {
+    let (Some(one), Some(other)) = (node(), node()) else {
+        return;
+    };
+    let context = |name: &str, node: &Node| {
+        let path = |file: &str| node.path(file).display().to_string();
+        format!(
+            "[nodes.{name}]\naddress = \"unix://{}\"\nca = \"{}\"\n[users.{name}]\ncertificate = \
+             \"{}\"\nkey = \"{}\"\n[contexts.{name}]\nnode = \"{name}\"\nuser = \"{name}\"\n",
+            path("run/aurae.sock"),
+            path("state/pki/ca.pem"),
+            path("state/pki/admin.pem"),
+            path("state/pki/admin.key"),
+        )
+    };
+    let both = context("alice", &one) + &context("bob", &other);
+    fs::write(one.path("both.toml"), &both).unwrap();
+    let folder = Folder::new();
+    let file = folder.file(
+        "both.ts",
+        "for (const name of args) await node(name).runtime.Run(new Cell({ name: `on-${name}` }));",
+    );
+    let apply = |args: &[&str]| {
+        let args: Vec<_> = ["apply", &file].iter().chain(args).copied().collect();
+        one.aurae_as("both.toml", &args)
+    };
+    apply(&["alice", "bob"]).ok();
+    assert_eq!(other.aurae(&["ps", "-o", "name"]).ok(), "on-bob\n");
+    // Out of reach, it is named, and remembered.
+    let away = both.replace(
+        &other.path("run/aurae.sock").display().to_string(),
+        "/no/socket",
+    );
+    fs::write(one.path("both.toml"), away).unwrap();
+    let named = apply(&["alice"]).ok();
+    assert!(named.contains("node bob: it is out of reach"), "{named}");
+    fs::write(one.path("both.toml"), &both).unwrap();
+    let swept = apply(&["alice"]).ok();
+    assert!(swept.contains("- stop cell on-bob"), "{swept}");
+    assert_eq!(other.aurae(&["ps", "-o", "name"]).ok(), "");
+    assert_eq!(apply(&["alice"]).ok(), "nothing changed: 1 as declared\n");
+    one.aurae(&["rm", "-rf", "on-alice"]).ok();
+}
+
+#[test]
+fn workloads_as_data_are_applied_like_a_program() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let json = folder.file(
+        "web.json",
+        r#"[{ "kind": "cell", "name": "d" },
+            { "kind": "executable", "name": "d/a", "argv": ["sleep", "1000"] }]"#,
+    );
+    let applied = node.aurae(&["apply", "-f", &json]).ok();
+    assert!(applied.contains("set web: 2 × create"), "{applied}");
+    let yaml = folder.file(
+        "web.yaml",
+        "- {kind: cell, name: d}\n- {kind: executable, name: d/a, argv: [sleep, '1000']}\n",
+    );
+    // The same set by another file: it is taken over, and nothing changes.
+    let same = node.aurae(&["apply", "--adopt", &yaml]).ok();
+    assert_eq!(same, "nothing changed: 2 as declared\n");
+    let wrong = folder.file("wrong.json", r#"{ "kind": "pod", "name": "x" }"#);
+    let refused = node.aurae(&["plan", &wrong]).fails(1);
+    assert!(refused.contains("executable or cell"), "{refused}");
+    node.aurae(&["set", "rm", "--yes", "web"]).ok();
+    assert_eq!(node.aurae(&["ps", "-o", "name"]).ok(), "");
+}

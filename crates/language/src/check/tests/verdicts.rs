@@ -1,0 +1,219 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What keeps a program from being applied, what is only said, and right programs that were refused
+//! once.
+
+use super::*;
+use crate::finding::Severity;
+
+/// The severities of all findings, in their order.
+fn severities(text: &str) -> Vec<Severity> {
+    let file = File {
+        source: Source::new("main.ts", text),
+        imports: HashMap::new(),
+    };
+    let findings = check(&environment(), &[file]).into_iter();
+    findings.map(|finding| finding.severity).collect()
+}
+
+#[test]
+fn what_the_schema_makes_certain_is_an_error() {
+    for certain in [
+        "await runtime.Gett({});",
+        "await runtime.Get({ objects: {} });",
+        "print((await runtime.Get({})).nmae);",
+        "await runtime.List({ pageSize: \"10\" });",
+        "await runtime.Get({ object: { kind: \"pod\" } });",
+        "new Cell({ labels: {} });",
+        "new Cell({ name: \"a\", resources: { cpuWeight: 0 } });",
+        "new Executable({ name: \"a\", argv: [1] });",
+        "runtime.Get({});",
+        "await runtime.List();",
+        "print(fetch);",
+    ] {
+        assert_eq!(severities(certain), [Severity::Error], "{certain}");
+    }
+}
+
+#[test]
+fn what_only_the_types_say_is_a_warning() {
+    for general in [
+        "const a: string = 5;",
+        "function f(): string { return 5; }",
+        "print([1].lenght);",
+        "interface A { b: string } const a: A = { b: 5 };",
+        "interface A { b: string } const a: A = { c: \"\", b: \"\" };",
+        "function f(a: string): void {} f(5);",
+        "function f(): string { print(1); }",
+    ] {
+        assert_eq!(severities(general), [Severity::Warning], "{general}");
+    }
+}
+
+#[test]
+fn an_exhaustive_switch_may_end_in_never() {
+    silent(
+        r#"
+        type Shape = "round" | "square";
+        function assertNever(shape: never): never { throw new Error(String(shape)); }
+        function area(shape: Shape): number {
+            switch (shape) {
+                case "round": return 1;
+                case "square": return 2;
+                default: { const n: never = shape; return n; }
+            }
+        }
+        function sides(shape: Shape): number {
+            if (shape === "round") return 0;
+            if (shape === "square") return 4;
+            return assertNever(shape);
+        }
+        print(area("round"), sides("square"));
+        "#,
+    );
+}
+
+#[test]
+fn places_without_a_name_are_narrowed_too() {
+    silent(
+        r#"
+        class Dog { bark(): void {} }
+        class Cat { purr(): void {} }
+        class House {
+            pet: Dog | Cat = new Dog();
+            greet(): void {
+                if (this.pet instanceof Dog) this.pet.bark();
+                if (this.pet instanceof Cat) { const cat: Cat = this.pet; cat.purr(); }
+            }
+        }
+        const pets: (Dog | Cat)[] = [new Dog()];
+        if (pets[0] instanceof Cat) { const cat: Cat = pets[0]; cat.purr(); }
+        new House().greet();
+        "#,
+    );
+}
+
+#[test]
+fn a_member_may_assert() {
+    silent(
+        r#"
+        class Check {
+            text(value: unknown): asserts value is string {
+                if (typeof value !== "string") throw new Error("no text");
+            }
+        }
+        const check: Check = new Check();
+        function shout(value: string | number): string {
+            check.text(value);
+            return value.toUpperCase();
+        }
+        print(shout("a"));
+        "#,
+    );
+}
+
+#[test]
+fn functions_have_properties_of_their_own() {
+    silent("function f(): void { f.calls += 1; } f.calls = 0; f(); print(f.calls);");
+    silent("const g = (): void => {}; g.calls = 0; print(g.calls);");
+    assert_eq!(
+        code("function f(): void {} print(f.calls);"),
+        "unknown-field"
+    );
+}
+
+#[test]
+fn what_a_program_adds_to_the_library_is_there() {
+    silent(
+        r#"
+        export {};
+        declare global {
+            interface Array<T> { last(): T | undefined }
+        }
+        Array.prototype.last = function () { return this[this.length - 1]; };
+        print([1, 2].last());
+        "#,
+    );
+}
+
+#[test]
+fn a_promise_may_be_told_nothing() {
+    silent("const p: Promise<number> = Promise.resolve(1); print(await p.then(undefined));");
+    silent("const p: Promise<number> = Promise.resolve(1); print(await p.then(null));");
+}
+
+#[test]
+fn a_line_that_is_told_off_is_let_be() {
+    silent("// @ts-expect-error: it is meant\nconst a: string = 5;");
+    silent("// @ts-ignore\n// and a comment more\nawait runtime.Gett({});");
+    silent("/* @ts-ignore */\nconst a: string = 5;");
+    assert_eq!(
+        code("// @ts-ignore\nprint(1);\nconst a: string = 5;"),
+        "wrong-type"
+    );
+}
+
+#[test]
+fn a_state_that_there_is_none_of_is_seen_wherever_it_is_compared() {
+    let kinds = "const kind = (await runtime.Get({})).kind;\n";
+    assert_eq!(
+        code(&format!("{kinds}if (kind === \"runing\") print(1);")),
+        "wrong-enum"
+    );
+    assert_eq!(
+        code(&format!(
+            "{kinds}switch (kind) {{ case \"runing\": print(1); }}"
+        )),
+        "wrong-enum"
+    );
+}
+
+#[test]
+fn a_function_that_shall_return_something_does() {
+    assert_eq!(code("function f(): string { print(1); }"), "missing-return");
+    assert_eq!(
+        code("function f(a: boolean): number { if (a) { return 1; } }"),
+        "missing-return"
+    );
+    assert_eq!(
+        code("async function f(a: boolean): Promise<number> { if (a) return 1; }"),
+        "missing-return"
+    );
+    silent("function f(a: boolean): number { if (a) return 1; else return 2; }");
+    silent("function f(): number { throw new Error(); }");
+    silent("function f(): number { for (;;) {} }");
+    silent("function f(): number { while (true) { print(1); } }");
+    silent("function f(): void { print(1); }");
+    silent("function f(): number | undefined { print(1); }");
+    silent("function die(): never { throw 1; } function f(): number { die(); }");
+    silent(
+        "function f(a: \"x\" | \"y\"): number { switch (a) { case \"x\": return 1; case \"y\": return 2; } }",
+    );
+    silent("function f(): number { try { return 1; } finally { print(1); } }");
+}
+
+#[test]
+fn what_may_be_absent_is_said_where_nothing_tests_it() {
+    let status = "const status = await runtime.Get({});\n";
+    let absent = format!("{status}print(status.spec.hostname);");
+    assert_eq!(code(&absent), "maybe-absent");
+    assert_eq!(severities(&absent), [Severity::Warning]);
+    silent(&format!("{status}print(status.spec?.hostname);"));
+    silent(&format!(
+        "{status}if (status.spec) print(status.spec.hostname);"
+    ));
+    silent(&format!(
+        "{status}if (status.spec === undefined) throw 1;\nprint(status.spec.hostname);"
+    ));
+    silent(&format!("{status}print(status.spec!.hostname);"));
+}
+
+#[test]
+fn the_whitepapers_names_lead_to_those_that_are_there() {
+    let file = File {
+        source: Source::new("main.ts", "observe.Metrics(\"web\");\n"),
+        imports: HashMap::new(),
+    };
+    let found = check(&environment(), &[file]);
+    let help = found[0].help.as_deref().unwrap_or_default();
+    assert!(help.contains("observe.WatchUsage"), "{help}");
+}

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a program tells the checker of itself: comments that tell it off a line, members that it adds
+//! to the library's interfaces and to its own functions.
+
+use std::collections::HashSet;
+
+use oxc::ast::AstKind;
+use oxc::ast::ast::*;
+
+use super::module::Module;
+use super::report::Report;
+use super::types::Type;
+
+/// Comments after which the next line is let be, as TypeScript's compiler does.
+const TOLD_OFF: [&str; 2] = ["@ts-expect-error", "@ts-ignore"];
+
+/// The interfaces that `declare global` adds to.
+pub(super) fn augmented(program: &Program<'_>) -> HashSet<String> {
+    let mut names = HashSet::new();
+    for statement in &program.body {
+        let Statement::TSGlobalDeclaration(global) = statement else {
+            continue;
+        };
+        for inner in &global.body.body {
+            if let Statement::TSInterfaceDeclaration(interface) = inner {
+                names.insert(interface.id.name.to_string());
+            }
+        }
+    }
+    names
+}
+
+impl<'a> Module<'a, '_> {
+    /// Whether the program adds members to what has this type.
+    pub(crate) fn is_augmented(&self, ty: &Type) -> bool {
+        if self.augmented.is_empty() {
+            return false;
+        }
+        let of = |name: &str| self.augmented.contains(name) || self.augmented.contains("Object");
+        match ty {
+            Type::Array(_) | Type::Tuple(_) => of("Array"),
+            Type::String | Type::StringLiteral(_) | Type::Template => of("String"),
+            Type::Number | Type::NumberLiteral(_) => of("Number"),
+            Type::Boolean | Type::BooleanLiteral(_) => of("Boolean"),
+            Type::BigInt => of("BigInt"),
+            Type::Named(name, _) => of(&name.name),
+            Type::Union(members) => members.iter().any(|member| self.is_augmented(member)),
+            Type::Object(shape) => !shape.calls.is_empty() && of("Function") || of("Object"),
+            _ => false,
+        }
+    }
+
+    /// Whether a member is one that the program puts on its own function: `f.calls = 0`.
+    pub(crate) fn is_expando(&self, object: &Expression<'a>, name: &str) -> bool {
+        let Expression::Identifier(function) = object.get_inner_expression() else {
+            return false;
+        };
+        let Some(symbol) = self.symbol_of(function) else {
+            return false;
+        };
+        let is_function = match self.declaration(symbol) {
+            AstKind::Function(_) => true,
+            AstKind::VariableDeclarator(variable) => matches!(
+                &variable.init,
+                Some(Expression::ArrowFunctionExpression(_) | Expression::FunctionExpression(_))
+            ),
+            _ => false,
+        };
+        is_function
+            && self.semantic.nodes().iter().any(|node| match node.kind() {
+                AstKind::AssignmentExpression(it) => match &it.left {
+                    AssignmentTarget::StaticMemberExpression(member) => {
+                        member.property.name == name
+                            && matches!(&member.object, Expression::Identifier(it)
+                                if self.symbol_of(it) == Some(symbol))
+                    }
+                    _ => false,
+                },
+                _ => false,
+            })
+    }
+
+    /// Takes out what is told off: whatever is on the line after such a comment.
+    pub(crate) fn unless_told_off(&self, out: &mut Vec<Report>) {
+        let text = self.program.source_text;
+        let comments = self.program.comments.iter().filter(|comment| {
+            let span = comment.content_span();
+            let inner = text.get(span.start as usize..span.end as usize);
+            let inner = inner.map(|it| it.trim_start_matches(['/', '*', ' ', '\t']));
+            inner.is_some_and(|it| TOLD_OFF.iter().any(|word| it.starts_with(word)))
+        });
+        let lines: HashSet<usize> = comments
+            .map(|comment| next_line(text, comment.span.end as usize))
+            .collect();
+        if lines.is_empty() {
+            return;
+        }
+        let line_of = |offset: u32| line(text, offset as usize);
+        out.retain(|report| {
+            !lines.contains(&line_of(report.anchor.start))
+                && !lines.contains(&line_of(report.at.start))
+        });
+    }
+}
+
+fn line(text: &str, offset: usize) -> usize {
+    let before = text.as_bytes().get(..offset).unwrap_or_default();
+    before.iter().filter(|byte| **byte == b'\n').count()
+}
+
+/// The line that a comment which ends there is about: the next that is neither blank nor a comment.
+fn next_line(text: &str, end: usize) -> usize {
+    let mut at = line(text, end);
+    for line in text.lines().skip(at + 1) {
+        at += 1;
+        let line = line.trim_start();
+        if !line.is_empty() && !line.starts_with("//") {
+            break;
+        }
+    }
+    at
+}
