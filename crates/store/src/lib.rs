@@ -45,8 +45,6 @@ pub use health::Health;
 pub use issued::{IssuedRow, MAX_CERTIFICATES};
 pub use lock::{LockError, StateLock};
 pub use revocations::RevocationRow;
-pub use tenants::TenantRow;
-pub use revocations::{IssuedRow, RevocationRow};
 pub use sets::{MAX_SETS_PER_TENANT, SetRow, SetWritten};
 pub use tenants::TenantRow;
 pub use users::{Role, UserRow};

@@ -4,10 +4,8 @@
 //! is what makes a second apply change nothing.
 
 use api::identity::v0::{
-    AllowRequest, CreateUserRequest, DenyRequest, DisableUserRequest, EnableUserRequest, Grant,
-    ListUsersRequest, ListUsersResponse, User, grant::Effect,
+    DisableUserRequest, EnableUserRequest, ListUsersRequest, ListUsersResponse, User,
 };
-use api::identity::v0::{DisableUserRequest, ListUsersRequest, ListUsersResponse, User};
 use api::runtime::v0::{FreezeCellRequest, State, StopRequest, ThawCellRequest, object};
 use prost::Message;
 use prost_reflect::DynamicMessage;
@@ -39,23 +37,6 @@ pub(crate) async fn noop(
             let user = user(nodes, node, wanted.tenant, &wanted.name).await?;
             let user = user.filter(|user| !user.disabled);
             user.map(|user| answer(found, &user)).transpose()
-        }
-        "identity.Allow" => {
-            let wanted: AllowRequest = typed(request)?;
-            let granted = granted(nodes, node, wanted, Effect::Allow).await?;
-            granted.map(|grant| answer(found, &grant)).transpose()
-        }
-        "identity.Deny" => {
-            let wanted: DenyRequest = typed(request)?;
-            let wanted = AllowRequest {
-                tenant: wanted.tenant,
-                user: wanted.user,
-                action: wanted.action,
-                target_tenant: wanted.target_tenant,
-                path: wanted.path,
-            };
-            let granted = granted(nodes, node, wanted, Effect::Deny).await?;
-            granted.map(|grant| answer(found, &grant)).transpose()
         }
         _ => of_runtime(nodes, node, found, request).await,
     }
