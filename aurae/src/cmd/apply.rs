@@ -11,9 +11,7 @@ use super::declaring::DeclaringArgs;
 use super::plan::{Form, line, make, print_json, refused, sums, text};
 use super::saved::Saved;
 use super::script::execute::execute;
-use crate::args::Global;
 use crate::failure::{FAILED, FINDINGS, Failure};
-use crate::failure::{FINDINGS, Failure};
 use crate::global::Global;
 use crate::output::{Style, note, print};
 

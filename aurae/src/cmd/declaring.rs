@@ -12,8 +12,8 @@ use serde::Deserialize;
 use super::saved::Claimed;
 use super::script::entry::{Source, below, unreadable};
 use super::script::execute::Job;
-use crate::args::ProgramArgs;
 use crate::failure::Failure;
+use crate::global::ProgramArgs;
 
 /// What plan and apply share.
 #[derive(Clone, Debug, clap::Args)]

@@ -14,13 +14,9 @@ use serde_json::Value as Json;
 
 use super::declaring::DeclaringArgs;
 use super::saved::Saved;
-use super::script::entry::Source;
 use super::script::execute::{Done, execute};
-use super::script::execute::{Job, execute};
-use crate::args::Global;
-use crate::failure::Failure;
 use crate::failure::{FINDINGS, Failure};
-use crate::global::{Global, ProgramArgs};
+use crate::global::Global;
 use crate::output::{Color, Style, print, print_line, printable};
 
 /// The status of `--exit-code` where something would change.

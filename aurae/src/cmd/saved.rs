@@ -12,8 +12,8 @@ use script::reconcile::change::{Change, Report};
 use serde::{Deserialize, Serialize};
 
 use super::declaring::DeclaringArgs;
-use crate::args::Global;
 use crate::failure::Failure;
+use crate::global::Global;
 
 /// What such a file begins with, and its form.
 const FORM: &str = "aurae plan 1";

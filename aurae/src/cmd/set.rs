@@ -16,8 +16,8 @@ use script::reconcile::set::Claim;
 
 use super::apply::agreed;
 use super::plan::{line, refused, sums, text};
-use crate::args::Global;
 use crate::failure::{FAILED, Failure};
+use crate::global::Global;
 use crate::output::{
     Cell, Format, OutputArgs, Style, Table, note, print, print_line, print_message,
 };

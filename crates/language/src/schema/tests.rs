@@ -44,6 +44,7 @@ fn what_only_reads_is_marked_in_the_protos() {
         "observe.Usage",
         "observe.WatchUsage",
         "identity.ListUsers",
+        "identity.ListCertificates",
         "identity.Explain",
         "identity.Audit",
         "identity.WhoAmI",
