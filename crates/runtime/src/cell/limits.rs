@@ -194,19 +194,21 @@ pub(crate) fn check_protection(around: &Cgroup, resources: &Resources) -> Result
         };
         for path in around.path().ancestors().take_while(|path| **path != mount) {
             let group = Cgroup::open(path).map_err(|e| unwritable(&e))?;
-            let has = protection(&group.read(file).map_err(|e| unwritable(&e))?);
-            if has < wanted {
-                return Err(ineffective(file, wanted, path, has));
-            }
+            let has = group.read(file).map_err(|e| unwritable(&e))?;
+            enough(file, wanted, path, &has)?;
         }
     }
     Ok(())
 }
 
-fn protection(text: &str) -> u64 {
-    match text.trim() {
+fn enough(file: &str, wanted: u64, around: &std::path::Path, has: &str) -> Result<(), Error> {
+    let has = match has.trim() {
         "max" => u64::MAX,
         number => number.parse().unwrap_or(0),
+    };
+    match has < wanted {
+        true => Err(ineffective(file, wanted, around, has)),
+        false => Ok(()),
     }
 }
 
@@ -267,4 +269,20 @@ fn unwritable(error: &kernel::Error) -> Error {
         format!("a limit was refused by the kernel: {error}"),
     )
     .errno(error.errno())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_protection_that_would_do_nothing_is_refused() {
+        let around = std::path::Path::new("/sys/fs/cgroup/aurae/acme");
+        let check = |has| enough("memory.min", 4096, around, has);
+        assert!(check("max\n").is_ok() && check("4096\n").is_ok());
+        let error = check("0\n").unwrap_err();
+        assert_eq!(error.reason, Reason::Unsupported);
+        assert_eq!(error.field.as_deref(), Some("resources.memory.min"));
+        assert!(error.message.contains("acme has 0"), "{error}");
+    }
 }

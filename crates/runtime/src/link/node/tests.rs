@@ -40,8 +40,7 @@ impl Init {
         let NodeRequest::CreateCell { request, launch } = self.hear().await else {
             panic!("no request for a cell")
         };
-        let pid = i32::try_from(std::process::id()).unwrap();
-        let pidfd = kernel::pidfd::open(pid).unwrap();
+        let (pid, pidfd) = somebody();
         let created = NodeEvent::CellCreated { request, pid };
         self.say(&created, &[pidfd.as_fd()]);
         launch.uid
@@ -74,6 +73,17 @@ fn exit() -> ExitRecord {
         involuntary_switches: 0,
         oom_kills: None,
     }
+}
+
+/// A process that may be killed; it ends with this one.
+fn somebody() -> (i32, OwnedFd) {
+    let mut command = std::process::Command::new("cat");
+    let child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let pid = i32::try_from(child.id()).unwrap();
+    let pidfd = kernel::pidfd::open(pid).unwrap();
+    // With the end of its input.
+    std::mem::forget(child);
+    (pid, pidfd)
 }
 
 fn launch(number: u8) -> CellLaunch {
@@ -160,8 +170,7 @@ async fn the_end_of_a_cell_that_was_given_up_is_acknowledged() {
     };
     asking.abort();
     assert!(asking.await.unwrap_err().is_cancelled());
-    let pid = i32::try_from(std::process::id()).unwrap();
-    let pidfd = kernel::pidfd::open(pid).unwrap();
+    let (pid, pidfd) = somebody();
     init.say(&NodeEvent::CellCreated { request, pid }, &[pidfd.as_fd()]);
     init.end(launch.uid);
     init.is_acknowledged(launch.uid).await;
