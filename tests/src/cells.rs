@@ -130,8 +130,8 @@ fn limits(node: &mut Node) -> Result<()> {
     node.sh("aurae cell rm -rf limited").map(drop)
 }
 
-/// Its init lives outside of the cell's group: it is no victim of its memory and counts for no process
-/// of it, and a cell within a throttled one is made at once.
+/// Its init lives outside of the cell's group: it is no victim of its memory and counts for no
+/// process of it, and a cell within a throttled one is made at once.
 fn limits_spare_inits(node: &mut Node) -> Result<()> {
     node.sh(
         "aurae cell run tight --memory 20M --memory-swap-max 0 --pids-limit 1 --id-range 262144",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A plan as a file: `aurae plan --out FILE` writes it, `aurae apply FILE` brings about just that. It
-//! holds what would change and which program says so, and no program: that is read again, and has to
-//! be the same.
+//! A plan as a file: `aurae plan --out FILE` writes it, `aurae apply FILE` brings about just that.
+//! It holds what would change and which program says so, and no program: that is read again, and
+//! has to be the same.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};

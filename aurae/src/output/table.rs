@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Columns: as wide as their widest cell, two spaces apart, the last one ragged. Where a terminal is
-//! too narrow, columns go; lines don't wrap.
+//! Columns: as wide as their widest cell, two spaces apart, the last one ragged. Where a terminal
+//! is too narrow, columns go; lines don't wrap.
 
 use super::style::{Color, Style, printable};
 

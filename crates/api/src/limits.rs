@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use model::cell::MAX_ID_RANGE;
+use model::cell::{MAX_ID_RANGE, MIN_ID_RANGE};
 use model::executable::MAX_STOP_GRACE;
 use model::resources::MAX_CPUS;
 
@@ -93,7 +93,7 @@ pub const ALL: &[Row] = &[
     (
         "aurae.runtime.v0.CellSpec",
         "id_range",
-        from(1, MAX_ID_RANGE as i64),
+        from(MIN_ID_RANGE as i64, MAX_ID_RANGE as i64),
     ),
     (VOLUME, "size_bytes", from(4096, i64::MAX)),
     (VOLUME, "mode", from(0, 0o7777)),

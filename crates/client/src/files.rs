@@ -12,8 +12,8 @@ use crate::Error;
 /// The largest configuration, certificate or key file that is read: 1 MiB.
 const MAX_FILE: u64 = 1 << 20;
 
-/// A folder of the user's own: the one that the variable `name` holds, else `below_home` in the home folder
-/// (the XDG Base Directory Specification). `None` for who has neither.
+/// A folder of the user's own: the one that the variable `name` holds, else `below_home` in the
+/// home folder (the XDG Base Directory Specification). `None` for who has neither.
 pub fn user_folder(name: &str, below_home: &str) -> Option<PathBuf> {
     let named = variable(name).map(PathBuf::from);
     named.or_else(|| Some(Path::new(&variable("HOME")?).join(below_home)))

@@ -218,11 +218,11 @@ mod tests {
         let mask = Mask::new(["spec.resources.memory"]).unwrap();
         let (after, _) = apply(
             &mask,
-            (&spec(4096, 1, "a"), &none),
-            (&spec(8192, 2, "b"), &none),
+            (&spec(1 << 20, 1, "a"), &none),
+            (&spec(2 << 20, 2, "b"), &none),
         )
         .unwrap();
-        assert_eq!(after, spec(8192, 1, "a"));
+        assert_eq!(after, spec(2 << 20, 1, "a"));
     }
 
     #[test]
@@ -231,7 +231,7 @@ mod tests {
         let mask = Mask::new(["spec.resources"]).unwrap();
         let (after, _) = apply(
             &mask,
-            (&spec(4096, 1, "a"), &none),
+            (&spec(1 << 20, 1, "a"), &none),
             (&CellSpec::default(), &none),
         )
         .unwrap();

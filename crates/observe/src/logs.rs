@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The handle to the log store: what the runtime calls. It owns no state; the mover, the retention and
-//! the files do.
+//! The handle to the log store: what the runtime calls. It owns no state; the mover, the retention
+//! and the files do.
 //!
 //! ```text
 //! attach ----> (output is stored) ----> drained ----> (kept) ----> remove

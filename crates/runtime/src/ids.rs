@@ -29,8 +29,8 @@ impl IdRange {
         u64::from(self.first) + u64::from(self.count)
     }
 
-    /// The id that the cell's init has, outside: the last of the cell's own. The cell itself doesn't
-    /// have it, so that nobody in it can be the same user.
+    /// The id that the cell's init has, outside: the last of the cell's own. The cell itself
+    /// doesn't have it, so that nobody in it can be the same user.
     pub(crate) fn init_id(self) -> u32 {
         self.first
             .saturating_add(self.count.min(OWN))

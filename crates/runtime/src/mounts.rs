@@ -4,8 +4,8 @@
 //!
 //! A source is opened without following any symbolic link, so that nobody who can write somewhere
 //! on the way decides what is mounted. A read-only mount is a plain read-only bind: mode bits go on
-//! meaning what they mean on the node. A writable mount maps one on-disk owner to the cell's root and
-//! nobody else.
+//! meaning what they mean on the node. A writable mount maps one on-disk owner to the cell's root
+//! and nobody else.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};

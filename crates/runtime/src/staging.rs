@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The way of the node's mounts into a cell: one thread in a mount namespace of its own, which holds
-//! a folder for each cell that mounts are being brought to. Its effects are `kernel::mount::stage`'s;
-//! what is mounted where is the cell's owner's.
+//! The way of the node's mounts into a cell: one thread in a mount namespace of its own, which
+//! holds a folder for each cell that mounts are being brought to. Its effects are
+//! `kernel::mount::stage`'s; what is mounted where is the cell's owner's.
 //!
 //! Nothing is kept: the namespace ends with the daemon. What a cell-init has copied to its place
 //! stays there.

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a plan and an apply share: what a program declares, what the node has of it, what follows
 //! from the two, and what the program's set holds. Both drivers (`plan`, `apply`) decide by these
-//! files, so that what is planned is what is done. Nothing here changes a node but `manifest`, which
-//! keeps the set's own record, and `prune::take_away`.
+//! files, so that what is planned is what is done. Nothing here changes a node but `manifest`,
+//! which keeps the set's own record, and `prune::take_away`.
 //!
-//! What declares is the contract's word (`option (aurae.declares)`): `desired` for workloads, `keyed`
-//! for everything else.
+//! What declares is the contract's word (`option (aurae.declares)`): `desired` for workloads,
+//! `keyed` for everything else.
 
 pub(crate) mod asking;
 pub mod change;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The node's database: identity facts, tenants, users, grants, revocations, sets, finished runs. SQLite in WAL
-//! mode, one file under the state directory.
+//! The node's database: identity facts, tenants, users, grants, revocations, sets, finished runs.
+//! SQLite in WAL mode, one file under the state directory.
 //!
 //! It is not the truth about what runs (the kernel and the inits hold that): deleting the database
 //! loses no workload. It knows no policy either; `identity` and `runtime` call the typed functions

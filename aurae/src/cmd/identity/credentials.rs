@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `aurae identity issue|csr|renew|certificates|revoke`: certificates. Keys are made here and stay here.
+//! `aurae identity issue|csr|renew|certificates|revoke`: certificates. Keys are made here and stay
+//! here.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

@@ -4,8 +4,8 @@
 //!
 //! Cedar's time is linear in policies, so each user has a *slice*: the built-in policies and that
 //! user's own grants, compiled once and dropped when either changes. What a request is about
-//! (tenant, path, how far below) is in its context, so the entities of a slice (the actions with their groups, and
-//! the user) never change with requests.
+//! (tenant, path, how far below) is in its context, so the entities of a slice (the actions with
+//! their groups, and the user) never change with requests.
 
 use std::collections::{HashMap, HashSet};
 use std::str::FromStr;

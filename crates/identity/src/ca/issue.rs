@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Certificates for users: issued, renewed (`revoke` refuses them). Keys never come here; a signing request proves
-//! that its sender holds the private half, and its public half is all that is used of it.
+//! Certificates for users: issued, renewed (`revoke` refuses them). Keys never come here; a signing
+//! request proves that its sender holds the private half, and its public half is all that is used
+//! of it.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -226,8 +226,8 @@ impl Cell {
         }
     }
 
-    /// Clones with an OOM score other than this process's own, which is 0: the child inherits it. So
-    /// it never has to be dumpable, which it would have to be to write its own.
+    /// Clones with an OOM score other than this process's own, which is 0: the child inherits it.
+    /// So it never has to be dumpable, which it would have to be to write its own.
     fn clone_with_score(
         &self,
         score: Option<i16>,

@@ -3,9 +3,9 @@
 //!
 //! It is a copy of the spawner, in the cell's new namespaces, as a user of its own. It waits until
 //! its maps are written and node-init knows of it; takes the cell's root's ids for what it makes;
-//! makes itself opaque; lets go of every descriptor that isn't the cell's; and only then mounts what a cell has
-//! on top of the (locked) template. What goes wrong is written to the status pipe, which node-init
-//! reads, and ends it.
+//! makes itself opaque; lets go of every descriptor that isn't the cell's; and only then mounts
+//! what a cell has on top of the (locked) template. What goes wrong is written to the status pipe,
+//! which node-init reads, and ends it.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -56,8 +56,8 @@ pub(crate) const EMPTY: &str = "/dev/.empty";
 pub(crate) struct Creation {
     pub(crate) launch: CellLaunch,
     pub(crate) listener: OwnedFd,
-    /// Gives one byte when the cell may go on, and with it the init's OOM score as a descriptor; its
-    /// end without one means it may not.
+    /// Gives one byte when the cell may go on, and with it the init's OOM score as a descriptor;
+    /// its end without one means it may not.
     pub(crate) go: OwnedFd,
     /// Where readiness (`0`) or a [`Failure`] is written.
     pub(crate) status: OwnedFd,
@@ -126,7 +126,8 @@ struct Mounts {
 
 /// A user with every capability in the cell's user namespace and a number outside of it alone: no
 /// workload can be the same user, who might signal this process, change its limits or its priority.
-/// It was that user when it was cloned ([`CellLaunch::init_id`]). What it makes is the cell's root's.
+/// It was that user when it was cloned ([`CellLaunch::init_id`]). What it makes is the cell's
+/// root's.
 fn be_somebody(node_user: bool) -> Result<(), Failure> {
     if node_user {
         return Ok(());

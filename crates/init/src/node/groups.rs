@@ -172,9 +172,9 @@ impl CellInit {
         self.tenant
     }
 
-    /// How far inside it is. A cell whose init has a lower rank than another's of the same tenant may
-    /// enclose that, which would end with it. (It may be inside of a third: all stop their workloads
-    /// at the same time anyway.)
+    /// How far inside it is. A cell whose init has a lower rank than another's of the same tenant
+    /// may enclose that, which would end with it. (It may be inside of a third: all stop their
+    /// workloads at the same time anyway.)
     pub(super) fn rank(&self) -> (usize, bool) {
         (self.depth, !self.first)
     }

@@ -269,8 +269,8 @@ pub struct IdMap {
 
 /// A new cell. Descriptors that go with it, in this order:
 /// 1. the group of the tenant's cell-inits (directory), beside the groups of its cells. The
-///    `cgroup.procs` of the group above it belongs to the group [`CLONERS`], of which every cell-init
-///    is, so that it can clone into the leaves of its cell,
+///    `cgroup.procs` of the group above it belongs to the group [`CLONERS`], of which every
+///    cell-init is, so that it can clone into the leaves of its cell,
 /// 2. the listening control socket,
 /// 3. where `parent` is set, the pidfd of the enclosing cell's init.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -373,8 +373,8 @@ pub enum CellRequest {
         /// Which workload.
         uid: Uid,
     },
-    /// Attach the folder that mounts for this cell come by: a slave of one of the node's. Nothing is
-    /// attached in it yet. What is later shows here with flags that the cell's root can't clear,
+    /// Attach the folder that mounts for this cell come by: a slave of one of the node's. Nothing
+    /// is attached in it yet. What is later shows here with flags that the cell's root can't clear,
     /// which a mount attached from its own descriptor wouldn't have. Descriptor: the slave.
     Stage {
         /// Comes back with the answer.

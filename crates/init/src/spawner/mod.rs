@@ -274,8 +274,8 @@ fn make_and_tell(
     Ok(())
 }
 
-/// What is between a cell-init that is being created and those who wait for it: a socket for its go,
-/// a pipe for its status.
+/// What is between a cell-init that is being created and those who wait for it: a socket for its
+/// go, a pipe for its status.
 pub(super) struct Gates {
     go: OwnedFd,
     go_of_child: OwnedFd,

@@ -17,10 +17,10 @@
 //! ```
 //!
 //! The worker and the first run in the node's own cgroup. The second is cloned into that of the
-//! tenant's inits by the first, who may: what the cell-init inherits needs no permission. No limit of
-//! the enclosing cell concerns any of them. But the second is in the enclosing cell's pid namespace
-//! and, at the end, in its user namespace: its root may kill it and stop it. So the worker knows of
-//! it by a descriptor that the first hands over, and waits for both no longer than
+//! tenant's inits by the first, who may: what the cell-init inherits needs no permission. No limit
+//! of the enclosing cell concerns any of them. But the second is in the enclosing cell's pid
+//! namespace and, at the end, in its user namespace: its root may kill it and stop it. So the
+//! worker knows of it by a descriptor that the first hands over, and waits for both no longer than
 //! [`helpers::BOUND`]; other cells are made meanwhile.
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -251,8 +251,8 @@ fn join_shared(parent: &Parent, own: Namespaces) -> Result<(), Failure> {
     namespace::join(&parent.pidfd, shared).step(Step::Namespace)
 }
 
-/// Becomes the user of the cell-init to be, in the enclosing user namespace: there the cell's own is
-/// made from, by a user that has a number in it.
+/// Becomes the user of the cell-init to be, in the enclosing user namespace: there the cell's own
+/// is made from, by a user that has a number in it.
 fn become_init(parent: &Parent, id: u32) -> Result<(), Failure> {
     if id != 0 {
         process::set_uid_and_stay_capable(id).step(Step::Identity)?;

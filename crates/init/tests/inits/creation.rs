@@ -3,9 +3,9 @@
 //! cell is lost by it and its maker told; the next is made, and the next daemon welcomed, within
 //! bounds.
 //!
-//! A process is held by the cgroup that it is cloned into, that of its tenant's inits: a frozen one,
-//! so that it gets no further than the kernel's own part of its clone. A cell's root does the same by
-//! `SIGSTOP` to what comes into its cell.
+//! A process is held by the cgroup that it is cloned into, that of its tenant's inits: a frozen
+//! one, so that it gets no further than the kernel's own part of its clone. A cell's root does the
+//! same by `SIGSTOP` to what comes into its cell.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

@@ -202,7 +202,8 @@ fn unlock(target: &str) {
 }
 
 /// What a user may do to processes of the same user, without any capability and with those of every
-/// cell's root: all but SYS_RESOURCE, SYS_NICE and SYS_PTRACE, which would be a matter of their own.
+/// cell's root: all but SYS_RESOURCE, SYS_NICE and SYS_PTRACE, which would be a matter of their
+/// own.
 fn no_workload_is_the_user_that_the_init_is() {
     let node = Node::start();
     let mut daemon = node.daemon();

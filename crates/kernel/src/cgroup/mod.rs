@@ -134,7 +134,8 @@ impl Cgroup {
     }
 
     /// Writes a mark on the group that only the node's root can write: an extended attribute
-    /// `trusted.NAME`, which goes with the group. `EOPNOTSUPP` where the kernel has none on cgroup2.
+    /// `trusted.NAME`, which goes with the group. `EOPNOTSUPP` where the kernel has none on
+    /// cgroup2.
     pub fn set_mark(&self, name: &str, value: &[u8]) -> Result<()> {
         let name = format!("trusted.{name}");
         let flags = rustix::fs::XattrFlags::empty();

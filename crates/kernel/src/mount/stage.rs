@@ -4,8 +4,8 @@
 //! What a user namespace's root attaches by itself it can change: read-only becomes writable. What
 //! comes to it from the namespace of a more privileged one is locked, and so is every copy of it
 //! (mount_namespaces(7)). So a thread of the privileged side has a mount namespace of its own
-//! ([`enter`]) and in it, for each less privileged one, a shared folder ([`open`]) that the other has
-//! as a slave: what is attached in the one ([`attach`]) shows in the other, locked. There it is
+//! ([`enter`]) and in it, for each less privileged one, a shared folder ([`open`]) that the other
+//! has as a slave: what is attached in the one ([`attach`]) shows in the other, locked. There it is
 //! copied to its place, and the folder is closed again ([`close`]).
 
 use std::os::fd::{AsFd, OwnedFd};

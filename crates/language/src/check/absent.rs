@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A member that is read of something that may be absent: `object.executable.pid`, where `executable`
-//! is one of several that an object may be. No flow analysis: it is said only where the file tests the
-//! place nowhere, whatever way, so that nothing can have made it present.
+//! A member that is read of something that may be absent: `object.executable.pid`, where
+//! `executable` is one of several that an object may be. No flow analysis: it is said only where
+//! the file tests the place nowhere, whatever way, so that nothing can have made it present.
 
 use std::collections::HashSet;
 

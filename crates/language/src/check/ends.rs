@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whether the end of a function's body is reached though it shall return something. Certain only
-//! where every way is plain: where a call may never return, or a switch may have every case, this is
-//! silent.
+//! where every way is plain: where a call may never return, or a switch may have every case, this
+//! is silent.
 
 use oxc::ast::ast::*;
 use oxc::span::GetSpan;

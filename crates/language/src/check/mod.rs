@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The checker: whether a program uses the API as its types say. What the API's schema makes certain is
-//! an error, and keeps a program from being planned and applied; every other finding is a warning. A small structural type checker
-//! over oxc's tree and semantic model; the types are those of `aurae.d.ts` and of what the program
-//! itself declares. Where it can't know it stays silent: each finding that claims an error of
-//! types is one that `tsc --strict` reports too, on the same line (a property test holds it).
-//! It doesn't parse for errors of form and doesn't resolve imports: `program` does. Called by
-//! `aurae check`, by plans and applies, by the prompt's `.type` and by the editors' server.
+//! The checker: whether a program uses the API as its types say. What the API's schema makes
+//! certain is an error, and keeps a program from being planned and applied; every other finding is
+//! a warning. A small structural type checker over oxc's tree and semantic model; the types are
+//! those of `aurae.d.ts` and of what the program itself declares. Where it can't know it stays
+//! silent: each finding that claims an error of types is one that `tsc --strict` reports too, on
+//! the same line (a property test holds it). It doesn't parse for errors of form and doesn't
+//! resolve imports: `program` does. Called by `aurae check`, by plans and applies, by the prompt's
+//! `.type` and by the editors' server.
 
 mod absent;
 mod assign;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a program tells the checker of itself: comments that tell it off a line, members that it adds
-//! to the library's interfaces and to its own functions.
+//! What a program tells the checker of itself: comments that tell it off a line, members that it
+//! adds to the library's interfaces and to its own functions.
 
 use std::collections::HashSet;
 

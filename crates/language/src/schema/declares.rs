@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a method's call declares, as the contract says it by `option (aurae.declares)`. The plan and
-//! the apply read it; nothing in the client lists methods by name.
+//! What a method's call declares, as the contract says it by `option (aurae.declares)`. The plan
+//! and the apply read it; nothing in the client lists methods by name.
 
 use prost_reflect::{DynamicMessage, FieldDescriptor, MethodDescriptor, Value};
 
@@ -9,7 +9,8 @@ const OPTION: &str = "aurae.declares";
 /// The same of a field that has to be there.
 const REQUIRED: &str = "aurae.required";
 
-/// One object that a call makes, and how the node is asked about it. See `proto/aurae/declares.proto`.
+/// One object that a call makes, and how the node is asked about it. See
+/// `proto/aurae/declares.proto`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Declares {
     /// `cell`, `user`, `grant`.

@@ -23,8 +23,8 @@ const GONE: Duration = Duration::from_secs(10);
 /// How long dead cells may take to go before the API is opened; the rest goes on beside it.
 const SWEEP: Duration = Duration::from_secs(2);
 
-/// Kills the cells at the top that are not among these, and removes them; and every cell-init that is
-/// not among `inits`. Called when no cell is being made.
+/// Kills the cells at the top that are not among these, and removes them; and every cell-init that
+/// is not among `inits`. Called when no cell is being made.
 pub(super) async fn kill_orphans(
     shared: &Arc<Shared>,
     kept: &HashSet<PathBuf>,

@@ -2,9 +2,9 @@
 //! The process of a cell's init, and how it is known whose it is.
 //!
 //! The inits of a tenant's cells live in one cgroup, [`INITS`], beside the groups of the cells: no
-//! limit, freeze or OOM kill of a cell reaches its init. So the group of an init says its tenant and
-//! no more. Which cell it is, the group of the cell says: it bears the cell's uid as a mark that the
-//! node's root alone can write ([`mark`]), and the init listens on the socket of that uid.
+//! limit, freeze or OOM kill of a cell reaches its init. So the group of an init says its tenant
+//! and no more. Which cell it is, the group of the cell says: it bears the cell's uid as a mark
+//! that the node's root alone can write ([`mark`]), and the init listens on the socket of that uid.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;

@@ -179,8 +179,8 @@ pub(crate) fn enable(parent: &Cgroup, resources: &Resources) -> Result<(), Error
     parent.enable(&missing).map_err(|e| unwritable(&e))
 }
 
-/// Refuses a protection of memory that would do nothing: the kernel gives a group no more of it than
-/// every group around it has. `around`: the group that the limited one is made in.
+/// Refuses a protection of memory that would do nothing: the kernel gives a group no more of it
+/// than every group around it has. `around`: the group that the limited one is made in.
 ///
 /// # Errors
 /// `UNSUPPORTED` naming the group that has less, and how much.

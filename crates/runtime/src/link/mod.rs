@@ -92,8 +92,8 @@ pub(crate) struct Received<E> {
     pub(crate) event: E,
     /// In the order of the packet.
     pub(crate) fds: Vec<OwnedFd>,
-    /// The sender's pid as the kernel says it, in the daemon's pid namespace; where it was asked for
-    /// ([`Link::with_senders`]). A sender may name another process of its own pid namespace.
+    /// The sender's pid as the kernel says it, in the daemon's pid namespace; where it was asked
+    /// for ([`Link::with_senders`]). A sender may name another process of its own pid namespace.
     pub(crate) sender: Option<i32>,
 }
 

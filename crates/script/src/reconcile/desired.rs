@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The workload that a program declares by a call, and what has to be done for it, given what is
-//! there. The decision is pure; a plan prints it, an apply does it. That a method declares, and which
-//! field of its request is the workload, is the contract's word.
+//! there. The decision is pure; a plan prints it, an apply does it. That a method declares, and
+//! which field of its request is the workload, is the contract's word.
 
 use api::runtime::v0::{Kind, Meta, ObjectRef, State, exit, object};
 use api::sets::v0::Member;

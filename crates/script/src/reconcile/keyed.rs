@@ -35,8 +35,8 @@ impl Keyed {
         said(found).is_some()
     }
 
-    /// What a call declares; none for a call that declares nothing, or a workload. `own` is whose it
-    /// is where the request doesn't say.
+    /// What a call declares; none for a call that declares nothing, or a workload. `own` is whose
+    /// it is where the request doesn't say.
     pub(crate) fn of(found: &Found, request: &DynamicMessage, own: &str) -> Option<Self> {
         let said = said(found)?;
         let mut key = BTreeMap::new();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Calls that declare nothing and would change nothing, since the node is as they ask for already: a
-//! user that is disabled, a cell that is frozen. A plan says so, and an apply doesn't send them: that
-//! is what makes a second apply change nothing.
+//! Calls that declare nothing and would change nothing, since the node is as they ask for already:
+//! a user that is disabled, a cell that is frozen. A plan says so, and an apply doesn't send them:
+//! that is what makes a second apply change nothing.
 
 use api::identity::v0::{
     DisableUserRequest, EnableUserRequest, ListUsersRequest, ListUsersResponse, User,
