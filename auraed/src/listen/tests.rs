@@ -307,7 +307,7 @@ async fn one_connection_too_many_is_told_so() {
     }
     let refused = alert_of(house.call(&house.pki()).await.unwrap_err());
     assert!(
-        refused.contains("tenant system has as many connections"),
+        refused.contains("the tenant system uses 2 of its 2 of the quota connections"),
         "{refused}"
     );
     drop(held);

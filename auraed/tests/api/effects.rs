@@ -29,6 +29,7 @@ const EFFECTS: &[(&str, &[&str])] = &[
     (RUN_EXECUTABLE, &[RUN_CELL, REMOVE]),
     (RUN_CELL, &[REMOVE]),
     ("runtime.UpdateCell", &[]),
+    ("runtime.UpdateExecutable", &[]),
     ("runtime.FreezeCell", &[]),
     ("runtime.ThawCell", &[]),
     ("runtime.Get", &[]),
@@ -59,6 +60,14 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ("node.Get", &[]),
     ("node.GetConfig", &[]),
     ("node.Reload", &[]),
+    ("tenant.List", &[]),
+    ("tenant.Get", &[]),
+    ("tenant.Set", &[]),
+    ("tenant.Remove", &[]),
+    ("sets.Put", &[]),
+    ("sets.Get", &[]),
+    ("sets.List", &[]),
+    ("sets.Remove", &[]),
     // It ends the node, not objects one by one.
     ("node.Shutdown", &[]),
 ];

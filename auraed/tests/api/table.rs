@@ -398,7 +398,8 @@ pub(crate) const ROWS: &[Row] = &[
         sets::RemoveRequest {
             tenant: tenant(whom),
             name: "shop".to_owned(),
-            expected_revision: 1,
+            // Of another one: the set stays for the callers after this.
+            expected_revision: 99,
         }
         .encode_to_vec()
     }),

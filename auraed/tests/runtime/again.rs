@@ -41,7 +41,7 @@ fn under_load(node: &Node, story: impl FnOnce()) {
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for number in 0..LOAD {
-            let group = format!("{}-load-{number}", node.cgroup().display());
+            let group = format!("{}-load-{number}", node.base().display());
             let over = &over;
             scope.spawn(move || {
                 while !over.load(Ordering::Relaxed) {

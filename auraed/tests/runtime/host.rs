@@ -32,6 +32,8 @@ pub(crate) fn be_init(dir: &str) -> ! {
 pub(crate) struct Node {
     dir: tempfile::TempDir,
     cgroup: PathBuf,
+    /// Below it are the tenants.
+    tenants: PathBuf,
     init: Child,
 }
 
@@ -55,7 +57,13 @@ impl Node {
             .stderr(log)
             .spawn()
             .unwrap();
-        let node = Node { dir, cgroup, init };
+        let tenants = cgroup.join("tenants");
+        let node = Node {
+            dir,
+            cgroup,
+            tenants,
+            init,
+        };
         node.client();
         node
     }
@@ -64,7 +72,13 @@ impl Node {
         self.dir.path()
     }
 
+    /// The group that the tenants' are in.
     pub(crate) fn cgroup(&self) -> &Path {
+        &self.tenants
+    }
+
+    /// The node's own group.
+    pub(crate) fn base(&self) -> &Path {
         &self.cgroup
     }
 

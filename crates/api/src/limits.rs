@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use model::cell::{MAX_ID_RANGE, MIN_ID_RANGE};
 use model::executable::MAX_STOP_GRACE;
-use model::resources::MAX_CPUS;
+use model::resources::{MAX_CPUS, MIN_MEMORY};
 
 use crate::convert::request::MAX_PAGE;
 
@@ -108,7 +108,7 @@ pub const ALL: &[Row] = &[
     (MEMORY, "min", at_most(i64::MAX)),
     (MEMORY, "low", at_most(i64::MAX)),
     (MEMORY, "high", at_most(i64::MAX)),
-    (MEMORY, "max", from(1, i64::MAX)),
+    (MEMORY, "max", from(MIN_MEMORY as i64, i64::MAX)),
     (MEMORY, "swap_max", at_most(i64::MAX)),
     ("aurae.runtime.v0.Io", "weight", from(1, 10_000)),
     (IO_MAX, "read_bytes_per_second", at_least(1)),

@@ -49,7 +49,7 @@ pub struct Cpu {
 
 /// The least `memory.max`, in bytes. With less, the kernel can't even make the group, or kills
 /// every program before its first instruction.
-const MIN_MEMORY: u64 = 1 << 20;
+pub const MIN_MEMORY: u64 = 1 << 20;
 
 /// Bytes, as of `memory.*`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

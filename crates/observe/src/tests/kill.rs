@@ -62,7 +62,7 @@ pub(super) fn sources(folder: &Path) -> Vec<(Stream, OwnedFd)> {
 
 fn child(folder: &Path) -> Child {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "crate::tests::kill::mover_of_the_kill_test"])
+        .args(["--exact", "tests::kill::mover_of_the_kill_test"])
         .env(FOLDER, folder)
         .stdout(Stdio::null())
         .stderr(Stdio::null())

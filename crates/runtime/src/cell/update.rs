@@ -189,9 +189,14 @@ impl Owner {
             }
         }
         // The copy that a cell-init attaches has a number that nobody could know before: it is what
-        // is neither below nor to be removed.
-        let old = |id: u32| pending.removed.iter().any(|removed| removed.mount == id);
+        // is neither below nor to be removed at its target. Elsewhere its number may be that of
+        // another mount that was removed: the kernel gives the lowest free one.
         let is_added = |added: &&Mounted| {
+            let old = |id: u32| {
+                let same =
+                    |removed: &Mounted| removed.mount == id && removed.target == added.target;
+                pending.removed.iter().any(same)
+            };
             let uppermost = ids_at(&mounted, &added.target).next_back();
             uppermost.is_some_and(|id| id != added.mount && !old(id))
         };
