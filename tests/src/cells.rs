@@ -136,17 +136,15 @@ fn limits_spare_inits(node: &mut Node) -> Result<()> {
     node.sh(
         "aurae cell run tight --memory 20M --memory-swap-max 0 --pids-limit 1 --id-range 262144",
     )?;
-    let read =
-        |node: &mut Node, file: &str| node.sh(&format!("cat /sys/fs/cgroup/aurae/system/{file}"));
+    let cell = inspect(node, "tight")?;
+    let group = format!("/sys/fs/cgroup/{}", text(&cell, &["cell", "cgroup"])?);
+    let read = |node: &mut Node, file: &str| node.sh(&format!("cat {group}/{file}"));
+    ensure!(read(node, "pids.current")?.trim() == "0", "its init counts");
+    let pid = cell.pointer("/cell/pid").map(ToString::to_string);
+    let pid = pid.unwrap_or_default();
+    let inits = read(node, "../_inits/cgroup.procs")?;
     ensure!(
-        read(node, "tight/pids.current")?.trim() == "0",
-        "its init counts"
-    );
-    let pid =
-        node.sh("aurae inspect -o json tight | grep -o '\"pid\": *[0-9]*' | grep -o '[0-9]*'")?;
-    let inits = read(node, "_inits/cgroup.procs")?;
-    ensure!(
-        inits.lines().any(|init| init == pid.trim()),
+        inits.lines().any(|init| init == pid),
         "{pid} is not in _inits: {inits}"
     );
     node.sh("aurae cell update tight --pids-limit 8")?;
@@ -155,9 +153,10 @@ fn limits_spare_inits(node: &mut Node) -> Result<()> {
     node.sh("aurae cell update tight --cpus 0.01")?;
     node.sh("aurae run --cell tight -d -- sh -c 'while :; do :; done'")?;
     node.sh("for i in 1 2 3 4 5 6; do aurae cell run tight/inner$i --id-range 1000 & done; wait")?;
-    let made = node.sh("aurae ps | grep -c tight/inner")?;
+    let made = node.sh(&format!("ls -d {group}/inner* | wc -l"))?;
     ensure!(made.trim() == "6", "{made} of 6 cells within were made");
-    node.sh("aurae cell rm -rf tight").map(drop)
+    node.sh("aurae cell update tight --cpus 2 && aurae cell rm -rf tight")
+        .map(drop)
 }
 
 fn frozen(node: &mut Node) -> Result<()> {
