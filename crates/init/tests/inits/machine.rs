@@ -123,8 +123,10 @@ fn tell(daemon: &mut Daemon) {
     let went = cell.run(&["/bin/busybox", "sh", "-c", "echo $$ $(hostname); exit 42"]);
     step(&format!("cell {:?} {}", went.exit.how, went.stdout.trim()));
     let mut plan = Plan::bare("inner", IDS + 100);
-    plan.launch.uid_map[0].count = 100;
-    plan.launch.gid_map[0].count = 100;
+    // The init is the last id of the range, which is not in the map.
+    plan.launch.init_id = IDS + 199;
+    plan.launch.uid_map[0].count = 99;
+    plan.launch.gid_map[0].count = 99;
     let inner = daemon.try_at(&place, plan, Some(&cell)).unwrap();
     let went = inner.run(&["/bin/busybox", "cat", "/proc/self/cgroup"]);
     step(&format!(
