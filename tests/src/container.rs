@@ -30,7 +30,7 @@ pub(crate) fn runs_cells(node: &mut Node) -> Result<()> {
         "inside: {info}"
     );
     let limits = inside(
-        "aurae cell run web --memory 64M && cat /sys/fs/cgroup/aurae/system/web/memory.max",
+        "aurae cell run web --memory 64M && cat /sys/fs/cgroup/aurae/tenants/system/web/memory.max",
     )?;
     ensure!(limits.contains("67108864"), "the cell's limit: {limits}");
     let polite = "trap \"echo told; exit 4\" TERM; echo there; while :; do sleep 0.1; done";

@@ -32,7 +32,7 @@ pub(crate) const STORIES: &[Story] = &[
         no_workload_is_the_user_that_the_init_is,
     ),
     (
-        "nothing_that_starts_can_be_traced_before_it_is_executed",
+        "nothing_that_starts_can_be_traced",
         nothing_that_starts_can_be_traced,
     ),
     ("ps_shows_whose_init_it_is", ps_shows_whose_init_it_is),
