@@ -24,7 +24,7 @@ pub(crate) const CHAPTER: Chapter = Chapter {
 };
 
 /// A user of each tenant, with a context of the tenant's name.
-const PEOPLE: &str = "pki=/var/lib/aurae/pki; for who in red blue; do \
+pub(crate) const PEOPLE: &str = "pki=/var/lib/aurae/pki; for who in red blue; do \
     aurae identity user create ann --tenant $who && \
     aurae identity issue ann --tenant $who --out /tmp/$who && \
     AURAE_CONFIG=/tmp/$who.toml aurae config set-context $who --current \
@@ -32,7 +32,7 @@ const PEOPLE: &str = "pki=/var/lib/aurae/pki; for who in red blue; do \
         --certificate /tmp/$who/ann.pem --key /tmp/$who/ann.key || exit 1; done";
 
 /// Runs a script as one of them.
-fn of(node: &Node, tenant: &str, script: &str) -> Result<String> {
+pub(crate) fn of(node: &Node, tenant: &str, script: &str) -> Result<String> {
     node.sh(&format!("export AURAE_CONFIG=/tmp/{tenant}.toml; {script}"))
 }
 

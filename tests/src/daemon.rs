@@ -44,7 +44,7 @@ pub(crate) const CHAPTER: Chapter = Chapter {
 
 /// Kills the daemon and waits until the next one answers. The brackets keep pkill from finding the
 /// shell that runs this.
-const DIE: &str =
+pub(crate) const DIE: &str =
     "pkill -KILL -f '[s]erve --init-fd' && until aurae ps >/dev/null 2>&1; do :; done";
 /// What of a view must stay: names, uids, pids.
 const VIEW: &str = "aurae ps -o json | grep -E '\"(path|uid|pid|state)\"' | sort";

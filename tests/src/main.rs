@@ -17,6 +17,7 @@ mod logs;
 mod power;
 mod story;
 mod systemd;
+mod tenants;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -42,6 +43,7 @@ struct Arguments {
 const CHAPTERS: &[&Chapter] = &[
     &boot::CHAPTER,
     &callers::CHAPTER,
+    &tenants::CHAPTER,
     &cells::CHAPTER,
     &executables::CHAPTER,
     &guide::CHAPTER,

@@ -31,9 +31,9 @@ pub(crate) fn be_init(dir: &str) -> ! {
 /// A running node.
 pub(crate) struct Node {
     dir: tempfile::TempDir,
-    cgroup: PathBuf,
+    base: PathBuf,
     /// Below it are the tenants.
-    tenants: PathBuf,
+    cgroup: PathBuf,
     init: Child,
 }
 
@@ -57,11 +57,10 @@ impl Node {
             .stderr(log)
             .spawn()
             .unwrap();
-        let tenants = cgroup.join("tenants");
         let node = Node {
             dir,
-            cgroup,
-            tenants,
+            cgroup: cgroup.join("tenants"),
+            base: cgroup,
             init,
         };
         node.client();
@@ -74,12 +73,12 @@ impl Node {
 
     /// The group that the tenants' are in.
     pub(crate) fn cgroup(&self) -> &Path {
-        &self.tenants
+        &self.cgroup
     }
 
     /// The node's own group.
     pub(crate) fn base(&self) -> &Path {
-        &self.cgroup
+        &self.base
     }
 
     /// Connects to the daemon, waiting for one.
@@ -139,12 +138,12 @@ impl Drop for Node {
         if std::thread::panicking() {
             self.show_console();
         }
-        let group = kernel::cgroup::Cgroup::open(&self.cgroup).unwrap();
+        let group = kernel::cgroup::Cgroup::open(&self.base).unwrap();
         let _ = group.kill_and_wait(Duration::from_secs(10));
         let _ = self.init.kill();
         let _ = self.init.wait();
-        let parent = kernel::cgroup::Cgroup::open(self.cgroup.parent().unwrap()).unwrap();
-        let name = self.cgroup.file_name().unwrap().to_str().unwrap();
+        let parent = kernel::cgroup::Cgroup::open(self.base.parent().unwrap()).unwrap();
+        let name = self.base.file_name().unwrap().to_str().unwrap();
         if let Err(error) = parent.remove(name, Duration::from_secs(10)) {
             eprintln!("    left behind: {error}");
         }

@@ -134,7 +134,8 @@ mod tests {
     #[test]
     fn each_bound_is_named() {
         manifest().check().unwrap();
-        let broken: [(&str, fn(&mut Manifest)); 6] = [
+        type Spoil = fn(&mut Manifest);
+        let broken: [(&str, Spoil); 6] = [
             ("set.program", |it| it.program.clear()),
             ("set.nodes", |it| it.nodes = vec!["n".into(); 257]),
             ("set.nodes[0]", |it| it.nodes = vec!["n".repeat(254)]),

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of two tenants on one node, of which `red` means harm and sets no limit to its cells:
+//! what it takes is its own, `blue` and the node go on.
+
+use anyhow::{Result, ensure};
+use serde_json::Value;
+use testkit::node::{Node, Options};
+
+use crate::callers::{PEOPLE, of};
+use crate::daemon::DIE;
+use crate::story::{Chapter, Story, powered_off};
+
+pub(crate) const CHAPTER: Chapter = Chapter {
+    name: "tenants",
+    options: Options::default,
+    stories: &[
+        Story {
+            name: "a fork bomb takes its own tenant's processes alone",
+            tell: fork_bombs,
+        },
+        Story {
+            name: "memory that a tenant fills is its own",
+            tell: full_memory,
+        },
+        Story {
+            name: "a quota is refused by its name, at once and after the daemon's death",
+            tell: quotas,
+        },
+    ],
+    farewell: powered_off,
+};
+
+/// Starts processes until the kernel refuses one; what was started stays. The program itself only
+/// waits: its end would end them.
+const BOMB: &str = "(while :; do sleep 1000 & done) 2>/dev/null & exec sleep 1000";
+
+/// A quota of a tenant: its use and its limit.
+fn quota(node: &Node, tenant: &str, name: &str) -> Result<(u64, u64)> {
+    let shown = node.sh(&format!("aurae tenant show {tenant} -o json"))?;
+    let shown: Value = serde_json::from_str(&shown)?;
+    let quotas = shown.get("quotas").and_then(Value::as_array);
+    let found = quotas
+        .into_iter()
+        .flatten()
+        .find(|q| q.get("quota") == Some(&name.into()));
+    // 64-bit numbers are texts in protobuf's JSON.
+    let number = |field: &str| {
+        let value = found
+            .and_then(|quota| quota.get(field))
+            .and_then(Value::as_str);
+        value.and_then(|text| text.parse().ok())
+    };
+    match (number("used"), number("limit")) {
+        (Some(used), Some(limit)) => Ok((used, limit)),
+        _ => anyhow::bail!("no {name} in {shown}"),
+    }
+}
+
+fn fork_bombs(node: &mut Node) -> Result<()> {
+    node.sh(PEOPLE)?;
+    // As many as a node with more memory would take in a minute.
+    node.sh("aurae tenant set red pids=600")?;
+    of(
+        node,
+        "blue",
+        "aurae cell run web && aurae run --cell web --name app -d -- sleep 1000",
+    )?;
+    for cell in ["one", "two"] {
+        let bomb = format!("aurae cell run {cell} && aurae run --cell {cell} -d -- sh -c '{BOMB}'");
+        of(node, "red", &bomb)?;
+    }
+    let full = "for i in $(seq 200); do \
+        test \"$(cat /sys/fs/cgroup/aurae/tenants/red/pids.current)\" -ge 590 && exit 0; \
+        busybox usleep 100000; done; exit 1";
+    node.sh(full)?;
+    let (used, limit) = quota(node, "red", "pids")?;
+    ensure!(limit == 600 && used <= limit, "{used} of {limit}");
+    // The other tenant and the administrator start what they like.
+    of(
+        node,
+        "blue",
+        "for i in $(seq 5); do aurae run --rm -- true || exit 1; done",
+    )?;
+    node.sh("aurae run --rm -- true")?;
+    // And init a daemon in the place of a dead one, which finds everything.
+    node.sh(DIE)?;
+    of(
+        node,
+        "blue",
+        "aurae run --cell web --name look --rm -- true",
+    )?;
+    of(node, "red", "aurae rm -rf one two")?;
+    of(node, "blue", "aurae rm -rf web").map(drop)
+}
+
+fn full_memory(node: &mut Node) -> Result<()> {
+    of(
+        node,
+        "blue",
+        "aurae cell run web && aurae run --cell web --name app -d -- sleep 1000",
+    )?;
+    let pid = |node: &Node| {
+        of(
+            node,
+            "blue",
+            "aurae inspect -o json web/app | grep '\"pid\"'",
+        )
+    };
+    let before = pid(node)?;
+    // What is in a cell's /tmp is the tenant's memory.
+    let fill = "dd if=/dev/zero of=/tmp/full bs=1M 2>/dev/null; exec sleep 1000";
+    for cell in ["one", "two"] {
+        let fill = format!("aurae cell run {cell} && aurae run --cell {cell} -d -- sh -c '{fill}'");
+        of(node, "red", &fill)?;
+    }
+    of(
+        node,
+        "blue",
+        "for i in $(seq 10); do aurae run --rm -- true || exit 1; done",
+    )?;
+    let (used, limit) = quota(node, "red", "memory_max")?;
+    ensure!(used <= limit, "{used} of {limit}");
+    let whole = node.sh("awk '/MemTotal/ {print $2 * 1024}' /proc/meminfo")?;
+    let whole: f64 = whole.trim().parse()?;
+    ensure!((limit as f64) < whole * 0.51, "{limit} of {whole}");
+    ensure!(before == pid(node)?, "blue's was killed");
+    of(node, "red", "aurae rm -rf one two")?;
+    of(node, "blue", "aurae rm -rf web").map(drop)
+}
+
+fn quotas(node: &mut Node) -> Result<()> {
+    node.sh("aurae tenant set red cells=1")?;
+    of(node, "red", "aurae cell run one")?;
+    for _ in 0..2 {
+        let refused = node.try_sh("AURAE_CONFIG=/tmp/red.toml aurae cell run two")?;
+        let said = String::from_utf8_lossy(&refused.err).into_owned();
+        let named = said.contains("the tenant red uses 1 of its 1 of the quota cells");
+        ensure!(refused.status == 1 && named, "{} {said}", refused.status);
+        of(node, "blue", "aurae cell run two && aurae rm -rf two")?;
+        node.sh(DIE)?;
+    }
+    let refused = node.try_sh("AURAE_CONFIG=/tmp/red.toml aurae tenant set red cells=9")?;
+    ensure!(refused.status == 1, "a member sets its own quota");
+    node.sh("aurae tenant set red cells=default pids=default")?;
+    of(node, "red", "aurae cell run two && aurae rm -rf one two").map(drop)
+}
