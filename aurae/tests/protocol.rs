@@ -174,7 +174,7 @@ fn an_apply_does_not_write_over_what_somebody_else_has_changed() {
     let program = "await runtime.Run(new Cell({ name: 'raced', labels: { by: 'us' } }));";
     fixture::write(&node.path(""), "raced.ts", program);
     let file = node.path("raced.ts");
-    let applied = node.aurae(&["apply", file.to_str().unwrap()]);
+    let applied = node.aurae(&["apply", "--yes", "--adopt", file.to_str().unwrap()]);
     assert_eq!(applied.status, Some(1), "{applied:?}");
     for part in ["! update cell raced", "1 failed"] {
         assert!(applied.out.contains(part), "no {part}: {applied:?}");

@@ -29,7 +29,7 @@ pub(super) fn meant_by(word: &str) -> Option<&'static str> {
             "`aurae cell freeze NAME` holds a cell, `aurae cell thaw NAME` lets it go on"
         }
         "unpause" | "thaw" => "`aurae cell thaw NAME` lets a cell go on",
-        "update" | "set" | "edit" | "patch" => "`aurae cell update NAME` changes a running cell",
+        "update" | "edit" | "patch" => "`aurae cell update NAME` changes a running cell",
         "stats" => "`aurae top` shows what cells and executables use",
         "shell" | "enter" | "ssh" | "nsenter" | "login" => {
             "`aurae exec -it CELL sh` looks around inside"

@@ -9,14 +9,6 @@ import { table, type WorkloadTable } from "./table.ts";
 /** The label of what an apply refuses to stop or to make anew. */
 const PROTECT = "aurae.io/protect";
 
-/** What every workload is made from. */
-interface WorkloadData {
-  name: string;
-  tenant?: string;
-  labels?: Record<string, string>;
-  protect?: boolean;
-}
-
 /** A workload as data: inert until it is handed to a subsystem. */
 export abstract class Workload {
   /** Which class it is: `"cell"`, `"executable"`. */
@@ -28,7 +20,13 @@ export abstract class Workload {
   /** At most 64, as in Kubernetes. */
   labels: Record<string, string>;
 
-  constructor(data: WorkloadData) {
+  // Inline: a name of its own would have to be among the globals.
+  constructor(data: {
+    name: string;
+    tenant?: string;
+    labels?: Record<string, string>;
+    protect?: boolean;
+  }) {
     const shape = shapeOf(this);
     known(data);
     if (!isPlain(data) || typeof known(data.name) !== "string" || data.name === "") {

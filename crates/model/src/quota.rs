@@ -32,17 +32,8 @@ pub enum Unit {
     Weight,
 }
 
-/// Who holds a tenant to a quota.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Keeper {
-    /// The kernel, by the tenant's cgroup.
-    Cgroup,
-    /// The daemon, by [`Limits::admit`].
-    Daemon,
-}
-
 macro_rules! quotas {
-    ($($(#[$doc:meta])* $name:ident = $text:literal, $unit:ident, $keeper:ident, $default:expr;)*) => {
+    ($($(#[$doc:meta])* $name:ident = $text:literal, $unit:ident, $default:expr;)*) => {
         /// Each pool of the node that tenants share.
         #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
         pub enum Quota {
@@ -63,11 +54,6 @@ macro_rules! quotas {
                 match self { $(Quota::$name => Unit::$unit,)* }
             }
 
-            /// Who holds a tenant to it.
-            pub fn keeper(self) -> Keeper {
-                match self { $(Quota::$name => Keeper::$keeper,)* }
-            }
-
             /// What an ordinary tenant has where nothing is set.
             pub fn default_amount(self) -> Amount {
                 match self { $(Quota::$name => $default,)* }
@@ -78,45 +64,45 @@ macro_rules! quotas {
 
 quotas! {
     /// `memory.max` of everything the tenant runs, tmpfs included. Default 50 % of the node's.
-    MemoryMax = "memory_max", Bytes, Cgroup, Amount::percent(50);
+    MemoryMax = "memory_max", Bytes, Amount::percent(50);
     /// `memory.high`: above it the kernel reclaims and slows down. Default none.
-    MemoryHigh = "memory_high", Bytes, Cgroup, Amount::Unlimited;
+    MemoryHigh = "memory_high", Bytes, Amount::Unlimited;
     /// `memory.min`: what the kernel never reclaims from the tenant. Default none.
-    MemoryMin = "memory_min", Bytes, Cgroup, Amount::Absolute(0);
+    MemoryMin = "memory_min", Bytes, Amount::Absolute(0);
     /// `cpu.max`, in CPUs. Default none: what others leave.
-    CpuMax = "cpu_max", Cpus, Cgroup, Amount::Unlimited;
+    CpuMax = "cpu_max", Cpus, Amount::Unlimited;
     /// `cpu.weight` beside other tenants. Default 100.
-    CpuWeight = "cpu_weight", Weight, Cgroup, Amount::Absolute(100);
+    CpuWeight = "cpu_weight", Weight, Amount::Absolute(100);
     /// `pids.max`: processes and threads. Default 40 % of what the kernel takes.
-    Pids = "pids", Count, Cgroup, Amount::percent(40);
+    Pids = "pids", Count, Amount::percent(40);
     /// `io.weight` beside other tenants. Default 100.
-    IoWeight = "io_weight", Weight, Cgroup, Amount::Absolute(100);
+    IoWeight = "io_weight", Weight, Amount::Absolute(100);
     /// Bytes that the tenant's volumes (tmpfs) may hold together. Default 25 % of the memory.
-    Tmpfs = "tmpfs", Bytes, Daemon, Amount::percent(25);
+    Tmpfs = "tmpfs", Bytes, Amount::percent(25);
     /// Cells that have not ended. Default 50 %.
-    Cells = "cells", Count, Daemon, Amount::percent(50);
+    Cells = "cells", Count, Amount::percent(50);
     /// Executables that have not ended. Default 50 %.
-    Executables = "executables", Count, Daemon, Amount::percent(50);
+    Executables = "executables", Count, Amount::percent(50);
     /// Cells that are being created at the same time. Default 25 %.
-    Creations = "creations", Count, Daemon, Amount::percent(25);
+    Creations = "creations", Count, Amount::percent(25);
     /// User and group ids of the node that top-level cells have. Default 25 %.
-    Ids = "ids", Count, Daemon, Amount::percent(25);
+    Ids = "ids", Count, Amount::percent(25);
     /// Open connections. Default 25 %.
-    Connections = "connections", Count, Daemon, Amount::percent(25);
+    Connections = "connections", Count, Amount::percent(25);
     /// Bytes of requests that the daemon has not decoded yet. Default 25 %.
-    RequestBytes = "request_bytes", Bytes, Daemon, Amount::percent(25);
+    RequestBytes = "request_bytes", Bytes, Amount::percent(25);
     /// Open calls, streams included. Default 25 %.
-    Streams = "streams", Count, Daemon, Amount::percent(25);
+    Streams = "streams", Count, Amount::percent(25);
     /// Logs that are read at the same time. Attached runs don't count. Default 25 %.
-    LogReaders = "log_readers", Count, Daemon, Amount::percent(25);
+    LogReaders = "log_readers", Count, Amount::percent(25);
     /// Request ids that the node remembers. Default 25 %.
-    RequestIds = "request_ids", Count, Daemon, Amount::percent(25);
+    RequestIds = "request_ids", Count, Amount::percent(25);
     /// Bytes of stored output; the oldest goes first. Default 50 %.
-    LogBytes = "log_bytes", Bytes, Daemon, Amount::percent(50);
+    LogBytes = "log_bytes", Bytes, Amount::percent(50);
     /// Bytes of records of what has ended; the oldest go first. Default 25 %.
-    FinishedBytes = "finished_bytes", Bytes, Daemon, Amount::percent(25);
+    FinishedBytes = "finished_bytes", Bytes, Amount::percent(25);
     /// Bytes of the audit; the oldest lines go first. Default 25 %.
-    AuditBytes = "audit_bytes", Bytes, Daemon, Amount::percent(25);
+    AuditBytes = "audit_bytes", Bytes, Amount::percent(25);
 }
 
 impl fmt::Display for Quota {
