@@ -15,7 +15,7 @@ export interface RuntimeFriendly {
   Run(workloads: readonly Workload[], options?: {}, context?: Context): Promise<Ran[]>;
 
   /** Runs one workload, whichever it is. */
-  Run(workload: Workload, options?: {}, context?: Context): Promise<Ran>;
+  Run(workload: Workload, options?: undefined, context?: Context): Promise<Ran>;
 
   /** All objects that `runtime.List` would give, page by page. */
   All(filter?: runtime.ListRequest, context?: Context): AsyncIterable<runtime.Object>;

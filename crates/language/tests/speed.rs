@@ -37,7 +37,7 @@ fn module(index: usize) -> String {
         write!(
             text,
             "  const cell{line} = new Cell({{\n    name: `${{name}}{line}`,\n    \
-             labels: {{ app: name }},\n    resources: {{ memory: {{ max: {line}n }} }},\n  }});\n  \
+             labels: {{ app: name }},\n    resources: {{ memory: {{ max: {line}000000n }} }},\n  }});\n  \
              print(cell{line}.name, cell{line}.resources?.memory?.max);\n"
         )
         .unwrap();

@@ -103,7 +103,7 @@ equal(nginx.Equals(web), false);
 equal(web instanceof Workload, true);
 
 throws(() => new Cell({}), "it needs a name");
-throws(() => new Cell({ name: "a", memroy: 1 }), 'Cell has no field "memroy"; it has name, tenant, labels, share');
+throws(() => new Cell({ name: "a", memroy: 1 }), 'Cell has no field "memroy"; it has name, tenant, labels, protect, share');
 throws(() => new Cell({ name: "a", hostnme: "x" }), 'Cell has no field "hostnme"; did you mean "hostname"?');
 throws(() => { web.hostnme = "x"; }, "extensible");
 throws(() => Cell.From(nginx.toJSON()), 'this is of kind "executable"');

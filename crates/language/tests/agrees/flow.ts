@@ -18,7 +18,7 @@ function labels(app: App): Record<string, string> {
 }
 
 export function make(app: App): Cell {
-  return new Cell({ name: app.name, labels: labels(app), resources: { memory: { max: 1024n } } });
+  return new Cell({ name: app.name, labels: labels(app), resources: { memory: { max: 64n << 20n } } });
 }
 
 const given = args[0] ?? "front";

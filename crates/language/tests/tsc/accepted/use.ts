@@ -31,7 +31,7 @@ const big: bigint = me.memoryBytes;
 for await (const event of runtime.Watch()) { if (event.type === "added" && event.object?.executable) print(event.resumeToken); }
 const attach = runtime.Attach();
 await attach.Send({ start: { ref: { path: "web/nginx" } } });
-await runtime.UpdateCell(web, { spec: { resources: { memory: { max: 1n } } }, updateMask: ["spec.resources.memory.max"] });
+await runtime.UpdateCell(web, { spec: { resources: { memory: { max: 1048576n } } }, updateMask: ["spec.resources.memory.max"] });
 await runtime.RunCell({ cell: web });
 await runtime.RunExecutable({ executable: { ref: { path: "a" }, spec: { argv: ["a"] } }, ownCell: {} });
 const back = Cell.From(JSON.parse(JSON.stringify(web)));
