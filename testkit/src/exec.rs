@@ -59,6 +59,10 @@ pub fn capture(command: &mut Command) -> Result<Output> {
 /// # Errors
 /// When it can't be waited for.
 pub fn wait(child: &mut Child, limit: Duration) -> Result<Option<ExitStatus>> {
+    // Of one that was waited for before there is no process any more.
+    if let Some(status) = child.try_wait()? {
+        return Ok(Some(status));
+    }
     let until = Instant::now() + limit;
     let pidfd = pidfd_open(Pid::from_child(child), PidfdFlags::empty())?;
     loop {

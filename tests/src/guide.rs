@@ -42,7 +42,8 @@ fn programs(node: &mut Node) -> Result<()> {
         for line in lines {
             // A daemon that a `-d` line has started may need a moment to listen.
             let patient =
-                format!("for _ in $(seq 20); do ({line}) && exit 0; sleep 0.2; done 2>&1; exit 1");
+                // A line of its own: it may end in a comment.
+                format!("for _ in $(seq 20); do ({line}\n) && exit 0; sleep 0.2; done 2>&1; exit 1");
             let typed = if line.contains("curl") {
                 &patient
             } else {
@@ -51,7 +52,8 @@ fn programs(node: &mut Node) -> Result<()> {
             node.sh(&format!("{typed} 2>&1"))
                 .with_context(|| format!("{page}: {line}"))?;
         }
-        let left = node.sh("aurae ps -q")?;
+        // The bed's own agent runs as `boot/run`.
+        let left = node.sh("aurae ps -q | grep -v ^boot || true")?;
         ensure!(left.trim().is_empty(), "{page} leaves {left}");
     }
     Ok(())
