@@ -66,10 +66,7 @@ impl fmt::Display for Span {
 
 impl fmt::Display for Share {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0 % 10 {
-            0 => write!(f, "{}%", self.0 / 10),
-            tenths => write!(f, "{}.{tenths}%", self.0 / 10),
-        }
+        f.write_str(&Amount::Share(self.0).show(Quota::Cells))
     }
 }
 

@@ -20,6 +20,7 @@
 //! A tenant is there as soon as it has a user, a workload, or quotas; without quotas of its own it
 //! has the defaults. A lost database loses no quota: the same rows are in `tenants.json`.
 
+mod counts;
 mod mirror;
 mod pool;
 #[cfg(test)]
@@ -37,6 +38,7 @@ use model::quota::{Amount, Capacity, Limits, Quota, Quotas};
 use store::{Store, TenantRow};
 use tokio::sync::watch;
 
+pub use counts::Counts;
 use mirror::Mirror;
 pub use pool::{Pool, Taken};
 

@@ -2,14 +2,13 @@
 //! A pool in the daemon's memory that tenants share: calls, bytes of requests, readers of logs.
 //! What is taken is given back when [`Taken`] is dropped, on whatever way that happens.
 
-use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::error::Error;
 use model::name::Tenant;
-use model::quota::{ADMINISTRATORS, Quota, Used};
+use model::quota::Quota;
 
-use super::{Meter, Tenants};
+use super::{Counts, Meter, Tenants};
 
 /// See the module. Clones share the pool.
 #[derive(Clone, Debug)]
@@ -21,7 +20,7 @@ pub struct Pool {
 struct Inner {
     quota: Quota,
     tenants: Tenants,
-    taken: Mutex<HashMap<Tenant, u64>>,
+    taken: Mutex<Counts>,
 }
 
 /// A part of a pool; goes back when dropped.
@@ -62,31 +61,17 @@ impl Pool {
     fn admit(&self, tenant: &Tenant, amount: u64) -> Result<(), Error> {
         let limits = self.inner.tenants.limits();
         let mut taken = self.lock();
-        let of = |name: &Tenant| taken.get(name).copied().unwrap_or_default();
-        let administrators = taken
-            .iter()
-            .find(|(name, _)| name.as_str() == ADMINISTRATORS);
-        let used = Used {
-            tenant: of(tenant),
-            all: taken.values().sum(),
-            administrators: administrators.map(|(_, n)| *n).unwrap_or_default(),
-        };
+        let used = taken.used(tenant, self.inner.quota);
         limits.admit(tenant, self.inner.quota, amount, used)?;
-        *taken.entry(tenant.clone()).or_default() += amount;
+        taken.add(tenant, self.inner.quota, amount);
         Ok(())
     }
 
     fn give_back(&self, tenant: &Tenant, amount: u64) {
-        let mut taken = self.lock();
-        if let Some(count) = taken.get_mut(tenant) {
-            *count = count.saturating_sub(amount);
-            if *count == 0 {
-                taken.remove(tenant);
-            }
-        }
+        self.lock().subtract(tenant, self.inner.quota, amount);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Tenant, u64>> {
+    fn lock(&self) -> MutexGuard<'_, Counts> {
         self.inner
             .taken
             .lock()
@@ -114,8 +99,8 @@ impl Drop for Taken {
 
 impl Meter for Pool {
     fn used(&self, tenant: &Tenant) -> Vec<(Quota, u64)> {
-        let used = self.lock().get(tenant).copied().unwrap_or_default();
-        vec![(self.inner.quota, used)]
+        let used = self.lock().used(tenant, self.inner.quota);
+        vec![(self.inner.quota, used.tenant)]
     }
 
     fn tenants(&self) -> Vec<Tenant> {

@@ -2,13 +2,12 @@
 //! How many cells, executables and ids each tenant has, living and being made. The index counts
 //! here, and asks here whether a tenant may have more; the rule is `model::quota`'s.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use model::error::Error;
 use model::name::Tenant;
 use model::object::Kind;
-use model::quota::{ADMINISTRATORS, Limits, Quota, Used};
+use model::quota::{Limits, Quota};
 
 /// Who may have how much, as of the moment of the call.
 pub(crate) type LimitsNow = Arc<dyn Fn() -> Arc<Limits> + Send + Sync>;
@@ -16,10 +15,7 @@ pub(crate) type LimitsNow = Arc<dyn Fn() -> Arc<Limits> + Send + Sync>;
 /// See the module.
 pub(super) struct Counts {
     limits: LimitsNow,
-    /// By tenant and quota; what is 0 isn't there.
-    of: HashMap<(Tenant, Quota), u64>,
-    all: HashMap<Quota, u64>,
-    administrators: HashMap<Quota, u64>,
+    counts: tenants::Counts,
 }
 
 /// The quota that an object counts in.
@@ -34,56 +30,29 @@ impl Counts {
     pub(super) fn new(limits: LimitsNow) -> Self {
         Self {
             limits,
-            of: HashMap::new(),
-            all: HashMap::new(),
-            administrators: HashMap::new(),
+            counts: tenants::Counts::default(),
         }
     }
 
     /// How much a tenant has.
     pub(super) fn used(&self, tenant: &Tenant, quota: Quota) -> u64 {
-        let found = self.of.get(&(tenant.clone(), quota));
-        found.copied().unwrap_or_default()
+        self.counts.used(tenant, quota).tenant
     }
 
     /// Whether a tenant may have so much more.
     pub(super) fn admit(&self, tenant: &Tenant, quota: Quota, wanted: u64) -> Result<(), Error> {
-        let used = Used {
-            tenant: self.used(tenant, quota),
-            all: self.all.get(&quota).copied().unwrap_or_default(),
-            administrators: self.administrators.get(&quota).copied().unwrap_or_default(),
-        };
+        let used = self.counts.used(tenant, quota);
         (self.limits)().admit(tenant, quota, wanted, used)
     }
 
     /// A tenant has so much more; nobody is asked.
     pub(super) fn add(&mut self, tenant: &Tenant, quota: Quota, amount: u64) {
-        *self.of.entry((tenant.clone(), quota)).or_default() += amount;
-        *self.all.entry(quota).or_default() += amount;
-        if tenant.as_str() == ADMINISTRATORS {
-            *self.administrators.entry(quota).or_default() += amount;
-        }
+        self.counts.add(tenant, quota, amount);
     }
 
     /// A tenant has so much less.
     pub(super) fn subtract(&mut self, tenant: &Tenant, quota: Quota, amount: u64) {
-        let administrators = tenant.as_str() == ADMINISTRATORS;
-        let key = (tenant.clone(), quota);
-        if let Some(count) = self.of.get_mut(&key) {
-            *count = count.saturating_sub(amount);
-            if *count == 0 {
-                self.of.remove(&key);
-            }
-        }
-        let sums = [
-            Some(&mut self.all),
-            administrators.then_some(&mut self.administrators),
-        ];
-        for sum in sums.into_iter().flatten() {
-            if let Some(count) = sum.get_mut(&quota) {
-                *count = count.saturating_sub(amount);
-            }
-        }
+        self.counts.subtract(tenant, quota, amount);
     }
 }
 
