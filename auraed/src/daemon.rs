@@ -7,7 +7,6 @@ use std::time::{Duration, SystemTime};
 
 use identity::{Identity, Lifetimes, Permit};
 use init::protocol::{MAX_RECORD, PowerMode, Role, Welcome};
-use kernel::cgroup::{Cgroup, find};
 use model::error::{Error, Reason};
 use model::quota::{Limits, Quota};
 use observe::{Logs, LogsConfig};
@@ -84,9 +83,9 @@ impl Daemon {
         self.runtime.set_bounds(bounds(config));
         self.deadline.set(config.api.deadline.0);
         let capacity = capacity::of(config);
-        match find::own_path().map(|own| own.parent().map(Cgroup::open)) {
-            Ok(Some(Ok(base))) => reserve::hold(&base, &capacity),
-            _ => tracing::warn!("the node's cgroup can't be opened: its reserve stays as it was"),
+        match reserve::base() {
+            Ok(base) => reserve::hold(&base, &capacity),
+            Err(error) => tracing::warn!(%error, "the node's reserve stays as it was"),
         }
         self.tenants.set_capacity(capacity);
     }

@@ -12,10 +12,10 @@
 //!
 //! What a node without a controller can't reserve is said in its log once; it serves all the same.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anyhow::Context;
-use kernel::cgroup::{Bound, Cgroup, Limits as GroupLimits};
+use kernel::cgroup::{Bound, Cgroup, Limits as GroupLimits, find};
 use model::quota::{Capacity, Quota};
 
 /// The group of all tenants.
@@ -28,16 +28,27 @@ const OWN_WEIGHT: u64 = 1000;
 /// set is 11 MiB idle and bounded by its pools.
 const OWN_MEMORY: u64 = 64 << 20;
 
+/// The node's own group: init has put the daemon into the leaf `_daemon` of it.
+///
+/// # Errors
+/// The daemon is in no such leaf, or the group can't be opened.
+pub(crate) fn base() -> anyhow::Result<Cgroup> {
+    let own = find::own_path().context("cannot find the daemon's cgroup")?;
+    let base = own
+        .parent()
+        .context("the daemon is not in a leaf of a cgroup that is ours")?;
+    Cgroup::open(base).context("cannot open the node's cgroup")
+}
+
 /// Makes the group of all tenants below `base` and writes the reserve. Answers where tenants are.
 ///
 /// # Errors
 /// The group can't be made.
-pub(crate) fn settle(base: &Path, capacity: &Capacity) -> anyhow::Result<PathBuf> {
-    let base = Cgroup::open(base).context("cannot open the node's cgroup")?;
+pub(crate) fn settle(base: &Cgroup, capacity: &Capacity) -> anyhow::Result<PathBuf> {
     let tenants = base
         .ensure(TENANTS)
         .context("cannot make the cgroup of all tenants")?;
-    hold(&base, capacity);
+    hold(base, capacity);
     Ok(tenants.path().to_owned())
 }
 

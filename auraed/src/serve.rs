@@ -200,12 +200,7 @@ fn node_name(config: &Config) -> String {
 }
 
 fn runtime_settings(config: &Config) -> anyhow::Result<Settings> {
-    // Init has put the daemon into the leaf `_daemon` of the group that is ours.
-    let own = kernel::cgroup::find::own_path().context("cannot find the daemon's cgroup")?;
-    let root = own
-        .parent()
-        .context("the daemon is not in a leaf of a cgroup that is ours")?;
-    let tenants = reserve::settle(root, &capacity::of(config))?;
+    let tenants = reserve::settle(&reserve::base()?, &capacity::of(config))?;
     let mut settings = Settings::new(config.paths.run.join("cells"), tenants);
     settings.first_id = config.runtime.first_id;
     settings.id_count = config.runtime.id_count;
