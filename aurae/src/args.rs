@@ -92,7 +92,7 @@ pub(crate) enum Command {
     Tenant(cmd::tenant::TenantArgs),
     /// The node itself
     Node(cmd::node::NodeArgs),
-    /// Contexts: which nodes there are, and as whom to speak to them
+    /// Contexts: which nodes there are, and the credentials for each
     Config(cmd::config::ConfigArgs),
     /// Print a completion script for a shell
     Completion(cmd::completion::CompletionArgs),

@@ -19,7 +19,7 @@ pub(crate) const AURAE_FAILED: u8 = 125;
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
 /// An attached run: the program isn't there.
 pub(crate) const PROGRAM_NOT_FOUND: u8 = 127;
-/// What a shell shows for a program that SIGPIPE ended: whoever read our output has gone.
+/// What a shell shows for a program that SIGPIPE ended: the reader of our output has gone.
 pub(crate) const BROKEN_PIPE: u8 = 141;
 
 /// Why a command did not do what it was asked to.

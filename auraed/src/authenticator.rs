@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `identity` at the doors: who is let in is whoever its CA has certified as a user.
+//! `identity` at the sockets: clients whose certificate names a user of the node's CA get in.
 
 use std::sync::Arc;
 

@@ -243,7 +243,7 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
     run_first(config, &parts, &daemon, &mut beside);
     let why = tokio::select! {
         told = until_told_to_stop(&parts.node_init, &daemon) => told?,
-        // A daemon that nobody can reach is none: init starts another.
+        // A daemon that can't be reached is of no use: init starts another.
         ended = &mut server => {
             ended.context("the API's task failed")?.context("the API isn't served any more")?;
             anyhow::bail!("the API isn't served any more")

@@ -196,7 +196,7 @@ fn dispatch(mut reader: UnixStream, runs: &Runs, say_ready: &Sender<()>) {
         let Some(runs) = runs.as_mut() else { break };
         let (run, last) = (frame.run, frame.kind == Kind::Exit);
         if let Some(sender) = runs.get(&run) {
-            let _ = sender.send(frame); // nobody waits for it any more
+            let _ = sender.send(frame); // its receiver may be gone
         }
         if last {
             runs.remove(&run);

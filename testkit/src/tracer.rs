@@ -154,7 +154,7 @@ fn trace(pid: Pid, shared: &Mutex<State>, attached: &Sender<()>) {
         let status = match waitpid(pid, Some(WaitPidFlag::__WALL)) {
             Ok(status) => status,
             Err(Errno::EINTR) => continue,
-            // Reaped by whoever waits for it elsewhere.
+            // Reaped by its parent elsewhere.
             Err(_) => return,
         };
         let signal = match status {

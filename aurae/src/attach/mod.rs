@@ -292,7 +292,7 @@ impl Attachment<'_> {
                 permit.send(piece);
                 None
             }
-            // Whoever read our output has gone; `finish` will say so.
+            // The reader of our output has gone; `finish` will say so.
             Err(_) => Some(Stopped::Done(Outcome::Left(0))),
         }
     }

@@ -57,7 +57,7 @@ impl Output {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let (tell, done) = oneshot::channel();
         thread::spawn(move || {
-            // Nobody listens when we are ending already.
+            // Without a receiver we are ending already.
             let _ = tell.send(write_all(receiver));
         });
         Self { sender, done }

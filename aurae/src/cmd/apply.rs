@@ -96,7 +96,7 @@ pub(crate) fn agreed(question: &str) -> Result<bool, Failure> {
 }
 
 impl ApplyArgs {
-    /// Whether somebody is there to be asked.
+    /// Whether a terminal is there for the question.
     fn asks(&self) -> bool {
         let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
         terminal && !self.yes && self.output == Form::Text && !self.declaring.is_stdin()

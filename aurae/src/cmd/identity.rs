@@ -42,7 +42,7 @@ enum IdentityCommand {
     User(users::UserArgs),
     /// Make a key and have it certified for a user
     Issue(credentials::IssueArgs),
-    /// Make a key and a signing request for somebody else to have certified
+    /// Make a key and a signing request, for an administrator to certify
     Csr(credentials::CsrArgs),
     /// Get a new certificate for yourself
     Renew(credentials::RenewArgs),

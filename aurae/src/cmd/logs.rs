@@ -178,7 +178,7 @@ impl Reader<'_> {
         Ok(answer.into_inner())
     }
 
-    /// Shows an answer; `false`: nobody reads what we print any more.
+    /// Shows an answer; `false`: the reader of our output has gone.
     fn take(&mut self, answer: LogsResponse) -> bool {
         let reference = answer.r#ref.clone().unwrap_or_default();
         if matches!(answer.message, Some(logs_response::Message::End(_))) {

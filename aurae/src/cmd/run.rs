@@ -278,7 +278,7 @@ async fn wait_for_own_cell(session: &Session, executable: &ObjectRef, exit: &Exi
     let time = |time: &prost_types::Timestamp| (time.seconds, time.nanos);
     let created = meta.created.as_ref().map(time);
     let ended = exit.finished.as_ref().map(time);
-    // A cell that was made after our end is somebody else's.
+    // A cell that was made after our end is another caller's.
     if created.is_some() && created < ended {
         let request = WaitRequest {
             r#ref: meta.r#ref.clone(),

@@ -98,7 +98,7 @@ async fn watch(session: &Session, args: &TopArgs, refs: Vec<ObjectRef>) -> Resul
     }
 }
 
-/// Waits until somebody has seen enough.
+/// Waits for the key that ends the view.
 async fn left() -> Result<u8, Failure> {
     if !std::io::stdin().is_terminal() {
         let _ = tokio::signal::ctrl_c().await;
@@ -106,7 +106,7 @@ async fn left() -> Result<u8, Failure> {
     }
     let _keys = RawMode::keys()?;
     let (pressed, quit) = oneshot::channel::<()>();
-    // A thread of its own, which nobody waits for: a read of a terminal can't be called back.
+    // A thread of its own, which is never joined: a read of a terminal can't be called back.
     std::thread::spawn(move || {
         let keys = std::io::stdin().lock().bytes();
         let _quit_or_gone = keys.map_while(Result::ok).any(|key| key == b'q');

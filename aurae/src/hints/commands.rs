@@ -42,7 +42,7 @@ pub(super) fn meant_by(word: &str) -> Option<&'static str> {
         }
         "info" => "`aurae node info` shows the node",
         "context" | "contexts" => "`aurae config get-contexts` lists the contexts",
-        "whoami" => "`aurae identity whoami` says as whom you speak",
+        "whoami" => "`aurae identity whoami` says which user you are",
         "shutdown" | "poweroff" | "halt" => {
             "`aurae node shutdown` stops every workload, then the node"
         }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Colour, where there is somebody to see it: on a terminal, unless `NO_COLOR` or `--color` says
+//! Colour, where it can be seen: on a terminal, unless `NO_COLOR` or `--color` says
 //! otherwise.
 
 use std::io::IsTerminal;
@@ -121,7 +121,7 @@ impl Style {
     }
 }
 
-/// The text with control characters escaped, so that nobody's name or command can drive the
+/// The text with control characters escaped, so that no name or command can drive the
 /// terminal.
 pub(crate) fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

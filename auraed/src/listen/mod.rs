@@ -70,7 +70,7 @@ pub(crate) trait Doorkeeper: Send + Sync + 'static {
         leaf: &CertificateDer<'_>,
         socket: Option<SocketCredentials>,
     ) -> Result<Self::Peer, String>;
-    /// Somebody was not let in.
+    /// A connection was refused.
     fn turned_away(&self, source: Source, refusal: Refusal, words: &str);
     /// The tenant that the connection counts for.
     fn tenant(peer: &Self::Peer) -> &Tenant;
@@ -112,7 +112,7 @@ pub(crate) enum ListenError {
 pub(crate) struct Doors<D: Doorkeeper> {
     /// Connections as they are let in.
     pub(crate) incoming: ReceiverStream<io::Result<PeerStream<D::Peer>>>,
-    /// The tasks behind; dropped, nobody is let in any more.
+    /// The tasks behind; dropped, no connection is accepted any more.
     pub(crate) tasks: JoinSet<()>,
 }
 
@@ -144,7 +144,7 @@ pub(crate) async fn open<D: Doorkeeper>(
     })
 }
 
-/// Binds the socket, in place of one that nobody serves any more.
+/// Binds the socket, in place of one that no process serves any more.
 async fn bind_unix(path: &Path) -> Result<UnixListener, ListenError> {
     let fail = |e| ListenError::Unix(path.to_owned(), e);
     match std::fs::symlink_metadata(path) {
@@ -152,14 +152,14 @@ async fn bind_unix(path: &Path) -> Result<UnixListener, ListenError> {
             return Err(ListenError::NoSocket(path.to_owned()));
         }
         Ok(_) => match UnixStream::connect(path).await {
-            // Only this says that nobody listens; a full queue, for one, says that somebody does.
+            // Only this says that no process listens; a full queue, for one, says that one does.
             Err(e) if e.kind() == io::ErrorKind::ConnectionRefused => {}
             _ => return Err(ListenError::Taken(path.to_owned())),
         },
         Err(e) if e.kind() == io::ErrorKind::NotFound => {}
         Err(e) => return Err(fail(e)),
     }
-    // Beside it, and then in its place: whoever comes finds the old one or the new one.
+    // Beside it, and then in its place: a client finds the old one or the new one.
     let new = path.with_file_name(NEW_SOCKET);
     match std::fs::remove_file(&new) {
         Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(fail(e)),

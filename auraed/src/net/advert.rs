@@ -12,7 +12,7 @@ use tokio::io::unix::AsyncFd;
 
 use super::lease::{Lease, NameServer};
 
-/// The most entries that are kept of one link: whoever is on it can send advertisements.
+/// The most entries that are kept of one link: any host on it can send advertisements.
 const MAX_ENTRIES: usize = 16;
 
 /// The advertisements, as they come.

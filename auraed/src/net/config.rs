@@ -26,7 +26,7 @@ pub(crate) struct NetConfig {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Manage {
-    /// As PID 1 of a machine; elsewhere somebody else does.
+    /// As PID 1 of a machine; elsewhere the machine's own network manager does.
     #[default]
     Auto,
     Always,

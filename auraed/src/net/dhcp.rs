@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The DHCP clients of one link (`mozim`, RFC 2131 and RFC 8415), each a task that sends every new
 //! lease to the network's loop, and `None` when it has none any more. They retry for as long as
-//! they live, backing off as the RFCs say; whoever started them ends them by dropping the handle,
+//! they live, backing off as the RFCs say; their starter ends them by dropping the handle,
 //! or has them give their lease back first.
 
 use std::net::Ipv6Addr;
@@ -161,7 +161,7 @@ async fn keep6(
 /// The loop that wanted the news has ended.
 struct Gone;
 
-/// What both clients share: whom they tell, and how they begin anew.
+/// What both clients share: the channel they report to, and how they begin anew.
 struct Reporter {
     link: LinkView,
     source: Source,
@@ -183,7 +183,7 @@ impl Reporter {
         if is_leaving || self.tell(None).await.is_err() {
             return false;
         }
-        // What failed locally may fail at once again, and tells nobody when it won't.
+        // What failed locally may fail at once again, and gives no sign when it won't.
         tokio::time::sleep(AFTER_FAILURE).await;
         true
     }

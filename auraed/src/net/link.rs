@@ -76,7 +76,7 @@ impl Link {
         if !self.view.up && !self.asked_up {
             actions.push(Action::SetUp);
         }
-        // Whoever takes the link down later means it: it is asked for once.
+        // Set up once: an administrator may take the link down later.
         self.asked_up = true;
         if self.view.loopback {
             return actions;

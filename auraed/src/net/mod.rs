@@ -368,7 +368,7 @@ impl Network {
         let leases = || self.leases.values();
         let config = &self.options.config;
         if config.dns.is_empty() && leases().all(|lease| lease.dns.is_empty()) {
-            // Nobody told us of a name server: what the image came with stays.
+            // No lease named a name server: what the image came with stays.
             return;
         }
         let configured = config.dns.iter().map(|address| NameServer::from(*address));

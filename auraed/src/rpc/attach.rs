@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `Runtime.Attach` on the wire: output comes from the log, so that every attacher sees all of it
-//! and a slow one harms nobody; input goes to the executable of the one attacher who holds it.
+//! and a slow one delays no other; input goes to the executable of the one attacher who holds it.
 //!
 //! ```text
 //! start ──► output, gap … (the log) ──► the log's end ──► exit, always the last message
@@ -110,7 +110,7 @@ async fn first(
     };
     match came.map(|message| message.and_then(|message| message.message)) {
         Ok(Some(Asked::Start(start))) => Ok(start),
-        // A stream that broke has nobody to read this.
+        // A broken stream has no reader.
         Ok(_) | Err(_) => Err(Error::invalid("start", "must be the first message")),
     }
 }
@@ -128,7 +128,7 @@ impl Drop for AbortOnDrop {
 /// sends no more is no end of file: it may only have nothing to say.
 async fn feed(mut asked: Streaming<wire::AttachRequest>, input: Option<Input>) {
     let Some(mut input) = input else {
-        // Read on, so that a client which sends what nobody wants is not held up for ever.
+        // Read on, so that a client which sends what is not wanted is not held up for ever.
         while let Ok(Some(_)) = asked.message().await {}
         return;
     };

@@ -34,7 +34,7 @@ impl Caller {
     ) -> Result<Self, Status> {
         let extensions = request.extensions();
         let Some(peer) = extensions.get::<Peer>().cloned() else {
-            // Only a listener that forgets the peer leads here; nobody is served without one.
+            // Only a listener that forgets the peer leads here; no call is served without one.
             let error = Error::internal("the connection has no peer identity");
             return Err(to_status(error));
         };

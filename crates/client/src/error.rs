@@ -18,7 +18,7 @@ pub enum Error {
         /// Where a node was expected.
         address: Address,
     },
-    /// Something was there once, but nobody accepts.
+    /// The socket is there, but no process accepts.
     #[error("no node listens at {address}: connection refused")]
     ConnectionRefused {
         /// Where a node was expected.

@@ -32,7 +32,7 @@ use crate::stream::{Prefixed, Transport};
 /// What the server sends first (HTTP/2 SETTINGS) is far smaller.
 const FIRST_READ: usize = 4096;
 
-/// Who the node must be. Whoever the CA has certified as a node, where neither is given.
+/// Who the node must be. Any node that the CA has certified, where neither is given.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeIdentity {
     /// `spiffe://DOMAIN/node/NAME`.

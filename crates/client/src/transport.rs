@@ -170,7 +170,7 @@ fn is_restarting(address: &Address, problem: &Error) -> bool {
     let local = matches!(address, Address::Unix(_));
     let died = match problem {
         Error::ConnectionRefused { .. } | Error::Handshake { alert: None, .. } => true,
-        // A Unix socket's queue is full for a moment: nobody waits in it but us.
+        // A Unix socket's queue is full for a moment: only this client waits in it.
         Error::Connect { problem, .. } => problem.kind() == std::io::ErrorKind::WouldBlock,
         _ => false,
     };

@@ -112,7 +112,7 @@ pub fn clone(options: Options<'_>) -> Result<Cloned> {
         return Ok(Cloned::Child);
     }
     let pid = i32::try_from(pid).map_err(|_| Error::invalid("clone3", "pid"))?;
-    // SAFETY: the kernel has just put a new descriptor there; nobody else owns it.
+    // SAFETY: the kernel has just put a new descriptor there; nothing else owns it.
     Ok(Cloned::Parent(pid, unsafe { OwnedFd::from_raw_fd(pidfd) }))
 }
 

@@ -25,7 +25,7 @@ pub fn take(number: RawFd) -> Result<OwnedFd> {
         return Err(refuse());
     }
     taken.push(number);
-    // SAFETY: it is open, and nobody in this process owns it: it was there before main, and is
+    // SAFETY: it is open, and nothing in this process owns it: it was there before main, and is
     // handed out once.
     let fd = unsafe { OwnedFd::from_raw_fd(number) };
     fcntl_setfd(&fd, FdFlags::CLOEXEC).map_err(|e| Error::new("fcntl", e))?;

@@ -39,7 +39,7 @@ impl Scratch {
     /// Gives the pages back; the buffer is zero again.
     pub fn discard(&mut self) {
         // SAFETY: the range is this value's own mapping. It is private and anonymous, so the pages
-        // read as zeros afterwards; `&mut` says that nobody looks at them meanwhile. A failure
+        // read as zeros afterwards; `&mut` says that no other code reads them meanwhile. A failure
         // changes nothing.
         let _ =
             unsafe { rustix::mm::madvise(self.start.cast(), self.length, Advice::LinuxDontNeed) };
@@ -65,7 +65,7 @@ impl DerefMut for Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // SAFETY: the mapping is this value's own, and nobody can refer to it any more.
+        // SAFETY: the mapping is this value's own, and no reference to it is left.
         let _ = unsafe { rustix::mm::munmap(self.start.cast(), self.length) };
     }
 }

@@ -241,7 +241,7 @@ impl AsFd for Advertisements {
     }
 }
 
-/// A message from the kernel; empty where it was somebody else's: any process may send to a group,
+/// A message from the kernel; empty where another process sent it: any process may send to a group,
 /// only the kernel is believed.
 fn receive_from_kernel<const SIZE: usize>(socket: &OwnedFd) -> rustix::io::Result<Vec<u8>> {
     let mut buffer = [MaybeUninit::<u8>::uninit(); SIZE];

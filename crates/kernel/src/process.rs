@@ -200,8 +200,8 @@ fn close_ranges(keep: impl Iterator<Item = RawFd>) -> Result<()> {
 }
 
 fn close_range(first: u32, last: u32, flags: libc::c_uint) -> Result<()> {
-    // SAFETY: integers. That nobody uses the closed descriptors any more is the callers' documented
-    // duty; breaking it makes errors (EBADF), not undefined behaviour of memory.
+    // SAFETY: integers. That no code uses the closed descriptors any more is the callers'
+    // documented duty; breaking it makes errors (EBADF), not undefined behaviour of memory.
     let result = unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) };
     check("close_range", result).map(|_| ())
 }

@@ -285,7 +285,7 @@ impl SignalFd {
         };
         let fd = check("signalfd4", result)?;
         let fd = i32::try_from(fd).map_err(|_| Error::invalid("signalfd4", "descriptor"))?;
-        // SAFETY: the kernel has just given us this descriptor; nobody else owns it.
+        // SAFETY: the kernel has just given us this descriptor; nothing else owns it.
         Ok(SignalFd(unsafe { OwnedFd::from_raw_fd(fd) }.into()))
     }
 

@@ -34,7 +34,7 @@ pub fn open_pair_of(ptmx: &Path) -> Result<(OwnedFd, OwnedFd)> {
 
 /// [`open_pair`] of the devpts whose root this directory is.
 ///
-/// It follows nothing that somebody mounted over the devpts' `ptmx` (`EXDEV`), so that it doesn't
+/// It follows nothing that was mounted over the devpts' `ptmx` (`EXDEV`), so that it doesn't
 /// block, however hostile those are who may mount there.
 pub fn open_pair_at(devpts: impl AsFd) -> Result<(OwnedFd, OwnedFd)> {
     let name = Path::new("ptmx");

@@ -46,7 +46,7 @@ pub enum Reason {
     CertExpired,
     /// The certificate was revoked.
     CertRevoked,
-    /// The certificate names nobody that the node knows.
+    /// The certificate names a user that the node doesn't know.
     CertInvalid,
     /// The user was disabled.
     UserDisabled,
@@ -58,7 +58,7 @@ pub enum Reason {
     Deadline,
     /// A defect of the node.
     Internal,
-    /// Somebody else holds standard input.
+    /// Another attachment holds standard input.
     StdinTaken,
 }
 

@@ -58,7 +58,7 @@ impl Exit {
         }
     }
 
-    /// An end that nobody saw.
+    /// The end was not observed.
     pub fn unknown() -> Self {
         Self {
             how: How::Unknown,

@@ -56,7 +56,7 @@ pub enum Event {
     Freeze,
     /// It was thawed.
     Thaw,
-    /// Somebody asked it to end.
+    /// A caller asked it to end.
     Stop,
     /// The main process ended; everything in the cell is gone.
     Ended,

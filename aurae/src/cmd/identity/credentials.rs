@@ -23,7 +23,7 @@ Examples:
   aurae identity issue alice --tenant blue --out alice/     writes alice.key, alice.pem, ca.pem
   aurae identity issue alice --tenant blue --csr alice.csr > alice.pem
 
-With --csr the key stays with whoever made the request (`aurae identity csr`).";
+With --csr the key stays with the user who made the request (`aurae identity csr`).";
 
 /// `aurae identity issue`.
 #[derive(Clone, Debug, clap::Args)]

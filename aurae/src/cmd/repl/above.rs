@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a program prints while somebody may be typing, a timer's or a stream's doing: it is shown
+//! What a program prints while a line may be typed, a timer's or a stream's doing: it is shown
 //! above the prompt, and the line goes on being typed. While something is evaluated there is no
 //! prompt, and it goes straight out (`Printer`).
 
@@ -32,7 +32,7 @@ pub(super) struct Above {
 
 impl Above {
     /// Starts the thread that hands texts to the editor, which takes them while it prompts alone:
-    /// nobody else may wait for that.
+    /// no other thread may wait for that.
     pub(super) fn start(to: ToPrompt) -> Result<Arc<Self>, Failure> {
         let (queue, texts) = sync_channel(QUEUE);
         std::thread::Builder::new()

@@ -34,7 +34,7 @@ const PROMPT: &str = "> ";
 /// What the editor wants.
 #[derive(Debug)]
 pub(super) enum Ask {
-    /// Somebody typed this. It waits until it is told to ask again.
+    /// This line was typed. The editor waits until it is told to ask again.
     Line(String),
     /// Ctrl-C at the prompt; it waits too.
     Stopped,
@@ -97,7 +97,7 @@ fn read(
         Ok((editor, above)) => (Some(editor), Ok(above)),
         Err(problem) => (None, Err(problem)),
     };
-    // Who started this waits for it; nobody else does.
+    // Only its starter waits for it.
     let _ = opened.send(above);
     let Some(mut editor) = editor else {
         return;
@@ -148,7 +148,7 @@ fn remember(editor: &mut Prompt, history: Option<&Path>, line: &str) {
     }
 }
 
-/// What the editor asks while somebody types.
+/// What the editor asks while a line is typed.
 struct Help(mpsc::Sender<Ask>);
 
 impl Helper for Help {}
@@ -217,7 +217,7 @@ fn merged(before: &str, offer: Offer) -> (usize, Vec<String>) {
     (start, texts)
 }
 
-/// Names that go on as somebody began; hidden ones only where they began so.
+/// Names that go on as the typed part begins; hidden ones only where they began so.
 fn matching(names: Vec<Name>, begun: &str) -> Vec<String> {
     let is_shown = |name: &&Name| {
         let plain = name
@@ -247,7 +247,7 @@ pub(super) fn word(before: &str) -> Option<(Vec<&str>, &str)> {
     let mut path: Vec<&str> = before.get(start..)?.split('.').collect();
     let begun = path.pop()?;
     let is_name = |name: &&str| name.chars().next().is_some_and(|c| !c.is_numeric());
-    // What follows a call or an index has an empty first name: nobody knows what that is.
+    // What follows a call or an index has an empty first name: its type isn't known.
     let sound = path.iter().all(is_name) && (begun.is_empty() || is_name(&begun));
     sound.then_some((path, begun))
 }

@@ -97,7 +97,7 @@ impl Done {
     }
 }
 
-/// Runs it; what nobody caught is told on standard error.
+/// Runs it; an uncaught error is shown on standard error.
 ///
 /// The evaluator starts while the program is read, and the node is reached while the evaluator
 /// starts: none of the three waits for another before it must.

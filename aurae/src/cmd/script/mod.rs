@@ -39,7 +39,7 @@ pub(crate) async fn run(
         .map(|done| done.status)
 }
 
-/// `aurae -e CODE`; without it a prompt, where somebody sits before it.
+/// `aurae -e CODE`; without it a prompt, on a terminal.
 pub(crate) async fn without_command(
     global: &Global,
     options: &ProgramArgs,

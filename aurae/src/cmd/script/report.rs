@@ -14,7 +14,7 @@ pub(crate) fn findings(findings: &[Finding], style: Style) {
     note(frame::texts(findings, style.is_coloured()).trim_end());
 }
 
-/// Tells what nobody caught.
+/// Shows an uncaught error.
 pub(crate) fn thrown(thrown: &Thrown, running: &Running, style: Style) {
     let located = running.locate(thrown);
     let at = located.at.as_ref();

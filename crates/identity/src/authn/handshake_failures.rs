@@ -36,7 +36,7 @@ impl fmt::Display for Refusal {
 }
 
 impl Identity {
-    /// Records that somebody was not let in. `door` is one of few words; `source` and `words` say
+    /// Records a failed handshake. `door` is one of few words; `source` and `words` say
     /// who and why, of the last of many. An audit that can't be written says so in its health.
     pub fn turned_away(
         &self,
@@ -47,7 +47,7 @@ impl Identity {
         words: &str,
     ) {
         let entry = Entry {
-            // Folded by actor and action: the actor is nobody that can be named.
+            // Folded by actor and action: the actor has no name.
             actor: format!("{door}: {refusal}"),
             uid,
             action: HANDSHAKE.to_owned(),

@@ -192,7 +192,7 @@ pub(crate) fn serial_text(bytes: &[u8]) -> String {
     text
 }
 
-/// Normalises a serial that somebody typed: hexadecimal, colons allowed.
+/// Normalises a serial as a user types it: hexadecimal, colons allowed.
 pub(crate) fn parse_serial(text: &str) -> Result<String, InvalidIdentity> {
     let digits: String = text
         .chars()

@@ -4,7 +4,7 @@
 
 use std::collections::HashMap;
 
-/// Whom the built-in policies let do an action. Administrators may do every one.
+/// The users that the built-in policies allow an action. Administrators may do every one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Audience {
     /// Every user, on the own tenant's objects.
@@ -18,7 +18,7 @@ pub enum Audience {
 pub struct ActionDef {
     /// `subsystem.Method`; the subsystem is its group.
     pub name: &'static str,
-    /// Whom the built-in policies admit.
+    /// The users that the built-in policies allow it.
     pub audience: Audience,
     /// It changes something. Refused with the audit or the store broken, but for root with an
     /// administrator's certificate.

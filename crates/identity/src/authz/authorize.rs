@@ -18,7 +18,7 @@ use store::GrantEffect;
 /// Why there is no permit.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum Denied {
-    /// The caller is nobody any more.
+    /// The caller's certificate was revoked or has expired, or its user is disabled.
     #[error(transparent)]
     Unauthenticated(#[from] Unauthenticated),
     /// It is about another tenant, of which the caller may not learn a thing.
@@ -296,7 +296,7 @@ impl Identity {
     }
 
     /// With the audit or the store broken, only root may change something, over the Unix socket and
-    /// with an administrator's certificate: somebody must be able to repair the node.
+    /// with an administrator's certificate, so that the node can be repaired.
     fn admit_change(
         &self,
         peer: &Peer,

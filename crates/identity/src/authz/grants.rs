@@ -17,7 +17,7 @@ use store::{GrantEffect, GrantRow};
 /// What is to be granted, by its parts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GrantRequest {
-    /// Whom it is for.
+    /// The user or tenant it is for.
     pub user: UserKey,
     /// Permit or forbid.
     pub effect: GrantEffect,

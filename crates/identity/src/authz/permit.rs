@@ -115,8 +115,8 @@ impl Permit {
         self.administrator
     }
 
-    /// A permit that nobody gave, for tests of the layers below: an administrator's, for objects of
-    /// `tenant`. The feature is only ever enabled by tests.
+    /// A permit without a decision, for tests of the layers below: an administrator's, for objects
+    /// of `tenant`. The feature is only ever enabled by tests.
     #[cfg(feature = "test-permits")]
     pub fn for_tests(
         action: &'static str,

@@ -44,7 +44,7 @@ fn defect(error: impl ToString) -> PolicyError {
 pub struct Grant {
     /// Names the policy.
     pub id: String,
-    /// Whom it is for.
+    /// The user or tenant it is for.
     pub user: UserKey,
     /// Permit or forbid.
     pub effect: GrantEffect,

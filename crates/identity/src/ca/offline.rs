@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A new administrator's certificate for whoever can read the CA's key: root on the node, with or
-//! without a daemon. `auraed credentials` calls it, so that nobody is ever locked out.
+//! A new administrator's certificate for a process that can read the CA's key: root on the node,
+//! with or without a daemon. `auraed credentials` calls it, so that root is never locked out.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;

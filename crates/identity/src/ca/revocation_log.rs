@@ -284,7 +284,7 @@ fn seal(line: &Line) -> Option<String> {
     serde_json::to_string(line).ok().map(|text| text + "\n")
 }
 
-/// What the file says. A line that a power loss has torn was answered to nobody.
+/// What the file says. A line that a power loss has torn was never acknowledged.
 fn lines(pki: &Pki) -> Result<Vec<Line>, PkiError> {
     let text = pki.read(FILE)?.unwrap_or_default();
     let parsed = text.lines().enumerate().filter_map(|(at, line)| {

@@ -200,7 +200,7 @@ pub fn attach(mount: impl AsFd, target: &Path) -> Result<()> {
 }
 
 /// Attaches a detached mount on the very file or folder of a descriptor (`O_PATH` will do): no path
-/// is looked up, so nobody can put a symbolic link in between.
+/// is looked up, so no process can put a symbolic link in between.
 pub fn attach_on(mount: impl AsFd, target: impl AsFd) -> Result<()> {
     let flags = MoveMountFlags::MOVE_MOUNT_F_EMPTY_PATH | MoveMountFlags::MOVE_MOUNT_T_EMPTY_PATH;
     rustix::mount::move_mount(mount, c"", target, c"", flags).call("move_mount")

@@ -51,7 +51,7 @@ fn idle_child() -> Result<(i32, OwnedFd)> {
     }
     let pid = check("clone3(CLONE_NEWUSER)", result)?;
     let pid = i32::try_from(pid).map_err(|_| Error::invalid("clone3", "pid"))?;
-    // SAFETY: the kernel has just put a new descriptor there; nobody else owns it.
+    // SAFETY: the kernel has just put a new descriptor there; nothing else owns it.
     Ok((pid, unsafe { OwnedFd::from_raw_fd(pidfd) }))
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Memory that can't be had: whoever waits for it goes on when there is some.
+//! A process that waits for memory goes on when there is some.
 
 use std::fs::File;
 use std::io::Read;
