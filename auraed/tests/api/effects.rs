@@ -15,6 +15,7 @@ use tonic::Status;
 
 use crate::caller::Person;
 use crate::node::TestNode;
+use crate::requests::{cell, program};
 use crate::table::Whom::Owner;
 use crate::table::at;
 
@@ -129,33 +130,6 @@ const CALLS: &[Call] = &[
     call("observe.Usage", "observe.Usage", "web/secret", usage),
 ];
 
-fn program(path: &str, words: &[&str]) -> wire::RunExecutableRequest {
-    let spec = wire::ExecutableSpec {
-        argv: words.iter().map(ToString::to_string).collect(),
-        ..Default::default()
-    };
-    let executable = wire::Executable {
-        r#ref: at(Owner, path),
-        spec: Some(spec),
-        ..Default::default()
-    };
-    wire::RunExecutableRequest {
-        executable: Some(executable),
-        ..Default::default()
-    }
-}
-
-fn cell(path: &str) -> wire::RunCellRequest {
-    let cell = wire::Cell {
-        r#ref: at(Owner, path),
-        ..Default::default()
-    };
-    wire::RunCellRequest {
-        cell: Some(cell),
-        ..Default::default()
-    }
-}
-
 fn run_with_cell(ann: Person) -> Called {
     Box::pin(async move {
         let mut request = program("own/main", &["/bin/sleep", "1000"]);
@@ -172,7 +146,13 @@ fn run_again(ann: Person) -> Called {
 }
 
 fn run_cell_again(ann: Person) -> Called {
-    Box::pin(async move { ann.node.runtime().run_cell(cell("old")).await.map(drop) })
+    Box::pin(async move {
+        ann.node
+            .runtime()
+            .run_cell(cell(Owner, "old", wire::CellSpec::default()))
+            .await
+            .map(drop)
+    })
 }
 
 fn freeze(ann: Person) -> Called {
@@ -257,7 +237,10 @@ fn usage(ann: Person) -> Called {
 async fn furnish(ann: &Person) {
     let mut runtime = ann.node.runtime();
     for path in ["web", "web/secret", "idle", "old"] {
-        runtime.run_cell(cell(path)).await.unwrap();
+        runtime
+            .run_cell(cell(Owner, path, wire::CellSpec::default()))
+            .await
+            .unwrap();
     }
     stop(ann.clone(), "old").await.unwrap();
     for path in ["web/main", "web/secret/job"] {

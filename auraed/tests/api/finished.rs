@@ -6,6 +6,7 @@ use api::runtime::v0 as wire;
 
 use crate::caller::Person;
 use crate::node::TestNode;
+use crate::requests::{cell, executable};
 use crate::table::Whom::Owner;
 use crate::table::at;
 
@@ -22,15 +23,9 @@ async fn run(person: &Person, n: usize) {
         env: [("LARGE".to_owned(), value)].into(),
         ..Default::default()
     };
-    let executable = wire::Executable {
-        r#ref: at(Owner, &format!("web/r{n}")),
-        spec: Some(spec),
-        ..Default::default()
-    };
     let request = wire::RunExecutableRequest {
-        executable: Some(executable),
         wait_for: wire::WaitFor::Exited.into(),
-        ..Default::default()
+        ..executable(&format!("web/r{n}"), spec)
     };
     let ended = person.node.runtime().run_executable(request).await;
     assert!(ended.unwrap().into_inner().exit.is_some());
@@ -71,14 +66,7 @@ async fn finished_runs_with_large_environments_cost_little_memory() {
     };
     let administrator = node.administrator().await;
     let ann = administrator.introduce(&node, "acme", "ann", None).await;
-    let cell = wire::Cell {
-        r#ref: at(Owner, "web"),
-        ..Default::default()
-    };
-    let cell = wire::RunCellRequest {
-        cell: Some(cell),
-        ..Default::default()
-    };
+    let cell = cell(Owner, "web", wire::CellSpec::default());
     ann.node.runtime().run_cell(cell).await.unwrap();
     run(&ann, 0).await;
     let before = node.daemon_rss_kb();

@@ -19,6 +19,7 @@ mod flood;
 mod node;
 mod privileges;
 mod raw;
+mod requests;
 mod stories;
 mod table;
 mod tenants;

@@ -9,7 +9,8 @@ use tonic::{Code, Status};
 
 use crate::caller::Person;
 use crate::node::TestNode;
-use crate::table::Whom::{self, Administrator, Owner};
+use crate::requests::{cell, executable};
+use crate::table::Whom::{Administrator, Owner};
 use crate::table::at;
 
 /// A field, and a cell that has it.
@@ -56,30 +57,6 @@ const CELLS: &[Row] = &[
 
 const fn row(field: &'static str, spec: fn() -> wire::CellSpec) -> Row {
     Row { field, spec }
-}
-
-fn cell(whom: Whom, path: &str, spec: wire::CellSpec) -> wire::RunCellRequest {
-    let cell = wire::Cell {
-        r#ref: at(whom, path),
-        spec: Some(spec),
-        ..Default::default()
-    };
-    wire::RunCellRequest {
-        cell: Some(cell),
-        ..Default::default()
-    }
-}
-
-fn executable(path: &str, spec: wire::ExecutableSpec) -> wire::RunExecutableRequest {
-    let executable = wire::Executable {
-        r#ref: at(Owner, path),
-        spec: Some(spec),
-        ..Default::default()
-    };
-    wire::RunExecutableRequest {
-        executable: Some(executable),
-        ..Default::default()
-    }
 }
 
 fn program(oom_score_adj: Option<i32>) -> wire::ExecutableSpec {

@@ -8,27 +8,12 @@ use tonic::{Code, Status};
 
 use crate::caller::Person;
 use crate::node::TestNode;
+use crate::requests::{program as run, shared_cell};
 use crate::table::Whom::Owner;
-use crate::table::{at, shared_cell};
+use crate::table::at;
 
 fn failure(status: Status) -> Failure {
     from_status(&status)
-}
-
-fn run(path: &str, argv: &[&str]) -> wire::RunExecutableRequest {
-    let spec = wire::ExecutableSpec {
-        argv: argv.iter().map(ToString::to_string).collect(),
-        ..Default::default()
-    };
-    let executable = wire::Executable {
-        r#ref: at(Owner, path),
-        spec: Some(spec),
-        ..Default::default()
-    };
-    wire::RunExecutableRequest {
-        executable: Some(executable),
-        ..Default::default()
-    }
 }
 
 fn spec(request: &mut wire::RunExecutableRequest) -> &mut wire::ExecutableSpec {

@@ -16,6 +16,7 @@ use tonic::Code;
 
 use crate::caller::Person;
 use crate::raw::Answer;
+use crate::requests::{program, shared_cell};
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Whom {
@@ -129,11 +130,11 @@ pub(crate) fn at(whom: Whom, path: &str) -> Option<runtime::ObjectRef> {
     })
 }
 
-fn argv(words: &[&str]) -> Option<runtime::ExecutableSpec> {
-    Some(runtime::ExecutableSpec {
+pub(crate) fn argv(words: &[&str]) -> runtime::ExecutableSpec {
+    runtime::ExecutableSpec {
         argv: words.iter().map(ToString::to_string).collect(),
         ..Default::default()
-    })
+    }
 }
 
 /// The run of `web/main`.
@@ -158,7 +159,7 @@ pub(crate) const ROWS: &[Row] = &[
     member("runtime.RunExecutable", |whom| {
         let executable = runtime::Executable {
             r#ref: at(whom, "web/main"),
-            spec: argv(&["/bin/sleep", "1000"]),
+            spec: Some(argv(&["/bin/sleep", "1000"])),
             ..Default::default()
         };
         let executable = Some(executable);
@@ -479,27 +480,6 @@ pub(crate) const ROWS: &[Row] = &[
     ),
 ];
 
-/// A cell that shares all that the node has, in the owner's tenant: it can be made wherever a node
-/// runs, by an administrator.
-pub(crate) fn shared_cell(path: &str) -> runtime::RunCellRequest {
-    use runtime::Namespace::{Cgroup, Ipc, Mount, Net, Pid, User, Uts};
-    let spec = runtime::CellSpec {
-        share: [User, Mount, Pid, Net, Ipc, Uts, Cgroup]
-            .map(Into::into)
-            .into(),
-        ..Default::default()
-    };
-    let cell = runtime::Cell {
-        r#ref: at(Whom::Administrator, path),
-        spec: Some(spec),
-        ..Default::default()
-    };
-    runtime::RunCellRequest {
-        cell: Some(cell),
-        ..Default::default()
-    }
-}
-
 /// Makes what the table is about.
 pub(crate) async fn furnish(administrator: &Person, owner: &Person) {
     let made = administrator
@@ -509,16 +489,7 @@ pub(crate) async fn furnish(administrator: &Person, owner: &Person) {
         .await;
     made.unwrap();
     let mut client = owner.node.runtime();
-    let executable = runtime::Executable {
-        r#ref: at(Whom::Owner, "web/main"),
-        spec: argv(&["/bin/sleep", "1000"]),
-        ..Default::default()
-    };
-    let executable = Some(executable);
-    let request = runtime::RunExecutableRequest {
-        executable,
-        ..Default::default()
-    };
+    let request = program("web/main", &["/bin/sleep", "1000"]);
     let status = client.run_executable(request).await.unwrap().into_inner();
     let uid = status
         .meta

@@ -11,8 +11,9 @@ use tonic::{Status, Streaming};
 
 use crate::caller::Person;
 use crate::node::TestNode;
+use crate::requests::{program as run, shared_cell};
 use crate::table::Whom::Owner;
-use crate::table::{at, shared_cell};
+use crate::table::at;
 
 /// What the attacked node may need beside what it needs quietly, in KB.
 const MOST_KB: u64 = 48 * 1024;
@@ -63,22 +64,6 @@ fn assert_names(status: &Status, quota: &str) {
     let refused = failure(status);
     assert_eq!(refused.reason, Some(Reason::LimitExceeded), "{refused:?}");
     assert!(refused.message.contains(quota), "{refused:?}");
-}
-
-fn run(path: &str, argv: &[&str]) -> wire::RunExecutableRequest {
-    let spec = wire::ExecutableSpec {
-        argv: argv.iter().map(ToString::to_string).collect(),
-        ..Default::default()
-    };
-    let executable = wire::Executable {
-        r#ref: at(Owner, path),
-        spec: Some(spec),
-        ..Default::default()
-    };
-    wire::RunExecutableRequest {
-        executable: Some(executable),
-        ..Default::default()
-    }
 }
 
 #[tokio::test]

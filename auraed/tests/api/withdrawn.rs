@@ -13,8 +13,12 @@ use tonic::Status;
 
 use crate::caller::Person;
 use crate::node::TestNode;
+use crate::requests::{cell, program};
 use crate::table::Whom::Owner;
 use crate::table::at;
+
+/// What runs until the story ends.
+const SLEEPS: &[&str] = &["/bin/sleep", "1000"];
 
 type Ended = Pin<Box<dyn Future<Output = Status> + Send>>;
 
@@ -82,24 +86,8 @@ fn wait(ann: Person, uid: String) -> Ended {
     })
 }
 
-fn sleeps(path: &str) -> wire::RunExecutableRequest {
-    let spec = wire::ExecutableSpec {
-        argv: vec!["/bin/sleep".into(), "1000".into()],
-        ..Default::default()
-    };
-    let executable = wire::Executable {
-        r#ref: at(Owner, path),
-        spec: Some(spec),
-        ..Default::default()
-    };
-    wire::RunExecutableRequest {
-        executable: Some(executable),
-        ..Default::default()
-    }
-}
-
 fn run(ann: Person, _: String) -> Ended {
-    let mut request = sleeps("web/other");
+    let mut request = program("web/other", SLEEPS);
     request.wait_for = wire::WaitFor::Exited.into();
     Box::pin(async move {
         let run = ann.node.runtime().run_executable(request).await;
@@ -147,16 +135,12 @@ async fn a_stream_ends_within_a_second_of_its_permission() {
     let administrator = node.administrator().await;
     let ann = administrator.introduce(&node, "acme", "ann", None).await;
     let mut runtime = ann.node.runtime();
-    let cell = wire::Cell {
-        r#ref: at(Owner, "web"),
-        ..Default::default()
-    };
-    let cell = wire::RunCellRequest {
-        cell: Some(cell),
-        ..Default::default()
-    };
+    let cell = cell(Owner, "web", wire::CellSpec::default());
     runtime.run_cell(cell).await.unwrap();
-    let main = runtime.run_executable(sleeps("web/main")).await.unwrap();
+    let main = runtime
+        .run_executable(program("web/main", SLEEPS))
+        .await
+        .unwrap();
     let meta = main.into_inner().meta.unwrap();
     let uid = meta.r#ref.unwrap().uid;
     for (action, open) in STREAMS {
