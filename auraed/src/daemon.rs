@@ -210,7 +210,6 @@ pub(crate) fn lifetimes(config: &Config) -> Lifetimes {
 pub(crate) fn bounds(config: &Config) -> Bounds {
     Bounds {
         finished_per_tenant: config.runtime.finished_max_count as usize,
-        finished_bytes_per_tenant: Bounds::default().finished_bytes_per_tenant,
         finished_age: config.runtime.finished_max_age.0,
     }
 }

@@ -13,6 +13,7 @@ mod config;
 mod daemon;
 mod host;
 mod listen;
+mod meters;
 mod net;
 mod reserve;
 mod rpc;

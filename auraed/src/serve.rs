@@ -30,7 +30,7 @@ use crate::daemon::{Daemon, bounds, lifetimes, logs_config};
 use crate::rpc::deadline::DefaultDeadline;
 use crate::rpc::node::ShutdownMode;
 use crate::rpc::server::Services;
-use crate::{actions, boot, capacity, host, listen, net, reserve, rpc, telemetry};
+use crate::{actions, boot, capacity, host, listen, meters, net, reserve, rpc, telemetry};
 
 /// Told to init, for people.
 const BUILD: &str = env!("CARGO_PKG_VERSION");
@@ -114,7 +114,9 @@ impl Parts {
             let tenants = tenants.clone();
             async move { Runtime::start(settings, node, &welcome, logs, archive, tenants).await }
         });
-        let identity = start_identity(config, &store, &node_init, welcome).await?;
+        let identity = start_identity(config, &store, &node_init, welcome, &tenants).await?;
+        let identity = Arc::new(identity);
+        meters::register(&tenants, &identity);
         let (runtime, adoption) = adopting.await??;
         tokio::spawn({
             let (runtime, logs) = (runtime.clone(), logs.clone());
@@ -134,7 +136,7 @@ impl Parts {
         Ok(Self {
             store,
             node_init,
-            identity: Arc::new(identity),
+            identity,
             logs,
             tenants,
             runtime,
@@ -148,7 +150,9 @@ async fn start_identity(
     store: &Store,
     node_init: &NodeInit,
     welcome: &Welcome,
+    tenants: &Tenants,
 ) -> anyhow::Result<Identity> {
+    let quotas = tenants.clone();
     let options = IdentityOptions {
         state_dir: config.paths.state.clone(),
         node: node_name(config).parse().context("node.name")?,
@@ -159,7 +163,7 @@ async fn start_identity(
             .context("node.trust_domain")?,
         lifetimes: lifetimes(config),
         actions: actions::definitions(),
-        audit: AuditLimits::default(),
+        audit: AuditLimits::of(move || quotas.limits()),
         audit_head: welcome
             .audit_head
             .map(|(sequence, hash)| Head { sequence, hash }),

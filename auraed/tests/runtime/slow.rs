@@ -53,10 +53,6 @@ impl Archive for Hindered {
         Archive::get(&self.store, uids)
     }
 
-    fn beyond(&self, bytes: u64) -> BoxFuture<'static, Result<Vec<Uid>, Error>> {
-        Archive::beyond(&self.store, bytes)
-    }
-
     fn load(&self, after: Option<Uid>) -> BoxFuture<'static, Result<Vec<Finished>, Error>> {
         Archive::load(&self.store, after)
     }

@@ -318,6 +318,31 @@ impl Capacity {
             _ => whole - Amount::Share(self.reserve).of(whole).min(whole / 2),
         }
     }
+
+    /// Where tenants keep more of a pool than there is, the one that has most: it loses its oldest.
+    /// `None`: it is not too much. What administrators have within the reserve counts as nothing.
+    pub fn fullest<'a>(
+        &self,
+        quota: Quota,
+        used: impl Iterator<Item = (&'a Tenant, u64)>,
+    ) -> Option<&'a Tenant> {
+        let most = self.for_tenants(quota);
+        let reserve = self.of(quota).saturating_sub(most);
+        let (mut together, mut fullest) = (0u64, None::<(&Tenant, u64)>);
+        for (tenant, used) in used {
+            let counted = match tenant.as_str() == ADMINISTRATORS {
+                true => used.saturating_sub(reserve),
+                false => used,
+            };
+            together = together.saturating_add(counted);
+            if fullest.is_none_or(|(_, most)| counted > most) {
+                fullest = Some((tenant, counted));
+            }
+        }
+        fullest
+            .filter(|_| together > most)
+            .map(|(tenant, _)| tenant)
+    }
 }
 
 /// How much of a pool is taken.

@@ -18,6 +18,7 @@ use model::name::Uid;
 use model::status::Object;
 
 use super::index::list::Page;
+use super::ports::Archive;
 use super::record::Archived;
 use super::{Runtime, Shared};
 

@@ -37,11 +37,13 @@ pub(crate) mod record;
 mod seccomp;
 mod settings;
 mod staging;
+mod tally;
 mod tenant;
 
 use std::sync::Arc;
 
 use model::error::Error;
+use model::name::{Tenant, Uid};
 use model::status::Object;
 use model::time::Timestamp;
 
@@ -91,7 +93,7 @@ pub(crate) struct Shared {
     pub(crate) index: Arc<Index>,
     pub(crate) node: NodeInit,
     pub(crate) logs: Arc<dyn Logs>,
-    pub(crate) archive: Arc<dyn Archive>,
+    pub(crate) archive: tally::Tally,
     /// Who may have how much.
     pub(crate) tenants: Tenants,
     /// Cells that are being created.
@@ -143,25 +145,44 @@ impl Shared {
     pub(crate) fn age_out(self: &Arc<Self>) {
         for uid in self.index.aged(now()) {
             if let Some(object) = self.index.remove(uid) {
+                self.archive.let_go(uid);
                 self.forget_beside(object);
             }
         }
-        let shared = self.clone();
-        let most = self.index.takes_finished_bytes();
-        tokio::spawn(async move {
-            match shared.archive.beyond(most).await {
-                Ok(uids) => uids.into_iter().for_each(|uid| shared.forget_ended(uid)),
-                Err(error) => tracing::warn!(%error, "large finished records stay"),
-            }
-        });
+        let before = self.index.oldest_kept(now());
+        for (tenant, uid) in self.archive.before(before) {
+            self.forget_record(tenant, uid);
+        }
+        self.hold_finished_bytes();
     }
 
-    fn forget_ended(self: &Arc<Self>, uid: model::name::Uid) {
-        let ended = self.index.by_uid(uid);
-        if ended.is_some_and(|object| object.state().is_final())
-            && let Some(object) = self.index.remove(uid)
-        {
-            self.forget_beside(object);
+    /// Forgets the oldest finished records of the tenants that keep more bytes than they may.
+    pub(crate) fn hold_finished_bytes(self: &Arc<Self>) {
+        for (tenant, uid) in self.archive.excess(&self.tenants.limits()) {
+            self.forget_record(tenant, uid);
+        }
+    }
+
+    /// Forgets a stored record and what is shown of it; not that of an object whose end is just
+    /// being published.
+    fn forget_record(self: &Arc<Self>, tenant: Tenant, uid: Uid) {
+        match self.index.by_uid(uid) {
+            Some(object) if !object.state().is_final() => {}
+            Some(object) => {
+                self.archive.let_go(uid);
+                self.forget_later(&object);
+            }
+            // No daemon can read it.
+            None => {
+                self.archive.let_go(uid);
+                let shared = self.clone();
+                tokio::spawn(async move {
+                    match shared.archive.remove(vec![uid]).await {
+                        Ok(()) => shared.logs.remove(&tenant, uid).await,
+                        Err(error) => tracing::warn!(%error, "a finished record stays behind"),
+                    }
+                });
+            }
         }
     }
 

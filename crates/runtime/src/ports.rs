@@ -74,8 +74,6 @@ pub trait Archive: Send + Sync + 'static {
     fn remove(&self, uids: Vec<Uid>) -> BoxFuture<'static, Result<(), Error>>;
     /// Those of these that are kept.
     fn get(&self, uids: Vec<Uid>) -> BoxFuture<'static, Result<Vec<Finished>, Error>>;
-    /// Those that are beyond so many bytes of their tenant's, the newest kept.
-    fn beyond(&self, bytes: u64) -> BoxFuture<'static, Result<Vec<Uid>, Error>>;
     /// Some of all that are kept, by tenant, path and end: those after the one of that uid. None:
     /// that was all.
     fn load(&self, after: Option<Uid>) -> BoxFuture<'static, Result<Vec<Finished>, Error>>;
@@ -101,11 +99,6 @@ impl Archive for Store {
     fn get(&self, uids: Vec<Uid>) -> BoxFuture<'static, Result<Vec<Finished>, Error>> {
         let store = self.clone();
         Box::pin(async move { store.finished_of(uids).await.map_err(degraded) })
-    }
-
-    fn beyond(&self, bytes: u64) -> BoxFuture<'static, Result<Vec<Uid>, Error>> {
-        let store = self.clone();
-        Box::pin(async move { store.finished_beyond(bytes).await.map_err(degraded) })
     }
 
     fn load(&self, after: Option<Uid>) -> BoxFuture<'static, Result<Vec<Finished>, Error>> {

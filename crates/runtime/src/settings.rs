@@ -30,13 +30,11 @@ pub struct Settings {
     pub logs: LogPolicy,
 }
 
-/// How much is kept of what has ended. How much may live is each tenant's quota.
+/// How much is kept of what has ended, beside the bytes, which are each tenant's quota.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
     /// The most finished records of one tenant; his oldest go first.
     pub finished_per_tenant: usize,
-    /// The most bytes of finished records of one tenant, in the store; its oldest go first.
-    pub finished_bytes_per_tenant: u64,
     /// Finished records older than this go.
     pub finished_age: Duration,
 }
@@ -45,7 +43,6 @@ impl Default for Bounds {
     fn default() -> Self {
         Self {
             finished_per_tenant: 10_000,
-            finished_bytes_per_tenant: 64 << 20,
             finished_age: Duration::from_secs(7 * 24 * 3600),
         }
     }

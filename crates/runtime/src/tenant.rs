@@ -95,6 +95,7 @@ pub(crate) async fn follow(shared: Weak<Shared>, tenants: Tenants) {
         let Some(strong) = shared.upgrade() else {
             return;
         };
+        strong.hold_finished_bytes();
         let told = tokio::task::spawn_blocking(move || tell_all(&strong)).await;
         if let Err(error) = told {
             tracing::error!(%error, "quotas could not be told to the kernel");
@@ -146,6 +147,7 @@ impl Meter for Usage {
             return Vec::new();
         };
         let mut used = shared.index.used(tenant);
+        used.push((Quota::FinishedBytes, shared.archive.bytes(tenant)));
         if let Ok(group) = shared.root.child(tenant.as_str()) {
             used.extend(of_group(&group));
         }

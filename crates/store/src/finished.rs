@@ -28,15 +28,6 @@ pub struct Finished {
     pub record: Vec<u8>,
 }
 
-/// What may stay.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct AgeOut {
-    /// Runs that ended before this go (`CLOCK_REALTIME`, nanoseconds).
-    pub before_ns: i64,
-    /// At most so many stay; the oldest go first.
-    pub keep: u32,
-}
-
 const COLUMNS: &str = "uid, tenant, path, kind, finished_ns, request_id, record";
 
 impl Store {
@@ -76,26 +67,6 @@ impl Store {
                 found.extend(query.query_row([uid.0], from_row).optional()?);
             }
             Ok(found)
-        })
-        .await
-    }
-
-    /// The runs that are beyond so many bytes of records of their tenant's, newest first.
-    ///
-    /// # Errors
-    /// [`StoreError`] as of any read.
-    pub async fn finished_beyond(&self, bytes: u64) -> Result<Vec<Uid>, StoreError> {
-        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
-        self.read(move |c| {
-            c.prepare_cached(
-                "SELECT uid FROM (
-                     SELECT uid, sum(length(record)) OVER (
-                         PARTITION BY tenant ORDER BY finished_ns DESC, uid) AS together
-                     FROM finished)
-                 WHERE together > ?1",
-            )?
-            .query_map([bytes], |row| row.get(0).map(Uid))?
-            .collect()
         })
         .await
     }
@@ -158,27 +129,6 @@ impl Store {
                 removed += delete.execute([uid.0])?;
             }
             Ok(removed)
-        })
-        .await
-    }
-
-    /// Forgets what is too old or too much, at most 1,000 a call. Answers which, so that their logs
-    /// can go too.
-    ///
-    /// # Errors
-    /// [`StoreError::Degraded`] while writing doesn't work.
-    pub async fn age_out_finished(&self, rule: AgeOut) -> Result<Vec<Finished>, StoreError> {
-        self.write(Durability::Kernel, move |c| {
-            c.prepare_cached(&format!(
-                "DELETE FROM finished WHERE uid IN (
-                     SELECT uid FROM finished
-                     WHERE finished_ns < ?1 OR uid NOT IN (
-                         SELECT uid FROM finished ORDER BY finished_ns DESC, uid LIMIT ?2)
-                     ORDER BY finished_ns LIMIT 1000)
-                 RETURNING {COLUMNS}"
-            ))?
-            .query_map(params![rule.before_ns, rule.keep], from_row)?
-            .collect()
         })
         .await
     }

@@ -39,7 +39,7 @@ use rusqlite::Connection;
 
 pub use error::StoreError;
 pub use facts::NodeFacts;
-pub use finished::{AgeOut, Finished};
+pub use finished::Finished;
 pub use grants::{GrantEffect, GrantRow};
 pub use health::Health;
 pub use issued::{IssuedRow, MAX_CERTIFICATES};

@@ -101,6 +101,12 @@ pub(super) fn unhex(text: &str) -> Option<Hash> {
     Some(hash)
 }
 
+/// How long the line will be at most, in bytes, whatever its number.
+pub(super) fn longest(entry: &Entry) -> Option<usize> {
+    let rest = "18446744073709551615".len() + BEFORE_HASH.len() + 64 + AFTER_HASH.len();
+    Some(serde_json::to_string(entry).ok()?.len() + rest)
+}
+
 /// The line with its line feed, and its hash.
 pub(super) fn seal(entry: &Entry, previous: &Hash) -> Option<(String, Hash)> {
     let mut line = serde_json::to_string(entry).ok()?;

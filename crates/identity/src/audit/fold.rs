@@ -3,12 +3,14 @@
 //! and target is a line at once, the others of the next seconds are one line with their count. So
 //! the audit says which objects were tried, and a loop of reads is a few lines.
 //!
-//! Each tenant has a budget of such lines. Beyond it they are counted by action alone, so that one
-//! tenant's reads can't push the lines of others out of the audit's files. What changes something
-//! is never counted, only written. Pure: the audit calls it under its lock.
+//! Each tenant has a budget of such lines. Beyond it they are counted by action alone, so that a
+//! tenant's reads don't push what its users changed out of its chain. What changes something is
+//! never counted, only written. Pure: the audit calls it under its lock.
 
 use std::collections::HashMap;
 use std::time::{Duration, Instant};
+
+use model::quota::ADMINISTRATORS;
 
 use super::entry::Entry;
 
@@ -16,14 +18,12 @@ use super::entry::Entry;
 pub(super) const WINDOW: Duration = Duration::from_secs(10);
 /// The same for those that are counted by action alone.
 const COARSE_WINDOW: Duration = Duration::from_secs(600);
-/// Targets that are counted at once.
+/// Targets that are counted at once; administrators may have as many more.
 const MAX_TARGETS: usize = 4096;
 /// Lines of reads and denials that a tenant may write at once.
 pub(super) const BURST: u32 = 256;
 /// How long one more line takes after those.
 const REFILL: Duration = Duration::from_secs(10);
-/// Their own actors have no budget: the node's administrators.
-const ADMINISTRATORS: &str = "system";
 
 /// What is counted together.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -138,13 +138,15 @@ impl Folds {
     }
 
     fn affords(&mut self, entry: &Entry, now: Instant) -> bool {
+        // Half of the targets is kept for administrators. Who has no name (a handshake that
+        // failed) has a budget as a tenant does.
+        let of = tenant_of(&entry.actor).unwrap_or_default();
+        if of == ADMINISTRATORS {
+            return self.counted.len() < 2 * MAX_TARGETS;
+        }
         if self.counted.len() >= MAX_TARGETS {
             return false;
         }
-        let of = tenant_of(&entry.actor).filter(|of| *of != ADMINISTRATORS);
-        let Some(of) = of else {
-            return true;
-        };
         let budget = self.budgets.entry(of.to_owned()).or_insert(Budget {
             left: BURST,
             since: now,
@@ -181,7 +183,7 @@ impl Folds {
 }
 
 /// The tenant of a caller, by its SPIFFE ID; `None`: the node itself.
-fn tenant_of(actor: &str) -> Option<&str> {
+pub(super) fn tenant_of(actor: &str) -> Option<&str> {
     let (_, rest) = actor.split_once("/tenant/")?;
     let (tenant, _) = rest.split_once("/user/")?;
     Some(tenant)

@@ -4,7 +4,8 @@
 use model::error::Error;
 
 use super::entry::{Entry, Hash};
-use super::reader::{Filter, Reader, Verdict};
+use super::reader::{Filter, Reader};
+use super::verify::Verdict;
 use crate::{Identity, Permit};
 
 /// Audit lines read at once.

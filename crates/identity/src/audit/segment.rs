@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The audit's files: `audit-FIRST.jsonl`, each beginning with a header line that names the hash
-//! before it. Finds them, reads their ends at start, takes off a line that a crash has torn.
+//! before it. FIRST is no later than the file's first line. Finds them, reads their ends at start, takes off a line that a crash has torn.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};
@@ -76,7 +76,8 @@ pub(super) fn create_again(dir: &Path, first: u64, previous: &Hash) -> io::Resul
     }
 }
 
-fn path(dir: &Path, first: u64) -> PathBuf {
+/// The file that begins with line `first`.
+pub(super) fn path(dir: &Path, first: u64) -> PathBuf {
     dir.join(format!("audit-{first:020}.jsonl"))
 }
 
@@ -115,6 +116,7 @@ pub(super) fn header(line: &str) -> Option<(u64, Hash)> {
 /// Lines of a file, without their line feeds; a last one without a line feed comes as `Torn`.
 pub(super) struct Lines {
     reader: BufReader<File>,
+    offset: u64,
 }
 
 /// What [`Lines`] found.
@@ -126,8 +128,20 @@ pub(super) enum Line {
 
 impl Lines {
     pub(super) fn open(file: &Path) -> io::Result<Self> {
-        let reader = BufReader::with_capacity(64 * 1024, File::open(file)?);
-        Ok(Self { reader })
+        Self::open_at(file, 0)
+    }
+
+    /// From that byte on, which a line begins at.
+    pub(super) fn open_at(file: &Path, offset: u64) -> io::Result<Self> {
+        let mut file = File::open(file)?;
+        file.seek(SeekFrom::Start(offset))?;
+        let reader = BufReader::with_capacity(16 * 1024, file);
+        Ok(Self { reader, offset })
+    }
+
+    /// Where the line after the last whole one begins.
+    pub(super) fn offset(&self) -> u64 {
+        self.offset
     }
 
     pub(super) fn next(&mut self) -> io::Result<Line> {
@@ -139,9 +153,11 @@ impl Lines {
         if bytes.is_empty() {
             return Ok(Line::End);
         }
+        let length = u64::try_from(bytes.len()).unwrap_or(0);
         if bytes.pop() != Some(b'\n') {
             return Ok(Line::Torn);
         }
+        self.offset += length;
         match String::from_utf8(bytes) {
             Ok(text) => Ok(Line::Whole(text)),
             Err(_) => Ok(Line::Whole(String::from("(not UTF-8)"))),
@@ -178,4 +194,27 @@ pub(super) fn tail(segment: &Segment) -> io::Result<Option<Tail>> {
         length: length - torn,
         torn,
     }))
+}
+
+/// The hash of the newest line up to that number; of a chain that begins after it, the hash that
+/// its beginning names.
+pub(super) fn hash_at(dir: &Path, sequence: u64) -> io::Result<Hash> {
+    let segments = list(dir)?;
+    let holding = segments.iter().rev().find(|s| s.first <= sequence);
+    let Some(holding) = holding.or(segments.first()) else {
+        return Ok([0; 32]);
+    };
+    let mut lines = Lines::open(&holding.file)?;
+    let mut hash = match lines.next()? {
+        Line::Whole(line) => header(&line).map_or([0; 32], |(_, previous)| previous),
+        Line::Torn | Line::End => [0; 32],
+    };
+    while let Line::Whole(line) = lines.next()? {
+        match entry::parse(&line) {
+            Some((entry, of_line)) if entry.sequence <= sequence => hash = of_line,
+            Some(_) => break,
+            None => {}
+        }
+    }
+    Ok(hash)
 }

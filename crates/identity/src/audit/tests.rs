@@ -2,11 +2,17 @@
 //! The audit's stories: every kind of tampering shows, crashes don't look like it, denials fold, a
 //! full disk degrades and comes back.
 
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Mutex;
 
+use model::quota::{Amount, Capacity, Limits, Quota, Quotas};
 use proptest::prelude::*;
 
+use super::disk::Disk;
 use super::*;
 
 #[derive(Clone, Default)]
@@ -24,20 +30,45 @@ impl AuditHeadSink for Held {
     }
 }
 
-const SMALL: AuditLimits = AuditLimits {
-    segment_bytes: 1500,
-    segments: 100,
-};
+/// Files of three lines, as many as there may be.
+fn small() -> AuditLimits {
+    AuditLimits {
+        segment_bytes: 1500,
+        ..AuditLimits::default()
+    }
+}
+
+/// A node that keeps so much of the audit, a fifth of it for itself, and the tenants' quotas.
+fn bounded(whole: u64, quotas: &[(&str, u64)]) -> AuditLimits {
+    let quota = |bytes| Quotas([(Quota::AuditBytes, Amount::Absolute(bytes))].into());
+    let set = quotas.iter().map(|(t, b)| (t.parse().unwrap(), quota(*b)));
+    let limits = Arc::new(Limits {
+        capacity: Capacity {
+            whole: [(Quota::AuditBytes, whole)].into(),
+            reserve: 200,
+        },
+        set: set.collect(),
+    });
+    AuditLimits {
+        segment_bytes: 1500,
+        ..AuditLimits::of(move || Arc::clone(&limits))
+    }
+}
 
 fn open(dir: &Path, limits: AuditLimits, held: &Held) -> Audit {
     Audit::open(dir, limits, held.get(), Box::new(held.clone())).unwrap()
 }
 
+/// Of two tenants and an administrator in turn.
 fn entry(n: u64) -> Entry {
+    entry_of(["a", "b", "system"][n as usize % 3], n)
+}
+
+fn entry_of(tenant: &str, n: u64) -> Entry {
     Entry {
-        actor: format!("spiffe://d/tenant/a/user/u{n}"),
+        actor: format!("spiffe://d/tenant/{tenant}/user/u{n}"),
         action: "runtime.Stop".into(),
-        tenant: "a".into(),
+        tenant: tenant.to_owned(),
         path: format!("web/{n}"),
         allowed: true,
         policies: vec!["builtin.tenant".into()],
@@ -73,8 +104,8 @@ fn verify(dir: &Path, head: Head) -> Verdict {
 #[tokio::test]
 async fn an_untouched_chain_over_many_files_and_starts_is_intact() {
     let dir = tempfile::tempdir().unwrap();
-    let held = written(dir.path(), SMALL, 20).await;
-    let audit = open(dir.path(), SMALL, &held);
+    let held = written(dir.path(), small(), 20).await;
+    let audit = open(dir.path(), small(), &held);
     let last = audit.record(entry(20)).unwrap().unwrap();
     assert_eq!(last, 21);
     audit.settled(last).await.unwrap();
@@ -82,7 +113,7 @@ async fn an_untouched_chain_over_many_files_and_starts_is_intact() {
     assert_eq!(verdict.problem, None);
     assert!(verdict.intact);
     assert_eq!(verdict.entries, 21);
-    assert!(segment::list(&dir.path().join("audit")).unwrap().len() > 3);
+    assert!(segments(dir.path()).len() > 5);
 }
 
 /// What somebody with root does to the files while no daemon runs.
@@ -112,16 +143,21 @@ fn tampering() -> impl Strategy<Value = Tampering> {
     ]
 }
 
+/// Every file with its lines, chain by chain.
 fn files(dir: &Path) -> Vec<(PathBuf, Vec<String>)> {
-    let segments = segment::list(&dir.join("audit")).unwrap();
     let lines = |p: &Path| {
         let text = fs::read_to_string(p).unwrap();
         text.lines().map(str::to_owned).collect()
     };
-    segments
-        .into_iter()
-        .map(|s| (s.file.clone(), lines(&s.file)))
-        .collect()
+    let segments = segments(dir).into_iter();
+    segments.map(|s| (s.file.clone(), lines(&s.file))).collect()
+}
+
+fn segments(dir: &Path) -> Vec<segment::Segment> {
+    let dir = dir.join("audit");
+    let owners = chain::owners(&dir).unwrap().into_iter();
+    let of = |owner| segment::list(&chain::folder(&dir, &owner)).unwrap();
+    owners.flat_map(of).collect()
 }
 
 fn store(files: &[(PathBuf, Vec<String>)]) {
@@ -189,7 +225,10 @@ fn rewrite(all: &mut [(PathBuf, Vec<String>)], n: usize) {
     let victim = n % total;
     let (mut seen, mut previous) = (0, [0; 32]);
     for (_, lines) in all {
-        let (first, _) = segment::header(&lines[0]).unwrap();
+        let (first, begin) = segment::header(&lines[0]).unwrap();
+        if begin == [0; 32] {
+            previous = begin;
+        }
         lines[0] = format!(
             "{{\"segment\":{first},\"previous\":\"{}\"}}",
             hex(&previous)
@@ -213,7 +252,7 @@ proptest! {
     fn every_tampering_shows_against_the_head_that_init_holds(how in tampering()) {
         let dir = tempfile::tempdir().unwrap();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
-        let held = runtime.block_on(written(dir.path(), SMALL, 20));
+        let held = runtime.block_on(written(dir.path(), small(), 20));
         prop_assert!(verify(dir.path(), held.get().unwrap()).intact);
         if tamper(dir.path(), &how) {
             let verdict = verify(dir.path(), held.get().unwrap());
@@ -231,19 +270,19 @@ async fn a_tail_cut_between_two_daemons_is_noted_for_ever() {
         Tampering::Rewrite(3),
     ] {
         let dir = tempfile::tempdir().unwrap();
-        let held = written(dir.path(), SMALL, 20).await;
+        let held = written(dir.path(), small(), 20).await;
         assert!(tamper(dir.path(), &how));
-        let audit = open(dir.path(), SMALL, &held);
+        let audit = open(dir.path(), small(), &held);
         let last = audit.record(entry(99)).unwrap().unwrap();
         assert!(last > 21, "numbers are not used twice: {last}");
         audit.settled(last).await.unwrap();
         let head = audit.head();
         drop(audit);
-        let again = open(dir.path(), SMALL, &held);
+        let again = open(dir.path(), small(), &held);
         let verdict = again.reader().verify(head).unwrap();
         assert!(!verdict.intact, "{how:?}");
         let problem = verdict.problem.unwrap();
-        let named = ["missing", "cut off", "not the one", "are gone"];
+        let named = ["missing", "cut off", "are not those", "are gone"];
         assert!(
             named.iter().any(|n| problem.contains(n)),
             "{how:?}: {problem}"
@@ -288,19 +327,19 @@ async fn a_crash_in_the_making_of_a_file_keeps_no_node_from_starting() {
 #[tokio::test]
 async fn an_unsynced_tail_after_kill_9_is_no_tampering() {
     let dir = tempfile::tempdir().unwrap();
-    let held = written(dir.path(), SMALL, 10).await;
+    let held = written(dir.path(), small(), 10).await;
     let old = held.get();
     drop(written_on(dir.path(), &held, 5).await);
     // Init holds an older head than the files: lines were written, the daemon died before it could
     // say so.
     let behind = Held(Arc::new(Mutex::new(old)));
-    let audit = open(dir.path(), SMALL, &behind);
+    let audit = open(dir.path(), small(), &behind);
     let verdict = audit.reader().verify(audit.head()).unwrap();
     assert_eq!(verdict.problem, None);
 }
 
 async fn written_on(dir: &Path, held: &Held, lines: u64) -> Audit {
-    let audit = open(dir, SMALL, held);
+    let audit = open(dir, small(), held);
     for n in 0..lines {
         audit.record(entry(n)).unwrap();
     }
@@ -329,7 +368,7 @@ async fn repeated_denials_become_one_line_with_a_count() {
 async fn reading_filters_goes_on_and_crosses_files() {
     let dir = tempfile::tempdir().unwrap();
     let held = Held::default();
-    let audit = open(dir.path(), SMALL, &held);
+    let audit = open(dir.path(), small(), &held);
     let mut reader = audit.reader();
     for n in 0..30 {
         let made = if n % 3 == 0 { denial(n) } else { entry(n) };
@@ -373,16 +412,14 @@ async fn reading_filters_goes_on_and_crosses_files() {
 #[tokio::test]
 async fn retired_files_leave_a_chain_that_verifies_and_others_may_not_go() {
     let dir = tempfile::tempdir().unwrap();
-    let limits = AuditLimits {
-        segments: 3,
-        ..SMALL
-    };
-    let held = written(dir.path(), limits, 60).await;
-    let segments = segment::list(&dir.path().join("audit")).unwrap();
-    assert_eq!(segments.len(), 3);
+    let limits = bounded(1 << 20, &[("a", 5000)]);
+    let held = written(dir.path(), limits, 90).await;
+    let of_a = segment::list(&dir.path().join("audit/tenants/a")).unwrap();
+    assert!((2..6).contains(&of_a.len()), "{of_a:?}");
+    assert!(of_a[0].first > 1);
     let verdict = verify(dir.path(), held.get().unwrap());
     assert_eq!(verdict.problem, None);
-    fs::remove_file(&segments[0].file).unwrap();
+    fs::remove_file(&of_a[0].file).unwrap();
     let verdict = verify(dir.path(), held.get().unwrap());
     assert!(verdict.problem.unwrap().contains("no line says"));
 }
@@ -401,12 +438,12 @@ async fn a_full_disk_degrades_and_the_gap_is_counted_once_it_works_again() {
     let held = Held::default();
     let audit = open(dir.path(), AuditLimits::default(), &held);
     let mut written = 0;
-    while audit.record(entry(written)).is_ok() {
+    while audit.record(entry_of("system", written)).is_ok() {
         written += 1;
         assert!(written < 10_000);
     }
     for n in 0..4 {
-        audit.record(entry(n)).unwrap_err();
+        audit.record(entry_of("system", n)).unwrap_err();
     }
     assert!(audit.health().degraded().unwrap().starts_with("audit: "));
     let bigger = Command::new("mount")
@@ -414,7 +451,7 @@ async fn a_full_disk_degrades_and_the_gap_is_counted_once_it_works_again() {
         .arg(dir.path())
         .status();
     assert!(bigger.unwrap().success());
-    let last = audit.record(entry(0)).unwrap().unwrap();
+    let last = audit.record(entry_of("system", 0)).unwrap().unwrap();
     assert!(audit.health().is_well());
     assert_eq!(last, written + 2, "the gap, and the line");
     let lines = audit
@@ -477,4 +514,149 @@ fn a_sync_that_began_before_a_failure_confirms_nothing() {
     assert!(disk.confirm(disk.standing(), 12));
     let doubted: Vec<u64> = (1..=12).filter(|line| disk.doubts(*line)).collect();
     assert_eq!(doubted, [5, 6, 7, 8, 9]);
+}
+
+/// Who wrote each line that is there, the notes of the audit itself left out.
+fn whose(audit: &Audit) -> BTreeMap<String, usize> {
+    let upto = audit.head().sequence;
+    let all = audit.reader().read(&Filter::default(), upto, usize::MAX);
+    let mut lines = BTreeMap::new();
+    for (entry, _) in all.unwrap() {
+        if let Some(tenant) = fold::tenant_of(&entry.actor) {
+            *lines.entry(tenant.to_owned()).or_default() += 1;
+        }
+    }
+    lines
+}
+
+#[tokio::test]
+async fn a_tenant_that_fills_its_part_of_the_audit_takes_no_other_tenants_lines() {
+    let dir = tempfile::tempdir().unwrap();
+    let held = Held::default();
+    let limits = bounded(1 << 20, &[("loud", 20_000), ("quiet", 20_000)]);
+    let audit = open(dir.path(), limits.clone(), &held);
+    let [loud, quiet, system] = ["loud", "quiet", "system"].map(|t| t.parse::<Tenant>().unwrap());
+    for n in 0..20 {
+        audit.record(entry_of("quiet", n)).unwrap();
+        audit.record(entry_of("system", n)).unwrap();
+    }
+    for n in 0..3000 {
+        // Also what it was denied of others' objects is its own doing.
+        let mut tried = entry_of("loud", n);
+        tried.tenant = "quiet".into();
+        tried.allowed = n % 2 == 0;
+        audit.record(tried).unwrap();
+        assert!(audit.bytes(&loud) <= 20_000, "{}", audit.bytes(&loud));
+    }
+    let lines = whose(&audit);
+    assert_eq!((lines["quiet"], lines["system"]), (20, 20));
+    assert!((20..60).contains(&lines["loud"]), "{lines:?}");
+    let files = [
+        ("tenants/loud", loud),
+        ("tenants/quiet", quiet),
+        ("", system),
+    ];
+    for (folder, tenant) in files {
+        let listed = segment::list(&dir.path().join("audit").join(folder)).unwrap();
+        let bytes = listed.iter().map(|s| fs::metadata(&s.file).unwrap().len());
+        assert_eq!(audit.bytes(&tenant), bytes.sum::<u64>(), "{tenant}");
+    }
+    audit.flush();
+    let head = audit.head();
+    drop(audit);
+    let again = open(dir.path(), limits, &held);
+    assert_eq!(again.head(), head);
+    assert_eq!(again.reader().verify(head).unwrap().problem, None);
+}
+
+#[tokio::test]
+async fn where_all_tenants_have_too_much_audit_the_fullest_gives_and_the_node_keeps_its_reserve() {
+    let dir = tempfile::tempdir().unwrap();
+    let whole = 100_000;
+    let audit = open(dir.path(), bounded(whole, &[]), &Held::default());
+    for n in 0..30 {
+        audit.record(entry_of("system", n)).unwrap();
+    }
+    // Each may have a quarter; six of them can't.
+    for n in 0..600 {
+        for tenant in ["a", "b", "c", "d", "e", "f"] {
+            audit.record(entry_of(tenant, n)).unwrap();
+        }
+    }
+    let bytes = |tenant: &str| audit.bytes(&tenant.parse().unwrap());
+    let tenants: u64 = ["a", "b", "c", "d", "e", "f"].map(bytes).iter().sum();
+    assert!(tenants <= whole / 5 * 4, "{tenants}");
+    assert!(tenants > whole / 2, "{tenants}");
+    assert_eq!(whose(&audit)["system"], 30);
+    assert!(audit.reader().verify(audit.head()).unwrap().intact);
+}
+
+#[tokio::test]
+async fn an_audit_in_one_chain_of_an_earlier_daemon_is_read_and_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let audit = dir.path().join("audit");
+    fs::create_dir(&audit).unwrap();
+    // As it was written then: every tenant's lines in one chain, its newest hash with init.
+    let (mut file, _) = segment::create(&audit, 1, &[0; 32]).unwrap();
+    let mut hash = [0; 32];
+    for n in 1..=9 {
+        let mut entry = entry(n);
+        (entry.sequence, entry.count) = (n, 1);
+        let (line, sealed) = entry::seal(&entry, &hash).unwrap();
+        file.write_all(line.as_bytes()).unwrap();
+        hash = sealed;
+    }
+    let held = Held(Arc::new(Mutex::new(Some(Head { sequence: 9, hash }))));
+    let audit = open(dir.path(), small(), &held);
+    for n in 10..=12 {
+        audit.record(entry(n)).unwrap();
+    }
+    audit.settled(12).await.unwrap();
+    let lines = audit.reader().read(&Filter::default(), 12, 100).unwrap();
+    let actors: Vec<_> = lines.iter().map(|(e, _)| e.actor.clone()).collect();
+    let expected: Vec<_> = (1..=12).map(|n| entry(n).actor).collect();
+    assert_eq!(actors, expected);
+    assert_eq!(audit.reader().verify(audit.head()).unwrap().problem, None);
+    // An older head than the files', after kill -9.
+    drop(audit);
+    let behind = Held(Arc::new(Mutex::new(Some(Head { sequence: 9, hash }))));
+    let audit = open(dir.path(), small(), &behind);
+    assert_eq!(audit.head().sequence, 12, "nothing to note");
+}
+
+#[tokio::test]
+async fn a_tenants_lines_that_are_gone_are_missed() {
+    let dir = tempfile::tempdir().unwrap();
+    let held = written(dir.path(), small(), 21).await;
+    fs::remove_dir_all(dir.path().join("audit/tenants/b")).unwrap();
+    let verdict = verify(dir.path(), held.get().unwrap());
+    assert!(verdict.problem.unwrap().contains("missing"));
+    let audit = open(dir.path(), small(), &held);
+    let verdict = audit.reader().verify(audit.head()).unwrap();
+    assert!(
+        verdict
+            .problem
+            .unwrap()
+            .contains("are not those that were written")
+    );
+}
+
+#[tokio::test]
+async fn a_quota_that_is_lowered_holds_from_the_next_line_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let bytes = Arc::new(Mutex::new(100_000));
+    let now = Arc::clone(&bytes);
+    let limits = AuditLimits {
+        segment_bytes: 1500,
+        ..AuditLimits::of(move || (bounded(1 << 20, &[("a", *now.lock().unwrap())]).limits)())
+    };
+    let audit = open(dir.path(), limits, &Held::default());
+    let tenant: Tenant = "a".parse().unwrap();
+    for n in 0..200 {
+        audit.record(entry_of("a", n)).unwrap();
+    }
+    assert!(audit.bytes(&tenant) > 50_000);
+    *bytes.lock().unwrap() = 10_000;
+    audit.record(entry_of("a", 200)).unwrap();
+    assert!(audit.bytes(&tenant) <= 10_000, "{}", audit.bytes(&tenant));
 }

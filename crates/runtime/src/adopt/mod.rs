@@ -39,6 +39,7 @@ use super::index::{Index, Key};
 use super::link::node::NodeInit;
 use super::ports::{Archive, Logs};
 use super::record::{self, Archived};
+use super::tally::Tally;
 use super::tenant::Told;
 use super::{Runtime, Settings, Shared};
 use handshake::{Accepted, Answer, Found, Handshakes};
@@ -76,7 +77,8 @@ impl Runtime {
     ) -> Result<(Self, Adoption), Error> {
         let root = open_root(&settings.cgroup_root)?;
         cells_dir(&settings.cells_dir)?;
-        let finished = load(archive.as_ref()).await?;
+        let archive = Tally::new(archive);
+        let finished = load(&archive).await?;
         let index = index(&settings, limits_now(&tenants), &finished)?;
         let controllers = root.enabled().unwrap_or_default();
         let seccomp = super::seccomp::Filters::default();

@@ -29,6 +29,7 @@ use super::executable::{condition, exit_of};
 use super::leaf;
 use super::owner::{Call, Event, Owner};
 use crate::link::LinkError;
+use crate::ports::Archive;
 use crate::ports::LogTotals;
 use crate::record::{self, Archived};
 use store::Finished;
@@ -187,8 +188,15 @@ impl Owner {
         if self.record.goes_with == Some(uid) {
             self.stop_cell(None);
         }
-        if self.shared.index.is_crowded(&self.record.meta.tenant) {
+        let tenant = &self.record.meta.tenant;
+        if self.shared.index.is_crowded(tenant) {
             self.shared.age_out();
+        } else if self
+            .shared
+            .archive
+            .is_over(&self.shared.tenants.limits(), tenant)
+        {
+            self.shared.hold_finished_bytes();
         }
     }
 

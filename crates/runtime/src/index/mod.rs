@@ -92,8 +92,6 @@ struct Inner {
     counts: Counts,
     /// Objects that have, by tenant.
     finished: HashMap<Tenant, usize>,
-    /// Bytes of those that came since the last ageing, about.
-    grown: HashMap<Tenant, u64>,
     bounds: Bounds,
     ids: IdPool,
     ring: Ring,
@@ -174,7 +172,6 @@ impl Index {
                 silent: BTreeMap::new(),
                 counts: Counts::new(limits.clone()),
                 finished: HashMap::new(),
-                grown: HashMap::new(),
                 bounds,
                 ids,
                 ring,
@@ -519,16 +516,13 @@ impl Index {
         let inner = self.lock();
         let most = inner.bounds.finished_per_tenant;
         let many = inner.finished.get(tenant);
-        let bytes = inner.bounds.finished_bytes_per_tenant / 16;
         many.is_some_and(|n| *n > most + most / 16)
-            || inner.grown.get(tenant).is_some_and(|grown| *grown > bytes)
     }
 
-    /// The most bytes of a tenant's finished records. What grew so far is about to be aged.
-    pub(crate) fn takes_finished_bytes(&self) -> u64 {
-        let mut inner = self.lock();
-        inner.grown.clear();
-        inner.bounds.finished_bytes_per_tenant
+    /// What ended before this moment is too old to be kept; `CLOCK_REALTIME`, nanoseconds.
+    pub(crate) fn oldest_kept(&self, now: Timestamp) -> i64 {
+        let age = u64::try_from(self.lock().bounds.finished_age.as_nanos()).unwrap_or(u64::MAX);
+        i64::try_from(now.0.saturating_sub(age)).unwrap_or(i64::MAX)
     }
 
     /// The finished records that are one too many of their tenant's, or too old at that moment;
@@ -767,8 +761,6 @@ impl Inner {
             .is_some_and(|before| before.state().is_final());
         if object.state().is_final() && !before {
             *self.finished.entry(key.tenant.clone()).or_default() += 1;
-            let bytes = u64::try_from(ring::weight(&object)).unwrap_or(u64::MAX);
-            *self.grown.entry(key.tenant.clone()).or_default() += bytes;
         }
         if object.state().is_final()
             && let Some(waiter) = self.waiters.remove(&uid)

@@ -145,7 +145,7 @@ impl Ring {
 }
 
 /// How much memory an object takes, about: its texts, and the rest as if it were always the same.
-pub(super) fn weight(object: &Object) -> usize {
+fn weight(object: &Object) -> usize {
     const REST: usize = 1000;
     let texts = match object {
         Object::Cell(cell) => cell.spec.mounts.len() * 256,

@@ -43,7 +43,6 @@ fn index() -> Arc<Index> {
 fn index_with(limits: LimitsNow) -> Arc<Index> {
     let bounds = Bounds {
         finished_per_tenant: 4,
-        finished_bytes_per_tenant: 1 << 20,
         finished_age: Duration::from_nanos(10),
     };
     let ids = IdPool::new(IdRange {
