@@ -91,6 +91,7 @@ fn init_options(common: &Common, config: &Config) -> init::Options {
         daemon: words.map(OsString::from).collect(),
         state_dir: config.paths.state.clone(),
         run_dir: config.paths.run.clone(),
+        root: config.runtime.root.clone(),
         cgroup: (!cgroup.is_empty()).then(|| PathBuf::from(cgroup)),
         shutdown_bound: config.shutdown.bound.0,
         ..init::Options::default()

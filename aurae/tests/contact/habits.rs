@@ -116,7 +116,7 @@ fn refusals_say_what_to_do() {
     );
     let target = ["run", "--read", "/usr/share:/nosuch", "--", "true"];
     let target = node.aurae(&target).fails(125);
-    let words = "/nosuch doesn't exist on the node: create it there, or mount below /tmp";
+    let words = "/nosuch can't be made in a cell: mount below /mnt, /srv or /tmp";
     assert!(target.contains(words), "{target}");
     assert!(!target.contains("os error"), "{target}");
     for least in ["1k", "300k"] {

@@ -105,6 +105,8 @@ pub(crate) struct Identity {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Runtime {
+    /// What of the node's root file system cells see, read-only.
+    pub(crate) root: Vec<PathBuf>,
     /// The first user id that cells get on the node.
     pub(crate) first_id: u32,
     /// How many ids cells share out.
@@ -218,6 +220,7 @@ impl Default for Identity {
 impl Default for Runtime {
     fn default() -> Self {
         Self {
+            root: init::DEFAULT_ROOT.map(PathBuf::from).to_vec(),
             first_id: 0x0008_0000,
             id_count: 0x6ff8_0000,
             finished_max_age: seconds(7 * DAY),

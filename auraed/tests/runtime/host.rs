@@ -23,6 +23,7 @@ pub(crate) fn be_init(dir: &str) -> ! {
         back_off: Duration::ZERO,
         shutdown_bound: Duration::from_secs(10),
         role: Some(Role::Service),
+        ..init::Options::default()
     };
     let error = init::run(options).unwrap_err();
     panic!("node-init: {error}");

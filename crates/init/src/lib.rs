@@ -27,7 +27,7 @@ mod spawner;
 
 use std::convert::Infallible;
 
-pub use options::Options;
+pub use options::{DEFAULT_ROOT, Options};
 pub use protocol::codec;
 
 /// Becomes the spawner and never returns, if this execution is the one by which node-init starts it

@@ -7,6 +7,11 @@ use std::time::Duration;
 
 use crate::protocol::Role;
 
+/// [`Options::root`] where nothing else is said: programs and what configures them.
+pub const DEFAULT_ROOT: [&str; 9] = [
+    "/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc", "/opt",
+];
+
 /// How to be the init of this node.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -19,6 +24,9 @@ pub struct Options {
     pub state_dir: PathBuf,
     /// Where sockets are; made (0755), with `cells` (0700) in it.
     pub run_dir: PathBuf,
+    /// What of the node's root file system cells see, read-only: absolute paths of folders, files
+    /// and links. What the node doesn't have is left out.
+    pub root: Vec<PathBuf>,
     /// The cgroup to work in. Not given: `aurae` below the root of cgroup2, or as a service in a
     /// group of its own, that group.
     pub cgroup: Option<PathBuf>,
@@ -38,6 +46,7 @@ impl Default for Options {
             program: "/proc/self/exe".into(),
             state_dir: "/var/lib/aurae".into(),
             run_dir: "/run/aurae".into(),
+            root: DEFAULT_ROOT.map(PathBuf::from).to_vec(),
             cgroup: None,
             back_off: Duration::from_secs(5),
             shutdown_bound: Duration::from_secs(30),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where mounts go in a cell: the folders that are its own, those that are hidden, and the way to a
+//! Where mounts go in a cell: the folders that are its own, those that are empty, and the way to a
 //! mount's target.
 //!
-//! The root of a cell is the node's, read-only, so a target can be made only where something
-//! writable lies on top: the private folders, and the hidden ones, which get a tmpfs of the cell's
-//! own the first time that a mount or volume is to be attached below them.
+//! The root of a cell is read-only, so a target can be made only where something writable lies on
+//! top: the private folders, and the empty ones of the root, which get a tmpfs of the cell's own the
+//! first time that a mount or volume is to be attached below them.
 
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
@@ -19,9 +19,6 @@ use rustix::mount::{MountFlags, UnmountFlags};
 use super::setup::STAGE;
 use crate::failure::InStep;
 use crate::protocol::{Failure, MountTarget, Step, Volume};
-
-/// Folders of the node that no cell sees, besides the state directory; empty in the template.
-pub(crate) const HIDDEN: [&str; 5] = ["/root", "/home", "/boot", "/var/log", "/var/spool"];
 
 /// Folders that each cell has for itself, with their modes; empty in the template.
 pub(crate) const PRIVATE: [(&str, u32); 3] =
@@ -137,7 +134,7 @@ fn make(target: &Path, directory: bool) -> Result<(), Failure> {
         true => {
             let target = target.display();
             let detail =
-                format!("{target} doesn't exist on the node: create it there, or mount below /tmp");
+                format!("{target} can't be made in a cell: mount below /mnt, /srv or /tmp");
             Failure::new(Step::Attach, error.errno(), detail)
         }
         false => Failure::of(Step::Attach, &error),
@@ -173,10 +170,17 @@ fn try_make(target: &Path, directory: bool) -> kernel::Result<()> {
     Ok(())
 }
 
-/// Puts a tmpfs of the cell's own over the hidden folder that the target lies in, if it does.
+/// Puts a tmpfs of the cell's own over the empty folder of the root that the target is to lie in.
 fn cover(target: &Path) -> kernel::Result<()> {
-    match HIDDEN.iter().find(|hidden| target.starts_with(hidden)) {
-        Some(hidden) => mount_tmpfs(Path::new(hidden), 0o755, 0),
-        None => Err(kernel::Error::new("mkdir", Errno::ROFS).on(target)),
+    let refused = || kernel::Error::new("mkdir", Errno::ROFS).on(target);
+    let there = |path: &&Path| rustix::fs::stat(*path).is_ok();
+    let folder = target.ancestors().skip(1).find(there).ok_or_else(refused)?;
+    let on = |path: &Path| rustix::fs::stat(path).map(|stat| stat.st_dev);
+    let root = Path::new("/");
+    let of_root = on(folder).is_ok_and(|device| Ok(device) == on(root));
+    let empty = std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_none());
+    match of_root && empty && folder != root {
+        true => mount_tmpfs(folder, 0o755, 0),
+        false => Err(refused()),
     }
 }

@@ -24,7 +24,7 @@ use super::{Node, PACKETS_AT_ONCE, SPAWNER, STATUS};
 use crate::codec::Packet;
 use crate::poll::Interest;
 use crate::protocol::{CellLaunch, Failure, NodeEvent, NodeRequest, Step, Uid};
-use crate::spawner::{NAME, ROOM, wire::SpawnerEvent};
+use crate::spawner::{HIDDEN, NAME, ROOM, wire::SpawnerEvent};
 
 /// How long the spawner may say nothing while something is asked of it: twice what one nested cell
 /// may take.
@@ -81,9 +81,10 @@ impl Node {
         if self.spawner.child.is_some() || !self.spawner.start_at.passed() {
             return;
         }
-        let hide = [&self.options.state_dir, &self.options.run_dir];
+        let hide: [_; HIDDEN] = [&self.options.state_dir, &self.options.run_dir];
         let mut argv = vec![NAME.into(), ROOM.into()];
-        argv.extend(hide.map(|path| path.clone().into_os_string()));
+        let paths = hide.into_iter().chain(&self.options.root);
+        argv.extend(paths.map(|path| path.clone().into_os_string()));
         let recipe = Recipe {
             program: &self.options.program,
             argv,

@@ -14,6 +14,7 @@
 mod helpers;
 mod nested;
 mod place;
+mod root;
 mod template;
 pub(crate) mod wire;
 
@@ -39,13 +40,16 @@ use crate::protocol::{CLONERS, CellLaunch, Failure, MAX_PACKET, Namespaces, Node
 use place::Place;
 use wire::SpawnerEvent;
 
-/// `argv[0]` of an execution that is to be the spawner; [`ROOM`] and the folders to hide follow.
+/// `argv[0]` of an execution that is to be the spawner; [`ROOM`], [`HIDDEN`] folders to hide and the
+/// allow-list of the cells' root follow.
 pub(crate) const NAME: &str = "auraed-spawner";
 /// An argument that is nothing but long: the titles of cell-inits are written over it.
 pub(crate) const ROOM: &str = match std::str::from_utf8(&[b'-'; 400]) {
     Ok(room) => room,
     Err(_) => "",
 };
+/// The state and run directories.
+pub(crate) const HIDDEN: usize = 2;
 /// Where the spawner finds its socket.
 const SOCKET: i32 = 3;
 
@@ -57,7 +61,12 @@ pub(crate) fn run_if_named() {
     }
     // Cell-inits, which are clones of this process, too.
     kernel::oom_wait::wait_for_memory();
-    let hide: Vec<PathBuf> = arguments.skip(1).map(PathBuf::from).collect();
+    let mut paths = arguments.skip(1).map(PathBuf::from);
+    let hide: Vec<PathBuf> = paths.by_ref().take(HIDDEN).collect();
+    let view = View {
+        hide,
+        allowed: paths.collect(),
+    };
     // Not worth more than being shown.
     let title = Title::find().ok();
     if let Some(title) = title {
@@ -67,14 +76,21 @@ pub(crate) fn run_if_named() {
         rustix::io::ioctl_fionbio(&socket, false).call("ioctl(FIONBIO)")?;
         Ok(socket)
     }) {
-        Ok(socket) => run(socket, &hide, title),
+        Ok(socket) => run(socket, &view, title),
         Err(_) => process::exit(2),
     }
 }
 
-/// Serves node-init until it closes the socket. `hide` are folders of the node that no cell sees.
-fn run(socket: OwnedFd, hide: &[PathBuf], title: Option<Title>) -> ! {
-    let template = settle(hide, title);
+/// What cells see of the node's root.
+struct View {
+    /// What no cell sees, wherever it is.
+    hide: Vec<PathBuf>,
+    allowed: Vec<PathBuf>,
+}
+
+/// Serves node-init until it closes the socket.
+fn run(socket: OwnedFd, view: &View, title: Option<Title>) -> ! {
+    let template = settle(view, title);
     let isolation = match &template {
         Ok(place) => place
             .clones()
@@ -122,7 +138,7 @@ fn run(socket: OwnedFd, hide: &[PathBuf], title: Option<Title>) -> ! {
     }
 }
 
-fn settle(hide: &[PathBuf], title: Option<Title>) -> Result<Place, Failure> {
+fn settle(view: &View, title: Option<Title>) -> Result<Place, Failure> {
     let cloners = process::set_groups(&[CLONERS]).step(Step::Template);
     let mut place = Place::of_node(title, cloners).step(Step::Template)?;
     process::set_dumpable(false).step(Step::Template)?;
@@ -134,7 +150,7 @@ fn settle(hide: &[PathBuf], title: Option<Title>) -> Result<Place, Failure> {
     signal::set_mask(SignalSet::of(&[Signal::PIPE])).step(Step::Template)?;
     let _ = kernel::sched::set_own_oom_score_adj(0);
     process::set_umask(0);
-    template::enter(hide).step(Step::Template)?;
+    template::enter(&view.hide, &view.allowed).step(Step::Template)?;
     place.in_template().step(Step::Template)?;
     template::forget_streams().step(Step::Template)?;
     process::set_umask(0o022);

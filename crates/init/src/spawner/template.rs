@@ -6,17 +6,11 @@
 //! root can't remount, unmount or look under any of it, whatever capabilities it has there. Made by
 //! the cell itself it could all be undone.
 //!
-//! * `/`: the node's root, this one file system alone, read-only, nosuid, nodev. What only the
-//!   node's root may
-//!   read stays unreadable: a cell's root is nobody to these files;
-//! * an empty read-only tmpfs over what no cell sees ([`HIDDEN`], the state and run directories)
-//!   and over what
-//!   each has for itself ([`PRIVATE`]);
+//! * `/`: a read-only tmpfs with an allow-list of the node's folders ([`super::root`]);
 //! * `/dev`: a read-only tmpfs with the six devices that need no privilege, and what programs
 //!   expect there;
 //! * `/proc`, `/sys`: of a pid and a network namespace that nothing is in. They are what makes the
-//!   kernel let a
-//!   cell mount its own, which it does over them.
+//!   kernel let a cell mount its own, which it does over them.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
@@ -32,7 +26,7 @@ use rustix::fs::{CWD, FileType, Mode as FileMode};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
-use crate::cell::mounts::{HIDDEN, PRIVATE};
+use super::root;
 use crate::cell::setup::{EMPTY, STAGE};
 
 /// Devices of every cell: name, major, minor.
@@ -55,51 +49,29 @@ const LINKS: [(&str, &str); 5] = [
 
 /// Moves this process into a new mount namespace with the template as its root.
 ///
-/// `hide` are folders of the node that no cell sees beside [`HIDDEN`].
+/// `hide` are folders of the node that no cell sees; `allowed` is what it sees of the node's root.
 ///
 /// # Errors
-/// `EPERM` without `CAP_SYS_ADMIN`; `EINVAL` from `pivot_root` where the root is an initramfs.
-pub(super) fn enter(hide: &[PathBuf]) -> Result<()> {
+/// `EPERM` without `CAP_SYS_ADMIN`; `EINVAL` from `pivot_root` where the root is an initramfs; what
+/// `allowed` names and no cell can be shown.
+pub(super) fn enter(hide: &[PathBuf], allowed: &[PathBuf]) -> Result<()> {
     let (proc, sys) = (empty_proc()?, empty_sys()?);
     namespace::unshare(Namespaces::MOUNT)?;
     mount::set_propagation(Path::new("/"), Propagation::Private, true)?;
-    let root = mount::copy_tree(Path::new("/"), false)?;
-    let set = Attributes::READ_ONLY | Attributes::NO_SUID | Attributes::NO_DEV;
-    mount::set_attributes(
-        &root,
-        &Change {
-            set,
-            ..Change::default()
-        },
-    )?;
+    let plan = root::plan(hide, allowed)?;
     let (devices, bound) = devices()?;
+    let root = root::empty()?;
     // Over the old root, which everything here is copied from and nothing needs any more.
     mount::attach(&root, Path::new("/"))?;
     mount::pivot_root(root)?;
+    plan.carry_out()?;
     mount::attach(&proc, Path::new("/proc"))?;
     mount::attach(&sys, Path::new("/sys"))?;
     mount::attach(&devices, Path::new("/dev"))?;
     for (name, device) in bound {
         mount::attach(&device, &Path::new("/dev").join(name))?;
     }
-    let hidden = HIDDEN
-        .iter()
-        .map(Path::new)
-        .chain(hide.iter().map(PathBuf::as_path));
-    for path in hidden.chain(PRIVATE.iter().map(|(path, _)| Path::new(path))) {
-        cover(path)?;
-    }
-    Ok(())
-}
-
-/// An empty read-only tmpfs over a folder, if it is there: at its real place, because a link to a
-/// folder would leave the folder to be seen.
-fn cover(path: &Path) -> Result<()> {
-    let Ok(real) = std::fs::canonicalize(path) else {
-        return Ok(());
-    };
-    let quiet = Attributes::READ_ONLY | Attributes::NO_SUID | Attributes::NO_DEV;
-    mount::attach(mount::tmpfs(4096, 0o755, quiet)?, &real)
+    root::seal()
 }
 
 /// A proc that shows nothing: its pid namespace ends with the child that mounts it.

@@ -32,6 +32,11 @@ pub(crate) fn be_init(arguments: Vec<String>) {
         cgroup: Some(cgroup.into()),
         shutdown_bound: Duration::from_millis(bound.parse().unwrap()),
         role: Some(Role::Service),
+        root: init::DEFAULT_ROOT
+            .iter()
+            .map(PathBuf::from)
+            .chain(std::env::var_os("AURAE_TEST_SHOWN").map(PathBuf::from))
+            .collect(),
         back_off: std::env::var_os("AURAE_TEST_AT_ONCE")
             .map_or(Duration::from_secs(5), |_| Duration::ZERO),
         ..init::Options::default()
@@ -133,14 +138,19 @@ impl Node {
 
     /// One that starts the next daemon at once, however often they die.
     pub(crate) fn impatient() -> Node {
-        Node::with(Duration::from_secs(5), true)
+        Node::with(Duration::from_secs(5), &[("AURAE_TEST_AT_ONCE", "1")])
+    }
+
+    /// One whose cells see this folder, too.
+    pub(crate) fn showing(folder: &str) -> Node {
+        Node::with(Duration::from_secs(5), &[("AURAE_TEST_SHOWN", folder)])
     }
 
     pub(crate) fn with_bound(bound: Duration) -> Node {
-        Node::with(bound, false)
+        Node::with(bound, &[])
     }
 
-    fn with(bound: Duration, at_once: bool) -> Node {
+    fn with(bound: Duration, variables: &[(&str, &str)]) -> Node {
         let folder = tempfile::tempdir().unwrap();
         let root = Cgroup::open(&find::mount_point().unwrap()).unwrap();
         let name = folder
@@ -154,9 +164,7 @@ impl Node {
         let control = folder.path().join("control");
         let listener = seqpacket::listen(&control, 8, Mode::Blocking).unwrap();
         let mut command = Node::command(&folder, &base, bound);
-        if at_once {
-            command.env("AURAE_TEST_AT_ONCE", "1");
-        }
+        command.envs(variables.iter().copied());
         let init = command.spawn().unwrap();
         Node {
             init,

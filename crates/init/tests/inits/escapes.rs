@@ -342,6 +342,7 @@ pub(crate) fn be_workload(arguments: Vec<String>) {
         ["meddle", pid] => meddle(pid.parse().unwrap()),
         ["seize"] => seize(),
         ["unlock", target] => unlock(target),
+        ["knock", folder] => crate::root::knock(folder),
         other => panic!("{other:?}"),
     }
 }

@@ -23,6 +23,7 @@ mod faults;
 mod figures;
 mod machine;
 mod nesting;
+mod root;
 mod workloads;
 
 use std::process::ExitCode;
@@ -37,6 +38,7 @@ fn stories() -> Vec<Story> {
         workloads::STORIES,
         nesting::STORIES,
         escapes::STORIES,
+        root::STORIES,
         crashes::STORIES,
         creation::STORIES,
         faults::STORIES,

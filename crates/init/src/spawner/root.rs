@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The root of the template: what a cell sees of the node's root file system, which is an allow-list
+//! (ADR 27).
+//!
+//! It is a read-only tmpfs. An allowed folder or file is a read-only mount of the node's, that one
+//! file system alone; an allowed link is the same link. Every other folder of the node's `/` and
+//! `/var` is there and empty, for mounts to go below it; nothing else of the node's root is there.
+//!
+//! An allowed mount maps no owner at all, where its file system can do that: the kernel lets nobody
+//! write to an inode whose owner a mount doesn't map, which is what connecting to a socket and
+//! opening a FIFO for writing ask for. (Read-only is a property of the mount, and they aren't kept
+//! by it.)
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::{Path, PathBuf};
+
+use kernel::idmap::IdMap;
+use kernel::mount::{self, Attributes, Change};
+use kernel::{Context, Error, Result};
+use rustix::fs::{CWD, Mode, OFlags};
+use rustix::io::Errno;
+
+use crate::cell::mounts::PRIVATE;
+
+/// In every root, whatever the node has: the kernel's, and where programs and mounts expect them.
+const FOLDERS: [&str; 17] = [
+    "/proc",
+    "/sys",
+    "/dev",
+    "/boot",
+    "/home",
+    "/media",
+    "/mnt",
+    "/root",
+    "/srv",
+    "/var",
+    "/var/cache",
+    "/var/lib",
+    "/var/local",
+    "/var/log",
+    "/var/mail",
+    "/var/opt",
+    "/var/spool",
+];
+/// Folders of the node whose own folders are there and empty, and whose links are there.
+const LISTED: [&str; 2] = ["/", "/var"];
+/// How many of each [`LISTED`] folder.
+const MOST_LISTED: usize = 500;
+/// An id that nothing on disk belongs to: the only one that an allowed mount maps.
+const NOBODY: u32 = u32::MAX - 1;
+/// Of the tmpfs: names of folders and links.
+const ROOM: u64 = 4 << 20;
+
+/// What of the node goes where, taken before the node's root is left.
+pub(super) struct Plan {
+    folders: Vec<PathBuf>,
+    links: Vec<(PathBuf, PathBuf)>,
+    mounts: Vec<Allowed>,
+    /// By their real paths.
+    hide: Vec<PathBuf>,
+}
+
+/// A detached mount of what the node has at `path`.
+struct Allowed {
+    path: PathBuf,
+    directory: bool,
+    mount: OwnedFd,
+}
+
+/// The root before anything is in it: writable.
+pub(super) fn empty() -> Result<OwnedFd> {
+    mount::tmpfs(ROOM, 0o755, Attributes::NO_SUID | Attributes::NO_DEV)
+}
+
+/// Looks at the node's root. What `allowed` names and the node doesn't have is left out.
+///
+/// # Errors
+/// `EINVAL` for an allowed path that is `/`, not absolute, has `..` or is neither folder, file nor
+/// link.
+pub(super) fn plan(hide: &[PathBuf], allowed: &[PathBuf]) -> Result<Plan> {
+    let mut plan = Plan {
+        folders: FOLDERS.map(PathBuf::from).to_vec(),
+        links: Vec::new(),
+        mounts: Vec::new(),
+        hide: hide
+            .iter()
+            .filter_map(|path| std::fs::canonicalize(path).ok())
+            .collect(),
+    };
+    let private = PRIVATE.iter().map(|(path, _)| PathBuf::from(path));
+    plan.folders.extend(private);
+    let mut allowed = allowed.to_vec();
+    // What is below another comes after it, and is attached in it.
+    allowed.sort();
+    allowed.dedup();
+    for path in &allowed {
+        plan.allow(path)?;
+    }
+    for folder in LISTED {
+        plan.list(Path::new(folder), &allowed);
+    }
+    Ok(plan)
+}
+
+impl Plan {
+    fn allow(&mut self, path: &Path) -> Result<()> {
+        let invalid = |why: &'static str| Err(Error::invalid("allow", why).on(path));
+        let plain = |part| matches!(part, std::path::Component::Normal(_));
+        if !path.is_absolute() || !path.components().skip(1).all(plain) || path.parent().is_none() {
+            return invalid("the cells' root takes absolute paths below / and without ..");
+        }
+        let kind = match std::fs::symlink_metadata(path) {
+            Ok(metadata) => metadata.file_type(),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+            Err(error) => return Err(error).call_on("stat", path),
+        };
+        if kind.is_symlink() {
+            let target = std::fs::read_link(path).call_on("readlink", path)?;
+            self.links.push((path.to_owned(), target));
+            return Ok(());
+        }
+        if !kind.is_dir() && !kind.is_file() {
+            return invalid("the cells' root takes folders, files and links");
+        }
+        self.mounts.push(Allowed {
+            path: path.to_owned(),
+            directory: kind.is_dir(),
+            mount: read_only(path)?,
+        });
+        Ok(())
+    }
+
+    /// Folders and links that stand in a folder of the node and aren't allowed.
+    fn list(&mut self, folder: &Path, allowed: &[PathBuf]) {
+        // A node without a /var has nothing there.
+        let Ok(entries) = std::fs::read_dir(folder) else {
+            return;
+        };
+        for entry in entries.take(MOST_LISTED).flatten() {
+            let path = entry.path();
+            if allowed.contains(&path) {
+                continue;
+            }
+            match (entry.file_type(), std::fs::read_link(&path)) {
+                (Ok(kind), _) if kind.is_dir() => self.folders.push(path),
+                (Ok(kind), Ok(target)) if kind.is_symlink() => self.links.push((path, target)),
+                _ => {}
+            }
+        }
+    }
+
+    /// Makes all of it in the empty root, which is this process's by now.
+    pub(super) fn carry_out(self) -> Result<()> {
+        // Links first: `/var` may be one of the node's.
+        for (path, target) in &self.links {
+            make_above(path)?;
+            match rustix::fs::symlink(target, path) {
+                // Below an allowed folder it is there already.
+                Ok(()) | Err(Errno::EXIST | Errno::ROFS) => {}
+                other => other.call_on("symlink", path)?,
+            }
+        }
+        for path in &self.folders {
+            make_folder(path)?;
+        }
+        for Allowed {
+            path,
+            directory,
+            mount,
+        } in &self.mounts
+        {
+            make_above(path)?;
+            match directory {
+                true => make_folder(path)?,
+                false => make_file(path)?,
+            }
+            mount::attach(mount, path)?;
+        }
+        self.hide.iter().try_for_each(|path| cover(path))
+    }
+}
+
+/// Read-only from here on.
+pub(super) fn seal() -> Result<()> {
+    let change = Change {
+        set: Attributes::READ_ONLY,
+        ..Change::default()
+    };
+    mount::set_attributes_of(Path::new("/"), &change)
+}
+
+fn read_only(path: &Path) -> Result<OwnedFd> {
+    let mount = mount::copy_tree(path, false)?;
+    let change = Change {
+        set: Attributes::READ_ONLY | Attributes::NO_SUID | Attributes::NO_DEV,
+        ..Change::default()
+    };
+    mount::set_attributes(&mount, &change)?;
+    let nobody = [IdMap {
+        inside: NOBODY,
+        outside: NOBODY,
+        count: 1,
+    }];
+    let namespace = mount::userns::with_maps(&nobody, &nobody)?;
+    let change = Change {
+        id_map: Some(namespace.as_fd()),
+        ..Change::default()
+    };
+    match mount::set_attributes(&mount, &change) {
+        // A file system without idmapped mounts; SECURITY.md says what holds then.
+        Err(error) if error.is(Errno::INVAL.raw_os_error()) => Ok(mount),
+        other => other.map(|()| mount).map_err(|error| error.on(path)),
+    }
+}
+
+/// The folders above a path.
+fn make_above(path: &Path) -> Result<()> {
+    let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
+    above.reverse();
+    above.into_iter().skip(1).try_for_each(make_folder)
+}
+
+fn make_folder(path: &Path) -> Result<()> {
+    match rustix::fs::mkdir(path, Mode::from_raw_mode(0o755)) {
+        // A link to a folder that isn't shown dangles, as the names below it do.
+        Ok(()) | Err(Errno::EXIST | Errno::NOENT) => Ok(()),
+        Err(Errno::ROFS) if path.is_dir() => Ok(()),
+        Err(errno) => Err(Error::new("mkdir", errno).on(path)),
+    }
+}
+
+fn make_file(path: &Path) -> Result<()> {
+    if path.is_file() {
+        return Ok(());
+    }
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    let made = rustix::fs::openat(CWD, path, flags, Mode::from_raw_mode(0o444));
+    made.map(drop).call_on("open", path)
+}
+
+/// An empty read-only tmpfs over a folder, where it is shown.
+fn cover(path: &Path) -> Result<()> {
+    if !path.is_dir() {
+        return Ok(());
+    }
+    let quiet = Attributes::READ_ONLY | Attributes::NO_SUID | Attributes::NO_DEV;
+    mount::attach(mount::tmpfs(4096, 0o755, quiet)?, path)
+}
