@@ -10,6 +10,7 @@ use kernel::cgroup::Cgroup;
 use model::error::Error;
 use model::executable::Effective;
 use model::exit::{Exit, How, Rusage};
+use model::lifecycle::executable::Teardown;
 use model::lifecycle::{Event, State};
 use model::name::Uid;
 use model::status::{Condition, ExecutableStatus, Object};
@@ -30,20 +31,12 @@ pub(crate) struct Executable {
     pub(crate) input: Option<Arc<OwnedFd>>,
     /// Who started it and is told when its output is being stored.
     pub(crate) starter: Option<Reply<Arc<Object>>>,
-    /// The main process has ended, so.
+    /// How the main process ended.
     pub(crate) exit: Option<Exit>,
-    /// So, as an earlier daemon was told; not dealt with yet.
+    /// How it ended, as an earlier daemon was told; not dealt with yet.
     pub(crate) adopted_exit: Option<Exit>,
-    /// Its cell's init died with it.
-    pub(crate) lost: bool,
-    /// Nothing lives in its leaf.
-    pub(crate) empty: bool,
-    /// Its output is being stored, or can't be.
-    pub(crate) attached: bool,
-    /// Its end is being stored.
-    pub(crate) finishing: bool,
-    /// It removes itself, once its attachments have had its end.
-    pub(crate) kept_for_attachments: bool,
+    /// How far its end has come.
+    pub(crate) teardown: Teardown,
     /// Somebody watches its leaf; from that moment on it is killed.
     pub(crate) kill_at: Option<watch::Sender<Option<Instant>>>,
     /// Who waits for its end.
@@ -76,11 +69,7 @@ impl Executable {
             starter: None,
             exit: None,
             adopted_exit: None,
-            lost: false,
-            empty: false,
-            attached: false,
-            finishing: false,
-            kept_for_attachments: false,
+            teardown: Teardown::BEGIN,
             kill_at: None,
             waiting: Vec::new(),
         }

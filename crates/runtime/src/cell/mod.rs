@@ -9,10 +9,11 @@
 //! ```text
 //!  requests ─┐
 //!  cell-init ┼─► owner::Owner::run ── event by event ──► kernel, cell-init, index, logs, archive
-//!  tasks ────┘        (start, finish, stop, freeze, update: a file each)
+//!  tasks ────┘        (start, finish, ending, stop, freeze, update: a file each)
 //! ```
 
 mod change;
+mod ending;
 pub(crate) mod executable;
 pub(crate) mod finish;
 mod freeze;

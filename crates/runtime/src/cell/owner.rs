@@ -5,7 +5,7 @@
 //! Nothing in here waits but the loop itself. What takes time goes on beside it as a task whose
 //! result is an [`Event`] like any other; what the cell-init is asked is a [`Call`] that its answer
 //! finds again. A cell-init that doesn't answer in time, or not as agreed, is lost, and its cell is
-//! killed: see `finish`. Only a start may take as long as it does: its program's file may be where
+//! killed: see `ending`. Only a start may take as long as it does: its program's file may be where
 //! reading hangs, which is no fault of the init; the start is given up and the cell goes on.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
@@ -19,7 +19,8 @@ use init::protocol::{CellEvent, CellRequest, ExitRecord, Failure};
 use kernel::cgroup::Cgroup;
 use model::error::Error;
 use model::label::Labels;
-use model::lifecycle;
+use model::lifecycle::cell::{self, Teardown};
+use model::lifecycle::{self, executable};
 use model::name::Uid;
 use model::request::UpdateCell;
 use model::status::{CellStatus, Object};
@@ -45,8 +46,8 @@ const HEARD_FIRST: usize = 64;
 
 /// Everything that happens to a cell.
 pub(crate) enum Event {
-    /// Somebody asks.
-    IdempotencyKey(Request),
+    /// A request came.
+    Asked(Request),
     /// The cell-init says.
     Said(Received<CellEvent>),
     /// The cell-init can't be talked to any more.
@@ -75,6 +76,8 @@ pub(crate) enum Event {
     },
     /// The cell's cgroup is gone.
     Removed(Result<(), String>),
+    /// Node-init was told that it needs to keep the end of the cell-init no longer.
+    InitAcknowledged,
 }
 
 /// A request to the cell-init that waits for its answer.
@@ -135,27 +138,9 @@ pub(crate) struct Owner {
     pub(super) updates: VecDeque<(Box<UpdateCell>, Reply<Arc<Object>>)>,
     /// Who waits for the end of the cell.
     pub(super) waiting: Vec<Reply<Arc<Object>>>,
-    pub(super) ending: Ending,
+    /// How far its end has come.
+    pub(super) ending: Teardown,
     tasks: FuturesUnordered<BoxFuture<'static, Event>>,
-}
-
-/// How far the end of the cell has come.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Ending {
-    /// It is to end.
-    pub(super) begun: bool,
-    /// The cells in it have.
-    pub(super) nested: bool,
-    /// Its init was told to.
-    pub(super) told: bool,
-    /// Its init has.
-    pub(super) init: bool,
-    /// Its group is being removed.
-    pub(super) removing: bool,
-    /// It was lost, rather than asked to end.
-    pub(super) lost: bool,
-    /// Nothing of it is left.
-    pub(super) over: bool,
 }
 
 /// What an owner begins with.
@@ -206,7 +191,7 @@ impl Owner {
             updating: None,
             updates: VecDeque::new(),
             waiting: Vec::new(),
-            ending: Ending::default(),
+            ending: Teardown::Lives,
             tasks: FuturesUnordered::new(),
         };
         if let Some(exit) = beginning.exit {
@@ -234,7 +219,7 @@ impl Owner {
             self.advance();
         }
         inbox.close();
-        self.shut_down(&over).await;
+        self.shut_down(&over);
     }
 
     async fn next(&mut self, inbox: &mut mpsc::Receiver<Request>) -> Event {
@@ -254,22 +239,22 @@ impl Owner {
             Some(event) = self.tasks.next() => event,
             () = leaf::until(late) => Event::Late,
             // The index holds a handle for as long as this task runs.
-            Some(request) = inbox.recv() => Event::IdempotencyKey(request),
+            Some(request) = inbox.recv() => Event::Asked(request),
         }
     }
 
     fn handle(&mut self, event: Event) {
         match event {
-            Event::IdempotencyKey(request) => self.asked(request),
+            Event::Asked(request) => self.asked(request),
             Event::Said(received) => self.said(received),
             Event::Silent(error) => self.silent(&error),
             Event::InitEnded(exit) => self.init_ended(exit),
             Event::Late => self.late(),
             Event::Attached(uid, outcome) => self.attached(uid, outcome),
-            Event::LeafEmpty(uid) => self.leaf_empty(uid),
+            Event::LeafEmpty(uid) => self.happened(uid, executable::Event::Emptied),
             Event::Drained(uid, totals) => self.drained(uid, totals),
             Event::Stored(uid, outcome) => self.stored(uid, outcome),
-            Event::NestedEnded => self.ending.nested = true,
+            Event::NestedEnded => self.ends(cell::Event::NestedEnded),
             Event::CellStored(outcome) => self.cell_stored(outcome),
             Event::Settled {
                 frozen,
@@ -277,6 +262,7 @@ impl Owner {
                 reply,
             } => self.settled(frozen, reached, reply),
             Event::Removed(outcome) => self.removed(outcome),
+            Event::InitAcknowledged => self.ends(cell::Event::Acknowledged),
         }
     }
 
@@ -507,10 +493,6 @@ impl Owner {
     /// The request that asked for the cell.
     pub(crate) fn request_id(&self) -> Option<&IdempotencyKey> {
         self.record.asked.as_ref()
-    }
-
-    fn is_over(&self) -> bool {
-        self.ending.over
     }
 }
 

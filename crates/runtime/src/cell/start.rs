@@ -9,6 +9,7 @@ use init::protocol::{CellRequest, Failure, Step};
 use kernel::cgroup::Cgroup;
 use model::error::{Error, Reason};
 use model::lifecycle::Event as Life;
+use model::lifecycle::executable::Event as End;
 use model::name::Uid;
 use model::status::Object;
 use model::time::Timestamp;
@@ -29,6 +30,12 @@ pub(crate) struct Starting {
     source: Option<LogSource>,
     reservation: Reservation,
     reply: Reply<Arc<Object>>,
+}
+
+impl Starting {
+    pub(super) fn executable(&self) -> &Executable {
+        &self.executable
+    }
 }
 
 impl Owner {
@@ -107,7 +114,7 @@ impl Owner {
             .about("cell", self.key.path.to_string())
             .hint(hint))
         };
-        if self.ending.begun || self.link.is_none() {
+        if self.ending.has_begun() || self.link.is_none() {
             return refuse(
                 "is stopping: nothing new can begin in it",
                 "run the cell again",
@@ -171,7 +178,7 @@ impl Owner {
 
     /// What was asked of the cell while the executable was being started.
     fn catch_up(&mut self, uid: Uid) {
-        if self.ending.begun {
+        if self.ending.has_begun() {
             let grace = self.record.stop.and_then(|stop| stop.grace);
             self.stop(uid, grace, None);
         } else if self.is_frozen() {
@@ -200,7 +207,6 @@ impl Owner {
         let Some(executable) = self.executables.get_mut(&uid) else {
             return;
         };
-        executable.attached = true;
         let starter = executable.starter.take();
         if let Err(error) = outcome {
             tracing::error!(executable = %executable.record.meta.path, %error, "output is not stored");
@@ -214,7 +220,7 @@ impl Owner {
         if let Some(starter) = starter {
             let _ = starter.send(self.object(uid));
         }
-        self.finish(uid);
+        self.happened(uid, End::LogOpened);
     }
 
     pub(super) fn start_failed(&mut self, uid: Uid, failure: &Failure) {

@@ -9,6 +9,7 @@ use init::protocol::CellRequest;
 use kernel::cgroup::Cgroup;
 use model::error::Error;
 use model::lifecycle::Event as Life;
+use model::lifecycle::cell::Event as End;
 use model::name::Uid;
 use model::signal::Signal;
 use model::status::Object;
@@ -107,29 +108,14 @@ impl Owner {
 
     /// Asks everything in the cell to end, the nested cells too, and then the cell.
     pub(super) fn stop_cell(&mut self, grace: Option<Duration>) {
-        if !self.ending.begun && self.record.stop.is_none() {
+        if !self.ending.has_begun() && self.record.stop.is_none() {
             self.record.stop = Some(StopIntent {
                 at: crate::now(),
                 grace,
             });
             self.put_record("that the cell is to stop");
         }
-        self.begin_ending();
-        self.step(Life::Stop);
-        self.publish_cell();
-        for uid in self.executables.keys().copied().collect::<Vec<_>>() {
-            self.stop(uid, grace, None);
-        }
-        self.stop_nested(grace);
-    }
-
-    /// Nothing new begins here from now on.
-    pub(super) fn begin_ending(&mut self) {
-        self.ending.begun = true;
-        self.close();
-        if self.ending.lost && !self.ending.nested {
-            self.stop_nested(Some(Duration::ZERO));
-        }
+        self.ends(End::Stop { grace });
     }
 
     /// No request for something new in the cell is taken any more; one for a new cell of its name
@@ -139,7 +125,7 @@ impl Owner {
         let _ = self.shared.index.close(&self.key, false);
     }
 
-    fn stop_nested(&self, grace: Option<Duration>) {
+    pub(super) fn stop_nested(&self, grace: Option<Duration>) {
         let nested = self.shared.index.nested(&self.key);
         self.beside(async move {
             let stops = nested.iter().map(|cell| async move {

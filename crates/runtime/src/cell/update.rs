@@ -61,7 +61,7 @@ impl Owner {
 
     /// Everything that can be refused is, before anything changes.
     fn plan(&self, request: &UpdateCell) -> Result<(Running, Pending), Error> {
-        if self.ending.begun {
+        if self.ending.has_begun() {
             let message = format!("the cell {} is stopping", self.key.path);
             return Err(Error::new(Reason::WrongState, message));
         }

@@ -22,6 +22,12 @@
 //! EXITED and FAILED are final: no event leads out of them. STOPPING stays what it is when the
 //! start that it overtook comes through, when it is asked for again, and when the cell around it
 //! freezes or thaws.
+//!
+//! [`executable`] and [`cell`] are the machines of the ends: in which order what is stored,
+//! acknowledged, removed and told.
+
+pub mod cell;
+pub mod executable;
 
 use std::fmt;
 

@@ -1,0 +1,372 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How an executable ends, as a pure machine: what happened goes in, what is to be done comes out.
+//! `runtime` does it and says what came of it.
+//!
+//! ```text
+//!            Emptied                MainEnded
+//!   RUNS ───────────────► VACATED ─────────────┐
+//!    │                                         ▼
+//!    ├─ MainEnded, alone ────────────► log open? ─ no ─► UNLOGGED
+//!    │                                  ▲      │ yes        │ LogOpened
+//!    └─ MainEnded, Lost ─► LEFTOVERS ───┘      ▼            ▼
+//!                                Emptied   DRAINING ◄───────┘
+//!                                              │ Drained
+//!                          not kept            ▼
+//!                 OVER ◄──────────────────── STORING ── NotStored ─► UNSTORED
+//!                   ▲                          │                       │  ▲
+//!                   └──────────────────────────┴──────── Stored ───────┘  └ NotStored
+//! ```
+//!
+//! What can't follow (a second end, an empty group that was told of before) changes nothing. Until
+//! [`Effect::Acknowledge`] the cell-init keeps the end, so that the next daemon finds it.
+
+use super::Event as Life;
+
+/// Whether the log takes the output.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Log {
+    /// It is being opened.
+    Opening,
+    /// It takes the output, or can't: nothing is waited for.
+    Open,
+}
+
+/// Why it ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Cause {
+    /// Its main process ended.
+    Ended,
+    /// Its cell's init was lost: how the main process ended can't be known.
+    Lost,
+}
+
+/// What is kept of it once it has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Keep {
+    /// Its record, in the store.
+    Record,
+    /// Its record, until the last who is attached has had its end.
+    UntilDetached,
+    /// Nothing.
+    Nothing,
+}
+
+/// How far the end of an executable has come.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Teardown {
+    /// Its main process runs, as far as is known.
+    Runs(Log),
+    /// Nothing lives in its group; how the main process ended was not told yet.
+    Vacated(Log),
+    /// The main process has ended; its group is not known to be empty.
+    Leftovers(Log, Cause),
+    /// All has ended; the log is still being opened.
+    Unlogged(Cause),
+    /// The rest of the output is being stored.
+    Draining(Cause),
+    /// The end is being stored.
+    Storing(Keep),
+    /// The end was told, but the store doesn't take it: it is asked again.
+    Unstored(Keep),
+    /// Nothing is left to do.
+    Over,
+}
+
+/// What happens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Event {
+    /// The log takes the output, or can't.
+    LogOpened,
+    /// The main process ended.
+    MainEnded {
+        /// Nothing else lives in its group.
+        alone: bool,
+    },
+    /// The cell's init was lost.
+    Lost,
+    /// Nothing lives in its group.
+    Emptied,
+    /// The output is stored to its end.
+    Drained(Keep),
+    /// The end is stored.
+    Stored,
+    /// The store doesn't take the end now.
+    NotStored,
+}
+
+/// What is to be done, in the order given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Effect {
+    /// Send the stop signal to what the main process left, and kill it after the grace.
+    StopRest,
+    /// Kill what is in the group, and wait until it is empty.
+    Kill,
+    /// Have the output stored to its end.
+    Drain,
+    /// Give the status its final state, by that event.
+    Conclude(Life),
+    /// Store the end.
+    Store,
+    /// Store the end, in a while.
+    StoreLater,
+    /// Tell the cell-init that it needs to keep the end no longer.
+    Acknowledge,
+    /// Remove the group, unless a new run of the name has it: one may once the end was told.
+    RemoveGroup,
+    /// Publish the final state: the name is free, and watchers see it.
+    Publish,
+    /// Answer the callers that wait for the end.
+    Answer,
+    /// Forget what is not to be kept.
+    Forget(Keep),
+}
+
+impl Teardown {
+    /// Of an executable that was just started, or taken over.
+    pub const BEGIN: Self = Teardown::Runs(Log::Opening);
+
+    /// Where an event leads, and what is to be done.
+    #[must_use]
+    pub fn after(self, event: Event) -> (Self, Vec<Effect>) {
+        use Teardown::{Draining, Leftovers, Runs, Storing, Unlogged, Unstored, Vacated};
+        match (self, event) {
+            (Runs(log), Event::MainEnded { alone: false }) => {
+                let cause = Cause::Ended;
+                (Leftovers(log, cause), vec![Effect::StopRest])
+            }
+            (Runs(log), Event::MainEnded { alone: true })
+            | (Vacated(log), Event::MainEnded { .. }) => drain(log, Cause::Ended),
+            (Runs(log), Event::Emptied) => (Vacated(log), Vec::new()),
+            (Runs(log), Event::Lost) => {
+                let cause = Cause::Lost;
+                (Leftovers(log, cause), vec![Effect::Kill])
+            }
+            (Vacated(log), Event::Lost) => drain(log, Cause::Lost),
+            (Leftovers(..), Event::Lost) => (self, vec![Effect::Kill]),
+            (Leftovers(log, cause), Event::Emptied) => drain(log, cause),
+            (_, Event::LogOpened) => self.logged(),
+            (Draining(cause), Event::Drained(keep)) => conclude(cause, keep),
+            (Storing(keep), Event::Stored) => (Teardown::Over, end(keep)),
+            (Storing(keep), Event::NotStored) => {
+                // Watchers need not wait for a broken store.
+                let effects = vec![Effect::Publish, Effect::Answer, Effect::StoreLater];
+                (Unstored(keep), effects)
+            }
+            (Unstored(..), Event::NotStored) => (self, vec![Effect::StoreLater]),
+            (Unstored(keep), Event::Stored) => {
+                let effects = vec![
+                    Effect::Acknowledge,
+                    Effect::RemoveGroup,
+                    Effect::Forget(keep),
+                ];
+                (Teardown::Over, effects)
+            }
+            (Runs(..) | Vacated(..) | Leftovers(..) | Unlogged(..) | Draining(..), _)
+            | (Storing(..) | Unstored(..) | Teardown::Over, _) => (self, Vec::new()),
+        }
+    }
+
+    fn logged(self) -> (Self, Vec<Effect>) {
+        use Teardown::{Leftovers, Runs, Unlogged, Vacated};
+        let log = Log::Open;
+        match self {
+            Runs(..) => (Runs(log), Vec::new()),
+            Vacated(..) => (Vacated(log), Vec::new()),
+            Leftovers(_, cause) => (Leftovers(log, cause), Vec::new()),
+            Unlogged(cause) => drain(log, cause),
+            Teardown::Draining(..)
+            | Teardown::Storing(..)
+            | Teardown::Unstored(..)
+            | Teardown::Over => (self, Vec::new()),
+        }
+    }
+}
+
+/// All has ended; the output is complete where the log has it all.
+fn drain(log: Log, cause: Cause) -> (Teardown, Vec<Effect>) {
+    match log {
+        Log::Open => (Teardown::Draining(cause), vec![Effect::Drain]),
+        Log::Opening => (Teardown::Unlogged(cause), Vec::new()),
+    }
+}
+
+fn conclude(cause: Cause, keep: Keep) -> (Teardown, Vec<Effect>) {
+    let life = match cause {
+        Cause::Ended => Life::Ended,
+        Cause::Lost => Life::Lost,
+    };
+    let mut effects = vec![Effect::Conclude(life)];
+    if keep == Keep::Nothing {
+        effects.extend(end(keep));
+        return (Teardown::Over, effects);
+    }
+    effects.push(Effect::Store);
+    (Teardown::Storing(keep), effects)
+}
+
+/// The group goes before the end is told.
+fn end(keep: Keep) -> Vec<Effect> {
+    vec![
+        Effect::Acknowledge,
+        Effect::RemoveGroup,
+        Effect::Publish,
+        Effect::Answer,
+        Effect::Forget(keep),
+    ]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn events() -> impl Strategy<Value = Event> {
+        prop_oneof![
+            Just(Event::LogOpened),
+            any::<bool>().prop_map(|alone| Event::MainEnded { alone }),
+            Just(Event::Lost),
+            Just(Event::Emptied),
+        ]
+    }
+
+    fn keeps() -> impl Strategy<Value = Keep> {
+        prop_oneof![
+            Just(Keep::Record),
+            Just(Keep::UntilDetached),
+            Just(Keep::Nothing)
+        ]
+    }
+
+    /// Around the machine: what it asked for happens, in any order.
+    struct World {
+        teardown: Teardown,
+        keep: Keep,
+        failures: u8,
+        to_come: Vec<Event>,
+        done: Vec<Effect>,
+    }
+
+    impl World {
+        fn tell(&mut self, event: Event) {
+            let (teardown, effects) = self.teardown.after(event);
+            self.teardown = teardown;
+            for effect in &effects {
+                match effect {
+                    Effect::StopRest | Effect::Kill => self.to_come.push(Event::Emptied),
+                    Effect::Drain => self.to_come.push(Event::Drained(self.keep)),
+                    Effect::Store | Effect::StoreLater => {
+                        let fails = self.failures > 0;
+                        self.failures = self.failures.saturating_sub(1);
+                        self.to_come.push(match fails {
+                            true => Event::NotStored,
+                            false => Event::Stored,
+                        });
+                    }
+                    _ => {}
+                }
+            }
+            self.done.extend(effects);
+        }
+
+        fn at(&self, effect: Effect) -> Option<usize> {
+            self.done.iter().position(|done| *done == effect)
+        }
+
+        /// The ends of every order are these.
+        fn check(&self) -> Result<(), TestCaseError> {
+            prop_assert_eq!(self.teardown, Teardown::Over);
+            for effect in &self.done {
+                let count = self.done.iter().filter(|done| *done == effect).count();
+                let again = matches!(effect, Effect::Kill | Effect::StoreLater);
+                prop_assert!(again || count == 1, "{effect:?} twice: {:?}", self.done);
+            }
+            let place = |effect| {
+                self.at(effect)
+                    .ok_or_else(|| TestCaseError::fail(format!("no {effect:?} in {:?}", self.done)))
+            };
+            let acknowledged = place(Effect::Acknowledge)?;
+            match self.keep {
+                Keep::Nothing => prop_assert_eq!(self.at(Effect::Store), None),
+                _ => prop_assert!(place(Effect::Store)? < acknowledged),
+            }
+            if let Some(again) = self.done.iter().rposition(|e| *e == Effect::StoreLater) {
+                prop_assert!(again < acknowledged, "acknowledged before it was stored");
+            }
+            let published = place(Effect::Publish)?;
+            let removed = place(Effect::RemoveGroup)?;
+            let unstored = self.at(Effect::StoreLater).is_some();
+            prop_assert!(unstored || removed < published, "the name wasn't free");
+            prop_assert!(acknowledged < removed, "the next daemon needs it");
+            prop_assert!(published < place(Effect::Answer)?);
+            let concluded = self.at(Effect::Conclude(Life::Ended));
+            let concluded = concluded.or(self.at(Effect::Conclude(Life::Lost)));
+            prop_assert!(concluded.is_some_and(|at| at < published));
+            prop_assert_eq!(self.done.last(), Some(&Effect::Forget(self.keep)));
+            Ok(())
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn an_executable_ends_once_whatever_the_order_of_what_happens(
+            keep in keeps(),
+            failures in 0_u8..3,
+            noise in proptest::collection::vec(events(), 0..8),
+            picks in proptest::collection::vec(any::<prop::sample::Index>(), 64),
+            lost in any::<bool>(),
+            alone in any::<bool>(),
+        ) {
+            let end = if lost { Event::Lost } else { Event::MainEnded { alone } };
+            let mut to_come = noise;
+            to_come.extend([Event::LogOpened, end]);
+            let mut world = World {
+                teardown: Teardown::BEGIN, keep, failures, to_come, done: Vec::new(),
+            };
+            for pick in picks {
+                if world.to_come.is_empty() {
+                    break;
+                }
+                let event = world.to_come.remove(pick.index(world.to_come.len()));
+                world.tell(event);
+            }
+            prop_assert!(world.to_come.is_empty(), "still to come: {:?}", world.to_come);
+            world.check()?;
+        }
+    }
+
+    #[test]
+    fn the_end_waits_for_the_group_the_exit_and_the_log() {
+        let all = [
+            Event::Emptied,
+            Event::MainEnded { alone: false },
+            Event::LogOpened,
+        ];
+        for first in 0..3 {
+            for second in (0..3).filter(|second| *second != first) {
+                let last = 3 - first - second;
+                let mut teardown = Teardown::BEGIN;
+                for index in [first, second] {
+                    let (next, effects) = teardown.after(all[index]);
+                    assert!(!effects.contains(&Effect::Drain), "{teardown:?}");
+                    teardown = next;
+                }
+                let (next, effects) = teardown.after(all[last]);
+                let cause = Cause::Ended;
+                assert_eq!(next, Teardown::Draining(cause), "{first} {second}");
+                assert_eq!(effects, [Effect::Drain]);
+            }
+        }
+    }
+
+    #[test]
+    fn a_store_that_takes_nothing_holds_up_the_acknowledgement_and_nobody_else() {
+        let storing = Teardown::Storing(Keep::Record);
+        let (unstored, effects) = storing.after(Event::NotStored);
+        assert!(effects.contains(&Effect::Answer) && !effects.contains(&Effect::Acknowledge));
+        let (again, effects) = unstored.after(Event::NotStored);
+        assert_eq!((again, effects), (unstored, vec![Effect::StoreLater]));
+        let (over, effects) = again.after(Event::Stored);
+        assert_eq!(over, Teardown::Over);
+        assert_eq!(effects[0], Effect::Acknowledge);
+    }
+}
