@@ -9,6 +9,7 @@
 //! single-threaded process that clones and waits by itself, in turns with us, so that both see the
 //! same machine.
 
+mod attack;
 mod reference;
 mod rows;
 mod stats;
@@ -21,6 +22,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Parser;
 
+use crate::attack::Attack;
 use crate::subject::Subject;
 
 /// Measures a node.
@@ -41,7 +43,13 @@ struct Arguments {
     /// How many cells stand for a thousand
     #[arg(long, default_value_t = 1000)]
     cells: usize,
-    /// run, cell, memory, restart, logs, density; none: all
+    /// How many cells are as many as a node may have; natively alone
+    #[arg(long, default_value_t = 5000)]
+    dense: usize,
+    /// How often a program runs beside an attack
+    #[arg(long, default_value_t = 300)]
+    runs: usize,
+    /// run, cell, memory, growth, restart, density, logs, neighbour; none: all
     rows: Vec<String>,
     /// Be the process that clones by itself
     #[arg(long, hide = true)]
@@ -49,14 +57,20 @@ struct Arguments {
     /// Write so many lines to stdout, each in a write of its own
     #[arg(long, hide = true)]
     write_lines: Option<usize>,
+    /// Be a hostile tenant's program
+    #[arg(long, hide = true)]
+    attack: Option<Attack>,
+    #[command(flatten)]
+    place: attack::Place,
 }
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    let outcome = match arguments.write_lines {
-        Some(lines) => rows::write_lines(lines),
-        None if arguments.reference => reference::serve(),
-        None => measure(&arguments),
+    let outcome = match (arguments.write_lines, arguments.attack) {
+        (Some(lines), _) => rows::write_lines(lines),
+        (None, Some(attack)) => attack::run(attack, &arguments.socket, &arguments.place),
+        _ if arguments.reference => reference::serve(),
+        _ => measure(&arguments),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -77,6 +91,8 @@ fn measure(arguments: &Arguments) -> Result<()> {
             subject,
             vm: arguments.vm,
             cells: arguments.cells,
+            dense: arguments.dense,
+            runs: arguments.runs,
         };
         bench.measure(&arguments.rows).await
     })?;

@@ -11,10 +11,17 @@ use client::{Node, Target};
 
 use crate::system;
 
+/// What a user's folder of credentials has.
+pub(crate) const CA: &str = "ca.pem";
+/// See [`CA`].
+pub(crate) const CERTIFICATE: &str = "user.pem";
+/// See [`CA`].
+pub(crate) const KEY: &str = "user.key";
 /// What a bench may wait for one answer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A connected node.
+#[derive(Clone)]
 pub(crate) struct Subject {
     target: Target,
     node: Node,
@@ -38,6 +45,33 @@ impl Subject {
         })
     }
 
+    /// As the user whose certificate, key and CA lie in this folder.
+    pub(crate) async fn connect_user(socket: &Path, folder: &Path) -> Result<Self> {
+        let target = Target {
+            address: client::Address::Unix(socket.to_owned()),
+            ca: folder.join(CA),
+            certificate: folder.join(CERTIFICATE),
+            key: folder.join(KEY),
+            ..Target::local()
+        };
+        let node = Node::connect(&target).await?.with_deadline(PATIENCE);
+        Ok(Self {
+            target,
+            node,
+            state: PathBuf::new(),
+        })
+    }
+
+    /// The node's socket.
+    pub(crate) fn socket(&self) -> Result<&Path> {
+        match &self.target.address {
+            client::Address::Unix(socket) => Ok(socket),
+            client::Address::Tcp { .. } => {
+                anyhow::bail!("only a node of this machine can be measured")
+            }
+        }
+    }
+
     /// A new connection, as after the daemon's death.
     pub(crate) async fn reconnect(&mut self) -> Result<()> {
         self.node = Node::connect(&self.target).await?.with_deadline(PATIENCE);
@@ -50,10 +84,7 @@ impl Subject {
 
     /// The daemon's process and its init's.
     pub(crate) fn processes(&self) -> Result<(u32, u32)> {
-        let client::Address::Unix(socket) = &self.target.address else {
-            anyhow::bail!("only a node of this machine can be measured");
-        };
-        let stream = UnixStream::connect(socket)?;
+        let stream = UnixStream::connect(self.socket()?)?;
         let peer = rustix::net::sockopt::socket_peercred(&stream)?;
         let daemon = peer.pid.as_raw_nonzero().get().unsigned_abs();
         Ok((daemon, system::parent(daemon)?))
@@ -61,13 +92,19 @@ impl Subject {
 
     /// Makes a cell; returns the microseconds until the answer.
     pub(crate) async fn make_cell(&self, path: &str) -> Result<f64> {
-        self.make_cell_as(path, runtime::CellSpec::default()).await
+        self.make_cell_as(named(path), runtime::CellSpec::default())
+            .await
     }
 
     /// The same, as specified.
-    pub(crate) async fn make_cell_as(&self, path: &str, spec: runtime::CellSpec) -> Result<f64> {
+    pub(crate) async fn make_cell_as(
+        &self,
+        one: runtime::ObjectRef,
+        spec: runtime::CellSpec,
+    ) -> Result<f64> {
+        let path = one.path.clone();
         let cell = runtime::Cell {
-            r#ref: Some(named(path)),
+            r#ref: Some(one),
             spec: Some(spec),
             ..Default::default()
         };
@@ -126,6 +163,18 @@ impl Subject {
             .run_executable(self.node.unary(request))
             .await;
         answer.with_context(|| format!("RunExecutable {path}"))?;
+        Ok(micros(started))
+    }
+
+    /// Stops a program by its own signal; returns the microseconds until it has ended.
+    pub(crate) async fn stop(&self, path: &str) -> Result<f64> {
+        let request = runtime::StopRequest {
+            r#ref: Some(named(path)),
+            ..Default::default()
+        };
+        let started = Instant::now();
+        let answer = self.node.runtime().stop(self.node.unary(request)).await;
+        answer.with_context(|| format!("Stop {path}"))?;
         Ok(micros(started))
     }
 

@@ -5,6 +5,8 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use rustix::io::Errno;
+use rustix::thread::{CpuSet, Pid, sched_getaffinity, sched_setaffinity};
 
 /// Memory that the machine could still give, in bytes.
 pub(crate) fn memory_available() -> Result<f64> {
@@ -57,4 +59,56 @@ pub(crate) fn parent(pid: u32) -> Result<u32> {
 fn kibibytes(text: &str, field: &str) -> Option<f64> {
     let line = text.lines().find_map(|line| line.strip_prefix(field))?;
     Some(line.trim().trim_end_matches(" kB").parse::<f64>().ok()? * 1024.0)
+}
+
+/// A process and its children, such as an init with its daemon and the inits of its cells.
+pub(crate) fn with_children(pid: u32) -> Result<Vec<u32>> {
+    let text = fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"))?;
+    let mut all = vec![pid];
+    for word in text.split_whitespace() {
+        all.push(word.parse()?);
+    }
+    Ok(all)
+}
+
+/// Processors that processes may run on.
+pub(crate) struct Processors(CpuSet);
+
+impl Processors {
+    /// Those of this process.
+    pub(crate) fn all() -> Result<Self> {
+        Ok(Self(sched_getaffinity(None)?))
+    }
+
+    /// The first half of them; one of one.
+    pub(crate) fn half(&self) -> Self {
+        let mut left = self.0.count().div_ceil(2);
+        let mut half = CpuSet::new();
+        for number in (0..CpuSet::MAX_CPU).filter(|number| self.0.is_set(*number)) {
+            if left == 0 {
+                break;
+            }
+            half.set(number);
+            left -= 1;
+        }
+        Self(half)
+    }
+
+    /// Lets every thread of these processes run on them alone. One that has ended meanwhile is left
+    /// out.
+    pub(crate) fn allow(&self, pids: &[u32]) -> Result<()> {
+        for pid in pids {
+            let Ok(tasks) = fs::read_dir(format!("/proc/{pid}/task")) else {
+                continue;
+            };
+            for task in tasks.flatten() {
+                let number = task.file_name().to_string_lossy().parse()?;
+                match sched_setaffinity(Pid::from_raw(number), &self.0) {
+                    Ok(()) | Err(Errno::SRCH) => {}
+                    Err(error) => return Err(error).context("sched_setaffinity"),
+                }
+            }
+        }
+        Ok(())
+    }
 }

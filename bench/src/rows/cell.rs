@@ -40,7 +40,7 @@ impl Bench {
         let mut reference = Reference::start()?;
         let many = self.cell_turns(&mut reference).await?;
         let row = format!("cell p50, {} beside", self.cells);
-        figures.push(many.figure(&row, AGAINST, 0.5, Goal::AtMost(4.0)));
+        figures.push(many.figure(&row, AGAINST, 0.5, Goal::AtMost(3.0)));
         Ok(())
     }
 

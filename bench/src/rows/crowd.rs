@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rows `memory`, `restart` and `density`: a thousand cells with a process each, what they cost,
-//! how fast the node answers among them, what the daemon's death does to them, and how long it
+//! Rows `memory`, `growth`, `restart` and `density`: a thousand cells with a process each, what they
+//! cost, how fast the node answers among them, what the daemon does after its death, and how long it
 //! takes to end them all.
 
 use std::collections::BTreeMap;
@@ -13,6 +13,7 @@ use api::runtime::v0::{self as runtime, object::Object as Kind};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::task::JoinSet;
 
+use super::growth::Work;
 use super::{Bench, Wanted};
 use crate::reference::{PROGRAM, Reference};
 use crate::stats::{Figure, Goal, Samples};
@@ -20,6 +21,8 @@ use crate::subject::{micros, named};
 use crate::system;
 
 const SOME: usize = 100;
+/// Beside row `growth`'s first measurement.
+const FEW: usize = 10;
 const ASKED: usize = 1000;
 const DEATHS: usize = 3;
 /// Node-init starts a daemon at once that has served for ten seconds, and others with a growing
@@ -34,7 +37,15 @@ const PATIENCE: Duration = Duration::from_secs(60);
 impl Bench {
     /// Builds the crowd and takes what is wanted from it.
     pub(super) async fn crowd(&mut self, wanted: &Wanted, figures: &mut Vec<Figure>) -> Result<()> {
+        let few = match wanted.row("growth") {
+            true => Some(self.among_few().await?),
+            false => None,
+        };
         self.gather(wanted.row("memory"), figures).await?;
+        if let Some(few) = few {
+            let many = self.work().await?;
+            figures.extend(self.growth((FEW, &few), &many));
+        }
         if wanted.row("cell") {
             self.cell_in_crowd(figures).await?;
         }
@@ -49,6 +60,19 @@ impl Bench {
             figures.push(end);
         }
         Ok(())
+    }
+
+    /// The work that row `growth` compares, with few of the crowd beside it.
+    async fn among_few(&self) -> Result<Work> {
+        for number in 0..FEW {
+            self.join(number).await?;
+        }
+        self.work().await?; // the first ones find cold caches
+        let work = self.work().await?;
+        for number in 0..FEW {
+            self.subject.remove(&member(number)).await?;
+        }
+        Ok(work)
     }
 
     /// Makes every cell of the crowd, and looks at the memory meanwhile.
@@ -139,20 +163,7 @@ impl Bench {
 
     /// Row `density`: how fast the node answers.
     async fn answers(&self) -> Result<Figure> {
-        let mut times = Samples::default();
-        for turn in 0..ASKED {
-            let wanted = named(&format!("{}/one", member(turn % self.cells)));
-            let request = runtime::GetRequest {
-                r#ref: Some(wanted),
-            };
-            let started = Instant::now();
-            let node = self.subject.node();
-            node.runtime()
-                .get(node.unary(request))
-                .await
-                .context("Get")?;
-            times.add(micros(started) / 1000.0);
-        }
+        let times = self.times_of_gets(self.cells, ASKED, member).await?;
         let goal = if self.vm {
             Goal::None
         } else {
@@ -160,6 +171,28 @@ impl Bench {
         };
         let row = format!("density, Get p99 among {} cells", self.cells);
         Ok(Figure::alone(&row, "ms", times.percentile(0.99), goal))
+    }
+
+    /// Milliseconds of so many Gets, over the executables of these cells in turn.
+    pub(super) async fn times_of_gets(
+        &self,
+        cells: usize,
+        count: usize,
+        cell: fn(usize) -> String,
+    ) -> Result<Samples> {
+        let mut times = Samples::default();
+        for turn in 0..count {
+            let wanted = named(&format!("{}/one", cell(turn % cells)));
+            let request = runtime::GetRequest {
+                r#ref: Some(wanted),
+            };
+            let started = Instant::now();
+            let node = self.subject.node();
+            let answer = node.runtime().get(node.unary(request)).await;
+            answer.context("Get")?;
+            times.add(micros(started) / 1000.0);
+        }
+        Ok(times)
     }
 
     /// Row `restart`: the daemon dies, and who notices.
@@ -338,11 +371,7 @@ impl Bench {
         }
         let seconds = micros(started) / 1e6;
         let row = format!("density, {} cells ended and their cgroups gone", self.cells);
-        let goal = if self.vm {
-            Goal::AtMost(3.0)
-        } else {
-            Goal::None
-        };
+        let goal = Goal::AtMost(self.either(0.5, 5.0));
         Ok(Figure::alone(&row, "s", seconds, goal))
     }
 }

@@ -69,7 +69,7 @@ impl Bench {
             mounts: vec![mount],
             ..Default::default()
         };
-        self.subject.make_cell_as(CELL, spec).await?;
+        self.subject.make_cell_as(named(CELL), spec).await?;
         for writers in [1, 8] {
             figures.extend(self.writers(&program, writers).await?);
         }

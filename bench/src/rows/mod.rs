@@ -3,7 +3,10 @@
 
 mod cell;
 mod crowd;
+mod dense;
+mod growth;
 mod logs;
+mod neighbour;
 mod run;
 
 pub(crate) use logs::write_lines;
@@ -20,7 +23,16 @@ use crate::subject::Subject;
 const PREFIX: &str = "bench-";
 
 /// The rows that there are.
-const ROWS: [&str; 6] = ["run", "cell", "memory", "restart", "density", "logs"];
+const ROWS: [&str; 8] = [
+    "run",
+    "cell",
+    "memory",
+    "growth",
+    "restart",
+    "density",
+    "logs",
+    "neighbour",
+];
 
 /// What is measured together: one preparation, one failure.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -29,11 +41,22 @@ enum Visit {
     Cell,
     /// A thousand cells stand: what they cost, and all that is asked among them.
     Crowd,
+    /// As many cells as a node may have.
+    Dense,
     Logs,
+    /// A hostile tenant beside another; last, for what it leaves of the node.
+    Neighbour,
 }
 
 /// The visits, in their order.
-const VISITS: [Visit; 4] = [Visit::Run, Visit::Cell, Visit::Crowd, Visit::Logs];
+const VISITS: [Visit; 6] = [
+    Visit::Run,
+    Visit::Cell,
+    Visit::Crowd,
+    Visit::Dense,
+    Visit::Logs,
+    Visit::Neighbour,
+];
 
 /// The rows that somebody asked for; none: all.
 #[derive(Clone, Debug)]
@@ -54,8 +77,10 @@ impl Visit {
         match self {
             Self::Run => &["run"],
             Self::Cell => &["cell"],
-            Self::Crowd => &["memory", "cell", "density", "restart"],
+            Self::Crowd => &["memory", "cell", "growth", "density", "restart"],
+            Self::Dense => &["density"],
             Self::Logs => &["logs"],
+            Self::Neighbour => &["neighbour"],
         }
     }
 }
@@ -65,6 +90,8 @@ pub(crate) struct Bench {
     pub(crate) subject: Subject,
     pub(crate) vm: bool,
     pub(crate) cells: usize,
+    pub(crate) dense: usize,
+    pub(crate) runs: usize,
 }
 
 impl Bench {
@@ -108,7 +135,9 @@ impl Bench {
             Visit::Run => self.run(figures).await,
             Visit::Cell => self.cell(figures).await,
             Visit::Crowd => self.crowd(wanted, figures).await,
+            Visit::Dense => self.dense(figures).await,
             Visit::Logs => self.logs(figures).await,
+            Visit::Neighbour => self.neighbour(figures).await,
         }
     }
 

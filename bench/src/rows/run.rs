@@ -28,7 +28,7 @@ impl Bench {
             turns.batches.push((ours, reference.forks(BATCH)?));
         }
         self.subject.remove("bench-run").await?;
-        let middle = Goal::AtMost(self.either(2.5, 5.0));
+        let middle = Goal::AtMost(self.either(2.5, 4.0));
         let tail = if self.vm {
             Goal::None
         } else {

@@ -25,22 +25,24 @@ use crate::build::{self, Profile};
 use table::Row;
 
 /// The rows that there are, and whether `aurae-bench` is who measures them.
-const ROWS: [(&str, bool); 8] = [
+const ROWS: [(&str, bool); 10] = [
     ("run", true),
     ("cell", true),
     ("memory", true),
     ("restart", true),
     ("logs", true),
+    ("growth", true),
     ("density", true),
+    ("neighbour", true),
     ("boot", false),
     ("script", false),
 ];
 /// Where the VM has the measuring program.
 const PROGRAM: &str = "/usr/local/lib/aurae-testbed/aurae-bench";
-/// The VM that the figures speak of.
-const MEMORY_MIB: u32 = 2048;
+/// The VM that the figures speak of: a thousand cells have room in it.
+const MEMORY_MIB: u32 = 3072;
 /// A VM that measures for longer hangs.
-const PATIENCE: Duration = Duration::from_secs(15 * 60);
+const PATIENCE: Duration = Duration::from_secs(60 * 60);
 /// What `./x dist` ships, and what measures it.
 const PACKAGES: [&str; 8] = [
     "-p",
@@ -56,13 +58,13 @@ const PACKAGES: [&str; 8] = [
 /// Measures a node against the bare kernel, systemd and container runtimes.
 #[derive(Args)]
 #[command(after_help = "Examples:
-  ./x bench                     every row; about ten minutes after the build
+  ./x bench                     every row; about an hour after the build
   ./x bench run cell            two of them
   ./x bench run --only native   without a VM
   ./x bench boot -o json
   ./x bench --write             and docs/guide/figures.md from what came out")]
 pub(crate) struct Bench {
-    /// run, cell, memory, restart, logs, density, boot, script; none: all
+    /// run, cell, memory, growth, restart, logs, density, neighbour, boot, script; none: all
     #[arg(value_name = "ROW")]
     rows: Vec<String>,
     /// `table` or `json`
@@ -74,6 +76,12 @@ pub(crate) struct Bench {
     /// How many cells stand for a thousand
     #[arg(long, default_value_t = 1000)]
     cells: usize,
+    /// How many cells are as many as a node may have; natively alone
+    #[arg(long, default_value_t = 5000)]
+    dense: usize,
+    /// How often a program runs beside each attack of row `neighbour`
+    #[arg(long, default_value_t = 300)]
+    runs: usize,
     /// Keep what came out in docs/guide/figures.json, and write figures.md from it
     #[arg(long)]
     write: bool,
@@ -125,6 +133,17 @@ impl Bench {
         self.only.as_deref().is_none_or(|only| only == place)
     }
 
+    /// How much `aurae-bench` is to do, as its flags.
+    fn sizes(&self) -> Vec<String> {
+        let sizes = [
+            ("--cells", self.cells),
+            ("--dense", self.dense),
+            ("--runs", self.runs),
+        ];
+        let flags = sizes.map(|(flag, size)| format!("{flag}={size}"));
+        flags.into()
+    }
+
     /// The wanted rows that `aurae-bench` measures.
     fn inner(&self) -> Vec<&'static str> {
         let inner = ROWS.iter().filter(|(row, inner)| *inner && self.wants(row));
@@ -146,7 +165,7 @@ fn natively(bench: &Bench, binaries: &Path) -> Vec<Row> {
     let mut rows = Vec::new();
     if !inner.is_empty() {
         eprintln!("bench: natively");
-        let measured = native::measure(binaries, &inner, bench.cells);
+        let measured = native::measure(binaries, &inner, bench);
         let failed = |error| vec![Row::failed(&inner.join(", "), "native", &error)];
         rows.extend(measured.unwrap_or_else(failed));
     }
@@ -191,16 +210,17 @@ fn ours(
     rows: &mut Vec<Row>,
 ) -> Result<()> {
     let node = bed.boot(options)?;
-    rows.extend(figures(&node, inner, bench.cells)?);
+    rows.extend(figures(&node, inner, bench)?);
     if bench.wants("cell") {
         peers::containers(&node, rows);
     }
     node.shutdown()
 }
 
-fn figures(node: &Node, rows: &[&str], cells: usize) -> Result<Vec<Row>> {
-    let cells = cells.to_string();
-    let mut words = vec![PROGRAM, "--vm", "--cells", &cells];
+fn figures(node: &Node, rows: &[&str], bench: &Bench) -> Result<Vec<Row>> {
+    let sizes = bench.sizes();
+    let mut words = vec![PROGRAM, "--vm"];
+    words.extend(sizes.iter().map(String::as_str));
     words.extend(rows);
     let finished = node.start_program(&words)?.finish_within(PATIENCE)?;
     let said = String::from_utf8_lossy(&finished.err);

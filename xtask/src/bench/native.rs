@@ -22,13 +22,13 @@ const LEAVING: Duration = Duration::from_secs(5);
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// Measures these rows.
-pub(super) fn measure(binaries: &Path, rows: &[&str], cells: usize) -> Result<Vec<Row>> {
+pub(super) fn measure(binaries: &Path, rows: &[&str], wanted: &super::Bench) -> Result<Vec<Row>> {
     let service = Service::start(binaries)?;
     let mut bench = Command::new(binaries.join("aurae-bench"));
     bench.arg("--socket").arg(service.socket());
     bench.arg("--pki").arg(service.pki());
     bench.arg("--state").arg(&service.state);
-    bench.arg("--cells").arg(cells.to_string()).args(rows);
+    bench.args(wanted.sizes()).args(rows);
     bench.stderr(Stdio::inherit());
     table::read(&exec::read(&mut bench)?, "native").context("what aurae-bench printed")
 }
@@ -61,6 +61,13 @@ impl Service {
             .arg("--run-dir")
             .arg(run.path())
             .args(["--set", &format!("paths.cgroup={CGROUP}")])
+            // Row `density` has more than the default allows.
+            .args([
+                "--set",
+                "limits.cells=8192",
+                "--set",
+                "limits.executables=16384",
+            ])
             .stdin(Stdio::null())
             .stdout(said.try_clone()?)
             .stderr(said)

@@ -69,13 +69,43 @@ for runtime in crun runc; do
 done
 "#;
 
+/// The attacks that need no API, in one slice with half of the memory and 40 % of the processes, as
+/// a tenant has by default, beside runs in another such slice.
+const SLICES: &str = r#"
+systemctl is-system-running --wait >/dev/null
+for slice in fair worst; do
+    systemctl set-property --runtime $slice.slice MemoryMax=50% TasksMax=40% || exit 1
+done
+mkdir -p /var/tmp/attack
+run() { systemd-run --quiet --wait --slice=fair.slice /bin/busybox true; }
+for attack in forks memory cpu tmpfs io all; do
+    names=$attack; test $attack != all || names="forks memory cpu tmpfs io"
+    for name in $names; do
+        folder=/tmp; test $name != io || folder=/var/tmp/attack
+        systemd-run --quiet --slice=worst.slice --unit=attack-$name -p Restart=always \
+            -p StartLimitIntervalSec=0 -p TemporaryFileSystem=/tmp \
+            PROGRAM --attack $name --folder $folder || exit 1
+    done
+    for try in 1 2 3 4 5; do run; done
+    : > /run/failed
+    for try in $(seq 40); do
+        begin=$(date +%s%N)
+        run || echo $try >> /run/failed
+        echo $((($(date +%s%N) - begin) / 1000))
+    done | sort -n > /run/times
+    systemctl kill --signal=KILL 'attack-*.service'; systemctl stop 'attack-*.service'
+    echo ${attack}_us $(tail -n 1 /run/times)
+    echo ${attack}_failed $(wc -l < /run/failed)
+done
+"#;
+
 /// A script on a peer's machine that takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(300);
+const PATIENCE: Duration = Duration::from_secs(900);
 
 /// Measures what the wanted rows have beside them on a Debian with systemd; `rows` are the VM's
 /// figures so far, and get more.
 pub(super) fn measure(bed: &Bed, options: &Options, bench: &Bench, rows: &mut Vec<Row>) {
-    let wanted: Vec<&str> = ["boot", "run", "logs"]
+    let wanted: Vec<&str> = ["boot", "run", "logs", "neighbour"]
         .into_iter()
         .filter(|row| bench.wants(row))
         .collect();
@@ -94,6 +124,7 @@ pub(super) fn measure(bed: &Bed, options: &Options, bench: &Bench, rows: &mut Ve
         let measured = match row {
             "boot" => boot(bed, options, &systemd),
             "run" => systemd_run(&systemd, rows),
+            "neighbour" => slices(&systemd, rows),
             _ => journal(&systemd, rows),
         };
         let failed = |error| vec![Row::failed(&format!("{row}, beside systemd"), "vm", &error)];
@@ -134,6 +165,22 @@ fn systemd_run(systemd: &Node, rows: &[Row]) -> Result<Vec<Row>> {
     let theirs = ("systemd-run --wait", number(&told, "run_us")?);
     let row = Row::alone("run, beside systemd", "vm", "us", ours, "<= 0.1");
     Ok(vec![row.beside(theirs)])
+}
+
+/// Two slices under the same attacks; the slowest of 40 runs there beside the p99 here.
+fn slices(systemd: &Node, rows: &[Row]) -> Result<Vec<Row>> {
+    let told = told(systemd, &SLICES.replace("PROGRAM", PROGRAM))?;
+    let beside = |attack: &str| {
+        let ours = ours_of(rows, &format!("neighbour, {attack}, run p99"))?;
+        let theirs = number(&told, &format!("{attack}_us"))?;
+        let failed = number(&told, &format!("{attack}_failed"))?;
+        eprintln!("bench: neighbour, {attack}: {failed} of 40 runs in the other slice failed");
+        let name = format!("neighbour, {attack}, beside two slices");
+        let row = Row::alone(&name, "vm", "us", ours, "");
+        Ok(row.beside(("systemd-run --wait in another slice", theirs)))
+    };
+    let attacks = ["forks", "memory", "cpu", "tmpfs", "io", "all"];
+    attacks.into_iter().map(beside).collect()
 }
 
 fn boot(bed: &Bed, options: &Options, systemd: &Node) -> Result<Vec<Row>> {

@@ -21,7 +21,7 @@ const HEAD: &str = "<!-- Written by `./x bench --write` from figures.json: don't
 What a node costs and how fast it is, beside the bare kernel and beside what others take for the same, measured in one
 run on one machine: ours and the reference in turns. Only the ratios mean anything on another machine; `./x bench`
 takes them on yours. *native*: a daemon as a service of the host. *vm*: a node in QEMU without hardware virtualization,
-2 processors and 2 GB, where a system call costs many times what it costs a host.
+2 processors and 2 GB (3 GB among 1,000 cells), where a system call costs many times what it costs a host.
 ";
 
 /// Puts these in the place of earlier ones of the same names, and writes the page.

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Row `growth`: what a cell, a run and a stop take among many cells, against the same among few.
+
+use std::time::Instant;
+
+use anyhow::Result;
+use api::runtime::v0::WaitFor;
+
+use super::Bench;
+use crate::reference::PROGRAM;
+use crate::stats::{Figure, Goal, Samples};
+use crate::subject::micros;
+
+/// How often each is done.
+const TIMES: usize = 150;
+/// The same in a translated VM.
+const TIMES_IN_VM: usize = 40;
+const CELL: &str = "bench-growth";
+
+/// One measurement of the three.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Work {
+    cell: Samples,
+    run: Samples,
+    stop: Samples,
+}
+
+impl Bench {
+    /// Among the cells that stand now.
+    pub(super) async fn work(&self) -> Result<Work> {
+        let mut work = Work::default();
+        let times = if self.vm { TIMES_IN_VM } else { TIMES };
+        for _ in 0..times {
+            let started = Instant::now();
+            self.subject.make_cell(CELL).await?;
+            let made = micros(started);
+            let words = [PROGRAM, "true"];
+            let one = path("one");
+            work.run
+                .add(self.subject.run(&one, &words, WaitFor::Exited).await?);
+            let words = [PROGRAM, "sleep", "1000000"];
+            let sleeper = path("sleeper");
+            self.subject.run(&sleeper, &words, WaitFor::Started).await?;
+            work.stop.add(self.subject.stop(&sleeper).await?);
+            let started = Instant::now();
+            self.subject.remove(CELL).await?;
+            work.cell.add(made + micros(started));
+        }
+        Ok(work)
+    }
+
+    /// What became of the work among few cells when there were many.
+    pub(super) fn growth(&self, few: (usize, &Work), many: &Work) -> Vec<Figure> {
+        let (count, few) = few;
+        let row = |what: &str, many: &Samples, few: &Samples| Figure {
+            row: format!("growth, {what} p50, {} beside", self.cells),
+            unit: "us",
+            ours: many.median(),
+            reference: Some(few.median()),
+            against: format!("the same, {count} beside"),
+            spread: None,
+            goal: Goal::AtMost(1.3),
+        };
+        vec![
+            row("a cell and its removal", &many.cell, &few.cell),
+            row("a run", &many.run, &few.run),
+            row("a stop", &many.stop, &few.stop),
+        ]
+    }
+}
+
+fn path(name: &str) -> String {
+    format!("{CELL}/{name}")
+}
