@@ -1,19 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `aurae check`: every finding in programs, without a node and without running them.
 
-mod full;
-
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use language::check::{Environment, check_program};
+use language::check::{Claim, Environment, claims};
 use language::declare::aurae_d_ts;
 use language::finding::{Finding, Severity};
 use language::frame::{Json, texts};
 use language::prelude;
 use language::program::{Entry, Program};
 use language::root::Root;
+use language::tsc::{self, NotFound, OLDEST};
 
 use super::plan::Form;
 use super::script::entry::{below, unreadable};
@@ -25,7 +24,12 @@ const EXAMPLES: &str = "\
 Examples:
   aurae check apps/*.ts
   aurae check -o json deploy.ts           a list, for programs
-  aurae check --full deploy.ts            TypeScript's own compiler is asked, too
+  aurae check --full deploy.ts            fails where TypeScript's own compiler isn't there
+  aurae check --no-tsc deploy.ts          no process is started
+
+TypeScript 7 decides what is general to TypeScript, where it is on the machine: the `tsc` that AURAE_TSC
+names, else of the nearest node_modules above the program, else on PATH. `npm install typescript@7`
+gives one.
 
 Exit status: 0 nothing is wrong; 3 there are findings.";
 
@@ -36,9 +40,12 @@ pub(crate) struct CheckArgs {
     /// The folder that the programs can't leave
     #[arg(long, value_name = "DIR")]
     root: Option<PathBuf>,
-    /// Ask TypeScript's own compiler, too: `tsc` 7 or newer on PATH
-    #[arg(long)]
+    /// Fail where TypeScript's own compiler, 7 or newer, can't be asked
+    #[arg(long, conflicts_with = "no_tsc")]
     full: bool,
+    /// Don't ask TypeScript's own compiler
+    #[arg(long)]
+    no_tsc: bool,
     /// How to print the findings
     #[arg(short, long, value_enum, value_name = "FORMAT", default_value_t)]
     output: Form,
@@ -53,7 +60,7 @@ pub(crate) fn run(global: &Global, args: &CheckArgs) -> Result<u8, Failure> {
     let environment = Arc::new(Environment::new(types));
     let mut found = Vec::new();
     for (root, entries) in by_root(args)? {
-        found.extend(of_programs(&root, entries, args, &environment)?);
+        found.extend(of_programs(&root, &entries, args, &environment)?);
     }
     match args.output {
         Form::Json => print_line(&json(&found)?)?,
@@ -86,21 +93,69 @@ fn by_root(args: &CheckArgs) -> Result<Vec<(Root, Vec<Entry>)>, Failure> {
 
 fn of_programs(
     root: &Root,
-    entries: Vec<Entry>,
+    entries: &[Entry],
     args: &CheckArgs,
     environment: &Arc<Environment>,
 ) -> Result<Vec<Finding>, Failure> {
     let names = prelude::globals().map_err(|problem| Failure::new(problem.to_string()))?;
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let program = Program::load_all(root, entries, &names).map_err(unreadable)?;
+    let program = Program::load_all(root, entries.to_vec(), &names).map_err(unreadable)?;
     let mut found = program.findings().to_vec();
     // A module that isn't one is passed over, and what others take from it is any value.
-    found.extend(check_program(environment, &program));
-    if args.full && program.is_sound() {
-        let more = full::findings(&program, root.path(), &found)?;
-        found.extend(more);
-    }
+    found.extend(of_types(&program, root, entries, args, environment)?);
     Ok(found)
+}
+
+/// What is wrong with the types: TypeScript's own compiler decides where it is there.
+fn of_types(
+    program: &Program,
+    root: &Root,
+    entries: &[Entry],
+    args: &CheckArgs,
+    environment: &Arc<Environment>,
+) -> Result<Vec<Finding>, Failure> {
+    let claims = claims(environment, program);
+    let ours = |claims: Vec<Claim>| claims.into_iter().map(|claim| claim.finding).collect();
+    // Of what doesn't parse, the parser says what is wrong.
+    if args.no_tsc || !program.is_sound() {
+        return Ok(ours(claims));
+    }
+    let compiler = match tsc::find(&nearest(root, entries)) {
+        Ok(compiler) => compiler,
+        Err(missing) if args.full => return Err(full(missing.to_string())),
+        Err(NotFound::Nowhere) => return Ok(ours(claims)),
+        Err(other) => {
+            note(&format!("TypeScript was not asked: {other}"));
+            return Ok(ours(claims));
+        }
+    };
+    match compiler.findings(program, root.path(), &claims) {
+        Ok(found) => Ok(found),
+        Err(problem) => {
+            let problem = format!("{}: {problem}", compiler.program().display());
+            if args.full {
+                return Err(full(problem));
+            }
+            note(&format!("TypeScript was not asked: {problem}"));
+            Ok(ours(claims))
+        }
+    }
+}
+
+/// Where the compiler is looked for: the folder of the first program.
+fn nearest(root: &Root, entries: &[Entry]) -> PathBuf {
+    let first = entries.iter().find_map(|entry| match entry {
+        Entry::File(path) => Some(root.path().join(path)),
+        Entry::Text { .. } => None,
+    });
+    let folder = first.and_then(|first| Some(first.parent()?.to_owned()));
+    folder.unwrap_or_else(|| root.path().to_owned())
+}
+
+fn full(problem: String) -> Failure {
+    Failure::new(format!("--full: {problem}")).with_hint(format!(
+        "`npm install typescript@{OLDEST}` gives one; without --full none is needed"
+    ))
 }
 
 fn json(findings: &[Finding]) -> Result<String, Failure> {

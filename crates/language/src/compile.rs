@@ -173,7 +173,7 @@ fn on_stack<T: Send>(
 ) -> Result<T, Vec<Finding>> {
     stack::on_big_stack(work).unwrap_or_else(|error| {
         Err(vec![Finding {
-            code: "limit",
+            code: "limit".into(),
             severity: Severity::Error,
             message: format!("there is no room for the parser's stack: {error}"),
             source: source.clone(),

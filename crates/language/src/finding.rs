@@ -3,6 +3,8 @@
 //! the parser, the resolution of imports, the checker and the plan; shown as text with a code frame
 //! (`frame`), as JSON (`-o json`) and by editors.
 
+use std::borrow::Cow;
+
 use crate::source::{Source, Span};
 
 /// How bad it is.
@@ -17,8 +19,9 @@ pub enum Severity {
 /// One thing that is wrong.
 #[derive(Clone, Debug)]
 pub struct Finding {
-    /// Stable, kebab-case: programs may switch on it, e.g. `unknown-field`.
-    pub code: &'static str,
+    /// Stable: programs may switch on it. Ours are kebab-case, e.g. `unknown-field`; those of
+    /// TypeScript's compiler are its own, e.g. `TS2339`.
+    pub code: Cow<'static, str>,
     /// How bad it is.
     pub severity: Severity,
     /// One sentence without a full stop that names the thing.

@@ -109,7 +109,7 @@ fn first_line(text: &str) -> &str {
 
 fn failed(source: &Source, code: &'static str, message: String) -> Finding {
     Finding {
-        code,
+        code: code.into(),
         severity: Severity::Error,
         message,
         source: source.clone(),

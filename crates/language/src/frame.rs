@@ -203,7 +203,7 @@ impl From<&Finding> for Json {
         let start = finding.source.position(finding.span.start);
         let end = finding.source.position(finding.span.end);
         Self {
-            code: finding.code.to_owned(),
+            code: finding.code.to_string(),
             severity: match finding.severity {
                 Severity::Error => "error",
                 Severity::Warning => "warning",

@@ -3,7 +3,8 @@
 //! people and to editors. Plain TypeScript over the node's API, whose types come from the API's
 //! descriptors.
 //!
-//! Pure but for reading files below a program's root: it runs nothing and reaches no node. Running
+//! Reads files below a program's root, runs no program and reaches no node; TypeScript's own
+//! compiler is asked as a process beside it, where it is on the machine (`tsc`). Running
 //! is the crate `script`; the command line and the editors' server's process are `aurae`'s.
 
 pub mod check;
@@ -23,3 +24,4 @@ pub mod root;
 pub mod schema;
 pub mod source;
 pub mod stack;
+pub mod tsc;

@@ -98,7 +98,7 @@ enum Passed {
 
 fn limit(source: &Source, span: Span, message: String, help: &str) -> Finding {
     Finding {
-        code: "limit",
+        code: "limit".into(),
         severity: Severity::Error,
         message,
         source: source.clone(),

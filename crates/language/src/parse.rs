@@ -100,7 +100,7 @@ fn from_diagnostic(source: &Source, diagnostic: &OxcDiagnostic) -> Finding {
         Span::new(span.start.min(end), span.end.min(end))
     });
     Finding {
-        code: "syntax",
+        code: "syntax".into(),
         severity: match diagnostic.severity {
             Grade::Error => Severity::Error,
             Grade::Warning | Grade::Advice => Severity::Warning,
@@ -125,7 +125,7 @@ fn refuse<'a>(allocator: &'a Allocator, source: &'a Source, findings: Vec<Findin
 
 fn no_stack(source: &Source) -> Finding {
     Finding {
-        code: "limit",
+        code: "limit".into(),
         severity: Severity::Error,
         message: "there is no room for the parser's stack".into(),
         source: source.clone(),

@@ -204,7 +204,7 @@ fn no_expression(source: &Source) -> Vec<Finding> {
 fn wrong(source: &Source, message: String) -> Finding {
     let end = u32::try_from(source.text().len()).unwrap_or(u32::MAX);
     Finding {
-        code: "syntax",
+        code: "syntax".into(),
         severity: Severity::Error,
         message,
         source: source.clone(),

@@ -120,7 +120,7 @@ impl Report {
 
     pub(crate) fn finding(self, source: &Source) -> Finding {
         Finding {
-            code: self.code,
+            code: self.code.into(),
             severity: match self.certain {
                 Some(true) => Severity::Error,
                 _ => Severity::Warning,

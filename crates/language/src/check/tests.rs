@@ -256,7 +256,7 @@ fn the_generated_declarations_are_understood() {
     let text = "await runtime.RunCell({ cel: {} });\nconst c = new Cell({ name: 5 });\n\
                 await runtime.Gte({});\nprint(c.resources?.memory?.maxx);\n\
                 new Executable({ name: \"a\", argv: [\"x\"], nice: 40 });";
-    let codes: Vec<&str> = said(text).into_iter().map(|(code, _)| code).collect();
+    let codes: Vec<_> = said(text).into_iter().map(|(code, _)| code).collect();
     let expected = [
         "unknown-field",
         "wrong-type",

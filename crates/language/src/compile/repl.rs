@@ -94,7 +94,7 @@ fn scripted(module: Compiled) -> Result<Compiled, Vec<Finding>> {
         let start = module.map.at(span.start).unwrap_or_default();
         let end = u32::try_from(end).unwrap_or(u32::MAX).min(start + 1);
         vec![Finding {
-            code: "syntax",
+            code: "syntax".into(),
             severity: Severity::Error,
             message,
             source: module.source.clone(),

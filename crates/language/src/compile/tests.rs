@@ -9,11 +9,11 @@ fn js(text: &str) -> String {
         .code
 }
 
-fn refused(text: &str) -> Vec<(&'static str, String)> {
+fn refused(text: &str) -> Vec<(String, String)> {
     let findings = compile(&Source::new("a.ts", text), Options::default()).unwrap_err();
     findings
         .into_iter()
-        .map(|finding| (finding.code, finding.message))
+        .map(|finding| (finding.code.into_owned(), finding.message))
         .collect()
 }
 

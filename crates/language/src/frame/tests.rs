@@ -5,7 +5,7 @@ use super::*;
 
 fn finding(text: &str, start: u32, end: u32) -> Finding {
     Finding {
-        code: "unknown-field",
+        code: "unknown-field".into(),
         severity: Severity::Error,
         message: "Cell has no field `nmae`".into(),
         source: Source::new("apps/web.ts", text),

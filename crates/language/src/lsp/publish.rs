@@ -125,7 +125,7 @@ pub(super) fn diagnostic(finding: &Finding) -> Diagnostic {
             Severity::Error => DiagnosticSeverity::ERROR,
             Severity::Warning => DiagnosticSeverity::WARNING,
         }),
-        code: Some(NumberOrString::String(finding.code.to_owned())),
+        code: Some(NumberOrString::String(finding.code.to_string())),
         source: Some("aurae".to_owned()),
         message,
         ..Diagnostic::default()

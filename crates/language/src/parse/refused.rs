@@ -45,7 +45,7 @@ struct Refused<'s> {
 impl Refused<'_> {
     fn add(&mut self, code: &'static str, span: oxc::span::Span, message: String, help: &str) {
         self.findings.push(Finding {
-            code,
+            code: code.into(),
             severity: Severity::Error,
             message,
             source: self.source.clone(),

@@ -117,7 +117,7 @@ fn shadows(program: &Program, module: &Module, findings: &mut Vec<Finding>) {
     for (name, span) in &module.outline.declared {
         if program.globals.contains(name) {
             findings.push(Finding {
-                code: "shadowed-global",
+                code: "shadowed-global".into(),
                 severity: Severity::Warning,
                 message: format!("`{name}` is a name of the language; this declaration hides it"),
                 source: module.source.clone(),
@@ -135,7 +135,7 @@ fn cycle(importer: &Source, import: &Import, names: &[String]) -> Finding {
     let begin = names.first().map(String::as_str).unwrap_or_default();
     let way = names.join(" → ");
     Finding {
-        code: "import-cycle",
+        code: "import-cycle".into(),
         severity: Severity::Warning,
         message: format!("modules import each other: {way} → {begin}"),
         source: importer.clone(),
@@ -147,7 +147,7 @@ fn cycle(importer: &Source, import: &Import, names: &[String]) -> Finding {
 
 fn unresolved(importer: &Source, import: &Import, message: String) -> Finding {
     Finding {
-        code: "unresolved-import",
+        code: "unresolved-import".into(),
         severity: Severity::Error,
         message,
         source: importer.clone(),
@@ -181,7 +181,7 @@ fn names_of(program: &Program, module: &Module, findings: &mut Vec<Finding>) {
             }
             let near = nearest(&taken.name, names.iter().copied());
             findings.push(Finding {
-                code: "missing-export",
+                code: "missing-export".into(),
                 severity: Severity::Error,
                 message: format!("{} exports no `{}`", target.path, taken.name),
                 source: module.source.clone(),
@@ -210,7 +210,7 @@ fn type_import(
     }
     let at = Span::new(taken.span.start, taken.span.start);
     Some(Finding {
-        code: "type-import",
+        code: "type-import".into(),
         severity: Severity::Error,
         message: format!("`{}` is a type, and imported as a value", taken.name),
         source: module.source.clone(),
@@ -278,7 +278,7 @@ fn renamed(span: Span, near: &str) -> Fix {
 impl Program {
     fn is_broken(&self, module: &Module, findings: &[Finding]) -> bool {
         let mut all = self.findings.iter().chain(findings);
-        all.any(|it| it.source.name() == module.path && matches!(it.code, "syntax" | "limit"))
+        all.any(|it| it.source.name() == module.path && matches!(&*it.code, "syntax" | "limit"))
     }
 }
 

@@ -29,9 +29,9 @@ fn load(files: &[(&str, &str)], entry: &str) -> Program {
     .unwrap()
 }
 
-fn found(program: &Program) -> Vec<(&'static str, String)> {
+fn found(program: &Program) -> Vec<(&str, String)> {
     let findings = program.findings().iter();
-    findings.map(|it| (it.code, it.message.clone())).collect()
+    findings.map(|it| (&*it.code, it.message.clone())).collect()
 }
 
 #[test]
