@@ -199,6 +199,9 @@ const HEADER: Header = Header {
 };
 
 /// The calling thread's sets.
+///
+/// # Errors
+/// What `capget` answers: `EPERM` under a seccomp filter that refuses it.
 pub fn get() -> Result<ThreadSets> {
     let mut header = HEADER;
     let mut data = [[0u32; 3]; 2];
@@ -216,7 +219,11 @@ pub fn get() -> Result<ThreadSets> {
     })
 }
 
-/// Replaces the calling thread's sets. `EPERM` for what isn't permitted now.
+/// Replaces the calling thread's sets.
+///
+/// # Errors
+/// `EPERM`: a capability that the thread isn't permitted now, or an effective one that isn't in the
+/// new permitted set.
 pub fn set(sets: &ThreadSets) -> Result<()> {
     let mut header = HEADER;
     let all = [sets.effective.0, sets.permitted.0, sets.inheritable.0];
@@ -255,8 +262,10 @@ pub fn bounding() -> CapabilitySet {
     )
 }
 
-/// Drops all but these from the bounding set, also capabilities newer than this code. Needs
-/// `CAP_SETPCAP`.
+/// Drops all but these from the bounding set, also capabilities newer than this code.
+///
+/// # Errors
+/// `EPERM`: without `CAP_SETPCAP`; those before the first that failed are dropped.
 pub fn limit_bounding(keep: CapabilitySet) -> Result<()> {
     for number in 0..64u8 {
         if keep.0 & (1 << number) != 0 {
@@ -278,7 +287,11 @@ pub fn limit_bounding(keep: CapabilitySet) -> Result<()> {
 }
 
 /// Replaces the ambient set: what an ordinary program without privileges of its own keeps across
-/// exec. Each must be permitted and inheritable already (`EPERM`).
+/// exec.
+///
+/// # Errors
+/// `EPERM`: a capability isn't permitted and inheritable already, or `SECBIT_NO_CAP_AMBIENT_RAISE`
+/// is set; the message names the capability, and those before it are set.
 pub fn set_ambient(set: CapabilitySet) -> Result<()> {
     let option = libc::PR_CAP_AMBIENT;
     let clear = libc::PR_CAP_AMBIENT_CLEAR_ALL as libc::c_ulong;
@@ -293,7 +306,10 @@ pub fn set_ambient(set: CapabilitySet) -> Result<()> {
     Ok(())
 }
 
-/// The securebits (`SECBIT_*`): how uid 0 and capabilities have to do with each other.
+/// Sets the securebits (`SECBIT_*`), which say whether uid 0 has capabilities by itself.
+///
+/// # Errors
+/// `EPERM`: without `CAP_SETPCAP`, or a bit that is locked would change.
 pub fn set_securebits(bits: u32) -> Result<()> {
     prctl(
         "prctl(PR_SET_SECUREBITS)",
@@ -304,7 +320,10 @@ pub fn set_securebits(bits: u32) -> Result<()> {
     .map(|_| ())
 }
 
-/// Fails (`EPERM`, with the names) where the calling thread can't permit these.
+/// Checks that the calling thread can make these effective.
+///
+/// # Errors
+/// `EPERM`: it isn't permitted all of them; the message names those that are missing.
 pub fn require(set: CapabilitySet) -> Result<()> {
     let missing = CapabilitySet(set.0 & !get()?.permitted.0);
     if missing == CapabilitySet::EMPTY {

@@ -70,6 +70,10 @@ pub fn sysinfo() -> Sysinfo {
 }
 
 /// Sets the host's name in the caller's UTS namespace (at most 64 bytes).
+///
+/// # Errors
+/// `EINVAL`: more than 64 bytes. `EPERM`: without `CAP_SYS_ADMIN` in the user namespace of the UTS
+/// namespace.
 pub fn set_hostname(name: &str) -> Result<()> {
     rustix::system::sethostname(name.as_bytes())
         .map_err(|errno| Error::new("sethostname", errno).about(name.to_owned()))
@@ -89,8 +93,12 @@ pub enum Power {
 }
 
 /// Ends the machine at once: no process is stopped, nothing is synced. In a pid namespace that is
-/// not the initial one it ends the namespace's init instead. Needs `CAP_SYS_BOOT`. Returns only on
-/// failure, or from [`Power::Halt`] on some machines.
+/// not the initial one it ends the namespace's init instead. Returns only on failure, or from
+/// [`Power::Halt`] on some machines.
+///
+/// # Errors
+/// `EPERM`: without `CAP_SYS_BOOT`. `EINVAL`: [`Power::Kexec`] without a loaded kernel, or in a pid
+/// namespace that is not the initial one.
 pub fn power(how: Power) -> Result<()> {
     let command = match how {
         Power::Off => RebootCommand::PowerOff,
@@ -102,6 +110,9 @@ pub fn power(how: Power) -> Result<()> {
 }
 
 /// Has Ctrl-Alt-Del send `SIGINT` to PID 1 instead of restarting at once.
+///
+/// # Errors
+/// `EPERM`: without `CAP_SYS_BOOT`. `EINVAL`: in a pid namespace that is not the initial one.
 pub fn catch_ctrl_alt_del() -> Result<()> {
     rustix::system::reboot(RebootCommand::CadOff).call("reboot(CAD_OFF)")
 }
@@ -111,9 +122,14 @@ pub fn sync() {
     rustix::fs::sync();
 }
 
-/// Loads a kernel module; one that is loaded (or built in and named the same) already is fine.
-/// `ENOENT` may also mean a symbol of a module that isn't loaded: load in the order of
-/// dependencies.
+/// Loads a kernel module. One that is loaded already (or built in under the same name) counts as
+/// loaded.
+///
+/// # Errors
+/// `ENOENT`: there is no such file, or the module needs a symbol of one that isn't loaded: load in
+/// the order of dependencies. `ENOEXEC`: it isn't a module of this kernel. `EPERM`: without
+/// `CAP_SYS_MODULE`, or modules are disabled. `EKEYREJECTED`: the kernel wants a signature.
+/// `EOPNOTSUPP`: the kernel can't decompress modules.
 pub fn load_module(path: &Path, parameters: &CStr) -> Result<()> {
     const COMPRESSED: libc::c_int = 4;
     let file = File::open(path).call_on("open", path)?;
@@ -126,6 +142,9 @@ pub fn load_module(path: &Path, parameters: &CStr) -> Result<()> {
 }
 
 /// Fills a buffer with random bytes; waits until the kernel's generator is ready.
+///
+/// # Errors
+/// Only a seccomp filter's: the kernel itself refuses `getrandom` for no buffer.
 pub fn random(buffer: &mut [u8]) -> Result<()> {
     let mut filled = 0;
     while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
@@ -138,6 +157,9 @@ pub fn random(buffer: &mut [u8]) -> Result<()> {
 }
 
 /// Whether the kernel's generator is ready, so that [`random`] doesn't wait.
+///
+/// # Errors
+/// Only a seccomp filter's: the kernel itself refuses `getrandom` for no buffer.
 pub fn is_random_ready() -> Result<bool> {
     match rustix::rand::getrandom(&mut [0u8; 1], GetRandomFlags::NONBLOCK) {
         Ok(_) => Ok(true),
@@ -148,7 +170,10 @@ pub fn is_random_ready() -> Result<bool> {
 
 /// Mixes bytes kept from the last boot (at most 512) into the kernel's generator. `credit`: they
 /// count as random, which they only do where they were written by this machine and are never used
-/// twice. Needs `CAP_SYS_ADMIN` to be credited.
+/// twice.
+///
+/// # Errors
+/// `EPERM`: without `CAP_SYS_ADMIN`, credited or not. `ENOENT`: there is no `/dev/urandom`.
 pub fn seed_random(bytes: &[u8], credit: bool) -> Result<()> {
     const MAX: usize = 512;
     // _IOW('R', 0x03, int[2])

@@ -92,16 +92,27 @@ pub struct Limit {
 }
 
 /// The caller's own limit.
+///
+/// # Errors
+/// Only a seccomp filter's.
 pub fn get(resource: Resource) -> Result<Limit> {
     prlimit(0, resource, None)
 }
 
-/// Sets the caller's own limit. Raising `hard` needs `CAP_SYS_RESOURCE` (`EPERM`).
+/// Sets the caller's own limit.
+///
+/// # Errors
+/// `EPERM`: `hard` is raised without `CAP_SYS_RESOURCE`, or is beyond `fs.nr_open` for
+/// [`Resource::NOFILE`]. `EINVAL`: `soft` is above `hard`.
 pub fn set(resource: Resource, limit: Limit) -> Result<()> {
     prlimit(0, resource, Some(limit)).map(|_| ())
 }
 
 /// Sets another process's limit and returns the old one.
+///
+/// # Errors
+/// `ESRCH`: there is no such process. `EPERM`: it is another user's, and the caller has no
+/// `CAP_SYS_RESOURCE`; or as in [`set`]. `EINVAL`: `soft` is above `hard`.
 pub fn set_of(pid: i32, resource: Resource, limit: Limit) -> Result<Limit> {
     prlimit(pid, resource, Some(limit))
 }

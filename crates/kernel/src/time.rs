@@ -35,7 +35,11 @@ pub fn boottime_ns() -> u64 {
     now(ClockId::Boottime)
 }
 
-/// Sets the machine's clock. Needs `CAP_SYS_TIME`.
+/// Sets the machine's clock, to nanoseconds since 1970.
+///
+/// # Errors
+/// `EPERM`: without `CAP_SYS_TIME`. `EINVAL`: a time at which the machine would have started before
+/// 1970.
 pub fn set_realtime_ns(nanoseconds: u64) -> Result<()> {
     rustix::time::clock_settime(ClockId::Realtime, spec(nanoseconds)).call("clock_settime")
 }
@@ -64,6 +68,9 @@ pub struct Timer(OwnedFd);
 
 impl Timer {
     /// A timer that isn't set.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENFILE`: the process or the machine has no descriptor left.
     pub fn new(clock: Clock) -> Result<Timer> {
         let clock = match clock {
             Clock::Monotonic => TimerfdClockId::Monotonic,
@@ -77,17 +84,26 @@ impl Timer {
     }
 
     /// Expires once, after `delay` (at once where it is zero); forgets what it was set to.
+    ///
+    /// # Errors
+    /// Only a seccomp filter's.
     pub fn set(&self, delay: Duration) -> Result<()> {
         let delay = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX).max(1);
         self.settime(TimerfdTimerFlags::empty(), delay, 0)
     }
 
     /// Expires once, when the clock shows this; at once where it has.
+    ///
+    /// # Errors
+    /// Only a seccomp filter's.
     pub fn set_at(&self, at_ns: u64) -> Result<()> {
         self.settime(TimerfdTimerFlags::ABSTIME, at_ns.max(1), 0)
     }
 
     /// Expires every `interval`.
+    ///
+    /// # Errors
+    /// Only a seccomp filter's.
     pub fn set_every(&self, interval: Duration) -> Result<()> {
         let interval = u64::try_from(interval.as_nanos())
             .unwrap_or(u64::MAX)
@@ -96,6 +112,9 @@ impl Timer {
     }
 
     /// Expires no more.
+    ///
+    /// # Errors
+    /// Only a seccomp filter's.
     pub fn clear(&self) -> Result<()> {
         self.settime(TimerfdTimerFlags::empty(), 0, 0)
     }
@@ -111,6 +130,10 @@ impl Timer {
     }
 
     /// How often it has expired since the last read; 0 where it hasn't.
+    ///
+    /// # Errors
+    /// What `read` answers but `EAGAIN` and `EINTR`. The kernel has no other for a timer that is
+    /// set here.
     pub fn read(&self) -> Result<u64> {
         read_counter(self.0.as_fd())
     }

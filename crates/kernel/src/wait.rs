@@ -76,12 +76,20 @@ pub struct Exit {
     pub usage: Usage,
 }
 
-/// The child, if it has ended. `ECHILD` when there is no such child.
+/// The child, if it has ended.
+///
+/// # Errors
+/// `ECHILD`: there is no such child, or it was reaped. `EINVAL`: the kernel reports an end that it
+/// doesn't document.
 pub fn try_wait(target: Target<'_>, reap: Reap) -> Result<Option<Exit>> {
     wait_raw(target, reap, libc::WNOHANG)
 }
 
-/// Waits until the child has ended; goes on after signals. `ECHILD` when there is no such child.
+/// Waits until the child has ended; goes on after signals.
+///
+/// # Errors
+/// `ECHILD`: there is no such child, or it was reaped. `EINVAL`: the kernel reports an end that it
+/// doesn't document.
 pub fn wait(target: Target<'_>, reap: Reap) -> Result<Exit> {
     loop {
         match wait_raw(target, reap, 0) {

@@ -151,8 +151,12 @@ impl IoMax {
 }
 
 impl Cgroup {
-    /// Writes the limits, in order. The first that fails is the error, which names file and value;
-    /// those before it stay. `EOPNOTSUPP` names a controller that the group hasn't got.
+    /// Writes the limits, in the order of [`Limits::settings`].
+    ///
+    /// # Errors
+    /// The first that fails, with its file and value; those before it stay. `EOPNOTSUPP`: a
+    /// controller that the group hasn't got. `EINVAL`, `ERANGE`: the kernel refuses the value.
+    /// `ENODEV`: no disk has the number in [`IoMax::device`]. `ENOENT`: the group was removed.
     pub fn set_limits(&self, limits: &Limits) -> Result<()> {
         for (file, value) in limits.settings() {
             self.write(&file, &value)?;

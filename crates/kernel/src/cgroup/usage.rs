@@ -88,7 +88,10 @@ pub struct IoStat {
 }
 
 impl Cgroup {
-    /// CPU time used.
+    /// CPU time used since the group was made.
+    ///
+    /// # Errors
+    /// `ENOENT`: the group was removed.
     pub fn cpu_stat(&self) -> Result<CpuStat> {
         let text = self.read("cpu.stat")?;
         let value = |key| parse::flat(&text, key).unwrap_or(0);
@@ -102,7 +105,10 @@ impl Cgroup {
         })
     }
 
-    /// Memory in use.
+    /// Memory in use now; `None` without the memory controller.
+    ///
+    /// # Errors
+    /// `ENOENT`: the group was removed.
     pub fn memory_usage(&self) -> Result<Option<MemoryUsage>> {
         let Some(current) = self.read_optional("memory.current")? else {
             return Ok(None);
@@ -125,19 +131,31 @@ impl Cgroup {
         }))
     }
 
-    /// The most memory there ever was, in bytes; `None` before Linux 5.19 too.
+    /// The most memory that the group ever had, in bytes; `None` without the controller and before
+    /// Linux 5.19.
+    ///
+    /// # Errors
+    /// `ENOENT`: the group was removed.
     pub fn memory_peak(&self) -> Result<Option<u64>> {
         let peak = self.read_optional("memory.peak")?;
         Ok(peak.and_then(|text| parse::single(&text)))
     }
 
-    /// The most processes and threads there ever were; `None` before Linux 6.1 too.
+    /// The most processes and threads that the group ever had; `None` without the controller and
+    /// before Linux 6.1.
+    ///
+    /// # Errors
+    /// `ENOENT`: the group was removed.
     pub fn pids_peak(&self) -> Result<Option<u64>> {
         let peak = self.read_optional("pids.peak")?;
         Ok(peak.and_then(|text| parse::single(&text)))
     }
 
-    /// What happened at the memory limits.
+    /// How often the memory limits were met since the group was made; `None` without the
+    /// controller.
+    ///
+    /// # Errors
+    /// `ENOENT`: the group was removed.
     pub fn memory_events(&self) -> Result<Option<MemoryEvents>> {
         let Some(text) = self.read_optional("memory.events")? else {
             return Ok(None);
@@ -153,7 +171,10 @@ impl Cgroup {
         }))
     }
 
-    /// Processes and threads.
+    /// Processes and threads; `None` without the pids controller.
+    ///
+    /// # Errors
+    /// `ENOENT`: the group was removed.
     pub fn pids_usage(&self) -> Result<Option<PidsUsage>> {
         let Some(current) = self.read_optional("pids.current")? else {
             return Ok(None);
@@ -167,7 +188,11 @@ impl Cgroup {
         }))
     }
 
-    /// I/O, a row per device.
+    /// Bytes and operations since the group was made, a row per device that was used; `None`
+    /// without the io controller.
+    ///
+    /// # Errors
+    /// `ENOENT`: the group was removed.
     pub fn io_stat(&self) -> Result<Option<Vec<IoStat>>> {
         Ok(self.read_optional("io.stat")?.map(|text| read_io(&text)))
     }

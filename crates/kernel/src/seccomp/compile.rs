@@ -10,13 +10,13 @@ use super::{Action, Arch, Comparison, Condition, MAX_INSTRUCTIONS, Profile, Prof
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Instruction {
-    /// What it does.
+    /// Operation, size and operands (`BPF_*`).
     pub code: u16,
     /// How many instructions a jump skips where its test holds.
     pub jump_true: u8,
-    /// And where it doesn't.
+    /// How many instructions a jump skips where its test doesn't hold.
     pub jump_false: u8,
-    /// A constant.
+    /// A constant: what is compared, loaded from or returned.
     pub k: u32,
 }
 
@@ -47,7 +47,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// The instructions.
+    /// The instructions in order, at most [`MAX_INSTRUCTIONS`].
     pub fn instructions(&self) -> &[Instruction] {
         &self.instructions
     }
