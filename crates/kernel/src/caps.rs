@@ -67,7 +67,7 @@ impl Capability {
     pub const SYS_ADMIN: Capability = Capability(21);
     /// Raise hard limits, lower `oom_score_adj`.
     pub const SYS_RESOURCE: Capability = Capability(24);
-    /// Network configuration.
+    /// Configure devices, addresses, routes and filters of the network namespace.
     pub const NET_ADMIN: Capability = Capability(12);
     /// Trace any process.
     pub const SYS_PTRACE: Capability = Capability(19);
@@ -77,7 +77,7 @@ impl Capability {
         (usize::from(number) < NAMES.len()).then_some(Capability(number))
     }
 
-    /// Its number.
+    /// The kernel's number, 0 to 40.
     pub const fn number(self) -> u8 {
         self.0
     }
@@ -114,7 +114,7 @@ impl FromStr for Capability {
 pub struct CapabilitySet(pub u64);
 
 impl CapabilitySet {
-    /// None.
+    /// No capability.
     pub const EMPTY: CapabilitySet = CapabilitySet(0);
     /// All that have names.
     pub const ALL: CapabilitySet = CapabilitySet((1 << NAMES.len()) - 1);
@@ -143,19 +143,19 @@ impl CapabilitySet {
         self.0 & (1 << capability.0) != 0
     }
 
-    /// With this one.
+    /// This set and `capability`.
     #[must_use]
     pub const fn with(self, capability: Capability) -> CapabilitySet {
         CapabilitySet(self.0 | 1 << capability.0)
     }
 
-    /// Without this one.
+    /// This set less `capability`.
     #[must_use]
     pub const fn without(self, capability: Capability) -> CapabilitySet {
         CapabilitySet(self.0 & !(1 << capability.0))
     }
 
-    /// Those in both.
+    /// The capabilities that are in both sets.
     #[must_use]
     pub const fn intersection(self, other: CapabilitySet) -> CapabilitySet {
         CapabilitySet(self.0 & other.0)

@@ -54,7 +54,7 @@ impl Default for Options<'_> {
 /// Which of the two processes the caller of [`clone`] is after it returns.
 #[derive(Debug)]
 pub enum Cloned {
-    /// The new process.
+    /// The new process, which has a copy of the memory.
     Child,
     /// The process that called: with the child's pid in its pid namespace, and its pidfd
     /// (close-on-exec).

@@ -25,19 +25,19 @@ pub struct Interests {
 }
 
 impl Interests {
-    /// Something to read.
+    /// Wake when there is something to read.
     pub const READABLE: Interests = Interests {
         readable: true,
         writable: false,
         priority: false,
     };
-    /// Room to write.
+    /// Wake when there is room to write.
     pub const WRITABLE: Interests = Interests {
         readable: false,
         writable: true,
         priority: false,
     };
-    /// Something exceptional.
+    /// Wake on `EPOLLPRI`.
     pub const PRIORITY: Interests = Interests {
         readable: false,
         writable: false,
@@ -62,7 +62,7 @@ impl Interests {
     }
 }
 
-/// One ready descriptor.
+/// What a wait says of one ready descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
     /// What it was added with.
@@ -71,7 +71,7 @@ pub struct Event {
     pub readable: bool,
     /// Room to write.
     pub writable: bool,
-    /// Something exceptional.
+    /// Something exceptional (`EPOLLPRI`).
     pub priority: bool,
     /// The other side is gone, or an error is pending. There may still be something to read.
     pub closed: bool,

@@ -168,7 +168,7 @@ pub fn replace_file(folder: impl AsFd, name: &OsStr, bytes: &[u8], mode: u32) ->
 /// Space of a file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Space {
-    /// All, in bytes.
+    /// The file system's size, in bytes.
     pub total_bytes: u64,
     /// Free for the superuser, in bytes.
     pub free_bytes: u64,

@@ -24,7 +24,7 @@ pub const MAX_EXTENTS: usize = 340;
 pub struct IdMap {
     /// First id in the new namespace.
     pub inside: u32,
-    /// First id outside.
+    /// First id in the writer's namespace.
     pub outside: u32,
     /// How many; at least 1.
     pub count: u32,

@@ -12,16 +12,16 @@ use rustix::system::RebootCommand;
 use crate::error::check;
 use crate::{Context, Error, Result};
 
-/// What `uname` says.
+/// The running kernel and the host's name (uname(2)).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Uname {
-    /// The host's name.
+    /// The host's name in the caller's UTS namespace.
     pub hostname: String,
     /// The kernel's release (`6.1.0-18-cloud-amd64`).
     pub release: String,
-    /// The kernel's build.
+    /// The kernel's build: number, options and date.
     pub version: String,
-    /// The architecture (`x86_64`).
+    /// The hardware's name (`x86_64`).
     pub machine: String,
 }
 
@@ -37,25 +37,25 @@ pub fn uname() -> Uname {
     }
 }
 
-/// What `sysinfo` says.
+/// Memory, load and uptime of the machine (sysinfo(2)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sysinfo {
     /// Since the machine's start, in seconds.
     pub uptime_s: u64,
-    /// Memory, in bytes.
+    /// All usable memory, in bytes.
     pub memory_bytes: u64,
     /// Memory in no use at all, in bytes (see `MemAvailable` of `/proc/meminfo` for what can be
     /// had).
     pub free_bytes: u64,
-    /// Swap, in bytes.
+    /// All swap, in bytes.
     pub swap_bytes: u64,
     /// Load over 1, 5 and 15 minutes, times 1,000.
     pub load_milli: [u64; 3],
-    /// Processes and threads.
+    /// Processes and threads now.
     pub tasks: u16,
 }
 
-/// Memory, load, uptime.
+/// Asks the kernel for [`Sysinfo`], as of now.
 pub fn sysinfo() -> Sysinfo {
     let info = rustix::system::sysinfo();
     let unit = u64::from(info.mem_unit);
@@ -82,11 +82,11 @@ pub fn set_hostname(name: &str) -> Result<()> {
 /// How the machine ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Power {
-    /// Off.
+    /// The power is switched off.
     Off,
     /// Through the firmware, again.
     Restart,
-    /// Stopped, with power.
+    /// The machine stops; the power stays on.
     Halt,
     /// Into the kernel that was loaded before. `EINVAL` where none was.
     Kexec,

@@ -14,11 +14,11 @@ use crate::{Context, Result};
 pub struct Namespaces(u64);
 
 impl Namespaces {
-    /// None.
+    /// No namespace.
     pub const NONE: Namespaces = Namespaces(0);
     /// User and group ids, capabilities.
     pub const USER: Namespaces = Namespaces(libc::CLONE_NEWUSER as u64);
-    /// Mounts.
+    /// The table of mounts.
     pub const MOUNT: Namespaces = Namespaces(libc::CLONE_NEWNS as u64);
     /// Process ids.
     pub const PID: Namespaces = Namespaces(libc::CLONE_NEWPID as u64);
@@ -26,7 +26,7 @@ impl Namespaces {
     pub const NET: Namespaces = Namespaces(libc::CLONE_NEWNET as u64);
     /// System V IPC and POSIX message queues.
     pub const IPC: Namespaces = Namespaces(libc::CLONE_NEWIPC as u64);
-    /// Host name.
+    /// Host and domain name.
     pub const UTS: Namespaces = Namespaces(libc::CLONE_NEWUTS as u64);
     /// The root of the cgroup tree.
     pub const CGROUP: Namespaces = Namespaces(libc::CLONE_NEWCGROUP as u64);
@@ -45,7 +45,7 @@ impl Namespaces {
         Namespaces(self.0 | other.0)
     }
 
-    /// Without these.
+    /// This set less `other`.
     #[must_use]
     pub const fn without(self, other: Namespaces) -> Namespaces {
         Namespaces(self.0 & !other.0)

@@ -100,7 +100,7 @@ pub struct Uevent {
 }
 
 impl Uevent {
-    /// A property's value.
+    /// The value of the property `name`, if the event has it.
     pub fn property(&self, name: &str) -> Option<&str> {
         self.properties
             .iter()
@@ -185,11 +185,11 @@ const MAX_ADVERTISEMENT: usize = 4096;
 /// What a router advertises to programs: the kernel itself makes addresses and routes of the rest.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Advertisement {
-    /// The link's index.
+    /// The index of the link that the advertisement came by.
     pub link: u32,
     /// For how long it holds, in seconds from now; 0: no more. `u32::MAX`: for ever.
     pub lifetime_s: u32,
-    /// What it says.
+    /// The option itself.
     pub says: Advertised,
 }
 

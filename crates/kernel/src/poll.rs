@@ -25,7 +25,7 @@ pub enum Interest {
 pub struct Deadline(Option<Instant>);
 
 impl Deadline {
-    /// Never.
+    /// A deadline that never passes.
     pub const NEVER: Deadline = Deadline(None);
 
     /// This long from now; a time beyond what can be counted is never.

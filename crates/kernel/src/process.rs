@@ -12,7 +12,7 @@ use crate::error::check;
 use crate::signal::Signal;
 use crate::{Context, Error, Result};
 
-/// This process's id.
+/// This process's id in its own pid namespace.
 pub fn id() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
@@ -188,12 +188,12 @@ pub fn set_file_ids(uid: u32, gid: u32) -> Result<()> {
     }
 }
 
-/// Effective user id.
+/// The caller's effective user id, in its user namespace.
 pub fn effective_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Effective group id.
+/// The caller's effective group id, in its user namespace.
 pub fn effective_gid() -> u32 {
     rustix::process::getegid().as_raw()
 }

@@ -27,15 +27,15 @@ const NAMES: [&str; 16] = [
     "RTTIME",
 ];
 
-/// No limit.
+/// The value that means no limit (`RLIM_INFINITY`).
 pub const UNLIMITED: u64 = u64::MAX;
 
-/// One resource.
+/// One resource, by its number on Linux (0 to 15).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Resource(u8);
 
 impl Resource {
-    /// Open descriptors.
+    /// Open descriptors: the first number that the process can't get.
     pub const NOFILE: Resource = Resource(7);
     /// Size of core dumps, in bytes.
     pub const CORE: Resource = Resource(4);
@@ -87,7 +87,7 @@ impl FromStr for Resource {
 pub struct Limit {
     /// In the resource's own unit; [`UNLIMITED`] for none.
     pub soft: u64,
-    /// Likewise.
+    /// The most that `soft` can be raised to, in the same unit.
     pub hard: u64,
 }
 

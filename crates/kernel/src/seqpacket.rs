@@ -36,7 +36,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// A `struct ucred`.
+    /// Reads a `struct ucred`: pid, uid, gid.
     fn parse(data: &[u8]) -> Option<Self> {
         let mut numbers = numbers(data);
         Some(Credentials {
@@ -47,7 +47,7 @@ impl Credentials {
     }
 }
 
-/// One packet.
+/// A packet as it was received; its bytes are in the caller's buffer.
 #[derive(Debug)]
 pub struct Packet {
     /// How many bytes of the caller's buffer it fills; at least 1.
@@ -67,7 +67,7 @@ pub enum ReceiveError {
     /// The packet was longer than the buffer. It is gone, and its descriptors are closed.
     #[error("the packet was longer than the buffer of {buffer} bytes")]
     DataTruncated {
-        /// The buffer's size.
+        /// The buffer's size, in bytes.
         buffer: usize,
     },
     /// More descriptors than [`MAX_FDS`], or than this process may open. All of them are closed.
@@ -99,9 +99,9 @@ impl From<ReceiveError> for Error {
 /// Whether operations on a new socket wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// They wait.
+    /// They wait until they can be done.
     Blocking,
-    /// They answer `EAGAIN`.
+    /// They answer `EAGAIN` where they would wait.
     Nonblocking,
 }
 

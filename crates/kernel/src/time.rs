@@ -20,17 +20,19 @@ fn now(clock: ClockId) -> u64 {
     seconds.saturating_mul(SECOND_NS).saturating_add(nanos)
 }
 
-/// Since 1970, as the clock is set: it can jump.
+/// Nanoseconds since 1970, as the machine's clock is set: it can jump.
 pub fn realtime_ns() -> u64 {
     now(ClockId::Realtime)
 }
 
-/// Since some start; stands still while the machine is suspended.
+/// Nanoseconds since an unspecified start, the same for all processes of one boot; stands still
+/// while the machine is suspended.
 pub fn monotonic_ns() -> u64 {
     now(ClockId::Monotonic)
 }
 
-/// Since the machine's start, suspension included. The same for all processes of one boot.
+/// Nanoseconds since the machine's start, suspension included. The same for all processes of one
+/// boot.
 pub fn boottime_ns() -> u64 {
     now(ClockId::Boottime)
 }
@@ -54,11 +56,11 @@ fn spec(nanoseconds: u64) -> Timespec {
 /// Which clock a timer follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Clock {
-    /// [`monotonic_ns`].
+    /// That of [`monotonic_ns`]: stands still while the machine is suspended.
     Monotonic,
-    /// [`boottime_ns`].
+    /// That of [`boottime_ns`]: counts suspension too.
     Boottime,
-    /// [`realtime_ns`].
+    /// That of [`realtime_ns`]: jumps when the clock is set.
     Realtime,
 }
 

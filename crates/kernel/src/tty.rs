@@ -10,12 +10,12 @@ use rustix::termios::{OptionalActions, Termios, Winsize};
 
 use crate::{Context, Result};
 
-/// A terminal's size.
+/// A terminal's size, in characters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Size {
-    /// Characters per line.
+    /// Characters in a line.
     pub columns: u16,
-    /// Lines.
+    /// Lines on the screen.
     pub rows: u16,
 }
 

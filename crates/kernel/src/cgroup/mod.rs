@@ -36,14 +36,14 @@ use crate::{Context, Error, Result};
 pub use limits::{Bound, CpuMax, IoMax, Limits};
 pub use usage::{CpuStat, IoStat, MemoryEvents, MemoryUsage, PidsUsage};
 
-/// One control group.
+/// One control group: a descriptor of its directory, and the path for messages.
 #[derive(Debug)]
 pub struct Cgroup {
     directory: OwnedFd,
     path: PathBuf,
 }
 
-/// What `cgroup.events` says.
+/// The state of a group, from `cgroup.events`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Events {
     /// A process lives in the group or below.
@@ -112,7 +112,7 @@ impl Cgroup {
         })
     }
 
-    /// The descriptor itself.
+    /// Gives up the handle for the directory's descriptor.
     pub fn into_fd(self) -> OwnedFd {
         self.directory
     }

@@ -30,15 +30,15 @@ pub use make::{NewFileSystem, cgroup2, devpts, mqueue, proc, sysfs, tmpfs};
 pub struct Attributes(u64);
 
 impl Attributes {
-    /// None.
+    /// No attribute.
     pub const NONE: Attributes = Attributes(0);
-    /// No writing.
+    /// No file can be written through the mount.
     pub const READ_ONLY: Attributes = Attributes(libc::MOUNT_ATTR_RDONLY);
     /// Set-id bits and file capabilities do nothing.
     pub const NO_SUID: Attributes = Attributes(libc::MOUNT_ATTR_NOSUID);
     /// Device files do nothing.
     pub const NO_DEV: Attributes = Attributes(libc::MOUNT_ATTR_NODEV);
-    /// No programs.
+    /// No program can be executed from the mount.
     pub const NO_EXEC: Attributes = Attributes(libc::MOUNT_ATTR_NOEXEC);
     /// Symbolic links are not followed.
     pub const NO_SYMLINKS: Attributes = Attributes(libc::MOUNT_ATTR_NOSYMFOLLOW);
@@ -70,29 +70,29 @@ impl std::ops::BitOr for Attributes {
 /// Whether mounts made in one namespace show in another (mount_namespaces(7)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Propagation {
-    /// Neither way.
+    /// Mounts show in neither direction.
     Private,
     /// From the master only.
     Slave,
-    /// Both ways.
+    /// Mounts show in both directions.
     Shared,
 }
 
 /// A change of a mount's attributes.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Change<'a> {
-    /// To be set.
+    /// Attributes to be set.
     pub set: Attributes,
-    /// To be cleared.
+    /// Attributes to be cleared.
     pub clear: Attributes,
-    /// Also below.
+    /// The mounts below are changed too.
     pub recursive: bool,
     /// The user namespace whose map turns ids of the file system into the mount's. Only on a
     /// detached copy that has none yet, by `CAP_SYS_ADMIN` of the file system's own user namespace;
     /// `EINVAL` where the file system can't (on Linux 6.1 tmpfs, overlay, proc, sysfs, cgroup2,
     /// devtmpfs, hugetlbfs).
     pub id_map: Option<BorrowedFd<'a>>,
-    /// To be set.
+    /// The propagation to be set; `None` leaves it as it is.
     pub propagation: Option<Propagation>,
 }
 

@@ -40,7 +40,7 @@ impl Instruction {
     }
 }
 
-/// A compiled profile.
+/// A compiled profile: the instructions that the kernel runs for each call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Filter {
     instructions: Vec<Instruction>,

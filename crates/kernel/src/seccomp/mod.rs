@@ -77,7 +77,7 @@ impl Arch {
             .collect()
     }
 
-    /// `AUDIT_ARCH_*`.
+    /// The architecture as filters see it, `AUDIT_ARCH_*`.
     const fn audit(self) -> u32 {
         match self {
             Arch::X86_64 => 0xc000_003e,
@@ -166,7 +166,7 @@ pub struct Rule {
     pub names: Vec<String>,
     /// Only if all of these hold.
     pub conditions: Vec<Condition>,
-    /// What is done.
+    /// What is done with the calls where all conditions hold.
     pub action: Action,
 }
 
@@ -204,9 +204,9 @@ pub enum ProfileError {
     /// Names that are none of this architecture's calls.
     #[error("no such system call on {arch:?}: {}", names.join(", "))]
     UnknownCalls {
-        /// The architecture.
+        /// The architecture that the profile was compiled for.
         arch: Arch,
-        /// All of them.
+        /// All such names, in the order of the profile.
         names: Vec<String>,
     },
     /// Names with `@` that are no group.
@@ -215,13 +215,13 @@ pub enum ProfileError {
         names.join(", "), groups::names().join(", ")
     )]
     UnknownGroups {
-        /// All of them.
+        /// All such names, in the order of the profile.
         names: Vec<String>,
     },
     /// A condition on an argument beyond the sixth, or an errno beyond 4,095.
     #[error("{0}")]
     Invalid(&'static str),
-    /// More than [`MAX_INSTRUCTIONS`].
+    /// The program would have more than [`MAX_INSTRUCTIONS`]: it has this many.
     #[error("the compiled filter has {0} instructions, and the kernel takes {MAX_INSTRUCTIONS}")]
     TooLong(usize),
 }
