@@ -59,7 +59,11 @@ pub struct UserKey {
 }
 
 impl UserKey {
-    /// `system/admin`: made at first start, an administrator, never to be denied anything.
+    /// `system/admin`: the administrator that is created at the first start. No policy can deny it
+    /// anything.
+    ///
+    /// # Errors
+    /// Only if the built-in name `admin` were no label.
     pub fn administrator() -> Result<Self, InvalidIdentity> {
         match "admin".parse() {
             Ok(name) => Ok(Self {
