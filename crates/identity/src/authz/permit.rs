@@ -41,7 +41,7 @@ impl Permit {
         &self.user
     }
 
-    /// `subsystem.Method`.
+    /// The action that was permitted, `subsystem.Method`.
     pub fn action(&self) -> &'static str {
         self.effects.first().map_or("", |effect| effect.action)
     }
