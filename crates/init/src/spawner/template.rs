@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The template mount namespace: what every cell's mount namespace is a copy of.
+//! The template: every cell's mount namespace is a copy of this one.
 //!
 //! It is made once, with the node's privileges, by the spawner, which then stays in it. A clone
 //! into a new user *and* mount namespace gets a copy in which all of this is locked: the cell's
@@ -7,16 +7,13 @@
 //! the cell itself it could all be undone.
 //!
 //! * `/`: the node's root, this one file system alone, read-only, nosuid, nodev. What only the
-//!   node's root may
-//!   read stays unreadable: a cell's root is nobody to these files;
-//! * an empty read-only tmpfs over what no cell sees ([`HIDDEN`], the state and run directories)
-//!   and over what
-//!   each has for itself ([`PRIVATE`]);
+//!   node's root may read stays unreadable: to these files a cell's root is an unprivileged user;
+//! * an empty read-only tmpfs over the folders that no cell sees ([`HIDDEN`], the state and run
+//!   directories) and over those that each cell has for itself ([`PRIVATE`]);
 //! * `/dev`: a read-only tmpfs with the six devices that need no privilege, and what programs
 //!   expect there;
-//! * `/proc`, `/sys`: of a pid and a network namespace that nothing is in. They are what makes the
-//!   kernel let a
-//!   cell mount its own, which it does over them.
+//! * `/proc`, `/sys`: of a pid and a network namespace that no process is in. The kernel lets a
+//!   cell mount its own over them because they are there.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};
