@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `aurae check --full`: TypeScript's own compiler, asked about the same modules with the same
-//! types. Ours stays silent where it can't know; this one sees all of TypeScript, takes longer and
-//! has to be installed. What both say of a line is said once, in our words.
+//! `aurae check --full`: TypeScript's own compiler, on the same modules with the same types. Our
+//! checker reports nothing where it isn't sure; this one knows all of TypeScript, takes longer and
+//! has to be installed. A finding of both on one line is printed once, in our words.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -111,7 +111,7 @@ struct Said<'a> {
     line: u32,
     /// From 1, in UTF-16 units.
     column: usize,
-    /// With its number.
+    /// The message, with TypeScript's number of it.
     message: &'a str,
 }
 
