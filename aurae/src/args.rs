@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The command line's shape: the commands, each defined in the file that does it. Only `main` and
-//! `dispatch` know all of them; what commands share is in `global`.
+//! The grammar of the command line: the commands, each defined in the file that runs it. Only
+//! `main` and `dispatch` know all of them; options that commands share are in `global`.
 
 use std::ffi::OsString;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Completion of values: a shell asks this binary what may stand at the cursor, and it asks the
-//! node for its objects and users, and the configuration for its contexts. A node that does not
-//! answer soon has no names.
+//! Completion of values: a shell asks this binary for the words that may stand at the cursor. The
+//! names of objects and users come from the node, those of contexts from the configuration. Where
+//! the node does not answer soon, no names are offered.
 
 use std::ffi::OsString;
 use std::time::Duration;

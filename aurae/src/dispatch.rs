@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From what was typed to the command that does it. Some commands need no node; the others get a
-//! session with one.
+//! Runs the command that was typed. Some commands need no node; the others get a session with one.
 
 use clap::CommandFactory;
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How the client fails: one sentence, what to do, and the exit status. Classified once, here.
+//! A failure of the client: one sentence, a hint, and the exit status. Errors are classified here
+//! alone.
 
 use std::io;
 
@@ -7,11 +8,11 @@ use crate::output::{Color, Style, note, printable};
 
 /// A request failed or was refused.
 pub(crate) const FAILED: u8 = 1;
-/// Wrong usage.
+/// The status after wrong usage of the command line.
 pub(crate) const USAGE: u8 = 2;
 /// A check has findings; a plan meets what it can't know.
 pub(crate) const FINDINGS: u8 = 3;
-/// Ctrl-C.
+/// The status after Ctrl-C, as a shell has it.
 pub(crate) const INTERRUPTED: u8 = 130;
 /// An attached run: Aurae failed, not the workload.
 pub(crate) const AURAE_FAILED: u8 = 125;
@@ -25,7 +26,7 @@ pub(crate) const BROKEN_PIPE: u8 = 141;
 /// Why a command did not do what it was asked to.
 #[derive(Debug)]
 pub(crate) struct Failure {
-    /// The exit status.
+    /// The exit status of this client.
     pub(crate) status: u8,
     message: String,
     hint: Option<String>,
@@ -46,13 +47,13 @@ impl Failure {
         Self::new(message).with_status(USAGE)
     }
 
-    /// What to do.
+    /// The failure, with a hint of what to do.
     pub(crate) fn with_hint(mut self, hint: impl Into<String>) -> Self {
         self.hint = Some(hint.into());
         self
     }
 
-    /// Another exit status.
+    /// The failure, with another exit status.
     pub(crate) fn with_status(mut self, status: u8) -> Self {
         self.status = status;
         self

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The `aurae` binary: the node's command line. It parses, connects, asks and prints; what the node
-//! does, and whether it may, is the node's to know.
+//! The `aurae` binary: the node's command line. It parses the command line, connects, calls the API
+//! and prints. All decisions are the node's.
 
 mod args;
 mod attach;

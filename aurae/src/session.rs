@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a command that talks to a node has: the connection, whose objects it is about, how to find
-//! them.
+//! The session of a command that calls a node: the connection, the tenant of the objects, and
+//! looking objects up.
 
 use std::time::{Duration, Instant};
 
@@ -12,9 +12,9 @@ use crate::failure::Failure;
 use crate::global::Global;
 use crate::output::Style;
 
-/// How long a node may be away before we give up.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
-/// So many objects are looked through for one that may be meant.
+/// How long a node may not answer before the client gives up.
+pub(crate) const AWAY_LIMIT: Duration = Duration::from_secs(30);
+/// How many objects are searched for a name to suggest.
 const SUGGESTED_FROM: u32 = 1000;
 pub(crate) const FIRST_PAUSE: Duration = Duration::from_millis(20);
 pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
@@ -23,9 +23,9 @@ pub(crate) const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 pub(crate) struct Session {
     pub(crate) node: Node,
     pub(crate) target: Target,
-    /// Of standard output.
+    /// The colours of standard output.
     pub(crate) style: Style,
-    /// Of standard error.
+    /// The colours of standard error.
     pub(crate) err_style: Style,
     tenant: String,
     deadline: Duration,
@@ -58,10 +58,10 @@ impl Session {
             .with_deadline(self.deadline))
     }
 
-    /// After a connection was lost: tries until the node answers again, or patience ends. What the
-    /// node refuses is told at once.
+    /// After a connection was lost: tries until the node answers again, for [`AWAY_LIMIT`] at most.
+    /// A refusal of the node is an error at once.
     pub(crate) async fn reconnect(&self, mut problem: client::Error) -> Result<Node, Failure> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + AWAY_LIMIT;
         let mut pause = FIRST_PAUSE;
         while problem.is_transient() && Instant::now() < deadline {
             tokio::time::sleep(pause).await;
@@ -93,7 +93,7 @@ impl Session {
         self.tenant.clone()
     }
 
-    /// An object's name.
+    /// A reference to an object by its path.
     pub(crate) fn reference(&self, path: &str) -> ObjectRef {
         ObjectRef {
             tenant: self.tenant(),

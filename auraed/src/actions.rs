@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the built-in policies say of each method of the contract. The methods come from the
+//! The users that the built-in policies permit each method of the API. The methods come from the
 //! descriptors; a method without a row here does not compile. `serve` hands the rows to `identity`,
-//! which knows no contract.
+//! which knows no RPC.
 
 use api::action::ACTIONS;
 use identity::{ActionDef, Audience};
@@ -12,7 +12,7 @@ use Effect::{Changes, Decides, Reads};
 /// What a method does to the node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effect {
-    /// Nothing.
+    /// It changes nothing.
     Reads,
     /// Something of the running node.
     Changes,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The command line of `auraed`. The kernel hands a machine's PID 1 whatever words it didn't know
-//! itself, and a stray one must not keep a node from booting.
+//! The command line of `auraed`. The kernel gives PID 1 of a machine all words of its command line
+//! that it didn't know itself; an unknown one must not keep a node from booting.
 
 use std::path::PathBuf;
 
@@ -22,7 +22,7 @@ const EXAMPLES: &str = "Examples:
   auraed                                   be the init of this node (PID 1, or a service) and run the daemon
   auraed --set limits.cells=100            the same, with one value of the configuration changed
   auraed config                            print the effective configuration and where each value is from
-  auraed credentials                       mint the administrator's certificate anew, offline";
+  auraed credentials                       issue a new administrator's certificate, offline";
 
 /// What every role takes.
 #[derive(Clone, Debug, Default, Args)]
@@ -58,8 +58,8 @@ pub(crate) enum Role {
         #[arg(short = 'o', long = "output", value_name = "FORMAT", value_parser = ["text", "json"], default_value = "text")]
         output: String,
     },
-    /// Mint the administrator's certificate anew with this node's CA, offline, so that root is
-    /// never locked out
+    /// Issue a new administrator's certificate with this node's CA, offline, so that root is never
+    /// locked out
     Credentials,
 }
 

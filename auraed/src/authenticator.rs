@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `identity` at the sockets: clients whose certificate names a user of the node's CA get in.
+//! Authentication at the sockets, by `identity`: a client is accepted when its certificate is of
+//! the node's CA and names a user.
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use rustls::pki_types::CertificateDer;
 
 use crate::listen::{Doorkeeper, Ending, Source};
 
-/// The node's doorkeeper.
+/// The [`Doorkeeper`] of the node's listeners.
 pub(crate) struct Authenticator {
     identity: Arc<Identity>,
     tls: Arc<rustls::ServerConfig>,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `boot.run`: one program that the node runs by itself once it serves, in a cell `boot` that
-//! shares all of the node's namespaces. It is how a fresh machine is given its first work, and how
-//! a shell comes to the console. Whatever is to be kept running belongs to schedule, not here.
+//! shares all of the node's namespaces. It gives a fresh machine its first work, or a console a
+//! shell. Keeping programs running belongs to schedule, not here.
 //!
 //! An executable like any other: listed, logged, stopped by its path `boot/run`. A daemon that
 //! comes back finds it running, or ended, and does not run it again.
@@ -21,8 +21,8 @@ use runtime::Runtime;
 use crate::config::Boot;
 use crate::host;
 
-/// Of the request: a second daemon of the same boot asks for the same, and is answered with what
-/// there is; after a reboot it is another request, though the record of the last one's end is kept.
+/// The id of the request. A second daemon of the same boot uses the same id and gets the object
+/// that is there; after a reboot the id is another one, though the record of the last run is kept.
 fn request_id() -> String {
     format!("boot-run-{}", host::boot_id())
 }
@@ -60,7 +60,8 @@ pub(crate) async fn run(
     }
 }
 
-/// What running it does: it runs in a cell made for it, and replaces the record of the last boot's.
+/// The effects of running it: it runs in a cell of its own, and replaces the record of the last
+/// boot.
 fn effects(path: &ObjectPath) -> Vec<Effect> {
     use api::action::runtime::{REMOVE, RUN_CELL, RUN_EXECUTABLE};
     let mut effects = vec![Effect::on(RUN_EXECUTABLE, path)];

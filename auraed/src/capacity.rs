@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the node has of each pool that tenants share: from the machine (memory, CPUs, processes)
-//! and from the configuration (everything that the daemon counts). `serve` and a reload hand it to
+//! The size of each pool that tenants share: from the machine (memory, CPUs, processes) and from
+//! the configuration (everything that the daemon counts). `serve` and a reload hand it to
 //! `tenants`, which makes limits of it.
 
 use std::collections::BTreeMap;

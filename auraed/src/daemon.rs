@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The daemon as a whole, as the `Node` service sees it: facts, configuration, reload, shutdown.
-//! `serve` makes it of the running parts; it owns none of their state.
+//! `serve` builds it from the running subsystems; it owns none of their state.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -22,7 +22,7 @@ use crate::rpc::deadline::DefaultDeadline;
 use crate::rpc::node::{ConfigLeaf, NodeFacts, NodeLimits, NodePort, Reloaded, ShutdownMode};
 use crate::telemetry::LogLevel;
 
-/// The running parts that the daemon as a whole speaks for.
+/// The running subsystems, for calls about the daemon as a whole.
 pub(crate) struct Daemon {
     pub(crate) sources: Sources,
     pub(crate) loaded: Mutex<Loaded>,
@@ -76,7 +76,7 @@ impl Daemon {
         })
     }
 
-    /// Hands every key that `is_reloadable` to who reads it, but those of the logs.
+    /// Hands every key that `is_reloadable` to the subsystem that reads it, but those of the logs.
     fn put_in_force(&self, config: &Config) {
         self.identity.set_lifetimes(lifetimes(config));
         self.log_level.set(&config.node.log_level);
@@ -197,7 +197,7 @@ fn limits(config: &Config, of_tenants: &Limits) -> NodeLimits {
     }
 }
 
-/// As `identity` takes it.
+/// The lifetimes of certificates, for `identity`.
 pub(crate) fn lifetimes(config: &Config) -> Lifetimes {
     Lifetimes {
         node: config.identity.node_lifetime.0,
@@ -206,7 +206,7 @@ pub(crate) fn lifetimes(config: &Config) -> Lifetimes {
     }
 }
 
-/// As `runtime` takes it.
+/// The bounds of objects, for `runtime`.
 pub(crate) fn bounds(config: &Config) -> Bounds {
     Bounds {
         finished_per_tenant: config.runtime.finished_max_count as usize,
@@ -214,7 +214,7 @@ pub(crate) fn bounds(config: &Config) -> Bounds {
     }
 }
 
-/// As `observe` takes it.
+/// The retention of logs, for `observe`.
 pub(crate) fn logs_config(config: &Config) -> LogsConfig {
     LogsConfig {
         max_bytes: config.logs.max_size.0,

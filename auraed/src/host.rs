@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Facts of the machine, read from the files where the kernel states them. What changes is read
-//! when asked for; nothing is cached. Called by the node service and at start.
+//! Facts of the machine, read from the files where the kernel states them. Facts that change are
+//! read at each call; nothing is cached. Called by the node service and at start.
 
 use std::time::{Duration, SystemTime};
 

@@ -2,7 +2,7 @@
 //! The `auraed` binary: picks its role, and wires the subsystems together for it.
 //!
 //! `init` runs before any thread exists and never returns; `serve` is the daemon that it starts.
-//! What the roles do lives in `init`, `node` and the modules here; this file chooses between them.
+//! The roles are implemented in `init` and the modules here; this file chooses between them.
 
 mod actions;
 mod args;
@@ -29,7 +29,7 @@ use anyhow::Context;
 use args::{Arguments, Common, Role};
 use config::{Config, Loaded};
 
-/// Init must not end for want of memory; the daemon may.
+/// Init must not end for lack of memory; the daemon may.
 #[global_allocator]
 static ALLOCATOR: kernel::oom_wait::Patient = kernel::oom_wait::Patient;
 
@@ -98,7 +98,7 @@ fn init_options(common: &Common, config: &Config) -> init::Options {
     }
 }
 
-/// PID 1 of a machine must not end: the kernel would panic before anybody has read why.
+/// PID 1 of a machine must not end: the kernel would panic before a person can read the error.
 fn wait_for_ever() -> ! {
     loop {
         std::thread::park();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The node's reserve in the kernel: the group `tenants`, below which every tenant's cgroup is,
-//! may have all but the reserve, and the groups of node-init and of the daemon beside it are
-//! served first. So tenants that take everything they may leave the node able to answer.
+//! The node's reserve in the kernel: the group `tenants`, below which every tenant's cgroup is, may
+//! have all but the reserve, and the groups of node-init and of the daemon beside it are served
+//! first. So the node still answers when tenants take everything that they may.
 //!
 //! ```text
 //!   aurae/
@@ -10,7 +10,8 @@
 //!       TENANT/CELL/…   the tenant's quotas (`runtime`)
 //! ```
 //!
-//! What a node without a controller can't reserve is said in its log once; it serves all the same.
+//! Where a controller is missing, the node writes to its log once what it can't reserve, and serves
+//! all the same.
 
 use std::path::PathBuf;
 
@@ -52,7 +53,7 @@ pub(crate) fn settle(base: &Cgroup, capacity: &Capacity) -> anyhow::Result<PathB
     Ok(tenants.path().to_owned())
 }
 
-/// Writes the reserve anew, e.g. after a reload.
+/// Writes the reserve again, e.g. after a reload.
 pub(crate) fn hold(base: &Cgroup, capacity: &Capacity) {
     let enabled = base.enabled().unwrap_or_default();
     let has = |controller: &str| enabled.iter().any(|name| name == controller);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The daemon: from an inherited socket to an open API, and back. The order is ARCHITECTURE.md's
 //! "How a daemon comes back": lock, store, init, identity, logs, workloads, and only then the
-//! doors.
+//! listeners.
 //!
 //! Everything here may be killed at any instant. A graceful stop (SIGTERM) differs from that only
-//! in what is answered before: workloads go on either way.
+//! in the calls that are still answered: workloads go on either way.
 
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex};
@@ -32,17 +32,19 @@ use crate::rpc::node::ShutdownMode;
 use crate::rpc::server::Services;
 use crate::{actions, boot, capacity, host, listen, meters, net, reserve, rpc, telemetry};
 
-/// Told to init, for people.
+/// The version that init gets, for its messages.
 const BUILD: &str = env!("CARGO_PKG_VERSION");
 /// How long calls that run may take to end at a graceful stop.
-const FAREWELL: Duration = Duration::from_secs(5);
-/// Before the network is managed anew after it could not be: first, and at most.
+const STOP_GRACE: Duration = Duration::from_secs(5);
+/// The first pause before the network's task is started again after an error; the next line has the
+/// longest.
 const NETWORK_PAUSE: Duration = Duration::from_secs(1);
 const NETWORK_PAUSE_MOST: Duration = Duration::from_secs(60);
-/// The daemon waits more than it computes; what computes long has threads of its own.
+/// The threads of tokio. The daemon waits more than it computes; long computations have threads of
+/// their own.
 const WORKERS: usize = 2;
 
-/// Is the daemon until told to stop.
+/// Runs the daemon until it is stopped.
 pub(crate) fn run(common: &Common, init_fd: i32) -> anyhow::Result<ExitCode> {
     // The store starts the first threads.
     kernel::memory::use_one_heap();
@@ -83,7 +85,7 @@ pub(crate) fn run(common: &Common, init_fd: i32) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// The running subsystems.
+/// The subsystems of a running daemon.
 struct Parts {
     store: Store,
     node_init: NodeInit,
@@ -107,7 +109,7 @@ impl Parts {
         let logs = Logs::start(&state.join("logs"), logs_config(config))?;
         let settings = runtime_settings(config)?;
         let controllers = kernel::cgroup::Cgroup::open(&settings.cgroup_root)?.controllers()?;
-        // The cells' inits are busy with answering while policies are read here.
+        // Cell-inits answer while policies are read here.
         let adopting = tokio::spawn({
             let (node, welcome) = (node_init.clone(), welcome.clone());
             let (logs, archive) = (Arc::new(logs.clone()), Arc::new(store.clone()));
@@ -172,8 +174,7 @@ async fn start_identity(
     Ok(Identity::start(options, store.clone()).await?)
 }
 
-/// Leaves the newest head of the audit with init; heads that come faster than init reads are
-/// skipped.
+/// Sends the newest head of the audit to init; heads that come faster than init reads are skipped.
 struct Heads(watch::Sender<(u64, Hash)>);
 
 impl Heads {
@@ -242,7 +243,7 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
     // Init tells the service manager around it, if there is one.
     parts.node_init.ready().await;
     tracing::info!(socket = %socket.display(), ?tcp, "serving the API");
-    // Configuration, schema and policies are read: most of what did that isn't run again.
+    // Configuration, schema and policies are read: most of that code isn't run again.
     kernel::memory::release_code();
     run_first(config, &parts, &daemon, &mut beside);
     let why = tokio::select! {
@@ -259,15 +260,15 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
     tracing::info!(why, "stopping; workloads go on");
     drop(doors.tasks);
     close.send_replace(true);
-    if tokio::time::timeout(FAREWELL, server).await.is_err() {
-        tracing::warn!("calls were still running after {FAREWELL:?}; they are cut off");
+    if tokio::time::timeout(STOP_GRACE, server).await.is_err() {
+        tracing::warn!("calls were still running after {STOP_GRACE:?}; they are cut off");
     }
     beside.shutdown().await;
     parts.logs.stop().await?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// What a task that should have gone on for ever has to say.
+/// The error of a task that should have run for ever.
 fn last_words<T, E: std::fmt::Display>(ended: Result<T, E>) -> String {
     ended.map_or_else(|error| error.to_string(), |_| "its task ended".to_owned())
 }
@@ -323,7 +324,7 @@ async fn going_down(mut init: watch::Receiver<InitState>) {
     }
 }
 
-/// Runs `boot.run`, and what the configuration says is to follow.
+/// Runs `boot.run`, and then does what `boot.then` says.
 fn run_first(config: &Config, parts: &Parts, daemon: &Arc<Daemon>, beside: &mut JoinSet<()>) {
     let boot = config.boot.clone();
     if boot.run.trim().is_empty() {

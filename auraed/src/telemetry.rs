@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The daemon's own log: lines on standard error, which init leads to the console or the outer
-//! service manager keeps. Not the workloads' output, which is `observe`'s.
+//! The daemon's own log: lines on standard error, which go to the console or to the service manager
+//! around the node. Not the workloads' output, which `observe` stores.
 
 use tracing_subscriber::filter::EnvFilter;
 use tracing_subscriber::layer::SubscriberExt;
@@ -11,7 +11,7 @@ use tracing_subscriber::{Registry, fmt, reload};
 #[derive(Clone)]
 pub(crate) struct LogLevel(reload::Handle<EnvFilter, Registry>);
 
-/// Starts logging at the configured level; an unusable one is told and `info` is used.
+/// Starts logging at the configured level. An unusable level is logged, and `info` is used.
 pub(crate) fn start(level: &str) -> LogLevel {
     let (filter, handle) = reload::Layer::new(filter(level));
     let lines = fmt::layer()

@@ -35,14 +35,14 @@ pub enum Kind {
     Exit,
 }
 
-/// One frame.
+/// One frame of the port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Frame {
-    /// What it carries.
+    /// What the payload is.
     pub kind: Kind,
     /// Which run it belongs to.
     pub run: u32,
-    /// The bytes.
+    /// The bytes; what they are is said by `kind`.
     pub payload: Vec<u8>,
 }
 
@@ -116,9 +116,9 @@ pub fn receive(from: &mut impl Read) -> io::Result<Frame> {
 /// What a finished run left.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Finished {
-    /// Its stdout.
+    /// What it wrote to stdout.
     pub out: Vec<u8>,
-    /// Its stderr.
+    /// What it wrote to stderr.
     pub err: Vec<u8>,
     /// Its exit status, or 128 + the signal.
     pub status: i32,
@@ -126,7 +126,7 @@ pub struct Finished {
 
 type Runs = Arc<Mutex<Option<HashMap<u32, Sender<Frame>>>>>;
 
-/// The host's end.
+/// The host's end of the port.
 #[derive(Debug)]
 pub struct Agent {
     writer: Mutex<UnixStream>,

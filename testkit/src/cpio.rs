@@ -31,7 +31,7 @@ struct Entry<'a> {
 }
 
 impl<W: Write> Archive<W> {
-    /// Starts an archive.
+    /// Starts an archive that is written to `out`.
     pub fn new(out: W) -> Self {
         Self {
             out,

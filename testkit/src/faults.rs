@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A disk that fails, for the tests of what writes to it: the subject is this test's own program
-//! run again, and the system calls of *one of its threads* are failed from outside, as a broken
-//! disk would fail them. Nothing of the subject knows of it. What must hold then is said by the
-//! stories of logs and of the store.
+//! A disk that fails, for tests of code that writes to it. The subject is the test's own program,
+//! run again; the system calls of *one of its threads* are made to fail from outside, as a broken
+//! disk would. The subject doesn't know. The stories of logs and of the store say what must hold
+//! then.
 
 #![allow(
     clippy::unwrap_used,

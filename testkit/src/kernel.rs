@@ -29,7 +29,7 @@ pub fn images() -> PathBuf {
 pub struct Kernel {
     /// What `uname -r` says on it.
     pub version: String,
-    /// The bootable image.
+    /// The path of the bootable image.
     pub image: PathBuf,
     /// The folder that holds `lib/modules/VERSION`.
     pub root: PathBuf,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The VM test bed: real kernels for stories, the demo, the benchmark and anybody's own tries.
+//! The VM test bed: real kernels for stories, the demo, the benchmark and a developer's own
+//! experiments.
 //!
 //! It gets Debian's cloud kernel, builds a small initramfs with the daemon as `/init`, makes a
 //! Debian root disk, puts freshly built binaries into a copy of it, and runs the result in QEMU.

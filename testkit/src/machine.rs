@@ -16,15 +16,15 @@ use crate::exec;
 
 /// What QEMU's monitor says when it has done what it was told.
 const PROMPT: &[u8] = b"(qemu) ";
-/// It answers at once, or QEMU hangs.
+/// The monitor answers at once, or QEMU hangs.
 const MONITOR_DEADLINE: Duration = Duration::from_secs(10);
 
 /// What runs the guest's instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Accel {
-    /// The processor.
+    /// The processor's own virtualisation.
     Kvm,
-    /// QEMU's translator.
+    /// QEMU's translator, without virtualisation.
     Tcg,
 }
 
@@ -58,24 +58,24 @@ pub enum Disk {
 }
 
 /// A machine to start. Its reboot ends it: QEMU's translator would throw the code of the first boot
-/// away page by page, and its second boot crawls. Who wants another boot starts another one.
+/// away page by page, and its second boot crawls. For another boot, start another machine.
 #[derive(Clone, Debug)]
 pub struct Spec {
-    /// What runs it.
+    /// What runs the guest's instructions.
     pub accel: Accel,
-    /// The kernel's image.
+    /// The path of the kernel's image.
     pub kernel: PathBuf,
-    /// Its initramfs.
+    /// The path of the initramfs.
     pub initramfs: Option<PathBuf>,
-    /// Its disk.
+    /// The root disk.
     pub disk: Option<Disk>,
     /// The kernel's command line.
     pub append: String,
-    /// Virtual processors.
+    /// The number of virtual processors.
     pub cpus: u32,
     /// Memory in MiB.
     pub memory_mib: u32,
-    /// The console.
+    /// Where the console's output goes.
     pub console: Console,
     /// A Unix socket that is listened on already, for the agent.
     pub agent: Option<PathBuf>,
@@ -108,7 +108,7 @@ impl Machine {
         Ok(Self { child })
     }
 
-    /// QEMU's process id.
+    /// The process id of QEMU.
     #[must_use]
     pub fn pid(&self) -> u32 {
         self.child.id()

@@ -29,11 +29,11 @@ use crate::{accel, exec, initramfs, kernel::Kernel};
 pub const AGENT: &str = "/usr/local/lib/aurae-testbed/node-agent";
 /// How much of a processor's time a boot may take: on a busy machine that is more than as long.
 const BOOT_LIMIT: Duration = Duration::from_secs(120);
-/// And how long it may take at all.
+/// The longest that a boot may take, by the clock.
 const BOOT_DEADLINE: Duration = Duration::from_secs(600);
-/// After it, a node that was asked to power off hangs.
+/// The longest that a power-off may take; a node that takes longer hangs.
 const SHUTDOWN_DEADLINE: Duration = Duration::from_secs(60);
-/// How often the console is looked at by who waits for it.
+/// How often a wait reads the console again.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 /// How long a story's script may take, unless it says otherwise.
 pub const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
@@ -43,7 +43,7 @@ pub const SCRIPT_LIMIT: Duration = Duration::from_secs(120);
 pub struct Bed {
     /// Where images are kept.
     pub folder: PathBuf,
-    /// The kernel.
+    /// The kernel to boot.
     pub kernel: Kernel,
     /// How machines are run.
     pub accel: Accel,
@@ -55,7 +55,7 @@ pub struct Bed {
 /// How a node is booted.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Virtual processors.
+    /// The number of virtual processors.
     pub cpus: u32,
     /// Memory in MiB.
     pub memory_mib: u32,
@@ -63,7 +63,7 @@ pub struct Options {
     pub kernel: Option<PathBuf>,
     /// A disk instead of Debian's; the files are put into a copy of it.
     pub disk: Option<PathBuf>,
-    /// Files on top.
+    /// Files that are copied onto the root disk.
     pub copies: Vec<Copy>,
     /// Words on top of the kernel's command line.
     pub append: String,
@@ -271,7 +271,7 @@ pub struct Node {
 
 impl Node {
     /// Boots the node again after its reset, on the disk that it left, and waits until it runs
-    /// scripts: QEMU ends at a reset, and is started anew.
+    /// scripts: QEMU ends at a reset, and is started again.
     ///
     /// # Errors
     /// When there is no reset within a minute, the node wasn't booted to reboot

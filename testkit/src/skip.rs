@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a test does that this machine can't run. Called by the tests of any crate.
+//! Skips a test that this machine can't run, or fails it where skipping isn't allowed. Called by
+//! the tests of any crate.
 
 /// Says that a test is left out, and why: without root, say, or without a tool.
 ///

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How much a long search does: a fault at every call, kills at any moment. Called by such tests.
+//! The length of tests that search: a fault at every call, kills at any moment. Called by such
+//! tests.
 
 /// Set by `./x soak`.
 const SOAK: &str = "AURAE_SOAK";

@@ -3,8 +3,8 @@
 //! children.
 //!
 //! A call that is to fail never reaches the kernel: it is made no call at its entry, and the errno
-//! is put where its result belongs. What it is not: it knows nothing of inits; the story
-//! says what is to fail and what must hold then.
+//! is put where its result belongs. It knows nothing of inits: the story says which call is to
+//! fail, and what must hold then.
 
 #![allow(
     clippy::unwrap_used,
@@ -27,20 +27,20 @@ use syscalls::Sysno;
 /// What is to fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// Nothing.
+    /// No call fails.
     None,
     /// The `at`-th call from now (the first is 0), whichever it is.
     Nth {
-        /// Which call.
+        /// The number of the call, from 0.
         at: u64,
-        /// What it returns.
+        /// The errno that it returns.
         errno: Errno,
     },
     /// The next `times` calls of these kinds.
     Kinds {
-        /// The kinds.
+        /// The calls that fail, both of them counted together.
         calls: [Sysno; 2],
-        /// What they return.
+        /// The errno that they return.
         errno: Errno,
         /// How many of them.
         times: u64,

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A bound for what is done with a node, whatever it hangs in: past it the machine's power is cut,
-//! so that everything that waits for the node ends, and what was seen last is told.
+//! A bound for one use of a node. Past it the machine's power is cut, so that every wait for the
+//! node ends, and the last lines of the console are printed.
 //!
 //! An emulator may stand still without ending: its processors are busy with each other, and the
-//! guest gets nowhere. Called by who tells stories.
+//! guest gets nowhere. Called by the stories.
 
 use std::fs;
 use std::os::fd::OwnedFd;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The keys that leave a terminal session without ending it: `ctrl-p,ctrl-q`, unless said
-//! otherwise.
+//! The keys that leave a terminal session without ending it: `ctrl-p,ctrl-q` by default.
 
 /// A sequence of keys.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,7 +52,7 @@ pub(crate) struct Scanner {
 }
 
 impl Scanner {
-    /// Nothing typed yet.
+    /// No key typed yet.
     pub(crate) fn new(keys: DetachKeys) -> Self {
         Self { keys, matched: 0 }
     }

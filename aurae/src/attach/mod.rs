@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Being attached: our standard streams are a workload's until it ends or we leave. Should the
-//! node's daemon go away meanwhile, the workload runs on, and we go on where we were when the
-//! daemon is back.
+//! Attaches the client's standard streams to a workload until it ends or the user leaves. When the
+//! daemon goes away meanwhile, the workload runs on, and the client continues at the same place in
+//! the output once the daemon is back.
 //!
 //! ```text
 //! connect ──> talking ──exit──> Exited
@@ -34,7 +34,7 @@ pub(crate) use terminal::{RawMode, size as terminal_size};
 
 use crate::failure::Failure;
 use crate::output::note;
-use crate::session::{FIRST_PAUSE, LONGEST_PAUSE, PATIENCE, Session};
+use crate::session::{AWAY_LIMIT, FIRST_PAUSE, LONGEST_PAUSE, Session};
 
 /// Pieces of input on their way to the node.
 const QUEUE: usize = 4;
@@ -46,14 +46,14 @@ pub(crate) struct Options {
     pub(crate) stdin: bool,
     /// The workload has a terminal.
     pub(crate) terminal: bool,
-    /// Hand signals over.
+    /// Send the signals that this client gets to the workload.
     pub(crate) forward_signals: bool,
     pub(crate) keys: DetachKeys,
     /// Leave out what was printed before.
     pub(crate) only_new: bool,
 }
 
-/// How it ended.
+/// How an attachment ended.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Outcome {
     /// The workload ended.
@@ -119,10 +119,10 @@ struct Attachment<'a> {
 /// To the node, and from it.
 type Channels = (mpsc::Sender<AttachRequest>, Streaming<AttachResponse>);
 
-/// Why talking stopped.
+/// Why the exchange over one connection ended.
 enum Stopped {
     Done(Outcome),
-    /// The connection broke.
+    /// The connection broke; the node may answer again.
     Lost(client::Error),
     Refused(Failure),
 }
@@ -161,7 +161,7 @@ impl Attachment<'_> {
     /// before it heard: else the workload would wait for it for ever.
     async fn begin(&mut self) -> Result<Channels, Stopped> {
         let is_over = self.input.is_none();
-        // A terminal's end is a character, and one is enough.
+        // The end of a terminal's input is a character, which is sent once.
         let tells_again = is_over && self.options.stdin && !self.options.terminal;
         let stdin = self.options.stdin && (tells_again || !is_over);
         match self.connect(stdin).await {
@@ -342,9 +342,9 @@ impl Attachment<'_> {
         }
     }
 
-    /// Tries until the node answers again, or patience ends.
+    /// Tries until the node answers again, for [`AWAY_LIMIT`] at most.
     async fn reconnect(&mut self, mut problem: client::Error) -> Result<(), Failure> {
-        let deadline = *self.away_since.get_or_insert_with(Instant::now) + PATIENCE;
+        let deadline = *self.away_since.get_or_insert_with(Instant::now) + AWAY_LIMIT;
         let mut pause = FIRST_PAUSE;
         while problem.is_transient() && Instant::now() < deadline {
             tokio::select! {

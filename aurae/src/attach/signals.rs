@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Signals that are sent to us while we are attached. The workload gets them, unless our keys go to
-//! a terminal of its own: then Ctrl-C is a key like any other, and a signal means us.
+//! Signals that the client gets while it is attached. They are sent on to the workload, unless it
+//! has a terminal: then Ctrl-C is a key like any other, and a signal is meant for the client.
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 use crate::failure::Failure;
 
-/// So many SIGINTs or SIGTERMs, and we leave the workload alone, as docker does.
-const PATIENCE: u32 = 3;
+/// After so many SIGINTs or SIGTERMs the client leaves and the workload runs on, as with docker.
+const LEAVE_AFTER: u32 = 3;
 
 /// What to do about a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +85,7 @@ impl Signals {
         if matches!(source.name, "INT" | "TERM") {
             self.asked_to_end += 1;
         }
-        if self.asked_to_end >= PATIENCE {
+        if self.asked_to_end >= LEAVE_AFTER {
             Told::Leave(128 + source.number)
         } else {
             Told::Forward(source.name)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Our standard streams on threads of their own: a pipe that blocks must not keep us from signals
-//! and the node. Both channels are bounded: a slow reader slows the workload down, as a pipe would.
+//! The client's standard streams, on threads of their own: a pipe that blocks must not keep the
+//! client from signals and from the node. Both channels are bounded: a slow reader slows the
+//! workload down, as a pipe would.
 
 use std::io::{self, Read, Write};
 use std::thread;
@@ -52,7 +53,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Begins a thread.
+    /// Starts the thread that writes.
     pub(crate) fn start() -> Self {
         let (sender, receiver) = mpsc::channel(QUEUE);
         let (tell, done) = oneshot::channel();

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Our own terminal while a workload's is shown in it: raw, and put back afterwards whatever
-//! happens.
+//! The client's terminal while a workload's is shown in it: raw, and always restored afterwards.
 
 use std::io::{Stdin, stdin};
 

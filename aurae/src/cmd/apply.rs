@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `aurae apply`: brings about what a program declares, and stops what it doesn't any more.
+//! `aurae apply`: starts and changes the objects that a program declares, and stops those that it
+//! no longer declares.
 
 use std::io::{BufRead, IsTerminal, Write};
 use std::sync::Arc;
@@ -40,7 +41,8 @@ pub(crate) struct ApplyArgs {
     yes: bool,
 }
 
-/// Runs the program and does what it declares, after a look at the plan where one is asked for.
+/// Runs the program and applies what it declares, after the user has confirmed the plan where that
+/// is asked for.
 pub(crate) async fn run(global: &Global, args: &ApplyArgs) -> Result<u8, Failure> {
     let saved = Saved::read(&args.declaring.file)?;
     let Some(saved) = saved else {
@@ -111,8 +113,8 @@ impl ApplyArgs {
     }
 }
 
-/// Each change is told when it is done, so that an interrupted apply has said how far it came; what
-/// was begun and what failed is told in the end.
+/// Each change is printed when it is done, so that an interrupted apply has printed all that it
+/// did; changes that were begun or failed are printed at the end.
 async fn apply(global: &Global, args: &ApplyArgs) -> Result<u8, Failure> {
     let style = Style::of(&std::io::stdout(), global.color);
     let claim = args.declaring.claim()?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `aurae attach`: the streams of an executable that runs, or what one that has ended has printed.
+//! `aurae attach`: the streams of a running executable, or the output of one that has ended.
 
 use api::runtime::v0::object;
 

@@ -97,7 +97,7 @@ const UPDATE_EXAMPLES: &str = "\
 Examples:
   aurae cell update web --memory 128M
   aurae cell update web --memory max                 take the limit away
-  aurae cell update web --read /srv/www --read /srv/img   all mounts, anew
+  aurae cell update web --read /srv/www --read /srv/img   replace all mounts
   aurae cell update web --expected-generation 3 --cpus 1";
 
 #[derive(Clone, Debug, clap::Args)]

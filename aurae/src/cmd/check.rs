@@ -54,7 +54,7 @@ pub(crate) struct CheckArgs {
     files: Vec<PathBuf>,
 }
 
-/// Prints all findings.
+/// Prints the findings of all programs; 1 where there is an error.
 pub(crate) fn run(global: &Global, args: &CheckArgs) -> Result<u8, Failure> {
     let types = aurae_d_ts().map_err(|problem| Failure::new(problem.to_string()))?;
     let environment = Arc::new(Environment::new(types));
@@ -101,7 +101,8 @@ fn of_programs(
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let program = Program::load_all(root, entries.to_vec(), &names).map_err(unreadable)?;
     let mut found = program.findings().to_vec();
-    // A module that isn't one is passed over, and what others take from it is any value.
+    // A module with an error of syntax is skipped; names that others import from it have the type
+    // `any`.
     found.extend(of_types(&program, root, entries, args, environment)?);
     Ok(found)
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `aurae completion`: the script by which a shell asks us for commands, flags and names. What it
-//! is answered is in `complete`.
+//! `aurae completion`: the script by which a shell asks this binary for commands, flags and names.
+//! `complete` answers it.
 
 use clap_complete::Shell;
 use clap_complete::env::Shells;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `aurae config`: contexts, as kubectl's users know them.
+//! `aurae config`: contexts, as kubectl has them.
 
 use std::path::PathBuf;
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What `plan` and `apply` are told on the command line: the program, its set, and how far they go.
-//! What they do with it is theirs.
+//! The options that `plan` and `apply` share: the program, its set, and which objects are pruned.
 
 use std::path::{Path, PathBuf};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `aurae exec`: another program in a cell that is there. It is an executable like any other; its
-//! record goes when it has ended, unless it is to be kept.
+//! `aurae exec`: another program in an existing cell. It is an executable like any other; its
+//! record is removed when it has ended, unless `--keep` is given.
 
 use api::runtime::v0::{Executable, RunExecutableRequest, WaitFor, object};
 

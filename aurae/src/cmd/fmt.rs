@@ -30,7 +30,7 @@ pub(crate) struct FmtArgs {
     files: Vec<PathBuf>,
 }
 
-/// Formats each; one that can't be is told, and the others are done.
+/// Formats each file. One that can't be formatted is reported, and the others are formatted.
 pub(crate) fn run(global: &Global, args: &FmtArgs) -> Result<u8, Failure> {
     let style = Style::of(&std::io::stderr(), global.color);
     let mut status = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `aurae inspect`: everything that the node knows of objects.
+//! `aurae inspect`: the whole status of objects.
 
 use super::{for_each, print_changed};
 use crate::failure::Failure;

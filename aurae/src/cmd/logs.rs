@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `aurae logs`: what executables have printed, line by line, several side by side, followed over a
-//! restart of the node's daemon. What is missing is said where it is missing.
+//! restart of the node's daemon. A gap is shown in its place.
 
 mod lines;
 mod render;
@@ -82,7 +82,7 @@ pub(crate) enum LogFormat {
     Raw,
 }
 
-/// Prints them.
+/// Runs `aurae logs`.
 pub(crate) async fn run(session: &Session, args: &LogsArgs) -> Result<u8, Failure> {
     let mut refs = Vec::with_capacity(args.names.len());
     for name in &args.names {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `aurae lsp`: the editors' server on standard input and output. What it knows is
-//! `language::lsp`'s; it needs no node.
+//! `aurae lsp`: the editors' server on standard input and output. The work is done by
+//! `language::lsp`; it needs no node.
 
 use std::io::{BufReader, stdin, stdout};
 use std::path::PathBuf;
@@ -28,7 +28,7 @@ pub(crate) struct LspArgs {
     stdio: bool,
 }
 
-/// Serves until the editor says goodbye.
+/// Serves until the editor sends `exit` or closes standard input.
 pub(crate) fn run() -> Result<u8, Failure> {
     let types = aurae_d_ts().map_err(|problem| Failure::new(problem.to_string()))?;
     let environment = Arc::new(Environment::new(types));

@@ -42,8 +42,8 @@ use crate::failure::{FAILED, Failure};
 use crate::output::{Format, path, print_line, print_message};
 use crate::session::Session;
 
-/// Does the same with each name, all at once; every failure is told, and one is enough for status
-/// 1.
+/// Does the same with each name, all at once. Every failure is printed; with one or more the status
+/// is 1.
 async fn for_each<'a, F, T>(
     session: &Session,
     names: &'a [String],

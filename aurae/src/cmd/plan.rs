@@ -212,7 +212,7 @@ fn of_change(change: &Change, style: Style) -> String {
         line.push_str(&format!(" on {}", printable(node)));
     }
     if change.action == Action::Replace {
-        line.push_str(": stop it, make it anew");
+        line.push_str(": stop it, create it again");
     }
     if let Some(reason) = &change.reason {
         line.push_str(&format!(": {}", printable(reason)));

@@ -32,7 +32,7 @@ Examples:
 const COMMAND_WIDTH: usize = 40;
 /// What failed so long ago is shown beside what runs.
 const FAILED_WITHIN: Duration = Duration::from_secs(5 * 60);
-/// The greatest page.
+/// The most objects of one page.
 const PAGE: u32 = 1000;
 
 /// `aurae ps`.

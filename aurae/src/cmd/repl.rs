@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `aurae` on a terminal: a prompt. Lines are compiled here, evaluated in a session that lives as
-//! long as the prompt, and their values printed. Ctrl-C ends what is evaluated; a session that had
-//! to be killed is followed by a new one. Typing, history and completion are the [`editor`]'s,
-//! which has a thread of its own, since it blocks.
+//! long as the prompt, and their values printed. Ctrl-C ends the evaluation; a session that had to
+//! be killed is replaced by a new one. The [`editor`] does typing, history and completion, on a
+//! thread of its own because it blocks.
 
 mod above;
 mod command;
@@ -84,7 +84,7 @@ struct Repl {
     options: Options,
     session: Session,
     types: Types,
-    /// Where imports lead.
+    /// The folder that imports are resolved in.
     root: PathBuf,
     interrupts: Signal,
     style: Style,
@@ -190,7 +190,7 @@ impl Repl {
         if !self.session.is_alive() {
             self.session = begin(&self.options, &self.host)?;
             self.types = Types::begin(Root::open(&self.root).map_err(unreadable)?);
-            note("The evaluator had to be started anew: what was defined is gone.");
+            note("The evaluator had to be started again: earlier definitions are lost.");
         }
         Ok(())
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `aurae rm`: records of what has ended, with their logs.
+//! `aurae rm`: removes the records and logs of objects that have ended.
 
 use std::time::Duration;
 

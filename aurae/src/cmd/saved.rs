@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A plan as a file: `aurae plan --out FILE` writes it, `aurae apply FILE` brings about just that.
-//! It holds what would change and which program says so, and no program: that is read again, and
-//! has to be the same.
+//! A plan as a file: `aurae plan --out FILE` writes it, `aurae apply FILE` makes exactly its
+//! changes. It holds the changes and the path of the program, not the program: that is read again,
+//! and must be the same.
 
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
@@ -20,13 +20,13 @@ const FORM: &str = "aurae plan 1";
 /// The longest that is read, in bytes.
 const MOST: u64 = 16 << 20;
 
-/// See the module.
+/// A plan as it is in a file.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Saved {
     form: String,
     /// The program's file, absolute.
     pub(crate) file: PathBuf,
-    /// What it gets.
+    /// The arguments that the program gets.
     pub(crate) args: Vec<String>,
     /// The set, and how far it goes.
     pub(crate) set: Claimed,
@@ -35,7 +35,7 @@ pub(crate) struct Saved {
     /// The command line's node and tenant.
     pub(crate) node: Option<String>,
     pub(crate) tenant: Option<String>,
-    /// What would change.
+    /// The changes that the plan showed.
     pub(crate) report: Report,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `aurae set`: what programs have declared on a node, and how a set goes as a whole. Removing one
-//! is an apply of nothing: the same plan, the same order, the same refusals.
+//! `aurae set`: lists the sets of programs on a node, and removes a set with its objects. Removing
+//! one is an apply of an empty declaration: the same plan, the same order, the same refusals.
 
 use std::io::IsTerminal;
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What `run` and `exec` say of a program that isn't there, and of one that they leave running: a
-//! daemon that can't read its configuration ends within milliseconds, and its user should hear it.
+//! The messages of `run` and `exec` about a program that isn't there, and about one that ends soon
+//! after a detached start: a daemon that can't read its configuration ends within milliseconds, and
+//! the user should see that.
 
 use std::path::Path;
 use std::time::Duration;

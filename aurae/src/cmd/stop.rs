@@ -18,7 +18,8 @@ Examples:
   aurae stop -t 1m web            everything in the cell, and the cell
   aurae stop -t 0 web/nginx       at once, without asking";
 
-/// The longest grace that a node grants is an hour: a call without one is bounded by that.
+/// How long a stop without a grace may take: the longest grace of a node, an hour, and a minute
+/// more.
 const LONGEST: Duration = Duration::from_secs(3600 + 60);
 
 /// `aurae stop`.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `aurae tenant`: what each tenant may take of the node, and what it uses.
+//! `aurae tenant`: the quotas of tenants, and how much of them is used.
 
 use api::convert::tenant::to_quotas;
 use api::quota::Quota;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `aurae top`: what cells and executables use. Redrawn on a terminal until `q` or Ctrl-C;
-//! elsewhere, or with `--once`, printed once.
+//! `aurae top`: CPU, memory and I/O of cells and executables. Redrawn on a terminal until `q` or
+//! Ctrl-C; elsewhere, or with `--once`, printed once.
 
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Read};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `aurae wait`: until something has ended. It prints each executable's status, as docker does.
+//! `aurae wait`: waits until objects have ended. It prints each executable's status, as docker
+//! does.
 
 use api::runtime::v0::{Object, WaitRequest, exit, object};
 use tonic::Request;

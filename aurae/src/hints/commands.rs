@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Commands of other tools, and what does the same here.
+//! Commands of other tools, and those of `aurae` that do the same.
 
 /// What to type instead of a command that there isn't.
 pub(super) fn meant_by(word: &str) -> Option<&'static str> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Flags of other tools, and what says the same here.
+//! Flags of other tools, and those of `aurae` that mean the same.
 
 const MOUNT: &str = "`--read SRC[:DST]` mounts a folder of the node read-only, \
                      `--write SRC[:DST],owner=UID` writable";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Wrong usage in words that help: what people of podman, docker, kubectl and systemctl type, and
-//! how the same is said here. The tables are in `commands` and `flags`. A suggestion is a word that
-//! was nearly typed or that means the same, never one that only looks alike.
+//! Hints for wrong usage: commands and flags of podman, docker, kubectl and systemctl, and what to
+//! type instead. The tables are in `commands` and `flags`. A suggestion is a word that differs by a
+//! slip of typing, or that means the same; never one that only looks alike.
 
 mod commands;
 mod flags;

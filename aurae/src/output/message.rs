@@ -11,7 +11,7 @@ use crate::failure::Failure;
 
 /// A message with its full protobuf name.
 pub(crate) trait Named: Message {
-    /// E.g. `aurae.runtime.v0.Object`.
+    /// The message's full name, e.g. `aurae.runtime.v0.Object`.
     const NAME: &'static str;
 }
 

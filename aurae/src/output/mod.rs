@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is printed, and how: tables for people, canonical proto JSON and YAML for programs. Nothing
-//! here asks the node anything.
+//! Output: tables for people, canonical proto JSON and YAML for programs. Nothing here calls the
+//! node.
 
 mod message;
 mod objects;
@@ -57,7 +57,7 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     Ok(out.flush()?)
 }
 
-/// Prints a line.
+/// Prints a line to standard output.
 pub(crate) fn print_line(text: &str) -> Result<(), Failure> {
     print(&format!("{text}\n"))
 }

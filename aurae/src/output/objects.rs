@@ -24,7 +24,7 @@ pub(crate) fn reference(object: &Object) -> ObjectRef {
         .unwrap_or_default()
 }
 
-/// Its path alone.
+/// The object's path, without its tenant.
 pub(crate) fn path(object: &Object) -> String {
     reference(object).path
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A spinner on standard error for what takes long; nothing where that isn't a terminal, nothing
-//! for what is quick.
+//! A spinner on standard error for a step that takes long. Nothing where standard error isn't a
+//! terminal, and nothing for a quick step.
 
 use std::io::{IsTerminal, Write};
 use std::time::{Duration, Instant};
 
-/// What is done sooner needs no spinner.
-const PATIENCE: Duration = Duration::from_millis(300);
+/// A step that is done sooner shows no spinner.
+const DELAY: Duration = Duration::from_millis(300);
 const STEP: Duration = Duration::from_millis(100);
 const FRAMES: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 
@@ -30,7 +30,7 @@ impl Progress {
 
 async fn spin(text: String) {
     let started = Instant::now();
-    let mut ticks = tokio::time::interval_at((started + PATIENCE).into(), STEP);
+    let mut ticks = tokio::time::interval_at((started + DELAY).into(), STEP);
     for frame in FRAMES.iter().cycle() {
         ticks.tick().await;
         let seconds = started.elapsed().as_secs();

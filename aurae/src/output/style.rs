@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Colour, where it can be seen: on a terminal, unless `NO_COLOR` or `--color` says
-//! otherwise.
+//! Colour on a terminal, unless `NO_COLOR` or `--color` says otherwise.
 
 use std::io::IsTerminal;
 use std::os::fd::AsFd;
@@ -54,7 +53,7 @@ pub(crate) struct Style {
 }
 
 impl Style {
-    /// No colour.
+    /// A style without colour.
     #[cfg(test)]
     pub(crate) const PLAIN: Style = Style {
         color: false,

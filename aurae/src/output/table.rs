@@ -4,12 +4,12 @@
 
 use super::style::{Color, Style, printable};
 
-/// Between two columns.
+/// The spaces between two columns.
 const GAP: usize = 2;
 /// The last column may be cut down to so many characters before another one goes.
 const CUT_TO: usize = 12;
 
-/// One cell.
+/// The text of one cell, and its colour.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cell {
     text: String,
@@ -17,7 +17,7 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// In that colour.
+    /// A cell in this colour.
     pub(crate) fn colored(text: impl AsRef<str>, color: Option<Color>) -> Self {
         Self {
             text: printable(text.as_ref()),
@@ -32,7 +32,7 @@ impl<T: AsRef<str>> From<T> for Cell {
     }
 }
 
-/// Rows below headings.
+/// Headings, and rows below them.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     headings: Vec<&'static str>,
@@ -43,7 +43,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// An empty table.
+    /// A table without rows.
     pub(crate) fn new(headings: &[&'static str]) -> Self {
         Self {
             headings: headings.to_vec(),

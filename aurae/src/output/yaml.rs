@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-/// One document.
+/// The YAML document of a value.
 pub(crate) fn emit(value: &Value) -> String {
     let mut out = String::new();
     match value {
@@ -40,7 +40,7 @@ fn block(out: &mut String, value: &Value, indent: usize) {
     }
 }
 
-/// What follows `key:`.
+/// Writes what follows `key:`.
 fn entry(out: &mut String, value: &Value, indent: usize) {
     if is_block(value) {
         out.push('\n');
@@ -54,7 +54,7 @@ fn entry(out: &mut String, value: &Value, indent: usize) {
     }
 }
 
-/// What follows `-`.
+/// Writes what follows `-`.
 fn item(out: &mut String, value: &Value, indent: usize) {
     if !is_block(value) {
         out.push(' ');

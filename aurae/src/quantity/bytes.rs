@@ -6,7 +6,7 @@
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Limit(pub(crate) Option<u64>);
 
-/// Parses a size.
+/// Parses a size, in bytes.
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     api::quantity::parse_bytes(text).map_err(str::to_owned)
 }

@@ -53,8 +53,7 @@ impl CapabilityFlags {
     }
 }
 
-/// `cap_net_raw`, `NET_RAW` and `net-raw` are one. A name that isn't one is left to the node to
-/// refuse.
+/// `cap_net_raw`, `NET_RAW` and `net-raw` are the same name. The node refuses unknown names.
 fn plain(name: &str) -> String {
     let name = name.to_ascii_uppercase().replace('-', "_");
     name.strip_prefix("CAP_").unwrap_or(&name).to_owned()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Flags that describe a workload, and their translation into the contract's messages. The names
-//! are those that docker's and systemd-run's users know. Only shapes are checked here; what is
-//! possible, the node says.
+//! are those of docker and systemd-run. Only the form of values is checked here; the node checks
+//! the rest.
 
 mod capabilities;
 mod cell;

@@ -11,7 +11,7 @@ use super::mount::parse_mode;
 use super::{parse_pair, wire_duration};
 use crate::quantity::{Limit, parse_cpus, parse_duration, parse_limit, parse_numbers};
 
-/// A checked property.
+/// A property whose name and value were checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Property {
     name: String,
@@ -27,7 +27,7 @@ pub(crate) fn parse_property(text: &str) -> Result<Property, String> {
 }
 
 impl Property {
-    /// Changes the specification.
+    /// Sets the property in the specification.
     pub(crate) fn apply(&self, spec: &mut ExecutableSpec) {
         // It was checked when it was parsed, by the same function.
         let _ = self.set(spec);

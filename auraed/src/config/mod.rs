@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The daemon's configuration: built-in defaults < file < kernel command line < flags.
 //!
-//! Each layer is checked against the whole schema on its own, so that an error names the layer it
-//! is in: file, line and key, or the word on the command line. Then the layers are laid over each
-//! other leaf by leaf, and each leaf remembers where its value is from. Init and the daemon both
-//! load it; nothing writes it.
+//! Each layer is checked against the whole schema on its own, so that an error names its layer:
+//! file, line and key, or the word on the command line. Then the layers are laid over each other
+//! leaf by leaf, and each leaf remembers where its value is from. Init and the daemon both load it;
+//! nothing writes it.
 
 mod layer;
 mod schema;

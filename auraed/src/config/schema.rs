@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can be configured, with the built-in defaults. The reference in
+//! The keys of the configuration, with the built-in defaults. The reference in
 //! `docs/guide/configuration.md` is generated from `auraed config`, so a field's documentation
 //! belongs there and its default belongs here.
 
@@ -27,7 +27,7 @@ pub(crate) struct Config {
     pub(crate) network: NetConfig,
 }
 
-/// Who the node is.
+/// The node's name and trust domain.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Node {
@@ -39,7 +39,7 @@ pub(crate) struct Node {
     pub(crate) log_level: String,
 }
 
-/// Where things are.
+/// Folders of the node's files.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Paths {
@@ -50,7 +50,7 @@ pub(crate) struct Paths {
     pub(crate) cgroup: String,
 }
 
-/// The API's doors.
+/// Where the API listens, and its bounds.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Api {
@@ -63,7 +63,7 @@ pub(crate) struct Api {
     pub(crate) handshake_timeout: Span,
 }
 
-/// What there may be at most.
+/// The sizes of the pools that the daemon counts.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Limits {
@@ -72,11 +72,11 @@ pub(crate) struct Limits {
     pub(crate) connections: u32,
     /// Open calls of all connections together.
     pub(crate) streams: u32,
-    /// Of one request.
+    /// The largest request.
     pub(crate) message: ByteSize,
     /// Of all requests that are being received.
     pub(crate) request_bytes: ByteSize,
-    /// What only the node's administrators may take of each pool.
+    /// The share of each pool that only the node's administrators may take.
     pub(crate) reserve: Share,
 }
 
@@ -84,9 +84,9 @@ pub(crate) struct Limits {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Logs {
-    /// Per executable.
+    /// The bytes of output that are kept of one executable.
     pub(crate) max_size: ByteSize,
-    /// Per executable.
+    /// The age at which output of one executable is removed.
     pub(crate) max_age: Span,
     /// Of all executables together.
     pub(crate) node_max_size: ByteSize,
@@ -136,7 +136,7 @@ pub(crate) struct Boot {
     pub(crate) then: Then,
 }
 
-/// What follows [`Boot::run`].
+/// What happens when [`Boot::run`] has ended.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Then {

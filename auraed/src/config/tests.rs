@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The layers, told as an administrator meets them.
+//! The layers of the configuration, as an administrator uses them.
 
 use super::*;
 use crate::config;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Values with units, as people write them in the configuration: `64M`, `1h30m`. Plain numbers are
-//! bytes and seconds; [`model::quantity`] reads them. Used by the schema alone.
+//! Values with units in the configuration: `64M`, `1h30m`. Plain numbers are bytes and seconds;
+//! [`model::quantity`] reads them. Used by the schema alone.
 
 use std::fmt;
 use std::time::Duration;

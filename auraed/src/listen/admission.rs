@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How many connections there may be that have proved nothing yet. Those that were let in count in
-//! their tenant's quota (`tenants::Pool` of `connections`). Used by the listener alone.
+//! Bounds the connections whose handshake isn't done. Authenticated connections count in their
+//! tenant's quota (`tenants::Pool` of `connections`). Used by the listener alone.
 //!
-//! Who has proved nothing is never refused, but may be *displaced*: when there are too many, the
-//! oldest of whichever source has the most of them goes. So a flood of silent or slow connections
-//! displaces itself, and whoever completes the handshake promptly gets through, also from the same
-//! source.
+//! A new connection is never refused, but may be *displaced*: when there are too many, the oldest
+//! connection of the source that has the most is closed. So a flood of silent or slow connections
+//! displaces itself, and a client that completes the handshake promptly is served, also from the
+//! same source.
 
 use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
@@ -16,14 +16,14 @@ use tokio::sync::Notify;
 /// Connections whose handshake isn't done; a descriptor and up to 40 KB each.
 const UNPROVEN: usize = 512;
 
-/// Who knocks, before anything is proved.
+/// The origin of a connection, before its client is authenticated.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum Source {
-    /// A local user, as the kernel says.
+    /// A local user, whose uid the kernel says.
     User(u32),
-    /// An address.
+    /// The IP address of a TCP client.
     Address(IpAddr),
-    /// The kernel doesn't say.
+    /// The kernel says neither.
     Unknown,
 }
 
@@ -33,7 +33,7 @@ pub(super) struct Admission {
     unproven: Arc<Mutex<Unproven>>,
 }
 
-/// By source, oldest first.
+/// The connections of each source, oldest first.
 #[derive(Debug, Default)]
 struct Unproven {
     by_source: HashMap<Source, VecDeque<(u64, Arc<Notify>)>>,
@@ -41,23 +41,23 @@ struct Unproven {
     next: u64,
 }
 
-/// A connection that has proved nothing yet; ends when dropped.
+/// A connection whose handshake isn't done; it stops counting when dropped.
 #[derive(Debug)]
-pub(super) struct Stranger {
+pub(super) struct Pending {
     source: Source,
     number: u64,
     displaced: Arc<Notify>,
     among: Arc<Mutex<Unproven>>,
 }
 
-impl Stranger {
-    /// Waits until others take its place.
+impl Pending {
+    /// Waits until it is displaced by newer connections.
     pub(super) async fn displaced(&self) {
         self.displaced.notified().await;
     }
 }
 
-impl Drop for Stranger {
+impl Drop for Pending {
     fn drop(&mut self) {
         lock(&self.among).remove(self.source, self.number);
     }
@@ -98,8 +98,8 @@ fn lock(unproven: &Mutex<Unproven>) -> MutexGuard<'_, Unproven> {
 }
 
 impl Admission {
-    /// A connection that has just been accepted; perhaps another one has to go for it.
-    pub(super) fn stranger(&self, source: Source) -> Stranger {
+    /// Counts a connection that has just been accepted; past the bound another one is displaced.
+    pub(super) fn pending(&self, source: Source) -> Pending {
         let mut unproven = lock(&self.unproven);
         if unproven.count >= UNPROVEN {
             unproven.displace_one();
@@ -109,7 +109,7 @@ impl Admission {
         unproven.count += 1;
         let queue = unproven.by_source.entry(source).or_default();
         queue.push_back((number, displaced.clone()));
-        Stranger {
+        Pending {
             source,
             number,
             displaced,
@@ -125,14 +125,14 @@ mod tests {
     #[tokio::test]
     async fn a_flood_displaces_itself_and_nobody_else() {
         let admission = Admission::default();
-        let quiet = admission.stranger(Source::User(0));
-        let flood: Vec<Stranger> = (0..2 * UNPROVEN)
-            .map(|_| admission.stranger(Source::User(1000)))
+        let quiet = admission.pending(Source::User(0));
+        let flood: Vec<Pending> = (0..2 * UNPROVEN)
+            .map(|_| admission.pending(Source::User(1000)))
             .collect();
-        let displaced = |stranger: &Stranger| {
+        let displaced = |pending: &Pending| {
             let known = lock(&admission.unproven);
-            let queue = known.by_source.get(&stranger.source).unwrap();
-            !queue.iter().any(|(n, _)| *n == stranger.number)
+            let queue = known.by_source.get(&pending.source).unwrap();
+            !queue.iter().any(|(n, _)| *n == pending.number)
         };
         assert!(!displaced(&quiet));
         assert_eq!(flood.iter().filter(|s| displaced(s)).count(), UNPROVEN + 1);

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The API's doors: a Unix socket, TCP where configured, mutual TLS 1.3 on both.
+//! The API's listeners: a Unix socket, TCP where configured, mutual TLS 1.3 on both.
 //!
-//! A connection is let in when its certificate is one of our authority's ([`Doorkeeper`], which
-//! `identity` is) and there is a place for it. Everything before that is bounded in number and time
-//! ([`admission`]): half-open handshakes, slow clients and floods hold little, and not for long.
-//! What is refused is told why, and gets to read it (we half-close and drain instead of resetting):
-//! by a TLS alert where the handshake fails, by an HTTP/2 GOAWAY where there is no place.
+//! A connection is accepted when its certificate is of the node's CA ([`Doorkeeper`], implemented
+//! with `identity`) and its tenant's quota has room. Before that it is bounded in number and time
+//! ([`admission`]): half-open handshakes, slow clients and floods hold little, and not for long. A
+//! refused client can read the reason, because the listener half-closes and drains instead of
+//! resetting: a TLS alert where the handshake fails, an HTTP/2 GOAWAY where the quota is used up.
 //!
-//! Authorization is not here: it is asked on every request, by `rpc`.
+//! Authorization is not here: `rpc` asks for it on every request.
 
 mod admission;
 mod stream;
@@ -35,7 +35,7 @@ use tokio_rustls::server::TlsStream;
 use tokio_stream::wrappers::ReceiverStream;
 
 pub(crate) use self::admission::Source;
-use self::admission::{Admission, Stranger};
+use self::admission::{Admission, Pending};
 pub(crate) use self::stream::PeerStream;
 use self::stream::Raw;
 
@@ -64,7 +64,8 @@ pub(crate) trait Doorkeeper: Send + Sync + 'static {
 
     /// The settings of TLS as of now: certificates are renewed while connections go on.
     fn tls(&self) -> Arc<rustls::ServerConfig>;
-    /// Who has this certificate. `socket` is the local process at the other end of a Unix socket.
+    /// The peer that has this certificate. `socket` is the local process at the other end of a Unix
+    /// socket.
     fn admit(
         &self,
         leaf: &CertificateDer<'_>,
@@ -108,7 +109,7 @@ pub(crate) enum ListenError {
     NoSocket(PathBuf),
 }
 
-/// The doors, open.
+/// The open listeners and their tasks.
 pub(crate) struct Doors<D: Doorkeeper> {
     /// Connections as they are let in.
     pub(crate) incoming: ReceiverStream<io::Result<PeerStream<D::Peer>>>,
@@ -116,7 +117,7 @@ pub(crate) struct Doors<D: Doorkeeper> {
     pub(crate) tasks: JoinSet<()>,
 }
 
-/// Opens the doors.
+/// Opens the listeners and begins to accept.
 pub(crate) async fn open<D: Doorkeeper>(
     options: Options,
     authenticator: Arc<D>,
@@ -166,7 +167,7 @@ async fn bind_unix(path: &Path) -> Result<UnixListener, ListenError> {
         _ => {}
     }
     let listener = UnixListener::bind(&new).map_err(fail)?;
-    // Anybody may knock: the certificate decides.
+    // Every local user may connect: the certificate decides.
     std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o666)).map_err(fail)?;
     std::fs::rename(&new, path).map_err(fail)?;
     Ok(listener)
@@ -245,8 +246,8 @@ impl<D: Doorkeeper> Door<D> {
         while visits.try_join_next().is_some() {}
         match accepted {
             Ok(visitor) => {
-                let stranger = self.admission.stranger(visitor.source);
-                visits.spawn(self.clone().visit(visitor, stranger));
+                let pending = self.admission.pending(visitor.source);
+                visits.spawn(self.clone().visit(visitor, pending));
             }
             Err(error) => {
                 tracing::warn!(%error, "listen: cannot accept a connection");
@@ -255,17 +256,17 @@ impl<D: Doorkeeper> Door<D> {
         }
     }
 
-    async fn visit(self, visitor: Visitor, stranger: Stranger) {
+    async fn visit(self, visitor: Visitor, pending: Pending) {
         let source = visitor.source;
         tokio::select! {
-            () = self.greet(visitor) => {}
-            () = stranger.displaced() => {
+            () = self.handshake(visitor) => {}
+            () = pending.displaced() => {
                 tracing::debug!(?source, "listen: displaced by newer connections");
             }
         }
     }
 
-    async fn greet(&self, visitor: Visitor) {
+    async fn handshake(&self, visitor: Visitor) {
         let Visitor {
             raw,
             source,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A connection that was let in: the encrypted stream, who is at its other end, and the place it
-//! holds. `tonic` serves it like any byte stream. It reads as ended when its peer stopped to count,
-//! or never began to speak HTTP/2: `tonic` then closes it.
+//! An accepted connection: the encrypted stream, its peer, and its place in the tenant's quota.
+//! `tonic` serves it like any byte stream. It reads as ended when its peer's certificate no longer
+//! counts, or when the client doesn't begin with HTTP/2 in time: `tonic` then closes it.
 
 use std::io;
 use std::pin::Pin;
@@ -20,8 +20,8 @@ use super::Ending;
 const PREFACE_TIME: Duration = Duration::from_secs(10);
 /// HTTP/2's first bytes: `PRI * HTTP/2.0…`.
 const PREFACE_BYTES: usize = 24;
-/// How long a peer that no longer counts is still told so on each request, before its connection is
-/// closed.
+/// How long a peer whose certificate no longer counts still gets that error on each request, before
+/// its connection is closed.
 const LINGER: Duration = Duration::from_secs(5);
 
 /// A byte stream of either kind of listener.

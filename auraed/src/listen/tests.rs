@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Real handshakes at real doors: our own client, and a bare TLS client for what ours would never
-//! do.
+//! Real handshakes at real listeners: with our own client, and with a bare TLS client for what ours
+//! would never send.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -219,7 +219,7 @@ async fn who_is_refused_at_the_door_is_on_record_and_counted() {
     let mut plain = UnixStream::connect(&house.socket).await.unwrap();
     plain.write_all(b"GET / HTTP/1.1\r\n\r\n").await.unwrap();
     let _alert = plain.read_to_end(&mut Vec::new()).await;
-    // Whoever goes away without a word was not refused.
+    // A client that disconnects without sending anything was not refused.
     drop(UnixStream::connect(&house.socket).await.unwrap());
 
     house.identity.audit().flush();

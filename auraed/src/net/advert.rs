@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What routers advertise to programs: name servers and search domains (RFC 8106), each for a
-//! lifetime. Addresses and routes the kernel makes itself.
+//! The options of router advertisements that are for programs: name servers and search domains (RFC
+//! 8106), each with a lifetime. The kernel itself makes addresses and routes of the rest.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -28,7 +28,7 @@ impl Routers {
         AsyncFd::new(Advertisements::open()?).map(Self)
     }
 
-    /// The next. Cancel-safe.
+    /// Waits for the next advertisement. Cancel-safe.
     pub(super) async fn next(&mut self) -> io::Result<Advertisement> {
         loop {
             let mut ready = self.0.readable_mut().await?;
@@ -81,7 +81,7 @@ impl Known {
         changed
     }
 
-    /// Forgets a link.
+    /// Forgets the advertisements of a link.
     pub(super) fn forget(&mut self, link: u32) {
         self.0.remove(&link);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Puts what a link is to have into the kernel, by rtnetlink. Each step that fails is told and the
-//! others go on: a bad route must not cost the node its address.
+//! Sets a link's addresses and routes in the kernel, by rtnetlink. A step that fails is logged and
+//! the others go on: a bad route must not cost the node its address.
 
 use std::io;
 use std::net::IpAddr;
@@ -21,7 +21,7 @@ pub(super) async fn set_up(handle: &Handle, index: u32) -> Result<(), rtnetlink:
         .await
 }
 
-/// Sets the MTU.
+/// Sets the MTU of a link, in bytes.
 pub(super) async fn set_mtu(handle: &Handle, index: u32, mtu: u32) -> Result<(), rtnetlink::Error> {
     handle
         .link()

@@ -47,10 +47,10 @@ pub(crate) struct LinkConfig {
     pub(crate) slaac: bool,
     /// E.g. `192.0.2.7/24`, `2001:db8::7/64`.
     pub(crate) address: Vec<Prefix>,
-    /// Default routers.
+    /// Addresses of default routers.
     pub(crate) gateway: Vec<IpAddr>,
     pub(crate) route: Vec<RouteConfig>,
-    /// Bytes.
+    /// The largest packet, in bytes. `None`: the link's own.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) mtu: Option<u32>,
     /// Of the default routes of this link. Smaller wins.
@@ -74,7 +74,7 @@ impl Default for LinkConfig {
     }
 }
 
-/// A static route.
+/// One `[[network.link.route]]`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RouteConfig {

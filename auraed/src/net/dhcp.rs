@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use super::lease::Lease;
 use super::link::LinkView;
 
-/// Who says what a link has.
+/// The source of a link's addresses and routes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Source {
     Static,
@@ -33,7 +33,7 @@ pub(super) type News = (u32, Source, Option<Lease>);
 pub(super) type Leaving = watch::Receiver<bool>;
 
 /// How long a client that failed (the link went away, a socket was refused) pauses before it starts
-/// anew. mozim has its own back-off for servers that don't answer; this one bounds how fast local
+/// again. mozim has its own back-off for servers that don't answer; this one bounds how fast local
 /// failures repeat.
 const AFTER_FAILURE: Duration = Duration::from_secs(5);
 
@@ -161,7 +161,7 @@ async fn keep6(
 /// The loop that wanted the news has ended.
 struct Gone;
 
-/// What both clients share: the channel they report to, and how they begin anew.
+/// Shared by both clients: the channel that they report to, and how they start again.
 struct Reporter {
     link: LinkView,
     source: Source,

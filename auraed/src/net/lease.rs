@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a link is to have, whoever says so: a static table, a DHCPv4 or a DHCPv6 lease, all in one
-//! form. Pure; the clients make leases, `apply` puts them into the kernel.
+//! The addresses, routes and name servers of a link in one form, from a static table, a DHCPv4 or a
+//! DHCPv6 lease. Pure; the clients make leases, `apply` sets them in the kernel.
 
 use std::net::{IpAddr, Ipv4Addr};
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One link and what is to be done about it, as a pure state machine: observations in, actions out.
-//! `super` carries the actions out.
+//! One link as a pure state machine: observations in, actions out. `super` carries the actions out.
 //!
 //! ```text
 //!            seen              carrier            link-local address

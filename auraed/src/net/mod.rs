@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The network of a node whose PID 1 we are: links up, addresses by router advertisement, DHCP or
-//! configuration, routes, name servers.
+//! The network of a node whose PID 1 is `auraed`: links up, addresses by router advertisement, DHCP
+//! or configuration, routes, name servers.
 //!
 //! One task owns it and waits for events: the kernel's (a link appeared, a cable was plugged, an
-//! address passed duplicate detection) and the DHCP clients'. Nothing here sleeps until something
-//! has surely happened, and a node without any network is not an error. It is not route, which is
-//! about services, and not the cells' networks.
+//! address passed duplicate detection) and the DHCP clients'. No step waits a fixed time, and a
+//! node without any network is not an error. It is not route, which is about services, and not the
+//! cells' networks.
 
 mod advert;
 mod apply;
@@ -288,7 +288,7 @@ impl Network {
         if old != lease {
             tracing::info!(index, ?source, addresses = ?lease.addresses, "network: lease");
         }
-        // Also when it is the same: a renewed lease has its lifetimes to be set anew.
+        // Also when it is the same: the lifetimes of a renewed lease must be set again.
         apply::replace(&self.handle, index, &old, &lease).await;
         self.write_resolv_conf();
     }
@@ -405,8 +405,8 @@ fn view_of(message: &LinkMessage) -> LinkView {
     view
 }
 
-/// The link-local address that the message is about, unless it may still turn out to be somebody
-/// else's.
+/// The link-local address that the message is about, unless duplicate detection may still find it
+/// on another machine.
 fn usable_link_local(message: &AddressMessage) -> Option<Ipv6Addr> {
     let flags = message.header.flags;
     let unusable = AddressHeaderFlags::Tentative | AddressHeaderFlags::Dadfailed;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `/etc/resolv.conf`, made of what the configuration and the leases say. Written whole, and only
-//! when it changes.
+//! `/etc/resolv.conf`, from the name servers and domains of the configuration and the leases.
+//! Written whole, and only when it changes.
 
 use std::io;
 use std::path::Path;

@@ -36,7 +36,7 @@ const SERVE_V6: &str = "read go && ip link set lo up && ip link set srv0 up \
     --bind-dynamic --log-facility=\"$LOG\" --user=root --leasefile-ro --pid-file= --enable-ra \
     --dhcp-range=2001:db8::100,2001:db8::1ff,64,2m";
 
-/// DHCPv4 for twelve seconds, by whoever is told to: `serve ADDRESS`, until `stop`.
+/// A DHCPv4 server with leases of twelve seconds: `serve ADDRESS` starts it, `stop` ends it.
 const SERVE_SHORT: &str = "read go && ip link set lo up && ip link set srv0 up
     printf '%s\n' 'start 192.0.2.50' 'end 192.0.2.59' 'interface srv0' 'min_lease 2' \
         \"lease_file $LOG.leases\" \"pidfile $LOG.pid\" 'option subnet 255.255.255.0' \
@@ -270,7 +270,7 @@ fn has_v4() -> bool {
 }
 
 /// As long as its server answers there is no moment without the address; without one it goes when
-/// the lease runs out, with its route; and whoever serves then is asked.
+/// the lease runs out, with its route; then the client asks the server that answers.
 #[test]
 fn a_dhcpv4_lease_is_renewed_and_given_up_when_it_runs_out() {
     if !is_root() {

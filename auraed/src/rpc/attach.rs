@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `Runtime.Attach` on the wire: output comes from the log, so that every attacher sees all of it
-//! and a slow one delays no other; input goes to the executable of the one attacher who holds it.
+//! and a slow one delays no other; input comes from the one attacher that holds it.
 //!
 //! ```text
 //! start ──► output, gap … (the log) ──► the log's end ──► exit, always the last message
@@ -29,12 +29,12 @@ use tonic::{Response, Status, Streaming};
 use super::caller::Caller;
 use super::stream::{Answers, until_expelled};
 
-/// What attaching needs.
+/// The subsystems and bounds that attaching needs.
 pub(super) struct Attaching {
     pub(super) runtime: Runtime,
     pub(super) logs: Logs,
-    /// For the first message.
-    pub(super) patience: Duration,
+    /// How long the first message may take.
+    pub(super) timeout: Duration,
 }
 
 impl Attaching {
@@ -45,7 +45,7 @@ impl Attaching {
         mut asked: Streaming<wire::AttachRequest>,
     ) -> Result<Response<Answers<wire::AttachResponse>>, Status> {
         let start = caller
-            .unless_expelled(first(&mut asked, self.patience))
+            .unless_expelled(first(&mut asked, self.timeout))
             .await?;
         let start = convert::attach_start(caller.tenant(), start).map_err(to_status)?;
         // What was printed before is in the log.
@@ -102,10 +102,10 @@ impl Attaching {
 /// The message that must come first.
 async fn first(
     asked: &mut Streaming<wire::AttachRequest>,
-    patience: Duration,
+    timeout: Duration,
 ) -> Result<wire::AttachStart, Error> {
-    let Ok(came) = tokio::time::timeout(patience, asked.message()).await else {
-        let message = format!("the first message did not come within {patience:?}");
+    let Ok(came) = tokio::time::timeout(timeout, asked.message()).await else {
+        let message = format!("the first message did not come within {timeout:?}");
         return Err(Error::new(Reason::Deadline, message));
     };
     match came.map(|message| message.and_then(|message| message.message)) {
@@ -124,11 +124,12 @@ impl Drop for AbortOnDrop {
     }
 }
 
-/// Hands the client's messages to the executable until one of the two is done. That the client
-/// sends no more is no end of file: it may only have nothing to say.
+/// Hands the client's messages to the executable until one of the two is done. The client's
+/// half-close is no end of file for the executable: the client may have no input at all.
 async fn feed(mut asked: Streaming<wire::AttachRequest>, input: Option<Input>) {
     let Some(mut input) = input else {
-        // Read on, so that a client which sends what is not wanted is not held up for ever.
+        // Read and drop them, so that a client that sends input nevertheless is not blocked for
+        // ever.
         while let Ok(Some(_)) = asked.message().await {}
         return;
     };

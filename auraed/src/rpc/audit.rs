@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What `Identity` answers, as messages: users, grants, certificates, and the audit as a stream of
+//! The answers of `Identity` as messages: users, grants, certificates, and the audit as a stream of
 //! its lines.
 
 use std::sync::Arc;
@@ -29,7 +29,7 @@ fn nanoseconds(since_epoch: i64) -> prost_types::Timestamp {
     }
 }
 
-/// A user.
+/// The message of a user.
 pub(super) fn to_user(user: &UserView) -> wire::User {
     wire::User {
         tenant: user.user.tenant.to_string(),
@@ -42,7 +42,7 @@ pub(super) fn to_user(user: &UserView) -> wire::User {
     }
 }
 
-/// A grant.
+/// The message of a grant.
 pub(super) fn to_grant(grant: &Grant) -> wire::Grant {
     let effect = match grant.effect {
         GrantEffect::Allow => wire::grant::Effect::Allow,
@@ -64,7 +64,7 @@ pub(super) fn to_grant(grant: &Grant) -> wire::Grant {
     }
 }
 
-/// A certificate.
+/// The answer for a certificate that was just signed.
 pub(super) fn to_issued(issued: Issued) -> wire::IssueResponse {
     wire::IssueResponse {
         certificate_pem: issued.certificate_pem,
@@ -88,7 +88,7 @@ pub(super) fn to_certificate(view: CertificateView) -> wire::Certificate {
     }
 }
 
-/// What of the audit is asked for.
+/// The part of the audit that the request asks for.
 pub(super) struct Wanted {
     pub(super) filter: Filter,
     pub(super) follow: bool,
@@ -135,7 +135,7 @@ pub(super) fn stream(
     pages.flatten()
 }
 
-/// What is read next.
+/// The next step of the stream.
 enum Step {
     Verify(Permit),
     First(Permit, Filter),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The body of an answer, guarded: where the stream behind it panics, the call ends with INTERNAL
-//! instead of the connection, which other calls share, ending without a word.
+//! Guards the body of an answer: where its stream panics, the call ends with INTERNAL. Without the
+//! guard the whole connection, which other calls share, would end without an error.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
@@ -12,7 +12,7 @@ use http_body::{Body as HttpBody, Frame, SizeHint};
 use model::error::Error;
 use tonic::body::Body;
 
-/// See the module.
+/// The body of an answer, guarded as the module's header says.
 pub(super) struct Guarded {
     inner: Body,
     ended: bool,

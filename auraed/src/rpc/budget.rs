@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What one call may hold of the daemon before a handler sees it: a place among its tenant's open
-//! calls, and the bytes of its request while they arrive. Both are quotas of the tenant
-//! (`streams`, `request_bytes`), so a tenant that sends much or opens much is refused by name, and
-//! nobody else is.
+//! Bounds the calls and requests that reach no handler yet: the number of a tenant's open calls,
+//! and the bytes of its requests while they arrive. Both are quotas of the tenant (`streams`,
+//! `request_bytes`), so a tenant that sends or opens too much is refused, and other tenants aren't.
 //!
-//! The caller is looked at before the body: a caller whose certificate was revoked is refused, with
-//! its line in the audit, without a byte of its request being kept. A unary request that doesn't
-//! arrive within [`BODY_TIME`] is given up. Which action is permitted is not decided here.
+//! The caller is checked before the body: a caller whose certificate was revoked is refused, with
+//! its line in the audit, before a byte of its request is stored. A unary request that doesn't
+//! arrive within [`BODY_TIME`] is refused. Which action is permitted is not decided here.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -59,7 +58,7 @@ impl BudgetLayer {
     ) -> Result<Taken, Error> {
         if let Err(unauthenticated) = self.identity.check(peer) {
             if let Some(action) = action {
-                // Asked again for the line in the audit.
+                // Authorized again, for the line in the audit.
                 let target = Target::own().request(id);
                 self.identity.authorize(peer, action.name, target).await?;
             }
@@ -80,7 +79,7 @@ impl<S> Layer<S> for BudgetLayer {
     }
 }
 
-/// See the module.
+/// A service that counts calls and bytes, as the module's header says.
 #[derive(Clone)]
 pub(crate) struct Budget<S> {
     inner: S,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The caller: from the connection's peer to a permit for all that a call does. Every handler
-//! begins here, so that a caller whose certificate was revoked is told so before anything that was
-//! sent is looked at.
+//! The caller of a call: the connection's peer, and the permits for all effects of the call. Every
+//! handler begins here, so that a caller whose certificate was revoked gets that error before its
+//! request is read.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -15,7 +15,7 @@ use tonic::{Request, Status};
 
 use super::layer::CallId;
 
-/// A caller with the action that is asked for.
+/// A caller, and the action of the call.
 pub(super) struct Caller {
     identity: Arc<Identity>,
     peer: Peer,
@@ -26,7 +26,7 @@ pub(super) struct Caller {
 }
 
 impl Caller {
-    /// The caller of `request`, who asks for `action`.
+    /// The caller of `request`, whose action is `action`.
     pub(super) async fn enter<T>(
         identity: &Arc<Identity>,
         request: &Request<T>,
@@ -53,17 +53,17 @@ impl Caller {
         Ok(caller)
     }
 
-    /// The tenant that is meant where none is named.
+    /// The caller's own tenant, which is meant where a request names none.
     pub(super) fn tenant(&self) -> &Tenant {
         &self.peer.user().tenant
     }
 
-    /// The caller itself.
+    /// The authenticated peer of the connection.
     pub(super) fn peer(&self) -> &Peer {
         &self.peer
     }
 
-    /// What is asked for: `subsystem.Method`.
+    /// The call's action, `subsystem.Method`.
     pub(super) fn action(&self) -> &'static str {
         self.action
     }
@@ -109,7 +109,7 @@ impl Caller {
             .await
     }
 
-    /// A permit to list a tenant's objects, or everybody's.
+    /// A permit to list the objects of one tenant or of all.
     pub(super) async fn permit_scope(
         &self,
         scope: &Scope,
@@ -127,7 +127,7 @@ impl Caller {
         }
     }
 
-    /// A permit; the one place where `identity` is asked.
+    /// A permit. No other function of `rpc` asks `identity` for one.
     pub(super) async fn permit(&self, target: Target) -> Result<Permit, Status> {
         let target = target.request(self.id.clone());
         let decided = self.identity.authorize(&self.peer, self.action, target);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How long a call may take: what the client says in `grpc-timeout`, else the configured default
-//! for unary calls that answer at once. Pure; `layer` keeps the time.
+//! How long a call may take: the client's `grpc-timeout`, else the configured default for unary
+//! calls that answer at once. Pure; `layer` keeps the time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use api::action::{self, Action};
 
-/// Calls that answer when something has ended, which may take as long as it likes. Run calls answer
-/// at once or in the end, as their body says, and keep the default themselves.
+/// Calls that answer when an object has ended, so they have no default. Run calls answer at once or
+/// at the end, as their request says, and apply the default themselves.
 const UNBOUNDED: [&str; 5] = [
     action::runtime::RUN_EXECUTABLE,
     action::runtime::RUN_CELL,
@@ -18,19 +18,20 @@ const UNBOUNDED: [&str; 5] = [
     action::runtime::REMOVE,
 ];
 
-/// Of unary calls that come without a deadline; clones share it, and it may change at any time.
+/// The default of unary calls that come without a deadline; clones share it, and it may change at
+/// any time.
 #[derive(Clone, Debug)]
 pub(crate) struct DefaultDeadline(Arc<AtomicU64>);
 
 impl DefaultDeadline {
-    /// So long.
+    /// A default of `bound` for each such call.
     pub(crate) fn new(bound: Duration) -> Self {
         let deadline = Self(Arc::default());
         deadline.set(bound);
         deadline
     }
 
-    /// Holds for calls that begin from now on.
+    /// Changes it for calls that begin from now on.
     pub(crate) fn set(&self, bound: Duration) {
         let ms = u64::try_from(bound.as_millis()).unwrap_or(u64::MAX);
         self.0.store(ms, Ordering::Relaxed);

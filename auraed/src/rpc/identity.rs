@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The `Identity` service on the wire. What it means is `identity`'s.
+//! The `Identity` service on the wire. `identity` does the work.
 
 use std::sync::Arc;
 
@@ -21,10 +21,10 @@ use super::audit;
 use super::caller::Caller;
 use super::stream::Answers;
 
-/// The longest signing request that is looked at, in bytes.
+/// The longest signing request that is read, in bytes.
 const MAX_CSR: usize = 16 * 1024;
 
-/// The service.
+/// The service `Identity`.
 pub(super) struct IdentityService {
     pub(super) identity: Arc<Identity>,
     pub(super) tenants: Tenants,
@@ -88,7 +88,7 @@ impl IdentityService {
         if message.before.is_some() {
             return Err(to_status(Error::invalid("before", "goes with a user")));
         }
-        // A serial of another tenant is, to a member, as good as none.
+        // To a member, a certificate of another tenant doesn't exist.
         let of = self.identity.tenant_of_certificate(&message.serial).await;
         let of = of.map_err(to_status)?;
         let of = of.filter(|of| of == caller.tenant() || *caller.tenant() == Tenant::system());
@@ -336,7 +336,7 @@ impl Service for IdentityService {
             let problem = "has no end that could be verified; ask for one of follow and verify";
             return Err(to_status(Error::invalid("follow", problem)));
         }
-        // It tells of every tenant.
+        // The lines are of every tenant.
         let every = Target::every_tenant().reach(Reach::Visible);
         let permit = caller.permit(every).await?;
         let wanted = audit::Wanted {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What surrounds every call, ours and those of health and reflection: a span with an id, the
-//! deadline, the guard that turns a panic into INTERNAL, and our words for the refusals that the
-//! transport makes itself. Not here: who may call (each handler asks `identity`), limits of
-//! connections (`listen`).
+//! The layer around every call, those of health and reflection included: a span with an id, the
+//! deadline, the guard that turns a panic into INTERNAL, and our errors in place of the transport's
+//! own refusals. Not here: permission (each handler asks `identity`) and limits of connections
+//! (`listen`).
 
 use std::panic::AssertUnwindSafe;
 use std::pin::Pin;
@@ -21,7 +21,7 @@ use tracing::Instrument;
 use super::body::Guarded;
 use super::deadline::{self, DefaultDeadline};
 
-/// Answers before the transport's own timer, whose words are poorer, ends the call.
+/// How much earlier than the transport's own timer a call ends, so that the client gets our error.
 const EARLIER: Duration = Duration::from_millis(10);
 
 /// The id of one call within this daemon, for the span and the audit; in the request's extensions.
@@ -48,7 +48,7 @@ impl<S> Layer<S> for GuardLayer {
     }
 }
 
-/// See the module.
+/// A service with what the module's header names around each call.
 #[derive(Clone, Debug)]
 pub(crate) struct Guard<S> {
     inner: S,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The API's services: each handler turns a message into a checked request (`api::convert`), asks
-//! `identity` for a permit, hands both to a subsystem of `node`, and turns the answer into a
-//! message. No handler decides anything itself. Connections are `listen`'s; `main` wires the two.
+//! `identity` for a permit, hands both to a subsystem, and turns the answer into a message. No
+//! handler decides anything itself. `listen` accepts the connections; `serve` wires the two.
 
 mod attach;
 mod audit;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The `Node` service on the wire. What it tells and does is the daemon's as a whole, which it
-//! reaches through [`NodePort`]; `serve` implements that.
+//! The `Node` service on the wire. Its calls are about the daemon as a whole, which it reaches
+//! through [`NodePort`]; `daemon` implements that.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -24,7 +24,7 @@ pub(crate) enum ShutdownMode {
     Halt,
 }
 
-/// What the node tells of itself.
+/// The facts of a node that `Node.Get` answers.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct NodeFacts {
     pub(crate) name: String,
@@ -39,7 +39,7 @@ pub(crate) struct NodeFacts {
     pub(crate) started: Option<SystemTime>,
     pub(crate) daemon_starts: u64,
     pub(crate) controllers: Vec<String>,
-    /// Name, and why not where it isn't available.
+    /// Each feature's name, and the reason where it isn't available.
     pub(crate) features: Vec<(&'static str, Result<(), String>)>,
     pub(crate) limits: NodeLimits,
     pub(crate) cpus: u32,
@@ -48,7 +48,7 @@ pub(crate) struct NodeFacts {
     pub(crate) degraded: Vec<String>,
 }
 
-/// What there may be at most.
+/// The configured bounds.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NodeLimits {
     pub(crate) cells: u32,
@@ -75,12 +75,12 @@ pub(crate) struct Reloaded {
     pub(crate) needs_restart: Vec<String>,
 }
 
-/// What the service needs of the daemon. Each call has been permitted.
+/// The functions of the daemon that the service calls. Each call has its permit.
 #[tonic::async_trait]
 pub(crate) trait NodePort: Send + Sync + 'static {
-    /// As of now.
+    /// The node's facts, read now.
     async fn facts(&self, permit: Permit) -> NodeFacts;
-    /// The effective configuration.
+    /// Every leaf of the effective configuration, with its source.
     fn config(&self, permit: Permit) -> Vec<ConfigLeaf>;
     /// Reads the configuration again.
     async fn reload(&self, permit: Permit) -> Result<Reloaded, Error>;
@@ -93,7 +93,7 @@ pub(crate) trait NodePort: Send + Sync + 'static {
     ) -> Result<Duration, Error>;
 }
 
-/// The service.
+/// The service `Node`.
 pub(super) struct NodeService {
     pub(super) identity: Arc<Identity>,
     pub(super) port: Arc<dyn NodePort>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The `Observe` service on the wire. What it means is `observe`'s.
+//! The `Observe` service on the wire. `observe` does the work.
 
 use std::sync::Arc;
 
@@ -20,7 +20,7 @@ use tonic::{Request, Response, Status};
 use super::caller::Caller;
 use super::stream::{Answers, until_expelled};
 
-/// The service.
+/// The service `Observe`.
 pub(super) struct ObserveService {
     pub(super) identity: Arc<Identity>,
     pub(super) observe: Observe,
@@ -28,7 +28,8 @@ pub(super) struct ObserveService {
 
 type Answer<T> = Result<Response<T>, Status>;
 
-/// One permit for all that is named; where nothing is, for what of the tenant's is shown.
+/// One permit for all objects that are named; without any, for the tenant's objects that the caller
+/// may see.
 async fn permit_all(
     caller: &Caller,
     tenant: &Tenant,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The `Runtime` service on the wire. What it means is `runtime`'s; `Attach` is in `attach`.
+//! The `Runtime` service on the wire. `runtime` does the work; `Attach` is in `attach`.
 
 use std::sync::Arc;
 
@@ -30,7 +30,7 @@ use super::stream::{Answers, until_expelled};
 /// told otherwise.
 const MAX_PAGE_BYTES: usize = 3 << 20;
 
-/// The service.
+/// The service `Runtime`.
 pub(super) struct RuntimeService {
     pub(super) identity: Arc<Identity>,
     pub(super) runtime: Runtime,
@@ -50,8 +50,9 @@ impl RuntimeService {
         Caller::enter(&self.identity, request, action).await
     }
 
-    /// `work` of a Run call: bounded where it answers at once and the client gave no deadline; for
-    /// as long as its caller is somebody where it waits for the end.
+    /// Awaits `work` of a Run call. A call that answers at once and has no deadline gets the
+    /// default one; a call that waits for the end goes on as long as its caller's certificate and
+    /// permission count.
     async fn run<T>(
         &self,
         caller: &Caller,
@@ -72,7 +73,7 @@ impl RuntimeService {
         }
     }
 
-    /// One page, of so many objects as a message may hold.
+    /// One page, with as many objects as a message may hold.
     async fn page(&self, caller: &Caller, mut query: ListQuery) -> Answer<wire::ListResponse> {
         let filter = &query.filter;
         let permit = caller
@@ -98,7 +99,8 @@ impl RuntimeService {
         standing.ended.then(|| Effect::on(action::REMOVE, path))
     }
 
-    /// What `RunExecutable` does beside: a cell of its own, finished records replaced.
+    /// The other effects of a `RunExecutable`: the own cell that it creates, finished records that
+    /// it replaces.
     fn effects_of_run(&self, request: &RunExecutable) -> Vec<Effect> {
         let cell = request
             .own_cell
@@ -110,7 +112,7 @@ impl RuntimeService {
         made.chain(replaced).collect()
     }
 
-    /// What `Remove` does beside: what runs is stopped first.
+    /// The other effects of a `Remove`: running objects are stopped first.
     fn effects_of_remove(&self, request: &Remove) -> Vec<Effect> {
         let target = &request.target;
         let standing = self.runtime.standing(&target.tenant, &target.path);
@@ -369,7 +371,7 @@ impl Service for RuntimeService {
         let attaching = Attaching {
             runtime: self.runtime.clone(),
             logs: self.logs.clone(),
-            patience: self.deadline.get(),
+            timeout: self.deadline.get(),
         };
         attaching.attach(caller, request.into_inner()).await
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The services together, with health and reflection beside them, served over whatever connections
-//! `listen` lets in. Called by `serve` once the node is adopted, never before: who connects sees
-//! the truth.
+//! `listen` lets in. Called by `serve` once all cells are adopted, never before: so a client sees
+//! every object.
 
 use std::io;
 use std::sync::Arc;
@@ -50,12 +50,12 @@ const STREAM_WINDOW: u32 = 64 * 1024;
 const CONNECTION_WINDOW: u32 = 128 * 1024;
 /// How often a silent connection is asked whether it is still there.
 const KEEPALIVE: Duration = Duration::from_secs(20);
-/// How long it may take to say so.
+/// How long it may take to answer.
 const KEEPALIVE_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long open calls may go on when the daemon stops.
 const PARTING: Duration = Duration::from_secs(1);
 
-/// What the services stand on.
+/// The subsystems and bounds that the services use.
 pub(crate) struct Services {
     pub(crate) identity: Arc<Identity>,
     pub(crate) runtime: Runtime,
@@ -71,7 +71,7 @@ pub(crate) struct Services {
     pub(crate) max_message: usize,
 }
 
-/// Why serving ended.
+/// Why the server ended by itself.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ServeError {
     #[error("the descriptors for reflection are broken")]
@@ -202,8 +202,8 @@ fn add_reflection(
     Ok(())
 }
 
-/// Health and reflection tell nothing of any tenant; they are for everybody who is somebody,
-/// without a line in the audit.
+/// Health and reflection answer nothing about any tenant. Every caller whose certificate counts may
+/// use them, without a line in the audit.
 #[derive(Clone)]
 struct Known(Arc<Identity>);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The `Sets` service on the wire, and the little that stands behind it: a manifest is checked,
-//! then kept by `store`. It acts on no member; clients do, by the members' own methods.
+//! The `Sets` service: a manifest is checked, then stored by `store`. It acts on no member of a
+//! set; clients do, with the members' own methods.
 
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -23,7 +23,7 @@ use tonic::{Request, Response, Status};
 
 use super::caller::Caller;
 
-/// The service.
+/// The service `Sets`.
 pub(super) struct SetsService {
     pub(super) identity: Arc<Identity>,
     pub(super) store: Store,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Streams of answers: each ends, with the reason, when its caller is not welcome any more.
+//! Streams of answers: each ends, with the reason, when its caller's certificate no longer counts
+//! or its permission is withdrawn.
 
 use std::pin::Pin;
 
@@ -11,8 +12,8 @@ use tonic::Status;
 /// What the generated traits call the stream of a method.
 pub(super) type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
-/// `items`, until they end or `expelled` says that the caller's certificate or user is not good any
-/// more.
+/// `items`, until they end or `expelled` resolves with the reason that the caller is no longer
+/// served.
 pub(super) fn until_expelled<T, S, E>(items: S, expelled: E) -> Answers<T>
 where
     T: Send + 'static,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The `Tenant` service on the wire. What it means is `tenants`'; whether a tenant has users is
-//! `identity`'s.
+//! The `Tenant` service on the wire. `tenants` does the work; `identity` says whether a tenant has
+//! users.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use tonic::{Request, Response, Status};
 
 use super::caller::Caller;
 
-/// The service.
+/// The service `Tenant`.
 pub(super) struct TenantService {
     pub(super) identity: Arc<Identity>,
     pub(super) tenants: Tenants,

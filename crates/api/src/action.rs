@@ -6,9 +6,9 @@
 /// One method, as an action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Action {
-    /// `runtime.RunCell`.
+    /// Group and method, as policies name it: `runtime.RunCell`.
     pub name: &'static str,
-    /// `runtime`.
+    /// The subsystem, which is also an action that holds its methods: `runtime`.
     pub group: &'static str,
     /// The request's path: `/aurae.runtime.v0.Runtime/RunCell`.
     pub rpc: &'static str,

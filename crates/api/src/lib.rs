@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The wire: generated stubs, conversion to and from `model`, status details. Everything that
-//! crosses a socket has its shape here; nothing below this crate knows protobuf. The daemon's
-//! `rpc/` and every client use it.
+//! The wire: generated stubs, conversion to and from `model`, status details. Every message that
+//! crosses a socket is defined here; no crate below this one knows protobuf. The daemon's `rpc/`
+//! and every client use it.
 
 pub mod action;
 pub mod convert;
@@ -59,7 +59,7 @@ pub use model::{capability, quantity, quota};
 /// The descriptors of all services and messages, as an encoded `google.protobuf.FileDescriptorSet`.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/aurae.bin"));
 
-/// The same with the comments of our files, for who writes types and documents from them: a
+/// The same with the comments of the .proto files, for the generators of types and documents. A
 /// constant, so that only a binary which uses it carries it.
 pub const DOCUMENTED_DESCRIPTORS: &[u8] =
     include_bytes!(concat!(env!("OUT_DIR"), "/documented.bin"));

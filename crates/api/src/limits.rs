@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The limits of single fields, for who tells of them before a node does: types, documents,
-//! editors. The conversions (`convert`) and `model` are what refuses; this table says the same of
-//! each field alone, and a test holds each of its ends against them. What a field may be beside
-//! others (a minimum below a maximum) isn't here.
+//! The limits of single fields, for the types, documents and editors of the client, which check a
+//! field before a node does. The conversions (`convert`) and `model` refuse requests; this table
+//! says the same of each field alone, and a test compares each of its ends with them. Rules between
+//! fields (a minimum below a maximum) aren't here.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::convert::request::MAX_PAGE;
 /// What a field takes, both ends included. Of a list: each of its elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limits {
-    /// A number.
+    /// Limits of a number.
     Number {
         /// Absent: what its type takes.
         least: Option<i64>,

@@ -91,12 +91,12 @@ fn shorten(text: &str) -> String {
 /// What a status says, to a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// The gRPC code.
+    /// The code of the gRPC status.
     pub code: Code,
     /// `None`: the status is not the node's own (the transport's, another server's, a newer
     /// node's).
     pub reason: Option<Reason>,
-    /// One sentence.
+    /// One sentence for people: the status's message.
     pub message: String,
     /// What to do about it.
     pub hint: Option<String>,

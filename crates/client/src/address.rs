@@ -18,7 +18,7 @@ pub enum Address {
     Tcp {
         /// Name or IP address.
         host: String,
-        /// 1 to 65535.
+        /// The port's number, 1 to 65535.
         port: u16,
     },
 }

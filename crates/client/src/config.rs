@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The client's configuration: nodes, users and the contexts that join them, as kubectl's users
-//! know them.
+//! The client's configuration: nodes, users and the contexts that join them, as kubectl has them.
 //!
 //! ```toml
 //! current-context = "home"
@@ -37,11 +36,11 @@ const LOCAL_SOCKET: &str = "/run/aurae/aurae.sock";
 /// Where a local node keeps its administrator's credentials.
 const LOCAL_PKI: &str = "/var/lib/aurae/pki";
 
-/// A node that may be spoken to.
+/// A node of the configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct NodeEntry {
-    /// Where it listens.
+    /// The address where it listens.
     pub address: Address,
     /// The CA (PEM) that its certificate comes from.
     pub ca: PathBuf,
@@ -53,7 +52,7 @@ pub struct NodeEntry {
     pub trust_domain: Option<String>,
 }
 
-/// Credentials to speak with.
+/// The files of a user's credentials.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct UserEntry {
@@ -63,7 +62,7 @@ pub struct UserEntry {
     pub key: PathBuf,
 }
 
-/// A node, spoken to as a user.
+/// A node, and the user whose credentials are used for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct ContextEntry {
@@ -71,47 +70,47 @@ pub struct ContextEntry {
     pub node: String,
     /// A key of `users`.
     pub user: String,
-    /// Whose objects; the user's own where absent.
+    /// The tenant whose objects are meant; the user's own where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
 }
 
-/// The whole file.
+/// What the configuration file says.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {
     /// A key of `contexts`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub current_context: Option<String>,
-    /// Nodes by name.
+    /// The nodes, each under a name of the user's choice.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub nodes: BTreeMap<String, NodeEntry>,
-    /// Users by name.
+    /// The users, each under a name of the user's choice.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub users: BTreeMap<String, UserEntry>,
-    /// Contexts by name.
+    /// The contexts, each under a name of the user's choice.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub contexts: BTreeMap<String, ContextEntry>,
     #[serde(skip)]
     file: PathBuf,
 }
 
-/// One node to connect to, with everything that it takes.
+/// One node to connect to: its address, and the client's credentials.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
     /// The context's name; `None`: the local node, without configuration.
     pub context: Option<String>,
-    /// Where it listens.
+    /// The address where it listens.
     pub address: Address,
-    /// The CA's file.
+    /// The file of the CA that its certificate must come from.
     pub ca: PathBuf,
-    /// Our certificate's file.
+    /// The file of the client's certificate.
     pub certificate: PathBuf,
-    /// Our key's file.
+    /// The file of the client's key.
     pub key: PathBuf,
-    /// Who the node must be.
+    /// The SPIFFE ID or trust domain that the node must have.
     pub expected: NodeIdentity,
-    /// Whose objects; empty: the user's own.
+    /// The tenant whose objects are meant; empty: the user's own.
     pub tenant: String,
 }
 
@@ -132,8 +131,8 @@ impl Target {
 }
 
 impl Config {
-    /// `$AURAE_CONFIG`, else `aurae/config.toml` in `$XDG_CONFIG_HOME`, `~/.config` or, for who has
-    /// no home (a service, an init), `/root/.config`.
+    /// `$AURAE_CONFIG`, else `aurae/config.toml` in `$XDG_CONFIG_HOME`, `~/.config` or, without a
+    /// home (a service, an init), `/root/.config`.
     pub fn default_path() -> PathBuf {
         if let Some(path) = files::variable("AURAE_CONFIG") {
             return path.into();
@@ -209,7 +208,7 @@ impl Config {
         toml::to_string_pretty(self).map_err(|problem| self.wrong(problem.to_string()))
     }
 
-    /// What to connect to. `choice`: a context's name, or an address that is spoken to with the
+    /// The node to connect to. `choice`: a context's name, or an address that is used with the
     /// current context's credentials; `None`: the current context.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How reaching a node fails. `Display` is one sentence that names the object; [`Error::hint`] says
-//! what to do.
+//! Why a node can't be reached. `Display` is one sentence that names the object; [`Error::hint`]
+//! says what to do.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,13 +27,13 @@ pub enum Error {
     /// The socket may not be opened.
     #[error("the node's socket {address} can't be opened: permission denied")]
     PermissionDenied {
-        /// Whose permission is missing.
+        /// The socket whose mode forbids it.
         address: Address,
     },
     /// Any other failure of connect(2) or of name resolution.
     #[error("can't connect to {address}: {problem}")]
     Connect {
-        /// Where to.
+        /// The address that was connected to.
         address: Address,
         /// What the system said.
         problem: io::Error,
@@ -41,18 +41,18 @@ pub enum Error {
     /// The node closed the handshake with a TLS alert, or without one.
     #[error("the node at {address} refused the handshake: {problem}")]
     Handshake {
-        /// Which node.
+        /// The node's address.
         address: Address,
         /// The alert in words.
         problem: String,
         /// The alert's name as of RFC 8446, e.g. `certificate_required`; `goaway` where the node
-        /// had no place for us, and said so.
+        /// accepts no more connections, and said so.
         alert: Option<&'static str>,
     },
     /// The node's certificate isn't the expected one.
     #[error("the node at {address} is not to be trusted: {problem}")]
     UntrustedNode {
-        /// Which node.
+        /// The node's address.
         address: Address,
         /// What is wrong with its certificate.
         problem: String,
@@ -60,7 +60,7 @@ pub enum Error {
     /// No answer in time.
     #[error("no answer from {address} within {after:?}")]
     Deadline {
-        /// Which node.
+        /// The node's address.
         address: Address,
         /// How long was waited.
         after: Duration,
@@ -68,7 +68,7 @@ pub enum Error {
     /// A file that can't be read or written.
     #[error("can't {action} {path}: {problem}")]
     File {
-        /// Which file.
+        /// The file's path.
         path: PathBuf,
         /// `read`, `write` or `make`.
         action: &'static str,
@@ -78,15 +78,15 @@ pub enum Error {
     /// A certificate or key that isn't one.
     #[error("{path}: {problem}")]
     Credentials {
-        /// Which file.
+        /// The file's path.
         path: PathBuf,
-        /// What was expected.
+        /// What was expected in it.
         problem: String,
     },
     /// The configuration file is wrong.
     #[error("{path}: {problem}")]
     Config {
-        /// Which file.
+        /// The file's path.
         path: PathBuf,
         /// What is wrong with it, with line and key where known.
         problem: String,
@@ -164,8 +164,7 @@ impl Error {
         }
     }
 
-    /// Whether the same call may succeed later without anybody's doing: the node is away or
-    /// restarting.
+    /// Whether the same call may succeed later by itself: the node is away or restarting.
     pub fn is_transient(&self) -> bool {
         match self {
             Self::NoSocket { .. } | Self::ConnectionRefused { .. } => true,
@@ -184,7 +183,7 @@ fn handshake_hint(alert: &'static str) -> &'static str {
         "certificate_expired" => {
             "get a new one with `aurae identity renew`, or `auraed credentials` as root"
         }
-        crate::tls::GOODBYE => {
+        crate::tls::GOAWAY_ALERT => {
             "try again when others have left; the node's log says who was refused"
         }
         "protocol_version" => "the node speaks TLS 1.3 only",

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reading and replacing small files; errors carry the path. Where a user's own are.
+//! Reading and replacing small files; errors carry the path. Also the folders of the user's own
+//! files.
 
 use std::ffi::OsString;
 use std::fs::{self, File, OpenOptions};
@@ -13,7 +14,7 @@ use crate::Error;
 const MAX_FILE: u64 = 1 << 20;
 
 /// A folder of the user's own: the one that the variable `name` holds, else `below_home` in the
-/// home folder (the XDG Base Directory Specification). `None` for who has neither.
+/// home folder (the XDG Base Directory Specification). `None` where the user has neither.
 pub fn user_folder(name: &str, below_home: &str) -> Option<PathBuf> {
     let named = variable(name).map(PathBuf::from);
     named.or_else(|| Some(Path::new(&variable("HOME")?).join(below_home)))

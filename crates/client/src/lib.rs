@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Connecting to a node: contexts, credentials, transport. What every client of a node shares: the
-//! command line today, other programs tomorrow. It knows how to reach a node and how calls fail;
-//! what to ask, it leaves to its callers.
+//! Connecting to a node: contexts, credentials, transport. Shared by all clients of a node: the
+//! command line today, other programs later. It knows how to reach a node and how calls fail; its
+//! callers decide which calls to make.
 //!
 //! ```no_run
 //! # async fn example() -> Result<(), client::Error> {

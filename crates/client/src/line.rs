@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether the other end of a connection is still there, as the kernel knows it at this moment.
-//! What is handed to HTTP/2 after a daemon has died is lost without a word, until the task that
-//! drives the connection has had its turn: who can't send a thing twice asks here first.
+//! Whether the other end of a connection is still there, as the kernel knows it at this moment. A
+//! message that is handed to HTTP/2 after the daemon has died is lost without an error, until the
+//! task of the connection has run. A caller that can't send its message twice asks here first.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -13,7 +13,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 pub(crate) struct Line(Arc<Mutex<Weak<OwnedFd>>>);
 
 impl Line {
-    /// From now on this is the socket. The answer is to live as long as the connection does.
+    /// Sets the socket. The value that is returned must live as long as the connection does.
     pub(crate) fn watch(&self, socket: &impl AsFd) -> std::io::Result<Arc<OwnedFd>> {
         let socket = Arc::new(socket.as_fd().try_clone_to_owned()?);
         *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::downgrade(&socket);

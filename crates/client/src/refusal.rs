@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A node's refusal, taken apart: the reason, the field, the object, what to do. Made from a gRPC
-//! status and its
+//! A node's refusal in parts: reason, field, object, hint. Read from a gRPC status and its
 //! `google.rpc` details.
 
 use std::error::Error as _;
@@ -18,24 +17,24 @@ const DOMAIN: &str = "aurae";
 /// One malformed field of a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// Dotted, e.g. `executable.spec.argv`.
+    /// The field's path in the request, e.g. `executable.spec.argv`.
     pub field: String,
-    /// What was expected.
+    /// What the field must be.
     pub problem: String,
 }
 
 /// What a node answered instead of a result.
 #[derive(Clone, Debug)]
 pub struct Refusal {
-    /// gRPC's code.
+    /// The code of the gRPC status.
     pub code: Code,
     /// Aurae's own reason; `Unspecified` where something else answered (a proxy, tonic itself).
     pub reason: ErrorReason,
-    /// One sentence.
+    /// One sentence for people.
     pub message: String,
     /// What to do, as the node says it.
     pub node_hint: Option<String>,
-    /// The malformed fields.
+    /// The fields that were refused.
     pub violations: Vec<Violation>,
     /// The object that it is about, where the node names one.
     pub object: Option<String>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The client's half of mutual TLS 1.3: our certificate, the node's SPIFFE ID, and refusals that
-//! can be read.
+//! The client's half of mutual TLS 1.3: the client's certificate, the check of the node's SPIFFE
+//! ID, and refusals in words.
 //!
 //! A node is known by its SPIFFE ID (the one URI name of its certificate,
 //! `spiffe://DOMAIN/node/NAME`), never by DNS name or address. In TLS 1.3 a client has finished
@@ -32,17 +32,17 @@ use crate::stream::{Prefixed, Transport};
 /// What the server sends first (HTTP/2 SETTINGS) is far smaller.
 const FIRST_READ: usize = 4096;
 
-/// Who the node must be. Any node that the CA has certified, where neither is given.
+/// The identity that the node must have. Without either field, any node that the CA has certified.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeIdentity {
-    /// `spiffe://DOMAIN/node/NAME`.
+    /// The exact SPIFFE ID, `spiffe://DOMAIN/node/NAME`.
     pub id: Option<String>,
-    /// DOMAIN.
+    /// The trust domain of the SPIFFE ID.
     pub trust_domain: Option<String>,
 }
 
 impl NodeIdentity {
-    /// What is wrong with that SPIFFE ID; `None`: nothing.
+    /// What is wrong with that SPIFFE ID; `None` where it is as expected.
     fn problem_with(&self, id: &str) -> Option<String> {
         let Some((domain, name)) = id
             .strip_prefix("spiffe://")
@@ -98,15 +98,15 @@ pub async fn connect_tls<S: Transport>(
         ));
     }
     first.truncate(count);
-    if let Some(words) = goodbye(&first) {
-        return Err(refused(address, words, Some(GOODBYE)));
+    if let Some(words) = goaway(&first) {
+        return Err(refused(address, words, Some(GOAWAY_ALERT)));
     }
     Ok(Prefixed::new(first, tls))
 }
 
-/// What a node says that turns us away behind the handshake: HTTP/2's GOAWAY right after its
-/// SETTINGS.
-fn goodbye(mut frames: &[u8]) -> Option<String> {
+/// The words of a node that refuses this connection behind the handshake: HTTP/2's GOAWAY right
+/// after its SETTINGS. `None` where there is no such frame.
+fn goaway(mut frames: &[u8]) -> Option<String> {
     const HEAD: usize = 9;
     const GOAWAY: u8 = 7;
     /// The last stream's number and the error's.
@@ -206,9 +206,9 @@ fn sort(address: &Address, problem: &io::Error) -> Error {
     }
 }
 
-/// In the place of an alert's name: a node that says why it has no place for us is not being
+/// In place of an alert's name. A node that sends it accepts no more connections; it is not being
 /// restarted.
-pub(crate) const GOODBYE: &str = "goaway";
+pub(crate) const GOAWAY_ALERT: &str = "goaway";
 
 fn refused(address: &Address, problem: String, alert: Option<&'static str>) -> Error {
     Error::Handshake {
@@ -374,15 +374,15 @@ mod tests {
     #[test]
     fn a_goodbye_is_found_behind_the_settings_and_nowhere_else() {
         let settings = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 100];
-        assert_eq!(goodbye(&settings), None);
-        assert_eq!(goodbye(&settings[..12]), None);
-        assert_eq!(goodbye(&[]), None);
+        assert_eq!(goaway(&settings), None);
+        assert_eq!(goaway(&settings[..12]), None);
+        assert_eq!(goaway(&[]), None);
         let mut away = settings.to_vec();
         away.extend([0, 0, 13, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 11]);
         away.extend(b"fu\x1bl");
-        assert_eq!(goodbye(&away), None, "not whole yet");
+        assert_eq!(goaway(&away), None, "not whole yet");
         away.push(b'l');
-        assert_eq!(goodbye(&away).as_deref(), Some("full"));
+        assert_eq!(goaway(&away).as_deref(), Some("full"));
     }
 
     #[test]

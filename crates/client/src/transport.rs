@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A connection to a node and its typed clients. The first connection is made at once, so that its
-//! failure is told as what it is; a later one is made again by itself when a call needs it.
+//! own error is returned; a lost one is made again when a call needs it.
 
 use std::future::Future;
 use std::os::fd::OwnedFd;
@@ -39,7 +39,7 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 type Stream = TokioIo<Box<dyn Transport>>;
 
-/// A connected node.
+/// A node that the client is connected to; clones share the connection.
 #[derive(Clone, Debug)]
 pub struct Node {
     channel: Channel,
@@ -52,7 +52,7 @@ impl Node {
     /// waited for, up to ten seconds.
     ///
     /// # Errors
-    /// Whatever keeps from it, sorted: see [`Error`].
+    /// [`Error`], by cause: no socket, no permission, a refused handshake, another node.
     pub async fn connect(target: &Target) -> Result<Self, Error> {
         let line = Line::default();
         let first = establish_over_a_restart(target, &line).await?;
@@ -85,7 +85,7 @@ impl Node {
         self.within(message, self.deadline)
     }
 
-    /// A request with a deadline of its own; the node is told it, too.
+    /// A request with a deadline of its own, which is sent to the node too.
     pub fn within<T>(&self, message: T, deadline: Duration) -> Request<T> {
         let mut request = Request::new(message);
         request.set_timeout(deadline);
@@ -103,17 +103,17 @@ impl Node {
         self.channel.clone()
     }
 
-    /// The runtime subsystem.
+    /// A client of the service `Runtime`.
     pub fn runtime(&self) -> RuntimeClient<Channel> {
         RuntimeClient::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER)
     }
 
-    /// The observe subsystem.
+    /// A client of the service `Observe`.
     pub fn observe(&self) -> ObserveClient<Channel> {
         ObserveClient::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER)
     }
 
-    /// The identity subsystem.
+    /// A client of the service `Identity`.
     pub fn identity(&self) -> IdentityClient<Channel> {
         IdentityClient::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER)
     }
@@ -123,7 +123,7 @@ impl Node {
         TenantClient::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER)
     }
 
-    /// The node itself.
+    /// A client of the service `Node`.
     pub fn node(&self) -> NodeClient<Channel> {
         NodeClient::new(self.channel.clone()).max_decoding_message_size(MAX_ANSWER)
     }
@@ -180,7 +180,7 @@ fn is_restarting(address: &Address, problem: &Error) -> bool {
 async fn establish(target: &Target, line: &Line) -> Result<Box<dyn Transport>, Error> {
     let address = &target.address;
     let connected = async {
-        // First, so that a node that isn't there is told before credentials that aren't.
+        // First, so that a node that isn't there is reported before credentials that aren't.
         let (stream, socket) = open(address, line).await?;
         let credentials = Credentials::load(target)?;
         let tls = connect_tls(stream, address, &credentials, &target.expected).await?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who may speak to the node, and what they may do: the trust domain's CA, users and grants, Cedar
+//! Authentication and authorization of callers: the trust domain's CA, users and grants, Cedar
 //! policies, the audit.
 //!
 //! ```text
@@ -10,8 +10,8 @@
 //! ```
 //!
 //! It knows no RPC (the actions are a list that the daemon passes in) and no socket
-//! (`auraed/listen` does the handshake with [`Identity::server_config`]). What users may do is
-//! decided by the store's rows alone, never by what a certificate says beyond a name.
+//! (`auraed/listen` does the handshake with [`Identity::server_config`]). The store's rows alone
+//! say what a user may do; of a certificate only the name counts.
 
 pub mod audit;
 mod authn;
@@ -60,7 +60,7 @@ pub use ca::revoke::CertificateView;
 /// How long certificates live.
 #[derive(Clone, Copy, Debug)]
 pub struct Lifetimes {
-    /// The node's own.
+    /// How long a certificate of the node lives.
     pub node: Duration,
     /// Users': the default, and the longest that can be asked for.
     pub user: Duration,
@@ -83,19 +83,19 @@ impl Default for Lifetimes {
 pub struct Options {
     /// Holds `pki/` and `audit/`.
     pub state_dir: PathBuf,
-    /// The node's name.
+    /// The node's name, as in its SPIFFE ID.
     pub node: Label,
-    /// Of a new CA; an existing one must be of the same.
+    /// The trust domain of a new CA; an existing CA must be of the same.
     pub trust_domain: TrustDomain,
-    /// Of certificates.
+    /// How long certificates live.
     pub lifetimes: Lifetimes,
-    /// All that can be asked for, one row per method of the contract.
+    /// All actions, one row per method of the API.
     pub actions: Vec<ActionDef>,
-    /// Of the audit's files.
+    /// The bounds of the audit's files.
     pub audit: AuditLimits,
-    /// What node-init holds of the audit.
+    /// The head of the audit that node-init keeps, which the file must reach.
     pub audit_head: Option<Head>,
-    /// Who is given the audit's head after each commit.
+    /// Gets the audit's head after each commit.
     pub audit_sink: Box<dyn AuditHeadSink>,
 }
 
@@ -105,19 +105,19 @@ pub enum StartError {
     /// A file under `pki/`.
     #[error(transparent)]
     Pki(#[from] PkiError),
-    /// The database.
+    /// The database can't be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// The audit.
+    /// The audit can't be opened.
     #[error(transparent)]
     Audit(#[from] AuditError),
     /// The actions or the built-in policies.
     #[error(transparent)]
     Policy(#[from] PolicyError),
-    /// A name.
+    /// A name isn't valid.
     #[error(transparent)]
     Name(#[from] InvalidIdentity),
-    /// The server's TLS.
+    /// The server's TLS can't be configured.
     #[error("TLS can't be set up: {0}")]
     Tls(String),
     /// The configured trust domain isn't the CA's.
@@ -126,11 +126,11 @@ pub enum StartError {
          move the folder pki away to make a new CA (every certificate must then be issued again)"
     )]
     OtherTrustDomain {
-        /// Asked for.
+        /// The trust domain of the configuration.
         configured: String,
-        /// The CA's.
+        /// The trust domain of the CA's certificate.
         found: String,
-        /// Where that is.
+        /// The path of the CA's certificate.
         file: PathBuf,
     },
 }
@@ -149,7 +149,7 @@ pub struct Identity {
     directory: ArcSwap<Directory>,
     /// Held while the store and the snapshot are changed, so that both see changes in one order.
     changing: Mutex<()>,
-    /// Counts the snapshots.
+    /// Counts snapshots; streams wait for its changes.
     changes: watch::Sender<u64>,
     certificate: Arc<LiveCertificate>,
 }
@@ -201,7 +201,7 @@ impl Identity {
         })
     }
 
-    /// The trust domain.
+    /// The trust domain of the node's CA.
     pub fn trust_domain(&self) -> &TrustDomain {
         self.authority.domain()
     }
@@ -240,7 +240,7 @@ fn open_authority(pki: &Pki, domain: &TrustDomain) -> Result<Authority, StartErr
 }
 
 /// The administrator's row and files. The row comes back after a lost database; the files are made
-/// once, and renewed while they are there: whoever took them away wanted that.
+/// once, and renewed while they are there: an administrator may remove them, and they stay away.
 async fn first_administrator(
     pki: &Pki,
     authority: &Authority,

@@ -595,7 +595,7 @@ async fn requests_to_sign_are_checked() {
         issue(csr(), Some(25 * 3600)).await.unwrap_err(),
         field("lifetime")
     );
-    // Another key under the same signature: nobody proved to hold it.
+    // Another key under the same signature: the sender hasn't proved that it holds it.
     let (one, two) = (csr(), csr());
     let pem = |text: &str| {
         use rustls_pki_types::CertificateSigningRequestDer;

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Trying again: what fails for want of memory, space or descriptors may work a moment later, and
-//! a boot has no second chance.
+//! Tries a step again that failed for lack of memory, space or descriptors: it may work a moment
+//! later, and a boot has no second chance.
 //!
-//! Only for the little that is done once, before anybody is served. In the loops of the inits a
-//! failure is answered, and nothing waits.
+//! Only for the steps that are done once, before the loops. In the loops of the inits a failure is
+//! answered, and nothing waits.
 
 use kernel::Result;
 use rustix::event::Timespec;
 use rustix::io::Errno;
 
-/// Between two attempts.
+/// The pause between two attempts.
 const PAUSE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 100_000_000,
@@ -42,10 +42,10 @@ pub(crate) fn again<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
     attempt()
 }
 
-/// Tries until it works: what PID 1 can't do without. `say` is told of the first failure.
+/// Tries until it works: for steps that PID 1 can't do without. `say` gets the first failure.
 ///
 /// # Errors
-/// The first attempt's, where this isn't PID 1: it may end, and whoever started it is told.
+/// The first attempt's, where this isn't PID 1: it may end, and its parent gets the error.
 pub(crate) fn insist<T>(
     mut say: impl FnMut(&str),
     mut attempt: impl FnMut() -> Result<T>,

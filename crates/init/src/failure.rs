@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From an error of the kernel to the [`Failure`] that a daemon is told.
+//! From an error of the kernel to the [`Failure`] that is sent to the daemon.
 
 use crate::protocol::{Failure, Step};
 

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The parents of all workloads: the node's init, the init of every cell and the spawner between
-//! them.
+//! The processes above all workloads: node-init, the cell-inits, and the spawner between them.
 //!
 //! Single-threaded and synchronous throughout; nothing here panics. `auraed` calls
 //! [`be_spawner_if_named`] and [`run`] from its `main` before any thread exists. `node` uses
 //! [`protocol`] and [`codec`] alone.
 //!
-//! * [`protocol`]: what the daemon and the inits say to each other.
-//! * `node`: PID 1 of a machine or of a container, or a subreaper: keeps the daemon and all
-//!   cell-inits.
+//! * [`protocol`]: the messages between the daemon and the inits.
+//! * `node`: PID 1 of a machine or of a container, or a subreaper: the parent of the daemon and of
+//!   all cell-inits.
 //! * `initramfs`: the stage before, where the kernel starts PID 1 from one.
 //! * `cell`: the init of one cell.
-//! * `spawner`: what cell-inits are cloned from.
+//! * `spawner`: the process that cell-inits are cloned from.
 
 mod again;
 mod cell;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One end of a conversation with the daemon, as the inits hold it: never blocking, bounded both
-//! ways.
+//! An init's end of its connection to the daemon: never blocking, bounded both ways.
 //!
-//! What can't be sent at once waits in a short queue; while that queue is full the owner reads no
-//! further requests, so a slow daemon slows itself and nobody else. It knows packets, not what they
-//! mean.
+//! A packet that can't be sent at once waits in a short queue. While that queue is full the init
+//! reads no further requests, so a slow daemon slows only itself. It knows packets, not their
+//! meaning.
 
 use std::collections::VecDeque;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -153,8 +152,8 @@ impl Link {
         Ok(())
     }
 
-    /// The peer's process has ended. What it sent before is still to be read; what waits for it
-    /// keeps nobody from that.
+    /// The peer's process has ended. The packets that it sent before are still read; those that
+    /// wait for it are dropped.
     pub(crate) fn peer_is_gone(&mut self) {
         self.queue.clear();
         self.deaf = true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What node-init is told by whoever starts it; it reads no configuration itself.
+//! The options of node-init, given by the program that starts it: it reads no configuration itself.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

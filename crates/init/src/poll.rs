@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `epoll`, level-triggered, with plain numbers as tokens: what every loop of this crate waits on.
+//! `epoll`, level-triggered, with plain numbers as tokens. Every loop of this crate waits on it.
 //!
 //! It allocates nothing after it was made. A source that is added twice or removed twice is an
 //! error of the caller that shows as the kernel's `EEXIST` or `ENOENT`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The loop in which every init looks at its ended children. What an end means is the caller's:
-//! node-init's and cell-init's `reap`.
+//! The loop in which every init reaps its ended children. The caller handles each end: node-init's
+//! and cell-init's `reap`.
 
 use kernel::wait::{self, Exit, Reap, Target};
 use rustix::io::Errno;
@@ -8,7 +8,7 @@ use rustix::io::Errno;
 /// Hands over each child that has ended before the kernel forgets it. `record` answers `false`
 /// where it can't tell yet what the end means: the child then stays, and so do those behind it.
 ///
-/// `true`: children may have ended that no signal will tell of, so look again soon.
+/// `true`: children may have ended for which no signal will come, so look again soon.
 pub(crate) fn each_end(mut record: impl FnMut(&Exit) -> bool) -> bool {
     loop {
         match wait::try_wait(Target::Any, Reap::No) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What fuzzing keeps of packets (`fuzz/seeds/init_protocol`), without a fuzzer.
+//! Decodes the packets that fuzzing has kept (`fuzz/seeds/init_protocol`), without a fuzzer.
 
 #![allow(
     clippy::unwrap_used,

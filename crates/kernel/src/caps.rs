@@ -67,7 +67,7 @@ impl Capability {
     pub const SYS_ADMIN: Capability = Capability(21);
     /// Raise hard limits, lower `oom_score_adj`.
     pub const SYS_RESOURCE: Capability = Capability(24);
-    /// Network configuration.
+    /// Configure devices, addresses, routes and filters of the network namespace.
     pub const NET_ADMIN: Capability = Capability(12);
     /// Trace any process.
     pub const SYS_PTRACE: Capability = Capability(19);
@@ -77,7 +77,7 @@ impl Capability {
         (usize::from(number) < NAMES.len()).then_some(Capability(number))
     }
 
-    /// Its number.
+    /// The kernel's number, 0 to 40.
     pub const fn number(self) -> u8 {
         self.0
     }
@@ -114,7 +114,7 @@ impl FromStr for Capability {
 pub struct CapabilitySet(pub u64);
 
 impl CapabilitySet {
-    /// None.
+    /// No capability.
     pub const EMPTY: CapabilitySet = CapabilitySet(0);
     /// All that have names.
     pub const ALL: CapabilitySet = CapabilitySet((1 << NAMES.len()) - 1);
@@ -143,19 +143,19 @@ impl CapabilitySet {
         self.0 & (1 << capability.0) != 0
     }
 
-    /// With this one.
+    /// This set and `capability`.
     #[must_use]
     pub const fn with(self, capability: Capability) -> CapabilitySet {
         CapabilitySet(self.0 | 1 << capability.0)
     }
 
-    /// Without this one.
+    /// This set less `capability`.
     #[must_use]
     pub const fn without(self, capability: Capability) -> CapabilitySet {
         CapabilitySet(self.0 & !(1 << capability.0))
     }
 
-    /// Those in both.
+    /// The capabilities that are in both sets.
     #[must_use]
     pub const fn intersection(self, other: CapabilitySet) -> CapabilitySet {
         CapabilitySet(self.0 & other.0)
@@ -199,6 +199,9 @@ const HEADER: Header = Header {
 };
 
 /// The calling thread's sets.
+///
+/// # Errors
+/// What `capget` answers: `EPERM` under a seccomp filter that refuses it.
 pub fn get() -> Result<ThreadSets> {
     let mut header = HEADER;
     let mut data = [[0u32; 3]; 2];
@@ -216,7 +219,11 @@ pub fn get() -> Result<ThreadSets> {
     })
 }
 
-/// Replaces the calling thread's sets. `EPERM` for what isn't permitted now.
+/// Replaces the calling thread's sets.
+///
+/// # Errors
+/// `EPERM`: a capability that the thread isn't permitted now, or an effective one that isn't in the
+/// new permitted set.
 pub fn set(sets: &ThreadSets) -> Result<()> {
     let mut header = HEADER;
     let all = [sets.effective.0, sets.permitted.0, sets.inheritable.0];
@@ -255,8 +262,10 @@ pub fn bounding() -> CapabilitySet {
     )
 }
 
-/// Drops all but these from the bounding set, also capabilities newer than this code. Needs
-/// `CAP_SETPCAP`.
+/// Drops all but these from the bounding set, also capabilities newer than this code.
+///
+/// # Errors
+/// `EPERM`: without `CAP_SETPCAP`; those before the first that failed are dropped.
 pub fn limit_bounding(keep: CapabilitySet) -> Result<()> {
     for number in 0..64u8 {
         if keep.0 & (1 << number) != 0 {
@@ -278,7 +287,11 @@ pub fn limit_bounding(keep: CapabilitySet) -> Result<()> {
 }
 
 /// Replaces the ambient set: what an ordinary program without privileges of its own keeps across
-/// exec. Each must be permitted and inheritable already (`EPERM`).
+/// exec.
+///
+/// # Errors
+/// `EPERM`: a capability isn't permitted and inheritable already, or `SECBIT_NO_CAP_AMBIENT_RAISE`
+/// is set; the message names the capability, and those before it are set.
 pub fn set_ambient(set: CapabilitySet) -> Result<()> {
     let option = libc::PR_CAP_AMBIENT;
     let clear = libc::PR_CAP_AMBIENT_CLEAR_ALL as libc::c_ulong;
@@ -293,7 +306,10 @@ pub fn set_ambient(set: CapabilitySet) -> Result<()> {
     Ok(())
 }
 
-/// The securebits (`SECBIT_*`): how uid 0 and capabilities have to do with each other.
+/// Sets the securebits (`SECBIT_*`), which say whether uid 0 has capabilities by itself.
+///
+/// # Errors
+/// `EPERM`: without `CAP_SETPCAP`, or a bit that is locked would change.
 pub fn set_securebits(bits: u32) -> Result<()> {
     prctl(
         "prctl(PR_SET_SECUREBITS)",
@@ -304,7 +320,10 @@ pub fn set_securebits(bits: u32) -> Result<()> {
     .map(|_| ())
 }
 
-/// Fails (`EPERM`, with the names) where the calling thread can't permit these.
+/// Checks that the calling thread can make these effective.
+///
+/// # Errors
+/// `EPERM`: it isn't permitted all of them; the message names those that are missing.
 pub fn require(set: CapabilitySet) -> Result<()> {
     let missing = CapabilitySet(set.0 & !get()?.permitted.0);
     if missing == CapabilitySet::EMPTY {

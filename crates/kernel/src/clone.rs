@@ -3,15 +3,15 @@
 //!
 //! # Why it is sound, and only single-threaded
 //!
-//! The child gets a copy of the memory (never `CLONE_VM`), so no Rust value is shared. What a copy
-//! of *one* thread of many breaks is locks: one that another thread held stays locked for ever in
-//! the child, the allocator's first of all. So [`clone`] asks the kernel whether the caller is the
-//! only thread, and refuses with `EBUSY` otherwise; a single thread holds none of those locks while
-//! it is here.
+//! The child gets a copy of the memory (never `CLONE_VM`), so no Rust value is shared. A copy of
+//! *one* thread of many breaks locks: a lock that another thread held stays locked for ever in the
+//! child, for instance the allocator's. So [`clone`] asks the kernel whether the caller is the only
+//! thread, and refuses with `EBUSY` otherwise; a single thread holds none of those locks while it
+//! is here.
 //!
-//! glibc is not told of the clone. What it caches about the thread stays the parent's: the thread
-//! id. That shows only in `pthread_*` calls and in how `abort` raises its signal (it still ends the
-//! process). glibc's `atfork` handlers don't run; a static binary of ours registers none.
+//! glibc doesn't know of the clone. The thread id that it caches stays the parent's. That shows
+//! only in `pthread_*` calls and in how `abort` raises its signal (it still ends the process).
+//! glibc's `atfork` handlers don't run; a static binary of ours registers none.
 //!
 //! A clone copies every descriptor too; close-on-exec does nothing without exec. The child closes
 //! what it must not have: [`crate::process::close_all_but`].
@@ -33,10 +33,10 @@ pub struct Options<'a> {
     /// The child becomes its creator's sibling (`CLONE_PARENT`); its exit signal is then the
     /// creator's own. Refused (`EINVAL`) for the init of a pid namespace.
     pub sibling: bool,
-    /// The cgroup that the child is born in: a directory of a cgroup2 without controllers enabled
+    /// The cgroup that the child starts in: a directory of a cgroup2 without controllers enabled
     /// below it.
     pub cgroup: Option<BorrowedFd<'a>>,
-    /// What its parent is sent at its end.
+    /// The signal that its parent gets when it ends; `None` for no signal.
     pub exit_signal: Option<Signal>,
 }
 
@@ -51,12 +51,13 @@ impl Default for Options<'_> {
     }
 }
 
-/// Which of the two one is.
+/// Which of the two processes the caller of [`clone`] is after it returns.
 #[derive(Debug)]
 pub enum Cloned {
-    /// The new process.
+    /// The new process, which has a copy of the memory.
     Child,
-    /// The one that made it: with the child's pid as seen here, and its descriptor (close-on-exec).
+    /// The process that called: with the child's pid in its pid namespace, and its pidfd
+    /// (close-on-exec).
     Parent(i32, OwnedFd),
 }
 
@@ -79,10 +80,11 @@ struct CloneArgs {
 
 /// Makes a copy of this process; returns in both.
 ///
-/// Errors: `EBUSY` where the process has more than one thread, or where the cgroup has controllers
-/// enabled; `ENOSYS` under a seccomp filter that hides `clone3`; `EPERM` without the right to new
-/// namespaces; `EUSERS`/`ENOSPC` past `user.max_*_namespaces`; `EAGAIN` past `pids.max` or
-/// `RLIMIT_NPROC`.
+/// # Errors
+/// `EBUSY`: the process has more than one thread, or the cgroup has controllers enabled. `ENOSYS`:
+/// a seccomp filter hides `clone3`. `EPERM`: the caller has no right to new namespaces. `EUSERS`,
+/// `ENOSPC`: past `user.max_*_namespaces`. `EAGAIN`: past `pids.max` or `RLIMIT_NPROC`. `ENODEV`:
+/// the cgroup was removed.
 pub fn clone(options: Options<'_>) -> Result<Cloned> {
     if !is_single_threaded()? {
         return Err(Error::new("clone3", Errno::BUSY).about("the process has other threads"));
@@ -128,6 +130,9 @@ const fn flag(flag: libc::c_int) -> u64 {
 /// `unshare(CLONE_THREAD)` changes nothing and fails with `EINVAL` exactly if there are others.
 /// Unlike `/proc`, it is there in an empty root. A container's filter may refuse every `unshare`
 /// (`EPERM`), so `/proc` is the second question.
+///
+/// # Errors
+/// `ENOENT`: `unshare` is refused and there is no `/proc`, so the kernel can't be asked.
 pub fn is_single_threaded() -> Result<bool> {
     // SAFETY: for the only thread this is a no-op, for one of many an error.
     let result = unsafe { libc::unshare(libc::CLONE_THREAD) };

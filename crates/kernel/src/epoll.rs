@@ -25,19 +25,19 @@ pub struct Interests {
 }
 
 impl Interests {
-    /// Something to read.
+    /// Wake when there is something to read.
     pub const READABLE: Interests = Interests {
         readable: true,
         writable: false,
         priority: false,
     };
-    /// Room to write.
+    /// Wake when there is room to write.
     pub const WRITABLE: Interests = Interests {
         readable: false,
         writable: true,
         priority: false,
     };
-    /// Something exceptional.
+    /// Wake on `EPOLLPRI`.
     pub const PRIORITY: Interests = Interests {
         readable: false,
         writable: false,
@@ -62,7 +62,7 @@ impl Interests {
     }
 }
 
-/// One ready descriptor.
+/// What a wait says of one ready descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
     /// What it was added with.
@@ -71,7 +71,7 @@ pub struct Event {
     pub readable: bool,
     /// Room to write.
     pub writable: bool,
-    /// Something exceptional.
+    /// Something exceptional (`EPOLLPRI`).
     pub priority: bool,
     /// The other side is gone, or an error is pending. There may still be something to read.
     pub closed: bool,
@@ -83,32 +83,47 @@ pub struct Epoll(OwnedFd);
 
 impl Epoll {
     /// An empty set.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENFILE`: the process or the machine has no descriptor left.
     pub fn new() -> Result<Epoll> {
         epoll::create(epoll::CreateFlags::CLOEXEC)
             .call("epoll_create1")
             .map(Epoll)
     }
 
-    /// Adds a descriptor. `EEXIST` where it is in; `EPERM` for a plain file, which is always ready.
-    /// A descriptor that was copied elsewhere (by a clone) stays in the set when it is closed here:
-    /// remove it.
+    /// Adds a descriptor. One that was copied elsewhere (by a clone) stays in the set when it is
+    /// closed here: remove it.
+    ///
+    /// # Errors
+    /// `EEXIST`: the set has it already. `EPERM`: a plain file or folder, which is always ready.
+    /// `ENOSPC`: past `fs.epoll.max_user_watches`.
     pub fn add(&self, fd: impl AsFd, token: u64, interests: Interests) -> Result<()> {
         let data = epoll::EventData::new_u64(token);
         epoll::add(&self.0, fd, data, interests.flags()).call("epoll_ctl(ADD)")
     }
 
     /// Changes a descriptor's token and interests.
+    ///
+    /// # Errors
+    /// `ENOENT`: the set hasn't got this descriptor.
     pub fn modify(&self, fd: impl AsFd, token: u64, interests: Interests) -> Result<()> {
         let data = epoll::EventData::new_u64(token);
         epoll::modify(&self.0, fd, data, interests.flags()).call("epoll_ctl(MOD)")
     }
 
     /// Removes a descriptor.
+    ///
+    /// # Errors
+    /// `ENOENT`: the set hasn't got this descriptor.
     pub fn remove(&self, fd: impl AsFd) -> Result<()> {
         epoll::delete(&self.0, fd).call("epoll_ctl(DEL)")
     }
 
     /// Waits until something is ready; empty past the deadline. Goes on after signals.
+    ///
+    /// # Errors
+    /// What `epoll_wait` answers but `EINTR`. The kernel has no other for an open set.
     pub fn wait(&self, deadline: Deadline) -> Result<Vec<Event>> {
         let mut buffer = [MaybeUninit::uninit(); BATCH];
         loop {

@@ -127,7 +127,7 @@ impl From<Error> for io::Error {
 
 /// Turns the errors of rustix and the standard library into [`Error`].
 pub trait Context<T> {
-    /// Names the call.
+    /// Turns an error into one that names the call.
     fn call(self, call: &'static str) -> Result<T>;
     /// Names the call and the path.
     fn call_on(self, call: &'static str, path: &Path) -> Result<T>;

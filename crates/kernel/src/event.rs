@@ -16,6 +16,10 @@ pub struct EventFd(OwnedFd);
 
 impl EventFd {
     /// One that is zero.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENFILE`: the process or the machine has no descriptor left. `ENOMEM`: the kernel
+    /// has no memory.
     pub fn new() -> Result<EventFd> {
         let flags = EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK;
         rustix::event::eventfd(0, flags)
@@ -23,7 +27,11 @@ impl EventFd {
             .map(EventFd)
     }
 
-    /// Adds one: wakes who waits. A counter at its end (2⁶⁴ - 2) is awake anyway.
+    /// Adds one, which wakes the process that waits for the counter. A counter at its end (2⁶⁴ - 2)
+    /// is readable anyway.
+    ///
+    /// # Errors
+    /// What `write` answers but `EAGAIN` and `EINTR`. The kernel has no other for an eventfd.
     pub fn signal(&self) -> Result<()> {
         match rustix::io::retry_on_intr(|| rustix::io::write(&self.0, &1u64.to_ne_bytes())) {
             Ok(_) | Err(Errno::AGAIN) => Ok(()),
@@ -31,7 +39,10 @@ impl EventFd {
         }
     }
 
-    /// Takes all: how many signals came since the last time.
+    /// Sets the counter to zero and returns what it was: how many signals came since the last time.
+    ///
+    /// # Errors
+    /// What `read` answers but `EAGAIN` and `EINTR`. The kernel has no other for an eventfd.
     pub fn take(&self) -> Result<u64> {
         crate::time::read_counter(self.0.as_fd())
     }
@@ -50,6 +61,10 @@ impl AsFd for EventFd {
 }
 
 /// A file without a path, in memory, close-on-exec. `name` shows in `/proc/PID/fd` alone.
+///
+/// # Errors
+/// `EINVAL`: `name` is longer than 249 bytes or has a NUL in it. `EMFILE`, `ENFILE`: the process or
+/// the machine has no descriptor left.
 pub fn memory_file(name: &str) -> Result<File> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     rustix::fs::memfd_create(name, flags)
@@ -57,7 +72,11 @@ pub fn memory_file(name: &str) -> Result<File> {
         .map(File::from)
 }
 
-/// Makes a [`memory_file`] unchangeable for all, for ever: to be handed to others.
+/// Makes a [`memory_file`] unchangeable for all processes, for ever: to be handed to others.
+///
+/// # Errors
+/// `EBUSY`: it is mapped writable somewhere. `EPERM`: it is sealed already. `EINVAL`: the file is
+/// not from [`memory_file`].
 pub fn seal(file: &File) -> Result<()> {
     let all = SealFlags::WRITE | SealFlags::GROW | SealFlags::SHRINK | SealFlags::SEAL;
     rustix::fs::fcntl_add_seals(file, all).call("fcntl(F_ADD_SEALS)")

@@ -25,7 +25,10 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Copies both. `EINVAL` where one has a NUL byte in it, or without any argument.
+    /// Copies both.
+    ///
+    /// # Errors
+    /// `EINVAL`: `argv` is empty, or an argument or a variable has a NUL byte in it.
     pub fn new<A: AsRef<[u8]>, E: AsRef<[u8]>>(argv: &[A], env: &[E]) -> Result<Prepared> {
         if argv.is_empty() {
             return Err(Error::invalid("execve", "no argv[0]"));
@@ -47,6 +50,13 @@ impl Prepared {
     }
 
     /// Becomes the program at `path`. Returns only on failure.
+    ///
+    /// # Errors
+    /// `ENOENT`: there is no such file, or its interpreter is missing. `EACCES`: it is not
+    /// executable, or its mount is `noexec`. `ENOEXEC`: the kernel doesn't know its format.
+    /// `E2BIG`: arguments and environment are longer than a quarter of `RLIMIT_STACK`, or one
+    /// string than 128 KiB. `EAGAIN`: the user has more processes than `RLIMIT_NPROC`. `ETXTBSY`:
+    /// the file is open for writing.
     pub fn exec(&self, path: &CStr) -> Result<Infallible> {
         // SAFETY: both arrays end with a null pointer and point to NUL-terminated strings that
         // `self` owns.
@@ -54,8 +64,10 @@ impl Prepared {
         Err(Error::last("execve").about(path.to_string_lossy().into_owned()))
     }
 
-    /// Becomes the program behind a descriptor. `ENOENT` for a script whose descriptor is
-    /// close-on-exec.
+    /// Becomes the program behind a descriptor.
+    ///
+    /// # Errors
+    /// `ENOENT`: a script whose descriptor is close-on-exec. Else those of [`Prepared::exec`].
     pub fn exec_fd(&self, program: BorrowedFd<'_>) -> Result<Infallible> {
         let (fd, flags) = (program.as_raw_fd(), libc::AT_EMPTY_PATH);
         let (argv, envp) = (self.argv.as_ptr(), self.envp.as_ptr());
@@ -64,8 +76,12 @@ impl Prepared {
         Err(Error::last("execveat"))
     }
 
-    /// Tries the candidates in order, as a shell does: a missing one is passed over, and one that
-    /// may not be executed is remembered. Returns only on failure; `ENOENT` where there was none.
+    /// Tries the candidates in order, as a shell does: it goes on after one that is missing or that
+    /// the caller may not execute. Returns only on failure.
+    ///
+    /// # Errors
+    /// `EACCES` of the first candidate that may not be executed; `ENOENT` where none is there. Any
+    /// other error of [`Prepared::exec`] ends the search.
     pub fn exec_first(&self, candidates: &[CString]) -> Result<Infallible> {
         let mut denied = None;
         for path in candidates {
@@ -93,6 +109,9 @@ fn pointers(strings: &[CString]) -> Vec<*const libc::c_char> {
 
 /// The paths where `program` may be: itself if it has a `/`, else in the folders of `search` (a
 /// `PATH`; an empty folder is the working directory, as POSIX has it).
+///
+/// # Errors
+/// `ENOENT`: `program` is empty. `EINVAL`: there is a NUL in `program` or `search`.
 pub fn candidates(program: &[u8], search: &[u8]) -> Result<Vec<CString>> {
     if program.is_empty() {
         return Err(Error::new("execve", Errno::NOENT).about("an empty program name"));

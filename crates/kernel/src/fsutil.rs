@@ -26,6 +26,10 @@ pub enum Resolve {
 }
 
 /// A folder, to open things below.
+///
+/// # Errors
+/// `ENOENT`: there is no such folder. `ENOTDIR`: it is no folder. `EACCES`: the caller may not read
+/// it.
 pub fn open_directory(path: &Path) -> Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::open(path, flags, Mode::empty()).call_on("open", path)
@@ -33,6 +37,10 @@ pub fn open_directory(path: &Path) -> Result<OwnedFd> {
 
 /// Reads a small file of a pseudo file system, `/proc` or a cgroup's: two calls and a close, where
 /// the size of the file, which says nothing there, isn't asked for. Not UTF-8 is replaced.
+///
+/// # Errors
+/// `ENOENT`: there is no such file. `EACCES`: the caller may not read it. `ESRCH`, `ENODEV`: the
+/// process or the group that the file is about went away between opening and reading.
 pub fn read_pseudo(path: &Path) -> Result<String> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC;
     let file = rustix::fs::open(path, flags, Mode::empty()).call_on("open", path)?;
@@ -56,6 +64,11 @@ pub(crate) fn read_all_pseudo(file: impl AsFd) -> std::result::Result<String, Er
 
 /// Opens `path` below a folder; `mode` is for a file that is made (`OpenFlags::CREATE`). Always
 /// close-on-exec, never a controlling terminal, never through `/proc/PID/fd`-like links.
+///
+/// # Errors
+/// `EXDEV`, `ELOOP`: the path leads out, or through a link, against `resolve`. `ENOENT`: there is
+/// no such file. `EEXIST`: there is one, with `OpenFlags::EXCL`. `EACCES`, `EROFS`: the caller may
+/// not. `EAGAIN`: folders on the way were renamed during all of 64 attempts.
 pub fn open_below(
     folder: impl AsFd,
     path: &Path,
@@ -95,6 +108,10 @@ pub fn open_below(
 
 /// Makes the folders of a relative path below a folder, those that aren't there with `mode`, and
 /// opens the last. Goes through no symbolic link.
+///
+/// # Errors
+/// `EXDEV`: the path has a `..` in it. `ELOOP`, `ENOTDIR`: a part of it is a symbolic link or a
+/// file. `EACCES`, `EROFS`, `ENOSPC`, `EDQUOT`: a folder can't be made; those before it stay.
 pub fn make_folders_below(folder: impl AsFd, path: &Path, mode: u32) -> Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY;
     let resolve = Resolve::BeneathNoSymlinks;
@@ -118,6 +135,11 @@ pub fn make_folders_below(folder: impl AsFd, path: &Path, mode: u32) -> Result<O
 
 /// Puts a whole file in place: written beside it, synced, renamed over it, the folder synced. After
 /// a crash there is the old or the new, never a part. `name` is one name.
+///
+/// # Errors
+/// `ENOSPC`, `EDQUOT`, `EIO`: the old file stays, unless the last sync failed: then the new one is
+/// there, and a crash may lose it. `EISDIR`: `name` is a folder. `EACCES`, `EROFS`: the caller may
+/// not write in the folder.
 pub fn replace_file(folder: impl AsFd, name: &OsStr, bytes: &[u8], mode: u32) -> Result<()> {
     let folder = folder.as_fd();
     let shown = Path::new(name);
@@ -146,7 +168,7 @@ pub fn replace_file(folder: impl AsFd, name: &OsStr, bytes: &[u8], mode: u32) ->
 /// Space of a file system.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Space {
-    /// All, in bytes.
+    /// The file system's size, in bytes.
     pub total_bytes: u64,
     /// Free for the superuser, in bytes.
     pub free_bytes: u64,
@@ -161,6 +183,9 @@ pub struct Space {
 }
 
 /// The space of the file system that holds this file or folder.
+///
+/// # Errors
+/// `ENOENT`: there is no such path. `EACCES`: a folder on the way may not be searched.
 pub fn space(path: &Path) -> Result<Space> {
     let stat = rustix::fs::statvfs(path).call_on("statfs", path)?;
     Ok(Space {
@@ -173,13 +198,19 @@ pub fn space(path: &Path) -> Result<Space> {
     })
 }
 
-/// Takes the lock of an open file, for as long as any copy of the descriptor is open. `EWOULDBLOCK`
-/// where another has it; never waits.
+/// Takes the lock of an open file, for as long as any copy of the descriptor is open. Never waits.
+///
+/// # Errors
+/// `EWOULDBLOCK`: another open file has it. `ENOLCK`: the kernel has no memory for locks.
 pub fn try_lock(file: impl AsFd) -> Result<()> {
     rustix::fs::flock(file, FlockOperation::NonBlockingLockExclusive).call("flock")
 }
 
 /// Writes everything of the descriptor's file system to its device.
+///
+/// # Errors
+/// `EIO`: the device failed a write, of any file since this descriptor was opened. `ENOSPC`,
+/// `EDQUOT`: space that was promised isn't there.
 pub fn sync_file_system(fd: impl AsFd) -> Result<()> {
     rustix::fs::syncfs(fd).call("syncfs")
 }

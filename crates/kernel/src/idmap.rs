@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Maps of user and group ids: written into a process's new user namespace.
 //!
-//! Who may write them: a process with `CAP_SETUID`/`CAP_SETGID` in the namespace's *parent* user
-//! namespace, once, through files that belong to the namespace's maker. For a nested namespace that
-//! means a writer which joined the parent's user namespace and has kept its own kernel uid 0: the
-//! files are root's while the child isn't dumpable, and the node itself, being outside of the
-//! parent, gets `EPERM`.
+//! A process may write them that has `CAP_SETUID`/`CAP_SETGID` in the namespace's *parent* user
+//! namespace; once, through files that belong to the creator of the namespace. For a nested
+//! namespace the writer must have joined the parent's user namespace and kept its kernel uid 0: the
+//! files are root's while the child isn't dumpable. A process of the node, outside of the parent,
+//! gets `EPERM`.
 
 use std::fmt::Write as _;
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,7 +24,7 @@ pub const MAX_EXTENTS: usize = 340;
 pub struct IdMap {
     /// First id in the new namespace.
     pub inside: u32,
-    /// First id outside.
+    /// First id in the writer's namespace.
     pub outside: u32,
     /// How many; at least 1.
     pub count: u32,
@@ -42,12 +42,18 @@ impl IdMap {
 
 /// The process's folder in `/proc`, for [`write`] and namespaces: held open, it can't become
 /// another's.
+///
+/// # Errors
+/// `ENOENT`: there is no such process, or `/proc` is not mounted.
 pub fn open_process(pid: i32) -> Result<OwnedFd> {
     let path = PathBuf::from(format!("/proc/{pid}"));
     rustix::fs::open(&path, FOLDER, Mode::empty()).call_on("open", &path)
 }
 
 /// [`open_process`] in a proc that is not at `/proc`.
+///
+/// # Errors
+/// `ENOENT`: that proc shows no such process.
 pub fn open_process_at(proc: impl AsFd, pid: i32) -> Result<OwnedFd> {
     let name = pid.to_string();
     rustix::fs::openat(proc, name.as_str(), FOLDER, Mode::empty())
@@ -56,14 +62,24 @@ pub fn open_process_at(proc: impl AsFd, pid: i32) -> Result<OwnedFd> {
 
 const FOLDER: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 
-/// Writes both maps of the process whose folder this is. `EPERM`: see the module's header, or the
-/// maps are written already; `EINVAL`: extents overlap, or reach ids that have no mapping outside.
+/// Writes both maps of the process whose folder this is.
+///
+/// # Errors
+/// `EPERM`: the caller isn't one that may write them (see the module's header), or they are written
+/// already. `EINVAL`: a map has no extent or more than [`MAX_EXTENTS`], an extent is empty, two
+/// overlap, or one reaches ids that have no mapping outside. `ESRCH`, `ENOENT`: the process has
+/// ended.
 pub fn write(process: impl AsFd, uids: &[IdMap], gids: &[IdMap]) -> Result<()> {
     write_file(process.as_fd(), "uid_map", text(uids)?.as_bytes())?;
     write_file(process.as_fd(), "gid_map", text(gids)?.as_bytes())
 }
 
-/// Forbids `setgroups` in the namespace: what an unprivileged writer must do before its `gid_map`.
+/// Forbids `setgroups` in the process's user namespace: what an unprivileged writer must do before
+/// it writes `gid_map`.
+///
+/// # Errors
+/// `EPERM`: `gid_map` is written already, or the caller doesn't own the namespace. `ESRCH`,
+/// `ENOENT`: the process has ended.
 pub fn deny_setgroups(process: impl AsFd) -> Result<()> {
     write_file(process.as_fd(), "setgroups", b"deny")
 }

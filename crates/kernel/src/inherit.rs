@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Descriptors that a process was started with and is told of by number, as `--init-fd N`.
+//! Descriptors that a process was started with, whose numbers are arguments, as `--init-fd N`.
 //! `auraed`'s main takes them over before it does anything else.
 
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};

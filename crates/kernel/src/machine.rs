@@ -12,16 +12,16 @@ use rustix::system::RebootCommand;
 use crate::error::check;
 use crate::{Context, Error, Result};
 
-/// What `uname` says.
+/// The running kernel and the host's name (uname(2)).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Uname {
-    /// The host's name.
+    /// The host's name in the caller's UTS namespace.
     pub hostname: String,
     /// The kernel's release (`6.1.0-18-cloud-amd64`).
     pub release: String,
-    /// The kernel's build.
+    /// The kernel's build: number, options and date.
     pub version: String,
-    /// The architecture (`x86_64`).
+    /// The hardware's name (`x86_64`).
     pub machine: String,
 }
 
@@ -37,25 +37,25 @@ pub fn uname() -> Uname {
     }
 }
 
-/// What `sysinfo` says.
+/// Memory, load and uptime of the machine (sysinfo(2)).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sysinfo {
     /// Since the machine's start, in seconds.
     pub uptime_s: u64,
-    /// Memory, in bytes.
+    /// All usable memory, in bytes.
     pub memory_bytes: u64,
     /// Memory in no use at all, in bytes (see `MemAvailable` of `/proc/meminfo` for what can be
     /// had).
     pub free_bytes: u64,
-    /// Swap, in bytes.
+    /// All swap, in bytes.
     pub swap_bytes: u64,
     /// Load over 1, 5 and 15 minutes, times 1,000.
     pub load_milli: [u64; 3],
-    /// Processes and threads.
+    /// Processes and threads now.
     pub tasks: u16,
 }
 
-/// Memory, load, uptime.
+/// Asks the kernel for [`Sysinfo`], as of now.
 pub fn sysinfo() -> Sysinfo {
     let info = rustix::system::sysinfo();
     let unit = u64::from(info.mem_unit);
@@ -70,6 +70,10 @@ pub fn sysinfo() -> Sysinfo {
 }
 
 /// Sets the host's name in the caller's UTS namespace (at most 64 bytes).
+///
+/// # Errors
+/// `EINVAL`: more than 64 bytes. `EPERM`: without `CAP_SYS_ADMIN` in the user namespace of the UTS
+/// namespace.
 pub fn set_hostname(name: &str) -> Result<()> {
     rustix::system::sethostname(name.as_bytes())
         .map_err(|errno| Error::new("sethostname", errno).about(name.to_owned()))
@@ -78,19 +82,23 @@ pub fn set_hostname(name: &str) -> Result<()> {
 /// How the machine ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Power {
-    /// Off.
+    /// The power is switched off.
     Off,
     /// Through the firmware, again.
     Restart,
-    /// Stopped, with power.
+    /// The machine stops; the power stays on.
     Halt,
     /// Into the kernel that was loaded before. `EINVAL` where none was.
     Kexec,
 }
 
 /// Ends the machine at once: no process is stopped, nothing is synced. In a pid namespace that is
-/// not the initial one it ends the namespace's init instead. Needs `CAP_SYS_BOOT`. Returns only on
-/// failure, or from [`Power::Halt`] on some machines.
+/// not the initial one it ends the namespace's init instead. Returns only on failure, or from
+/// [`Power::Halt`] on some machines.
+///
+/// # Errors
+/// `EPERM`: without `CAP_SYS_BOOT`. `EINVAL`: [`Power::Kexec`] without a loaded kernel, or in a pid
+/// namespace that is not the initial one.
 pub fn power(how: Power) -> Result<()> {
     let command = match how {
         Power::Off => RebootCommand::PowerOff,
@@ -102,6 +110,9 @@ pub fn power(how: Power) -> Result<()> {
 }
 
 /// Has Ctrl-Alt-Del send `SIGINT` to PID 1 instead of restarting at once.
+///
+/// # Errors
+/// `EPERM`: without `CAP_SYS_BOOT`. `EINVAL`: in a pid namespace that is not the initial one.
 pub fn catch_ctrl_alt_del() -> Result<()> {
     rustix::system::reboot(RebootCommand::CadOff).call("reboot(CAD_OFF)")
 }
@@ -111,9 +122,14 @@ pub fn sync() {
     rustix::fs::sync();
 }
 
-/// Loads a kernel module; one that is loaded (or built in and named the same) already is fine.
-/// `ENOENT` may also mean a symbol of a module that isn't loaded: load in the order of
-/// dependencies.
+/// Loads a kernel module. One that is loaded already (or built in under the same name) counts as
+/// loaded.
+///
+/// # Errors
+/// `ENOENT`: there is no such file, or the module needs a symbol of one that isn't loaded: load in
+/// the order of dependencies. `ENOEXEC`: it isn't a module of this kernel. `EPERM`: without
+/// `CAP_SYS_MODULE`, or modules are disabled. `EKEYREJECTED`: the kernel wants a signature.
+/// `EOPNOTSUPP`: the kernel can't decompress modules.
 pub fn load_module(path: &Path, parameters: &CStr) -> Result<()> {
     const COMPRESSED: libc::c_int = 4;
     let file = File::open(path).call_on("open", path)?;
@@ -126,6 +142,9 @@ pub fn load_module(path: &Path, parameters: &CStr) -> Result<()> {
 }
 
 /// Fills a buffer with random bytes; waits until the kernel's generator is ready.
+///
+/// # Errors
+/// Only a seccomp filter's: the kernel itself refuses `getrandom` for no buffer.
 pub fn random(buffer: &mut [u8]) -> Result<()> {
     let mut filled = 0;
     while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
@@ -138,6 +157,9 @@ pub fn random(buffer: &mut [u8]) -> Result<()> {
 }
 
 /// Whether the kernel's generator is ready, so that [`random`] doesn't wait.
+///
+/// # Errors
+/// Only a seccomp filter's: the kernel itself refuses `getrandom` for no buffer.
 pub fn is_random_ready() -> Result<bool> {
     match rustix::rand::getrandom(&mut [0u8; 1], GetRandomFlags::NONBLOCK) {
         Ok(_) => Ok(true),
@@ -148,7 +170,10 @@ pub fn is_random_ready() -> Result<bool> {
 
 /// Mixes bytes kept from the last boot (at most 512) into the kernel's generator. `credit`: they
 /// count as random, which they only do where they were written by this machine and are never used
-/// twice. Needs `CAP_SYS_ADMIN` to be credited.
+/// twice.
+///
+/// # Errors
+/// `EPERM`: without `CAP_SYS_ADMIN`, credited or not. `ENOENT`: there is no `/dev/urandom`.
 pub fn seed_random(bytes: &[u8], credit: bool) -> Result<()> {
     const MAX: usize = 512;
     // _IOW('R', 0x03, int[2])

@@ -2,8 +2,8 @@
 //! Memory that can be given back: a buffer whose pages exist only while they are used, and the
 //! program's own code.
 //!
-//! The allocator keeps what was freed for later. A process of which there are a thousand, each with
-//! a large packet once a day, wants to give it back at once, and to know that it did.
+//! The allocator keeps what was freed for later. A thousand cell-inits, each with a large packet
+//! once a day, must give it back at once.
 
 use std::ops::{Deref, DerefMut};
 
@@ -21,7 +21,10 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// A buffer of `length` bytes, not 0. `ENOMEM` where there is no room for it.
+    /// A buffer of `length` bytes.
+    ///
+    /// # Errors
+    /// `EINVAL`: `length` is 0 or beyond `isize::MAX`. `ENOMEM`: the kernel refuses so much memory.
     pub fn new(length: usize) -> Result<Scratch> {
         let (protection, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         if length == 0 || isize::try_from(length).is_err() {
@@ -70,8 +73,8 @@ impl Drop for Scratch {
     }
 }
 
-/// Has all threads allocate from one heap, which grows in large steps. With one each, every few
-/// pages more of it are a system call that keeps all other threads from mapping anything. For a
+/// Makes all threads allocate from one heap, which grows in large steps. With a heap per thread,
+/// every few pages cost a system call that keeps all other threads from mapping memory. For a
 /// program of few threads, before it starts them.
 pub fn use_one_heap() {
     // SAFETY: two numbers; what the allocator doesn't know it refuses.

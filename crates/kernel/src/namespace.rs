@@ -14,11 +14,11 @@ use crate::{Context, Result};
 pub struct Namespaces(u64);
 
 impl Namespaces {
-    /// None.
+    /// No namespace.
     pub const NONE: Namespaces = Namespaces(0);
     /// User and group ids, capabilities.
     pub const USER: Namespaces = Namespaces(libc::CLONE_NEWUSER as u64);
-    /// Mounts.
+    /// The table of mounts.
     pub const MOUNT: Namespaces = Namespaces(libc::CLONE_NEWNS as u64);
     /// Process ids.
     pub const PID: Namespaces = Namespaces(libc::CLONE_NEWPID as u64);
@@ -26,7 +26,7 @@ impl Namespaces {
     pub const NET: Namespaces = Namespaces(libc::CLONE_NEWNET as u64);
     /// System V IPC and POSIX message queues.
     pub const IPC: Namespaces = Namespaces(libc::CLONE_NEWIPC as u64);
-    /// Host name.
+    /// Host and domain name.
     pub const UTS: Namespaces = Namespaces(libc::CLONE_NEWUTS as u64);
     /// The root of the cgroup tree.
     pub const CGROUP: Namespaces = Namespaces(libc::CLONE_NEWCGROUP as u64);
@@ -45,7 +45,7 @@ impl Namespaces {
         Namespaces(self.0 | other.0)
     }
 
-    /// Without these.
+    /// This set less `other`.
     #[must_use]
     pub const fn without(self, other: Namespaces) -> Namespaces {
         Namespaces(self.0 & !other.0)
@@ -82,9 +82,13 @@ impl std::ops::BitOr for Namespaces {
 /// Moves the calling thread into namespaces: those in `which` of the process of a pidfd, or, with a
 /// descriptor of one namespace (`/proc/PID/ns/KIND`), that one.
 ///
-/// Joining a pid namespace takes effect for later children. A user or mount namespace needs a
-/// single-threaded caller (`EINVAL`). Joining a user namespace gives all capabilities in it and
-/// leaves the ids alone.
+/// Joining a pid namespace takes effect for later children. Joining a user namespace gives all
+/// capabilities in it and leaves the ids alone.
+///
+/// # Errors
+/// `EINVAL`: a user or mount namespace, and the caller has other threads; or the descriptor is of
+/// another kind. `EPERM`: without `CAP_SYS_ADMIN` in the namespace's user namespace. `ESRCH`: the
+/// process of the pidfd has ended.
 pub fn join(fd: impl AsFd, which: Namespaces) -> Result<()> {
     // SAFETY: a descriptor and a flag; namespaces hold none of this process's memory.
     let result = unsafe { libc::setns(fd.as_fd().as_raw_fd(), which.int()) };
@@ -92,6 +96,10 @@ pub fn join(fd: impl AsFd, which: Namespaces) -> Result<()> {
 }
 
 /// Puts the calling thread into new namespaces; a new pid namespace is for its later children.
+///
+/// # Errors
+/// `EPERM`: without `CAP_SYS_ADMIN`. `EINVAL`: a user namespace, and the caller has other threads.
+/// `ENOSPC`: past `user.max_*_namespaces`.
 pub fn unshare(which: Namespaces) -> Result<()> {
     // SAFETY: only namespace flags, never CLONE_FILES or CLONE_FS: no descriptor table changes
     // hands.
@@ -100,11 +108,18 @@ pub fn unshare(which: Namespaces) -> Result<()> {
 }
 
 /// A descriptor of a namespace, by its path (`/proc/self/ns/net`).
+///
+/// # Errors
+/// `ENOENT`: the process has ended, or the kernel has no such kind. `EACCES`: the caller may not
+/// look into the process.
 pub fn open(path: &Path) -> Result<OwnedFd> {
     rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).call_on("open", path)
 }
 
-/// What tells two namespaces apart: device and inode of the descriptor.
+/// Device and inode of the descriptor: two descriptors are of one namespace where both are equal.
+///
+/// # Errors
+/// What `fstat` answers. The kernel has no error for an open descriptor of a namespace.
 pub fn identity(namespace: impl AsFd) -> Result<(u64, u64)> {
     let stat = rustix::fs::fstat(namespace).call("fstat")?;
     Ok((stat.st_dev, stat.st_ino))

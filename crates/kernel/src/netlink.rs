@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Small things over netlink: the loopback of a new network namespace, news of devices, and what
-//! router advertisements say to programs.
+//! Netlink: the loopback of a new network namespace, events of devices, and the options of router
+//! advertisements that are for programs.
 //!
-//! Not a network configurator: what needs addresses and routes has a library for it. This is for an
-//! init that must not carry one, and for the one message that the library doesn't read.
+//! It configures no addresses and no routes: the daemon has a library for that. This module is for
+//! cell-init, which must stay small, and for the one message that the library doesn't read.
 
 use std::collections::VecDeque;
 use std::mem::MaybeUninit;
@@ -30,7 +30,10 @@ fn socket(protocol: Option<rustix::net::Protocol>, flags: SocketFlags) -> Result
 }
 
 /// Brings `lo` up in the caller's network namespace: the kernel then gives it 127.0.0.1 and ::1.
-/// Needs `CAP_NET_ADMIN` in the namespace.
+///
+/// # Errors
+/// `EPERM`: without `CAP_NET_ADMIN` in the namespace. `EPROTO`: the kernel's answer isn't an
+/// acknowledgement.
 pub fn bring_loopback_up() -> Result<()> {
     // No protocol is NETLINK_ROUTE.
     let socket = socket(None, SocketFlags::empty())?;
@@ -85,7 +88,7 @@ fn ack_errno(reply: &[u8]) -> Option<i32> {
     (kind == NLMSG_ERROR).then(|| error.saturating_neg())
 }
 
-/// What the kernel says of a device.
+/// An event of a device, as the kernel sends it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Uevent {
     /// `add`, `remove`, `change`, `bind` and others.
@@ -97,7 +100,7 @@ pub struct Uevent {
 }
 
 impl Uevent {
-    /// A property's value.
+    /// The value of the property `name`, if the event has it.
     pub fn property(&self, name: &str) -> Option<&str> {
         self.properties
             .iter()
@@ -106,14 +109,18 @@ impl Uevent {
     }
 }
 
-/// News of devices, from when it was opened. Open it first, then look whether the device is there,
-/// then wait.
+/// Events of devices, from when it was opened. To wait for a device: open this first, then look
+/// whether the device is there, then wait.
 #[derive(Debug)]
 pub struct Uevents(OwnedFd);
 
 impl Uevents {
-    /// Starts listening; non-blocking. Devices' news come to the initial network namespace alone
-    /// (network devices' to their own).
+    /// Starts listening; non-blocking. The kernel sends events to the initial network namespace
+    /// alone; those of a network device to its own.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENFILE`: the process or the machine has no descriptor left. `EPROTONOSUPPORT`:
+    /// the kernel has no such messages.
     pub fn open() -> Result<Uevents> {
         let socket = socket(Some(netlink::KOBJECT_UEVENT), SocketFlags::NONBLOCK)?;
         // A cold boot sends thousands; without room the kernel drops them and says ENOBUFS.
@@ -122,7 +129,10 @@ impl Uevents {
         Ok(Uevents(socket))
     }
 
-    /// The next; `None` when there is none now. `ENOBUFS`: some were lost, look at `/sys` again.
+    /// The next; `None` when there is none now.
+    ///
+    /// # Errors
+    /// `ENOBUFS`: the kernel had to drop some; look at `/sys` again, and go on reading.
     pub fn next(&self) -> Result<Option<Uevent>> {
         loop {
             match receive_from_kernel::<8192>(&self.0) {
@@ -175,11 +185,11 @@ const MAX_ADVERTISEMENT: usize = 4096;
 /// What a router advertises to programs: the kernel itself makes addresses and routes of the rest.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Advertisement {
-    /// The link's index.
+    /// The index of the link that the advertisement came by.
     pub link: u32,
     /// For how long it holds, in seconds from now; 0: no more. `u32::MAX`: for ever.
     pub lifetime_s: u32,
-    /// What it says.
+    /// The option itself.
     pub says: Advertised,
 }
 
@@ -202,6 +212,9 @@ pub struct Advertisements {
 
 impl Advertisements {
     /// Starts listening; non-blocking.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENFILE`: the process or the machine has no descriptor left.
     pub fn open() -> Result<Advertisements> {
         const RTNLGRP_ND_USEROPT: u32 = 20;
         let socket = socket(None, SocketFlags::NONBLOCK)?;
@@ -214,6 +227,10 @@ impl Advertisements {
     }
 
     /// The next; `None` when there is none now. Those that the kernel had to drop come again.
+    ///
+    /// # Errors
+    /// What `recvfrom` answers but `EAGAIN`, `EINTR` and `ENOBUFS`: `ENOMEM`, where the kernel has
+    /// no memory.
     pub fn receive(&mut self) -> Result<Option<Advertisement>> {
         loop {
             if let Some(next) = self.waiting.pop_front() {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Telling a service manager that one is ready (sd_notify(3)): a datagram to `NOTIFY_SOCKET`.
+//! Tells a service manager that the calling daemon is ready (sd_notify(3)): a datagram to
+//! `NOTIFY_SOCKET`.
 
 use std::ffi::OsStr;
 use std::os::linux::net::SocketAddrExt;
@@ -12,6 +13,11 @@ use crate::{Context, Error, Result};
 /// Sends `message` (`READY=1`, `STOPPING=1`, `STATUS=text`, several on lines of their own) to
 /// `socket`, the value of `NOTIFY_SOCKET`: an absolute path, or `@name` for an abstract one. Never
 /// waits.
+///
+/// # Errors
+/// `EINVAL`: `socket` is neither a path nor `@name`, or is longer than 107 bytes. `ENOENT`,
+/// `ECONNREFUSED`: no service manager listens there. `EACCES`: the caller may not write to it.
+/// `EAGAIN`: its queue is full.
 pub fn notify(socket: &OsStr, message: &str) -> Result<()> {
     let shown = Path::new(socket);
     let address = match socket.as_bytes() {

@@ -1,24 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
-//! An allocator for a process that must not end for want of memory: PID 1.
+//! An allocator for a process that must not end for lack of memory: PID 1.
 //!
-//! Where memory can't be had, a Rust program aborts; when PID 1 does, the kernel panics. A process
-//! that has called [`wait_for_memory`] waits instead: it does nothing else meanwhile, says so once,
-//! and goes on where it was as soon as there is some. (The kernel refuses memory under strict
-//! overcommit or a limit; a machine that has merely used it all kills somebody, who is never PID
-//! 1.)
+//! A Rust program aborts when the kernel refuses it memory; when PID 1 aborts, the kernel panics. A
+//! process that has called [`wait_for_memory`] waits instead: it does nothing else meanwhile,
+//! writes one line to standard error, and goes on as soon as it gets memory. (The kernel refuses
+//! memory under strict overcommit or a limit; where memory is merely used up, the kernel kills a
+//! process, which is never PID 1.)
 //!
-//! `auraed` has it as its global allocator; the inits call [`wait_for_memory`], the daemon doesn't:
-//! it may end, and is started again. The one place in this crate that sleeps.
+//! It is `auraed`'s global allocator. The inits call [`wait_for_memory`]; the daemon doesn't,
+//! because it may end and is started again. This is the one place in the crate that sleeps.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use rustix::event::{PollFd, PollFlags, Timespec};
 
-/// More than this at once nobody waits for: nothing that is right asks for it, and who does can
-/// bear the refusal.
+/// A larger request is refused at once instead of waiting, in bytes: no correct code asks for it.
 const LARGEST: usize = 64 << 20;
-/// Between two attempts.
+/// The time between two attempts: 10 ms.
 const PAUSE: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: 10_000_000,
@@ -27,8 +26,8 @@ const SAID: &[u8] = b"auraed: no memory is left; init waits for some\n";
 
 static WAITS: AtomicBool = AtomicBool::new(false);
 
-/// From now on this process, and every clone of it that doesn't execute, waits for memory that
-/// can't be had, where [`Patient`] is its global allocator.
+/// From now on this process, and every clone of it that doesn't execute, waits where the kernel
+/// refuses it memory. Has an effect only where [`Patient`] is its global allocator.
 pub fn wait_for_memory() {
     WAITS.store(true, Ordering::Relaxed);
 }

@@ -15,18 +15,29 @@ use crate::signal::Signal;
 use crate::{Context, Error, Result};
 
 /// A descriptor of the process `pid`. Race-free only for a child that was not reaped yet.
+///
+/// # Errors
+/// `ESRCH`: there is no such process. `EINVAL`: `pid` is 0, or a thread's that doesn't lead its
+/// process. `EMFILE`, `ENFILE`: the process or the machine has no descriptor left.
 pub fn open(pid: i32) -> Result<OwnedFd> {
     let pid =
         rustix::process::Pid::from_raw(pid).ok_or_else(|| Error::invalid("pidfd_open", "pid 0"))?;
     rustix::process::pidfd_open(pid, PidfdFlags::empty()).call("pidfd_open")
 }
 
-/// Sends a signal; `ESRCH` when the process has been reaped.
+/// Sends a signal to the descriptor's process.
+///
+/// # Errors
+/// `ESRCH`: the process has been reaped. `EPERM`: the caller may not signal it.
 pub fn send_signal(pidfd: impl AsFd, signal: Signal) -> Result<()> {
     send(pidfd, signal.number())
 }
 
 /// Whether the process still exists (also as a zombie).
+///
+/// # Errors
+/// `EBADF`: the descriptor is no pidfd. `EINVAL`: the process is not in the caller's pid namespace
+/// or below.
 pub fn exists(pidfd: impl AsFd) -> Result<bool> {
     match send(pidfd, 0) {
         Ok(()) => Ok(true),
@@ -45,6 +56,9 @@ fn send(pidfd: impl AsFd, number: i32) -> Result<()> {
 }
 
 /// Whether the process has ended (it may be unreaped yet). Does not wait.
+///
+/// # Errors
+/// `ENOMEM`: the kernel has no memory for `poll`.
 pub fn has_ended(pidfd: impl AsFd) -> Result<bool> {
     let mut fds = [PollFd::new(&pidfd, PollFlags::IN)];
     let ready = rustix::event::poll(&mut fds, Some(&Timespec::default())).call("poll")?;
@@ -53,7 +67,9 @@ pub fn has_ended(pidfd: impl AsFd) -> Result<bool> {
 
 /// The pid of the descriptor's process in the reader's pid namespace, from `/proc/self/fdinfo`.
 ///
-/// `ESRCH` when it was reaped; `ENOENT` when it is in no namespace that the reader's `/proc` shows.
+/// # Errors
+/// `ESRCH`: the process was reaped. `ENOENT`: it is in no namespace that the reader's `/proc`
+/// shows, or there is no `/proc`. `EINVAL`: the descriptor is no pidfd.
 pub fn pid_of(pidfd: impl AsFd) -> Result<i32> {
     let fd = pidfd.as_fd().as_raw_fd();
     let path = format!("/proc/self/fdinfo/{fd}");

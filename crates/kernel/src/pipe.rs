@@ -9,28 +9,44 @@ use rustix::pipe::{PipeFlags, SpliceFlags};
 use crate::{Context, Error, Result};
 
 /// A pipe, both ends close-on-exec and blocking: (read end, write end).
+///
+/// # Errors
+/// `EMFILE`, `ENFILE`: the process or the machine has no descriptors left, or the user has too many
+/// pages in pipes (`fs.pipe-user-pages-hard`).
 pub fn pipe() -> Result<(OwnedFd, OwnedFd)> {
     rustix::pipe::pipe_with(PipeFlags::CLOEXEC).call("pipe2")
 }
 
 /// Makes the descriptor's *open file* non-blocking, or blocking again: every copy of the
 /// descriptor, in any process, is concerned.
+///
+/// # Errors
+/// `EBADF`: an `O_PATH` descriptor.
 pub fn set_nonblocking(fd: impl AsFd, nonblocking: bool) -> Result<()> {
     rustix::io::ioctl_fionbio(fd, nonblocking).call("ioctl(FIONBIO)")
 }
 
-/// Asks for room for `bytes` bytes and returns what it has now. Beyond `fs.pipe-max-size` (1 MiB)
-/// it needs `CAP_SYS_RESOURCE` (`EPERM`); `EBUSY` where more is in it.
+/// Asks for room for `bytes` bytes and returns what it has now.
+///
+/// # Errors
+/// `EPERM`: more than `fs.pipe-max-size` (1 MiB), or than the user's share of pipe pages, without
+/// `CAP_SYS_RESOURCE`. `EBUSY`: more is in it. `EBADF`: no pipe.
 pub fn set_size(pipe: impl AsFd, bytes: usize) -> Result<usize> {
     rustix::pipe::fcntl_setpipe_size(pipe, bytes).call("fcntl(F_SETPIPE_SZ)")
 }
 
 /// How many bytes it has room for, if every write fills whole pages.
+///
+/// # Errors
+/// `EBADF`: no pipe.
 pub fn size(pipe: impl AsFd) -> Result<usize> {
     rustix::pipe::fcntl_getpipe_size(pipe).call("fcntl(F_GETPIPE_SZ)")
 }
 
 /// How many bytes are in it now.
+///
+/// # Errors
+/// `ENOTTY`: a kind of file that doesn't count its bytes.
 pub fn readable_bytes(pipe: impl AsFd) -> Result<u64> {
     rustix::io::ioctl_fionread(pipe).call("ioctl(FIONREAD)")
 }
@@ -48,8 +64,11 @@ pub enum Spliced {
 
 /// Moves at most `length` bytes from a pipe to a file at `offset`, never waiting for the pipe.
 ///
-/// Exact under `SIGKILL`: a byte is in the pipe or in the file. The file must not be `O_APPEND`
-/// (`EINVAL`) and should have one writer. On `ENOSPC` the bytes stay in the pipe.
+/// Exact under `SIGKILL`: a byte is in the pipe or in the file. The file should have one writer.
+///
+/// # Errors
+/// `ENOSPC`, `EDQUOT`, `EIO`, `EFBIG`: the bytes stay in the pipe. `EINVAL`: the file is
+/// `O_APPEND`, or its file system has no `splice`.
 pub fn splice_to_file(
     pipe: impl AsFd,
     file: impl AsFd,
@@ -76,8 +95,11 @@ pub fn splice_to_file(
     }
 }
 
-/// Reads and throws away what is in a pipe, at most `length` bytes, never waiting; how many they
-/// were.
+/// Reads and throws away what is in a pipe, at most `length` bytes, never waiting. Returns how many
+/// bytes they were.
+///
+/// # Errors
+/// `ENOTTY`: a kind of file that doesn't count its bytes.
 pub fn discard(pipe: impl AsFd, length: usize) -> Result<usize> {
     let mut buffer = [0u8; 16 * 1024];
     let mut total = 0;

@@ -25,7 +25,7 @@ pub enum Interest {
 pub struct Deadline(Option<Instant>);
 
 impl Deadline {
-    /// Never.
+    /// A deadline that never passes.
     pub const NEVER: Deadline = Deadline(None);
 
     /// This long from now; a time beyond what can be counted is never.
@@ -60,11 +60,18 @@ pub fn timespec(time: Duration) -> Timespec {
 
 /// Waits until the descriptor is ready (`true`) or the deadline has passed (`false`); goes on after
 /// signals.
+///
+/// # Errors
+/// `ENOMEM`: the kernel has no memory for the call.
 pub fn wait(fd: impl AsFd, interest: Interest, deadline: Deadline) -> Result<bool> {
     wait_any([fd.as_fd()], interest, deadline)
 }
 
 /// The same, until one of them is ready.
+///
+/// # Errors
+/// `EINVAL`: more descriptors than `RLIMIT_NOFILE`. `ENOMEM`: the kernel has no memory for the
+/// call.
 pub fn wait_any<const N: usize>(
     fds: [BorrowedFd<'_>; N],
     interest: Interest,

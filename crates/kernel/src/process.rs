@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a process says of itself: session, credentials, `prctl`, open descriptors.
+//! The calling process: session, credentials, `prctl`, open descriptors.
 //!
 //! Credentials are changed by the raw calls, which concern the calling *thread* alone (glibc's
 //! wrappers would signal all threads): they are for single-threaded processes and children about to
@@ -12,7 +12,7 @@ use crate::error::check;
 use crate::signal::Signal;
 use crate::{Context, Error, Result};
 
-/// This process's id.
+/// This process's id in its own pid namespace.
 pub fn id() -> i32 {
     rustix::process::getpid().as_raw_nonzero().get()
 }
@@ -29,14 +29,19 @@ pub fn exit(code: i32) -> ! {
 }
 
 /// Starts a new session without a terminal, and leads it.
+///
+/// # Errors
+/// `EPERM`: the process leads a process group already.
 pub fn new_session() -> Result<()> {
     rustix::process::setsid().call("setsid").map(|_| ())
 }
 
 /// Starts a new, anonymous session keyring, so that the node's keys can't be reached.
 ///
-/// `ENOSYS` on a kernel without keyrings and `EPERM`/`EACCES` under a container's filter are for
-/// the caller to judge.
+/// # Errors
+/// `ENOSYS`: a kernel without keyrings. `EPERM`, `EACCES`: a container's filter refuses the call.
+/// Whether one of these matters is the caller's decision. `EDQUOT`: the user's quota of keys is
+/// full.
 pub fn new_session_keyring() -> Result<()> {
     const KEYCTL_JOIN_SESSION_KEYRING: libc::c_int = 1;
     let none = std::ptr::null::<libc::c_char>();
@@ -51,8 +56,11 @@ fn prctl(call: &'static str, option: libc::c_int, value: libc::c_ulong) -> Resul
     check(call, result.into()).map(|_| ())
 }
 
-/// Whether others of the same user may trace this process and read its memory, and who owns its
-/// `/proc`. Exec sets it again.
+/// Whether other processes of the same user may trace this process and read its memory, and whether
+/// its own user or root owns its `/proc`. Exec sets it again.
+///
+/// # Errors
+/// Only a seccomp filter's.
 pub fn set_dumpable(dumpable: bool) -> Result<()> {
     prctl(
         "prctl(PR_SET_DUMPABLE)",
@@ -61,7 +69,10 @@ pub fn set_dumpable(dumpable: bool) -> Result<()> {
     )
 }
 
-/// Orphans among the descendants become this process's children.
+/// Whether orphans among the descendants become this process's children.
+///
+/// # Errors
+/// Only a seccomp filter's.
 pub fn set_child_subreaper(on: bool) -> Result<()> {
     prctl(
         "prctl(PR_SET_CHILD_SUBREAPER)",
@@ -72,6 +83,9 @@ pub fn set_child_subreaper(on: bool) -> Result<()> {
 
 /// The signal sent to this process when its parent *thread* ends; lost on exec of a set-id program
 /// and on changes of credentials. Check [`parent_id`] afterwards: it may have ended before.
+///
+/// # Errors
+/// Only a seccomp filter's.
 pub fn set_parent_death_signal(signal: Option<Signal>) -> Result<()> {
     let number = signal.map_or(0, |s| s.number().unsigned_abs());
     prctl(
@@ -82,36 +96,57 @@ pub fn set_parent_death_signal(signal: Option<Signal>) -> Result<()> {
 }
 
 /// Exec will never again grant what the caller doesn't have. Can't be undone.
+///
+/// # Errors
+/// Only a seccomp filter's.
 pub fn set_no_new_privileges() -> Result<()> {
     prctl("prctl(PR_SET_NO_NEW_PRIVS)", libc::PR_SET_NO_NEW_PRIVS, 1)
 }
 
 /// Names the calling thread (15 bytes; the rest is cut).
+///
+/// # Errors
+/// Only a seccomp filter's.
 pub fn set_name(name: &CStr) -> Result<()> {
     rustix::thread::set_name(name).call("prctl(PR_SET_NAME)")
 }
 
 /// Whether permitted capabilities survive a change from uid 0 to another (`PR_SET_KEEPCAPS`); exec
 /// clears it.
+///
+/// # Errors
+/// `EPERM`: `SECBIT_KEEP_CAPS_LOCKED` is set.
 pub fn set_keep_capabilities(keep: bool) -> Result<()> {
     prctl("prctl(PR_SET_KEEPCAPS)", libc::PR_SET_KEEPCAPS, keep.into())
 }
 
-/// Replaces the supplementary groups. `EPERM` in a user namespace with `setgroups` denied.
+/// Replaces the supplementary groups.
+///
+/// # Errors
+/// `EPERM`: without `CAP_SETGID`, or in a user namespace with `setgroups` denied. `EINVAL`: more
+/// than 65,536, or an id without a mapping.
 pub fn set_groups(groups: &[u32]) -> Result<()> {
     // SAFETY: the pointer and the length are of one slice of 32-bit ids.
     let result = unsafe { libc::syscall(libc::SYS_setgroups, groups.len(), groups.as_ptr()) };
     check("setgroups", result).map(|_| ())
 }
 
-/// Sets real, effective and saved group id. `EINVAL` for an id without a mapping.
+/// Sets real, effective and saved group id.
+///
+/// # Errors
+/// `EINVAL`: an id without a mapping. `EPERM`: without `CAP_SETGID`, an id that is none of the
+/// three now.
 pub fn set_gid(gid: u32) -> Result<()> {
     // SAFETY: integers.
     let result = unsafe { libc::syscall(libc::SYS_setresgid, gid, gid, gid) };
     check("setresgid", result).map(|_| ())
 }
 
-/// Sets real, effective and saved user id. `EINVAL` for an id without a mapping.
+/// Sets real, effective and saved user id.
+///
+/// # Errors
+/// `EINVAL`: an id without a mapping. `EPERM`: without `CAP_SETUID`, an id that is none of the
+/// three now.
 pub fn set_uid(uid: u32) -> Result<()> {
     // SAFETY: integers.
     let result = unsafe { libc::syscall(libc::SYS_setresuid, uid, uid, uid) };
@@ -120,6 +155,10 @@ pub fn set_uid(uid: u32) -> Result<()> {
 
 /// [`set_uid`] for a process that stays as capable as it is: going from root to another user takes
 /// the capabilities away otherwise. It can go back, and into namespaces, as the new user.
+///
+/// # Errors
+/// Those of [`set_uid`] and [`set_keep_capabilities`]. Where the capabilities can't be set again,
+/// the user id is changed and they are lost: the process should end.
 pub fn set_uid_and_stay_capable(uid: u32) -> Result<()> {
     let before = crate::caps::get()?;
     set_keep_capabilities(true)?;
@@ -128,8 +167,10 @@ pub fn set_uid_and_stay_capable(uid: u32) -> Result<()> {
     changed
 }
 
-/// Sets the ids that count where files are opened and made, and nowhere else. `EINVAL` for ids
-/// without a mapping, or without `CAP_SETUID` and `CAP_SETGID`.
+/// Sets the ids that count where files are opened and made, and nowhere else.
+///
+/// # Errors
+/// `EINVAL`: an id without a mapping, or without `CAP_SETUID` and `CAP_SETGID`.
 pub fn set_file_ids(uid: u32, gid: u32) -> Result<()> {
     // An id that can't be changes nothing: both calls answer what held before, and say nothing of
     // failures.
@@ -147,12 +188,12 @@ pub fn set_file_ids(uid: u32, gid: u32) -> Result<()> {
     }
 }
 
-/// Effective user id.
+/// The caller's effective user id, in its user namespace.
 pub fn effective_uid() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Effective group id.
+/// The caller's effective group id, in its user namespace.
 pub fn effective_gid() -> u32 {
     rustix::process::getegid().as_raw()
 }
@@ -166,17 +207,26 @@ pub fn set_umask(mask: u32) -> u32 {
 ///
 /// The owners of the closed ones, if there are any in this process, must not be used or dropped any
 /// more: it is for a cloned child, which forgets what it copied and ends with [`exit`] or an exec.
+///
+/// # Errors
+/// `ENOSYS`: before Linux 5.9.
 pub fn close_all_but(keep: &[BorrowedFd<'_>]) -> Result<()> {
     close_ranges(keep.iter().map(AsRawFd::as_raw_fd))
 }
 
 /// Marks every descriptor from this number on close-on-exec.
+///
+/// # Errors
+/// `EINVAL`: `lowest` is negative, or before Linux 5.11.
 pub fn cloexec_from(lowest: RawFd) -> Result<()> {
     let lowest = u32::try_from(lowest).map_err(|_| Error::invalid("close_range", "negative"))?;
     close_range(lowest, u32::MAX, libc::CLOSE_RANGE_CLOEXEC)
 }
 
 /// Marks every descriptor close-on-exec but these, which lose the mark.
+///
+/// # Errors
+/// `EINVAL`: before Linux 5.11.
 pub fn cloexec_all_but(keep: &[BorrowedFd<'_>]) -> Result<()> {
     close_range(0, u32::MAX, libc::CLOSE_RANGE_CLOEXEC)?;
     for fd in keep {
@@ -208,6 +258,9 @@ fn close_range(first: u32, last: u32, flags: libc::c_uint) -> Result<()> {
 
 /// Makes `from` the descriptor `number` (without close-on-exec), closing what `number` was: for
 /// standard streams just before exec. Where they are the same, only the mark is removed.
+///
+/// # Errors
+/// `EBADF`: `number` is negative or not below `RLIMIT_NOFILE`.
 pub fn place_fd(from: BorrowedFd<'_>, number: RawFd) -> Result<()> {
     if from.as_raw_fd() == number {
         return rustix::io::fcntl_setfd(from, rustix::io::FdFlags::empty()).call("fcntl(F_SETFD)");
@@ -217,8 +270,11 @@ pub fn place_fd(from: BorrowedFd<'_>, number: RawFd) -> Result<()> {
     check("dup2", result.into()).map(|_| ())
 }
 
-/// The lowest descriptor that a copy of `fd` gets is `lowest`; close-on-exec. To move descriptors
-/// out of the way of 0, 1 and 2 before [`place_fd`].
+/// A close-on-exec copy of `fd` whose number is at least `lowest`. To move descriptors out of the
+/// way of 0, 1 and 2 before [`place_fd`].
+///
+/// # Errors
+/// `EINVAL`: `lowest` is negative or not below `RLIMIT_NOFILE`. `EMFILE`: no number is left.
 pub fn duplicate_above(fd: BorrowedFd<'_>, lowest: RawFd) -> Result<std::os::fd::OwnedFd> {
     if lowest < 0 {
         return Err(Error::invalid(

@@ -27,15 +27,15 @@ const NAMES: [&str; 16] = [
     "RTTIME",
 ];
 
-/// No limit.
+/// The value that means no limit (`RLIM_INFINITY`).
 pub const UNLIMITED: u64 = u64::MAX;
 
-/// One resource.
+/// One resource, by its number on Linux (0 to 15).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Resource(u8);
 
 impl Resource {
-    /// Open descriptors.
+    /// Open descriptors: the first number that the process can't get.
     pub const NOFILE: Resource = Resource(7);
     /// Size of core dumps, in bytes.
     pub const CORE: Resource = Resource(4);
@@ -87,21 +87,32 @@ impl FromStr for Resource {
 pub struct Limit {
     /// In the resource's own unit; [`UNLIMITED`] for none.
     pub soft: u64,
-    /// Likewise.
+    /// The most that `soft` can be raised to, in the same unit.
     pub hard: u64,
 }
 
 /// The caller's own limit.
+///
+/// # Errors
+/// Only a seccomp filter's.
 pub fn get(resource: Resource) -> Result<Limit> {
     prlimit(0, resource, None)
 }
 
-/// Sets the caller's own limit. Raising `hard` needs `CAP_SYS_RESOURCE` (`EPERM`).
+/// Sets the caller's own limit.
+///
+/// # Errors
+/// `EPERM`: `hard` is raised without `CAP_SYS_RESOURCE`, or is beyond `fs.nr_open` for
+/// [`Resource::NOFILE`]. `EINVAL`: `soft` is above `hard`.
 pub fn set(resource: Resource, limit: Limit) -> Result<()> {
     prlimit(0, resource, Some(limit)).map(|_| ())
 }
 
 /// Sets another process's limit and returns the old one.
+///
+/// # Errors
+/// `ESRCH`: there is no such process. `EPERM`: it is another user's, and the caller has no
+/// `CAP_SYS_RESOURCE`; or as in [`set`]. `EINVAL`: `soft` is above `hard`.
 pub fn set_of(pid: i32, resource: Resource, limit: Limit) -> Result<Limit> {
     prlimit(pid, resource, Some(limit))
 }

@@ -6,17 +6,22 @@ use std::path::Path;
 use crate::error::check;
 use crate::{Context, Error, Result};
 
-/// Lets the calling thread run on these CPUs alone: bit n of byte n/8 is CPU n. `EINVAL` where none
-/// of them is there, or the cpuset has none of them.
+/// Lets the calling thread run on these CPUs alone: bit n of byte n/8 is CPU n.
+///
+/// # Errors
+/// `EINVAL`: none of them is on line, or in the thread's cpuset.
 pub fn set_affinity(mask: &[u8]) -> Result<()> {
-    // The kernel takes any length, and reads what it is told, byte by byte.
-    // SAFETY: pointer and length are of one slice.
+    // The kernel takes any length, and reads that many bytes. SAFETY: pointer and length are of one
+    // slice.
     let result =
         unsafe { libc::syscall(libc::SYS_sched_setaffinity, 0, mask.len(), mask.as_ptr()) };
     check("sched_setaffinity", result).map(|_| ())
 }
 
 /// The CPUs that the calling thread may run on, as in [`set_affinity`].
+///
+/// # Errors
+/// `EINVAL`: the kernel is built for more than 8,192 CPUs.
 pub fn affinity() -> Result<Vec<u8>> {
     let mut mask = vec![0u8; 1024];
     // SAFETY: pointer and length are of one vector.
@@ -33,25 +38,37 @@ pub fn affinity() -> Result<Vec<u8>> {
     Ok(mask)
 }
 
-/// Sets the calling process's nice value, -20 (first) to 19 (last). Lowering it needs
-/// `CAP_SYS_NICE` (`EACCES`).
+/// Sets the calling process's nice value, -20 (first) to 19 (last).
+///
+/// # Errors
+/// `EACCES`: it would be lowered without `CAP_SYS_NICE`, below what `RLIMIT_NICE` allows.
 pub fn set_nice(nice: i8) -> Result<()> {
     rustix::process::setpriority_process(None, nice.into()).call("setpriority")
 }
 
 /// The calling process's nice value.
+///
+/// # Errors
+/// Only a seccomp filter's.
 pub fn nice() -> Result<i32> {
     rustix::process::getpriority_process(None).call("getpriority")
 }
 
-/// Sets a process's `oom_score_adj`, -1,000 (never killed) to 1,000 (first). Lowering it needs
-/// `CAP_SYS_RESOURCE` (`EACCES`); with it, the value is also the minimum the process can return to
-/// itself.
+/// Sets a process's `oom_score_adj`, -1,000 (never killed) to 1,000 (first). Where the caller has
+/// `CAP_SYS_RESOURCE`, the value is also the minimum that the process can return to itself.
+///
+/// # Errors
+/// `EACCES`: it would be lowered without `CAP_SYS_RESOURCE`, or the process is another user's.
+/// `ENOENT`, `ESRCH`: there is no such process. `EINVAL`: `value` is out of range.
 pub fn set_oom_score_adj(pid: i32, value: i16) -> Result<()> {
     write_oom(&format!("/proc/{pid}/oom_score_adj"), value)
 }
 
 /// [`set_oom_score_adj`] of the calling process.
+///
+/// # Errors
+/// `EACCES`: it would be lowered without `CAP_SYS_RESOURCE`. `ENOENT`: `/proc` is not mounted.
+/// `EINVAL`: `value` is out of range.
 pub fn set_own_oom_score_adj(value: i16) -> Result<()> {
     write_oom("/proc/self/oom_score_adj", value)
 }
@@ -64,6 +81,10 @@ fn write_oom(path: &str, value: i16) -> Result<()> {
 }
 
 /// The number of CPUs that are on line.
+///
+/// # Errors
+/// `EINVAL`: the kernel's list can't be read, or, where `/sys` is not mounted, that of
+/// [`affinity`].
 pub fn online_cpus() -> Result<usize> {
     let path = Path::new("/sys/devices/system/cpu/online");
     match std::fs::read_to_string(path) {

@@ -24,7 +24,7 @@ pub const MAX_FDS: usize = 64;
 const CONTROL_SPACE: usize = rustix::cmsg_space!(ScmRights(MAX_FDS), ScmCredentials(1));
 const SEND_SPACE: usize = rustix::cmsg_space!(ScmRights(MAX_FDS));
 
-/// Who is at the other end, as the kernel knows it, in the reader's namespaces.
+/// The process at the other end, as the kernel knows it, in the reader's namespaces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Credentials {
     /// Process id; 0 for a process that the reader's pid namespace doesn't show.
@@ -36,7 +36,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
-    /// A `struct ucred`.
+    /// Reads a `struct ucred`: pid, uid, gid.
     fn parse(data: &[u8]) -> Option<Self> {
         let mut numbers = numbers(data);
         Some(Credentials {
@@ -47,7 +47,7 @@ impl Credentials {
     }
 }
 
-/// One packet.
+/// A packet as it was received; its bytes are in the caller's buffer.
 #[derive(Debug)]
 pub struct Packet {
     /// How many bytes of the caller's buffer it fills; at least 1.
@@ -67,7 +67,7 @@ pub enum ReceiveError {
     /// The packet was longer than the buffer. It is gone, and its descriptors are closed.
     #[error("the packet was longer than the buffer of {buffer} bytes")]
     DataTruncated {
-        /// The buffer's size.
+        /// The buffer's size, in bytes.
         buffer: usize,
     },
     /// More descriptors than [`MAX_FDS`], or than this process may open. All of them are closed.
@@ -99,9 +99,9 @@ impl From<ReceiveError> for Error {
 /// Whether operations on a new socket wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Mode {
-    /// They wait.
+    /// They wait until they can be done.
     Blocking,
-    /// They answer `EAGAIN`.
+    /// They answer `EAGAIN` where they would wait.
     Nonblocking,
 }
 
@@ -115,6 +115,9 @@ impl Mode {
 }
 
 /// A connected pair.
+///
+/// # Errors
+/// `EMFILE`, `ENFILE`: the process or the machine has no descriptor left.
 pub fn pair(mode: Mode) -> Result<(OwnedFd, OwnedFd)> {
     rustix::net::socketpair(
         AddressFamily::UNIX,
@@ -130,8 +133,12 @@ fn socket(mode: Mode) -> Result<OwnedFd> {
     rustix::net::socket_with(AddressFamily::UNIX, kind, mode.flags(), None).call("socket")
 }
 
-/// A socket that listens at `path` (at most 107 bytes). Whatever is at the path already is
-/// `EADDRINUSE`; who may connect is the business of the folder's and the file's mode.
+/// A socket that listens at `path`. The modes of the folder and of the socket's file say which
+/// users may connect.
+///
+/// # Errors
+/// `EADDRINUSE`: something is at `path` already. `ENAMETOOLONG`: `path` is longer than 107 bytes.
+/// `ENOENT`: its folder isn't there. `EACCES`, `EROFS`: the caller may not write in it.
 pub fn listen(path: &Path, backlog: i32, mode: Mode) -> Result<OwnedFd> {
     let address = SocketAddrUnix::new(path).call_on("bind", path)?;
     let socket = socket(mode)?;
@@ -140,13 +147,22 @@ pub fn listen(path: &Path, backlog: i32, mode: Mode) -> Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The next connection of a listening socket; `EAGAIN` where it is non-blocking and there is none.
+/// The next connection of a listening socket.
+///
+/// # Errors
+/// `EAGAIN`: there is none, and the listener is non-blocking. `EMFILE`, `ENFILE`: the process or
+/// the machine has no descriptor left; the connection waits. `EINVAL`: the socket doesn't listen.
 pub fn accept(listener: impl AsFd, mode: Mode) -> Result<OwnedFd> {
     retry_on_intr(|| rustix::net::accept_with(listener.as_fd(), mode.flags())).call("accept4")
 }
 
-/// Connects to the socket at `path`. Never waits for the peer to accept; a full backlog is `EAGAIN`
-/// where non-blocking.
+/// Connects to the socket at `path`. Doesn't wait for the peer to accept, unless the backlog is
+/// full and `mode` is [`Mode::Blocking`].
+///
+/// # Errors
+/// `ENOENT`: there is no such file. `ECONNREFUSED`: no process listens there. `EAGAIN`: the backlog
+/// is full, and `mode` is [`Mode::Nonblocking`]. `EACCES`: the caller may not write to the file.
+/// `EPROTOTYPE`: a socket of another type. `ENAMETOOLONG`: `path` is longer than 107 bytes.
 pub fn connect(path: &Path, mode: Mode) -> Result<OwnedFd> {
     let address = SocketAddrUnix::new(path).call_on("connect", path)?;
     let socket = socket(mode)?;
@@ -154,8 +170,14 @@ pub fn connect(path: &Path, mode: Mode) -> Result<OwnedFd> {
     Ok(socket)
 }
 
-/// Sends one packet. Never raises `SIGPIPE`. An empty packet is refused: its receiver would take it
-/// for the end of the connection.
+/// Sends one packet. Never raises `SIGPIPE`.
+///
+/// # Errors
+/// `EINVAL`: the packet is empty; its receiver would take it for the end of the connection.
+/// `ETOOMANYREFS`: more than [`MAX_FDS`] descriptors, or more of them under way than
+/// `RLIMIT_NOFILE`. `EMSGSIZE`: longer than the send buffer, see [`reserve_send_buffer`]. `EAGAIN`:
+/// the peer's queue is full, and the socket is non-blocking. `EPIPE`, `ECONNRESET`: the peer has
+/// closed its end.
 pub fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {
     if bytes.is_empty() {
         return Err(Error::invalid("sendmsg", "an empty packet"));
@@ -181,6 +203,11 @@ pub fn send(socket: impl AsFd, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<(
 }
 
 /// Receives one packet into `buffer`; `None` is the end of the connection.
+///
+/// # Errors
+/// [`ReceiveError::DataTruncated`] and [`ReceiveError::DescriptorsTruncated`]: the packet is lost.
+/// [`ReceiveError::Os`]: `EAGAIN`, with nothing to read on a non-blocking socket; `ECONNRESET`,
+/// where the peer closed its end without reading all.
 pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> Result<Option<Packet>, ReceiveError> {
     let mut control = Control([0; CONTROL_SPACE]);
     let message = receive_message(socket.as_fd(), buffer, &mut control)?;
@@ -286,8 +313,11 @@ fn numbers(data: &[u8]) -> impl Iterator<Item = i32> {
     data.chunks_exact(4).filter_map(number)
 }
 
-/// Who made the connection (`SO_PEERCRED`): the process that called `connect`, `listen` or
+/// The process that made the connection (`SO_PEERCRED`): the one that called `connect`, `listen` or
 /// `socketpair`. The pid is 0 for a process of an outer pid namespace.
+///
+/// # Errors
+/// `ENOTSOCK`: no socket.
 pub fn peer_credentials(socket: impl AsFd) -> Result<Credentials> {
     // Not rustix's: its pid can't be 0, which a peer of an outer pid namespace has.
     let mut cred = libc::ucred {
@@ -315,19 +345,23 @@ pub fn peer_credentials(socket: impl AsFd) -> Result<Credentials> {
 }
 
 /// Has the kernel add the sender's credentials to every packet received here from now on.
+///
+/// # Errors
+/// `ENOTSOCK`: no socket.
 pub fn pass_credentials(socket: impl AsFd) -> Result<()> {
     sockopt::set_socket_passcred(socket, true).call("setsockopt(SO_PASSCRED)")
 }
 
 /// Makes room for packets of `bytes` bytes to be sent from here, and returns the buffer's size in
-/// bytes as the kernel counts it (overhead included).
+/// bytes as the kernel counts it (overhead included). With `CAP_NET_ADMIN` any size will do;
+/// without, `net.core.wmem_max` is the bound.
 ///
-/// With `CAP_NET_ADMIN` any size will do; without, `net.core.wmem_max` is the bound, and passing it
-/// is `ENOBUFS` here instead of `EMSGSIZE` at some later send.
+/// # Errors
+/// `ENOBUFS`: the bound is smaller than `bytes`. A later send would answer `EMSGSIZE`.
 pub fn reserve_send_buffer(socket: impl AsFd, bytes: usize) -> Result<usize> {
     let socket = socket.as_fd();
-    // The kernel doubles what it is told; a packet may take what remains of the double after 32
-    // bytes.
+    // The kernel doubles the number that it gets; a packet may take what remains of the double
+    // after 32 bytes.
     if sockopt::set_socket_send_buffer_size_force(socket, bytes).is_err() {
         sockopt::set_socket_send_buffer_size(socket, bytes).call("setsockopt(SO_SNDBUF)")?;
     }

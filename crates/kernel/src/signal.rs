@@ -194,6 +194,9 @@ impl SignalSet {
 }
 
 /// Replaces the calling thread's mask of blocked signals and returns the old one.
+///
+/// # Errors
+/// Only a seccomp filter's.
 pub fn set_mask(set: SignalSet) -> Result<SignalSet> {
     let mut old = 0u64;
     // SAFETY: both sets are 64-bit kernel masks that live during the call, of the size given.
@@ -213,9 +216,12 @@ pub fn set_mask(set: SignalSet) -> Result<SignalSet> {
 #[repr(C)]
 struct KernelSigaction([u64; 4]);
 
-/// Gives every signal its default disposition: what a program expects that is about to be executed.
+/// Gives every signal its default disposition: a program that is executed expects that.
 ///
-/// The Rust runtime ignores `SIGPIPE` and an ignored signal stays ignored across exec.
+/// The Rust runtime ignores `SIGPIPE`, and an ignored signal stays ignored across exec.
+///
+/// # Errors
+/// Only a seccomp filter's.
 pub fn reset_dispositions() -> Result<()> {
     for number in 1..=i32::from(RT_MAX) {
         if number == libc::SIGKILL || number == libc::SIGSTOP {
@@ -226,7 +232,10 @@ pub fn reset_dispositions() -> Result<()> {
     Ok(())
 }
 
-/// Ignores a signal.
+/// Ignores a signal, in this process and in what it executes.
+///
+/// # Errors
+/// `EINVAL`: `SIGKILL` or `SIGSTOP`.
 pub fn ignore(signal: Signal) -> Result<()> {
     set_action(signal.number(), 1)
 }
@@ -254,12 +263,12 @@ fn set_action(number: i32, handler: u64) -> Result<()> {
 #[derive(Debug)]
 pub struct SignalFd(std::fs::File);
 
-/// What a [`SignalFd`] says of one signal.
+/// One signal, as a [`SignalFd`] hands it out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SignalInfo {
-    /// Which signal.
+    /// The signal that came.
     pub signal: Signal,
-    /// Who sent it, in the reader's pid namespace; 0 for the kernel or a process of an outer
+    /// The sender's pid in the reader's pid namespace; 0 for the kernel or a process of an outer
     /// namespace.
     pub pid: u32,
     /// The sender's real user id.
@@ -271,6 +280,9 @@ pub struct SignalInfo {
 
 impl SignalFd {
     /// Opens one, non-blocking and close-on-exec. Block the set's signals with [`set_mask`] too.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENFILE`: the process or the machine has no descriptor left.
     pub fn new(set: SignalSet) -> Result<SignalFd> {
         let flags = libc::SFD_CLOEXEC | libc::SFD_NONBLOCK;
         // SAFETY: the mask is a 64-bit kernel mask that lives during the call.
@@ -290,6 +302,9 @@ impl SignalFd {
     }
 
     /// The next signal; `None` when there is none now.
+    ///
+    /// # Errors
+    /// What `read` answers but `EAGAIN`. The kernel has no other for a signalfd.
     pub fn next(&self) -> Result<Option<SignalInfo>> {
         let mut info = MaybeUninit::<libc::signalfd_siginfo>::zeroed();
         // SAFETY: any byte pattern is valid for the bytes of the (fully initialised) structure.

@@ -20,22 +20,28 @@ fn now(clock: ClockId) -> u64 {
     seconds.saturating_mul(SECOND_NS).saturating_add(nanos)
 }
 
-/// Since 1970, as the clock is set: it can jump.
+/// Nanoseconds since 1970, as the machine's clock is set: it can jump.
 pub fn realtime_ns() -> u64 {
     now(ClockId::Realtime)
 }
 
-/// Since some start; stands still while the machine is suspended.
+/// Nanoseconds since an unspecified start, the same for all processes of one boot; stands still
+/// while the machine is suspended.
 pub fn monotonic_ns() -> u64 {
     now(ClockId::Monotonic)
 }
 
-/// Since the machine's start, suspension included. The same for all processes of one boot.
+/// Nanoseconds since the machine's start, suspension included. The same for all processes of one
+/// boot.
 pub fn boottime_ns() -> u64 {
     now(ClockId::Boottime)
 }
 
-/// Sets the machine's clock. Needs `CAP_SYS_TIME`.
+/// Sets the machine's clock, to nanoseconds since 1970.
+///
+/// # Errors
+/// `EPERM`: without `CAP_SYS_TIME`. `EINVAL`: a time at which the machine would have started before
+/// 1970.
 pub fn set_realtime_ns(nanoseconds: u64) -> Result<()> {
     rustix::time::clock_settime(ClockId::Realtime, spec(nanoseconds)).call("clock_settime")
 }
@@ -50,11 +56,11 @@ fn spec(nanoseconds: u64) -> Timespec {
 /// Which clock a timer follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Clock {
-    /// [`monotonic_ns`].
+    /// That of [`monotonic_ns`]: stands still while the machine is suspended.
     Monotonic,
-    /// [`boottime_ns`].
+    /// That of [`boottime_ns`]: counts suspension too.
     Boottime,
-    /// [`realtime_ns`].
+    /// That of [`realtime_ns`]: jumps when the clock is set.
     Realtime,
 }
 
@@ -64,6 +70,9 @@ pub struct Timer(OwnedFd);
 
 impl Timer {
     /// A timer that isn't set.
+    ///
+    /// # Errors
+    /// `EMFILE`, `ENFILE`: the process or the machine has no descriptor left.
     pub fn new(clock: Clock) -> Result<Timer> {
         let clock = match clock {
             Clock::Monotonic => TimerfdClockId::Monotonic,
@@ -77,17 +86,26 @@ impl Timer {
     }
 
     /// Expires once, after `delay` (at once where it is zero); forgets what it was set to.
+    ///
+    /// # Errors
+    /// Only a seccomp filter's.
     pub fn set(&self, delay: Duration) -> Result<()> {
         let delay = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX).max(1);
         self.settime(TimerfdTimerFlags::empty(), delay, 0)
     }
 
     /// Expires once, when the clock shows this; at once where it has.
+    ///
+    /// # Errors
+    /// Only a seccomp filter's.
     pub fn set_at(&self, at_ns: u64) -> Result<()> {
         self.settime(TimerfdTimerFlags::ABSTIME, at_ns.max(1), 0)
     }
 
     /// Expires every `interval`.
+    ///
+    /// # Errors
+    /// Only a seccomp filter's.
     pub fn set_every(&self, interval: Duration) -> Result<()> {
         let interval = u64::try_from(interval.as_nanos())
             .unwrap_or(u64::MAX)
@@ -96,6 +114,9 @@ impl Timer {
     }
 
     /// Expires no more.
+    ///
+    /// # Errors
+    /// Only a seccomp filter's.
     pub fn clear(&self) -> Result<()> {
         self.settime(TimerfdTimerFlags::empty(), 0, 0)
     }
@@ -111,6 +132,10 @@ impl Timer {
     }
 
     /// How often it has expired since the last read; 0 where it hasn't.
+    ///
+    /// # Errors
+    /// What `read` answers but `EAGAIN` and `EINTR`. The kernel has no other for a timer that is
+    /// set here.
     pub fn read(&self) -> Result<u64> {
         read_counter(self.0.as_fd())
     }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What `ps` shows of this process: the memory of its arguments, written over.
 //!
-//! The room is that of the arguments it was executed with; who wants a long title is started with a
-//! long argument. For single-threaded processes that have read their arguments.
+//! A title has at most the length of the arguments that the process was executed with: a process
+//! that is to have a long title is started with a long argument. For single-threaded processes that
+//! have read their arguments.
 
 use crate::error::Error;
 use crate::{Context, Result, clone};

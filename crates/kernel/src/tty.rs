@@ -10,22 +10,29 @@ use rustix::termios::{OptionalActions, Termios, Winsize};
 
 use crate::{Context, Result};
 
-/// A terminal's size.
+/// A terminal's size, in characters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Size {
-    /// Characters per line.
+    /// Characters in a line.
     pub columns: u16,
-    /// Lines.
+    /// Lines on the screen.
     pub rows: u16,
 }
 
 /// A new pseudo-terminal of the devpts at `/dev/pts`: (master, slave), both close-on-exec; neither
 /// becomes the caller's controlling terminal.
+///
+/// # Errors
+/// `ENOENT`: there is no `/dev/ptmx`. `ENOSPC`: past `kernel.pty.max` or the devpts's own bound.
+/// `EMFILE`: the process has no descriptors left.
 pub fn open_pair() -> Result<(OwnedFd, OwnedFd)> {
     open_pair_of(Path::new("/dev/ptmx"))
 }
 
 /// [`open_pair`] of another devpts, by its `ptmx`.
+///
+/// # Errors
+/// Those of [`open_pair`]. `ENOTTY`: `ptmx` is no such device.
 pub fn open_pair_of(ptmx: &Path) -> Result<(OwnedFd, OwnedFd)> {
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
     let master = rustix::fs::open(ptmx, flags, Mode::empty()).call_on("open", ptmx)?;
@@ -34,8 +41,11 @@ pub fn open_pair_of(ptmx: &Path) -> Result<(OwnedFd, OwnedFd)> {
 
 /// [`open_pair`] of the devpts whose root this directory is.
 ///
-/// It follows nothing that was mounted over the devpts' `ptmx` (`EXDEV`), so that it doesn't
-/// block, however hostile those are who may mount there.
+/// It doesn't follow what was mounted over the devpts' `ptmx` by a process that may mount there,
+/// because opening such a file could block for ever.
+///
+/// # Errors
+/// `EXDEV`, `ELOOP`: something was mounted over the devpts' `ptmx`. Else those of [`open_pair`].
 pub fn open_pair_at(devpts: impl AsFd) -> Result<(OwnedFd, OwnedFd)> {
     let name = Path::new("ptmx");
     let flags = OFlags::RDWR | OFlags::NOCTTY | OFlags::CLOEXEC;
@@ -58,6 +68,9 @@ pub fn is_terminal(fd: impl AsFd) -> bool {
 }
 
 /// A terminal's size.
+///
+/// # Errors
+/// `ENOTTY`: no terminal.
 pub fn size(terminal: impl AsFd) -> Result<Size> {
     let size = rustix::termios::tcgetwinsize(terminal).call("ioctl(TIOCGWINSZ)")?;
     Ok(Size {
@@ -67,6 +80,9 @@ pub fn size(terminal: impl AsFd) -> Result<Size> {
 }
 
 /// Sets a terminal's size; its foreground process group gets `SIGWINCH` where it changed.
+///
+/// # Errors
+/// `ENOTTY`: no terminal.
 pub fn set_size(terminal: impl AsFd, size: Size) -> Result<()> {
     let size = Winsize {
         ws_col: size.columns,
@@ -78,6 +94,10 @@ pub fn set_size(terminal: impl AsFd, size: Size) -> Result<()> {
 }
 
 /// Makes it the controlling terminal of the calling session leader, which has none yet.
+///
+/// # Errors
+/// `EPERM`: the caller is no session leader, has a controlling terminal already, or this one is
+/// another session's. `ENOTTY`: no terminal.
 pub fn make_controlling(terminal: impl AsFd) -> Result<()> {
     rustix::process::ioctl_tiocsctty(terminal).call("ioctl(TIOCSCTTY)")
 }
@@ -86,7 +106,11 @@ pub fn make_controlling(terminal: impl AsFd) -> Result<()> {
 #[derive(Clone, Debug)]
 pub struct Settings(Termios);
 
-/// Turns off echo, line editing, signal characters and output translation; what it was before.
+/// Turns off echo, line editing, signal characters and output translation; returns the settings
+/// before, for [`restore`].
+///
+/// # Errors
+/// `ENOTTY`: no terminal. `EIO`: the caller is in the background, in an orphaned process group.
 pub fn make_raw(terminal: impl AsFd) -> Result<Settings> {
     let before = rustix::termios::tcgetattr(&terminal).call("tcgetattr")?;
     let mut raw = before.clone();
@@ -96,6 +120,9 @@ pub fn make_raw(terminal: impl AsFd) -> Result<Settings> {
 }
 
 /// Sets what [`make_raw`] has found.
+///
+/// # Errors
+/// `ENOTTY`: no terminal. `EIO`: the terminal has hung up.
 pub fn restore(terminal: impl AsFd, settings: &Settings) -> Result<()> {
     rustix::termios::tcsetattr(terminal, OptionalActions::Now, &settings.0).call("tcsetattr")
 }

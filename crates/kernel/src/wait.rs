@@ -9,10 +9,10 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 use crate::error::check;
 use crate::{Error, Result};
 
-/// Which child.
+/// The child to wait for.
 #[derive(Clone, Copy, Debug)]
 pub enum Target<'a> {
-    /// Any.
+    /// Any child of the process.
     Any,
     /// The one with this pid.
     Pid(i32),
@@ -36,7 +36,7 @@ pub enum ExitStatus {
     Code(u8),
     /// A signal of this number ended it, `core`: and a core was dumped.
     Signal {
-        /// 1 to 64.
+        /// The signal's number, 1 to 64.
         signal: u8,
         /// Whether a core was dumped.
         core: bool,
@@ -70,18 +70,26 @@ pub struct Exit {
     pub pid: i32,
     /// Its real user id.
     pub uid: u32,
-    /// How it ended.
+    /// Exit code or signal.
     pub status: ExitStatus,
-    /// What it used.
+    /// What it and the descendants it waited for used.
     pub usage: Usage,
 }
 
-/// The child, if it has ended. `ECHILD` when there is no such child.
+/// The child, if it has ended.
+///
+/// # Errors
+/// `ECHILD`: there is no such child, or it was reaped. `EINVAL`: the kernel reports an end that it
+/// doesn't document.
 pub fn try_wait(target: Target<'_>, reap: Reap) -> Result<Option<Exit>> {
     wait_raw(target, reap, libc::WNOHANG)
 }
 
-/// Waits until the child has ended; goes on after signals. `ECHILD` when there is no such child.
+/// Waits until the child has ended; goes on after signals.
+///
+/// # Errors
+/// `ECHILD`: there is no such child, or it was reaped. `EINVAL`: the kernel reports an end that it
+/// doesn't document.
 pub fn wait(target: Target<'_>, reap: Reap) -> Result<Exit> {
     loop {
         match wait_raw(target, reap, 0) {

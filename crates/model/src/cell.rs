@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is asked for when a cell is to be made: what it shares, its limits, its mounts and volumes.
-//! As with executables a [`Draft`] is data, and a [`CellSpec`] is a draft that was checked here.
+//! The spec of a cell: the namespaces that it shares with the enclosing cell, its limits, mounts
+//! and volumes. A [`Draft`] is data; a [`CellSpec`] is a draft that was checked here.
 
 use std::collections::BTreeSet;
 use std::ops::Deref;
@@ -36,15 +36,15 @@ const RESERVED: [&str; 3] = ["/proc", "/sys", "/dev"];
 pub enum Namespace {
     /// User and group ids, capabilities.
     User,
-    /// The file system.
+    /// The table of mounts.
     Mount,
-    /// Processes.
+    /// Process ids.
     Pid,
-    /// The network.
+    /// Devices, addresses, ports, abstract Unix sockets.
     Net,
     /// System V IPC and POSIX message queues.
     Ipc,
-    /// The host name.
+    /// Host and domain name.
     Uts,
     /// The view of the cgroup tree.
     Cgroup,
@@ -62,7 +62,7 @@ impl Namespace {
         Namespace::Cgroup,
     ];
 
-    /// `user`, `mount`, …
+    /// The name in documents and command lines: `user`, `mount`, …
     pub fn as_str(self) -> &'static str {
         match self {
             Namespace::User => "user",
@@ -86,7 +86,7 @@ pub struct Draft {
     pub resources: Resources,
     /// Parts of the node's file system.
     pub mounts: Vec<Mount>,
-    /// Private in-memory folders.
+    /// Private in-memory folders (tmpfs), at most [`MAX_MOUNTS`].
     pub volumes: Vec<Volume>,
     /// Empty: the last label of its path.
     pub hostname: String,
@@ -97,7 +97,7 @@ pub struct Draft {
 /// A part of the node's file system, let into a cell.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Mount {
-    /// On the node.
+    /// An absolute path on the node.
     pub source: String,
     /// In the cell; empty: the same as `source`.
     #[serde(default)]
@@ -110,7 +110,7 @@ pub struct Mount {
     /// Write: the on-disk group id; `None`: the same number as `owner_uid`.
     #[serde(default)]
     pub owner_gid: Option<u32>,
-    /// Allow `owner_uid` 0.
+    /// Allow `owner_uid` 0, the node's root.
     #[serde(default)]
     pub allow_root_owner: bool,
 }
@@ -119,7 +119,7 @@ pub struct Mount {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// Read.
+    /// The workload may read.
     Read,
     /// Read and write, as one on-disk owner.
     Write,
@@ -129,11 +129,11 @@ pub enum Access {
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Volume {
-    /// In the cell.
+    /// An absolute path in the cell.
     pub path: String,
-    /// Bytes.
+    /// The most that it holds, in bytes. `None`: [`DEFAULT_VOLUME_BYTES`].
     pub size_bytes: Option<u64>,
-    /// Of its root.
+    /// The mode of its root folder. `None`: [`DEFAULT_VOLUME_MODE`].
     pub mode: Option<u32>,
 }
 

@@ -147,7 +147,7 @@ pub struct Error(Box<Details>);
 /// What an [`Error`] says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Details {
-    /// For programs.
+    /// Why, for programs: one of a closed list.
     pub reason: Reason,
     /// One sentence for people, without a full stop.
     pub message: String,
@@ -185,7 +185,7 @@ impl Error {
         }))
     }
 
-    /// The fields themselves.
+    /// The fields by value.
     pub fn into_details(self) -> Details {
         *self.0
     }
@@ -261,7 +261,7 @@ impl Error {
     }
 }
 
-/// `within` for results.
+/// [`Error::within`] for the error of a result.
 pub trait Within {
     /// Puts `outer` before the path of the error's field.
     #[must_use]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is asked for when a process is to run. A client's message becomes a [`Draft`], the draft,
-//! checked here and nowhere else, an [`ExecutableSpec`], and that with every default filled in an
-//! [`Effective`].
+//! The spec of an executable, in three forms. A client's message becomes a [`Draft`]. The draft is
+//! checked here and nowhere else, and becomes an [`ExecutableSpec`]. With every default filled in,
+//! that becomes an [`Effective`].
 
 use std::collections::BTreeMap;
 use std::ops::Deref;
@@ -37,27 +37,27 @@ pub struct Draft {
     pub argv: Vec<String>,
     /// The environment as given.
     pub env: BTreeMap<String, String>,
-    /// Empty: `/`.
+    /// The working directory, an absolute path in the cell. Empty: `/`.
     pub cwd: String,
     /// A name, or a number. Empty: root of the cell.
     pub user: String,
     /// A name, or a number. Empty: the user's own.
     pub group: String,
-    /// Names or numbers.
+    /// Supplementary groups: names of the cell's `/etc/group`, or numbers.
     pub groups: Vec<String>,
     /// File mode bits that new files lack.
     pub umask: Option<u32>,
-    /// Resource limits.
+    /// Limits of the process (`RLIMIT_*`), each name once.
     pub rlimits: Vec<Rlimit>,
-    /// -20 to 19.
+    /// -20 (first) to 19 (last). `None`: 0.
     pub nice: Option<i32>,
-    /// -1000 to 1000.
+    /// -1000 (never killed) to 1000 (killed first). `None`: 0.
     pub oom_score_adj: Option<i32>,
     /// CPU numbers; empty: all.
     pub cpu_affinity: Vec<u32>,
     /// `None`: the default set of container runtimes.
     pub capabilities: Option<Capabilities>,
-    /// `None`: true.
+    /// Exec never grants new privileges. `None`: true.
     pub no_new_privileges: Option<bool>,
     /// Which system calls it may use.
     pub seccomp: Seccomp,
@@ -65,7 +65,7 @@ pub struct Draft {
     pub terminal: Option<Terminal>,
     /// Keep standard input open for Attach.
     pub stdin: bool,
-    /// Empty: SIGTERM.
+    /// A name or number. Empty: SIGTERM.
     pub stop_signal: String,
     /// From the stop signal to SIGKILL.
     pub stop_grace: Option<Duration>,
@@ -81,9 +81,9 @@ pub struct Draft {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Terminal {
-    /// Lines.
+    /// Lines on the screen.
     pub rows: u16,
-    /// Characters a line.
+    /// Characters in a line.
     pub columns: u16,
 }
 
@@ -91,9 +91,9 @@ pub struct Terminal {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct LogPolicy {
-    /// Bytes.
+    /// Of both streams together, in bytes. `None`: the node's default.
     pub max_bytes: Option<u64>,
-    /// How long.
+    /// Output older than this is removed. `None`: the node's default.
     pub max_age: Option<Duration>,
 }
 
@@ -103,7 +103,7 @@ pub struct LogPolicy {
 pub enum Principal {
     /// By number, within the cell.
     Id(u32),
-    /// By name.
+    /// A user or a group of the cell's `/etc`.
     Name(String),
 }
 
@@ -155,21 +155,21 @@ pub struct Effective {
     /// As given, with PATH (and TERM with a terminal) where absent. HOME, USER, LOGNAME and SHELL
     /// depend on the cell's own files and are filled in there.
     pub env: BTreeMap<String, String>,
-    /// Absolute.
+    /// The working directory, an absolute path in the cell.
     pub cwd: String,
-    /// Who it runs as.
+    /// The user that it runs as.
     pub user: Principal,
     /// `None`: the user's own.
     pub group: Option<Principal>,
-    /// Supplementary groups.
+    /// Supplementary groups of the process.
     pub groups: Vec<Principal>,
-    /// At most 0o777.
+    /// The file mode creation mask, at most 0o777.
     pub umask: u32,
     /// `RLIMIT_*` number, soft, hard; `u64::MAX` is unlimited.
     pub rlimits: Vec<(u8, u64, u64)>,
-    /// -20 to 19.
+    /// -20 (first) to 19 (last).
     pub nice: i8,
-    /// -1000 to 1000.
+    /// -1000 (never killed) to 1000 (killed first).
     pub oom_score_adj: i16,
     /// In order; empty: all that the cell has.
     pub cpu_affinity: Vec<u32>,
@@ -191,7 +191,7 @@ pub struct Effective {
     pub stop_signal: Signal,
     /// From there to SIGKILL.
     pub stop_grace: Duration,
-    /// As given.
+    /// Limits of the executable, as given.
     pub resources: Resources,
     /// Remove everything once it has ended.
     pub auto_remove: bool,

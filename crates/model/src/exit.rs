@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a process ended and what it used, as data. What the kernel said, never a guess.
+//! How a process ended and what it used, as the kernel said: no value is guessed.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::time::Timestamp;
 
-/// How it ended.
+/// Whether a process exited by itself, was ended by a signal, or the end isn't known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum How {
@@ -15,14 +15,14 @@ pub enum How {
     Code(u8),
     /// The number of the signal that killed it.
     Signal(u8),
-    /// The parent that would know was lost; none is invented.
+    /// Not known: the parent process, which the kernel would have told, was lost.
     Unknown,
 }
 
 /// The end of an executable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Exit {
-    /// How.
+    /// Code, signal or unknown.
     pub how: How,
     /// The main process was killed by the kernel's OOM killer.
     #[serde(default)]
@@ -80,13 +80,13 @@ pub struct Rusage {
     pub user_time: Duration,
     /// CPU time in the kernel.
     pub system_time: Duration,
-    /// Bytes.
+    /// The largest resident set, in bytes.
     pub max_rss_bytes: u64,
     /// Page faults served without reading.
     pub minor_faults: u64,
     /// Page faults that had to read.
     pub major_faults: u64,
-    /// Times it waited.
+    /// Times it gave up the CPU to wait.
     pub voluntary_switches: u64,
     /// Times it was preempted.
     pub involuntary_switches: u64,

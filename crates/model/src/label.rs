@@ -10,7 +10,7 @@ use crate::text::weight;
 
 /// The most labels of one object.
 pub const MAX_LABELS: usize = 64;
-/// The most that all labels of one object may take in its record, in bytes.
+/// The most bytes that all labels of one object take in its record.
 pub const MAX_LABELS_WEIGHT: usize = 4096;
 /// The longest prefix of a key, in bytes.
 const MAX_PREFIX: usize = 253;
@@ -27,6 +27,10 @@ pub struct Labels(BTreeMap<String, String>);
 
 impl Labels {
     /// Checks keys, values, their number and their size together.
+    ///
+    /// # Errors
+    /// `INVALID_FIELD`: more than [`MAX_LABELS`], more than [`MAX_LABELS_WEIGHT`] bytes, or a key
+    /// or value that [`check_key`] or [`check_value`] refuses.
     pub fn new(map: BTreeMap<String, String>) -> Result<Self> {
         let fail = |problem: String| Err(Error::invalid("", problem));
         if map.len() > MAX_LABELS {
@@ -78,8 +82,11 @@ impl TryFrom<BTreeMap<String, String>> for Labels {
     }
 }
 
-/// `[prefix/]name`: the prefix a DNS subdomain, the name 1 to 63 of letters, digits, `-`, `_`, `.`,
-/// with a letter or digit at both ends.
+/// Checks a key, `[prefix/]name`: the prefix a DNS subdomain, the name 1 to 63 of letters, digits,
+/// `-`, `_`, `.`, with a letter or digit at both ends.
+///
+/// # Errors
+/// `INVALID_FIELD`: the key isn't so.
 pub fn check_key(key: &str) -> Result<()> {
     let shown: String = key.chars().take(80).collect();
     let fail = |problem: &str| Err(Error::invalid("", format!("the key {shown:?} {problem}")));
@@ -100,7 +107,10 @@ pub fn check_key(key: &str) -> Result<()> {
     Ok(())
 }
 
-/// Empty, or as the name part of a key.
+/// Checks a value: empty, or as the name part of a key.
+///
+/// # Errors
+/// `INVALID_FIELD`: the value isn't so.
 pub fn check_value(value: &str) -> Result<()> {
     if value.is_empty() || (value.len() <= MAX_PART && is_qualified(value)) {
         return Ok(());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Aurae's nouns and rules: names, workload specifications, lifecycles. Pure: it knows nothing of
-//! Linux, of the wire or of time, so that everything here can be tested by calling it. Everybody
+//! Linux, of the wire or of time, so that everything here can be tested by calling it. Every crate
 //! above `kernel` uses it.
 //!
 //! What a client sends becomes a *draft* (plain data) and then, checked in one place, a *spec*: a

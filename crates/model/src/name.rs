@@ -29,7 +29,7 @@ impl InvalidName {
 pub struct Label(String);
 
 impl Label {
-    /// The text.
+    /// The label as it was given.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -71,7 +71,7 @@ impl FromStr for Label {
 pub struct Tenant(Label);
 
 impl Tenant {
-    /// The text.
+    /// The tenant's name as it was given.
     pub fn as_str(&self) -> &str {
         self.0.as_str()
     }
@@ -119,7 +119,10 @@ impl ObjectPath {
         self.0.last().map_or("", Label::as_str)
     }
 
-    /// The path of a child of that name; refused where it would be too deep.
+    /// The path of a child of that name.
+    ///
+    /// # Errors
+    /// The path would have more than [`MAX_DEPTH`] labels.
     pub fn child(&self, name: Label) -> Result<ObjectPath, InvalidName> {
         if self.0.len() >= MAX_DEPTH {
             let text = format!("{self}/{name}");
@@ -211,7 +214,7 @@ impl FromStr for Uid {
 pub struct RequestId(String);
 
 impl RequestId {
-    /// The text.
+    /// The id as the client sent it.
     pub fn as_str(&self) -> &str {
         &self.0
     }

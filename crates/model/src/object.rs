@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How one object is named: whose it is, where it is, which run of it. Mirrors `object.proto`'s
+//! The name of one object: its tenant, its path, and one run of it. Mirrors `object.proto`'s
 //! `ObjectRef`, with the tenant filled in.
 
 use std::fmt;
@@ -36,14 +36,14 @@ impl fmt::Display for Kind {
 }
 
 /// Names one object. `uid` and `kind`, where given, are preconditions: an object of that path with
-/// another uid or kind is as good as none.
+/// another uid or kind isn't found.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub struct ObjectRef {
-    /// Whose.
+    /// The tenant that the object belongs to.
     pub tenant: Tenant,
-    /// Where.
+    /// The path in the tenant.
     pub path: ObjectPath,
-    /// Which run.
+    /// One run of it. `None`: the latest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<Uid>,
     /// What it must be.

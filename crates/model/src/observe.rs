@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can be asked of observe, and what it answers: output and usage. Mirrors `observe.proto`,
-//! checked, with the caller's tenant filled in. How output is kept on disk is `observe`'s
-//! alone.
+//! The requests of `Observe` and its answers: output and usage. Mirrors `observe.proto`, checked,
+//! with the caller's tenant filled in. How output is kept on disk is `observe`'s alone.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,7 +20,7 @@ pub const MAX_LOGS_REFS: usize = 64;
 pub enum Stream {
     /// Standard output, or the terminal.
     Stdout,
-    /// Standard error.
+    /// Standard error; with a terminal, everything is standard output.
     Stderr,
 }
 
@@ -51,16 +50,16 @@ impl GapReason {
     }
 }
 
-/// `Observe.Logs`.
+/// The checked request of `Observe.Logs`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogsQuery {
     /// Executables, or cells (then every executable in them). 1 to [`MAX_LOGS_REFS`].
     pub refs: Vec<ObjectRef>,
     /// Which streams; empty: both.
     pub streams: BTreeSet<Stream>,
-    /// Not what was read before.
+    /// Only output that the node read at this time or later.
     pub since: Option<Timestamp>,
-    /// Not what was read after.
+    /// Only output that the node read at this time or earlier.
     pub until: Option<Timestamp>,
     /// Only so many last lines.
     pub tail: Option<u64>,
@@ -73,9 +72,9 @@ pub struct LogsQuery {
 /// One message of `Observe.Logs`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogItem {
-    /// Whose output; with its uid and kind.
+    /// The executable whose output it is, with its uid and kind.
     pub object: ObjectRef,
-    /// What.
+    /// Data, a gap, or the end.
     pub message: LogMessage,
     /// Goes on after this message.
     pub cursor: String,
@@ -84,52 +83,53 @@ pub struct LogItem {
 /// What a [`LogItem`] says.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LogMessage {
-    /// Output.
+    /// Bytes that the executable printed.
     Data(LogData),
     /// Output that is not there, in its place.
     Gap(LogGap),
-    /// Everything was sent.
+    /// Everything was sent; none follows.
     End,
 }
 
 /// A piece of output as it was read; a line may be spread over several.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogData {
-    /// From where.
+    /// The stream that the bytes were printed to.
     pub stream: Stream,
     /// When the batch was read, to 2 ms under load.
     pub time: Timestamp,
     /// At most 64 KiB.
     pub data: Vec<u8>,
-    /// Of the first byte in the executable's whole output, what was dropped included.
+    /// The place of the first byte in the executable's whole output, in bytes, dropped output
+    /// included.
     pub offset: u64,
 }
 
 /// Output that is not there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LogGap {
-    /// How much, of both streams. 0: nobody knows (the machine stopped before anything of it was
-    /// written).
+    /// Bytes of both streams. 0: the number isn't known, because the machine stopped before
+    /// anything of it was written.
     pub bytes: u64,
-    /// Why.
+    /// The cause.
     pub reason: GapReason,
-    /// Of its first byte in the executable's whole output.
+    /// The place of its first byte in the executable's whole output, in bytes.
     pub offset: u64,
 }
 
-/// `Observe.Usage`.
+/// The checked request of `Observe.Usage`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UsageQuery {
     /// Which objects; empty: all of the tenant's.
     pub refs: Vec<ObjectRef>,
-    /// Whose.
+    /// The tenant of all the objects.
     pub tenant: Tenant,
 }
 
-/// `Observe.WatchUsage`.
+/// The checked request of `Observe.WatchUsage`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WatchUsageQuery {
-    /// Of which objects.
+    /// The objects.
     pub query: UsageQuery,
     /// From one answer to the next; 100 ms to 1 h.
     pub interval: Duration,
@@ -138,7 +138,7 @@ pub struct WatchUsageQuery {
 /// The usage of several objects at one time.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UsageSample {
-    /// When.
+    /// When it was measured, by the node's clock.
     pub time: Timestamp,
     /// A row per object.
     pub usage: Vec<Usage>,
@@ -147,21 +147,21 @@ pub struct UsageSample {
 /// What an object uses. `None` is unknown on this node, not zero; `unavailable` says why.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Usage {
-    /// Of what; with its uid and kind.
+    /// The object, with its uid and kind.
     pub object: ObjectRef,
-    /// CPU time.
+    /// CPU time since the start, in microseconds.
     pub cpu_usage_us: Option<u64>,
-    /// Of it in user mode.
+    /// CPU time in user mode, in microseconds.
     pub cpu_user_us: Option<u64>,
-    /// Of it in the kernel.
+    /// CPU time in the kernel, in microseconds.
     pub cpu_system_us: Option<u64>,
-    /// How long it was stopped for having used up its quota.
+    /// How long it was throttled because it had used up its quota, in microseconds.
     pub cpu_throttled_us: Option<u64>,
-    /// Memory now.
+    /// Memory now, in bytes.
     pub memory_bytes: Option<u64>,
     /// The most there ever was.
     pub memory_peak_bytes: Option<u64>,
-    /// Swap now.
+    /// Swap now, in bytes.
     pub swap_bytes: Option<u64>,
     /// Processes killed by the OOM killer.
     pub oom_kills: Option<u64>,
@@ -169,9 +169,9 @@ pub struct Usage {
     pub pids: Option<u64>,
     /// The most there ever were.
     pub pids_peak: Option<u64>,
-    /// Read from block devices.
+    /// Bytes read from block devices.
     pub io_read_bytes: Option<u64>,
-    /// Written to block devices.
+    /// Bytes written to block devices.
     pub io_write_bytes: Option<u64>,
     /// Bytes of log on disk.
     pub log_bytes: Option<u64>,
@@ -180,7 +180,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// Nothing known yet.
+    /// A row in which every number is unknown.
     pub fn unknown(object: ObjectRef) -> Self {
         Self {
             object,

@@ -2,9 +2,9 @@
 //! Quotas: what one tenant may take of each of the node's pools, as absolute numbers or as shares
 //! of the node, and the rule that decides whether a tenant may take more.
 //!
-//! Pure. Who counts is the pool's owner (the runtime's index, the listener, the log engine, the
-//! kernel); who may have how much is decided here, the same way for every pool. It knows no
-//! storage: `tenants` keeps what an administrator has set.
+//! Pure. The owner of a pool counts what is taken of it (the runtime's index, the listener, the log
+//! engine, the kernel). This module decides how much a tenant may take, the same way for every
+//! pool. It knows no storage: `tenants` keeps the quotas that an administrator has set.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -22,9 +22,9 @@ pub const ADMINISTRATORS: &str = "system";
 /// What a quota counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
-    /// Bytes: `64M`, `1.5Gi`.
+    /// A number of bytes, written as `64M` or `1.5Gi`.
     Bytes,
-    /// Things: `128`.
+    /// A number of objects, written as `128`.
     Count,
     /// Thousandths of a CPU: `1.5` is 1,500.
     Cpus,
@@ -49,7 +49,7 @@ macro_rules! quotas {
                 match self { $(Quota::$name => $text,)* }
             }
 
-            /// What it counts.
+            /// What an amount of this quota counts.
             pub fn unit(self) -> Unit {
                 match self { $(Quota::$name => Unit::$unit,)* }
             }
@@ -181,7 +181,7 @@ fn show_bytes(value: u64) -> String {
     )
 }
 
-/// `12.5` is 125.
+/// Reads a percentage with at most one decimal, in tenths: `12.5` is 125.
 fn parse_permille(text: &str) -> Option<u16> {
     let thousandths = thousandths(text)?;
     let permille = u16::try_from(thousandths / 100).ok()?;
@@ -352,14 +352,14 @@ pub struct Used {
     pub tenant: u64,
     /// By all tenants, administrators included.
     pub all: u64,
-    /// By the administrators.
+    /// Taken by the administrators' tenant.
     pub administrators: u64,
 }
 
-/// Who may have how much, as of one moment.
+/// Capacity and quotas of all tenants at one moment: how much each may take.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Of the node.
+    /// What the node has of the pool.
     pub capacity: Capacity,
     /// What was set for each tenant.
     pub set: BTreeMap<Tenant, Quotas>,

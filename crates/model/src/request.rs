@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can be asked of the runtime: the messages of `Runtime`, checked, with the caller's tenant
-//! filled in. Not the permission to do it, which is `identity`'s to give.
+//! The requests of `Runtime`, checked, with the caller's tenant filled in. `identity` decides
+//! whether the caller has permission.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -17,160 +17,162 @@ use crate::update::Mask;
 /// When a Run call answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum WaitFor {
-    /// When it runs.
+    /// When the process runs: after its `execve` succeeded.
     #[default]
     Started,
     /// When it has ended.
     Exited,
 }
 
-/// `Runtime.RunExecutable`.
+/// The checked request of `Runtime.RunExecutable`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunExecutable {
-    /// Whose.
+    /// The tenant that the executable will belong to.
     pub tenant: Tenant,
-    /// Where; the parent is the cell that it runs in.
+    /// The path; its parent is the cell that the executable runs in.
     pub path: ObjectPath,
-    /// For selectors.
+    /// Labels, for selectors.
     pub labels: Labels,
-    /// What.
+    /// The checked spec.
     pub spec: ExecutableSpec,
-    /// So that a retry is known as one.
+    /// The client's id of this request: a second request with the same id is a retry, and is
+    /// answered as the first.
     pub request_id: Option<RequestId>,
-    /// When to answer.
+    /// When the call answers.
     pub wait_for: WaitFor,
-    /// Also make the cell around it, and let that end and go with it.
+    /// Also create the enclosing cell, with this spec; it ends and is removed with the executable.
     pub own_cell: Option<CellSpec>,
     /// The caller attaches to it; until then it does not remove itself.
     pub attach_follows: bool,
 }
 
-/// `Runtime.RunCell`.
+/// The checked request of `Runtime.RunCell`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunCell {
-    /// Whose.
+    /// The tenant that the cell will belong to.
     pub tenant: Tenant,
-    /// Where.
+    /// The path in the tenant, enclosing cells first.
     pub path: ObjectPath,
-    /// For selectors.
+    /// Labels, for selectors.
     pub labels: Labels,
-    /// What.
+    /// The checked spec.
     pub spec: CellSpec,
-    /// So that a retry is known as one.
+    /// The client's id of this request: a second request with the same id is a retry, and is
+    /// answered as the first.
     pub request_id: Option<RequestId>,
-    /// When to answer.
+    /// When the call answers.
     pub wait_for: WaitFor,
 }
 
-/// `Runtime.UpdateCell`.
+/// The checked request of `Runtime.UpdateCell`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UpdateCell {
-    /// Which cell.
+    /// The cell, by path or uid.
     pub target: ObjectRef,
     /// Its new values, where the mask says so.
     pub spec: CellSpec,
-    /// The same.
+    /// Its new labels, where the mask has `labels`.
     pub labels: Labels,
-    /// What changes.
+    /// The fields to change; at least one.
     pub mask: Mask,
-    /// Refused where the cell has another generation.
+    /// The call is refused where the cell has another generation.
     pub expected_generation: Option<u64>,
 }
 
-/// `Runtime.UpdateExecutable`.
+/// The checked request of `Runtime.UpdateExecutable`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UpdateExecutable {
-    /// Which executable.
+    /// The executable, by path or uid.
     pub target: ObjectRef,
     /// All its labels from now on.
     pub labels: Labels,
-    /// Refused where the executable has another generation.
+    /// The call is refused where the executable has another generation.
     pub expected_generation: Option<u64>,
 }
 
-/// Whose objects.
+/// The tenants that a request is about.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Scope {
-    /// One tenant's.
+    /// One tenant.
     Tenant(Tenant),
-    /// Everybody's (administrators).
+    /// Every tenant; for administrators.
     Every,
 }
 
-/// Which objects.
+/// Which objects a request selects: those for which all fields hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Filter {
-    /// Whose.
+    /// The tenants.
     pub scope: Scope,
-    /// With which labels.
+    /// A label selector; an empty one matches every object.
     pub selector: Selector,
-    /// Of which kinds; empty: all.
+    /// The kinds; empty: all.
     pub kinds: BTreeSet<Kind>,
     /// Only those below this cell.
     pub below: Option<ObjectPath>,
 }
 
-/// `Runtime.List`.
+/// The checked request of `Runtime.List`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ListQuery {
-    /// Which objects.
+    /// The objects to list.
     pub filter: Filter,
     /// Leave out what has ended.
     pub running_only: bool,
     /// With `running_only`: also executables that failed within this time.
     pub failed_within: Option<Duration>,
-    /// 1 to 1,000.
+    /// The most objects of the answer, 1 to 1,000.
     pub page_size: usize,
     /// From the previous page.
     pub page_token: Option<String>,
 }
 
-/// `Runtime.Watch`.
+/// The checked request of `Runtime.Watch`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WatchQuery {
-    /// Which objects.
+    /// The objects to watch.
     pub filter: Filter,
     /// Of the last event seen.
     pub resume_token: Option<String>,
 }
 
-/// `Runtime.Signal`.
+/// The checked request of `Runtime.Signal`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SendSignal {
-    /// Which executable.
+    /// The executable, by path or uid.
     pub target: ObjectRef,
-    /// What.
+    /// The signal to send.
     pub signal: Signal,
     /// Every process of it, not the main one alone.
     pub all_processes: bool,
 }
 
-/// `Runtime.Stop`.
+/// The checked request of `Runtime.Stop`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stop {
-    /// Which object.
+    /// The executable or cell, by path or uid.
     pub target: ObjectRef,
     /// `None`: the executable's own. Zero: SIGKILL at once.
     pub grace: Option<Duration>,
 }
 
-/// `Runtime.Remove`.
+/// The checked request of `Runtime.Remove`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Remove {
-    /// Which object.
+    /// The executable or cell, by path or uid.
     pub target: ObjectRef,
-    /// With everything in it.
+    /// Remove everything in the cell too.
     pub recursive: bool,
-    /// Stop it first.
+    /// Stop it first where it runs.
     pub force: bool,
 }
 
 /// The first message of `Runtime.Attach`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct AttachStart {
-    /// Which executable.
+    /// The executable, by path or uid.
     pub target: ObjectRef,
-    /// Take standard input.
+    /// Take standard input, which one attachment at a time may have.
     pub stdin: bool,
     /// Where in the output to begin.
     pub from: AttachFrom,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Limits and shares, as of cgroup v2: what was asked for, checked for sense. Whether the node has
-//! the controllers is not known here.
+//! Limits and shares as of cgroup v2, from a client's spec, each checked by itself and against the
+//! others. Whether the node has the controllers is not known here.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,26 +12,26 @@ use crate::text::check_count;
 
 /// The highest CPU or memory node number, plus one.
 pub const MAX_CPUS: u32 = 8192;
-/// What `cpu.max`'s period is where nothing is said.
+/// The period of `cpu.max` where the spec has none.
 pub const DEFAULT_PERIOD: Duration = Duration::from_millis(100);
 
 /// Limits and shares. Absent: unlimited, or the kernel's default.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Resources {
-    /// CPU time and places.
+    /// CPU time, and the CPUs and memory nodes to use.
     pub cpu: Cpu,
-    /// Memory.
+    /// Memory, in bytes.
     pub memory: Memory,
-    /// Processes and threads.
+    /// The most processes and threads. `None`: no limit.
     pub pids_max: Option<u64>,
-    /// Block devices.
+    /// Weight and bounds of block devices.
     pub io: Io,
     /// Huge pages, per size.
     pub hugetlb: Vec<Hugetlb>,
 }
 
-/// CPU time and places.
+/// CPU time, and the CPUs and memory nodes to use.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Cpu {
@@ -43,7 +43,7 @@ pub struct Cpu {
     pub weight: Option<u64>,
     /// `cpuset.cpus`, e.g. `0-1,4`. Empty: all.
     pub cpus: String,
-    /// `cpuset.mems`. Empty: all.
+    /// `cpuset.mems`, a list as `0-1`. Empty: all.
     pub mems: String,
 }
 
@@ -55,25 +55,25 @@ pub const MIN_MEMORY: u64 = 1 << 20;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Memory {
-    /// Never reclaimed below this.
+    /// `memory.min`: this much is never reclaimed.
     pub min: Option<u64>,
-    /// Reclaimed below this only when nothing else is left.
+    /// `memory.low`: this much is reclaimed only when nothing else can be.
     pub low: Option<u64>,
-    /// Slowed down above this.
+    /// `memory.high`: processes are throttled above this.
     pub high: Option<u64>,
-    /// Killed above this.
+    /// `memory.max`: the OOM killer above this, in bytes.
     pub max: Option<u64>,
-    /// Swap beside memory.
+    /// `memory.swap.max`: bytes of swap beside memory.
     pub swap_max: Option<u64>,
 }
 
-/// Block devices.
+/// Weight and bounds of block devices (`io.*`).
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Io {
     /// `io.weight`, 1 to 10,000.
     pub weight: Option<u64>,
-    /// Bounds per device.
+    /// At most one bound per device.
     pub max: Vec<IoMax>,
 }
 
@@ -87,19 +87,19 @@ pub struct IoMax {
     pub read_bytes_per_second: Option<u64>,
     /// Bytes written a second.
     pub write_bytes_per_second: Option<u64>,
-    /// Reads a second.
+    /// Read operations a second, at least 1.
     pub reads_per_second: Option<u64>,
-    /// Writes a second.
+    /// Write operations a second, at least 1.
     pub writes_per_second: Option<u64>,
 }
 
-/// `hugetlb.SIZE.max`.
+/// A bound of huge pages of one size, `hugetlb.SIZE.max`.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Hugetlb {
-    /// E.g. `2MB`, `1GB`.
+    /// The size as the kernel writes it: `2MB`, `1GB`.
     pub page_size: String,
-    /// Bytes.
+    /// The most bytes in pages of this size.
     pub max_bytes: u64,
 }
 
@@ -129,7 +129,11 @@ impl Resources {
             .collect()
     }
 
-    /// Checks every bound.
+    /// Checks every bound by itself and against the others.
+    ///
+    /// # Errors
+    /// `INVALID_FIELD`, naming the first field that is out of its range, twice in a list, or
+    /// without meaning beside the others (a period without a quota).
     pub fn check(&self) -> Result<()> {
         self.cpu.check().within("cpu")?;
         self.memory.check().within("memory")?;
@@ -267,6 +271,10 @@ fn check_weight(field: &str, weight: Option<u64>) -> Result<()> {
 }
 
 /// The numbers of a list such as `0-1,4`, in order; none of an empty text.
+///
+/// # Errors
+/// `INVALID_FIELD`: the text is no such list, is longer than 1,024 bytes, or has a number of
+/// [`MAX_CPUS`] or more.
 pub fn parse_list(text: &str) -> Result<Vec<u32>> {
     let fail = || {
         Error::invalid(

@@ -34,9 +34,9 @@ const NAMES: [&str; 16] = [
 pub struct Rlimit {
     /// `NOFILE`, `RLIMIT_NOFILE` or `nofile`.
     pub name: String,
-    /// `None`: unlimited.
+    /// What holds now, in the resource's unit. `None`: unlimited.
     pub soft: Option<u64>,
-    /// `None`: unlimited.
+    /// The most that `soft` can be raised to. `None`: unlimited.
     pub hard: Option<u64>,
 }
 

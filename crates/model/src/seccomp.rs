@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which system calls a program may use, as asked for: a profile, names and groups of names. Which
-//! names there are and what a group stands for is the kernel crate's knowledge; here is only the
-//! form.
+//! The system calls that a program may use, as a client gives them: a profile, names and groups of
+//! names. Only their form is checked here; the kernel crate knows the names and groups.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,11 +10,11 @@ use crate::text::check_count;
 /// The most names in `allow`, and in `deny`.
 pub const MAX_NAMES: usize = 512;
 
-/// As asked for.
+/// The filter of system calls, as the client gave it.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Seccomp {
-    /// Where to begin.
+    /// The list that `allow` and `deny` change.
     pub profile: Profile,
     /// System calls by name, or systemd's groups such as `@mount`. Added to the profile.
     pub allow: Vec<String>,
@@ -27,16 +26,16 @@ pub struct Seccomp {
     pub errno: String,
 }
 
-/// Where to begin.
+/// A list of calls to begin with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
     /// What container runtimes refuse by default is refused here.
     #[default]
     Default,
-    /// Only `allow`.
+    /// No call but those of `allow`.
     Strict,
-    /// Everything but `deny`.
+    /// Every call but those of `deny`.
     Unconfined,
 }
 

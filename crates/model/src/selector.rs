@@ -36,7 +36,7 @@ impl Selector {
         self.0.iter().all(|r| r.holds(labels))
     }
 
-    /// Whether everything matches.
+    /// Whether it has no term, so that every object matches.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

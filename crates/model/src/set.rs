@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A set's manifest: what one program has declared on a node. Its shape and its bounds; the store
-//! keeps it, and clients decide what follows from it.
+//! A set's manifest: what one program has declared on a node. Its fields and bounds. The node
+//! stores it; the client alone uses what it says.
 
 use std::collections::BTreeMap;
 
@@ -33,18 +33,18 @@ pub struct Manifest {
     pub program: String,
     /// Contexts of the client that the set has members on.
     pub nodes: Vec<String>,
-    /// The objects.
+    /// The declared objects, in the order of the program.
     pub members: Vec<Member>,
 }
 
-/// One declared object.
+/// One declared object, as the program named it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Member {
-    /// `identity.Allow`.
+    /// The method that creates it: `identity.Allow`.
     pub method: String,
-    /// `grant`.
+    /// The word for its kind: `grant`.
     pub kind: String,
-    /// What names it, by the field of the request.
+    /// The fields of its request that name it, and their values.
     pub key: BTreeMap<String, String>,
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Signals by name and number, as Linux has them on x86_64 and aarch64. A table; nobody is
-//! signalled here.
+//! Signals by name and number, as Linux has them on x86_64 and aarch64. A table; no signal is sent
+//! here.
 
 use std::fmt;
 use std::str::FromStr;
@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 
 /// The first real-time signal that glibc leaves to programs.
 const RTMIN: u8 = 34;
-/// The last one.
+/// The last real-time signal.
 const RTMAX: u8 = 64;
 
 const NAMES: [&str; 31] = [
@@ -33,7 +33,7 @@ impl Signal {
     /// `SIGTERM`.
     pub const TERM: Signal = Signal(15);
 
-    /// The number.
+    /// The kernel's number, 1 to 64.
     pub fn number(self) -> u8 {
         self.0
     }

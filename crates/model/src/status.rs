@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is known of objects: statuses as clients and watchers see them. Plain data with a revision;
-//! who changes them is `runtime`.
+//! The statuses of objects, as clients see them. Plain data with a revision; `runtime` changes
+//! them.
 
 use serde::{Deserialize, Serialize};
 
@@ -16,15 +16,15 @@ use crate::time::Timestamp;
 /// What is known of every object, whatever its kind.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Meta {
-    /// Whose.
+    /// The tenant that the object belongs to.
     pub tenant: Tenant,
-    /// Where.
+    /// The path in the tenant.
     pub path: ObjectPath,
-    /// Which run.
+    /// The run that this status is of.
     pub uid: Uid,
-    /// What.
+    /// Cell or executable.
     pub kind: Kind,
-    /// For selectors.
+    /// Labels, for selectors.
     #[serde(default)]
     pub labels: Labels,
     /// Counts the changes of the spec; 1 when created.
@@ -53,24 +53,24 @@ impl Meta {
 /// An observation about an object, as in Kubernetes.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Condition {
-    /// CamelCase, e.g. `ResourcesUnavailable`.
+    /// The condition's name in CamelCase, e.g. `ResourcesUnavailable`.
     pub kind: String,
-    /// Whether it holds.
+    /// Whether the condition holds.
     pub status: bool,
     /// CamelCase, stable: programs may switch on it.
     pub reason: String,
-    /// For people.
+    /// One sentence for people.
     pub message: String,
-    /// Since when.
+    /// When `status` last changed, by the node's clock.
     pub since: Timestamp,
 }
 
 /// The status of an executable.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct ExecutableStatus {
-    /// Names and counters.
+    /// Names, revision and times.
     pub meta: Meta,
-    /// As sent.
+    /// The spec as the client sent it.
     pub spec: ExecutableSpec,
     /// With every default filled in: `Effective::to_draft`.
     pub effective: executable::Draft,
@@ -103,23 +103,23 @@ pub struct ExecutableStatus {
 /// zero; `unavailable` says why.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct FinalUsage {
-    /// CPU time.
+    /// CPU time, in microseconds.
     pub cpu_usage_us: Option<u64>,
-    /// Of it in user mode.
+    /// CPU time in user mode, in microseconds.
     pub cpu_user_us: Option<u64>,
-    /// Of it in the kernel.
+    /// CPU time in the kernel, in microseconds.
     pub cpu_system_us: Option<u64>,
-    /// How long it was stopped for having used up its quota.
+    /// How long it was throttled because it had used up its quota, in microseconds.
     pub cpu_throttled_us: Option<u64>,
-    /// The most memory there ever was.
+    /// The most memory that it ever had, in bytes.
     pub memory_peak_bytes: Option<u64>,
     /// Processes killed by the OOM killer.
     pub oom_kills: Option<u64>,
     /// The most processes and threads at one time.
     pub pids_peak: Option<u64>,
-    /// Read from block devices.
+    /// Bytes read from block devices.
     pub io_read_bytes: Option<u64>,
-    /// Written to block devices.
+    /// Bytes written to block devices.
     pub io_write_bytes: Option<u64>,
     /// Why the absent fields are absent.
     pub unavailable: Vec<String>,
@@ -128,7 +128,7 @@ pub struct FinalUsage {
 /// The status of a cell.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct CellStatus {
-    /// Names and counters.
+    /// Names, revision and times.
     pub meta: Meta,
     /// As sent, with updates.
     pub spec: CellSpec,
@@ -148,7 +148,7 @@ pub struct CellStatus {
     /// When its init ran.
     #[serde(default)]
     pub started: Option<Timestamp>,
-    /// When it was gone.
+    /// When the cell had ended.
     #[serde(default)]
     pub finished: Option<Timestamp>,
     /// Objects directly in the cell that have not ended.
@@ -157,7 +157,8 @@ pub struct CellStatus {
     /// Its cgroup below the mount point of cgroup2.
     #[serde(default)]
     pub cgroup: String,
-    /// What all that ever ran in it used, the cells in it included; present once it has ended.
+    /// What all processes that ever ran in the cell and in its nested cells used; present once it
+    /// has ended.
     #[serde(default)]
     pub final_usage: Option<FinalUsage>,
 }
@@ -166,14 +167,14 @@ pub struct CellStatus {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Object {
-    /// A cell.
+    /// The object is a cell.
     Cell(CellStatus),
-    /// An executable.
+    /// The object is an executable.
     Executable(ExecutableStatus),
 }
 
 impl Object {
-    /// Names and counters.
+    /// Names, revision and times, of either kind.
     pub fn meta(&self) -> &Meta {
         match self {
             Object::Cell(cell) => &cell.meta,

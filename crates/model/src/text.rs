@@ -18,8 +18,10 @@ pub fn weight(text: &str) -> usize {
     2 + text.bytes().map(escaped).sum::<usize>()
 }
 
-/// No control characters, C1 ones included: for what is shown to people and written into one-line
-/// files.
+/// Checks a text that is shown to people or written into one-line files.
+///
+/// # Errors
+/// `INVALID_FIELD`, naming `field`: it has a control character in it (C0, DEL or C1).
 pub fn check_printable(field: &str, text: &str) -> Result<()> {
     match text.chars().find(|c| c.is_control()) {
         None => Ok(()),
@@ -30,7 +32,10 @@ pub fn check_printable(field: &str, text: &str) -> Result<()> {
     }
 }
 
-/// At most `max` bytes.
+/// Checks the length of a text, in bytes.
+///
+/// # Errors
+/// `INVALID_FIELD`, naming `field`: it has more than `max`.
 pub fn check_length(field: &str, text: &str, max: usize) -> Result<()> {
     if text.len() <= max {
         return Ok(());
@@ -39,7 +44,10 @@ pub fn check_length(field: &str, text: &str, max: usize) -> Result<()> {
     Err(Error::invalid(field, problem))
 }
 
-/// At most `max` elements.
+/// Checks the length of a list, in elements.
+///
+/// # Errors
+/// `INVALID_FIELD`, naming `field`: it has more than `max`.
 pub fn check_count(field: &str, count: usize, max: usize) -> Result<()> {
     if count <= max {
         return Ok(());
@@ -48,8 +56,13 @@ pub fn check_count(field: &str, count: usize, max: usize) -> Result<()> {
     Err(Error::invalid(field, problem))
 }
 
-/// An absolute path in its shortest form: no `.`, `..`, `//` or final `/`, no control characters.
-/// Refused rather than repaired, so that what was asked for and what happens are the same text.
+/// Checks an absolute path, which must be in its shortest form: no `.`, `..`, `//` or final `/`, no
+/// control characters. It is not repaired, so that the path in the request and the path that is
+/// used are the same text.
+///
+/// # Errors
+/// `INVALID_FIELD`, naming `field`: it isn't so, has more than [`MAX_PATH_BYTES`], or a part of
+/// more than 255 bytes.
 pub fn check_absolute_path(field: &str, path: &str) -> Result<()> {
     let fail = |problem: &str| Err(Error::invalid(field, problem));
     check_length(field, path, MAX_PATH_BYTES)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A moment, as data. Nothing here reads a clock: who makes a value says what time it is.
+//! A moment, as data. Nothing here reads a clock: the caller that makes a value has read one.
 
 use std::time::Duration;
 

@@ -73,7 +73,12 @@ const FIXED: [&str; 5] = [
 pub struct Mask(BTreeSet<Field>);
 
 impl Mask {
-    /// From the paths of a field mask.
+    /// The mask of these paths, as in a `google.protobuf.FieldMask`. A message's path stands for
+    /// all its fields.
+    ///
+    /// # Errors
+    /// `INVALID_FIELD`, below `update_mask`: there is no path, or one that is no field or that
+    /// can't be changed while the cell exists.
     pub fn new<'a>(paths: impl IntoIterator<Item = &'a str>) -> Result<Self> {
         let mut fields = BTreeSet::new();
         for (i, path) in paths.into_iter().enumerate() {
@@ -100,12 +105,12 @@ impl Mask {
         self.0.contains(&field)
     }
 
-    /// All of them.
+    /// All fields of the mask, in the order of their definition.
     pub fn fields(&self) -> impl Iterator<Item = Field> + '_ {
         self.0.iter().copied()
     }
 
-    /// The paths again.
+    /// All fields of the mask as paths.
     pub fn paths(&self) -> impl Iterator<Item = &'static str> + '_ {
         let named = PATHS.iter().filter(|(_, field)| self.has(*field));
         named.map(|(path, _)| *path)
@@ -134,6 +139,9 @@ fn refusal(at: String, path: &str) -> Error {
 }
 
 /// The spec and labels after the change: the masked fields from `new`, the others as they were.
+///
+/// # Errors
+/// `INVALID_FIELD`, below `spec`: the changed spec isn't valid as a whole.
 pub fn apply(
     mask: &Mask,
     old: (&CellSpec, &Labels),

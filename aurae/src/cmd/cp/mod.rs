@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `aurae cp`: files out of a cell and into it. `tar` runs in the cell, an executable like any
-//! other, and what it reads or writes goes over the same streams: the copy may do what a program of
-//! that cell may, and the node needs no way into a cell's files beside it.
+//! `aurae cp`: files out of a cell and into it. `tar` runs in the cell as an executable, and the
+//! archive goes over its standard streams. So a copy has the rights of a program of that cell, and
+//! the node needs no other access to the cell's files.
 
 mod streams;
 
@@ -63,7 +63,7 @@ fn place(text: &str) -> Place {
     }
 }
 
-/// Copies.
+/// Runs `aurae cp`.
 pub(crate) async fn run(session: &Session, args: &CpArgs) -> Result<u8, Failure> {
     let progress = Progress::start(format!("copying {} to {}", args.from, args.to));
     let copied = match (place(&args.from), place(&args.to)) {

@@ -24,7 +24,7 @@ const QUEUE: usize = 4;
 /// The most that is kept of what tar complains about.
 const ERRORS: usize = 4096;
 
-/// How tar ended.
+/// The end of the tar in the cell.
 pub(super) struct Ended {
     pub(super) exit: Exit,
     /// What it said on standard error.

@@ -120,7 +120,7 @@ fn parse_moment(text: &str) -> Result<prost_types::Timestamp, String> {
     }
 }
 
-/// Issues.
+/// Runs `aurae identity issue`.
 pub(super) async fn issue(session: &Session, args: &IssueArgs) -> Result<(), Failure> {
     let (key, csr_pem) = match &args.csr {
         Some(file) => {

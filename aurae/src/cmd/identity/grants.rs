@@ -72,7 +72,7 @@ pub(super) struct ExplainArgs {
     action: String,
 }
 
-/// Permits.
+/// Runs `aurae identity allow`.
 pub(super) async fn allow(session: &Session, args: &GrantArgs) -> Result<(), Failure> {
     let request = session.node.unary(AllowRequest {
         tenant: session.tenant(),
@@ -85,7 +85,7 @@ pub(super) async fn allow(session: &Session, args: &GrantArgs) -> Result<(), Fai
     print_grant(args.output.output, &answer)
 }
 
-/// Forbids.
+/// Runs `aurae identity deny`.
 pub(super) async fn deny(session: &Session, args: &GrantArgs) -> Result<(), Failure> {
     let request = session.node.unary(DenyRequest {
         tenant: session.tenant(),
@@ -124,7 +124,7 @@ pub(super) fn words(grant: &Grant) -> String {
     text
 }
 
-/// Takes back.
+/// Runs `aurae identity withdraw`.
 pub(super) async fn withdraw(session: &Session, args: &WithdrawArgs) -> Result<(), Failure> {
     let request = session.node.unary(WithdrawRequest {
         id: args.id.clone(),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `aurae identity user`: who may have a certificate.
+//! `aurae identity user`: the users, who may have certificates.
 
 use api::identity::v0::{
     CreateUserRequest, DisableUserRequest, EnableUserRequest, ListUsersRequest, User,

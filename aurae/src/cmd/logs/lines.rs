@@ -2,7 +2,7 @@
 //! Pieces of output made into lines. A piece may hold half a line, many lines, or parts of a
 //! character.
 
-/// The longest line that is held together; a longer one is shown in parts.
+/// The longest line that is shown as one, in bytes; a longer one is shown in parts.
 const LONGEST: usize = 1 << 20;
 
 /// One stream's unfinished line.

@@ -26,7 +26,7 @@ const COLORS: [Color; 6] = [
     Color::Red,
 ];
 
-/// Shows what comes.
+/// Prints the messages of logs as they come.
 pub(crate) struct Renderer {
     format: LogFormat,
     timestamps: bool,
@@ -242,7 +242,7 @@ fn json_line(
     .to_string()
 }
 
-/// RFC 4648, padded.
+/// Base64 of RFC 4648, padded.
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);

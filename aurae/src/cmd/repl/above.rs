@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a program prints while a line may be typed, a timer's or a stream's doing: it is shown
-//! above the prompt, and the line goes on being typed. While something is evaluated there is no
-//! prompt, and it goes straight out (`Printer`).
+//! Output that a timer or a stream prints while the user types a line: it is shown above the
+//! prompt, and the line stays. During an evaluation there is no prompt, and output is printed
+//! directly (`Printer`).
 
 use std::io::IsTerminal;
 use std::sync::Arc;

@@ -21,10 +21,10 @@ _ is the last value. Ctrl-C ends an evaluation, Tab completes, an open bracket a
 /// The commands' names, for completion.
 pub(super) const NAMES: [&str; 5] = [".exit", ".help", ".load", ".save", ".type"];
 
-/// A command.
+/// A line that begins with a dot.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Command {
-    /// Shows them.
+    /// Prints the commands.
     Help,
     /// Evaluates a file.
     Load(PathBuf),
@@ -32,7 +32,7 @@ pub(super) enum Command {
     Save(PathBuf),
     /// Tells the type of an expression.
     Type(String),
-    /// Ends.
+    /// Ends the prompt.
     Exit,
 }
 
@@ -64,7 +64,7 @@ impl Command {
     }
 }
 
-/// A file's text.
+/// Reads a file for `.load`.
 pub(super) fn load(file: &Path) -> Result<String, String> {
     let fail =
         |problem: &dyn std::fmt::Display| format!("can't read {}: {problem}", file.display());

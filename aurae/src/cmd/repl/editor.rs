@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The prompt itself, on a thread of its own: line editing, history, more lines while something is
-//! open, and completion, for which it asks the other side. It evaluates nothing.
+//! open, and completion, for which it asks the thread that evaluates. It evaluates nothing itself.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc as sync;
@@ -26,7 +26,7 @@ use crate::failure::Failure;
 const HISTORY: usize = 10_000;
 
 /// How long Tab waits for names.
-const PATIENCE: Duration = Duration::from_millis(300);
+const TAB_WAIT: Duration = Duration::from_millis(300);
 
 /// What the prompt says.
 const PROMPT: &str = "> ";
@@ -34,7 +34,7 @@ const PROMPT: &str = "> ";
 /// What the editor wants.
 #[derive(Debug)]
 pub(super) enum Ask {
-    /// This line was typed. The editor waits until it is told to ask again.
+    /// This line was typed. The editor then waits until the evaluation is done.
     Line(String),
     /// Ctrl-C at the prompt; it waits too.
     Stopped,
@@ -42,7 +42,7 @@ pub(super) enum Ask {
     Complete {
         /// All that is typed.
         line: String,
-        /// The cursor's byte.
+        /// The cursor's place in the line, in bytes.
         at: usize,
         /// Where it is wanted.
         reply: sync::SyncSender<Offer>,
@@ -56,7 +56,7 @@ pub(super) enum Ask {
 /// What may go on at the cursor.
 #[derive(Debug, Default)]
 pub(super) struct Offer {
-    /// By types.
+    /// Names that fit by their types.
     pub(super) typed: Completed,
     /// The names that the value before the cursor has, or the session.
     pub(super) live: Vec<Name>,
@@ -194,7 +194,7 @@ impl Completer for Help {
         {
             return Ok((at, Vec::new()));
         }
-        let offer = offered.recv_timeout(PATIENCE).unwrap_or_default();
+        let offer = offered.recv_timeout(TAB_WAIT).unwrap_or_default();
         Ok(merged(before, offer))
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The types of what was typed at the prompt, for `.type` and for completion. They take a moment to
-//! begin with and are made beside the first prompt; until they are there completion does without.
+//! The types of what was typed at the prompt, for `.type` and for completion. Loading them takes a
+//! moment, which happens beside the first prompt; until they are there, completion works without
+//! them.
 
 use language::check::Environment;
 use language::declare::aurae_d_ts;

@@ -15,11 +15,11 @@ use crate::failure::Failure;
 /// A program as it is named on the command line.
 #[derive(Clone, Debug)]
 pub(crate) enum Source {
-    /// A file.
+    /// A file, by its path.
     File(PathBuf),
-    /// Standard input.
+    /// The text of standard input.
     Stdin,
-    /// The text itself.
+    /// The text of `-e`.
     Code(String),
 }
 

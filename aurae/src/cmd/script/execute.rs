@@ -73,9 +73,9 @@ impl Job {
     }
 }
 
-/// How it went.
+/// How a program ended.
 pub(crate) struct Done {
-    /// The exit status.
+    /// The exit status of this client.
     pub(crate) status: u8,
     /// The nodes it spoke to.
     pub(crate) nodes: Arc<Nodes>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `aurae FILE.ts`, `aurae -`, `aurae -e CODE` and `aurae` alone: which program is meant, and
-//! running it. What a program is and how it runs are `language`'s and `script`'s.
+//! `aurae FILE.ts`, `aurae -`, `aurae -e CODE` and `aurae` alone: finds the program and runs it.
+//! `language` compiles programs and `script` executes them.
 
 mod data;
 pub(super) mod entry;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is wrong, for people: findings before a program runs, and the error that ended it, with its
-//! place in what was written, the call, the object, the field and what to do.
+//! Errors for people: findings before a program runs, and the error that ended it, with its place
+//! in the source, the call, the object, the field and a hint.
 
 use language::finding::Finding;
 use language::frame;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is asked for when a cell is to be made, from the wire and back.
+//! The spec of a cell, from the wire and back.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,11 @@ use super::resources::{resources, to_resources};
 use super::scalar::enumeration;
 use crate::runtime::v0 as wire;
 
-/// A checked spec.
+/// Checks the spec of a cell. A field without a value gets its default later, from the node.
+///
+/// # Errors
+/// `INVALID_FIELD`, naming the field: an unspecified namespace or access, or what [`CellSpec`]
+/// doesn't take.
 pub fn spec(message: wire::CellSpec) -> Result<CellSpec> {
     let share = message.share.iter().enumerate();
     let share = share.map(|(i, number)| namespace(&format!("share[{i}]"), *number));
@@ -80,7 +84,7 @@ fn volume(message: wire::Volume) -> Volume {
     }
 }
 
-/// For the wire.
+/// The message of a cell's spec.
 pub fn to_spec(draft: &Draft) -> wire::CellSpec {
     wire::CellSpec {
         share: draft

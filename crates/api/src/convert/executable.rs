@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is asked for when a process is to run, from the wire and back.
+//! The spec of an executable, from the wire and back.
 
 use model::capability::Capabilities;
 use model::error::{Error, Result, Within};
@@ -11,7 +11,11 @@ use super::resources::{resources, to_resources};
 use super::scalar::{enumeration, maybe_duration, to_duration};
 use crate::runtime::v0 as wire;
 
-/// A checked spec.
+/// Checks the spec of an executable. A field without a value gets its default later, from the node.
+///
+/// # Errors
+/// `INVALID_FIELD`, naming the field: a number that the node doesn't know, a negative duration, or
+/// what [`ExecutableSpec`] doesn't take.
 pub fn spec(message: wire::ExecutableSpec) -> Result<ExecutableSpec> {
     draft(message)?.try_into()
 }
@@ -76,7 +80,10 @@ fn seccomp(message: wire::Seccomp) -> Result<Seccomp> {
     })
 }
 
-/// A terminal's size.
+/// Checks the size of a terminal, in characters.
+///
+/// # Errors
+/// `INVALID_FIELD`: `rows` or `columns` is above 65,535.
 pub fn terminal(message: wire::Terminal) -> Result<Terminal> {
     let size = |field, n: u32| {
         u16::try_from(n).map_err(|_| Error::invalid(field, "must be at most 65535"))
@@ -94,7 +101,7 @@ fn log_policy(message: wire::LogPolicy) -> Result<LogPolicy> {
     })
 }
 
-/// For the wire.
+/// The message of an executable's spec.
 pub fn to_spec(draft: &Draft) -> wire::ExecutableSpec {
     wire::ExecutableSpec {
         argv: draft.argv.clone(),

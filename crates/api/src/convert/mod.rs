@@ -3,8 +3,7 @@
 //! client sends goes through here before anything else looks at it; a refusal names the field by
 //! its path in the request.
 //!
-//! What is not here: permission (`identity`), and whether what is asked for exists
-//! (`runtime`).
+//! What is not here: permission (`identity`), and whether an object exists (`runtime`).
 
 pub mod cell;
 pub mod executable;

@@ -12,12 +12,19 @@ use model::request::{Filter, Scope};
 use super::scalar::{enumeration, maybe_parse, parse, required};
 use crate::runtime::v0 as wire;
 
-/// A reference, with the caller's own tenant where none is given.
+/// A reference, with the caller's own tenant where it names none.
+///
+/// # Errors
+/// `INVALID_FIELD`: there is none, or its tenant, path, uid or kind is malformed.
 pub fn object_ref(own: &Tenant, message: Option<wire::ObjectRef>) -> Result<ObjectRef> {
     reference(own, required("ref", message)?).within("ref")
 }
 
-/// The same for one that stands in a list: the field's path is the caller's to give.
+/// [`object_ref`] of an element of a list: the caller of this function adds the list's name to the
+/// field's path.
+///
+/// # Errors
+/// `INVALID_FIELD`: its tenant, path, uid or kind is malformed.
 pub fn reference(own: &Tenant, message: wire::ObjectRef) -> Result<ObjectRef> {
     Ok(ObjectRef {
         tenant: maybe_parse("tenant", &message.tenant)?.unwrap_or_else(|| own.clone()),
@@ -27,7 +34,11 @@ pub fn reference(own: &Tenant, message: wire::ObjectRef) -> Result<ObjectRef> {
     })
 }
 
-/// A reference to something that is to be made: a uid is new per run and can't be asked for.
+/// A reference to an object that is to be created.
+///
+/// # Errors
+/// `INVALID_FIELD`: those of [`object_ref`]; it has a uid, which only the node gives; or it says
+/// another kind than `kind`.
 pub fn new_object(own: &Tenant, kind: Kind, message: Option<wire::ObjectRef>) -> Result<ObjectRef> {
     let reference = object_ref(own, message)?;
     if reference.uid.is_some() {
@@ -45,7 +56,7 @@ pub fn new_object(own: &Tenant, kind: Kind, message: Option<wire::ObjectRef>) ->
     }
 }
 
-/// A reference for the wire.
+/// The message of a reference.
 pub fn to_object_ref(reference: &ObjectRef) -> wire::ObjectRef {
     wire::ObjectRef {
         tenant: reference.tenant.to_string(),
@@ -58,7 +69,10 @@ pub fn to_object_ref(reference: &ObjectRef) -> wire::ObjectRef {
     }
 }
 
-/// `None` for unspecified.
+/// Checks the number of a kind; `None` for unspecified.
+///
+/// # Errors
+/// `INVALID_FIELD`: the node doesn't know the number.
 pub fn kind(field: &str, number: i32) -> Result<Option<Kind>> {
     Ok(match enumeration(field, number)? {
         wire::Kind::Unspecified => None,
@@ -67,7 +81,7 @@ pub fn kind(field: &str, number: i32) -> Result<Option<Kind>> {
     })
 }
 
-/// A kind for the wire.
+/// The wire's number of a kind.
 pub fn to_kind(kind: Kind) -> wire::Kind {
     match kind {
         Kind::Cell => wire::Kind::Cell,
@@ -75,12 +89,18 @@ pub fn to_kind(kind: Kind) -> wire::Kind {
     }
 }
 
-/// Checked labels.
+/// Checks the labels of one object.
+///
+/// # Errors
+/// `INVALID_FIELD`: those of [`Labels::new`], below `labels`.
 pub fn labels(map: BTreeMap<String, String>) -> Result<Labels> {
     Labels::new(map).within("labels")
 }
 
-/// Empty: the caller's own; `*`: everybody's.
+/// The tenants of a request: the caller's own where `tenant` is empty, every tenant for `*`.
+///
+/// # Errors
+/// `INVALID_FIELD`: `tenant` is no tenant's name.
 pub fn scope(own: &Tenant, tenant: &str) -> Result<Scope> {
     match tenant {
         "*" => Ok(Scope::Every),

@@ -22,7 +22,7 @@ use crate::runtime::v0::{ObjectRef as WireRef, Stream as WireStream};
 const MAX_USAGE_REFS: usize = 1000;
 /// The longest cursor, in bytes; the node makes shorter ones.
 const MAX_CURSOR: usize = 256;
-/// How often usage is told where nothing is said.
+/// The time from one answer of `WatchUsage` to the next where the request has none.
 const DEFAULT_INTERVAL: Duration = Duration::from_secs(1);
 
 fn refs(own: &Tenant, messages: Vec<WireRef>, most: usize) -> Result<Vec<ObjectRef>> {
@@ -32,7 +32,11 @@ fn refs(own: &Tenant, messages: Vec<WireRef>, most: usize) -> Result<Vec<ObjectR
         .collect()
 }
 
-/// `Logs`.
+/// Checks the request of `Logs`.
+///
+/// # Errors
+/// `INVALID_FIELD`: no reference or more than [`MAX_LOGS_REFS`], a malformed one, two tenants, a
+/// cursor beside a tail or more than one executable, or a stream or time that can't be.
 pub fn logs(own: &Tenant, message: wire::LogsRequest) -> Result<LogsQuery> {
     let refs = refs(own, message.refs, MAX_LOGS_REFS)?;
     if refs.is_empty() {
@@ -131,14 +135,18 @@ fn to_reason(reason: GapReason) -> wire::log_gap::Reason {
     }
 }
 
-/// `Usage`.
+/// Checks the request of `Usage`.
+///
+/// # Errors
+/// `INVALID_FIELD`: more than 1,000 references, a malformed one, or one of another tenant than the
+/// request's.
 pub fn usage(own: &Tenant, message: wire::UsageRequest) -> Result<UsageQuery> {
     usage_query(own, message.refs, &message.tenant)
 }
 
 fn usage_query(own: &Tenant, messages: Vec<WireRef>, tenant: &str) -> Result<UsageQuery> {
     let tenant = maybe_parse("tenant", tenant)?.unwrap_or_else(|| own.clone());
-    // What is named without a tenant is the one's that is named beside it.
+    // A reference without a tenant is of the request's tenant.
     let refs = refs(&tenant, messages, MAX_USAGE_REFS)?;
     if let Some(i) = refs.iter().position(|one| one.tenant != tenant) {
         let problem = "must be of the tenant that the request is about";
@@ -147,7 +155,10 @@ fn usage_query(own: &Tenant, messages: Vec<WireRef>, tenant: &str) -> Result<Usa
     Ok(UsageQuery { refs, tenant })
 }
 
-/// `WatchUsage`.
+/// Checks the request of `WatchUsage`; without an interval it is 1 s.
+///
+/// # Errors
+/// `INVALID_FIELD`: those of [`usage`], or an interval that is not from 100 ms to 1 h.
 pub fn watch_usage(own: &Tenant, message: wire::WatchUsageRequest) -> Result<WatchUsageQuery> {
     let interval = maybe_duration("interval", message.interval.as_ref())?;
     let interval = interval.unwrap_or(DEFAULT_INTERVAL);

@@ -22,7 +22,11 @@ pub(crate) const MAX_PAGE: usize = 1000;
 /// The longest page or resume token, in bytes; the node makes shorter ones.
 const MAX_TOKEN: usize = 256;
 
-/// `RunExecutable`.
+/// Checks the request of `RunExecutable`, its spec and, with `own_cell`, the spec of its cell.
+///
+/// # Errors
+/// `INVALID_FIELD`: a part is missing or malformed, the path has no cell in it, or a field of a
+/// spec is refused.
 pub fn run_executable(own: &Tenant, message: wire::RunExecutableRequest) -> Result<RunExecutable> {
     let inner = required("executable", message.executable)?;
     let target = new_object(own, Kind::Executable, inner.r#ref).within("executable")?;
@@ -50,7 +54,11 @@ pub fn run_executable(own: &Tenant, message: wire::RunExecutableRequest) -> Resu
     })
 }
 
-/// `RunCell`.
+/// Checks the request of `RunCell` and the spec in it.
+///
+/// # Errors
+/// `INVALID_FIELD`: the cell is missing, a part of it is malformed, or a field of the spec is
+/// refused.
 pub fn run_cell(own: &Tenant, message: wire::RunCellRequest) -> Result<RunCell> {
     let inner = required("cell", message.cell)?;
     let target = new_object(own, Kind::Cell, inner.r#ref).within("cell")?;
@@ -71,7 +79,12 @@ fn wait_for(number: i32) -> Result<WaitFor> {
     })
 }
 
-/// `UpdateCell`.
+/// Checks the request of `UpdateCell`. The spec is checked as a whole; only the fields of the mask
+/// count later.
+///
+/// # Errors
+/// `INVALID_FIELD`: the reference is missing, malformed or to an executable; the mask is empty or
+/// names a field that can't be changed; or a field of the spec is refused.
 pub fn update_cell(own: &Tenant, message: wire::UpdateCellRequest) -> Result<UpdateCell> {
     let mask = message.update_mask.unwrap_or_default();
     Ok(UpdateCell {
@@ -83,7 +96,10 @@ pub fn update_cell(own: &Tenant, message: wire::UpdateCellRequest) -> Result<Upd
     })
 }
 
-/// `UpdateExecutable`.
+/// Checks the request of `UpdateExecutable`.
+///
+/// # Errors
+/// `INVALID_FIELD`: the reference is missing, malformed or to a cell, or a label is malformed.
 pub fn update_executable(
     own: &Tenant,
     message: wire::UpdateExecutableRequest,
@@ -95,7 +111,11 @@ pub fn update_executable(
     })
 }
 
-/// A reference that must be to a cell, or must be to an executable: `FreezeCell`, `Signal`, …
+/// A reference to an object of this kind, for calls that are about one kind: `FreezeCell`,
+/// `Signal`, …
+///
+/// # Errors
+/// `INVALID_FIELD`, naming `ref.kind`: the reference says the other kind.
 pub fn of_kind(kind: Kind, mut target: ObjectRef) -> Result<ObjectRef> {
     match target.kind {
         Some(other) if other != kind => Err(Error::invalid(
@@ -109,7 +129,11 @@ pub fn of_kind(kind: Kind, mut target: ObjectRef) -> Result<ObjectRef> {
     }
 }
 
-/// `List`.
+/// Checks the request of `List`; without a page size it is 500.
+///
+/// # Errors
+/// `INVALID_FIELD`: a page of more than 1,000, a malformed selector, tenant, path or token, or a
+/// kind that is unspecified.
 pub fn list(own: &Tenant, message: wire::ListRequest) -> Result<ListQuery> {
     let page_size = match usize::try_from(message.page_size) {
         Ok(0) => DEFAULT_PAGE,
@@ -131,7 +155,10 @@ pub fn list(own: &Tenant, message: wire::ListRequest) -> Result<ListQuery> {
     })
 }
 
-/// `Watch`.
+/// Checks the request of `Watch`.
+///
+/// # Errors
+/// `INVALID_FIELD`: a malformed selector, tenant, path or token, or a kind that is unspecified.
 pub fn watch(own: &Tenant, message: wire::WatchRequest) -> Result<WatchQuery> {
     Ok(WatchQuery {
         filter: filter(
@@ -151,7 +178,10 @@ fn token(field: &str, token: String) -> Result<Option<String>> {
     Ok(Some(token).filter(|t| !t.is_empty()))
 }
 
-/// `Wait`: by uid, as a name may be run again while one waits.
+/// Checks the request of `Wait`. It needs a uid, because the name may be run again during the wait.
+///
+/// # Errors
+/// `INVALID_FIELD`: the reference is missing, malformed or without a uid.
 pub fn wait(own: &Tenant, message: wire::WaitRequest) -> Result<ObjectRef> {
     let target = object_ref(own, message.r#ref)?;
     if target.uid.is_none() {
@@ -162,7 +192,10 @@ pub fn wait(own: &Tenant, message: wire::WaitRequest) -> Result<ObjectRef> {
     Ok(target)
 }
 
-/// `Signal`.
+/// Checks the request of `Signal`.
+///
+/// # Errors
+/// `INVALID_FIELD`: there is no such signal, or the reference is missing, malformed or to a cell.
 pub fn signal(own: &Tenant, message: wire::SignalRequest) -> Result<SendSignal> {
     let parsed = message.signal.parse();
     Ok(SendSignal {
@@ -172,7 +205,11 @@ pub fn signal(own: &Tenant, message: wire::SignalRequest) -> Result<SendSignal> 
     })
 }
 
-/// `Stop`.
+/// Checks the request of `Stop`; without a grace the executable's own holds.
+///
+/// # Errors
+/// `INVALID_FIELD`: the grace is negative or longer than 1 h, or the reference is missing or
+/// malformed.
 pub fn stop(own: &Tenant, message: wire::StopRequest) -> Result<Stop> {
     let grace = maybe_duration("grace", message.grace.as_ref())?;
     if grace.is_some_and(|grace| grace > model::executable::MAX_STOP_GRACE) {
@@ -184,7 +221,10 @@ pub fn stop(own: &Tenant, message: wire::StopRequest) -> Result<Stop> {
     })
 }
 
-/// `Remove`.
+/// Checks the request of `Remove`.
+///
+/// # Errors
+/// `INVALID_FIELD`: the reference is missing or malformed.
 pub fn remove(own: &Tenant, message: wire::RemoveRequest) -> Result<Remove> {
     Ok(Remove {
         target: object_ref(own, message.r#ref)?,
@@ -193,7 +233,11 @@ pub fn remove(own: &Tenant, message: wire::RemoveRequest) -> Result<Remove> {
     })
 }
 
-/// The first message of `Attach`.
+/// Checks the first message of `Attach`.
+///
+/// # Errors
+/// `INVALID_FIELD`, below `start`: `only_new` beside `from_offset`, or a reference that is missing,
+/// malformed or to a cell.
 pub fn attach_start(own: &Tenant, message: wire::AttachStart) -> Result<AttachStart> {
     let target = of_kind(
         Kind::Executable,

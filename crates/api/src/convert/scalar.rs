@@ -11,7 +11,10 @@ use model::time::Timestamp;
 /// The most seconds a duration may have: 100 years.
 const MAX_SECONDS: u64 = 100 * 366 * 86_400;
 
-/// A duration that is not negative.
+/// A duration from 0 to 100 years.
+///
+/// # Errors
+/// `INVALID_FIELD`, naming `field`: it is negative, longer, or has 10⁹ nanoseconds or more.
 pub fn duration(field: &str, wire: &prost_types::Duration) -> Result<Duration> {
     let seconds = u64::try_from(wire.seconds);
     let nanos = u32::try_from(wire.nanos);
@@ -30,7 +33,10 @@ pub fn duration(field: &str, wire: &prost_types::Duration) -> Result<Duration> {
     }
 }
 
-/// The same where it may be absent.
+/// [`duration`] of a field that may be absent.
+///
+/// # Errors
+/// Those of [`duration`].
 pub fn maybe_duration(
     field: &str,
     wire: Option<&prost_types::Duration>,
@@ -46,7 +52,10 @@ pub fn to_duration(duration: Duration) -> prost_types::Duration {
     }
 }
 
-/// A moment from 1970 on.
+/// A moment from 1970 to 2554.
+///
+/// # Errors
+/// `INVALID_FIELD`, naming `field`: it is outside of that, or has 10⁹ nanoseconds or more.
 pub fn timestamp(field: &str, wire: &prost_types::Timestamp) -> Result<Timestamp> {
     let parts = u64::try_from(wire.seconds).ok().zip(
         u32::try_from(wire.nanos)
@@ -58,7 +67,10 @@ pub fn timestamp(field: &str, wire: &prost_types::Timestamp) -> Result<Timestamp
         .ok_or_else(|| Error::invalid(field, "must be a moment from 1970 to 2554"))
 }
 
-/// The same where it may be absent.
+/// [`timestamp`] of a field that may be absent.
+///
+/// # Errors
+/// Those of [`timestamp`].
 pub fn maybe_timestamp(
     field: &str,
     wire: Option<&prost_types::Timestamp>,
@@ -74,8 +86,10 @@ pub fn to_timestamp(time: Timestamp) -> prost_types::Timestamp {
     }
 }
 
-/// The value of an enumeration; a number that this node doesn't know is refused, not taken for the
-/// default.
+/// The value of an enumeration. An unknown number is not taken for the default.
+///
+/// # Errors
+/// `INVALID_FIELD`, naming `field`: this node doesn't know the number.
 pub fn enumeration<E: TryFrom<i32>>(field: &str, number: i32) -> Result<E> {
     E::try_from(number).map_err(|_| {
         Error::invalid(field, format!("is {number}, which this node does not know"))
@@ -83,7 +97,10 @@ pub fn enumeration<E: TryFrom<i32>>(field: &str, number: i32) -> Result<E> {
     })
 }
 
-/// A text that has a form of its own.
+/// A value that is written as text.
+///
+/// # Errors
+/// `INVALID_FIELD`, naming `field`: what `T` says of the text.
 pub fn parse<T>(field: &str, text: &str) -> Result<T>
 where
     T: FromStr,
@@ -92,7 +109,10 @@ where
     text.parse().map_err(|e: T::Err| Error::invalid(field, e))
 }
 
-/// The same where empty means absent.
+/// [`parse`] of a field in which an empty text means absent.
+///
+/// # Errors
+/// Those of [`parse`].
 pub fn maybe_parse<T>(field: &str, text: &str) -> Result<Option<T>>
 where
     T: FromStr,
@@ -104,7 +124,10 @@ where
     parse(field, text).map(Some)
 }
 
-/// A message that must be there.
+/// A message that the request must have.
+///
+/// # Errors
+/// `INVALID_FIELD`, naming `field`: it is absent.
 pub fn required<T>(field: &str, message: Option<T>) -> Result<T> {
     message.ok_or_else(|| Error::invalid(field, "is required"))
 }

@@ -7,10 +7,11 @@ use model::set::{Manifest, Member, check_name};
 use super::scalar::required;
 use crate::sets::v0 as wire;
 
-/// A manifest that is to be kept, with its set's tenant (empty: the caller's own) and name.
+/// Checks a manifest to be stored; returns it with its set's tenant (empty: the caller's own) and
+/// name.
 ///
 /// # Errors
-/// A field that is malformed or beyond its bound.
+/// `INVALID_FIELD`: a field that is malformed or beyond its bound.
 pub fn put(message: Option<wire::Set>) -> Result<(String, String, Manifest)> {
     let set = required("set", message)?;
     check_name("set.name", &set.name)?;
@@ -31,7 +32,8 @@ fn member(member: wire::Member) -> Member {
     }
 }
 
-/// A manifest for the wire; who and when is the caller's to add.
+/// The message of a manifest. The caller of this function adds the user who stored it, and the
+/// time.
 pub fn to_set(manifest: Manifest) -> wire::Set {
     let members = manifest.members.into_iter();
     wire::Set {

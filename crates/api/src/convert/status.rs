@@ -21,7 +21,7 @@ pub fn to_object(object: &Object) -> wire::Object {
     }
 }
 
-/// An executable's status.
+/// The message of an executable's status.
 pub fn to_executable(status: &ExecutableStatus) -> wire::ExecutableStatus {
     wire::ExecutableStatus {
         meta: Some(to_meta(&status.meta)),
@@ -38,7 +38,7 @@ pub fn to_executable(status: &ExecutableStatus) -> wire::ExecutableStatus {
     }
 }
 
-/// A cell's status.
+/// The message of a cell's status.
 pub fn to_cell(status: &CellStatus) -> wire::CellStatus {
     wire::CellStatus {
         meta: Some(to_meta(&status.meta)),

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The server's half of mutual TLS 1.3: the configuration, and the look at a client's certificate.
+//! The server's half of mutual TLS 1.3: the configuration, and the check of a client's certificate.
 //!
-//! A certificate that our CA has signed for a user but that has expired passes the handshake: only
-//! then can the caller be told so in words (`UNAUTHENTICATED`, `CERT_EXPIRED`) instead of an alert;
-//! `authorize` refuses each of its requests, as it does those of revoked ones. Everything else is
-//! refused here with an alert.
+//! An expired certificate that the CA has signed for a user passes the handshake, so that the
+//! caller gets an error with words (`UNAUTHENTICATED`, `CERT_EXPIRED`) instead of an alert;
+//! `authorize` refuses each of its requests, as it does those with a revoked certificate. Every
+//! other invalid certificate is refused here with an alert.
 
 use std::fmt;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ impl Identity {
     /// resumed session would skip the look at a revoked certificate.
     ///
     /// # Errors
-    /// The CA's certificate isn't accepted as a root, which a test excludes.
+    /// The CA's certificate isn't accepted as a root, which a test of this crate excludes.
     pub fn server_config(&self) -> Result<ServerConfig, StartError> {
         let tls = |e: &dyn fmt::Display| StartError::Tls(e.to_string());
         let provider = Arc::new(rustls::crypto::ring::default_provider());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who was refused before anybody knew who it was, on record: handshakes that the listener did not
-//! let through. A flood of them is a handful of lines: they are folded by door and reason, whatever
-//! address or user they come from, and the last of each is told with the count.
+//! Records handshakes that the listener refused, before the client had a name. A flood of them
+//! takes a few lines of the audit: they are folded by listener and reason, whatever address or user
+//! they come from. Each line has the count and the words of the last one.
 
 use std::fmt;
 
@@ -11,7 +11,7 @@ use crate::audit::Entry;
 /// The action of such a line.
 pub const HANDSHAKE: &str = "listen.Handshake";
 
-/// Why a handshake was refused, as coarsely as it is counted.
+/// Why a handshake was refused: the reasons that are counted apart.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
     /// The client showed none.
@@ -36,8 +36,9 @@ impl fmt::Display for Refusal {
 }
 
 impl Identity {
-    /// Records a failed handshake. `door` is one of few words; `source` and `words` say
-    /// who and why, of the last of many. An audit that can't be written says so in its health.
+    /// Records a failed handshake. `door` names the listener and is one of few words; `source` and
+    /// `words` are the address and the cause of the last of many. An audit that can't be written
+    /// reports it in its health.
     pub fn turned_away(
         &self,
         door: &str,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who is at the other end of a connection. A `Peer` exists only for a certificate that the
-//! handshake has verified; whether it still counts is asked again for every request, and streams
-//! are told when it ends.
+//! The authenticated caller at the other end of a connection. A `Peer` exists only for a
+//! certificate that the handshake has verified. For every request it is checked again that the
+//! certificate still counts, and open streams end when it doesn't.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -20,12 +20,12 @@ const SOON: Duration = Duration::from_millis(100);
 /// one.
 const COARSE_CLOCK_CHECK: Duration = Duration::from_secs(30);
 
-/// Who a Unix socket's other end is, as the kernel says (`SO_PEERCRED`).
+/// The process at a Unix socket's other end, as the kernel says (`SO_PEERCRED`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SocketCredentials {
-    /// Of the process that connected.
+    /// The user id of the process that connected.
     pub uid: u32,
-    /// Its id then; 0 where the kernel doesn't say.
+    /// Its process id then; 0 where the kernel doesn't say.
     pub pid: i32,
 }
 
@@ -42,12 +42,12 @@ pub struct Peer {
 }
 
 impl Peer {
-    /// The SPIFFE ID.
+    /// The SPIFFE ID of the certificate.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Tenant and name.
+    /// The user of the certificate.
     pub fn user(&self) -> &UserKey {
         &self.user
     }
@@ -75,20 +75,20 @@ impl Peer {
 /// Why a caller with a certificate of ours is not served.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Unauthenticated {
-    /// Its time is over.
+    /// The certificate has expired.
     #[error("the certificate {serial} of {user} has expired")]
     Expired {
-        /// Whose.
+        /// The user that the certificate names.
         user: String,
-        /// Which.
+        /// The certificate's serial number, hexadecimal.
         serial: String,
     },
-    /// It was revoked.
+    /// The certificate was revoked.
     #[error("the certificate {serial} of {user} was revoked{}", because(.reason))]
     Revoked {
-        /// Whose.
+        /// The user that the certificate names.
         user: String,
-        /// Which.
+        /// The certificate's serial number, hexadecimal.
         serial: String,
         /// Why, for people; may be empty.
         reason: String,
@@ -96,13 +96,13 @@ pub enum Unauthenticated {
     /// The user was disabled.
     #[error("the user {user} was disabled")]
     Disabled {
-        /// Who.
+        /// The user that the certificate names.
         user: String,
     },
     /// The node's store has no such user.
     #[error("the node knows no user {user}")]
     Unknown {
-        /// Who.
+        /// The user that the certificate names.
         user: String,
     },
 }
@@ -116,7 +116,7 @@ fn because(reason: &str) -> String {
 }
 
 impl Unauthenticated {
-    /// For policies' place in the audit line.
+    /// The reason's name, for the audit line's field of policies.
     pub(crate) fn name(&self) -> &'static str {
         self.reason().as_str()
     }
@@ -183,10 +183,10 @@ impl Identity {
         }
     }
 
-    /// Whether the caller still counts, at this moment.
+    /// Whether requests of this caller are served at this moment.
     ///
     /// # Errors
-    /// Why not.
+    /// Why they aren't: see [`Unauthenticated`].
     pub fn check(&self, peer: &Peer) -> Result<(), Unauthenticated> {
         let directory = self.directory.load();
         let user = || peer.user.to_string();
@@ -217,8 +217,8 @@ impl Identity {
         }
     }
 
-    /// Waits until the caller no longer counts, and says why. For streams: race it against the next
-    /// message. Answers within a second of revocation, expiry or disabling.
+    /// Waits until requests of this caller are no longer served, and says why. For streams: race it
+    /// against the next message. Answers within a second of revocation, expiry or disabling.
     pub async fn ended(&self, peer: &Peer) -> Unauthenticated {
         self.ended_checking(peer, CLOCK_CHECK).await
     }

@@ -23,7 +23,7 @@ fn invalid<T>(words: impl Into<String>) -> Result<T, InvalidIdentity> {
 pub struct TrustDomain(String);
 
 impl TrustDomain {
-    /// The text.
+    /// The domain as it was given.
     pub fn as_str(&self) -> &str {
         &self.0
     }
@@ -52,14 +52,18 @@ impl FromStr for TrustDomain {
 /// A user of a tenant.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct UserKey {
-    /// The tenant.
+    /// The tenant that the user belongs to.
     pub tenant: Tenant,
     /// The user's name in it.
     pub name: Label,
 }
 
 impl UserKey {
-    /// `system/admin`: made at first start, an administrator, never to be denied anything.
+    /// `system/admin`: the administrator that is created at the first start. No policy can deny it
+    /// anything.
+    ///
+    /// # Errors
+    /// Only if the built-in name `admin` were no label.
     pub fn administrator() -> Result<Self, InvalidIdentity> {
         match "admin".parse() {
             Ok(name) => Ok(Self {
@@ -86,12 +90,12 @@ pub enum Subject {
     User(UserKey),
 }
 
-/// A SPIFFE ID.
+/// The SPIFFE ID of a node or of a user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SpiffeId {
-    /// The trust domain.
+    /// The trust domain whose CA signed.
     pub domain: TrustDomain,
-    /// Who in it.
+    /// The node or user that it names.
     pub subject: Subject,
 }
 

@@ -7,13 +7,13 @@ use std::collections::HashMap;
 /// The users that the built-in policies allow an action. Administrators may do every one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Audience {
-    /// Every user, on the own tenant's objects.
+    /// Every user, on the objects of that user's tenant.
     Member,
-    /// Administrators, and who was granted it.
+    /// Administrators, and the users to whom it was granted.
     Administrator,
 }
 
-/// One action.
+/// One action, which is one method of the API.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ActionDef {
     /// `subsystem.Method`; the subsystem is its group.
@@ -29,7 +29,7 @@ pub struct ActionDef {
 }
 
 impl ActionDef {
-    /// The subsystem.
+    /// The subsystem: the name up to its dot.
     pub fn group(&self) -> &'static str {
         self.name
             .split_once('.')

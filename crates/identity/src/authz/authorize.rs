@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The one way to a [`Permit`]: does the caller's certificate still count, do the policies permit
-//! every effect of the request, is the decision recorded. In this order, for every request, before
-//! the first effect happens (`docs/adr/0019-every-effect-is-authorized-first.md`).
+//! The only function that makes a [`Permit`]. It checks that the caller's certificate still counts,
+//! then that the policies permit every effect of the request, and then records the decision. This
+//! happens for every request, before its first effect
+//! (`docs/adr/0019-every-effect-is-authorized-first.md`).
 
 use model::error::{Error, Reason};
 use model::name::Tenant;
@@ -21,7 +22,7 @@ pub enum Denied {
     /// The caller's certificate was revoked or has expired, or its user is disabled.
     #[error(transparent)]
     Unauthenticated(#[from] Unauthenticated),
-    /// It is about another tenant, of which the caller may not learn a thing.
+    /// It is about another tenant, of whose objects the caller may learn nothing.
     #[error("there is no such object")]
     Hidden {
         /// The tenant that was named.
@@ -29,12 +30,12 @@ pub enum Denied {
         /// The object that was named.
         path: Option<String>,
     },
-    /// The caller's own, but no policy permits it, or one forbids it.
+    /// It is about the caller's own tenant, but no policy permits it, or one forbids it.
     #[error("{user} may not do {effect}: {explanation}")]
     Forbidden {
-        /// Who.
+        /// The caller, as TENANT/USER.
         user: String,
-        /// What, and on which object.
+        /// The action, and the object.
         effect: Effect,
         /// Which policies decided, or that none permits.
         explanation: String,
@@ -42,10 +43,10 @@ pub enum Denied {
     /// An open stream lists objects of which some were denied meanwhile.
     #[error("some of what this stream shows was denied since it began")]
     Narrowed,
-    /// Nothing may be changed now but by root.
+    /// Only root may change something now.
     #[error("the node is degraded and changes nothing: {words}")]
     Degraded {
-        /// What is broken.
+        /// The broken part, in words: the store or the audit.
         words: String,
     },
     /// A defect of the node.
@@ -88,7 +89,7 @@ pub(crate) fn explain(verdict: &Verdict, action: &str, user: &str, whose: &str) 
 /// What a decision needs to know of a request, with its own scope resolved.
 pub(crate) struct Question<'a> {
     pub(crate) peer: &'a Peer,
-    /// `None`: every tenant.
+    /// The tenant of the objects. `None`: every tenant.
     pub(crate) tenant: Option<&'a Tenant>,
     /// The request's own effect first.
     pub(crate) effects: &'a [Effect],
@@ -96,7 +97,7 @@ pub(crate) struct Question<'a> {
     pub(crate) about: &'a str,
 }
 
-/// What the policies say to all effects of a request.
+/// The decision of the policies about all effects of a request.
 pub(crate) struct Decision {
     pub(crate) verdict: Verdict,
     /// The first effect that is not allowed.
@@ -112,9 +113,9 @@ pub(crate) struct Hidden {
     pub(crate) path: Option<model::name::ObjectPath>,
 }
 
-/// What is kept of a caller's request id, in characters: a line of the audit has a bound.
+/// A longer request id is cut for the audit, in characters: a line of it has a bound.
 const MAX_REQUEST_ID: usize = 128;
-/// The same of what a call is about.
+/// The same for the user or certificate that a call is about.
 const MAX_ABOUT: usize = 256;
 
 impl Question<'_> {
@@ -275,7 +276,7 @@ impl Identity {
             hidden: Vec::new(),
         };
         if let Err(e) = self.record(question, &refused) {
-            // The refusal stands without its line; the audit counts what it lost.
+            // The call is refused without its line; the audit counts lost lines.
             tracing::warn!(
                 actor = question.peer.id(),
                 why,
@@ -335,7 +336,7 @@ pub(crate) fn named(effects: &[Effect]) -> Vec<String> {
     names
 }
 
-/// What the effects of a request are, taken together.
+/// Whether any effect of a request changes something, and whether any is durable.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Kinds {
     mutating: bool,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Who is known and what is revoked, in memory: a snapshot of the store that requests read without
-//! waiting. A change goes to the store first and is then published as a new snapshot, with only the
-//! changed accounts (and their compiled slices) made anew.
+//! Users, grants and revoked certificates in memory: a snapshot of the store that requests read
+//! without waiting. A change goes to the store first and is then published as a new snapshot, in
+//! which only the changed accounts (and their compiled slices) are new.
 
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
@@ -17,7 +17,7 @@ pub(crate) const MAX_GRANTS: usize = 256;
 /// The most certificates that are revoked and not yet past their end.
 pub(crate) const MAX_REVOCATIONS: usize = 100_000;
 
-/// One user with what was granted.
+/// One user and the grants of that user.
 #[derive(Debug)]
 pub(crate) struct Account {
     pub(crate) key: UserKey,
@@ -46,7 +46,7 @@ impl Account {
         }
     }
 
-    /// The same with something changed; its slice is compiled anew when it is next needed.
+    /// The account with these values; its slice is compiled again when it is next needed.
     pub(crate) fn changed(&self, disabled: bool, grants: Vec<Grant>) -> Self {
         Self::new(
             self.key.clone(),
@@ -72,11 +72,11 @@ impl Account {
     }
 }
 
-/// A snapshot.
+/// A snapshot of users, grants and refused certificates.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Directory {
     pub(crate) accounts: HashMap<UserKey, Arc<Account>>,
-    /// Serial to reason.
+    /// Revoked certificates: serial number to reason.
     pub(crate) revoked: HashMap<String, Arc<str>>,
     /// Certificates of the user that were issued before are refused; nanoseconds since the epoch.
     pub(crate) valid_from: HashMap<UserKey, i64>,

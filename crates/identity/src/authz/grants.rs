@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Grants: given, withdrawn, explained. Each function takes the permit of its own action; what a
-//! permit can't say (a member gives nothing that members don't have) is checked here.
+//! Gives, withdraws and explains grants. Each function takes the permit of its own action. Rules
+//! that a permit can't express (a member gives nothing that members don't have) are checked here.
 
 use model::error::{Error, Reason};
 use model::name::{ObjectPath, Tenant};
@@ -14,14 +14,14 @@ use crate::ca::issue::only_administrators;
 use crate::{Identity, Permit, UserKey};
 use store::{GrantEffect, GrantRow};
 
-/// What is to be granted, by its parts.
+/// The parts of a new grant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GrantRequest {
-    /// The user or tenant it is for.
+    /// The user that it is for.
     pub user: UserKey,
-    /// Permit or forbid.
+    /// Whether it permits or forbids.
     pub effect: GrantEffect,
-    /// `subsystem.Method`, or `subsystem`.
+    /// An action, `subsystem.Method`, or all of a group, `subsystem`.
     pub action: String,
     /// Only at or below this path.
     pub path: Option<ObjectPath>,
@@ -30,7 +30,7 @@ pub struct GrantRequest {
 /// An answer to "would it be allowed?".
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Explanation {
-    /// Whether.
+    /// Whether the policies allow it.
     pub allowed: bool,
     /// The policies that decide; none, where nothing permits it.
     pub policies: Vec<String>,
@@ -39,9 +39,9 @@ pub struct Explanation {
 }
 
 impl Identity {
-    /// Allows or denies. The permit's tenant is the one whose objects it is about. Who is no
-    /// administrator can only give users of that same tenant, and nothing that members don't have
-    /// by themselves.
+    /// Gives a grant, which allows or denies. It is about the objects of the permit's tenant. A
+    /// caller who is not an administrator can give it only to users of that tenant, and can allow
+    /// nothing that members don't have by themselves.
     ///
     /// # Errors
     /// `NOT_FOUND` (the user), `INVALID_FIELD` (`action`), `PERMISSION_DENIED`, `LIMIT_EXCEEDED`,
@@ -102,7 +102,8 @@ impl Identity {
         Ok(grant)
     }
 
-    /// Takes a grant back. Who is no administrator can for grants on the own tenant's objects.
+    /// Withdraws a grant. A caller who is not an administrator can withdraw grants on objects of
+    /// the permit's tenant.
     ///
     /// # Errors
     /// `NOT_FOUND`, `DEGRADED`.
@@ -122,8 +123,8 @@ impl Identity {
         Ok(())
     }
 
-    /// Whether a user would be allowed to, and by which policies. Who is no administrator can ask
-    /// about users of the permit's tenant.
+    /// Whether a user would be allowed to do something, and by which policies. A caller who is not
+    /// an administrator can ask about users of the permit's tenant.
     ///
     /// # Errors
     /// `NOT_FOUND` (the user), `INVALID_FIELD` (`action`).

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Authorization: users and what was granted to them, the policies, and the one way to a
-//! [`permit::Permit`]. Who the caller is was settled in `authn`.
+//! Authorization: users and what was granted to them, the policies, and the only code that makes a
+//! [`permit::Permit`]. The caller's identity comes from `authn`.
 
 pub(crate) mod actions;
 pub(crate) mod authorize;

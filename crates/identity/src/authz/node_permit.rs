@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the node does by itself (`boot.run`) is authorized and recorded like everybody's calls: the
-//! actor is the node, the objects are the administrators'. `auraed/boot` calls it; no connection
-//! can be mistaken for it.
+//! Permits for what the node does by itself (`boot.run`), decided and recorded like the calls of
+//! users. The actor is the node; the objects belong to the administrators' tenant. `auraed/boot`
+//! calls it; no connection can get such a permit.
 
 use model::name::Tenant;
 

@@ -41,7 +41,7 @@ impl Permit {
         &self.user
     }
 
-    /// `subsystem.Method`.
+    /// The action that was permitted, `subsystem.Method`.
     pub fn action(&self) -> &'static str {
         self.effects.first().map_or("", |effect| effect.action)
     }
@@ -117,6 +117,9 @@ impl Permit {
 
     /// A permit without a decision, for tests of the layers below: an administrator's, for objects
     /// of `tenant`. The feature is only ever enabled by tests.
+    ///
+    /// # Errors
+    /// Only if the built-in name `admin` were no label.
     #[cfg(feature = "test-permits")]
     pub fn for_tests(
         action: &'static str,

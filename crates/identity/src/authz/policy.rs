@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Policies: the built-in ones and those of grants, evaluated by Cedar. Pure: users and grants come
-//! in, a decision goes out; who asks and what is recorded is the business of `authorize`.
+//! in, a decision goes out; `authorize` calls it and records the decision.
 //!
 //! Cedar's time is linear in policies, so each user has a *slice*: the built-in policies and that
-//! user's own grants, compiled once and dropped when either changes. What a request is about
-//! (tenant, path, how far below) is in its context, so the entities of a slice (the actions with
-//! their groups, and the user) never change with requests.
+//! user's own grants, compiled once and dropped when either changes. The tenant, path and reach of
+//! a request are in its context, so the entities of a slice (the actions with their groups, and the
+//! user) never change with requests.
 
 use std::collections::{HashMap, HashSet};
 use std::str::FromStr;
@@ -39,37 +39,37 @@ fn defect(error: impl ToString) -> PolicyError {
     PolicyError(error.to_string())
 }
 
-/// Something that a user may, or may not, do.
+/// An action that a user is allowed or denied, on some objects.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Grant {
-    /// Names the policy.
+    /// The id of the grant, which is the policy's name in Cedar.
     pub id: String,
     /// The user or tenant it is for.
     pub user: UserKey,
-    /// Permit or forbid.
+    /// Whether it permits or forbids.
     pub effect: GrantEffect,
     /// A known action, or a group.
     pub action: String,
-    /// Whose objects.
+    /// The tenant whose objects it is about.
     pub target: Tenant,
     /// Only at or below; `None`: all.
     pub path: Option<ObjectPath>,
-    /// `CLOCK_REALTIME`, nanoseconds.
+    /// When it was given, `CLOCK_REALTIME` in nanoseconds.
     pub created_ns: i64,
 }
 
-/// Whose objects a request is about.
+/// The tenants whose objects a request is about.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Scope {
-    /// The caller's own tenant's.
+    /// Those of the caller's own tenant.
     Own,
-    /// That tenant's.
+    /// The objects of one tenant.
     Tenant(Tenant),
-    /// Everybody's; only administrators may.
+    /// Those of every tenant; only administrators may.
     Every,
 }
 
-/// What Cedar said.
+/// Cedar's decision about one effect.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Verdict {
     /// Whether the call may go on.
@@ -86,7 +86,7 @@ pub(crate) struct Slice {
     principal: EntityUid,
 }
 
-/// Compiles and decides.
+/// Compiles policies and decides requests.
 pub(crate) struct Engine {
     authorizer: Authorizer,
     schema: Schema,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Open streams: the question of each is asked again whenever users or grants change, so that a
-//! stream ends when its permission is withdrawn. `peer` watches the certificate; this watches what
-//! it may do.
+//! Open streams: each stream's request is decided again whenever users or grants change, so that a
+//! stream ends when its permission is withdrawn. `peer` watches the certificate; this watches the
+//! permission.
 
 use model::name::Tenant;
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a request is about: whose objects, and each effect that it has on them. A handler names all
-//! of them before the first happens; `authorize` decides each.
+//! The target of a request: the tenants of its objects, and each effect that it has on them. A
+//! handler names all effects before the first happens; `authorize` decides each.
 
 use std::fmt;
 
@@ -28,12 +28,12 @@ pub struct Effect {
     pub action: &'static str,
     /// Where; `None`: the tenant as a whole.
     pub path: Option<ObjectPath>,
-    /// How far below.
+    /// How far below the path the effect reaches.
     pub reach: Reach,
 }
 
 impl Effect {
-    /// On one object.
+    /// An effect on the object at `path` alone.
     pub fn on(action: &'static str, path: &ObjectPath) -> Self {
         Self {
             action,
@@ -77,12 +77,12 @@ impl fmt::Display for Effect {
     }
 }
 
-/// What a request is about.
+/// The objects of a request, and its effects on them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Target {
-    /// Whose objects.
+    /// The tenants whose objects it is about.
     pub scope: Scope,
-    /// Which one, where one is named.
+    /// The path of the object, where the request names one.
     pub path: Option<ObjectPath>,
     /// How far below it the request's own action reaches.
     pub reach: Reach,
@@ -90,7 +90,7 @@ pub struct Target {
     pub also: Vec<Effect>,
     /// For the audit: the user or the certificate that it is about; empty: none.
     pub about: String,
-    /// For the audit.
+    /// The client's id of the request, for the audit.
     pub request_id: Option<String>,
 }
 
@@ -112,7 +112,7 @@ impl Target {
         }
     }
 
-    /// Everybody's objects.
+    /// The objects of every tenant.
     pub fn every_tenant() -> Self {
         Self {
             scope: Scope::Every,
@@ -120,7 +120,7 @@ impl Target {
         }
     }
 
-    /// With another reach.
+    /// The target, with another reach of the request's own action.
     #[must_use]
     pub fn reach(mut self, reach: Reach) -> Self {
         self.reach = reach;

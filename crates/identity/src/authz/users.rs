@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Users: added, listed, disabled. Each function takes the permit of its own action; what a permit
-//! can't say (an administrator is restricted by administrators alone) is checked here.
+//! Adds, lists, disables and enables users. Each function takes the permit of its own action. Rules
+//! that a permit can't express (only administrators restrict an administrator) are checked here.
 
 use std::sync::Arc;
 
@@ -16,37 +16,37 @@ use crate::ca::revocation_log::Line;
 use crate::{Identity, Permit, UserKey};
 use store::{Role, UserRow};
 
-/// A user as others see it.
+/// A user, as the API shows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UserView {
-    /// Tenant and name.
+    /// The user's tenant and name.
     pub user: UserKey,
     /// As certificates have it.
     pub spiffe_id: String,
     /// Has the administrator's role.
     pub administrator: bool,
-    /// Refused everywhere.
+    /// Each of the user's requests is refused.
     pub disabled: bool,
-    /// `CLOCK_REALTIME`, nanoseconds.
+    /// When it was added, `CLOCK_REALTIME` in nanoseconds.
     pub created_ns: i64,
-    /// What was granted, oldest first.
+    /// The grants of the user, oldest first.
     pub grants: Vec<Grant>,
 }
 
-/// Who the caller is, to the node.
+/// The caller, as the node knows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WhoAmI {
-    /// The certificate's name.
+    /// The SPIFFE ID of the certificate.
     pub spiffe_id: String,
-    /// Tenant and name.
+    /// The user of the certificate.
     pub user: UserKey,
     /// Has the administrator's role.
     pub administrator: bool,
-    /// The certificate's, hexadecimal.
+    /// The certificate's serial number, hexadecimal.
     pub serial: String,
     /// The certificate's end, seconds since the epoch.
     pub not_after: i64,
-    /// The node's name.
+    /// The name of the node that answers.
     pub node: String,
     /// The node's trust domain.
     pub trust_domain: String,
@@ -192,7 +192,8 @@ impl Identity {
         view
     }
 
-    /// An administrator is restricted by administrators alone, and while another one is left.
+    /// Only an administrator may restrict an administrator, and only while another administrator is
+    /// left.
     pub(super) fn may_restrict(
         &self,
         permit: &Permit,
@@ -218,7 +219,7 @@ impl Identity {
         ))
     }
 
-    /// Who the caller is.
+    /// The caller of this request, as the node knows it.
     pub fn who_am_i(&self, permit: &Permit, peer: &Peer) -> WhoAmI {
         WhoAmI {
             spiffe_id: peer.id().to_owned(),

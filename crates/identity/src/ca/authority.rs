@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The certificate authority of a trust domain: makes itself, signs nodes and users. Keys are
-//! P-256; a user's key is known to it by its public half alone.
+//! The certificate authority of a trust domain: creates its own key and certificate, signs those of
+//! nodes and users. Keys are P-256; of a user's key it knows the public half alone.
 //!
-//! One issuing CA per trust domain, without sub-CAs: URI name constraints can't be expressed with
-//! what verifies here, so a sub-CA could not be confined.
+//! One issuing CA per trust domain, without sub-CAs: the library that verifies certificates knows
+//! no URI name constraints, so a sub-CA could not be confined to a part of the names.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -45,7 +45,7 @@ impl From<InvalidIdentity> for AuthorityError {
     }
 }
 
-/// A signed certificate.
+/// A certificate that this CA has signed.
 #[derive(Clone, Debug)]
 pub(crate) struct Signed {
     pub(crate) pem: String,

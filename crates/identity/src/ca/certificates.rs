@@ -21,7 +21,7 @@ const CHECK_EVERY: Duration = Duration::from_secs(60);
 /// Shorter than any useful lifetime, for lifetimes of seconds.
 const CHECK_AT_LEAST: Duration = Duration::from_millis(200);
 
-/// What handshakes present.
+/// The certificate that new handshakes present.
 #[derive(Debug)]
 pub(crate) struct LiveCertificate {
     current: ArcSwap<Live>,

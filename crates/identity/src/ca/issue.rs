@@ -17,16 +17,16 @@ use store::{IssuedRow, MAX_CERTIFICATES};
 
 /// The shortest life of a certificate.
 const SHORTEST: Duration = Duration::from_secs(1);
-/// A new certificate.
+/// A certificate that was just signed, for its user.
 #[derive(Clone, Debug)]
 pub struct Issued {
-    /// The certificate, PEM.
+    /// The certificate, as PEM.
     pub certificate_pem: String,
     /// The trust domain's CA, PEM.
     pub ca_pem: String,
-    /// Hexadecimal.
+    /// The certificate's serial number, hexadecimal.
     pub serial: String,
-    /// Whose.
+    /// The user's SPIFFE ID.
     pub spiffe_id: String,
     /// Seconds since the epoch.
     pub not_after: i64,

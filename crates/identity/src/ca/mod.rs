@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The certificate authority of the trust domain: its key and its files, the certificates that it
-//! signs, and those that are refused before their end. Who holds a certificate is asked in `authn`,
-//! what its holder may do in `authz`.
+//! signs, and those that are refused before their end. `authn` reads the user of a certificate;
+//! `authz` decides what that user may do.
 
 pub(crate) mod authority;
 pub(crate) mod certificates;

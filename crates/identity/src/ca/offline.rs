@@ -9,18 +9,18 @@ use super::pki::{Pki, PkiError};
 use super::revocation_log;
 use crate::authn::spiffe::{InvalidIdentity, Subject, UserKey};
 
-/// What was written.
+/// The certificate that was signed, and its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Minted {
-    /// The certificate's file.
+    /// The path of the certificate's file.
     pub certificate: PathBuf,
-    /// The key's file.
+    /// The path of the key's file.
     pub key: PathBuf,
-    /// The CA's file.
+    /// The path of the CA's file.
     pub ca: PathBuf,
-    /// Whose.
+    /// The administrator's SPIFFE ID.
     pub spiffe_id: String,
-    /// Hexadecimal.
+    /// The certificate's serial number, hexadecimal.
     pub serial: String,
     /// Seconds since the epoch.
     pub not_after: i64,
@@ -28,21 +28,21 @@ pub struct Minted {
     pub enabled_at_start: bool,
 }
 
-/// Why not.
+/// Why no certificate was signed.
 #[derive(Debug, thiserror::Error)]
 pub enum MintError {
-    /// A file.
+    /// One of the files of `pki`.
     #[error(transparent)]
     Pki(#[from] PkiError),
     /// There is no CA yet.
     #[error("there is no CA in {0}: start `auraed` once, it makes one")]
     NoAuthority(PathBuf),
-    /// A name.
+    /// A name in the CA's certificate.
     #[error(transparent)]
     Name(#[from] InvalidIdentity),
 }
 
-/// Signs `pki/admin.pem` anew, with a new key where there is none. Where `system/admin` is
+/// Signs a new `pki/admin.pem`, with a new key where there is none. Where `system/admin` is
 /// disabled, the daemon enables it at its next start.
 ///
 /// # Errors

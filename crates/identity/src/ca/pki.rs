@@ -22,24 +22,24 @@ pub enum PkiError {
     /// It can't be read or written.
     #[error("{file} can't be {what}: {source}")]
     Io {
-        /// Which.
+        /// The file's path.
         file: PathBuf,
         /// `read` or `written`.
         what: &'static str,
-        /// Why.
+        /// What the system said.
         source: io::Error,
     },
-    /// It isn't what it should be.
+    /// Its content can't be used.
     #[error("{file}: {problem}")]
     Content {
-        /// Which.
+        /// The file's path.
         file: PathBuf,
         /// What is wrong and what to do.
         problem: String,
     },
 }
 
-/// `STATE_DIR/pki`.
+/// The folder `STATE_DIR/pki`.
 #[derive(Clone, Debug)]
 pub(crate) struct Pki {
     dir: PathBuf,
@@ -134,7 +134,8 @@ impl Pki {
         authority.map(Some).map_err(|e| self.content("ca.pem", e))
     }
 
-    /// Makes and stores a CA. The certificate is written last: it is what says that there is one.
+    /// Makes and stores a CA. The certificate is written last: a CA exists when its certificate
+    /// does.
     pub(crate) fn create_authority(
         &self,
         domain: &TrustDomain,
@@ -164,7 +165,7 @@ impl Pki {
         }))
     }
 
-    /// Signs NAME.pem anew, for the key that is there or, without one, for a new one.
+    /// Signs a new NAME.pem, for the key that is there or, without one, for a new key.
     pub(crate) fn renew(
         &self,
         name: &str,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The certificates that were issued and those that are refused, the users that are disabled: kept
-//! a second time in `STATE_DIR/pki/refused.jsonl`, beside the CA whose certificates it is about. A
-//! database that is lost or set back must not let a refused certificate in again, and revoking one
-//! must find what descends from it.
+//! a second time in `STATE_DIR/pki/refused.jsonl`, beside the CA whose certificates it is about.
+//! After a database is lost or set back, a refused certificate must stay refused, and revoking a
+//! certificate must find all that descend from it.
 //!
 //! A line that refuses is on disk before the database has the row, and before the answer. At the
 //! start both are made to say the same (of two lines about the same, the file's last one counts),
@@ -24,7 +24,7 @@ use store::{IssuedRow, RevocationRow, Store, StoreError, UserRow};
 
 const FILE: &str = "refused.jsonl";
 
-/// A line.
+/// One line of the file, as JSON.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(crate) enum Line {
@@ -62,7 +62,8 @@ pub(crate) enum Line {
 }
 
 impl Line {
-    /// What it is about: the last line about the same counts.
+    /// The certificate or user that the line is about: of two lines about the same, the last
+    /// counts.
     fn key(&self) -> (u8, &str, &str) {
         match self {
             Line::Revoked { serial, .. } => (0, serial, ""),
@@ -109,8 +110,8 @@ impl Line {
     }
 }
 
-/// What of these lines still matters: the last one about each thing, none whose time is over. An
-/// issued certificate matters while it, or one that descends from it, has not ended.
+/// The lines that still matter: the last one about each certificate or user, none that has ended.
+/// An issued certificate matters while it, or one that descends from it, has not ended.
 fn pruned<'a>(lines: impl Iterator<Item = &'a Line>, now_ns: i64) -> Vec<&'a Line> {
     let mut by_key: BTreeMap<_, &Line> = BTreeMap::new();
     for line in lines.filter(|line| !line.is_over(now_ns)) {
@@ -284,7 +285,7 @@ fn seal(line: &Line) -> Option<String> {
     serde_json::to_string(line).ok().map(|text| text + "\n")
 }
 
-/// What the file says. A line that a power loss has torn was never acknowledged.
+/// The lines of the file. One that a power loss has torn was never acknowledged.
 fn lines(pki: &Pki) -> Result<Vec<Line>, PkiError> {
     let text = pki.read(FILE)?.unwrap_or_default();
     let parsed = text.lines().enumerate().filter_map(|(at, line)| {
@@ -300,7 +301,7 @@ fn lines(pki: &Pki) -> Result<Vec<Line>, PkiError> {
     Ok(parsed.collect())
 }
 
-/// What the database says.
+/// The lines that the database would give.
 async fn stored(store: &Store) -> Result<Vec<Line>, StoreError> {
     let revoked = store.revocations().await?;
     let issued = store.certificates(None).await?;

@@ -15,7 +15,7 @@ use crate::authz::directory::{Directory, MAX_REVOCATIONS};
 use crate::{Identity, Permit, UserKey};
 use store::{IssuedRow, RevocationRow};
 
-/// In nanoseconds.
+/// A second in nanoseconds.
 const SECOND: i64 = 1_000_000_000;
 /// The longest reason of a revocation, in characters.
 const MAX_REASON: usize = 256;
@@ -23,7 +23,7 @@ const MAX_REASON: usize = 256;
 /// A certificate that the node has signed for a user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CertificateView {
-    /// Hexadecimal.
+    /// The certificate's serial number, hexadecimal.
     pub serial: String,
     /// The one that proved the request for it.
     pub parent: Option<String>,
@@ -33,7 +33,7 @@ pub struct CertificateView {
     pub until_ns: i64,
     /// Refused before its end; the reason may be empty.
     pub revoked: Option<String>,
-    /// Admitted now.
+    /// Whether requests with it are served now.
     pub live: bool,
 }
 

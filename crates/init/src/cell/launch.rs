@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From a clone of the cell-init to the executable: the child's way to `execve`.
+//! The steps of the child, a clone of the cell-init, up to `execve` of the executable.
 //!
-//! Runs in the child alone, so it may allocate, block and fail as it likes: whatever goes wrong is
-//! written to a close-on-exec pipe as one [`Failure`], and the child ends. The order is the
-//! kernel's: what needs privileges comes before they are dropped, the filter last.
+//! Runs in the child alone, so it may allocate, block and fail. A failed step is written to a
+//! close-on-exec pipe as one [`Failure`], and the child ends. Steps that need privileges come
+//! before those are dropped; the filter comes last.
 
 use std::convert::Infallible;
 use std::ffi::CString;
@@ -32,9 +32,9 @@ const HARD_DESCRIPTORS: u64 = 524_288;
 
 /// What the child has of its parent.
 pub(super) struct Child<'a> {
-    /// The [`CellRequest::Start`].
+    /// The packet of the [`CellRequest::Start`].
     pub(super) packet: &'a [u8],
-    /// Its standard streams.
+    /// What becomes its standard streams, in their order.
     pub(super) streams: [BorrowedFd<'a>; 3],
     /// Where a failure is written; close-on-exec.
     pub(super) status: OwnedFd,
@@ -50,7 +50,7 @@ pub(super) fn run(child: &Child<'_>) -> ! {
     };
     let mut packet = Vec::new();
     if failure.encode(&mut packet).is_ok() {
-        // A broken pipe: nobody wants to know.
+        // A broken pipe: the cell-init is gone, and no process reads the failure.
         let _ = rustix::io::write(&child.status, &packet);
     }
     process::exit(127)
@@ -213,10 +213,10 @@ fn environment(launch: &Launch, who: &Identity) -> Vec<Vec<u8>> {
     env
 }
 
-/// Gives the terminal to the user, who else could not open it by its name.
+/// Makes the user own the terminal; else the user could not open it by its name.
 ///
-/// Where the cell shares the mount namespace it is one of the node's, whose group is nobody's in
-/// the cell: then it stays the cell's root's.
+/// Where the cell shares the mount namespace, the terminal is one of the node's devpts, whose group
+/// has no mapping in the cell: then the cell's root keeps it.
 fn own_terminal(uid: u32) -> Result<(), Failure> {
     let owner = rustix::fs::Uid::from_raw(uid);
     match rustix::fs::fchown(rustix::stdio::stdin(), Some(owner), None) {
@@ -230,7 +230,7 @@ fn invalid_user(id: u32, error: kernel::Error) -> Failure {
     Failure::of(Step::User, &error.about(about))
 }
 
-/// The number of the capability to signal anybody.
+/// The number of `CAP_KILL`.
 const KILL: u64 = 5;
 
 fn become_user(child: &Child<'_>, launch: &Launch, who: &Identity) -> Result<(), Failure> {
@@ -253,10 +253,12 @@ fn become_user(child: &Child<'_>, launch: &Launch, who: &Identity) -> Result<(),
     let keep = ambient != CapabilitySet::EMPTY && who.uid != 0;
     process::set_keep_capabilities(keep).step(Step::Capabilities)?;
     process::set_uid(who.uid).map_err(|error| invalid_user(who.uid, error))?;
-    // Where a kernel is told to let changed users be dumped. Until the exec nobody may look into
-    // this process, or hold it: it is a copy of the cell-init.
+    // A kernel may be configured to keep a process dumpable after a change of user
+    // (`fs.suid_dumpable`). Until the exec no other process may read or trace this one: it is a
+    // copy of the cell-init.
     process::set_dumpable(false).step(Step::Identity)?;
-    // The cell-init's user is no root, and leaves its capabilities to nobody by itself.
+    // The cell-init's user isn't root, so the kernel passes none of its capabilities on to an
+    // executed program by itself.
     let (held, inheritable) = match who.uid {
         0 => (bounding, CapabilitySet::EMPTY),
         _ => (ambient, ambient),

@@ -1,21 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The cell-init: the parent and record keeper of the executables of one cell.
 //!
-//! A clone of the spawner without exec, so it has the code of this binary, a few pages of memory of
-//! its own and no descriptor but those it needs. One loop waits for: the daemon's connection (one
-//! at a time), the pipes that tell whether an exec went well, and signals. It never blocks, holds
-//! no more than its table of workloads allows, and goes on without a daemon: then exits and output
-//! simply wait.
+//! A clone of the spawner without exec: it has the code of this binary, a few pages of memory of
+//! its own, and only the descriptors that it needs. One loop waits for the daemon's connection (one
+//! at a time), the pipes that say whether an exec succeeded, and signals. It never blocks, and its
+//! table of workloads has a bound. It goes on without a daemon: exits and output then wait.
 //!
-//! What it is not: it knows no limits, no logs, no policy; it does what the daemon says, to its own
-//! cell only. [`setup`] makes the cell around it, [`launch`] is its children's way to their
-//! programs.
+//! It knows no limits, no logs and no policy: it does what the daemon says, in its own cell only.
+//! [`setup`] makes the cell around it; [`launch`] executes the programs.
 //!
 //! Allocation: tables, queues and decoded requests grow with `try_reserve` and answer `ENOMEM`.
 //! What can still abort where `malloc` itself fails (in a cgroup over its limit it doesn't: there
 //! the OOM killer decides) is the standard library's: the descriptors of a packet (at most 64), the
-//! copy of a record that is told to a new daemon (at most 64 KiB), and the text of a failure (at
-//! most 1 KiB).
+//! copy of a record that a new daemon gets (at most 64 KiB), and the text of a failure (at most 1
+//! KiB).
 
 mod launch;
 pub(crate) mod mounts;
@@ -54,7 +52,7 @@ const LINK: u64 = 2;
 /// The token of an exec-status pipe is this and its descriptor.
 const STATUS: u64 = 16;
 
-/// A cell's init.
+/// The state of a cell-init.
 pub(crate) struct Cell {
     uid: Uid,
     record: Vec<u8>,
@@ -73,11 +71,11 @@ pub(crate) struct Cell {
     listen_again: Option<Deadline>,
     /// Whether the listener is among what is waited for.
     listens: bool,
-    /// Children may have ended that the kernel would not tell of.
+    /// Children may have ended without a signal: look again.
     reap_again: bool,
     link: Option<Link>,
     /// The daemon on the link has said hello, in our version.
-    greeted: bool,
+    said_hello: bool,
     interest: Interest,
     workloads: Workloads,
     /// There may be something that the daemon hasn't been told.
@@ -153,7 +151,7 @@ impl Cell {
             return self.listen_later();
         }
         self.interest = Interest::READ;
-        self.greeted = false;
+        self.said_hello = false;
         self.link = Some(Link::new(socket));
     }
 
@@ -169,8 +167,8 @@ impl Cell {
         self.listen_again = Some(Deadline::after(PAUSE));
     }
 
-    /// Listens while there is no daemon. A change that fails is tried again: what came to nobody's
-    /// ears would keep every later daemon out.
+    /// Listens while there is no daemon. A change that fails is tried again: without a listener in
+    /// the loop no later daemon could connect.
     fn tend_listener(&mut self) {
         if self.listen_again.is_some_and(Deadline::passed) {
             self.listen_again = None;
@@ -212,7 +210,7 @@ impl Cell {
         if let Some(link) = self.link.take() {
             let _ = self.poll.remove(&link);
         }
-        self.greeted = false;
+        self.said_hello = false;
         for workload in &mut self.workloads.0 {
             if let State::Starting { request, .. } | State::Failing { request, .. } =
                 &mut workload.state
@@ -222,8 +220,9 @@ impl Cell {
         }
     }
 
-    /// The answer to a daemon's hello: who the cell is; its workloads follow from [`Cell::flush`].
-    fn greet(&mut self, version: u16) {
+    /// Answers a daemon's `Hello` with the cell's uid and record; its workloads follow from
+    /// [`Cell::flush`].
+    fn answer_hello(&mut self, version: u16) {
         if version != VERSION {
             let reason = format!("this cell's init speaks version {VERSION}, not {version}");
             self.post(
@@ -241,7 +240,7 @@ impl Cell {
         if self.own.has(Namespaces::MOUNT) {
             mounts::detach_stage();
         }
-        self.greeted = true;
+        self.said_hello = true;
         self.news = true;
         for workload in &mut self.workloads.0 {
             workload.told = false;
@@ -284,7 +283,7 @@ impl Cell {
         if !link.is_flushed() {
             link.flush()?;
         }
-        if self.greeted && self.news {
+        if self.said_hello && self.news {
             self.news = !tell_news(link, &mut self.workloads)?;
         }
         let interest = link.interest();
@@ -316,7 +315,7 @@ fn status_token(status: &OwnedFd) -> u64 {
     STATUS + u64::from(status.as_raw_fd().unsigned_abs())
 }
 
-/// Tells of workloads and ends that the daemon doesn't know; `true` when nothing is left.
+/// Sends workloads and ends that the daemon doesn't know; `true` when all are sent.
 fn tell_news(link: &mut Link, workloads: &mut Workloads) -> Result<bool> {
     for workload in &mut workloads.0 {
         if !link.is_flushed() {

@@ -67,28 +67,28 @@ pub(crate) fn mount_tmpfs(target: &Path, mode: u32, size_bytes: u64) -> kernel::
         .call_on("mount tmpfs", target)
 }
 
-/// Attaches a volume.
+/// Mounts a tmpfs of the volume's size and mode at its target.
 pub(super) fn attach_volume(volume: &Volume) -> Result<(), Failure> {
     let target = checked(&volume.target)?;
     make(target, true)?;
     mount_tmpfs(target, volume.mode & 0o7777, volume.size_bytes).step(Step::Attach)
 }
 
-/// Attaches the folder that mounts come by, over that of an earlier daemon.
+/// Attaches the staging folder, in place of an earlier daemon's.
 pub(super) fn attach_stage(folder: &impl AsFd) -> Result<(), Failure> {
     detach_stage();
     mount::attach(folder, Path::new(STAGE)).step(Step::Attach)
 }
 
-/// Takes the folder away that mounts come by, with whatever an earlier daemon left in it.
+/// Detaches the staging folder, with all that an earlier daemon left in it.
 pub(super) fn detach_stage() {
     let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
-    // Mostly there is none; and what a root of the cell has mounted over it is its own affair.
+    // Mostly there is none. What the cell's root has mounted over it concerns that cell alone.
     let _ = rustix::mount::unmount(STAGE, flags);
 }
 
-/// Attaches a copy of what has come by that folder at its target. Its flags are locked, as those of
-/// every copy are.
+/// Attaches a copy of a mount of the staging folder at its target. The flags of the copy are locked
+/// as the mount's are.
 pub(super) fn attach(from: u32, to: &MountTarget) -> Result<(), Failure> {
     let target = checked(&to.target)?;
     make(target, to.directory)?;

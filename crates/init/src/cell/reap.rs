@@ -76,7 +76,7 @@ impl Cell {
     }
 }
 
-/// A failed exec that nobody is waiting for any more ends as a shell would have it.
+/// The end of a failed exec whose daemon is gone, with the exit code that a shell gives.
 fn unheard(failure: &Failure, exit: &Exit, started_ns: u64) -> ExitRecord {
     let missing = failure.errno == Errno::NOENT.raw_os_error();
     let code = if missing { 127 } else { 126 };

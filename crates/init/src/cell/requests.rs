@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the daemon asks of a cell-init, one function a request.
+//! The daemon's requests to a cell-init, one function each.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -38,7 +38,7 @@ impl Cell {
             return;
         }
         match CellRequest::decode(packet) {
-            Ok(CellRequest::Hello { version }) => self.greet(version),
+            Ok(CellRequest::Hello { version }) => self.answer_hello(version),
             Ok(CellRequest::Ack { uid }) => self.acknowledge(uid),
             Ok(request) => self.answered(request, fds),
             Err(error) => {
@@ -56,7 +56,7 @@ impl Cell {
 
     /// Answers a request that could not be read, if its number can be.
     fn refuse(&mut self, packet: &[u8], failure: Failure) {
-        if let Some((_, request)) = request_number(packet).filter(|_| self.greeted) {
+        if let Some((_, request)) = request_number(packet).filter(|_| self.said_hello) {
             self.post(&CellEvent::Failed { request, failure }, &[]);
         }
     }
@@ -166,7 +166,7 @@ impl Cell {
     }
 
     fn start(&mut self, packet: &[u8], head: StartHead, fds: Vec<OwnedFd>) -> Outcome {
-        if !self.greeted {
+        if !self.said_hello {
             return Err(failed(Step::Protocol, Errno::PROTO, "no Hello yet"));
         }
         if self.stop.is_some() {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The first steps of a cell-init, between its clone and its loop.
 //!
-//! It is a copy of the spawner, in the cell's new namespaces, as a user of its own. It waits until
-//! its maps are written and node-init knows of it; takes the cell's root's ids for what it makes;
-//! makes itself opaque; lets go of every descriptor that isn't the cell's; and only then mounts
-//! what a cell has on top of the (locked) template. What goes wrong is written to the status pipe,
-//! which node-init reads, and ends it.
+//! It is a copy of the spawner, in the cell's new namespaces, with a user id of its own. It waits
+//! until its maps are written and node-init has its pid; takes the cell's root's ids for the files
+//! that it creates; makes itself undumpable; closes every descriptor that isn't the cell's; and
+//! only then mounts what a cell has on top of the (locked) template. A step that fails is written
+//! to the status pipe, which node-init reads, and the process ends.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
@@ -107,7 +107,7 @@ fn prepare(creation: Creation) -> Result<(Cell, OwnedFd), (Failure, OwnedFd)> {
     } = creation;
     drop(go);
     let mounts = Mounts { proc, sys };
-    let prepared = be_somebody(node_user)
+    let prepared = become_init_user(node_user)
         .and_then(|()| be_opaque(&listener, &status, score.as_ref(), &mounts))
         .and_then(|()| furnish(&launch, &mounts, node_user))
         .and_then(|()| build(launch, listener, score, node_user));
@@ -124,11 +124,11 @@ struct Mounts {
     sys: Option<OwnedFd>,
 }
 
-/// A user with every capability in the cell's user namespace and a number outside of it alone: no
-/// workload can be the same user, who might signal this process, change its limits or its priority.
-/// It was that user when it was cloned ([`CellLaunch::init_id`]). What it makes is the cell's
-/// root's.
-fn be_somebody(node_user: bool) -> Result<(), Failure> {
+/// Takes every capability in the cell's user namespace, as a user that has no number in it. So no
+/// workload can become that user and signal this process, or change its limits or its priority. The
+/// process was cloned as this user ([`CellLaunch::init_id`]). The files that it creates are the
+/// cell's root's.
+fn become_init_user(node_user: bool) -> Result<(), Failure> {
     if node_user {
         return Ok(());
     }
@@ -259,7 +259,8 @@ fn mount_private(launch: &CellLaunch) -> Result<(), Failure> {
         .step(Step::Mount)
 }
 
-/// What [`mount_private`] mounted, before anybody else could mount over it.
+/// A descriptor of the devpts that [`mount_private`] mounted, taken before a workload can mount
+/// over it.
 fn open_devpts() -> Result<OwnedFd, Failure> {
     let path = Path::new("/dev/pts");
     let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -276,7 +277,7 @@ fn build(
 ) -> Result<Cell, Failure> {
     let own = launch.unshare;
     if !own.has(Namespaces::PID) {
-        // Not PID 1 here: orphans would go to a stranger.
+        // Not PID 1 here: orphans would become children of another init.
         process::set_child_subreaper(true).step(Step::Namespace)?;
     }
     // As many descriptors as it may have; workloads get limits of their own.
@@ -316,7 +317,7 @@ fn build(
         listens: true,
         reap_again: false,
         link: None,
-        greeted: false,
+        said_hello: false,
         interest: Interest::READ,
         workloads: Default::default(),
         news: false,

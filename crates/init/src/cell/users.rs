@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Users and groups by name or number, looked up in the cell's own `/etc/passwd` and `/etc/group`.
 //!
-//! Runs in the child that is about to become the executable, so what it reads costs the cell-init
-//! nothing. The files count as hostile: a bounded read of a regular file, and a line that is no
-//! entry is passed over. There is no NSS: names that come from a directory service are given by
-//! number.
+//! Runs in the child that is about to become the executable, so the cell-init's memory doesn't
+//! grow. The files count as hostile: a bounded read of a regular file; a line that is no entry is
+//! skipped. There is no NSS: users of a directory service must be given by number.
 
 use std::fs::File;
 use std::io::Read;

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The workloads of a cell, as its init keeps them: what it is asked to hold until the daemon has
-//! it too.
+//! The workloads of a cell, as its init keeps them until the daemon has stored their end.
 //!
 //! ```text
 //!            exec                    main process ended              Ack
@@ -35,7 +34,7 @@ pub(super) enum State {
     Ended(ExitRecord),
 }
 
-/// One executable.
+/// One executable, as its cell-init keeps it.
 pub(super) struct Workload {
     pub(super) uid: Uid,
     pub(super) pid: i32,

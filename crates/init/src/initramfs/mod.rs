@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The stage before init, where the kernel started PID 1 from an initramfs.
 //!
-//! An initramfs can't be left by `pivot_root`, and the template of all cells is made by one. So
-//! this stage always ends in another root, and in another execution of init there:
+//! An initramfs can't be left by `pivot_root`, which the template of all cells needs. So this stage
+//! always ends with another root, and executes init there:
 //!
 //! * with `root=` on the kernel's command line: modules are loaded, the device is waited for,
 //!   mounted, and its `init=` executed (not given: `/sbin/auraed`, then `/sbin/init`);
 //! * without: the initramfs moves itself to a tmpfs, and the same program is executed there.
 //!
-//! What it is not: no udev, no LVM, no encryption, no network root. What fails is said on the
-//! console with what to do, and the machine restarts or goes off as `panic=` says.
+//! There is no udev, no LVM, no encryption and no network root. An error is written to the console
+//! with a hint, and the machine restarts or powers off as `panic=` says.
 
 mod modules;
 mod root;
@@ -173,7 +173,7 @@ fn give_up(words: &Words, console: &Console) -> ! {
         && seconds > 0
     {
         console.say(&format!("the machine restarts in {seconds} s (panic=)"));
-        // Time is what was asked for: somebody shall read what is above.
+        // The pause that `panic=` asks for, so that a person can read the lines above.
         std::thread::sleep(Duration::from_secs(seconds));
     }
     sync();

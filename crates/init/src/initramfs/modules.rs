@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Kernel modules that the root needs: those that whoever made the initramfs listed, in that order.
+//! Loads the kernel modules that the root needs: those of the list in the initramfs, in its order.
 
 use std::path::{Path, PathBuf};
 

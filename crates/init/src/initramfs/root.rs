@@ -14,7 +14,7 @@ use rustix::mount::MountFlags;
 use super::{Words, superblock};
 
 /// How long a device may take to appear.
-const PATIENCE: Duration = Duration::from_secs(30);
+const DEVICE_WAIT: Duration = Duration::from_secs(30);
 
 /// Mounts the device of `root=` at a folder.
 pub(super) fn mount(device: &str, words: &Words, target: &Path) -> Result<()> {
@@ -64,13 +64,13 @@ fn known_types(list: &str) -> Vec<String> {
 fn wait_for(device: &str) -> Result<PathBuf> {
     // First the news, then the look: nothing is missed in between.
     let news = Uevents::open()?;
-    let deadline = Deadline::after(PATIENCE);
+    let deadline = Deadline::after(DEVICE_WAIT);
     loop {
         if let Some(path) = find(device)? {
             return Ok(path);
         }
         if !poll::wait(&news, Interest::Readable, deadline)? {
-            let about = format!("root={device} did not appear in {PATIENCE:?}");
+            let about = format!("root={device} did not appear in {DEVICE_WAIT:?}");
             return Err(Error::new("wait for device", Errno::NODEV).about(about));
         }
         // Whatever it is, and also where some were lost (ENOBUFS): look again.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which file system a block device holds, and what it is called: read from its first bytes.
+//! The type, label and UUID of the file system on a block device, read from its first bytes.
 //!
-//! For `root=UUID=…`, `root=LABEL=…`, and so that the right driver is asked first. What it is not:
-//! no check of the file system, no partition tables (the kernel reads those), no encryption. What
-//! it doesn't know is tried as the kernel lists its drivers.
+//! For `root=UUID=…`, `root=LABEL=…`, and to try the right driver first. It doesn't check the file
+//! system, reads no partition tables (the kernel does) and knows no encryption. For an unknown
+//! type, the drivers are tried in the kernel's order.
 
 use std::fs::File;
 use std::io::Read;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The files of the initramfs: moved to a tmpfs, or removed, because what stays keeps its memory.
+//! Moves the files of the initramfs to a tmpfs, or removes them: files that stay keep their memory.
 //!
-//! Stays on the initramfs itself: what is mounted on it is passed over.
+//! Only files of the initramfs itself are touched, none of a file system that is mounted on it.
 
 use std::fs::{self, Metadata};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};

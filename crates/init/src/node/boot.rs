@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! From the kernel's start of PID 1 to a place to work in: mounts, the console, folders. And back,
-//! at the end.
+//! The first steps of PID 1: mounts, the console, folders. And at the end of the machine the last
+//! ones: unmounting.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -113,7 +113,7 @@ fn mount_machine() -> Vec<kernel::Error> {
     .collect()
 }
 
-/// What whoever made the container may have left out.
+/// Mounts what the container's engine may not have mounted.
 fn mount_container() -> Vec<kernel::Error> {
     let private = Attributes::NO_SUID | Attributes::NO_DEV;
     [

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The cells that node-init knows: by uid and pid, and nothing of what is in them.
+//! The cells that node-init knows, by uid and pid. It knows nothing of their workloads.
 //!
 //! ```text
 //!         spawner: cloned        status: ready          ended           AckCell
@@ -7,7 +7,7 @@
 //!   │ spawner: failed      │ status: failed, or died
 //!   └─▶ (gone)             └─▶ Failing ── reaped ──▶ (gone)
 //! ```
-//! Both ways to (gone) before `Running` are answered with `CellFailed`. Nobody stays `Asked` or
+//! Both ways to (gone) before `Running` are answered with `CellFailed`. No cell stays `Asked` or
 //! `Cloned` for ever: see `creation`.
 
 use std::os::fd::OwnedFd;
@@ -42,7 +42,7 @@ pub(super) enum Stage {
     },
 }
 
-/// One cell.
+/// One cell, as node-init keeps it.
 pub(super) struct Cell {
     pub(super) uid: Uid,
     /// Of the daemon that is connected; `None` once that daemon is gone.

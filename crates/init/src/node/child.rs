@@ -21,7 +21,7 @@ use crate::poll::Interest;
 pub(super) const CHILD_SOCKET: i32 = 3;
 /// The first delay between two starts, after one that comes at once.
 const FIRST: Duration = Duration::from_millis(100);
-/// The longest.
+/// The longest pause before a restart.
 const LONGEST: Duration = Duration::from_secs(5);
 
 /// When to start the next one.
@@ -53,7 +53,7 @@ pub(super) struct Child {
     pub(super) closed: bool,
 }
 
-/// What to execute.
+/// What node-init executes, and how.
 pub(super) struct Recipe<'a> {
     pub(super) program: &'a Path,
     pub(super) argv: Vec<OsString>,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where node-init says what happens: standard error, and as PID 1 of a machine the kernel's log
+//! Writes node-init's messages: to standard error, and as PID 1 of a machine to the kernel's log
 //! too.
 //!
-//! A line is written at once or not at all: a console that doesn't take it must not stop init.
+//! A line is written at once or dropped: a console that doesn't take it must not block init.
 
 use std::fs::File;
 use std::io::Write;
@@ -23,7 +23,7 @@ impl Console {
         Console { kmsg: open.ok() }
     }
 
-    /// Says one line.
+    /// Writes one line, or drops it where the console doesn't take it.
     pub(crate) fn say(&self, line: &str) {
         if let Some(mut kmsg) = self.kmsg.as_ref() {
             // Priority 30: daemon, informational. The kernel puts it on its console by its own

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The conversation with the spawner, and cells on their way from a request to a running init.
+//! The connection to the spawner, and the creation of cells, from a request to a running cell-init.
 //!
-//! Whoever works at a cell may be killed or stopped: a nested cell's init, and what makes it, are
-//! processes that the enclosing cell's root can reach. So everybody here has a bound, and what has
-//! passed it is killed: the helpers of a nested cell have 5 s (the spawner's `helpers`), the
-//! spawner [`SPAWNER_BOUND`] for its next word, a cell-init [`BIRTH_BOUND`] to be ready. A daemon's
-//! welcome, which waits for all of them, waits no longer than 10 s.
+//! A process that creates a cell may be killed or stopped at any time: the root of an enclosing
+//! cell can signal a nested cell's init and its helpers. So each has a bound, and is killed when it
+//! passes it: the helpers of a nested cell have 5 s (the spawner's `helpers`), the spawner
+//! [`SPAWNER_BOUND`] for its next message, a cell-init [`READY_BOUND`] to be ready. The answer to a
+//! new daemon's `Hello` waits for all of them, but no longer than 10 s.
 
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::time::Duration;
@@ -30,7 +30,7 @@ use crate::spawner::{HIDDEN, NAME, ROOM, wire::SpawnerEvent};
 /// may take.
 const SPAWNER_BOUND: Duration = Duration::from_secs(10);
 /// How long a cell-init may take to furnish its cell.
-const BIRTH_BOUND: Duration = Duration::from_secs(10);
+const READY_BOUND: Duration = Duration::from_secs(10);
 
 /// The spawner, as node-init sees it.
 pub(super) struct Spawner {
@@ -66,7 +66,7 @@ impl Spawner {
         self.child.is_none().then_some(self.start_at)
     }
 
-    /// When somebody may have passed a bound.
+    /// The next moments at which the spawner or a creation passes its bound.
     pub(super) fn bounds(&self) -> [Option<Deadline>; 2] {
         [self.due, self.creations_due]
     }
@@ -110,8 +110,8 @@ impl Node {
         }
     }
 
-    /// The spawner is gone, or no longer makes sense: whoever waits for it is told, and another is
-    /// started.
+    /// The spawner is gone, or has sent a malformed packet: the creations that wait for it fail,
+    /// and another spawner is started.
     pub(super) fn lose_spawner(&mut self) {
         let Some(child) = self.spawner.child.take() else {
             return;
@@ -207,9 +207,9 @@ impl Node {
         let _ = self.read_spawner_packets();
     }
 
-    /// Everything that it has said: whoever is to be reaped must be known before.
+    /// Reads all that the spawner has sent: a cell-init must be known before it is reaped.
     pub(super) fn read_spawner_to_the_end(&mut self) {
-        // It says one thing for each that it is asked, so this ends.
+        // The spawner sends one packet for each request, so this ends.
         while self.read_spawner_packets() {}
     }
 
@@ -240,8 +240,8 @@ impl Node {
         more
     }
 
-    /// Gives up whoever has passed its bound. What they said in time is heard first: node-init
-    /// itself may have been held up.
+    /// Gives up the spawner, or the creations, that have passed their bound. Packets that came in
+    /// time are read first: node-init itself may have been delayed.
     pub(super) fn give_up_the_late(&mut self) {
         if self.spawner.due.is_some_and(Deadline::passed) {
             self.read_spawner_to_the_end();
@@ -264,7 +264,8 @@ impl Node {
         }
     }
 
-    /// A daemon has waited long enough for cells that nobody is told of.
+    /// Gives up cells that an earlier daemon asked for, because a new daemon has waited long
+    /// enough.
     fn make_no_more(&mut self) {
         self.console
             .say("cells that an earlier daemon asked for are given up");
@@ -347,13 +348,14 @@ impl Node {
             );
         };
         if !pidfd::exists(&pidfd).unwrap_or(true) {
-            // Killed before it was told of, and reaped as an orphan: no other end will come.
+            // Killed before the spawner reported it, and reaped as an orphan: no other end will
+            // come.
             return self.fail_cell(at, killed_while_created());
         }
         let token = status_token(&status);
         let watched = pipe::set_nonblocking(&status, true)
             .and_then(|()| self.poll.add(&status, token, Interest::READ));
-        let due = Deadline::after(BIRTH_BOUND);
+        let due = Deadline::after(READY_BOUND);
         self.spawner.creations_due.get_or_insert(due);
         let Some(cell) = self.cells.0.get_mut(at) else {
             return;
@@ -422,7 +424,7 @@ impl Node {
         }
     }
 
-    /// Nothing of the cell is left: its daemon is told, and it is forgotten.
+    /// Nothing of the cell is left: tells the daemon that asked for it, and forgets the cell.
     pub(super) fn fail_cell(&mut self, at: usize, failure: Failure) {
         let request = self.cells.0.get(at).and_then(|cell| cell.request);
         self.cells.remove(at);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The daemon, as node-init sees it: started, heard, restarted with back-off, never trusted with
-//! PID 1's life.
+//! The daemon's process and connection, for node-init: starts it, reads its requests, restarts it
+//! with back-off. Whatever it sends, PID 1 goes on.
 
 use std::os::fd::BorrowedFd;
 use std::time::Duration;
@@ -18,10 +18,11 @@ use crate::codec::{CREATE_CELL, Packet, request_number};
 use crate::poll::Interest;
 use crate::protocol::{Failure, NodeEvent, NodeRequest, Step, VERSION, Welcome};
 
-/// How long a daemon that hung up has to exit by itself, and say so with its own code.
+/// How long a daemon that closed its connection has to exit by itself, with an exit code of its
+/// own.
 const HUNG_UP: Duration = Duration::from_secs(1);
-/// How long a daemon waits for cells in the making that nobody waits for any more. With it a daemon
-/// is welcomed before it gives node-init up for silent (20 s).
+/// How long a new daemon waits for the creation of cells that an earlier daemon asked for. It is
+/// answered before it gives up node-init as silent (20 s).
 const WELCOME_BOUND: Duration = Duration::from_secs(10);
 /// Packets up to this size leave their pages in the buffer.
 const KEEP: usize = 16 * 1024;
@@ -39,7 +40,7 @@ pub(super) enum Greeting {
     Welcomed,
 }
 
-/// The daemon.
+/// The daemon's process and the connection to it.
 pub(super) struct Daemon {
     pub(super) child: Option<Child>,
     pub(super) greeting: Greeting,

@@ -2,10 +2,10 @@
 //! The node's own cgroups: a base that all cells are below, and the leaves of node-init and of the
 //! daemon.
 //!
-//! Settled once, before anything runs: node-init and what runs beside it in the base's group, and
-//! in a container in the one above, move to `_init`, because a group with controllers enabled may
-//! hold no process itself. A service whose base is in another unit's group stays where its manager
-//! has put it, and can be started there again. Nothing is ever moved afterwards.
+//! They are set up once, before anything runs: node-init and the processes beside it in the base's
+//! group (in a container, in the one above) move to `_init`, because a group with controllers
+//! enabled may hold no process itself. A service whose base is in another unit's group stays where
+//! its manager has put it, and can be started there again. No process is moved afterwards.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -39,8 +39,8 @@ impl Groups {
     /// Makes them and moves node-init to its leaf.
     ///
     /// # Errors
-    /// There are none to be had. A machine says so, and comes up as far as it can; who else is init
-    /// has somebody to tell, and is of no use without.
+    /// The groups can't be made, and this isn't PID 1 of a machine: it ends with the error. A
+    /// machine writes the error to its console and boots as far as it can.
     pub(super) fn settle(wanted: Option<&Path>, role: Role, console: &Console) -> Result<Groups> {
         again(|| Groups::try_settle(wanted, role)).or_else(|error| {
             let hint = match role {
@@ -88,7 +88,7 @@ impl Groups {
             }
             enable_all(above);
         }
-        // As a delegated service's group it may hold whoever started us, too.
+        // The group of a delegated service may hold the process that started node-init, too.
         gather(&group, &init);
         enable_all(&group);
         Ok(Groups {
@@ -202,7 +202,7 @@ fn base_path(root: &Path, own: &Path, role: Role) -> PathBuf {
     }
 }
 
-/// Moves whoever is in the group itself to the leaf.
+/// Moves the processes that are directly in the group to the leaf.
 fn gather(group: &Cgroup, leaf: &Cgroup) {
     for pid in group.processes().unwrap_or_default() {
         let _ = leaf.write("cgroup.procs", &pid.to_string());

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What makes a machine this machine: its name, its id, its seed of randomness, its clock, its
-//! loopback.
+//! Sets up the machine's identity: host name, machine id, random seed, clock, loopback.
 //!
-//! Each is tried, none is worth not booting for: what fails is said on the console.
+//! Each is tried, and none stops the boot: an error is written to the console.
 
 use std::path::Path;
 use std::time::{Duration, UNIX_EPOCH};
@@ -23,8 +22,8 @@ const FIRST_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
 /// The file in the state directory, and how many bytes of it.
 const SEED: &str = "random-seed";
 const SEED_BYTES: usize = 512;
-/// Nobody's clock is right before this code was written: 2026-11-01T00:00:00Z, where the build has
-/// no time.
+/// The earliest time that a clock can rightly show, where the build has no time of its own:
+/// 2026-11-01T00:00:00Z, in seconds since 1970.
 const WRITTEN: u64 = 1_793_491_200;
 
 /// PID 1 of the first pid namespace is a machine's; of another, a container's.

@@ -2,17 +2,16 @@
 //! Node-init: the one process that must not end.
 //!
 //! The parent of the daemon, of the spawner and of every cell-init; on a machine, of every orphan.
-//! One loop waits for: signals (children, orders to stop), the daemon, the spawner, and the status
-//! pipes of cells that are being made. Whatever fails in it (a malformed packet, a closed socket,
-//! no memory, no descriptors) is answered or said on the console, and the loop goes on.
+//! One loop waits for signals (of children, and to stop), the daemon, the spawner, and the status
+//! pipes of cells that are being created. A failure in it (a malformed packet, a closed socket, no
+//! memory, no descriptors) is answered or written to the console, and the loop goes on.
 //!
-//! What it is not: it knows nothing of what is in a cell, reads no configuration, talks to no
-//! network.
+//! It knows nothing of the workloads in a cell, reads no configuration and uses no network.
 //!
 //! * [`boot`] and [`machine`]: before the loop, as PID 1.
 //! * [`child`]: executing the daemon and the spawner.
-//! * [`daemon`]: the conversation with the daemon.
-//! * [`creation`]: that with the spawner.
+//! * [`daemon`]: the connection to the daemon.
+//! * [`creation`]: the connection to the spawner.
 //! * [`shutdown`]: the end.
 
 mod boot;
@@ -60,8 +59,7 @@ const PACKETS_AT_ONCE: usize = 64;
 /// How long to leave alone what failed for want of descriptors or memory.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// The signals that node-init listens to. All others are blocked: nobody's signal ends it by
-/// accident.
+/// The signals that node-init listens to. All others are blocked, so that none ends it by accident.
 const LISTENED: [Signal; 6] = [
     Signal::CHLD,
     Signal::TERM,
@@ -87,7 +85,7 @@ struct Node {
     cells: Cells,
     /// There may be exits that the daemon hasn't been told.
     news: bool,
-    /// Children may have ended that the kernel would not tell of.
+    /// Children may have ended without a signal: look again.
     reap_again: bool,
     audit_head: Option<(u64, [u8; 32])>,
     buffer: Option<Scratch>,
@@ -184,7 +182,7 @@ impl Node {
                 self.handle(token);
                 number += 1;
             }
-            // What is told now needs no waiting for.
+            // Sent now, so that the next wait doesn't delay it.
             self.flush();
             self.advance_shutdown();
         }

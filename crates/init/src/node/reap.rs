@@ -56,12 +56,12 @@ impl Node {
             self.lose_spawner();
             return true;
         }
-        // The spawner tells of a cell-init before it lets it go on; so whoever ends as one is known
-        // after this. One that was killed before that is told of when it is gone already.
+        // The spawner reports a cell-init before it lets it go on, so a cell-init that ends is
+        // known after this. One that was killed before that is reported when it is gone already.
         if self.cells.by_pid(exit.pid).is_none() && self.cells.any_asked() {
             self.read_spawner_to_the_end();
         }
-        // Anybody else is an orphan.
+        // Any other process is an orphan.
         self.cells
             .by_pid(exit.pid)
             .is_none_or(|at| self.cell_ended(at, exit))

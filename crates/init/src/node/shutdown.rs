@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The end: everything is stopped in order, within a bound that is said and kept.
+//! The shutdown: everything is stopped in order, within a bound that is announced and kept.
 //!
 //! ```text
 //! Cells ──▶ Killing ──▶ Daemon ──▶ (last steps)
@@ -7,7 +7,8 @@
 //! ```
 //! *Cells*: every cell-init stops its workloads, all in parallel, each with its own grace; the
 //! daemon stores output and exits. *Killing*: what is left in cells is killed by cgroup. *Daemon*:
-//! it is told to stop, then killed. A stage that has nothing left to wait for is over at once.
+//! it gets the request to stop, then is killed. A stage that has nothing left to wait for ends at
+//! once.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,10 +26,11 @@ use super::groups::CellInit;
 use crate::again::again;
 use crate::protocol::{NodeEvent, PowerMode, Role};
 
-/// How often cells are looked at whose end nobody tells: those of a node-init before this one.
+/// How often cell-inits of an earlier node-init are checked: they aren't this one's children, so no
+/// signal reports their end.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Between two attempts to end a machine that doesn't let itself be ended.
+/// The pause between two attempts to power the machine off.
 const ANOTHER_TRY: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -45,18 +47,18 @@ pub(super) struct Shutdown {
     bound: Duration,
     stage: Stage,
     stage_end: Deadline,
-    /// Cell-inits that haven't been told to end: those that may have others inside.
+    /// Cell-inits that have not got their stop signal yet, because they may have nested cells.
     waiting: Vec<CellInit>,
-    /// Those that have been told. Some aren't this process's children.
+    /// Cell-inits that have got it.
     told: Vec<CellInit>,
-    /// Some of them aren't this process's children.
-    strangers: bool,
+    /// Whether some of them are of an earlier node-init, so not this one's children.
+    foreign: bool,
 }
 
 impl Shutdown {
     /// When something is to be done, whatever happens until then.
     pub(super) fn deadline(&self) -> Option<Deadline> {
-        let watched = self.stage == Stage::Cells && self.strangers;
+        let watched = self.stage == Stage::Cells && self.foreign;
         Some(if watched {
             Deadline::after(LOOK)
         } else {
@@ -113,14 +115,14 @@ impl Node {
             stage_end: Deadline::after(bound.mul_f64(0.7)),
             waiting: Vec::new(),
             told: Vec::new(),
-            strangers: false,
+            foreign: false,
         };
         let (mode, bound_ms) = shutdown.announcement();
         self.post(&NodeEvent::ShuttingDown { mode, bound_ms }, &[]);
         self.notify("STOPPING=1");
         shutdown.waiting = self.groups.cell_inits();
-        let stranger = |cell: &CellInit| self.cells.by_pid(cell.pid).is_none();
-        shutdown.strangers = shutdown.waiting.iter().any(stranger);
+        let is_foreign = |cell: &CellInit| self.cells.by_pid(cell.pid).is_none();
+        shutdown.foreign = shutdown.waiting.iter().any(is_foreign);
         tell_innermost(&mut shutdown.waiting, &mut shutdown.told);
         for cell in &shutdown.waiting {
             // Its workloads stop in parallel with those inside.
@@ -160,10 +162,10 @@ impl Node {
         }
         match shutdown.stage {
             Stage::Cells | Stage::Killing => {
-                if !shutdown.waiting.is_empty() || shutdown.strangers {
+                if !shutdown.waiting.is_empty() || shutdown.foreign {
                     tell_innermost(&mut shutdown.waiting, &mut shutdown.told);
                 } else {
-                    // Node-init is told of its own children's ends.
+                    // The ends of its own children come to node-init by signals.
                     shutdown.told.clear();
                 }
                 let inits = !shutdown.waiting.is_empty() || !shutdown.told.is_empty();
@@ -183,7 +185,7 @@ impl Node {
         if let Err(error) = again(|| super::machine::save_seed(&self.options.state_dir)) {
             self.console.say(&format!("the next boot's seed: {error}"));
         }
-        self.end_everybody(end);
+        self.kill_all(end);
         // Writing back can take for ever on a broken disk; the bound holds all the same.
         self.in_a_child(end, || {
             machine::sync();
@@ -231,13 +233,13 @@ impl Node {
 
 impl Node {
     /// Ends every process but this one, and waits until the last is reaped or the time is over.
-    fn end_everybody(&self, end: Deadline) {
-        // The "group" of PID 1 is everybody: kill(-1).
+    fn kill_all(&self, end: Deadline) {
+        // The "group" of PID 1 is every process: kill(-1).
         let _ = rustix::process::kill_process_group(Pid::INIT, rustix::process::Signal::KILL);
         loop {
             match wait::try_wait(Target::Any, Reap::Yes) {
                 Ok(Some(_)) => {}
-                // Nobody is left.
+                // No child is left.
                 Err(_) => return,
                 Ok(None) if end.passed() => return,
                 Ok(None) => {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Packets: the messages of [`super`] as bytes and back, bounded in every field.
 //!
-//! Little-endian, no padding, no self-description: both ends are of one [`super::VERSION`] or part
-//! at once. Decoding never panics, never allocates more than the packet's own length justifies, and
-//! refuses what is too long, unknown, cut short or followed by something. It does no input or
-//! output: the inits read packets with `crate::packet`, the daemon with its own asynchronous
-//! sockets.
+//! Little-endian, no padding, no self-description: both ends have the same [`super::VERSION`], or
+//! the connection ends at once. Decoding never panics, never allocates more than the packet's own
+//! length justifies, and refuses what is too long, unknown, cut short or followed by something. It
+//! does no input or output: the inits read packets with `crate::packet`, the daemon with its own
+//! asynchronous sockets.
 //!
 //! [`field`] has the codecs of single fields, [`messages`] says in which order they stand in a
 //! packet.
@@ -24,7 +24,7 @@ pub enum CodecError {
     /// The field is longer than its limit.
     #[error("`{field}` is {length} long; the limit is {limit}")]
     TooLong {
-        /// Which field.
+        /// The name of the field.
         field: &'static str,
         /// Its length, in bytes or items.
         length: usize,
@@ -34,9 +34,9 @@ pub enum CodecError {
     /// The field has a value that means nothing in this version.
     #[error("`{field}` has the unknown value {value}")]
     Unknown {
-        /// Which field.
+        /// The name of the field.
         field: &'static str,
-        /// What it holds.
+        /// The number that it holds.
         value: u32,
     },
     /// The text is not UTF-8.

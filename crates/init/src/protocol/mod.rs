@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the daemon and the inits say to each other.
+//! The messages between the daemon and the inits.
 //!
-//! Two conversations, both over `SOCK_SEQPACKET`, one message a packet, descriptors beside it:
+//! Two kinds of connection, both `SOCK_SEQPACKET`: one message a packet, descriptors beside it.
 //!
-//! * **daemon ↔ node-init** over a socket pair that the daemon inherits. Node-init makes cells
-//!   (through the spawner), reaps their inits, and keeps each cell-init's exit until it is
-//!   acknowledged.
+//! * **daemon ↔ node-init** over a socket pair that the daemon inherits. Node-init creates cells
+//!   (through the spawner), reaps their inits, and keeps each cell-init's exit until the daemon
+//!   acknowledges it.
 //! * **daemon ↔ cell-init** over a socket that the cell-init listens on, at
 //!   `RUN_DIR/cells/UID.sock`. The cell-init is the parent of the cell's executables: it keeps
 //!   their records, the read ends of their pipes and their exits. A new daemon connects to every
@@ -43,12 +43,12 @@ pub const CLONERS: u32 = 1_048_575;
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Uid(pub [u8; 16]);
 
-/// Daemon → node-init.
+/// What the daemon sends node-init.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NodeRequest {
     /// First. `build` is for people, in a refusal.
     Hello {
-        /// The daemon's [`VERSION`].
+        /// The daemon's [`VERSION`] of this protocol.
         version: u16,
         /// The daemon's own version.
         build: String,
@@ -57,61 +57,61 @@ pub enum NodeRequest {
     CreateCell {
         /// Comes back with the answer.
         request: u64,
-        /// What to make.
+        /// The cell to create.
         launch: CellLaunch,
     },
     /// The exit of this cell's init is stored; forget it.
     AckCell {
-        /// Which cell.
+        /// The cell's run.
         uid: Uid,
     },
     /// Stop everything, then the machine (or, as a service, end).
     Shutdown {
-        /// What follows.
+        /// What happens to the machine afterwards.
         mode: PowerMode,
         /// The longest that it may take, in milliseconds; 0: node-init's own bound.
         bound_ms: u32,
     },
     /// The newest entry of the audit, so that a cut tail shows.
     AuditHead {
-        /// Its number.
+        /// The entry's number.
         sequence: u64,
-        /// Its SHA-256.
+        /// The entry's SHA-256.
         hash: [u8; 32],
     },
     /// The daemon is ready to serve (for back-off, and `sd_notify` where init is a service).
     Ready,
 }
 
-/// Node-init → daemon.
+/// What node-init sends the daemon.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NodeEvent {
     /// The answer to `Hello`. Sent only when no cell is being made any more.
     Welcome(Welcome),
     /// Another version. The connection ends.
     Refused {
-        /// The init's [`VERSION`].
+        /// The init's [`VERSION`] of this protocol.
         version: u16,
-        /// For people.
+        /// One sentence for people.
         reason: String,
     },
     /// The cell's init runs and listens. Descriptor: its pidfd.
     CellCreated {
-        /// Of `CreateCell`.
+        /// The number of the `CreateCell`.
         request: u64,
         /// The cell-init's, in node-init's pid namespace.
         pid: i32,
     },
     /// The cell could not be made; nothing of it is left.
     CellFailed {
-        /// Of `CreateCell`.
+        /// The number of the `CreateCell`.
         request: u64,
-        /// Why.
+        /// The step that failed, and why.
         failure: Failure,
     },
     /// A cell's init has ended; kept and repeated to each new daemon until `AckCell`.
     CellExited {
-        /// Which cell.
+        /// The cell's run.
         uid: Uid,
         /// How its init ended.
         exit: ExitRecord,
@@ -119,17 +119,17 @@ pub enum NodeEvent {
     /// The machine goes down: no new work; output is still to be stored. Everything ends within the
     /// bound.
     ShuttingDown {
-        /// What follows.
+        /// What happens to the machine afterwards.
         mode: PowerMode,
         /// From now, in milliseconds.
         bound_ms: u32,
     },
 }
 
-/// What node-init knows when a daemon comes.
+/// What node-init knows when a daemon connects.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Welcome {
-    /// The init's [`VERSION`].
+    /// The init's [`VERSION`] of this protocol.
     pub version: u16,
     /// What kind of init it is.
     pub role: Role,
@@ -137,7 +137,7 @@ pub struct Welcome {
     pub daemon_starts: u64,
     /// `CLOCK_BOOTTIME` at init's own start, in nanoseconds.
     pub started_ns: u64,
-    /// The last `AuditHead`.
+    /// Number and SHA-256 of the last `AuditHead`.
     pub audit_head: Option<(u64, [u8; 32])>,
     /// Cell-inits that run, as node-init's children.
     pub cells: Vec<(Uid, i32)>,
@@ -150,7 +150,7 @@ pub struct Welcome {
 pub enum Role {
     /// PID 1 of a machine.
     Machine,
-    /// PID 1 of a container made by somebody else.
+    /// PID 1 of a container that another program made.
     Container,
     /// A child subreaper under another init.
     Service,
@@ -159,11 +159,11 @@ pub enum Role {
 /// How the machine goes down.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PowerMode {
-    /// Off.
+    /// The power is switched off.
     PowerOff,
-    /// From the start.
+    /// The machine starts again, through its firmware.
     Reboot,
-    /// Stopped, powered.
+    /// The machine stops; the power stays on.
     Halt,
     /// As a service: stop everything and exit.
     Exit,
@@ -172,7 +172,7 @@ pub enum PowerMode {
 /// A step that failed: which, the errno, and what it was about (a path, a field).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
-    /// Which step.
+    /// The step that failed.
     pub step: Step,
     /// As in `libc`; 0 where no call failed.
     pub errno: i32,
@@ -190,7 +190,7 @@ pub enum Step {
     Limit = 2,
     /// The template mount namespace isn't there.
     Template = 3,
-    /// Making the process.
+    /// Cloning the process.
     Clone = 4,
     /// Writing its user or group map.
     IdMap = 5,
@@ -216,13 +216,13 @@ pub enum Step {
     Rlimit = 15,
     /// Setting nice or `oom_score_adj`.
     Priority = 16,
-    /// Setting the processors.
+    /// Setting the CPUs that it may use.
     Affinity = 17,
     /// Setting capabilities or `no_new_privs`.
     Capabilities = 18,
-    /// Installing the filter.
+    /// Installing the filter of system calls.
     Seccomp = 19,
-    /// Executing the program.
+    /// `execve` of the program.
     Exec = 20,
     /// Entering a namespace of the enclosing cell.
     Namespace = 21,
@@ -239,11 +239,11 @@ impl Namespaces {
     pub const MOUNT: u8 = 2;
     /// Process ids.
     pub const PID: u8 = 4;
-    /// Interfaces, addresses, ports.
+    /// Interfaces, addresses, ports, abstract Unix sockets.
     pub const NET: u8 = 8;
     /// System V IPC, POSIX queues.
     pub const IPC: u8 = 16;
-    /// The host name.
+    /// Host and domain name.
     pub const UTS: u8 = 32;
     /// The root of the cgroup tree: each executable's is its own leaf. A nested cell always has it.
     pub const CGROUP: u8 = 64;
@@ -263,7 +263,7 @@ pub struct IdMap {
     pub inside: u32,
     /// In the *node's* ids, also for nested cells.
     pub outside: u32,
-    /// How many.
+    /// How many ids; at least 1.
     pub count: u32,
 }
 
@@ -285,9 +285,9 @@ pub struct CellLaunch {
     pub uid_map: Vec<IdMap>,
     /// Of groups; as `uid_map`.
     pub gid_map: Vec<IdMap>,
-    /// The node's id of the user that the cell's init runs as: nobody else's, and not in `uid_map`,
-    /// so that no workload can become it. With a user namespace of its own it is of the cell's
-    /// range; where that is the enclosing cell's, that cell's; 0 where it is the node's.
+    /// The user id on the node that the cell-init runs as. No other process has it and `uid_map`
+    /// hasn't got it, so that no workload can become it. With a user namespace of its own it is of
+    /// the cell's range; where that is the enclosing cell's, that cell's; 0 where it is the node's.
     pub init_id: u32,
     /// What `ps` on the node shows of the init behind `aurae-cell`: TENANT/CELL.
     pub title: String,
@@ -299,7 +299,7 @@ pub struct CellLaunch {
     pub record: Vec<u8>,
 }
 
-/// Where one mounted mount goes.
+/// Where one mount is attached in a cell.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MountTarget {
     /// An absolute path in the cell. It is made where it isn't there and lies under a folder that
@@ -321,12 +321,12 @@ pub struct Volume {
     pub mode: u32,
 }
 
-/// Daemon → cell-init.
+/// What the daemon sends a cell-init.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CellRequest {
-    /// First.
+    /// The first request.
     Hello {
-        /// The daemon's [`VERSION`].
+        /// The daemon's [`VERSION`] of this protocol.
         version: u16,
     },
     /// Replace the cell's own record.
@@ -340,7 +340,7 @@ pub enum CellRequest {
     PutRecord {
         /// Comes back with the answer.
         request: u64,
-        /// Which workload.
+        /// The workload's run.
         uid: Uid,
         /// At most [`MAX_RECORD`] bytes.
         record: Vec<u8>,
@@ -349,47 +349,48 @@ pub enum CellRequest {
     Start {
         /// Comes back with the answer.
         request: u64,
-        /// What to start.
+        /// The executable to start.
         launch: Launch,
     },
     /// Signal the main process. Race-free: cell-init is its parent.
     Signal {
         /// Comes back with the answer.
         request: u64,
-        /// Which workload.
+        /// The workload's run.
         uid: Uid,
-        /// 1 to 64.
+        /// The signal's number, 1 to 64.
         signal: u8,
     },
     /// Close the kept write end of standard input.
     CloseStdin {
         /// Comes back with the answer.
         request: u64,
-        /// Which workload.
+        /// The workload's run.
         uid: Uid,
     },
     /// The exit and all output of this workload are stored; forget it and close its pipes.
     Ack {
-        /// Which workload.
+        /// The workload's run.
         uid: Uid,
     },
-    /// Attach the folder that mounts for this cell come by: a slave of one of the node's. Nothing
-    /// is attached in it yet. What is later shows here with flags that the cell's root can't clear,
-    /// which a mount attached from its own descriptor wouldn't have. Descriptor: the slave.
+    /// Attach the staging folder of this cell: a slave of a folder of the node, empty at first.
+    /// Mounts that the node attaches in it later show here with flags that the cell's root can't
+    /// clear; a mount that the cell-init attached from a descriptor wouldn't have such flags.
+    /// Descriptor: the slave.
     Stage {
         /// Comes back with the answer.
         request: u64,
     },
-    /// Attach a copy of what is in the folder to its place.
+    /// Attach a copy of a mount of the staging folder at its target.
     Mount {
         /// Comes back with the answer.
         request: u64,
-        /// Its number in the folder.
+        /// The mount's number in the folder.
         from: u32,
-        /// Where to.
+        /// Where it is attached in the cell.
         to: MountTarget,
     },
-    /// Detach it.
+    /// Detach the mount at a path.
     Unmount {
         /// Comes back with the answer.
         request: u64,
@@ -403,12 +404,12 @@ pub enum CellRequest {
     },
 }
 
-/// Cell-init → daemon.
+/// What a cell-init sends the daemon.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum CellEvent {
     /// The answer to `Hello`: the cell's uid and record; `workloads` packets of `Workload` follow.
     Welcome {
-        /// The init's [`VERSION`].
+        /// The init's [`VERSION`] of this protocol.
         version: u16,
         /// The cell's run.
         uid: Uid,
@@ -419,9 +420,9 @@ pub enum CellEvent {
     },
     /// Another version, or a request before `Hello`. The connection ends.
     Refused {
-        /// The init's [`VERSION`].
+        /// The init's [`VERSION`] of this protocol.
         version: u16,
-        /// For people.
+        /// One sentence for people.
         reason: String,
     },
     /// One per workload, running or ended and not acknowledged. Descriptors: the pidfd if it runs,
@@ -437,11 +438,11 @@ pub enum CellEvent {
         /// As [`WorkloadState::started_ns`], so that the next daemon says the same.
         started_ns: u64,
     },
-    /// It was not; nothing of it is left.
+    /// The request failed; nothing of it is left.
     Failed {
         /// Comes back with the answer.
         request: u64,
-        /// Why.
+        /// The step that failed, and why.
         failure: Failure,
     },
     /// A request without an answer of its own was carried out.
@@ -451,17 +452,17 @@ pub enum CellEvent {
     },
     /// A workload's main process has ended; kept until `Ack`.
     Exited {
-        /// Which workload.
+        /// The workload's run.
         uid: Uid,
-        /// How.
+        /// How its main process ended.
         exit: ExitRecord,
     },
 }
 
-/// What a cell-init knows of one workload.
+/// One workload, as its cell-init knows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WorkloadState {
-    /// Its run.
+    /// The workload's run.
     pub uid: Uid,
     /// In the pid namespace of the receiver of the descriptor's fdinfo; as seen by the cell-init
     /// here.
@@ -472,7 +473,7 @@ pub struct WorkloadState {
     pub has_stdin: bool,
     /// The last `PutRecord`, or what it was started with.
     pub record: Vec<u8>,
-    /// `CLOCK_REALTIME`, nanoseconds.
+    /// When it was cloned, `CLOCK_REALTIME` in nanoseconds.
     pub started_ns: u64,
     /// Not there while the main process runs.
     pub exit: Option<ExitRecord>,
@@ -481,7 +482,7 @@ pub struct WorkloadState {
 /// What a workload's standard streams are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stdio {
-    /// Two pipes.
+    /// A pipe each for standard output and standard error.
     Pipes,
     /// One terminal, the workload's controlling one, of the cell's own devpts.
     Terminal {
@@ -495,7 +496,7 @@ pub enum Stdio {
 /// How a process ended. Times are `CLOCK_REALTIME` nanoseconds, durations nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ExitRecord {
-    /// Its status.
+    /// Exit code or signal.
     pub how: ExitHow,
     /// When it was cloned.
     pub started_ns: u64,
@@ -527,12 +528,12 @@ pub enum ExitHow {
     Code(u8),
     /// A signal ended it.
     Signal {
-        /// 1 to 64.
+        /// The signal's number, 1 to 64.
         signal: u8,
         /// Whether a core was dumped.
         core: bool,
     },
-    /// Reaped by somebody else.
+    /// Not known: the process was reaped by another parent.
     Unknown,
 }
 
@@ -553,7 +554,7 @@ pub enum Principal {
 /// 3. with `keep_stdin`: stdin's write end, to keep.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Launch {
-    /// Its run.
+    /// The executable's run.
     pub uid: Uid,
     /// The program and its arguments, without NUL. A program without a slash is looked for in PATH
     /// of `env`.
@@ -562,17 +563,17 @@ pub struct Launch {
     pub env: Vec<Vec<u8>>,
     /// An absolute path; empty: the user's home, or / where that isn't there.
     pub cwd: Vec<u8>,
-    /// Nobody given: the cell's root.
+    /// The user. `None`: the cell's root.
     pub user: Option<Principal>,
-    /// Nobody given: the user's own.
+    /// The primary group. `None`: the user's own.
     pub group: Option<Principal>,
-    /// Supplementary; exactly these and none of /etc/group.
+    /// Supplementary groups: exactly these and none of /etc/group.
     pub groups: Vec<Principal>,
-    /// As in `umask`.
+    /// The file mode creation mask.
     pub umask: u32,
     /// `RLIMIT_*` number, soft, hard (`u64::MAX`: unlimited).
     pub rlimits: Vec<(u8, u64, u64)>,
-    /// -20 to 19.
+    /// The nice value, -20 (first) to 19 (last).
     pub nice: i8,
     /// -1000 to 1000; not given: 0.
     pub oom_score_adj: Option<i16>,
@@ -583,11 +584,11 @@ pub struct Launch {
     pub bounding: u64,
     /// Kept across the exec for a user that isn't root.
     pub ambient: u64,
-    /// `PR_SET_NO_NEW_PRIVS`.
+    /// Whether `PR_SET_NO_NEW_PRIVS` is set.
     pub no_new_privileges: bool,
     /// A compiled filter: `struct sock_filter[]` as bytes. Empty: none.
     pub seccomp: Vec<u8>,
-    /// `SECCOMP_FILTER_FLAG_LOG`.
+    /// Whether the kernel logs refused calls (`SECCOMP_FILTER_FLAG_LOG`).
     pub seccomp_log: bool,
     /// What its streams are.
     pub stdio: Stdio,
@@ -597,6 +598,6 @@ pub struct Launch {
     pub stop_signal: u8,
     /// From the stop signal to `SIGKILL`, in milliseconds.
     pub grace_ms: u32,
-    /// Its opaque record.
+    /// The daemon's record of it, opaque here; at most [`MAX_RECORD`] bytes.
     pub record: Vec<u8>,
 }

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The helpers of [`super::nested`], as the spawner sees them: a socket that they speak on, and a
-//! descriptor of the process. Neither is trusted to say anything: whoever has ended is known by the
-//! descriptor, and whoever says nothing is waited for until [`BOUND`] and no longer.
+//! descriptor of the process. Neither is trusted to send anything: the descriptor says when a
+//! helper has ended, and a helper that sends nothing is waited for until [`BOUND`] and no longer.
 //!
-//! The second helper has to live where a tenant may kill and stop it. So nothing here depends on
-//! what a helper holds open, and both are killed once their work is done or given up.
+//! The second helper runs where the enclosing cell's root can kill and stop it. So nothing here
+//! depends on descriptors that a helper holds open, and both are killed once their work is done or
+//! given up.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The spawner: a process with nothing in it, so that what is cloned from it has nothing in it
-//! either.
+//! The spawner: an almost empty process, so that its clones, the cell-inits, are almost empty too.
 //!
-//! A cell-init is a clone without exec, and such a clone copies its maker's memory and descriptors.
-//! Node-init has other tenants' records in its memory and everybody's descriptors, so it isn't the
-//! maker. The spawner is a fresh execution of this binary (the kernel itself sees to it that
-//! nothing of node-init is left), sits in the [`template`] mount namespace, holds one socket, and
-//! keeps no state between two requests. Should it die, node-init executes another.
+//! A cell-init is a clone without exec, and such a clone copies its parent's memory and
+//! descriptors. Node-init has other tenants' records in its memory and descriptors of all cells, so
+//! cells aren't cloned from it. The spawner is a fresh execution of this binary, which has none of
+//! node-init's memory. It runs in the [`template`] mount namespace, holds one socket, and keeps no
+//! state between two requests. When it dies, node-init executes another.
 //!
 //! Its children become children of node-init (`CLONE_PARENT`), which reaps them. [`nested`] makes
 //! cells inside of cells.
@@ -145,8 +144,8 @@ fn settle(view: &View, title: Option<Title>) -> Result<Place, Failure> {
     process::set_name(c"aurae-spawner").step(Step::Template)?;
     // Nothing ignored and nothing preferred is to be inherited by workloads.
     signal::reset_dispositions().step(Step::Template)?;
-    // Whoever is to be given its go may have been killed. Cell-inits set masks of their own, for
-    // themselves and for workloads.
+    // A child that waits for its start byte may have been killed. Cell-inits set masks of their
+    // own, for themselves and for workloads.
     signal::set_mask(SignalSet::of(&[Signal::PIPE])).step(Step::Template)?;
     let _ = kernel::sched::set_own_oom_score_adj(0);
     process::set_umask(0);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Cells inside of cells, made from outside.
+//! Nested cells, created from outside of the enclosing cell.
 //!
-//! An enclosing cell can't make one itself: it may not mount a proc. And the spawner can't in one
-//! step, because a pid namespace is made only from the one its maker *is in*, and a user namespace
-//! only by somebody whose id is mapped in the enclosing one. So there are two helpers, siblings of
-//! everybody else, that live for it:
+//! An enclosing cell can't create one itself: it may not mount a proc. And the spawner can't in one
+//! step, because a pid namespace is created only below the one that its creator *is in*, and a user
+//! namespace only by a process whose id is mapped in the enclosing one. So two helper processes do
+//! it, which end afterwards:
 //!
 //! ```text
 //! worker ─── clone ─▶ first: joins the enclosing cell's pid namespace (for its children)
@@ -16,12 +16,13 @@
 //!                       writes the maps (the files belong to root, the writer must be in there)
 //! ```
 //!
-//! The worker and the first run in the node's own cgroup. The second is cloned into that of the
-//! tenant's inits by the first, who may: what the cell-init inherits needs no permission. No limit
-//! of the enclosing cell concerns any of them. But the second is in the enclosing cell's pid
-//! namespace and, at the end, in its user namespace: its root may kill it and stop it. So the
-//! worker knows of it by a descriptor that the first hands over, and waits for both no longer than
-//! [`helpers::BOUND`]; other cells are made meanwhile.
+//! The worker and the first run in the node's own cgroup. The first, which has the permission,
+//! clones the second into the cgroup of the tenant's inits; the cell-init then inherits that group
+//! and needs no permission. No limit of the enclosing cell applies to any of them. But the second
+//! is in the enclosing cell's pid namespace and, at the end, in its user namespace: the enclosing
+//! cell's root may kill it and stop it. So the worker knows of it by a descriptor that the first
+//! hands over, and waits for both no longer than [`helpers::BOUND`]; other cells are created
+//! meanwhile.
 
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -39,9 +40,9 @@ use crate::codec::Packet;
 use crate::failure::InStep;
 use crate::protocol::{CellLaunch, Failure, IdMap, Namespaces, Step};
 
-/// The enclosing cell.
+/// The enclosing cell of a nested one.
 struct Parent {
-    /// Its init.
+    /// The descriptor of its cell-init.
     pidfd: OwnedFd,
     /// Its user namespace is the node's.
     node_user: bool,

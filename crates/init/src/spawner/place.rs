@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where the spawner comes from: descriptors of the node's own proc and namespaces, taken before it
-//! moved into the template, in which neither can be seen.
+//! Descriptors of the node's own proc and namespaces, which the spawner takes before it moves into
+//! the template, in which neither can be seen.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
@@ -54,8 +54,8 @@ impl Place {
         Ok(())
     }
 
-    /// Does something (a clone) among the node's own mounts: whoever comes out in a new user
-    /// namespace could not go there any more.
+    /// Runs `act` (a clone) in the node's own mount namespace: a process in a new user namespace
+    /// could not join that one any more.
     pub(super) fn among_node_mounts<T>(&self, act: impl FnOnce() -> Result<T>) -> Result<T> {
         namespace::join(&self.mounts, Kinds::MOUNT)?;
         act()

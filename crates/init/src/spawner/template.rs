@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The template mount namespace: what every cell's mount namespace is a copy of.
+//! The template: every cell's mount namespace is a copy of this one.
 //!
 //! It is made once, with the node's privileges, by the spawner, which then stays in it. A clone
 //! into a new user *and* mount namespace gets a copy in which all of this is locked: the cell's
@@ -9,8 +9,8 @@
 //! * `/`: a read-only tmpfs with an allow-list of the node's folders ([`super::root`]);
 //! * `/dev`: a read-only tmpfs with the six devices that need no privilege, and what programs
 //!   expect there;
-//! * `/proc`, `/sys`: of a pid and a network namespace that nothing is in. They are what makes the
-//!   kernel let a cell mount its own, which it does over them.
+//! * `/proc`, `/sys`: of a pid and a network namespace that no process is in. The kernel lets a
+//!   cell mount its own over them because they are there.
 
 use std::ffi::CStr;
 use std::os::fd::{AsFd, OwnedFd};

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the spawner tells node-init. Requests are the daemon's own `CreateCell`, handed on as they
-//! came.
+//! The spawner's messages to node-init. Node-init's requests to the spawner are the daemon's
+//! `CreateCell`, unchanged.
 
 use crate::protocol::Failure;
 
-/// Spawner → node-init.
+/// What the spawner sends node-init.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum SpawnerEvent {
     /// First: whether isolated cells can be made.
@@ -13,6 +13,6 @@ pub(crate) enum SpawnerEvent {
     /// end of its status pipe, which brings one `0` byte, or a [`Failure`], or nothing at its
     /// death.
     Cloned { request: u64, pid: i32 },
-    /// Nothing was made.
+    /// The cell could not be cloned; nothing of it is left.
     Failed { request: u64, failure: Failure },
 }

@@ -84,7 +84,7 @@ pub(crate) fn send(socket: impl AsFd, message: &impl Packet, fds: &[BorrowedFd<'
     seqpacket::send(socket, &packet, fds).unwrap();
 }
 
-/// Sends to somebody who may be gone: `None` then.
+/// Sends to a process that may be gone: `None` then.
 pub(crate) fn try_send(
     socket: impl AsFd,
     message: &impl Packet,
@@ -100,7 +100,7 @@ pub(crate) fn receive<P: Packet>(socket: impl AsFd) -> Option<(P, Vec<OwnedFd>)>
     receive_within(socket, PATIENCE)
 }
 
-/// [`receive`] from somebody who answers sooner.
+/// [`receive`] with another bound.
 pub(crate) fn receive_within<P: Packet>(
     socket: impl AsFd,
     timeout: Duration,
@@ -220,7 +220,7 @@ impl Node {
         )
     }
 
-    /// Becomes the daemon.
+    /// Makes the test the daemon of this node.
     pub(crate) fn daemon(&self) -> Daemon {
         let (socket, pid) = self.raw_daemon();
         let (event, _) = receive(&socket).unwrap();

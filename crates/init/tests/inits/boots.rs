@@ -249,7 +249,7 @@ fn follow(stream: impl Read + Send + 'static, lines: Sender<String>) {
     });
 }
 
-/// When calls fail.
+/// The moments at which calls fail.
 #[derive(Clone, Copy)]
 enum When {
     Booting,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is left after somebody was killed, and how everything ends in order.
+//! What is left after a daemon, an init or the spawner was killed, and the order in which
+//! everything ends.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -279,7 +280,7 @@ fn crash_loop() {
     node.flavour("crash");
     daemon.crash();
     std::thread::sleep(Duration::from_secs(1));
-    // Nobody is there, and the cell goes on.
+    // No daemon is there, and the cell goes on.
     kernel::pidfd::send_signal(&cell.pidfd, Signal::CONT).unwrap();
     node.flavour("");
     let daemon = node.daemon();

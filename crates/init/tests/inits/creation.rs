@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Cells on their way to being one, and whoever works at it: killed and held at every stage. One
-//! cell is lost by it and its maker told; the next is made, and the next daemon welcomed, within
-//! bounds.
+//! The processes that create a cell, killed and stopped at every stage. Only that cell is lost, and
+//! the daemon gets an error; the next cell is created, and the next daemon answered, within bounds.
 //!
 //! A process is held by the cgroup that it is cloned into, that of its tenant's inits: a frozen
 //! one, so that it gets no further than the kernel's own part of its clone. A cell's root does the
@@ -165,7 +164,7 @@ fn an_init_that_is_held_while_it_is_created_is_killed() {
     let tenant = Tenant::new(&node, "held");
     tenant.hold(true);
     let (asked, _) = daemon.ask_for_cell(&node, &tenant.plan(node.plan()), None);
-    // Who waits keeps nobody else waiting.
+    // A creation that waits delays no other one.
     all_is_well(&node, &mut daemon);
     let failure = refused(&daemon, asked);
     is(&failure, Errno::TIMEDOUT);
@@ -226,7 +225,7 @@ fn an_init_that_is_killed_while_it_is_created_is_an_answer() {
         });
         match answer {
             (asked, NodeEvent::CellFailed { request, .. }) if request == asked => {}
-            // It was quicker. Its end is told.
+            // It was quicker. Its end is reported.
             (_, NodeEvent::CellCreated { .. }) => {
                 made += 1;
                 std::fs::write(&path, "1").unwrap();

@@ -254,7 +254,7 @@ fn nothing_that_starts_can_be_traced() {
     }
     kernel::pidfd::send_signal(&hunter.pidfd, kernel::signal::Signal::TERM).unwrap();
     assert_eq!(read_all(hunter.stdout), "", "a start was seized");
-    // A program is given its score, the init keeps its own, and nobody gets below that.
+    // A program gets its score, the init keeps its own, and no process can go below that.
     let script = "cd /proc; cat self/oom_score_adj 1/oom_score_adj
         echo -1 2>/dev/null > self/oom_score_adj || echo not lower";
     let mut launch = launch_of(&["/bin/sh", "-c", script]);

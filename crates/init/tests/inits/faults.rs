@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whatever system call fails, an init doesn't end, hangs nobody, loses nothing, and serves as
-//! before once the fault is gone.
+//! Whatever system call fails, an init doesn't end, blocks no other process, loses nothing, and
+//! serves as before once the fault is gone.
 //!
-//! A round is a day in an init's life, in short: a daemon comes, has things done, and goes. It is
-//! told again and again, each time with another of its calls failing ([`Fault::Nth`]), then with
-//! all calls of a kind failing for a while ([`Fault::Kinds`]), for each errno of [`ERRNOS`]. In a
-//! round any request may be refused and any connection closed. After it nothing may be refused any
-//! more, and what was started before must be there, with its own end.
+//! In a round a daemon connects, creates and starts things, and goes. Rounds are repeated, each
+//! time with another call of the init failing ([`Fault::Nth`]), then with all calls of a kind
+//! failing for a while ([`Fault::Kinds`]), for each errno of [`ERRNOS`]. In a round any request may
+//! be refused and any connection closed. After it nothing may be refused any more, and what was
+//! started before must be there, with its own end.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -45,7 +45,7 @@ const TIMES: u64 = 4;
 /// Once the fault is gone nothing takes longer.
 const SOON: Duration = Duration::from_secs(5);
 
-/// Who is to bear it.
+/// The process whose calls fail.
 trait Subject {
     fn tracer(&self) -> &Tracer;
     /// A round. Anything may be refused in it.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What it costs, beside what the kernel alone costs, turn by turn in one run: `--test inits --
-//! --figures`. Take them with an optimised build (`--release`); they are no test. On a busy machine
-//! a new session waits for its first turn longer than the raw clone does, which has had turns
-//! before: run them under `chrt -f 10` there.
+//! The cost of cells and executables beside that of the kernel's own calls, in turns within one
+//! run: `--test inits -- --figures`. Take them with an optimised build (`--release`); they are no
+//! test. On a busy machine a new session waits for its first turn longer than the raw clone does,
+//! which has had turns before: run them under `chrt -f 10` there.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};

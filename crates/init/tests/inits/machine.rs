@@ -163,7 +163,7 @@ fn end(daemon: &Daemon, cell: &Cell) {
     send(&daemon.socket, &NodeRequest::AckCell { uid }, &[]);
 }
 
-/// What PID 1 owes everybody else.
+/// What PID 1 must do for all other processes.
 fn look_around() {
     for place in [
         "/proc",

@@ -76,7 +76,7 @@ fn cells_nest_three_deep() {
         assert!(went.stdout.starts_with(&expected), "{went:?}");
         assert!(went.stdout.ends_with("x\n"), "{went:?}");
     }
-    // A child's root is some user of the parent's range to everybody else.
+    // To all other processes, a child's root is a user of the parent's range.
     let running = four.start(&launch_of(&["/bin/sleep", "60"]));
     let pid = kernel::pidfd::pid_of(&running.pidfd).unwrap();
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();

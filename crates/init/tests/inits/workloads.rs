@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Starting executables, and what their parent keeps of them.
+//! Starting executables, and the records that their cell-init keeps.
 
 use std::io::Write;
 use std::os::fd::AsFd;
@@ -224,7 +224,7 @@ fn on_a_terminal(cell: &Cell, user: Option<Principal>, script: &str) -> String {
     assert_eq!(cell.link.exit_of(launch.uid).how, ExitHow::Code(5));
     let mut shown = Vec::new();
     let mut buffer = [0; 1000];
-    // EIO when all is read and nobody has the other end open.
+    // EIO when all is read and no process has the other end open.
     while let Ok(length) = rustix::io::read(&master, &mut buffer) {
         shown.extend(&buffer[..length]);
     }

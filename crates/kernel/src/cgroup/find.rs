@@ -11,8 +11,8 @@ use crate::fsutil::read_pseudo;
 use crate::mount::info::{self, MountInfo};
 use crate::{Error, Result};
 
-/// What [`mount`] has found last. The whole table is read for one line of it, which took longer
-/// than everything else that a daemon does to take a cell over.
+/// What [`mount`] has found last. Finding one line means reading the whole table, which took longer
+/// than all other steps of adopting a cell.
 static FOUND: Mutex<Option<MountInfo>> = Mutex::new(None);
 
 /// Where cgroup2 is mounted (`/sys/fs/cgroup`, or `/sys/fs/cgroup/unified` on a hybrid system), and
@@ -35,8 +35,8 @@ fn mount() -> Result<MountInfo> {
 fn is_there(mount: &MountInfo) -> bool {
     let flags = AtFlags::NO_AUTOMOUNT;
     statx(CWD, &mount.target, flags, StatxFlags::MNT_ID).is_ok_and(|seen| {
-        let told = StatxFlags::from_bits_retain(seen.stx_mask).contains(StatxFlags::MNT_ID);
-        told && seen.stx_mnt_id == u64::from(mount.id)
+        let has_id = StatxFlags::from_bits_retain(seen.stx_mask).contains(StatxFlags::MNT_ID);
+        has_id && seen.stx_mnt_id == u64::from(mount.id)
     })
 }
 
@@ -58,23 +58,38 @@ fn pick(mounts: Vec<MountInfo>) -> Option<MountInfo> {
     all.find(|m| m.fs_type == "cgroup2" && visible.contains(&m.id))
 }
 
-/// Where cgroup2 is mounted. `ENOENT` where it isn't.
+/// Where cgroup2 is mounted.
+///
+/// # Errors
+/// `ENOENT`: it isn't mounted, or `/proc` isn't. `EINVAL`: the mount table has a line that can't be
+/// read.
 pub fn mount_point() -> Result<PathBuf> {
     mount().map(|m| m.target)
 }
 
 /// The folder of the group that the caller is in.
+///
+/// # Errors
+/// `ENOENT`: cgroup2 is not mounted. `EXDEV`: the group is not below the group that is mounted, as
+/// in a container that mounts a part of the hierarchy.
 pub fn own_path() -> Result<PathBuf> {
     path_of("/proc/self/cgroup")
 }
 
 /// The folder of the group that a process is in.
+///
+/// # Errors
+/// `ENOENT`, `ESRCH`: there is no such process, or cgroup2 is not mounted. `EXDEV`: the group is
+/// not below the group that is mounted.
 pub fn path_of_process(pid: i32) -> Result<PathBuf> {
     path_of(&format!("/proc/{pid}/cgroup"))
 }
 
 /// The name of the group that a process is in, from the root of the hierarchy as the caller sees
 /// it: `/aurae/web`. Where that is mounted doesn't matter, nor is it looked up.
+///
+/// # Errors
+/// `ENOENT`, `ESRCH`: there is no such process, or the kernel has no unified hierarchy.
 pub fn group_of_process(pid: i32) -> Result<String> {
     let file = format!("/proc/{pid}/cgroup");
     let text = read_pseudo(Path::new(&file))?;
@@ -84,6 +99,9 @@ pub fn group_of_process(pid: i32) -> Result<String> {
 }
 
 /// The name, as of [`group_of_process`], of the group whose folder this is.
+///
+/// # Errors
+/// `EXDEV`: `path` is not below the mount point of cgroup2. `ENOENT`: cgroup2 is not mounted.
 pub fn group_of_path(path: &Path) -> Result<String> {
     let mount = mount()?;
     let below = path.strip_prefix(&mount.target).map_err(|_| {

@@ -7,9 +7,9 @@ use crate::Result;
 /// A bound that can be lifted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Bound {
-    /// None (`max`).
+    /// No bound: the kernel's `max`.
     Max,
-    /// This much.
+    /// This bound, in the unit of the field that has it.
     At(u64),
 }
 
@@ -25,7 +25,7 @@ impl std::fmt::Display for Bound {
 /// `cpu.max`: this much CPU time per period, both in microseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CpuMax {
-    /// At least 1,000.
+    /// CPU time in a period, in microseconds; at least 1,000.
     pub quota_us: Bound,
     /// 1,000 to 1,000,000; a long one stalls what has used up its quota for that long.
     pub period_us: u64,
@@ -49,23 +49,23 @@ pub struct IoMax {
 /// Limits of one group; `None` leaves a limit as it is. Memory in bytes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Limits {
-    /// `cpu.max`.
+    /// `cpu.max`: CPU time per period.
     pub cpu_max: Option<CpuMax>,
     /// `cpu.weight`, 1 to 10,000.
     pub cpu_weight: Option<u64>,
     /// `cpuset.cpus`, a list as `0-3,8`; empty: the parent's.
     pub cpuset_cpus: Option<String>,
-    /// `cpuset.mems`.
+    /// `cpuset.mems`: memory nodes, a list as in `cpuset_cpus`; empty: the parent's.
     pub cpuset_mems: Option<String>,
-    /// `memory.min`: never reclaimed.
+    /// `memory.min`: this much is never reclaimed.
     pub memory_min: Option<Bound>,
-    /// `memory.low`: reclaimed last.
+    /// `memory.low`: this much is reclaimed only when nothing else can be.
     pub memory_low: Option<Bound>,
     /// `memory.high`: throttled and reclaimed beyond.
     pub memory_high: Option<Bound>,
     /// `memory.max`: the OOM killer beyond.
     pub memory_max: Option<Bound>,
-    /// `memory.swap.max`.
+    /// `memory.swap.max`: bytes in swap.
     pub memory_swap_max: Option<Bound>,
     /// `memory.oom.group`: the OOM killer ends the whole group.
     pub memory_oom_group: Option<bool>,
@@ -151,8 +151,12 @@ impl IoMax {
 }
 
 impl Cgroup {
-    /// Writes the limits, in order. The first that fails is the error, which names file and value;
-    /// those before it stay. `EOPNOTSUPP` names a controller that the group hasn't got.
+    /// Writes the limits, in the order of [`Limits::settings`].
+    ///
+    /// # Errors
+    /// The first that fails, with its file and value; those before it stay. `EOPNOTSUPP`: a
+    /// controller that the group hasn't got. `EINVAL`, `ERANGE`: the kernel refuses the value.
+    /// `ENODEV`: no disk has the number in [`IoMax::device`]. `ENOENT`: the group was removed.
     pub fn set_limits(&self, limits: &Limits) -> Result<()> {
         for (file, value) in limits.settings() {
             self.write(&file, &value)?;

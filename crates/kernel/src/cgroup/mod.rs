@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Control groups, version 2.
 //!
-//! A [`Cgroup`] is a descriptor of a group's directory; names are resolved below it and nothing
-//! else, so a group that was removed and made again is another one, and no symbolic link leads
-//! away.
+//! A [`Cgroup`] is a descriptor of a group's directory; names are resolved below that directory. A
+//! group that was removed and created again is another one, and no symbolic link leads away.
 //!
 //! * [`find`]: where cgroup2 is mounted and which group the caller is in. Never a fixed path.
 //! * this file: making, removing, controllers, freezing, killing, waiting until empty.
@@ -37,14 +36,14 @@ use crate::{Context, Error, Result};
 pub use limits::{Bound, CpuMax, IoMax, Limits};
 pub use usage::{CpuStat, IoStat, MemoryEvents, MemoryUsage, PidsUsage};
 
-/// One control group.
+/// One control group: a descriptor of its directory, and the path for messages.
 #[derive(Debug)]
 pub struct Cgroup {
     directory: OwnedFd,
     path: PathBuf,
 }
 
-/// What `cgroup.events` says.
+/// The state of a group, from `cgroup.events`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Events {
     /// A process lives in the group or below.
@@ -55,6 +54,10 @@ pub struct Events {
 
 impl Cgroup {
     /// The group of this directory, for instance one below [`find::mount_point`].
+    ///
+    /// # Errors
+    /// `ENOENT`, `ENOTDIR`: there is no such directory, or `path` is a symbolic link. `ENOTTY`: the
+    /// directory is not in a cgroup2 file system.
     pub fn open(path: &Path) -> Result<Cgroup> {
         let directory =
             rustix::fs::open(path, DIRECTORY, Mode::empty()).call_on("open cgroup", path)?;
@@ -84,16 +87,23 @@ impl Cgroup {
     }
 
     /// The group that the caller is in.
+    ///
+    /// # Errors
+    /// `ENOENT`: cgroup2 is not mounted. `EXDEV`: the caller's group is outside of what is mounted,
+    /// see [`find::own_path`].
     pub fn own() -> Result<Cgroup> {
         Cgroup::open(&find::own_path()?)
     }
 
-    /// Where it was when it was opened; may be empty.
+    /// The path that it was opened by; empty where it was received without one.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// A second handle of the same group.
+    ///
+    /// # Errors
+    /// `EMFILE`: the process has as many descriptors as `RLIMIT_NOFILE` allows.
     pub fn try_clone(&self) -> Result<Cgroup> {
         let directory = rustix::io::fcntl_dupfd_cloexec(&self.directory, 3).call("fcntl")?;
         Ok(Cgroup {
@@ -102,12 +112,16 @@ impl Cgroup {
         })
     }
 
-    /// The descriptor itself.
+    /// Gives up the handle for the directory's descriptor.
     pub fn into_fd(self) -> OwnedFd {
         self.directory
     }
 
-    /// Opens a group directly below. `EINVAL` for what is not a single name.
+    /// Opens a group directly below.
+    ///
+    /// # Errors
+    /// `EINVAL`: `name` is not a single name. `ENOENT`: there is no such group, or this one was
+    /// removed.
     pub fn child(&self, name: &str) -> Result<Cgroup> {
         let path = self.child_path(name)?;
         let directory = rustix::fs::openat(&self.directory, name, DIRECTORY, Mode::empty())
@@ -115,7 +129,11 @@ impl Cgroup {
         Ok(Cgroup { directory, path })
     }
 
-    /// Opens a group anywhere below, by names alone. `EINVAL` for a path with anything else in it.
+    /// Opens a group anywhere below.
+    ///
+    /// # Errors
+    /// `EINVAL`: `below` is empty, absolute, or has a `.` or `..` in it. `ENOENT`: there is no such
+    /// group. `ENOTDIR`: a part of the path is a file.
     pub fn descendant(&self, below: &Path) -> Result<Cgroup> {
         let path = self.path.join(below);
         let plain = |part| matches!(part, std::path::Component::Normal(_));
@@ -127,15 +145,21 @@ impl Cgroup {
         Ok(Cgroup { directory, path })
     }
 
-    /// The kernel's number of it, which is no other group's as long as this one is there.
+    /// The kernel's number of the group. No other group has it as long as this one exists.
+    ///
+    /// # Errors
+    /// What `fstat` answers. The kernel has no error for the open directory of a group.
     pub fn id(&self) -> Result<u64> {
         let meta = rustix::fs::fstat(&self.directory).call_on("stat cgroup", &self.path)?;
         Ok(meta.st_ino)
     }
 
     /// Writes a mark on the group that only the node's root can write: an extended attribute
-    /// `trusted.NAME`, which goes with the group. `EOPNOTSUPP` where the kernel has none on
-    /// cgroup2.
+    /// `trusted.NAME`. It is removed with the group.
+    ///
+    /// # Errors
+    /// `EPERM`: the caller has no `CAP_SYS_ADMIN` in the initial user namespace. `EOPNOTSUPP`: the
+    /// kernel has no such attributes on cgroup2.
     pub fn set_mark(&self, name: &str, value: &[u8]) -> Result<()> {
         let name = format!("trusted.{name}");
         let flags = rustix::fs::XattrFlags::empty();
@@ -144,6 +168,10 @@ impl Cgroup {
     }
 
     /// Reads a mark of at most 64 bytes; `None` where the group has none of that name.
+    ///
+    /// # Errors
+    /// `ERANGE`: the mark is longer than 64 bytes. `EOPNOTSUPP`: the kernel has no such attributes
+    /// on cgroup2.
     pub fn mark(&self, name: &str) -> Result<Option<Vec<u8>>> {
         let (name, mut value) = (format!("trusted.{name}"), [0u8; 64]);
         match rustix::fs::fgetxattr(&self.directory, name.as_str(), &mut value[..]) {
@@ -153,8 +181,11 @@ impl Cgroup {
         }
     }
 
-    /// Lets members of a group (of users) write `cgroup.procs`: what the kernel asks of whoever
-    /// clones from one group below this one into another.
+    /// Lets members of a group of users write `cgroup.procs`. The kernel asks for that right on the
+    /// common ancestor when a process clones a child from one group below it into another.
+    ///
+    /// # Errors
+    /// `EPERM`: the caller doesn't own the file. `ENOENT`: the group was removed.
     pub fn let_group_clone(&self, gid: u32) -> Result<()> {
         let (none, file) = (AtFlags::empty(), "cgroup.procs");
         let group = Some(rustix::fs::Gid::from_raw(gid));
@@ -163,8 +194,12 @@ impl Cgroup {
         rustix::fs::chmodat(&self.directory, file, Mode::from(0o664), none).call_on("chmod", &path)
     }
 
-    /// Makes a group directly below. `EEXIST` where there is one; `EAGAIN` past
-    /// `cgroup.max.descendants` or `cgroup.max.depth`.
+    /// Makes a group directly below.
+    ///
+    /// # Errors
+    /// `EEXIST`: there is one of that name. `EAGAIN`: `cgroup.max.descendants` or
+    /// `cgroup.max.depth` of a group above is reached. `EINVAL`: `name` is not a single name.
+    /// `EACCES`: the caller may not write here. `ENOENT`: this group was removed.
     pub fn create(&self, name: &str) -> Result<Cgroup> {
         let path = self.child_path(name)?;
         rustix::fs::mkdirat(&self.directory, name, Mode::from(0o755))
@@ -173,6 +208,9 @@ impl Cgroup {
     }
 
     /// Makes a group directly below, or opens the one that is there.
+    ///
+    /// # Errors
+    /// Those of [`Cgroup::create`] but `EEXIST`.
     pub fn ensure(&self, name: &str) -> Result<Cgroup> {
         match self.create(name) {
             Err(e) if e.is(libc::EEXIST) => self.child(name),
@@ -181,6 +219,9 @@ impl Cgroup {
     }
 
     /// The names of the groups directly below.
+    ///
+    /// # Errors
+    /// `ENOENT`: this group was removed.
     pub fn children(&self) -> Result<Vec<OsString>> {
         let mut names = Vec::new();
         for entry in rustix::fs::Dir::read_from(&self.directory).call_on("readdir", &self.path)? {
@@ -194,7 +235,12 @@ impl Cgroup {
     }
 
     /// Removes a group directly below and everything below that. Waits until each is empty; kills
-    /// nothing. One that isn't there is removed already. `ETIMEDOUT` past the bound.
+    /// no process. A group that isn't there counts as removed.
+    ///
+    /// # Errors
+    /// `ETIMEDOUT`: a process still lived in one of them after `within`; groups that were empty are
+    /// removed by then. `EBUSY`: the kernel had not yet let go of the last process. `EINVAL`: a
+    /// name that is not a single name, or not UTF-8.
     pub fn remove(&self, name: &str, within: Duration) -> Result<()> {
         self.remove_by(name, Deadline::after(within))
     }
@@ -234,17 +280,27 @@ impl Cgroup {
     }
 
     /// The controllers that the group can use or hand on (`cgroup.controllers`).
+    ///
+    /// # Errors
+    /// `ENOENT`: the group was removed.
     pub fn controllers(&self) -> Result<Vec<String>> {
         Ok(parse::words(&self.read("cgroup.controllers")?))
     }
 
     /// The controllers handed on to the groups below (`cgroup.subtree_control`).
+    ///
+    /// # Errors
+    /// `ENOENT`: the group was removed.
     pub fn enabled(&self) -> Result<Vec<String>> {
         Ok(parse::words(&self.read("cgroup.subtree_control")?))
     }
 
-    /// Hands controllers on to the groups below. `EOPNOTSUPP` names the first that the group hasn't
-    /// got itself; `EBUSY` says that processes are in the group (the root excepted).
+    /// Hands controllers on to the groups below.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP`: the group has not got one of the controllers itself; the message names the
+    /// first. `EBUSY`: processes are in the group (the root excepted). `EACCES`: the caller may not
+    /// write here. `ENOENT`: the group was removed.
     pub fn enable<S: AsRef<str>>(&self, controllers: &[S]) -> Result<()> {
         let available = self.controllers()?;
         for wanted in controllers {
@@ -271,6 +327,12 @@ impl Cgroup {
     }
 
     /// Writes one of the group's files, in one write as the kernel wants it.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP`: the file's controller is not enabled for the group; the message names it.
+    /// `ENOENT`: there is no such file, or the group was removed. `EACCES`: the caller may not
+    /// write the file. `EINVAL`, `ERANGE` and others: the kernel refuses the value, which the
+    /// message repeats.
     pub fn write(&self, file: &str, value: &str) -> Result<()> {
         let open = self.open_file(file, OFlags::WRONLY)?;
         let written = rustix::io::retry_on_intr(|| rustix::io::write(&open, value.as_bytes()));
@@ -285,6 +347,10 @@ impl Cgroup {
     }
 
     /// Reads one of the group's files.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP`: the file's controller is not enabled for the group. `ENOENT`: there is no such
+    /// file, or the group was removed. `ENODEV`: the group was removed between opening and reading.
     pub fn read(&self, file: &str) -> Result<String> {
         let open = self.open_file(file, OFlags::RDONLY)?;
         read_all_pseudo(&open).map_err(|errno| {
@@ -295,6 +361,10 @@ impl Cgroup {
 
     /// Opens one of the group's files: `cgroup.events` to poll for `POLLPRI`, `memory.events`
     /// likewise.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP`: the file's controller is not enabled for the group. `ENOENT`: there is no such
+    /// file, or the group was removed.
     pub fn open_events(&self, file: &str) -> Result<OwnedFd> {
         self.open_file(file, OFlags::RDONLY)
     }
@@ -325,27 +395,46 @@ impl Cgroup {
     }
 
     /// The pids of the processes directly in the group, as the caller's pid namespace has them.
+    ///
+    /// # Errors
+    /// `ENOENT`, `ENODEV`: the group was removed. `EOPNOTSUPP`: the group is threaded.
     pub fn processes(&self) -> Result<Vec<i32>> {
         Ok(parse::numbers(&self.read("cgroup.procs")?))
     }
 
     /// Moves the calling process, all its threads, here.
+    ///
+    /// # Errors
+    /// `EBUSY`: controllers are enabled for the groups below. `EACCES`: the caller may not write
+    /// `cgroup.procs` here or in the common ancestor of both groups. `ENOENT`: the group was
+    /// removed.
     pub fn enter(&self) -> Result<()> {
         self.write("cgroup.procs", "0")
     }
 
     /// What `cgroup.events` says now.
+    ///
+    /// # Errors
+    /// `ENOENT`: the group was removed, or it is the root of the hierarchy, which has no such file.
     pub fn events(&self) -> Result<Events> {
         Ok(parse::events(&self.read("cgroup.events")?))
     }
 
-    /// Waits until no process lives in the group or below. `ETIMEDOUT` past the bound.
+    /// Waits until no process lives in the group or below.
+    ///
+    /// # Errors
+    /// `ETIMEDOUT`: one still lived there after `within`. `ENOENT`: the group was removed before
+    /// the call; one that is removed during the call is empty.
     pub fn wait_empty(&self, within: Duration) -> Result<()> {
         self.wait_events(Deadline::after(within), |events| !events.populated)
     }
 
-    /// Stops every process of the group and below, and waits until they are. `ETIMEDOUT` past the
-    /// bound; they then stop as soon as they can, unless thawed.
+    /// Stops every process of the group and below, and waits until they are stopped.
+    ///
+    /// # Errors
+    /// `ETIMEDOUT`: some still ran after `within`; they stop as soon as they can, unless
+    /// [`Cgroup::thaw`] is called. `ENOENT`: the group was removed, or it is the root of the
+    /// hierarchy.
     pub fn freeze(&self, within: Duration) -> Result<()> {
         self.write("cgroup.freeze", "1")?;
         self.wait_events(Deadline::after(within), |events| {
@@ -353,7 +442,11 @@ impl Cgroup {
         })
     }
 
-    /// Lets them go on. A group whose parent is frozen stays frozen: `ETIMEDOUT`.
+    /// Lets the processes of the group and below go on, and waits until the group isn't frozen.
+    ///
+    /// # Errors
+    /// `ETIMEDOUT`: the group was still frozen after `within`, because one above it is. `ENOENT`:
+    /// the group was removed, or it is the root of the hierarchy.
     pub fn thaw(&self, within: Duration) -> Result<()> {
         self.write("cgroup.freeze", "0")?;
         self.wait_events(Deadline::after(within), |events| !events.frozen)
@@ -388,6 +481,11 @@ impl Cgroup {
     ///
     /// Before Linux 5.14 there is no `cgroup.kill`: then every process found is killed, until none
     /// is. Give that a bound with [`Cgroup::kill_and_wait`].
+    ///
+    /// # Errors
+    /// `ENOENT`: the group was removed, or it is the root of the hierarchy. `EACCES`: the caller
+    /// may not write here. `EPERM`: before Linux 5.14, the caller may not signal one of the
+    /// processes.
     pub fn kill(&self) -> Result<()> {
         match self.write("cgroup.kill", "1") {
             // The hierarchy's root has neither file, and holds everything that runs on the machine.
@@ -396,8 +494,11 @@ impl Cgroup {
         }
     }
 
-    /// [`Cgroup::kill`], again until nothing lives there. `ETIMEDOUT` past the bound (a process in
-    /// uninterruptible sleep).
+    /// [`Cgroup::kill`], again until no process lives there.
+    ///
+    /// # Errors
+    /// `ETIMEDOUT`: one still lived there after `within`, for instance in uninterruptible sleep.
+    /// Else those of [`Cgroup::kill`].
     pub fn kill_and_wait(&self, within: Duration) -> Result<()> {
         let deadline = Deadline::after(within);
         loop {

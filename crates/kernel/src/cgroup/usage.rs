@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a group, everything below it included, has used. `None`: the controller isn't there.
+//! What a group has used, all groups below it included. `None`: the controller isn't there.
 
 use rustix::io::Errno;
 
@@ -9,45 +9,45 @@ use crate::Result;
 /// `cpu.stat`, in microseconds. The first three are there without the controller too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CpuStat {
-    /// CPU time.
+    /// CPU time of all processes, in user mode and in the kernel.
     pub usage_us: u64,
-    /// Of it in user mode.
+    /// The part of it in user mode.
     pub user_us: u64,
-    /// Of it in the kernel.
+    /// The part of it in the kernel.
     pub system_us: u64,
-    /// Periods in which something ran, under a `cpu.max`.
+    /// Periods of `cpu.max` in which a process of the group ran.
     pub periods: u64,
-    /// Of them those cut short.
+    /// Periods in which the group used up its quota.
     pub throttled_periods: u64,
     /// How long it was stopped for having used up its quota.
     pub throttled_us: u64,
 }
 
-/// Memory, in bytes.
+/// `memory.*`, in bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MemoryUsage {
-    /// `memory.current`.
+    /// `memory.current`: all of the group's memory, page cache included.
     pub current: u64,
     /// `memory.peak`; Linux 5.19 and later.
     pub peak: Option<u64>,
     /// `memory.swap.current`; with swap accounting.
     pub swap_current: Option<u64>,
-    /// Anonymous memory.
+    /// Anonymous memory: heaps, stacks and private mappings; not tmpfs.
     pub anon: u64,
-    /// Page cache.
+    /// Page cache, tmpfs included.
     pub file: u64,
-    /// Of the kernel, on the group's behalf.
+    /// Memory that the kernel uses for the group: page tables, stacks, slabs.
     pub kernel: u64,
-    /// Of `file`, what is not in recent use: `current` less this is the working set.
+    /// The part of `file` that is not in recent use: `current` less this is the working set.
     pub inactive_file: u64,
 }
 
-/// `memory.events`: how often.
+/// `memory.events`: how often each happened since the group was made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct MemoryEvents {
-    /// Reclaimed below `memory.low`.
+    /// Memory was reclaimed although the group was below `memory.low`.
     pub low: u64,
-    /// Throttled above `memory.high`.
+    /// A process was throttled because the group was above `memory.high`.
     pub high: u64,
     /// About to pass `memory.max`.
     pub max: u64,
@@ -59,7 +59,7 @@ pub struct MemoryEvents {
     pub oom_group_kill: u64,
 }
 
-/// `pids.*`.
+/// `pids.*`: processes and threads, and how many were refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PidsUsage {
     /// Processes and threads now.
@@ -73,22 +73,25 @@ pub struct PidsUsage {
 /// `io.stat` of one device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct IoStat {
-    /// Device numbers.
+    /// Major and minor number of the whole disk.
     pub device: (u32, u32),
-    /// Bytes read.
+    /// Bytes read since the group was made.
     pub read_bytes: u64,
-    /// Bytes written.
+    /// Bytes written since the group was made.
     pub written_bytes: u64,
-    /// Reads.
+    /// Read operations.
     pub reads: u64,
-    /// Writes.
+    /// Write operations.
     pub writes: u64,
-    /// Bytes discarded.
+    /// Bytes discarded (trimmed).
     pub discarded_bytes: u64,
 }
 
 impl Cgroup {
-    /// CPU time used.
+    /// CPU time used since the group was made.
+    ///
+    /// # Errors
+    /// `ENOENT`: the group was removed.
     pub fn cpu_stat(&self) -> Result<CpuStat> {
         let text = self.read("cpu.stat")?;
         let value = |key| parse::flat(&text, key).unwrap_or(0);
@@ -102,7 +105,10 @@ impl Cgroup {
         })
     }
 
-    /// Memory in use.
+    /// Memory in use now; `None` without the memory controller.
+    ///
+    /// # Errors
+    /// `ENOENT`: the group was removed.
     pub fn memory_usage(&self) -> Result<Option<MemoryUsage>> {
         let Some(current) = self.read_optional("memory.current")? else {
             return Ok(None);
@@ -125,19 +131,31 @@ impl Cgroup {
         }))
     }
 
-    /// The most memory there ever was, in bytes; `None` before Linux 5.19 too.
+    /// The most memory that the group ever had, in bytes; `None` without the controller and before
+    /// Linux 5.19.
+    ///
+    /// # Errors
+    /// `ENOENT`: the group was removed.
     pub fn memory_peak(&self) -> Result<Option<u64>> {
         let peak = self.read_optional("memory.peak")?;
         Ok(peak.and_then(|text| parse::single(&text)))
     }
 
-    /// The most processes and threads there ever were; `None` before Linux 6.1 too.
+    /// The most processes and threads that the group ever had; `None` without the controller and
+    /// before Linux 6.1.
+    ///
+    /// # Errors
+    /// `ENOENT`: the group was removed.
     pub fn pids_peak(&self) -> Result<Option<u64>> {
         let peak = self.read_optional("pids.peak")?;
         Ok(peak.and_then(|text| parse::single(&text)))
     }
 
-    /// What happened at the memory limits.
+    /// How often the memory limits were met since the group was made; `None` without the
+    /// controller.
+    ///
+    /// # Errors
+    /// `ENOENT`: the group was removed.
     pub fn memory_events(&self) -> Result<Option<MemoryEvents>> {
         let Some(text) = self.read_optional("memory.events")? else {
             return Ok(None);
@@ -153,7 +171,10 @@ impl Cgroup {
         }))
     }
 
-    /// Processes and threads.
+    /// Processes and threads; `None` without the pids controller.
+    ///
+    /// # Errors
+    /// `ENOENT`: the group was removed.
     pub fn pids_usage(&self) -> Result<Option<PidsUsage>> {
         let Some(current) = self.read_optional("pids.current")? else {
             return Ok(None);
@@ -167,7 +188,11 @@ impl Cgroup {
         }))
     }
 
-    /// I/O, a row per device.
+    /// Bytes and operations since the group was made, a row per device that was used; `None`
+    /// without the io controller.
+    ///
+    /// # Errors
+    /// `ENOENT`: the group was removed.
     pub fn io_stat(&self) -> Result<Option<Vec<IoStat>>> {
         Ok(self.read_optional("io.stat")?.map(|text| read_io(&text)))
     }

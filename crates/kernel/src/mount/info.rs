@@ -26,7 +26,7 @@ pub struct MountInfo {
     pub propagation: Vec<String>,
     /// The file system's type.
     pub fs_type: String,
-    /// What was mounted.
+    /// What was mounted: a device's path, or a word of the file system's own.
     pub source: OsString,
     /// The file system's options.
     pub super_options: String,
@@ -45,12 +45,19 @@ impl MountInfo {
 }
 
 /// The mounts of the caller's namespace that its root can reach, in the order they were made.
+///
+/// # Errors
+/// `ENOENT`: `/proc` is not mounted. `EINVAL`: a line isn't as proc(5) has it; the message repeats
+/// it.
 pub fn read() -> Result<Vec<MountInfo>> {
     let path = Path::new("/proc/self/mountinfo");
     parse(&std::fs::read(path).call_on("read", path)?)
 }
 
-/// Parses the file's text. `EINVAL` with the line where it isn't as documented.
+/// Parses the file's text.
+///
+/// # Errors
+/// `EINVAL`: a line isn't as proc(5) has it; the message repeats it.
 pub fn parse(text: &[u8]) -> Result<Vec<MountInfo>> {
     let lines = text.split(|b| *b == b'\n').filter(|line| !line.is_empty());
     let wrong = |line: &[u8]| {

@@ -16,7 +16,11 @@ pub struct NewFileSystem {
 }
 
 impl NewFileSystem {
-    /// Starts one of this type. `ENODEV` where the kernel doesn't know the type.
+    /// Starts one of this type.
+    ///
+    /// # Errors
+    /// `ENODEV`: the kernel doesn't know the type. `EPERM`: without `CAP_SYS_ADMIN` in the user
+    /// namespace of the mount namespace.
     pub fn open(kind: &'static str) -> Result<NewFileSystem> {
         let context = rustix::mount::fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)
             .map_err(|errno| Error::new("fsopen", errno).about(kind))?;
@@ -24,6 +28,10 @@ impl NewFileSystem {
     }
 
     /// Sets an option (`size`, `mode`, `source`).
+    ///
+    /// # Errors
+    /// `EINVAL`: the type has no such option, or refuses the value; the message has the kernel's
+    /// words.
     pub fn set(self, key: &str, value: &str) -> Result<NewFileSystem> {
         rustix::mount::fsconfig_set_string(self.context.as_fd(), key, value)
             .map_err(|errno| self.explain("fsconfig", errno, &format!("{key}={value}")))?;
@@ -31,6 +39,9 @@ impl NewFileSystem {
     }
 
     /// Sets an option without a value (`ro`, `nsdelegate`).
+    ///
+    /// # Errors
+    /// `EINVAL`: the type has no such option; the message has the kernel's words.
     pub fn flag(self, key: &str) -> Result<NewFileSystem> {
         rustix::mount::fsconfig_set_flag(self.context.as_fd(), key)
             .map_err(|errno| self.explain("fsconfig", errno, key))?;
@@ -38,6 +49,11 @@ impl NewFileSystem {
     }
 
     /// Makes the file system and a detached mount of it.
+    ///
+    /// # Errors
+    /// `EPERM`: the type can't be mounted in the caller's user namespace. `EINVAL`: options that
+    /// don't go together. `ENOMEM`, `ENOSPC`: the kernel has no room for it. The message has the
+    /// kernel's words.
     pub fn mount(self, attributes: Attributes) -> Result<OwnedFd> {
         rustix::mount::fsconfig_create(self.context.as_fd())
             .map_err(|errno| self.explain("fsconfig", errno, "create"))?;
@@ -57,6 +73,10 @@ impl NewFileSystem {
 }
 
 /// A tmpfs of at most `size_bytes`, its root with this mode.
+///
+/// # Errors
+/// `EPERM`: without `CAP_SYS_ADMIN` in the user namespace of the mount namespace. `EINVAL`: `mode`
+/// has bits beyond 07777.
 pub fn tmpfs(size_bytes: u64, mode: u32, attributes: Attributes) -> Result<OwnedFd> {
     NewFileSystem::open("tmpfs")?
         .set("source", "tmpfs")?
@@ -65,16 +85,22 @@ pub fn tmpfs(size_bytes: u64, mode: u32, attributes: Attributes) -> Result<Owned
         .mount(attributes)
 }
 
-/// The proc of the caller's pid namespace. `EPERM` in a user namespace where the visible proc is
-/// masked.
+/// The proc of the caller's pid namespace.
+///
+/// # Errors
+/// `EPERM`: without `CAP_SYS_ADMIN` in the namespace's user namespace, or where parts of the proc
+/// that this user namespace sees are masked by other mounts.
 pub fn proc(attributes: Attributes) -> Result<OwnedFd> {
     NewFileSystem::open("proc")?
         .set("source", "proc")?
         .mount(attributes)
 }
 
-/// The sysfs of the caller's network namespace. `EPERM` in a user namespace where the visible one
-/// is masked.
+/// The sysfs of the caller's network namespace.
+///
+/// # Errors
+/// `EPERM`: without `CAP_SYS_ADMIN` in the namespace's user namespace, or where parts of the sysfs
+/// that this user namespace sees are masked by other mounts.
 pub fn sysfs(attributes: Attributes) -> Result<OwnedFd> {
     NewFileSystem::open("sysfs")?
         .set("source", "sysfs")?
@@ -84,6 +110,10 @@ pub fn sysfs(attributes: Attributes) -> Result<OwnedFd> {
 /// A cgroup2, rooted at the caller's cgroup namespace. Options are the hierarchy's own
 /// (`nsdelegate`, `favordynmods`, `memory_recursiveprot`); those of a hierarchy that is mounted
 /// already change it, and only the initial namespaces may.
+///
+/// # Errors
+/// `EINVAL`: this kernel has no such option. `EPERM`: without `CAP_SYS_ADMIN` in the user namespace
+/// of the cgroup namespace. `EBUSY`, `ENODEV`: cgroup2 is switched off on this machine.
 pub fn cgroup2(options: &[&str], attributes: Attributes) -> Result<OwnedFd> {
     let new = NewFileSystem::open("cgroup2")?.set("source", "cgroup2")?;
     options
@@ -92,7 +122,11 @@ pub fn cgroup2(options: &[&str], attributes: Attributes) -> Result<OwnedFd> {
         .mount(attributes)
 }
 
-/// A devpts with terminals of its own: `ptmx` for everybody, terminals 0620 of group `gid`.
+/// A devpts with terminals of its own: `ptmx` for all users, terminals 0620 of group `gid`.
+///
+/// # Errors
+/// `EINVAL`: `gid` has no mapping in the caller's user namespace. `EPERM`: without `CAP_SYS_ADMIN`
+/// in it. `ENODEV`: the kernel has no pseudo-terminals.
 pub fn devpts(gid: u32, attributes: Attributes) -> Result<OwnedFd> {
     NewFileSystem::open("devpts")?
         .set("source", "devpts")?
@@ -103,6 +137,10 @@ pub fn devpts(gid: u32, attributes: Attributes) -> Result<OwnedFd> {
 }
 
 /// The POSIX message queues of the caller's IPC namespace.
+///
+/// # Errors
+/// `EPERM`: without `CAP_SYS_ADMIN` in the user namespace of the IPC namespace. `ENODEV`: the
+/// kernel has no message queues.
 pub fn mqueue(attributes: Attributes) -> Result<OwnedFd> {
     NewFileSystem::open("mqueue")?
         .set("source", "mqueue")?

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Mounts for a less privileged mount namespace, whose flags are locked there.
 //!
-//! What a user namespace's root attaches by itself it can change: read-only becomes writable. What
-//! comes to it from the namespace of a more privileged one is locked, and so is every copy of it
-//! (mount_namespaces(7)). So a thread of the privileged side has a mount namespace of its own
-//! ([`enter`]) and in it, for each less privileged one, a shared folder ([`open`]) that the other
-//! has as a slave: what is attached in the one ([`attach`]) shows in the other, locked. There it is
-//! copied to its place, and the folder is closed again ([`close`]).
+//! The root of a user namespace can change a mount that it attached itself: read-only becomes
+//! writable. The flags of a mount that propagates into its mount namespace from a more privileged
+//! one are locked, and so are those of every copy (mount_namespaces(7)). So a thread of the
+//! privileged side has a mount namespace of its own ([`enter`]). In it there is, for each less
+//! privileged namespace, a shared folder ([`open`]), which the other namespace has as a slave. A
+//! mount that is attached in the folder ([`attach`]) shows in the slave, locked. The other side
+//! copies it to its target, and the folder is closed ([`close`]).
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -17,11 +18,11 @@ use super::{Attributes, Change, Propagation};
 use crate::namespace::{self, Namespaces};
 use crate::{Context, Result, mount};
 
-/// More than names of places take, in bytes.
+/// The size of each tmpfs here, in bytes: it holds a few empty files and folders.
 const ROOM: u64 = 64 * 1024;
 
 /// Gives the calling thread a mount namespace of its own with an empty root. Other threads of the
-/// process stay where they are; this one is of no use for anything but this module any more.
+/// process stay where they are. Use this thread for nothing but this module afterwards.
 ///
 /// # Errors
 /// `EPERM` without `CAP_SYS_ADMIN`.
@@ -37,8 +38,9 @@ fn quiet() -> Attributes {
     Attributes::NO_SUID | Attributes::NO_DEV | Attributes::NO_EXEC
 }
 
-/// A shared folder of this name with a place for each mount: a folder, or a file (`false`). Answers
-/// it as a detached slave, for the other namespace to attach.
+/// Makes a shared folder of this name, with a mount point for each mount: a folder (`true`) or a
+/// file (`false`), named `0`, `1` and on. Returns it as a detached slave, for the other namespace
+/// to attach.
 ///
 /// # Errors
 /// `EEXIST` where there is one of that name.
@@ -65,12 +67,19 @@ pub fn open(name: &str, directories: &[bool]) -> Result<OwnedFd> {
     Ok(slave)
 }
 
-/// Attaches a detached mount at its place in a folder; it shows wherever the slave is attached.
+/// Attaches a detached mount at mount point `number` of the folder `name`. It shows in every
+/// namespace where the slave is attached.
+///
+/// # Errors
+/// `ENOENT`: there is no such folder, or it has no such number. Else those of [`mount::attach`].
 pub fn attach(name: &str, number: usize, mount: impl AsFd) -> Result<()> {
     mount::attach(mount, &path_of(name).join(number.to_string()))
 }
 
-/// Takes a folder away with what is attached in it, here and where the slave is; copies stay.
+/// Unmounts the folder `name` with what is attached in it, here and in the slave; copies stay.
+///
+/// # Errors
+/// `ENOENT`: there is no such folder.
 pub fn close(name: &str) -> Result<()> {
     let path = path_of(name);
     mount::unmount(&path, true)?;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A user namespace as nothing but a map of ids, for idmapped mounts.
 //!
-//! A namespace needs a process to be made by: here one that does nothing, lives only until its
-//! namespace has a descriptor, and shares nothing that it could disturb. Unlike [`crate::clone`],
-//! this may be called by a process with threads: the child makes three system calls and touches no
-//! lock and no memory.
+//! A namespace comes to be with a process. Here that process does nothing, and is killed as soon as
+//! its namespace has a descriptor. Unlike [`crate::clone`], this may be called by a process with
+//! threads: the child makes three system calls and touches no lock and no memory.
 
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 
@@ -14,8 +13,12 @@ use crate::signal::Signal;
 use crate::wait::{Reap, Target, wait};
 use crate::{Context, Error, Result, pidfd};
 
-/// Makes a user namespace with these maps. Needs `CAP_SETUID` and `CAP_SETGID` for more than one's
-/// own id.
+/// Makes a user namespace with these maps.
+///
+/// # Errors
+/// `EPERM`: without `CAP_SETUID` and `CAP_SETGID`, for more than the caller's own id. `EINVAL`: a
+/// map that [`idmap::write`] refuses. `ENOSPC`: past `user.max_user_namespaces`. `EAGAIN`: past
+/// `pids.max` or `RLIMIT_NPROC`.
 pub fn with_maps(uids: &[IdMap], gids: &[IdMap]) -> Result<OwnedFd> {
     let (pid, pidfd) = idle_child()?;
     let namespace = map_and_open(pid, uids, gids);
@@ -38,7 +41,7 @@ fn idle_child() -> Result<(i32, OwnedFd)> {
     // tls.
     let mut pidfd: libc::c_int = -1;
     // CLONE_FILES: a copy of the descriptors would keep pipes open that we close. No exit signal:
-    // nobody but us is to notice.
+    // the rest of this process must not see a `SIGCHLD` of it.
     let flags = libc::CLONE_NEWUSER | libc::CLONE_PIDFD | libc::CLONE_FILES;
     let flags = u64::from(flags.unsigned_abs());
     let args: [u64; 8] = [flags, (&raw mut pidfd) as u64, 0, 0, 0, 0, 0, 0];

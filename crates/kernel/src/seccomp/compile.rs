@@ -10,13 +10,13 @@ use super::{Action, Arch, Comparison, Condition, MAX_INSTRUCTIONS, Profile, Prof
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Instruction {
-    /// What it does.
+    /// Operation, size and operands (`BPF_*`).
     pub code: u16,
     /// How many instructions a jump skips where its test holds.
     pub jump_true: u8,
-    /// And where it doesn't.
+    /// How many instructions a jump skips where its test doesn't hold.
     pub jump_false: u8,
-    /// A constant.
+    /// A constant: what is compared, loaded from or returned.
     pub k: u32,
 }
 
@@ -40,14 +40,14 @@ impl Instruction {
     }
 }
 
-/// A compiled profile.
+/// A compiled profile: the instructions that the kernel runs for each call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Filter {
     instructions: Vec<Instruction>,
 }
 
 impl Filter {
-    /// The instructions.
+    /// The instructions in order, at most [`MAX_INSTRUCTIONS`].
     pub fn instructions(&self) -> &[Instruction] {
         &self.instructions
     }

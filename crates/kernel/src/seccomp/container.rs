@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The profile that the container world has settled on (the default of Docker and containerd), in
-//! our own words: what ordinary programs need is allowed, the rest is `EPERM`, and what a
-//! capability is needed for anyway is allowed where the capability is.
+//! The profile that the container world has settled on (the default of Docker and containerd),
+//! written here: the calls that ordinary programs need are allowed; calls that need a
+//! capability are allowed where the program has that capability; all others answer `EPERM`.
 //!
-//! It differs from theirs in this: `TIOCSTI` and `TIOCLINUX` are refused (typing into the terminal
-//! of whoever attached); 32-bit and x32 programs don't run; `process_vm_*` and `ptrace` are allowed
-//! as theirs are since Linux 4.8.
+//! Differences from theirs: `TIOCSTI` and `TIOCLINUX` are refused (a workload could type into the
+//! terminal of the user who attached); 32-bit and x32 programs don't run; `process_vm_*` and
+//! `ptrace` are allowed as theirs are since Linux 4.8.
 
 use super::{Action, Comparison, Condition, Profile, Rule, groups};
 use crate::caps::{Capability, CapabilitySet};

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Groups of system calls under the names that systemd has made usual (`SystemCallFilter=`).
+//! Groups of system calls, under the names that systemd uses (`SystemCallFilter=`).
 //!
-//! What a group is for is systemd's (systemd.exec(5)); its members here are the calls of x86_64 and
-//! aarch64, newer ones included. One that an architecture hasn't got is passed over there.
+//! systemd.exec(5) says what each group is for. The members here are the calls of x86_64 and
+//! aarch64, newer ones included. A call that an architecture hasn't got is left out of its
+//! programs.
 
 /// A group: its name, its calls, and groups that belong to it.
 struct Group {

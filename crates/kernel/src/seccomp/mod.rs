@@ -47,7 +47,8 @@ impl Arch {
     #[cfg(target_arch = "aarch64")]
     pub const NATIVE: Arch = Arch::Aarch64;
 
-    /// The number of a call; `None` where this architecture hasn't got it.
+    /// The number of the call with this name (`openat`); `None` where this architecture hasn't got
+    /// it.
     pub fn number(self, name: &str) -> Option<u32> {
         let number = match self {
             Arch::X86_64 => syscalls::x86_64::Sysno::from_str(name).ok()?.id(),
@@ -56,7 +57,7 @@ impl Arch {
         u32::try_from(number).ok()
     }
 
-    /// The name of a call.
+    /// The name of the call with this number; `None` where there is none.
     pub fn name(self, number: u32) -> Option<&'static str> {
         let number = usize::try_from(number).ok()?;
         match self {
@@ -76,7 +77,7 @@ impl Arch {
             .collect()
     }
 
-    /// `AUDIT_ARCH_*`.
+    /// The architecture as filters see it, `AUDIT_ARCH_*`.
     const fn audit(self) -> u32 {
         match self {
             Arch::X86_64 => 0xc000_003e,
@@ -132,17 +133,17 @@ pub enum Comparison {
 /// A condition on one argument: `argument & mask` compared to `value`.
 ///
 /// The kernel reads many arguments as 32-bit numbers and ignores the upper half, which the program
-/// sees. A rule that *refuses* such a value must mask the upper half out, or it is got round by
-/// setting a bit there.
+/// sees. A rule that *refuses* such a value must mask the upper half out, or a program gets round
+/// it by setting a bit there.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Condition {
     /// Which argument, 0 to 5.
     pub argument: u8,
     /// Which bits of it count.
     pub mask: u64,
-    /// How they are compared.
+    /// How those bits are compared with `value`.
     pub comparison: Comparison,
-    /// With what.
+    /// The number that they are compared with.
     pub value: u64,
 }
 
@@ -165,7 +166,7 @@ pub struct Rule {
     pub names: Vec<String>,
     /// Only if all of these hold.
     pub conditions: Vec<Condition>,
-    /// What is done.
+    /// What is done with the calls where all conditions hold.
     pub action: Action,
 }
 
@@ -193,7 +194,7 @@ impl Rule {
 pub struct Profile {
     /// What is done with a call that no rule is for.
     pub default: Action,
-    /// In order.
+    /// Looked at in this order.
     pub rules: Vec<Rule>,
 }
 
@@ -203,9 +204,9 @@ pub enum ProfileError {
     /// Names that are none of this architecture's calls.
     #[error("no such system call on {arch:?}: {}", names.join(", "))]
     UnknownCalls {
-        /// The architecture.
+        /// The architecture that the profile was compiled for.
         arch: Arch,
-        /// All of them.
+        /// All such names, in the order of the profile.
         names: Vec<String>,
     },
     /// Names with `@` that are no group.
@@ -214,13 +215,13 @@ pub enum ProfileError {
         names.join(", "), groups::names().join(", ")
     )]
     UnknownGroups {
-        /// All of them.
+        /// All such names, in the order of the profile.
         names: Vec<String>,
     },
     /// A condition on an argument beyond the sixth, or an errno beyond 4,095.
     #[error("{0}")]
     Invalid(&'static str),
-    /// More than [`MAX_INSTRUCTIONS`].
+    /// The program would have more than [`MAX_INSTRUCTIONS`]: it has this many.
     #[error("the compiled filter has {0} instructions, and the kernel takes {MAX_INSTRUCTIONS}")]
     TooLong(usize),
 }
@@ -250,6 +251,10 @@ impl Profile {
     }
 
     /// The program for an architecture.
+    ///
+    /// # Errors
+    /// The first that is found, in this order: [`ProfileError::Invalid`],
+    /// [`ProfileError::UnknownGroups`], [`ProfileError::UnknownCalls`], [`ProfileError::TooLong`].
     pub fn compile(&self, arch: Arch) -> Result<Filter, ProfileError> {
         compile::compile(self, arch)
     }
@@ -259,8 +264,9 @@ impl Profile {
 /// now on. It can't be taken off. `log` has the kernel log what isn't allowed, where its
 /// administrator wants that.
 ///
-/// `EACCES` without `no_new_privileges` and `CAP_SYS_ADMIN`; `EINVAL` for bytes that are no
-/// program.
+/// # Errors
+/// `EACCES`: with neither `no_new_privileges` nor `CAP_SYS_ADMIN`. `EINVAL`: bytes that are no
+/// program. `ENOMEM`: the thread's filters have more than 32,768 instructions together.
 pub fn install(filter: &[u8], log: bool) -> Result<()> {
     let program: Vec<Instruction> = Instruction::read_all(filter).ok_or_else(|| {
         Error::invalid("seccomp", "a filter is 1 to 4,096 instructions of 8 bytes")

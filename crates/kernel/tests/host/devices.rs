@@ -60,7 +60,7 @@ fn interruption_reaches_the_session() {
     let (master, slave) = tty::open_pair().unwrap();
     let mut master = std::fs::File::from(master);
     let exit = crate::in_clone(Options::default(), || {
-        // Whoever runs this behind `nohup` or `&` of a script has it ignore SIGINT.
+        // Behind `nohup` or `&` of a script this process ignores SIGINT.
         kernel::signal::reset_dispositions().unwrap();
         process::new_session().unwrap();
         tty::make_controlling(&slave).unwrap();

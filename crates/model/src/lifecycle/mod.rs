@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The lives of cells and executables, as pure state machines: what may follow what. Effects are
-//! elsewhere; `runtime` asks here before it does anything, and again with what happened.
+//! The states of cells and executables, as a pure state machine: which event may follow which
+//! state. Effects are elsewhere: `runtime` asks here before it acts, and again with what happened.
 //!
-//! Both kinds live the same life; they differ in what makes them freeze and end.
+//! Both kinds have the same states; they differ in what makes them freeze and end.
 //!
 //! ```text
 //!                      Started             Freeze
@@ -19,8 +19,8 @@
 //!      └────────────►  FAILED
 //! ```
 //!
-//! EXITED and FAILED are final: no event leads out of them. STOPPING stays what it is when the
-//! start that it overtook comes through, when it is asked for again, and when the cell around it
+//! EXITED and FAILED are final: no event leads out of them. STOPPING stays STOPPING when the start
+//! that was under way succeeds, when a second stop is asked for, and when the enclosing cell
 //! freezes or thaws.
 //!
 //! [`executable`] and [`cell`] are the machines of the ends: in which order what is stored,
@@ -35,19 +35,19 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Reason};
 
-/// Where an object is in its life.
+/// The state of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
     /// Asked for; not running yet.
     Starting,
-    /// Runs.
+    /// Its process lives and isn't frozen.
     Running,
-    /// Held in its tracks.
+    /// Its processes are stopped by the freezer.
     Frozen,
     /// A stop was asked for; its grace is running.
     Stopping,
-    /// Ended.
+    /// Ended, and the end is recorded.
     Exited,
     /// Ended by the node's failure rather than its own.
     Failed,
@@ -60,7 +60,7 @@ pub enum Event {
     Started,
     /// The cell (or the cell around the executable) was frozen.
     Freeze,
-    /// It was thawed.
+    /// The cell (or the cell around the executable) was thawed.
     Thaw,
     /// A caller asked it to end.
     Stop,
@@ -71,7 +71,7 @@ pub enum Event {
 }
 
 impl State {
-    /// All of them.
+    /// Every state, in the order of the wire.
     pub const ALL: [State; 6] = [
         State::Starting,
         State::Running,
@@ -86,7 +86,7 @@ impl State {
         matches!(self, State::Exited | State::Failed)
     }
 
-    /// `running`, …
+    /// The name that is shown: `running`, …
     pub fn as_str(self) -> &'static str {
         match self {
             State::Starting => "starting",
@@ -98,7 +98,11 @@ impl State {
         }
     }
 
-    /// The state after `event`, or why it can't be.
+    /// The state after `event`.
+    ///
+    /// # Errors
+    /// [`Illegal`]: the object is final; it is starting, so it can't freeze, thaw or end; or it is
+    /// running, so it can't start.
     pub fn after(self, event: Event) -> Result<State, Illegal> {
         use Event::{Ended, Freeze, Lost, Started, Stop, Thaw};
         use State::{Exited, Failed, Frozen, Running, Starting, Stopping};
@@ -127,7 +131,7 @@ impl fmt::Display for State {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("it is {state} and can't be {}", wanted(*event))]
 pub struct Illegal {
-    /// Where it is.
+    /// The state of the object.
     pub state: State,
     /// What was to happen.
     pub event: Event,

@@ -116,7 +116,7 @@ fn what_is_set_survives_its_own_text() {
 }
 
 proptest! {
-    /// However tenants take and give back, nobody passes its own quota, ordinary tenants never
+    /// However tenants take and give back, no tenant passes its own quota, ordinary tenants never
     /// reach into the reserve, and administrators can always take what the reserve has.
     #[test]
     fn nobody_reaches_into_the_reserve_or_past_its_own(

@@ -170,7 +170,10 @@ impl LogReader {
         }
     }
 
-    /// The items one after the other, as a stream.
+    /// The items one after the other, as a stream, which ends after the first error.
+    ///
+    /// # Errors
+    /// Items are errors where [`Self::next`] answers one.
     pub fn into_stream(self) -> impl futures_util::Stream<Item = Result<ReadItem, Error>> + Send {
         futures_util::stream::try_unfold(self, |mut reader| async move {
             Ok(reader.next().await?.map(|item| (item, reader)))

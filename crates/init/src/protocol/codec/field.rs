@@ -87,7 +87,7 @@ pub(crate) struct Bytes(pub(crate) usize);
 pub(crate) struct Text(pub(crate) usize);
 /// At most so many items.
 pub(crate) struct List<F>(pub(crate) usize, pub(crate) F);
-/// One or none.
+/// A codec of an optional field: a byte that is 0 or 1, then the field.
 pub(crate) struct Maybe<F>(pub(crate) F);
 /// Success, or why not.
 pub(crate) struct Outcome<F>(pub(crate) F);

@@ -16,13 +16,13 @@ use crate::spawner::wire::SpawnerEvent;
 const SENTENCE: usize = 1024;
 /// A host name (`HOST_NAME_MAX`) or the name of a user.
 const NAME: usize = 64;
-/// A path (`PATH_MAX`).
+/// The longest path, in bytes (`PATH_MAX`).
 const PATH: usize = 4096;
 /// Extents of an id map (the kernel's limit).
 const EXTENTS: usize = 340;
 /// Volumes of one cell.
 const VOLUMES: usize = 60;
-/// Supplementary groups.
+/// The most supplementary groups.
 const GROUPS: usize = 1024;
 /// A compiled seccomp filter: `BPF_MAXINSNS` (4,096) of 8 bytes.
 const FILTER: usize = 32 * 1024;
