@@ -22,6 +22,7 @@ use super::finish::archived;
 use super::leaf;
 use super::owner::{Call, Event, Owner};
 use crate::link::LinkError;
+use crate::ports::Archive;
 use crate::record;
 
 /// How long a cell-init may take to end once nothing runs in its cell.
