@@ -43,7 +43,7 @@ impl Interests {
         writable: false,
         priority: true,
     };
-    /// Only hang-up and error.
+    /// Wake only for hang-up and error.
     pub const NONE: Interests = Interests {
         readable: false,
         writable: false,

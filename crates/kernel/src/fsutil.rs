@@ -47,7 +47,7 @@ pub fn read_pseudo(path: &Path) -> Result<String> {
     read_all_pseudo(&file).call_on("read", path)
 }
 
-/// The same of an open one, from where it stands.
+/// Reads an open pseudo file, from its present offset.
 pub(crate) fn read_all_pseudo(file: impl AsFd) -> std::result::Result<String, Errno> {
     const MOST: usize = 4 * 1024 * 1024;
     // The kernel fills a page of its own with whole lines and hands that over: what is shorter

@@ -144,7 +144,7 @@ pub fn load_module(path: &Path, parameters: &CStr) -> Result<()> {
 /// Fills a buffer with random bytes; waits until the kernel's generator is ready.
 ///
 /// # Errors
-/// Only a seccomp filter's: the kernel itself refuses `getrandom` for no buffer.
+/// None of the kernel itself; a seccomp filter may refuse the call.
 pub fn random(buffer: &mut [u8]) -> Result<()> {
     let mut filled = 0;
     while let Some(rest) = buffer.get_mut(filled..).filter(|rest| !rest.is_empty()) {
@@ -159,7 +159,7 @@ pub fn random(buffer: &mut [u8]) -> Result<()> {
 /// Whether the kernel's generator is ready, so that [`random`] doesn't wait.
 ///
 /// # Errors
-/// Only a seccomp filter's: the kernel itself refuses `getrandom` for no buffer.
+/// None of the kernel itself; a seccomp filter may refuse the call.
 pub fn is_random_ready() -> Result<bool> {
     match rustix::rand::getrandom(&mut [0u8; 1], GetRandomFlags::NONBLOCK) {
         Ok(_) => Ok(true),

@@ -187,7 +187,7 @@ const MAX_ADVERTISEMENT: usize = 4096;
 pub struct Advertisement {
     /// The index of the link that the advertisement came by.
     pub link: u32,
-    /// For how long it holds, in seconds from now; 0: no more. `u32::MAX`: for ever.
+    /// For how long it holds, in seconds from now. 0: it is withdrawn. `u32::MAX`: for ever.
     pub lifetime_s: u32,
     /// The option itself.
     pub says: Advertised,

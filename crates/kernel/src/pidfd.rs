@@ -85,14 +85,15 @@ pub fn pid_of(pidfd: impl AsFd) -> Result<i32> {
 /// What the kernel says of a descriptor's process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Info {
-    /// In the caller's pid namespace.
+    /// The process id in the caller's pid namespace.
     pub pid: i32,
     /// The id of its group in the unified hierarchy, [`crate::cgroup::Cgroup::id`].
     pub cgroup: u64,
 }
 
 /// Asks the kernel; `None` where it has no answer: before Linux 6.13, for what is no pidfd, and for
-/// a process that was reaped or is in no namespace of the caller's. [`pid_of`] tells these apart.
+/// a process that was reaped or is in no namespace of the caller's. [`pid_of`] has an error for
+/// each of these.
 pub fn info(pidfd: impl AsFd) -> Option<Info> {
     /// `struct pidfd_info` of Linux 6.13: `mask`, `cgroupid`, `pid`, then what isn't looked at.
     #[repr(C)]

@@ -39,7 +39,7 @@ impl Deadline {
             .map(|at| at.saturating_duration_since(Instant::now()))
     }
 
-    /// The same, as system calls take it.
+    /// [`Deadline::remaining`] as system calls take it.
     pub fn timeout(self) -> Option<Timespec> {
         self.remaining().map(timespec)
     }
@@ -67,7 +67,7 @@ pub fn wait(fd: impl AsFd, interest: Interest, deadline: Deadline) -> Result<boo
     wait_any([fd.as_fd()], interest, deadline)
 }
 
-/// The same, until one of them is ready.
+/// [`wait`] for several descriptors: until one of them is ready.
 ///
 /// # Errors
 /// `EINVAL`: more descriptors than `RLIMIT_NOFILE`. `ENOMEM`: the kernel has no memory for the

@@ -60,7 +60,7 @@ fn prctl(call: &'static str, option: libc::c_int, value: libc::c_ulong) -> Resul
 /// its own user or root owns its `/proc`. Exec sets it again.
 ///
 /// # Errors
-/// Only a seccomp filter's.
+/// None of the kernel itself; a seccomp filter may refuse the call.
 pub fn set_dumpable(dumpable: bool) -> Result<()> {
     prctl(
         "prctl(PR_SET_DUMPABLE)",
@@ -72,7 +72,7 @@ pub fn set_dumpable(dumpable: bool) -> Result<()> {
 /// Whether orphans among the descendants become this process's children.
 ///
 /// # Errors
-/// Only a seccomp filter's.
+/// None of the kernel itself; a seccomp filter may refuse the call.
 pub fn set_child_subreaper(on: bool) -> Result<()> {
     prctl(
         "prctl(PR_SET_CHILD_SUBREAPER)",
@@ -85,7 +85,7 @@ pub fn set_child_subreaper(on: bool) -> Result<()> {
 /// and on changes of credentials. Check [`parent_id`] afterwards: it may have ended before.
 ///
 /// # Errors
-/// Only a seccomp filter's.
+/// None of the kernel itself; a seccomp filter may refuse the call.
 pub fn set_parent_death_signal(signal: Option<Signal>) -> Result<()> {
     let number = signal.map_or(0, |s| s.number().unsigned_abs());
     prctl(
@@ -98,7 +98,7 @@ pub fn set_parent_death_signal(signal: Option<Signal>) -> Result<()> {
 /// Exec will never again grant what the caller doesn't have. Can't be undone.
 ///
 /// # Errors
-/// Only a seccomp filter's.
+/// None of the kernel itself; a seccomp filter may refuse the call.
 pub fn set_no_new_privileges() -> Result<()> {
     prctl("prctl(PR_SET_NO_NEW_PRIVS)", libc::PR_SET_NO_NEW_PRIVS, 1)
 }
@@ -106,7 +106,7 @@ pub fn set_no_new_privileges() -> Result<()> {
 /// Names the calling thread (15 bytes; the rest is cut).
 ///
 /// # Errors
-/// Only a seccomp filter's.
+/// None of the kernel itself; a seccomp filter may refuse the call.
 pub fn set_name(name: &CStr) -> Result<()> {
     rustix::thread::set_name(name).call("prctl(PR_SET_NAME)")
 }

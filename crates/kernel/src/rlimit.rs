@@ -85,7 +85,7 @@ impl FromStr for Resource {
 /// A limit of a process: beyond `soft` it is refused, up to `hard` it may raise `soft` itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limit {
-    /// In the resource's own unit; [`UNLIMITED`] for none.
+    /// The limit that holds, in the resource's own unit; [`UNLIMITED`] for none.
     pub soft: u64,
     /// The most that `soft` can be raised to, in the same unit.
     pub hard: u64,
@@ -94,7 +94,7 @@ pub struct Limit {
 /// The caller's own limit.
 ///
 /// # Errors
-/// Only a seccomp filter's.
+/// None of the kernel itself; a seccomp filter may refuse the call.
 pub fn get(resource: Resource) -> Result<Limit> {
     prlimit(0, resource, None)
 }

@@ -49,7 +49,7 @@ pub fn set_nice(nice: i8) -> Result<()> {
 /// The calling process's nice value.
 ///
 /// # Errors
-/// Only a seccomp filter's.
+/// None of the kernel itself; a seccomp filter may refuse the call.
 pub fn nice() -> Result<i32> {
     rustix::process::getpriority_process(None).call("getpriority")
 }

@@ -196,7 +196,7 @@ impl SignalSet {
 /// Replaces the calling thread's mask of blocked signals and returns the old one.
 ///
 /// # Errors
-/// Only a seccomp filter's.
+/// None of the kernel itself; a seccomp filter may refuse the call.
 pub fn set_mask(set: SignalSet) -> Result<SignalSet> {
     let mut old = 0u64;
     // SAFETY: both sets are 64-bit kernel masks that live during the call, of the size given.
@@ -221,7 +221,7 @@ struct KernelSigaction([u64; 4]);
 /// The Rust runtime ignores `SIGPIPE`, and an ignored signal stays ignored across exec.
 ///
 /// # Errors
-/// Only a seccomp filter's.
+/// None of the kernel itself; a seccomp filter may refuse the call.
 pub fn reset_dispositions() -> Result<()> {
     for number in 1..=i32::from(RT_MAX) {
         if number == libc::SIGKILL || number == libc::SIGSTOP {

@@ -53,7 +53,7 @@ fn spec(nanoseconds: u64) -> Timespec {
     }
 }
 
-/// Which clock a timer follows.
+/// The clock that a timer follows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Clock {
     /// That of [`monotonic_ns`]: stands still while the machine is suspended.
@@ -88,7 +88,7 @@ impl Timer {
     /// Expires once, after `delay` (at once where it is zero); forgets what it was set to.
     ///
     /// # Errors
-    /// Only a seccomp filter's.
+    /// None of the kernel itself; a seccomp filter may refuse the call.
     pub fn set(&self, delay: Duration) -> Result<()> {
         let delay = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX).max(1);
         self.settime(TimerfdTimerFlags::empty(), delay, 0)
@@ -97,7 +97,7 @@ impl Timer {
     /// Expires once, when the clock shows this; at once where it has.
     ///
     /// # Errors
-    /// Only a seccomp filter's.
+    /// None of the kernel itself; a seccomp filter may refuse the call.
     pub fn set_at(&self, at_ns: u64) -> Result<()> {
         self.settime(TimerfdTimerFlags::ABSTIME, at_ns.max(1), 0)
     }
@@ -105,7 +105,7 @@ impl Timer {
     /// Expires every `interval`.
     ///
     /// # Errors
-    /// Only a seccomp filter's.
+    /// None of the kernel itself; a seccomp filter may refuse the call.
     pub fn set_every(&self, interval: Duration) -> Result<()> {
         let interval = u64::try_from(interval.as_nanos())
             .unwrap_or(u64::MAX)
@@ -116,7 +116,7 @@ impl Timer {
     /// Expires no more.
     ///
     /// # Errors
-    /// Only a seccomp filter's.
+    /// None of the kernel itself; a seccomp filter may refuse the call.
     pub fn clear(&self) -> Result<()> {
         self.settime(TimerfdTimerFlags::empty(), 0, 0)
     }

@@ -21,7 +21,8 @@ impl Title {
     /// Finds it, by `/proc/self/stat`.
     ///
     /// # Errors
-    /// Without `/proc`; `EBUSY` where the process has other threads, which may read arguments.
+    /// `EBUSY`: the process has other threads, which may read its arguments. `ENOENT`: there is no
+    /// `/proc`. `EINVAL`: the kernel doesn't say where the arguments are.
     pub fn find() -> Result<Title> {
         if !clone::is_single_threaded()? {
             return Err(Error::new("title", Errno::BUSY).about("the process has other threads"));

@@ -16,9 +16,9 @@ pub struct MountInfo {
     pub parent: u32,
     /// Device numbers of its file system.
     pub device: (u32, u32),
-    /// Which folder of the file system is its root.
+    /// The folder of the file system that is mounted.
     pub root: PathBuf,
-    /// Where it is, seen from the reader's root.
+    /// The path where it is mounted, seen from the reader's root.
     pub target: PathBuf,
     /// Its own options (`ro,nosuid`).
     pub options: String,

@@ -34,7 +34,7 @@ const GROUPS: &[&str] = &[
     "@timer",
 ];
 
-/// Of those groups, what has rules of its own below or is refused.
+/// The calls of those groups that have rules of their own below, or are refused.
 const NOT_OF_GROUPS: &[&str] = &[
     "clone",
     "clone3",

@@ -116,17 +116,17 @@ impl Action {
 /// How an argument is compared, as an unsigned number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Comparison {
-    /// Equal.
+    /// The argument equals the value.
     Equal,
-    /// Not equal.
+    /// The argument differs from the value.
     NotEqual,
-    /// Less.
+    /// The argument is less than the value.
     Less,
-    /// Less or equal.
+    /// The argument is less or equal.
     LessOrEqual,
-    /// Greater.
+    /// The argument is greater than the value.
     Greater,
-    /// Greater or equal.
+    /// The argument is greater or equal.
     GreaterOrEqual,
 }
 
@@ -137,9 +137,9 @@ pub enum Comparison {
 /// it by setting a bit there.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Condition {
-    /// Which argument, 0 to 5.
+    /// The number of the argument, 0 to 5.
     pub argument: u8,
-    /// Which bits of it count.
+    /// The bits of the argument that are compared.
     pub mask: u64,
     /// How those bits are compared with `value`.
     pub comparison: Comparison,
