@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The actions that policies speak of: one per method, named `subsystem.Method`, in the group
-//! `subsystem`. Generated from the descriptors, so that a new method is an action at once. `auraed`
-//! hands them to `identity`, which builds its schema from them.
+//! The actions of policies: one per method, named `subsystem.Method`, in the group `subsystem`.
+//! Generated from the descriptors, so that a new method is an action at once. `auraed` hands them
+//! to `identity`, which builds its schema from them.
 
 /// One method, as an action.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

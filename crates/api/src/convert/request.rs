@@ -15,7 +15,7 @@ use super::scalar::{enumeration, maybe_duration, maybe_parse, required};
 use super::{cell, executable};
 use crate::runtime::v0 as wire;
 
-/// How many objects a page has where nothing is said.
+/// The number of objects of a page where the request has none.
 const DEFAULT_PAGE: usize = 500;
 /// The most objects of a page.
 pub(crate) const MAX_PAGE: usize = 1000;

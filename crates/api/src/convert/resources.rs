@@ -7,7 +7,7 @@ use model::resources::{Cpu, Hugetlb, Io, IoMax, Memory, Resources};
 use super::scalar::{maybe_duration, to_duration};
 use crate::runtime::v0 as wire;
 
-/// From the wire; absent is empty.
+/// Checks the message of limits and shares; an absent message is empty.
 pub(super) fn resources(message: Option<wire::Resources>) -> Result<Resources> {
     let Some(message) = message else {
         return Ok(Resources::default());
@@ -59,7 +59,7 @@ fn hugetlb(message: wire::Hugetlb) -> Hugetlb {
     }
 }
 
-/// For the wire; what is empty is absent.
+/// The message of limits and shares; empty ones are absent.
 pub(super) fn to_resources(resources: &Resources) -> Option<wire::Resources> {
     if resources.is_empty() {
         return None;
