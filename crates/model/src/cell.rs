@@ -18,13 +18,13 @@ pub const MAX_MOUNTS: usize = 32;
 pub const MAX_CELL_WEIGHT: usize = 48 * 1024;
 /// The fewest ids of a cell: its root's and its init's.
 pub const MIN_ID_RANGE: u32 = 2;
-/// How many user and group ids a cell has where nothing is said.
+/// The number of user and group ids of a cell whose spec has none.
 pub const DEFAULT_ID_RANGE: u32 = 65_536;
 /// The most ids a cell may have.
 pub const MAX_ID_RANGE: u32 = 1 << 26;
-/// A volume's size where nothing is said, in bytes.
+/// The size of a volume whose spec has none, in bytes.
 pub const DEFAULT_VOLUME_BYTES: u64 = 64 << 20;
-/// A volume's mode where nothing is said.
+/// The mode of a volume whose spec has none.
 pub const DEFAULT_VOLUME_MODE: u32 = 0o1777;
 
 /// Places that the cell's own file systems own, where nothing may be put.
@@ -76,7 +76,7 @@ impl Namespace {
     }
 }
 
-/// As a client sent it; nothing is checked yet.
+/// The spec as a client sent it; no field is checked yet.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Draft {
@@ -99,7 +99,7 @@ pub struct Draft {
 pub struct Mount {
     /// An absolute path on the node.
     pub source: String,
-    /// In the cell; empty: the same as `source`.
+    /// An absolute path in the cell; empty: the same as `source`.
     #[serde(default)]
     pub target: String,
     /// Read, or also write.
@@ -284,12 +284,12 @@ impl TryFrom<Draft> for CellSpec {
 }
 
 impl CellSpec {
-    /// Whether the cell lives in its parent's namespace of that kind.
+    /// Whether the cell shares the enclosing cell's namespace of that kind.
     pub fn shares(&self, namespace: Namespace) -> bool {
         self.0.share.contains(&namespace)
     }
 
-    /// The same with every default filled in, for a cell at `path`.
+    /// The spec with every default filled in, for a cell at `path`.
     pub fn effective(&self, path: &ObjectPath) -> Draft {
         let mut draft = self.0.clone();
         if draft.hostname.is_empty() && !self.shares(Namespace::Uts) {

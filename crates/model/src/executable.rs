@@ -24,12 +24,12 @@ pub const MAX_PROGRAM_WEIGHT: usize = 48 * 1024;
 pub const MAX_REST_WEIGHT: usize = 8 * 1024;
 /// The longest stop grace.
 pub const MAX_STOP_GRACE: Duration = Duration::from_secs(3600);
-/// The stop grace where nothing is said.
+/// The grace of a stop where the spec has none.
 pub const DEFAULT_STOP_GRACE: Duration = Duration::from_secs(10);
-/// `PATH` where nothing is said.
+/// `PATH` of a program whose environment has none.
 pub const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// As a client sent it; nothing is checked yet.
+/// The spec as a client sent it; no field is checked yet.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Draft {
@@ -59,7 +59,7 @@ pub struct Draft {
     pub capabilities: Option<Capabilities>,
     /// Exec never grants new privileges. `None`: true.
     pub no_new_privileges: Option<bool>,
-    /// Which system calls it may use.
+    /// The system calls that it may use.
     pub seccomp: Seccomp,
     /// A terminal instead of pipes.
     pub terminal: Option<Terminal>,
@@ -101,7 +101,7 @@ pub struct LogPolicy {
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Principal {
-    /// By number, within the cell.
+    /// An id of the cell's user namespace.
     Id(u32),
     /// A user or a group of the cell's `/etc`.
     Name(String),
@@ -171,7 +171,7 @@ pub struct Effective {
     pub nice: i8,
     /// -1000 (never killed) to 1000 (killed first).
     pub oom_score_adj: i16,
-    /// In order; empty: all that the cell has.
+    /// CPU numbers in ascending order; empty: all that the cell has.
     pub cpu_affinity: Vec<u32>,
     /// What may ever be gained.
     pub bounding: CapabilitySet,
@@ -179,23 +179,23 @@ pub struct Effective {
     pub ambient: CapabilitySet,
     /// No exec may raise privileges.
     pub no_new_privileges: bool,
-    /// As given, with its error number filled in.
+    /// The filter as given, with its error number filled in.
     pub seccomp: Seccomp,
     /// What a refused system call fails with.
     pub seccomp_errno: u16,
-    /// With its size filled in.
+    /// The terminal, with its size filled in.
     pub terminal: Option<Terminal>,
     /// Keep standard input open.
     pub stdin: bool,
-    /// What asks it to end.
+    /// The first signal of a stop.
     pub stop_signal: Signal,
-    /// From there to SIGKILL.
+    /// The time from that signal to SIGKILL.
     pub stop_grace: Duration,
     /// Limits of the executable, as given.
     pub resources: Resources,
     /// Remove everything once it has ended.
     pub auto_remove: bool,
-    /// With the node's defaults.
+    /// The retention of its output, with the node's defaults filled in.
     pub logs: LogPolicy,
 }
 
@@ -239,7 +239,7 @@ impl ExecutableSpec {
 }
 
 impl Effective {
-    /// The same in the form of a draft, for people to see.
+    /// The same values as a draft, to be shown.
     pub fn to_draft(&self) -> Draft {
         let unlimited = |n: u64| (n != u64::MAX).then_some(n);
         let rlimit = |&(number, soft, hard): &(u8, u64, u64)| Rlimit {

@@ -15,7 +15,7 @@ pub enum How {
     Code(u8),
     /// The number of the signal that killed it.
     Signal(u8),
-    /// Not known: the parent process, which the kernel would have told, was lost.
+    /// Not known: the parent process, to which the kernel reports the end, was lost.
     Unknown,
 }
 

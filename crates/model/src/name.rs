@@ -65,7 +65,7 @@ impl FromStr for Label {
     }
 }
 
-/// Whose objects: a DNS label. `system` is the administrators'.
+/// The name of a tenant: a DNS label. `system` is the administrators'.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Tenant(Label);
@@ -207,7 +207,7 @@ impl FromStr for Uid {
     }
 }
 
-/// What a client calls its request, so that a retry is known as one: 1 to 64 printable ASCII
+/// A client's id of a request, by which the node recognises a retry: 1 to 64 printable ASCII
 /// characters.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]

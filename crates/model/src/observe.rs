@@ -55,13 +55,13 @@ impl GapReason {
 pub struct LogsQuery {
     /// Executables, or cells (then every executable in them). 1 to [`MAX_LOGS_REFS`].
     pub refs: Vec<ObjectRef>,
-    /// Which streams; empty: both.
+    /// The streams; empty: both.
     pub streams: BTreeSet<Stream>,
     /// Only output that the node read at this time or later.
     pub since: Option<Timestamp>,
     /// Only output that the node read at this time or earlier.
     pub until: Option<Timestamp>,
-    /// Only so many last lines.
+    /// Only this number of last lines.
     pub tail: Option<u64>,
     /// Go on until the executable has ended and its last byte is sent.
     pub follow: bool,
@@ -120,7 +120,7 @@ pub struct LogGap {
 /// The checked request of `Observe.Usage`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct UsageQuery {
-    /// Which objects; empty: all of the tenant's.
+    /// The objects; empty: all of the tenant's.
     pub refs: Vec<ObjectRef>,
     /// The tenant of all the objects.
     pub tenant: Tenant,
@@ -131,7 +131,7 @@ pub struct UsageQuery {
 pub struct WatchUsageQuery {
     /// The objects.
     pub query: UsageQuery,
-    /// From one answer to the next; 100 ms to 1 h.
+    /// The time from one answer to the next, 100 ms to 1 h.
     pub interval: Duration,
 }
 

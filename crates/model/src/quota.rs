@@ -205,11 +205,11 @@ fn thousandths(text: &str) -> Option<u64> {
 /// How much of a pool.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Amount {
-    /// So much, in the quota's unit.
+    /// This many of the quota's unit.
     Absolute(u64),
     /// Thousandths of what the node has, 1 to 1,000.
     Share(u16),
-    /// As much as there is.
+    /// All that the node has.
     Unlimited,
 }
 
@@ -260,7 +260,7 @@ impl Quotas {
     }
 }
 
-/// As stored: names and settings, `memory_max=10%`, a line each.
+/// The text that is stored: a line for each quota that is set, `memory_max=10%`.
 impl fmt::Display for Quotas {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (quota, amount) in &self.0 {
@@ -298,7 +298,7 @@ impl FromStr for Quotas {
 /// What the node has of each pool, and how much of it is kept for the node and its administrators.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Capacity {
-    /// Of each pool; what is absent has no bound.
+    /// The size of each pool, in its quota's unit; an absent pool has no bound.
     pub whole: BTreeMap<Quota, u64>,
     /// Thousandths of each pool that only administrators may take, 0 to 500.
     pub reserve: u16,
@@ -348,9 +348,9 @@ impl Capacity {
 /// How much of a pool is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Used {
-    /// By the tenant that wants more.
+    /// Taken by the tenant that wants more.
     pub tenant: u64,
-    /// By all tenants, administrators included.
+    /// Taken by all tenants, administrators included.
     pub all: u64,
     /// Taken by the administrators' tenant.
     pub administrators: u64,

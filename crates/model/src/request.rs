@@ -69,7 +69,7 @@ pub struct RunCell {
 pub struct UpdateCell {
     /// The cell, by path or uid.
     pub target: ObjectRef,
-    /// Its new values, where the mask says so.
+    /// Its new values, of which the mask names those that count.
     pub spec: CellSpec,
     /// Its new labels, where the mask has `labels`.
     pub labels: Labels,
@@ -108,7 +108,7 @@ pub struct Filter {
     pub selector: Selector,
     /// The kinds; empty: all.
     pub kinds: BTreeSet<Kind>,
-    /// Only those below this cell.
+    /// Only objects below this cell.
     pub below: Option<ObjectPath>,
 }
 
@@ -123,7 +123,7 @@ pub struct ListQuery {
     pub failed_within: Option<Duration>,
     /// The most objects of the answer, 1 to 1,000.
     pub page_size: usize,
-    /// From the previous page.
+    /// The token of the previous page.
     pub page_token: Option<String>,
 }
 
@@ -132,7 +132,7 @@ pub struct ListQuery {
 pub struct WatchQuery {
     /// The objects to watch.
     pub filter: Filter,
-    /// Of the last event seen.
+    /// The token of the last event that the client has seen.
     pub resume_token: Option<String>,
 }
 

@@ -73,7 +73,8 @@ impl Seccomp {
 }
 
 impl Seccomp {
-    /// The same with the error number of refused calls filled in, by name; only where there is one.
+    /// The filter with the error number of refused calls filled in, by name, where calls are
+    /// refused with one.
     pub(crate) fn with_errno(mut self, errno: u16) -> Self {
         if self.action == Action::Errno {
             self.errno = crate::errno::name(errno.into()).map_or(errno.to_string(), str::to_owned);

@@ -74,12 +74,12 @@ pub struct ExecutableStatus {
     pub spec: ExecutableSpec,
     /// With every default filled in: `Effective::to_draft`.
     pub effective: executable::Draft,
-    /// Where it is in its life.
+    /// The state of the object.
     pub state: State,
     /// What else was observed.
     #[serde(default)]
     pub conditions: Vec<Condition>,
-    /// In the node's pid namespace; `None` when it has ended.
+    /// The main process's id in the node's pid namespace; `None` when it has ended.
     #[serde(default)]
     pub pid: Option<u32>,
     /// When the program was executed.
@@ -91,7 +91,7 @@ pub struct ExecutableStatus {
     /// Bytes of output so far, dropped ones included.
     #[serde(default)]
     pub stdout_bytes: u64,
-    /// The same for standard error.
+    /// Bytes of standard error so far, dropped ones included.
     #[serde(default)]
     pub stderr_bytes: u64,
     /// What all its processes used; present once it has ended.
@@ -130,11 +130,11 @@ pub struct FinalUsage {
 pub struct CellStatus {
     /// Names, revision and times.
     pub meta: Meta,
-    /// As sent, with updates.
+    /// The spec as the client sent it, with later updates.
     pub spec: CellSpec,
     /// With every default filled in: `CellSpec::effective`.
     pub effective: cell::Draft,
-    /// Where it is in its life.
+    /// The state of the object.
     pub state: State,
     /// What else was observed.
     #[serde(default)]
@@ -198,7 +198,7 @@ impl Object {
         }
     }
 
-    /// Where it is in its life.
+    /// The state of the object.
     pub fn state(&self) -> State {
         match self {
             Object::Cell(cell) => cell.state,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Changing a running cell: which fields (a typed mask), and the pure step from the old spec to the
-//! new one. What can't be changed while it runs is refused by name.
+//! Changes of a running cell: a typed mask of fields, and the pure step from the old spec to the
+//! new one. A field that can't change while the cell runs is refused by name.
 
 use std::collections::BTreeSet;
 use std::str::FromStr;
@@ -68,7 +68,7 @@ const FIXED: [&str; 5] = [
     "spec",
 ];
 
-/// Which fields of a cell are to change; at least one.
+/// The fields of a cell that are to change; at least one.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Mask(BTreeSet<Field>);
 
