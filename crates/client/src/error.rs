@@ -46,7 +46,7 @@ pub enum Error {
         /// The alert in words.
         problem: String,
         /// The alert's name as of RFC 8446, e.g. `certificate_required`; `goaway` where the node
-        /// accepts no more connections, and said so.
+        /// sent HTTP/2's GOAWAY.
         alert: Option<&'static str>,
     },
     /// The node's certificate isn't the expected one.
@@ -112,7 +112,7 @@ impl Error {
         }
     }
 
-    /// Sorts what connect(2) said.
+    /// The error for an errno of connect(2).
     pub(crate) fn connect(address: &Address, problem: io::Error) -> Self {
         let address = address.clone();
         match (problem.kind(), &address) {

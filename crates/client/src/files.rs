@@ -89,7 +89,7 @@ pub(crate) fn read(path: &Path) -> Result<Vec<u8>, Error> {
     Ok(content)
 }
 
-/// The same for text.
+/// Reads a whole text file of at most 1 MiB.
 pub(crate) fn read_text(path: &Path) -> Result<String, Error> {
     String::from_utf8(read(path)?).map_err(|_| {
         let problem = std::io::Error::new(ErrorKind::InvalidData, "not UTF-8");

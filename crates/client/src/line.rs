@@ -33,7 +33,7 @@ impl Line {
         };
         match poll(&mut ask, Some(&now)) {
             Ok(_) => ask.iter().any(|asked| !asked.revents().is_empty()),
-            // Not known: the connection itself will tell.
+            // Not known: the next call on the connection finds out.
             Err(_) => false,
         }
     }

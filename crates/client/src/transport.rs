@@ -27,7 +27,7 @@ use crate::tls::connect_tls;
 
 /// How long a connection may take, handshake included.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(10);
-/// How long a unary call may take, unless told otherwise.
+/// How long a unary call may take by default.
 pub const RPC_DEADLINE: Duration = Duration::from_secs(30);
 /// The largest answer that is read: a page of 1,000 objects with large specs fits.
 const MAX_ANSWER: usize = 64 << 20;
