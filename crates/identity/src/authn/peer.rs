@@ -16,8 +16,8 @@ use crate::Identity;
 const CLOCK_CHECK: Duration = Duration::from_millis(500);
 /// Between the last look at a certificate and its end, within the second that clocks here count in.
 const SOON: Duration = Duration::from_millis(100);
-/// The same for an idle connection, which has no data to give away: its requests are checked one by
-/// one.
+/// How often an idle connection looks at the clock. It sends no data, and each of its requests is
+/// checked, so this is rare.
 const COARSE_CLOCK_CHECK: Duration = Duration::from_secs(30);
 
 /// The process at a Unix socket's other end, as the kernel says (`SO_PEERCRED`).
@@ -223,8 +223,8 @@ impl Identity {
         self.ended_checking(peer, CLOCK_CHECK).await
     }
 
-    /// The same for whole connections: wakes up seldom, so that idle ones cost nothing. Only after
-    /// the clock was set may it be half a minute late.
+    /// [`Identity::ended`] for whole connections: it wakes up seldom, so that idle ones cost
+    /// nothing. It may be half a minute late only after the clock was set.
     pub async fn ended_coarsely(&self, peer: &Peer) -> Unauthenticated {
         self.ended_checking(peer, COARSE_CLOCK_CHECK).await
     }

@@ -81,7 +81,7 @@ impl fmt::Display for UserKey {
     }
 }
 
-/// Whose certificate it is.
+/// The owner of a certificate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Subject {
     /// `spiffe://DOMAIN/node/NAME`.

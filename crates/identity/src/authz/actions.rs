@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can be asked of a node: the actions that policies speak of. The daemon passes the list in,
-//! one row per method of the contract; here it is only looked up.
+//! The actions of policies, one per method of the API. The daemon passes the list in; here it is
+//! only looked up.
 
 use std::collections::HashMap;
 
@@ -23,8 +23,8 @@ pub struct ActionDef {
     /// It changes something. Refused with the audit or the store broken, but for root with an
     /// administrator's certificate.
     pub mutating: bool,
-    /// What it changes outlives a power loss, so its audit line must be on disk before it is done
-    /// (the others' lines are in the kernel before, on disk within 5 ms).
+    /// Its changes outlive a power loss, so its audit line must be on disk before it is done (the
+    /// others' lines are in the kernel before, on disk within 5 ms).
     pub durable: bool,
 }
 

@@ -37,7 +37,7 @@ pub enum Denied {
         user: String,
         /// The action, and the object.
         effect: Effect,
-        /// Which policies decided, or that none permits.
+        /// The policies that decided, in words, or that none permits.
         explanation: String,
     },
     /// An open stream lists objects of which some were denied meanwhile.
@@ -76,7 +76,7 @@ impl From<Denied> for Error {
     }
 }
 
-/// In words, which policies decided.
+/// The policies that decided, in words.
 pub(crate) fn explain(verdict: &Verdict, action: &str, user: &str, whose: &str) -> String {
     let policies = verdict.policies.join(", ");
     match (verdict.allowed, verdict.policies.is_empty()) {

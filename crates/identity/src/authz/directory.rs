@@ -125,14 +125,14 @@ impl Directory {
         })
     }
 
-    /// With one account replaced or added.
+    /// The snapshot with one account replaced or added.
     pub(crate) fn with(&self, account: Account) -> Self {
         let mut next = self.clone();
         next.accounts.insert(account.key.clone(), Arc::new(account));
         next
     }
 
-    /// With more certificates refused.
+    /// The snapshot with more certificates refused.
     pub(crate) fn with_revoked(&self, rows: &[RevocationRow]) -> Self {
         let mut next = self.clone();
         let rows = rows.iter();
@@ -141,7 +141,7 @@ impl Directory {
         next
     }
 
-    /// With every certificate of a user refused that was issued before a moment.
+    /// The snapshot in which a user's certificates from before a moment are refused.
     pub(crate) fn with_valid_from(mut self, user: UserKey, from_ns: i64) -> Self {
         let known = self.valid_from.entry(user).or_insert(from_ns);
         *known = from_ns.max(*known);

@@ -23,7 +23,7 @@ pub struct GrantRequest {
     pub effect: GrantEffect,
     /// An action, `subsystem.Method`, or all of a group, `subsystem`.
     pub action: String,
-    /// Only at or below this path.
+    /// Only objects at or below this path. `None`: all of the tenant's.
     pub path: Option<ObjectPath>,
 }
 
@@ -34,7 +34,7 @@ pub struct Explanation {
     pub allowed: bool,
     /// The policies that decide; none, where nothing permits it.
     pub policies: Vec<String>,
-    /// The same in words.
+    /// The decision in words.
     pub explanation: String,
 }
 

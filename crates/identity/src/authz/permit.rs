@@ -46,7 +46,7 @@ impl Permit {
         self.effects.first().map_or("", |effect| effect.action)
     }
 
-    /// Whose objects the call is about.
+    /// The tenant whose objects the call is about.
     pub fn tenant(&self) -> &Tenant {
         &self.tenant
     }

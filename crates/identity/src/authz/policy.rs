@@ -52,7 +52,7 @@ pub struct Grant {
     pub action: String,
     /// The tenant whose objects it is about.
     pub target: Tenant,
-    /// Only at or below; `None`: all.
+    /// Only objects at or below this path; `None`: all of the tenant's.
     pub path: Option<ObjectPath>,
     /// When it was given, `CLOCK_REALTIME` in nanoseconds.
     pub created_ns: i64,

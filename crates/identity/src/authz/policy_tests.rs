@@ -69,7 +69,7 @@ fn made(
     }
 }
 
-/// The rules, said plainly.
+/// The rules as plain code.
 fn naive(
     user: &UserKey,
     role: Option<Role>,

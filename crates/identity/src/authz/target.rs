@@ -127,21 +127,21 @@ impl Target {
         self
     }
 
-    /// With one more effect.
+    /// The target with one more effect.
     #[must_use]
     pub fn and(mut self, effect: Effect) -> Self {
         self.also.push(effect);
         self
     }
 
-    /// With the user or the certificate that it is about.
+    /// The target with the user or the certificate that the call is about.
     #[must_use]
     pub fn about(mut self, what: impl Into<String>) -> Self {
         self.about = what.into();
         self
     }
 
-    /// With the caller's id of the request.
+    /// The target with the client's id of the request.
     #[must_use]
     pub fn request(mut self, id: impl Into<String>) -> Self {
         self.request_id = Some(id.into());

@@ -21,7 +21,7 @@ use store::{Role, UserRow};
 pub struct UserView {
     /// The user's tenant and name.
     pub user: UserKey,
-    /// As certificates have it.
+    /// The SPIFFE ID that the user's certificates have.
     pub spiffe_id: String,
     /// Has the administrator's role.
     pub administrator: bool,

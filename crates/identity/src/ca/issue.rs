@@ -58,11 +58,11 @@ impl Identity {
         self.sign(user, own, csr_pem, lifetime).await
     }
 
-    /// The same for the caller itself. The new certificate descends from its present one, which
-    /// stays valid until its own end.
+    /// Signs a certificate for the caller itself. The new certificate descends from its present
+    /// one, which stays valid until its own end.
     ///
     /// # Errors
-    /// As [`Identity::issue`].
+    /// Those of [`Identity::issue`].
     pub async fn renew(
         &self,
         permit: Permit,
