@@ -40,12 +40,12 @@ pub fn be_spawner_if_named() {
 /// that a caller can read its configuration before [`run`].
 ///
 /// # Errors
-/// Without `/proc` it can't be told.
+/// Without `/proc` it isn't known.
 pub fn find_role() -> kernel::Result<protocol::Role> {
     node::find_role()
 }
 
-/// Is the init of this node, until the machine ends or, as a service, everything is stopped.
+/// Runs the init of this node, until the machine ends or, as a service, everything is stopped.
 ///
 /// # Errors
 /// What keeps it from starting at all: no epoll, no memory, which PID 1 says and tries on; and, but

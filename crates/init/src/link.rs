@@ -172,7 +172,8 @@ impl Link {
         buffer: &mut [u8],
     ) -> std::result::Result<Option<seqpacket::Packet>, ReceiveError> {
         match seqpacket::receive(&self.socket, buffer) {
-            // A peer that went without reading all: told once, before what it had sent.
+            // A peer that closed without reading all: the kernel reports that once, before the
+            // packets that it had sent.
             Err(ReceiveError::Os(error)) if error.is(Errno::CONNRESET.raw_os_error()) => {
                 seqpacket::receive(&self.socket, buffer)
             }

@@ -42,7 +42,7 @@ pub(super) struct Child<'a> {
     pub(super) own: Namespaces,
 }
 
-/// Becomes the executable, or says why not and ends.
+/// Becomes the executable, or reports the failed step and ends.
 pub(super) fn run(child: &Child<'_>) -> ! {
     let failure = match attempt(child) {
         Ok(never) => match never {},

@@ -74,11 +74,11 @@ pub(crate) struct Cell {
     /// Children may have ended without a signal: look again.
     reap_again: bool,
     link: Option<Link>,
-    /// The daemon on the link has said hello, in our version.
+    /// The daemon on the link has sent `Hello`, with our version.
     said_hello: bool,
     interest: Interest,
     workloads: Workloads,
-    /// There may be something that the daemon hasn't been told.
+    /// There may be workloads or ends that the daemon doesn't know.
     news: bool,
     buffer: Option<Scratch>,
     stop: Option<Stop>,
@@ -205,7 +205,7 @@ impl Cell {
         self.buffer = Some(buffer);
     }
 
-    /// The daemon is gone: what it hasn't heard the next one will.
+    /// The daemon is gone: the next one gets what this one didn't.
     fn lose_link(&mut self) {
         if let Some(link) = self.link.take() {
             let _ = self.poll.remove(&link);
@@ -269,7 +269,8 @@ impl Cell {
         }
     }
 
-    /// Sends what waits, then what the daemon hasn't been told, as far as the socket takes it.
+    /// Sends waiting packets, then workloads and ends that the daemon doesn't know, as far as the
+    /// socket takes them.
     fn flush(&mut self) {
         if self.try_flush().is_err() {
             self.lose_link();

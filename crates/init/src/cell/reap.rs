@@ -11,7 +11,8 @@ use crate::protocol::{CellEvent, ExitHow, ExitRecord, Failure, Namespaces};
 use crate::reap::each_end;
 
 impl Cell {
-    /// Takes what signals there are. One of a kind stands for many, so all children are looked at.
+    /// Takes the pending signals. One `SIGCHLD` may stand for many ends, so all children are
+    /// checked.
     pub(super) fn read_signals(&mut self) {
         while let Ok(Some(info)) = self.signals.next() {
             // A workload can send PID 1 of its namespace a signal that a descriptor waits for, and
@@ -47,8 +48,7 @@ impl Cell {
             // An orphan of some workload.
             return true;
         };
-        // It may have said why it could not start, or have started, since the pipe was last looked
-        // at.
+        // It may have reported a failed start, or have started, since the pipe was last looked at.
         self.conclude_start(at);
         let Some(workload) = self.workloads.0.get_mut(at) else {
             return true;

@@ -10,8 +10,8 @@ use crate::node::Console;
 /// Paths, one a line, relative ones to this folder; `#` begins a comment.
 const LIST: &str = "/lib/modules/aurae.load";
 
-/// Loads the modules of the list, where there is one. What can't be loaded is said: the root may
-/// come all the same.
+/// Loads the modules of the list, where there is one. One that can't be loaded is reported: the
+/// root may come all the same.
 pub(super) fn load_listed(console: &Console) {
     let Ok(list) = std::fs::read_to_string(LIST) else {
         return;

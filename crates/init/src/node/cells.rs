@@ -45,9 +45,9 @@ pub(super) enum Stage {
 /// One cell, as node-init keeps it.
 pub(super) struct Cell {
     pub(super) uid: Uid,
-    /// Of the daemon that is connected; `None` once that daemon is gone.
+    /// The number of the request, of the connected daemon; `None` once that daemon is gone.
     pub(super) request: Option<u64>,
-    /// Of the spawner: unlike the daemon's, never used twice.
+    /// The number of the request to the spawner: unlike the daemon's, never used twice.
     pub(super) serial: u64,
     pub(super) started_ns: u64,
     pub(super) stage: Stage,

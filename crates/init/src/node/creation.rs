@@ -37,11 +37,12 @@ pub(super) struct Spawner {
     pub(super) child: Option<Child>,
     back_off: BackOff,
     start_at: Deadline,
-    /// Until when it must have said its next word, where it owes one.
+    /// The deadline of its next packet, where it owes one.
     due: Option<Deadline>,
     /// When to look for cell-inits that have passed their bound; not later than that of any.
     creations_due: Option<Deadline>,
-    /// What it said of isolation; nothing before the first has spoken.
+    /// Whether isolated cells can be created, as the spawner reported; `None` before the first
+    /// report.
     pub(super) isolation: Option<Result<(), Failure>>,
     serial: u64,
 }

@@ -26,7 +26,7 @@ const HUNG_UP: Duration = Duration::from_secs(1);
 const WELCOME_BOUND: Duration = Duration::from_secs(10);
 /// Packets up to this size leave their pages in the buffer.
 const KEEP: usize = 16 * 1024;
-/// How many malformed packets of one daemon are said on the console.
+/// How many malformed packets of one daemon are reported on the console.
 const COMPLAINTS: u32 = 8;
 
 /// How far the conversation is.
@@ -34,7 +34,7 @@ const COMPLAINTS: u32 = 8;
 pub(super) enum Greeting {
     #[default]
     None,
-    /// It has said hello; the answer waits for cells in the making and for the spawner's first
+    /// It has sent `Hello`; the answer waits for cells in creation and for the spawner's first
     /// word.
     Heard,
     Welcomed,
@@ -48,7 +48,7 @@ pub(super) struct Daemon {
     back_off: BackOff,
     start_at: Deadline,
     complaints: u32,
-    /// It has said hello: how long cells in the making may keep it waiting.
+    /// It has sent `Hello`: how long cells in creation may delay the answer.
     welcome_due: Option<Deadline>,
     /// It hung up: when it is killed.
     kill_at: Option<Deadline>,
@@ -154,7 +154,7 @@ impl Node {
         if let Some(child) = &mut self.daemon.child {
             child.link.peer_is_gone();
         }
-        // A dead daemon has sent no more than its socket holds.
+        // A daemon that has ended has sent no more than its socket holds.
         while self.daemon.child.is_some() && self.read_daemon_packets() {}
     }
 
@@ -326,7 +326,7 @@ impl Node {
         }
     }
 
-    /// Welcomes a daemon that waits for it, and tells it of ends that it doesn't know.
+    /// Answers a daemon that waits for its `Welcome`, and sends ends that it doesn't know.
     pub(super) fn tell_news(&mut self) {
         if self.daemon.greeting == Greeting::Heard {
             self.welcome_if_settled();

@@ -144,7 +144,7 @@ pub(super) struct CellInit {
     tenant: usize,
     /// How many pid namespaces are around it.
     depth: usize,
-    /// It is PID 1 of the innermost: whatever else lives there ends with it.
+    /// It is PID 1 of the innermost: all other processes there end with it.
     first: bool,
 }
 

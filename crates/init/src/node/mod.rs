@@ -83,7 +83,7 @@ struct Node {
     daemon: Daemon,
     spawner: Spawner,
     cells: Cells,
-    /// There may be exits that the daemon hasn't been told.
+    /// There may be exits that the daemon doesn't know.
     news: bool,
     /// Children may have ended without a signal: look again.
     reap_again: bool,
@@ -92,7 +92,7 @@ struct Node {
     shutdown: Option<Shutdown>,
 }
 
-/// Is the node's init. Returns only if it can't become it at all.
+/// Runs node-init. Returns only if it can't start.
 pub(crate) fn run(options: Options) -> Result<std::convert::Infallible> {
     kernel::oom_wait::wait_for_memory();
     let early = Console::default();
@@ -255,7 +255,7 @@ fn flush_link(poll: &mut Poll, child: &mut Option<Child>, token: u64) -> bool {
     poll.change(&child.link, token, interest).is_ok()
 }
 
-/// As many descriptors as are permitted; what the limit was.
+/// Raises the limit of descriptors as far as permitted; returns the limit before.
 fn raise_descriptors() -> Option<Limit> {
     let before = rlimit::get(Resource::NOFILE).ok()?;
     let most = std::fs::read_to_string("/proc/sys/fs/nr_open").ok();

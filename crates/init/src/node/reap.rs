@@ -11,7 +11,8 @@ use crate::protocol::{PowerMode, Role};
 use crate::reap::each_end;
 
 impl Node {
-    /// Takes what signals there are. One of a kind stands for many, so all children are looked at.
+    /// Takes the pending signals. One `SIGCHLD` may stand for many ends, so all children are
+    /// checked.
     pub(super) fn read_signals(&mut self) {
         while let Ok(Some(info)) = self.signals.next() {
             match info.signal {
@@ -68,7 +69,7 @@ impl Node {
     }
 
     fn cell_ended(&mut self, at: usize, exit: &Exit) -> bool {
-        // It may have said that it was ready, or why not, since its pipe was last looked at.
+        // It may have reported that it is ready, or a failure, since its pipe was last read.
         self.conclude_creation(at);
         let Some(cell) = self.cells.0.get_mut(at) else {
             return true;

@@ -66,7 +66,7 @@ impl Shutdown {
         })
     }
 
-    /// For a daemon that comes only now.
+    /// The announcement, for a daemon that connects during the shutdown.
     pub(super) fn announcement(&self) -> (PowerMode, u32) {
         let left = self.end.remaining().unwrap_or_default();
         (

@@ -121,7 +121,7 @@ pub enum NodeEvent {
     ShuttingDown {
         /// What happens to the machine afterwards.
         mode: PowerMode,
-        /// From now, in milliseconds.
+        /// The bound from now on, in milliseconds.
         bound_ms: u32,
     },
 }
@@ -174,7 +174,7 @@ pub enum PowerMode {
 pub struct Failure {
     /// The step that failed.
     pub step: Step,
-    /// As in `libc`; 0 where no call failed.
+    /// The errno as in `libc`; 0 where no call failed.
     pub errno: i32,
     /// What it was about, at most 1,024 bytes.
     pub detail: String,
@@ -261,7 +261,7 @@ impl Namespaces {
 pub struct IdMap {
     /// The first id in the cell.
     pub inside: u32,
-    /// In the *node's* ids, also for nested cells.
+    /// The first id outside, among the *node's* ids, also for nested cells.
     pub outside: u32,
     /// How many ids; at least 1.
     pub count: u32,
@@ -281,9 +281,9 @@ pub struct CellLaunch {
     pub unshare: Namespaces,
     /// The enclosing cell is another cell, not the node.
     pub parent: bool,
-    /// Of users; empty where the user namespace is shared. Inside id 0 must be mapped.
+    /// The map of user ids; empty where the user namespace is shared. Inside id 0 must be mapped.
     pub uid_map: Vec<IdMap>,
-    /// Of groups; as `uid_map`.
+    /// The map of group ids; as `uid_map`.
     pub gid_map: Vec<IdMap>,
     /// The user id on the node that the cell-init runs as. No other process has it and `uid_map`
     /// hasn't got it, so that no workload can become it. With a user namespace of its own it is of
@@ -293,7 +293,7 @@ pub struct CellLaunch {
     pub title: String,
     /// Empty: unchanged. Only with a UTS namespace of its own.
     pub hostname: String,
-    /// Only with a mount namespace of its own.
+    /// Volumes to mount; only with a mount namespace of its own.
     pub volumes: Vec<Volume>,
     /// The cell's opaque record, returned to each new daemon.
     pub record: Vec<u8>,
@@ -394,7 +394,7 @@ pub enum CellRequest {
     Unmount {
         /// Comes back with the answer.
         request: u64,
-        /// As it was attached.
+        /// The path that it was attached at.
         target: Vec<u8>,
     },
     /// End: nothing runs here any more. Refused (EBUSY) while something does.
@@ -433,7 +433,7 @@ pub enum CellEvent {
     Started {
         /// Comes back with the answer.
         request: u64,
-        /// In the cell-init's pid namespace.
+        /// The process id in the cell-init's pid namespace.
         pid: i32,
         /// As [`WorkloadState::started_ns`], so that the next daemon says the same.
         started_ns: u64,
@@ -464,8 +464,8 @@ pub enum CellEvent {
 pub struct WorkloadState {
     /// The workload's run.
     pub uid: Uid,
-    /// In the pid namespace of the receiver of the descriptor's fdinfo; as seen by the cell-init
-    /// here.
+    /// The process id in the cell-init's pid namespace. The fdinfo of the descriptor has it in the
+    /// receiver's.
     pub pid: i32,
     /// What its streams are.
     pub stdio: Stdio,
@@ -596,7 +596,7 @@ pub struct Launch {
     pub keep_stdin: bool,
     /// The signal of a stop, for a shutdown without a daemon.
     pub stop_signal: u8,
-    /// From the stop signal to `SIGKILL`, in milliseconds.
+    /// The time from the stop signal to `SIGKILL`, in milliseconds.
     pub grace_ms: u32,
     /// The daemon's record of it, opaque here; at most [`MAX_RECORD`] bytes.
     pub record: Vec<u8>,

@@ -49,7 +49,7 @@ impl Helper {
     }
 
     /// The `0` that it says next, with a descriptor or without, or its failure; `ECHILD` if it died
-    /// without a word, `ETIMEDOUT` if it says nothing.
+    /// without a message, `ETIMEDOUT` if it sends none in time.
     pub(super) fn answer(&self, deadline: Deadline) -> Result<Option<OwnedFd>, Failure> {
         self.wait(deadline).step(Step::Clone)?;
         let mut buffer = [0; 1200];
@@ -58,7 +58,7 @@ impl Helper {
             Ok(None) => return Err(died()),
             // It has ended, and others hold copies of its socket.
             Err(error) if error.is_would_block() => return Err(died()),
-            // It ended without reading what it was told.
+            // It ended without reading what it was sent.
             Err(ReceiveError::Os(error)) if error.is(Errno::CONNRESET.raw_os_error()) => {
                 return Err(died());
             }
@@ -67,7 +67,7 @@ impl Helper {
         understand(buffer.get(..packet.length).unwrap_or_default(), packet)
     }
 
-    /// Until it says something or has ended.
+    /// Waits until it sends something or has ended.
     fn wait(&self, deadline: Deadline) -> kernel::Result<()> {
         let late = || {
             let detail = "a process in the enclosing cell holds up what works at the new one";

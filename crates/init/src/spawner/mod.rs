@@ -52,7 +52,7 @@ pub(crate) const HIDDEN: usize = 2;
 /// Where the spawner finds its socket.
 const SOCKET: i32 = 3;
 
-/// Is the spawner, if this execution is meant to be: then it does not return.
+/// Runs the spawner, if this execution is meant to be it: then it does not return.
 pub(crate) fn run_if_named() {
     let mut arguments = std::env::args_os();
     if arguments.next().is_none_or(|name| name != NAME) {
@@ -177,7 +177,7 @@ fn refuse(socket: &OwnedFd, packet: &[u8], failure: Failure) {
 
 /// The descriptors of a request, each in its role.
 pub(super) struct Parts {
-    /// Of the tenant's cell-inits.
+    /// The cgroup of the tenant's cell-inits.
     pub(super) group: OwnedFd,
     pub(super) listener: OwnedFd,
     pub(super) parent: Option<OwnedFd>,
@@ -265,8 +265,8 @@ fn make(
     }
 }
 
-/// Makes one cell-init, tells node-init of it, and lets it go on: in this order, so that node-init
-/// knows of every cell-init before it can end as one.
+/// Clones one cell-init, reports it to node-init, and lets it go on: in this order, so that
+/// node-init knows of every cell-init before it can end as one.
 fn make_and_tell(
     place: &Place,
     socket: &OwnedFd,
