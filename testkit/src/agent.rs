@@ -40,9 +40,9 @@ pub enum Kind {
 pub struct Frame {
     /// What the payload is.
     pub kind: Kind,
-    /// Which run it belongs to.
+    /// The number of the run that it belongs to.
     pub run: u32,
-    /// The bytes; what they are is said by `kind`.
+    /// The bytes, whose meaning depends on `kind`.
     pub payload: Vec<u8>,
 }
 
@@ -155,7 +155,7 @@ impl Agent {
         })
     }
 
-    /// True once the agent has said that it runs (again, after a reboot of the node).
+    /// True once the agent has reported that it runs (again, after a reboot of the node).
     #[must_use]
     pub fn wait_ready(&self, timeout: Duration) -> bool {
         let ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);

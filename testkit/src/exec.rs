@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Runs programs of the host, and says in one sentence which one failed and what it said.
+//! Runs programs of the host. An error names the program that failed and has its output, in one
+//! sentence.
 //!
 //! Not for anything on a node: that is [`crate::agent`].
 

@@ -14,7 +14,7 @@ use anyhow::{Context, Result, ensure};
 use crate::agent::PORT;
 use crate::exec;
 
-/// What QEMU's monitor says when it has done what it was told.
+/// What QEMU's monitor prints when it has carried out a command.
 const PROMPT: &[u8] = b"(qemu) ";
 /// The monitor answers at once, or QEMU hangs.
 const MONITOR_DEADLINE: Duration = Duration::from_secs(10);

@@ -419,7 +419,7 @@ impl Node {
     /// True while the machine has power.
     ///
     /// # Errors
-    /// When it can't be told.
+    /// When QEMU's process can't be checked.
     pub fn has_power(&mut self) -> Result<bool> {
         Ok(self.machine.wait(Duration::ZERO)?.is_none())
     }

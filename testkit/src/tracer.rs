@@ -47,7 +47,8 @@ pub enum Fault {
     },
 }
 
-/// Calls that never return an error: they end a process, return to where it was, or only tell.
+/// Calls that never return an error: they end a process, return from a signal, or only answer a
+/// fact.
 const INFALLIBLE: [Sysno; 12] = [
     Sysno::exit,
     Sysno::exit_group,
@@ -104,7 +105,7 @@ impl Tracer {
         }
     }
 
-    /// From now on this fails, and nothing else.
+    /// From now on this fault holds, and no earlier one.
     pub fn set(&self, fault: Fault) {
         let mut state = self.state.lock().unwrap();
         state.fault = fault;
@@ -117,7 +118,7 @@ impl Tracer {
         self.state.lock().unwrap().calls
     }
 
-    /// Which failed since then.
+    /// The calls that failed since then.
     pub fn failed(&self) -> Vec<Sysno> {
         self.state.lock().unwrap().failed.clone()
     }
