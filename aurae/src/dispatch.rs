@@ -10,7 +10,7 @@ use crate::failure::{AURAE_FAILED, Failure};
 use crate::hints;
 use crate::session::Session;
 
-/// Does what was asked for; the exit status.
+/// Runs the command; returns the exit status.
 pub(crate) async fn dispatch(args: Args) -> Result<u8, Failure> {
     let global = &args.global;
     let Some(command) = args.command else {

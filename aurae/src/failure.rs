@@ -92,7 +92,7 @@ impl From<tonic::Status> for Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Self {
         match error.kind() {
-            // As with any filter, the reader's going is no error to speak of.
+            // As with any filter, a reader that closed the pipe is no error to report.
             io::ErrorKind::BrokenPipe => Self::new("").with_status(BROKEN_PIPE),
             _ => Self::new(format!("can't write the output: {error}")),
         }

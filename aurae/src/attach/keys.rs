@@ -35,7 +35,7 @@ fn parse_key(text: &str) -> Result<u8, String> {
     }
 }
 
-/// What a piece of input comes to.
+/// The result of a piece of input.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Scanned {
     /// Send this; more may be held back.

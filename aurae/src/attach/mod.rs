@@ -112,7 +112,7 @@ struct Attachment<'a> {
     leaving: bool,
     /// Waits for room on the way out; nothing more is received meanwhile.
     unwritten: Option<Piece>,
-    /// Since when the node has not said anything.
+    /// When the connection was lost; `None` while the node answers.
     away_since: Option<Instant>,
 }
 
@@ -157,8 +157,8 @@ impl Attachment<'_> {
         }
     }
 
-    /// Connects, and tells the input's end once more where the daemon that was told may have died
-    /// before it heard: else the workload would wait for it for ever.
+    /// Connects. Sends the end of the input once more, because the last daemon may have died before
+    /// it read it: else the workload would wait for the end for ever.
     async fn begin(&mut self) -> Result<Channels, Stopped> {
         let is_over = self.input.is_none();
         // The end of a terminal's input is a character, which is sent once.
@@ -171,7 +171,7 @@ impl Attachment<'_> {
                 }
                 Ok(channels)
             }
-            // It was heard: there is no input any more.
+            // The daemon has read it: there is no input any more.
             Err(client::Error::Refused(refusal))
                 if tells_again && refusal.reason == ErrorReason::WrongState =>
             {

@@ -74,7 +74,7 @@ async fn confirmed(global: &Global, args: &ApplyArgs) -> Result<u8, Failure> {
             print(&text(&report, Style::of(&std::io::stdout(), global.color)))?;
             "apply this?"
         }
-        // What is wrong has been told; findings of the check gate an apply as well.
+        // The errors are printed already; findings of the check stop an apply as well.
         None if made.done.is_planned_unknown() => "it can't be planned; apply it all the same?",
         None => return Ok(made.done.status),
     };

@@ -75,7 +75,7 @@ pub(crate) fn run(global: &Global, args: &CheckArgs) -> Result<u8, Failure> {
     Ok(if wrong { FINDINGS } else { 0 })
 }
 
-/// The programs below each root: what they share is read and told once.
+/// The programs below each root: modules that they share are read and reported once.
 fn by_root(args: &CheckArgs) -> Result<Vec<(Root, Vec<Entry>)>, Failure> {
     let mut roots: Vec<(Root, Vec<Entry>)> = Vec::new();
     let mut index = HashMap::new();

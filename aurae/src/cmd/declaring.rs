@@ -90,7 +90,7 @@ impl DeclaringArgs {
         Job::new(&self.program, source, self.args.clone(), mode)
     }
 
-    /// What was said of the set, for a plan that is kept.
+    /// The options of the set, for a plan that is stored.
     pub(crate) fn claimed(&self, name: &str) -> Claimed {
         Claimed {
             name: name.to_owned(),

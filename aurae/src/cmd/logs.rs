@@ -103,7 +103,7 @@ pub(crate) async fn run(session: &Session, args: &LogsArgs) -> Result<u8, Failur
     done.map(|()| 0)
 }
 
-/// Whether more than one executable will be heard.
+/// Whether the output of more than one executable is shown.
 async fn have_several(session: &Session, refs: &[ObjectRef]) -> Result<bool, Failure> {
     match refs {
         [cell] if cell.kind() == Kind::Cell => {
@@ -143,7 +143,7 @@ struct Reader<'a> {
     node: Node,
     request: LogsRequest,
     renderer: Renderer,
-    /// Of each executable that has said something and not ended: where to go on.
+    /// The cursor of each executable that has printed something and has not ended.
     cursors: BTreeMap<String, (ObjectRef, String)>,
 }
 
@@ -190,7 +190,8 @@ impl Reader<'_> {
         self.renderer.show(answer)
     }
 
-    /// Goes on with each executable where it was; with everything, when none has said anything yet.
+    /// Goes on with each executable at its cursor; from the beginning, when none has printed
+    /// anything yet.
     async fn read_on(&mut self) -> Result<(), client::Error> {
         if self.cursors.is_empty() {
             return self.read_from_start().await;

@@ -62,7 +62,7 @@ pub(crate) enum Form {
 /// A plan that was made.
 pub(crate) struct Made {
     pub(crate) done: Done,
-    /// None where the program has no plan; what is wrong has been told.
+    /// `None` where the program has no plan; the errors are printed already.
     pub(crate) report: Option<Report>,
 }
 

@@ -77,7 +77,7 @@ fn history() -> Option<PathBuf> {
     client::user_folder("XDG_STATE_HOME", ".local/state").map(|state| state.join("aurae/history"))
 }
 
-/// What lives as long as the prompt.
+/// The state of the prompt.
 struct Repl {
     running: Arc<Running>,
     host: Arc<NodeHost>,

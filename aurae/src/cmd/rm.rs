@@ -72,7 +72,7 @@ async fn remove(
     Ok((path, answer.into_inner()))
 }
 
-/// The node's hint speaks of fields; here they are flags, and never those that were given.
+/// The node's hint names fields. Here they become flags, but never flags that were given.
 fn refused(status: tonic::Status, path: &str, args: &RmArgs) -> Failure {
     let client::Error::Refused(refusal) = client::Error::from(status) else {
         return Failure::new(format!("{path} could not be removed"));

@@ -180,7 +180,7 @@ impl AttachmentFlags {
     }
 }
 
-/// Asks the node to run it, and stays attached unless told otherwise.
+/// Asks the node to run it, and stays attached unless `--detach` is given.
 pub(crate) async fn launch(
     session: &Session,
     request: RunExecutableRequest,
@@ -265,8 +265,8 @@ pub(crate) fn exit_status(path: &str, exit: &Exit) -> u8 {
     }
 }
 
-/// Waits until the cell that was made for the run has gone, so that the name is free when we end.
-/// Nothing is to be told where that fails: the run itself is over.
+/// Waits until the cell that was made for the run has gone, so that the name is free when we end. A
+/// failed call isn't reported: the run itself is over.
 async fn wait_for_own_cell(session: &Session, executable: &ObjectRef, exit: &Exit) {
     let Some((path, _)) = executable.path.rsplit_once('/') else {
         return;

@@ -39,7 +39,7 @@ pub(crate) struct Saved {
     pub(crate) report: Report,
 }
 
-/// What the command line said of the set.
+/// The options of the set.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Claimed {
     pub(crate) name: String,
@@ -87,7 +87,7 @@ impl Saved {
         })
     }
 
-    /// Writes it for its owner alone: a plan tells much of a node.
+    /// Writes it, readable for its owner alone: a plan shows much of a node.
     pub(crate) fn write(&self, to: &Path) -> Result<(), Failure> {
         let fail = |problem: &dyn std::fmt::Display| {
             Failure::new(format!(

@@ -58,7 +58,7 @@ fn is_success(exit: &Exit) -> bool {
     matches!(exit.how, Some(exit::How::Code(0)))
 }
 
-/// Its end, if that came within the moment. A node that doesn't say so has not said that it ended.
+/// The program's end, if it came within that moment. `None` also where the node didn't answer.
 async fn ended(session: &Session, reference: &ObjectRef) -> Option<Exit> {
     let request = WaitRequest {
         r#ref: Some(reference.clone()),

@@ -119,7 +119,7 @@ async fn left() -> Result<u8, Failure> {
     Ok(0)
 }
 
-/// Draws what the node tells until it ends, or the connection does.
+/// Draws each answer of the node until the stream or the connection ends.
 async fn show(
     style: Style,
     node: &Node,
@@ -166,7 +166,7 @@ fn draw(
     print(&text)
 }
 
-/// The terminal's other screen, without a cursor, while it lives.
+/// The terminal's alternate screen without a cursor, until this is dropped.
 struct Screen;
 
 impl Screen {

@@ -63,12 +63,12 @@ pub(crate) fn to_json<M: Named>(message: &M) -> Result<String, Failure> {
     Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
-/// The same as a value.
+/// The message as a JSON value.
 pub(crate) fn to_value<M: Named>(message: &M) -> Result<serde_json::Value, Failure> {
     serialize(message, serde_json::value::Serializer)
 }
 
-/// The same as YAML.
+/// The message as YAML.
 pub(crate) fn to_yaml<M: Named>(message: &M) -> Result<String, Failure> {
     Ok(yaml::emit(&to_value(message)?))
 }

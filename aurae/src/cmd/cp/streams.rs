@@ -27,7 +27,7 @@ const ERRORS: usize = 4096;
 /// The end of the tar in the cell.
 pub(super) struct Ended {
     pub(super) exit: Exit,
-    /// What it said on standard error.
+    /// Its standard error.
     pub(super) errors: String,
 }
 
