@@ -36,8 +36,8 @@ static ALLOCATOR: kernel::oom_wait::Patient = kernel::oom_wait::Patient;
 fn main() -> ExitCode {
     init::be_spawner_if_named();
     let kind = init::find_role();
-    // A PID 1 that can't tell yet may be a machine's, and must not end for a word that it doesn't
-    // know.
+    // A PID 1 that doesn't know its role yet may be a machine's, and must not end for a word that
+    // it doesn't know.
     let container = matches!(kind, Ok(init::protocol::Role::Container));
     let machine = std::process::id() == 1 && !container;
     if std::process::id() == 1 {

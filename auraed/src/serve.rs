@@ -240,7 +240,7 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
         // Dropped or set: either way it is time to close.
         let _closed = closing.wait_for(|close| *close).await;
     }));
-    // Init tells the service manager around it, if there is one.
+    // Init reports it to the service manager around it, if there is one.
     parts.node_init.ready().await;
     tracing::info!(socket = %socket.display(), ?tcp, "serving the API");
     // Configuration, schema and policies are read: most of that code isn't run again.

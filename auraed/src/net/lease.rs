@@ -26,7 +26,8 @@ pub(super) struct NameServer {
 }
 
 impl NameServer {
-    /// One that is said to be reachable, by a host on the link of that name.
+    /// The server at this address, on the link of that name. Only a link-local address needs the
+    /// name.
     pub(super) fn on_link(address: IpAddr, name: &str) -> Self {
         let local = matches!(address, IpAddr::V6(v6) if v6.is_unicast_link_local());
         Self {

@@ -67,7 +67,7 @@ impl Link {
         (link, actions)
     }
 
-    /// The kernel said something of the link.
+    /// The kernel's report of the link.
     pub(super) fn observe(&mut self, view: LinkView) -> Vec<Action> {
         let had_carrier = self.view.carrier;
         self.view = view;

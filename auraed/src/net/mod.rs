@@ -183,7 +183,7 @@ impl Network {
         self.set_lease(index, Source::Advertised, lease).await;
     }
 
-    /// Sees everything that is there: at the start, and when the kernel had more to tell than fits
+    /// Reads everything that is there: at the start, and when the kernel had more messages than fit
     /// its queue.
     async fn look_around(&mut self) -> Result<(), NetError> {
         let links: Vec<_> = self
