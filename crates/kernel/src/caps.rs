@@ -119,9 +119,9 @@ impl CapabilitySet {
     /// All that have names.
     pub const ALL: CapabilitySet = CapabilitySet((1 << NAMES.len()) - 1);
 
-    /// What container engines leave to a container's root by default: `CHOWN`, `DAC_OVERRIDE`,
-    /// `FOWNER`, `FSETID`, `KILL`, `SETGID`, `SETUID`, `SETPCAP`, `NET_BIND_SERVICE`, `NET_RAW`,
-    /// `SYS_CHROOT`, `MKNOD`, `AUDIT_WRITE`, `SETFCAP`.
+    /// The capabilities of a container's root by default, in container engines: `CHOWN`,
+    /// `DAC_OVERRIDE`, `FOWNER`, `FSETID`, `KILL`, `SETGID`, `SETUID`, `SETPCAP`,
+    /// `NET_BIND_SERVICE`, `NET_RAW`, `SYS_CHROOT`, `MKNOD`, `AUDIT_WRITE`, `SETFCAP`.
     pub const CONTAINER: CapabilitySet =
         Self::of(&[0, 1, 3, 4, 5, 6, 7, 8, 10, 13, 18, 27, 29, 31]);
 
@@ -178,11 +178,11 @@ impl FromIterator<Capability> for CapabilitySet {
 /// The three sets that `capget` and `capset` deal with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ThreadSets {
-    /// What counts in checks.
+    /// The capabilities that count in checks.
     pub effective: CapabilitySet,
-    /// What may be made effective.
+    /// The capabilities that may be made effective.
     pub permitted: CapabilitySet,
-    /// What may survive exec, with the file's consent.
+    /// The capabilities that survive exec, where the file has them as inheritable too.
     pub inheritable: CapabilitySet,
 }
 

@@ -25,7 +25,7 @@ use crate::namespace::Namespaces;
 use crate::signal::Signal;
 use crate::{Error, Result};
 
-/// What to clone. [`Default`]: a plain fork with a pidfd.
+/// The properties of the child. [`Default`]: a plain fork with a pidfd.
 #[derive(Clone, Copy, Debug)]
 pub struct Options<'a> {
     /// Namespaces that the child gets new.

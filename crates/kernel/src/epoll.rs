@@ -13,7 +13,7 @@ use crate::{Context, Error, Result};
 /// How many events one wait returns at most; the rest comes with the next.
 const BATCH: usize = 64;
 
-/// What to be woken for, as a set. Hang-up and error always wake.
+/// The events that wake a wait, as a set. Hang-up and error always wake.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Interests {
     /// Something to read, or the other side's end.
@@ -62,10 +62,10 @@ impl Interests {
     }
 }
 
-/// What a wait says of one ready descriptor.
+/// The events of one ready descriptor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Event {
-    /// What it was added with.
+    /// The token that the descriptor was added with.
     pub token: u64,
     /// Something to read, or the end.
     pub readable: bool,

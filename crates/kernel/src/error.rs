@@ -80,7 +80,7 @@ impl Error {
         self.call
     }
 
-    /// What the call was about; empty where the call says it all.
+    /// The path, field or reason that the call was about; may be empty.
     pub fn detail(&self) -> &str {
         &self.detail
     }

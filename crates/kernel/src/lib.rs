@@ -5,8 +5,8 @@
 //! and `node` call it. Every function is one thing that Linux does, with an error ([`Error`]) that
 //! says which call failed, on what, and with which errno.
 //!
-//! What is absent on purpose: no async, no threads, no logging, no global state, no sleeping (but
-//! in [`oom_wait`]). Functions that wait do so on a descriptor the kernel wakes, and take a bound.
+//! Absent on purpose: async, threads, logging, global state, sleeping (but in [`oom_wait`]).
+//! Functions that wait do so on a descriptor the kernel wakes, and take a bound.
 //!
 //! `init` runs code of this crate in children that were cloned without exec. Such a child is a copy
 //! of a *single-threaded* process, so the allocator and the standard library work in it; see

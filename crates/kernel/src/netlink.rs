@@ -182,7 +182,8 @@ fn parse_uevent(bytes: &[u8]) -> Option<Uevent> {
 /// The largest message of the neighbour discovery that is read, in bytes.
 const MAX_ADVERTISEMENT: usize = 4096;
 
-/// What a router advertises to programs: the kernel itself makes addresses and routes of the rest.
+/// An option of a router advertisement that is for programs: of the others the kernel itself makes
+/// addresses and routes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Advertisement {
     /// The index of the link that the advertisement came by.

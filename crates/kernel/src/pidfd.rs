@@ -82,7 +82,7 @@ pub fn pid_of(pidfd: impl AsFd) -> Result<i32> {
     }
 }
 
-/// What the kernel says of a descriptor's process.
+/// The kernel's facts of a descriptor's process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Info {
     /// The process id in the caller's pid namespace.

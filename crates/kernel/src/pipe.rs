@@ -51,7 +51,7 @@ pub fn readable_bytes(pipe: impl AsFd) -> Result<u64> {
     rustix::io::ioctl_fionread(pipe).call("ioctl(FIONREAD)")
 }
 
-/// What a [`splice_to_file`] has done.
+/// The result of a [`splice_to_file`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Spliced {
     /// Moved this many bytes; at least 1.

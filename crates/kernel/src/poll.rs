@@ -9,7 +9,7 @@ use rustix::io::Errno;
 
 use crate::{Error, Result};
 
-/// What to wait for; an error or the end of the other side counts as ready too.
+/// The event to wait for; an error or the end of the other side counts as ready too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Interest {
     /// Something to read.
@@ -33,7 +33,7 @@ impl Deadline {
         Deadline(Instant::now().checked_add(duration))
     }
 
-    /// What remains; `None` is for ever.
+    /// The time that remains, zero when it has passed; `None`: for ever.
     pub fn remaining(self) -> Option<Duration> {
         self.0
             .map(|at| at.saturating_duration_since(Instant::now()))

@@ -244,7 +244,7 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> Result<Option<Packet>, R
 #[repr(C, align(8))]
 struct Control([u8; CONTROL_SPACE]);
 
-/// What `recvmsg` says of one message.
+/// The results of `recvmsg`: lengths in bytes, and flags.
 struct Message {
     length: usize,
     control: usize,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What `ps` shows of this process: the memory of its arguments, written over.
+//! The title that `ps` shows of this process: the memory of its arguments, written over.
 //!
 //! A title has at most the length of the arguments that the process was executed with: a process
 //! that is to have a long title is started with a long argument. For single-threaded processes that

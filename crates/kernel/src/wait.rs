@@ -43,8 +43,8 @@ pub enum ExitStatus {
     },
 }
 
-/// What a process and its waited-for descendants used. Durations in nanoseconds (the kernel counts
-/// µs).
+/// Resources that a process and its waited-for descendants used. Durations in nanoseconds (the
+/// kernel counts µs).
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Usage {
     /// CPU time in user mode.
@@ -72,7 +72,7 @@ pub struct Exit {
     pub uid: u32,
     /// Exit code or signal.
     pub status: ExitStatus,
-    /// What it and the descendants it waited for used.
+    /// Resources that it and its waited-for descendants used.
     pub usage: Usage,
 }
 

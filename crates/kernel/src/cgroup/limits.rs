@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a group may use: turned into files and values, and written.
+//! The limits of a group: turned into files and values, and written.
 
 use super::Cgroup;
 use crate::Result;

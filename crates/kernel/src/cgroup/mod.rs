@@ -412,7 +412,7 @@ impl Cgroup {
         self.write("cgroup.procs", "0")
     }
 
-    /// What `cgroup.events` says now.
+    /// Reads `cgroup.events`.
     ///
     /// # Errors
     /// `ENOENT`: the group was removed, or it is the root of the hierarchy, which has no such file.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a group has used, all groups below it included. `None`: the controller isn't there.
+//! The resources that a group has used, all groups below it included. `None`: the controller isn't
+//! there.
 
 use rustix::io::Errno;
 

@@ -26,7 +26,7 @@ pub struct MountInfo {
     pub propagation: Vec<String>,
     /// The file system's type.
     pub fs_type: String,
-    /// What was mounted: a device's path, or a word of the file system's own.
+    /// The source of the mount: a device's path, or a word of the file system's own.
     pub source: OsString,
     /// The file system's options.
     pub super_options: String,

@@ -103,7 +103,7 @@ const fn give(action: Action) -> Instruction {
 /// Conditional actions, in order.
 type Cases = Vec<(Vec<Condition>, Action)>;
 
-/// What is decided about one call: conditional cases in order, then what remains.
+/// The decision about one call: conditional cases in order, then the action for all others.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Decision {
     cases: Cases,

@@ -57,7 +57,7 @@ const OTHERS: &str = "adjtimex capset clock_adjtime copy_file_range fadvise64 fa
     sched_setaffinity sched_setattr sched_setparam sched_setscheduler sendfile setfsgid setfsuid \
     setpgid setpriority setrlimit setsid splice sysinfo tee umask uname vmsplice";
 
-/// What a capability allows beside that.
+/// The calls that a capability allows in addition.
 const BY_CAPABILITY: &[(&str, &str)] = &[
     ("CAP_BPF", "bpf"),
     ("CAP_DAC_READ_SEARCH", "open_by_handle_at"),

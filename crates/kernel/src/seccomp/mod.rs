@@ -86,7 +86,7 @@ impl Arch {
     }
 }
 
-/// What is done with a call.
+/// The kernel's action on a call.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Action {
     /// It is carried out.
@@ -159,14 +159,14 @@ impl Condition {
     }
 }
 
-/// What is done with some calls.
+/// An action for some calls.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rule {
     /// Names of calls, and of groups (`@mount`).
     pub names: Vec<String>,
     /// Only if all of these hold.
     pub conditions: Vec<Condition>,
-    /// What is done with the calls where all conditions hold.
+    /// The action on the calls where all conditions hold.
     pub action: Action,
 }
 
@@ -192,7 +192,7 @@ impl Rule {
 /// A filter as data. Of the rules for a call the first whose conditions hold counts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Profile {
-    /// What is done with a call that no rule is for.
+    /// The action on a call that no rule is for.
     pub default: Action,
     /// Looked at in this order.
     pub rules: Vec<Rule>,
