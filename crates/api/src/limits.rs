@@ -12,7 +12,7 @@ use model::resources::{MAX_CPUS, MIN_MEMORY};
 
 use crate::convert::request::MAX_PAGE;
 
-/// What a field takes, both ends included. Of a list: each of its elements.
+/// The values that a field takes, both ends included. Of a list: each of its elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Limits {
     /// Limits of a number.

@@ -88,7 +88,7 @@ fn shorten(text: &str) -> String {
     format!("{}…", text.get(..end).unwrap_or_default())
 }
 
-/// What a status says, to a client.
+/// The parts of a status, for a client.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
     /// The code of the gRPC status.
@@ -98,11 +98,11 @@ pub struct Failure {
     pub reason: Option<Reason>,
     /// One sentence for people: the status's message.
     pub message: String,
-    /// What to do about it.
+    /// The hint: what the user can do.
     pub hint: Option<String>,
     /// The path of the offending field.
     pub field: Option<String>,
-    /// What it is about.
+    /// The object that the error is about.
     pub object: Option<Subject>,
     /// The kernel's error, by name (`ENOENT`) where it has one.
     pub errno: Option<String>,

@@ -48,7 +48,7 @@ fields! {
     AuditBytes = audit_bytes,
 }
 
-/// What is to change; `None` is the default again.
+/// The quotas to change; `None` restores the default.
 ///
 /// # Errors
 /// `INVALID_FIELD` naming the quota.
