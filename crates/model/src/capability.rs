@@ -52,7 +52,7 @@ pub const NAMES: [&str; 41] = [
     "CHECKPOINT_RESTORE",
 ];
 
-/// What container runtimes leave to a container's root by default.
+/// The capabilities that container runtimes leave to a container's root by default.
 pub const DEFAULT: [&str; 14] = [
     "CHOWN",
     "DAC_OVERRIDE",
@@ -74,7 +74,7 @@ pub const DEFAULT: [&str; 14] = [
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Capabilities {
-    /// May ever be gained. `ALL` stands for all of them.
+    /// The capabilities that may ever be gained. `ALL` means all.
     pub bounding: Vec<String>,
     /// Kept across exec by a user that isn't root; a part of `bounding`.
     pub ambient: Vec<String>,

@@ -115,7 +115,7 @@ pub struct Mount {
     pub allow_root_owner: bool,
 }
 
-/// What a mount lets a cell do.
+/// The access that a mount gives a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
@@ -341,7 +341,8 @@ fn check_mounts(draft: &Draft) -> Result<()> {
     Ok(())
 }
 
-/// What makes no sense, or not the promised sense, in a namespace of the parent's.
+/// Refuses fields that have no effect, or another one, in a namespace that is shared with the
+/// enclosing cell.
 fn check_sharing(draft: &Draft) -> Result<()> {
     let shares = |ns| draft.share.contains(&ns);
     let fail = |field: &str, problem: &str| Err(Error::invalid(field, problem));

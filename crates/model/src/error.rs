@@ -129,7 +129,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What an error is about: an object of the API.
+/// The object of the API that an error is about.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Subject {
     /// `cell`, `executable`, `user`, `grant`, `certificate`, `file`, …
@@ -144,18 +144,18 @@ pub struct Subject {
 #[error("{}", .0.message)]
 pub struct Error(Box<Details>);
 
-/// What an [`Error`] says.
+/// The fields of an [`Error`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Details {
     /// Why, for programs: one of a closed list.
     pub reason: Reason,
     /// One sentence for people, without a full stop.
     pub message: String,
-    /// What to do about it.
+    /// The hint: what the user can do.
     pub hint: Option<String>,
     /// The path of the offending field in the request, e.g. `executable.spec.argv[2]`.
     pub field: Option<String>,
-    /// What it is about.
+    /// The object that the error is about.
     pub object: Option<Subject>,
     /// The kernel's error number.
     pub errno: Option<i32>,

@@ -173,15 +173,15 @@ pub struct Effective {
     pub oom_score_adj: i16,
     /// CPU numbers in ascending order; empty: all that the cell has.
     pub cpu_affinity: Vec<u32>,
-    /// What may ever be gained.
+    /// The capabilities that the process may ever gain.
     pub bounding: CapabilitySet,
-    /// What is kept across exec.
+    /// The capabilities that a process without root's uid keeps across exec.
     pub ambient: CapabilitySet,
     /// No exec may raise privileges.
     pub no_new_privileges: bool,
     /// The filter as given, with its error number filled in.
     pub seccomp: Seccomp,
-    /// What a refused system call fails with.
+    /// The errno of a refused system call.
     pub seccomp_errno: u16,
     /// The terminal, with its size filled in.
     pub terminal: Option<Terminal>,
@@ -349,7 +349,7 @@ fn check_program(draft: &Draft) -> Result<()> {
     Ok(())
 }
 
-/// What takes looking up.
+/// The fields whose names were looked up.
 #[derive(Default)]
 struct Resolved {
     user: Option<Principal>,

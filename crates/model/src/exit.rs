@@ -39,7 +39,7 @@ pub struct Exit {
     /// When it ended, where known.
     #[serde(default)]
     pub finished: Option<Timestamp>,
-    /// What it used; `None` where its parent was lost.
+    /// Resources that it used; `None` where its parent was lost.
     #[serde(default)]
     pub rusage: Option<Rusage>,
 }
@@ -72,7 +72,7 @@ impl Exit {
     }
 }
 
-/// What getrusage(2) says of a process and the descendants that it waited for.
+/// The figures of getrusage(2), of a process and the descendants that it waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Rusage {

@@ -3,7 +3,7 @@
 //! Linux, of the wire or of time, so that everything here can be tested by calling it. Every crate
 //! above `kernel` uses it.
 //!
-//! What a client sends becomes a *draft* (plain data) and then, checked in one place, a *spec*: a
+//! A client's message becomes a *draft* (plain data) and then, checked in one place, a *spec*: a
 //! value of [`executable::ExecutableSpec`] or [`cell::CellSpec`] is valid, also when it was read
 //! from a record.
 

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Reason};
 use crate::name::{ObjectPath, Tenant, Uid};
 
-/// What an object is. Siblings share one name space across kinds.
+/// The kind of an object. Siblings share one name space across kinds.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Kind {
@@ -46,7 +46,7 @@ pub struct ObjectRef {
     /// One run of it. `None`: the latest.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<Uid>,
-    /// What it must be.
+    /// The kind that the object must have. `None`: any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<Kind>,
 }

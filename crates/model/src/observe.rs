@@ -80,7 +80,7 @@ pub struct LogItem {
     pub cursor: String,
 }
 
-/// What a [`LogItem`] says.
+/// The content of a [`LogItem`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum LogMessage {
     /// Bytes that the executable printed.
@@ -144,7 +144,8 @@ pub struct UsageSample {
     pub usage: Vec<Usage>,
 }
 
-/// What an object uses. `None` is unknown on this node, not zero; `unavailable` says why.
+/// The resources that an object uses. `None` is unknown on this node, not zero; `unavailable` says
+/// why.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Usage {
     /// The object, with its uid and kind.

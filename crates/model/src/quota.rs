@@ -19,7 +19,7 @@ use crate::quantity::parse_bytes;
 /// The tenant of the node's administrators. It may use each pool's reserve.
 pub const ADMINISTRATORS: &str = "system";
 
-/// What a quota counts.
+/// The unit of a quota.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// A number of bytes, written as `64M` or `1.5Gi`.
@@ -49,12 +49,12 @@ macro_rules! quotas {
                 match self { $(Quota::$name => $text,)* }
             }
 
-            /// What an amount of this quota counts.
+            /// The unit of its amounts.
             pub fn unit(self) -> Unit {
                 match self { $(Quota::$name => Unit::$unit,)* }
             }
 
-            /// What an ordinary tenant has where nothing is set.
+            /// The amount of an ordinary tenant for which none is set.
             pub fn default_amount(self) -> Amount {
                 match self { $(Quota::$name => $default,)* }
             }
@@ -207,7 +207,7 @@ fn thousandths(text: &str) -> Option<u64> {
 pub enum Amount {
     /// This many of the quota's unit.
     Absolute(u64),
-    /// Thousandths of what the node has, 1 to 1,000.
+    /// Thousandths of the node's pool, 1 to 1,000.
     Share(u16),
     /// All that the node has.
     Unlimited,
@@ -242,12 +242,13 @@ impl Amount {
     }
 }
 
-/// What was set for a tenant; what is absent has its default.
+/// The quotas that were set for a tenant; an absent one has its default.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Quotas(pub BTreeMap<Quota, Amount>);
 
 impl Quotas {
-    /// What holds for a quota, set or by default. Administrators have everything by default.
+    /// The amount of a quota, set or by default. By default administrators have all of each pool,
+    /// but an ordinary weight.
     pub fn amount(&self, tenant: &Tenant, quota: Quota) -> Amount {
         if let Some(amount) = self.0.get(&quota) {
             return *amount;
@@ -295,7 +296,7 @@ impl FromStr for Quotas {
     }
 }
 
-/// What the node has of each pool, and how much of it is kept for the node and its administrators.
+/// The size of each pool, and the part that is reserved for the node and its administrators.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Capacity {
     /// The size of each pool, in its quota's unit; an absent pool has no bound.
@@ -310,7 +311,7 @@ impl Capacity {
         self.whole.get(&quota).copied().unwrap_or(u64::MAX)
     }
 
-    /// What ordinary tenants may take of a pool together.
+    /// The most that ordinary tenants together may take of a pool.
     pub fn for_tenants(&self, quota: Quota) -> u64 {
         let whole = self.of(quota);
         match whole {
@@ -359,14 +360,14 @@ pub struct Used {
 /// Capacity and quotas of all tenants at one moment: how much each may take.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// What the node has of the pool.
+    /// The pools of the node.
     pub capacity: Capacity,
-    /// What was set for each tenant.
+    /// The quotas that were set for each tenant.
     pub set: BTreeMap<Tenant, Quotas>,
 }
 
 impl Limits {
-    /// What holds for a tenant's quota.
+    /// The amount of a tenant's quota, set or by default.
     pub fn amount(&self, tenant: &Tenant, quota: Quota) -> Amount {
         match self.set.get(tenant) {
             Some(quotas) => quotas.amount(tenant, quota),

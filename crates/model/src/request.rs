@@ -183,6 +183,6 @@ pub struct AttachStart {
 pub enum AttachFrom {
     /// The beginning is 0.
     Offset(u64),
-    /// What comes from now on.
+    /// Only output from now on.
     Now,
 }

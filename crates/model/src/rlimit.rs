@@ -34,7 +34,7 @@ const NAMES: [&str; 16] = [
 pub struct Rlimit {
     /// `NOFILE`, `RLIMIT_NOFILE` or `nofile`.
     pub name: String,
-    /// What holds now, in the resource's unit. `None`: unlimited.
+    /// The limit that holds, in the resource's unit. `None`: unlimited.
     pub soft: Option<u64>,
     /// The most that `soft` can be raised to. `None`: unlimited.
     pub hard: Option<u64>,

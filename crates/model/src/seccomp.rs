@@ -20,7 +20,7 @@ pub struct Seccomp {
     pub allow: Vec<String>,
     /// Taken away from the profile; wins over `allow`.
     pub deny: Vec<String>,
-    /// What happens on a call that isn't allowed.
+    /// The action on a call that isn't allowed.
     pub action: Action,
     /// A name such as `EPERM`, or a number. Empty: EPERM.
     pub errno: String,
@@ -30,7 +30,7 @@ pub struct Seccomp {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
-    /// What container runtimes refuse by default is refused here.
+    /// The calls that container runtimes refuse by default are refused.
     #[default]
     Default,
     /// No call but those of `allow`.
@@ -39,7 +39,7 @@ pub enum Profile {
     Unconfined,
 }
 
-/// What happens on a call that isn't allowed.
+/// The action on a call that isn't allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {

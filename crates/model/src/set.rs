@@ -26,7 +26,7 @@ const MAX_KEY: (usize, usize) = (16, 1024);
 /// The whole of a manifest, in bytes, as it is kept.
 pub const MAX_BYTES: usize = 512 * 1024;
 
-/// What a program has declared on one node.
+/// The objects that a program has declared on one node.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Manifest {
     /// The program: its project, and the path of its entry.

@@ -13,7 +13,7 @@ use crate::name::{ObjectPath, Tenant, Uid};
 use crate::object::{Kind, ObjectRef};
 use crate::time::Timestamp;
 
-/// What is known of every object, whatever its kind.
+/// The facts of every object, of any kind.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Meta {
     /// The tenant that the object belongs to.
@@ -76,7 +76,7 @@ pub struct ExecutableStatus {
     pub effective: executable::Draft,
     /// The state of the object.
     pub state: State,
-    /// What else was observed.
+    /// Further observations.
     #[serde(default)]
     pub conditions: Vec<Condition>,
     /// The main process's id in the node's pid namespace; `None` when it has ended.
@@ -94,13 +94,13 @@ pub struct ExecutableStatus {
     /// Bytes of standard error so far, dropped ones included.
     #[serde(default)]
     pub stderr_bytes: u64,
-    /// What all its processes used; present once it has ended.
+    /// Resources that all its processes used; present once it has ended.
     #[serde(default)]
     pub final_usage: Option<FinalUsage>,
 }
 
-/// What an object had used when it ended, from its cgroup. `None` is unknown on this node, not
-/// zero; `unavailable` says why.
+/// Resources that an object had used when it ended, from its cgroup. `None` is unknown on this
+/// node, not zero; `unavailable` says why.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct FinalUsage {
     /// CPU time, in microseconds.
@@ -136,7 +136,7 @@ pub struct CellStatus {
     pub effective: cell::Draft,
     /// The state of the object.
     pub state: State,
-    /// What else was observed.
+    /// Further observations.
     #[serde(default)]
     pub conditions: Vec<Condition>,
     /// The cell's init, in the node's pid namespace; `None` when it has ended.
@@ -157,8 +157,8 @@ pub struct CellStatus {
     /// Its cgroup below the mount point of cgroup2.
     #[serde(default)]
     pub cgroup: String,
-    /// What all processes that ever ran in the cell and in its nested cells used; present once it
-    /// has ended.
+    /// Resources that all processes in the cell and in its nested cells used; present once it has
+    /// ended.
     #[serde(default)]
     pub final_usage: Option<FinalUsage>,
 }
@@ -182,7 +182,7 @@ impl Object {
         }
     }
 
-    /// What it had used when it ended.
+    /// Resources that it had used when it ended.
     pub fn final_usage(&self) -> Option<&FinalUsage> {
         match self {
             Object::Cell(cell) => cell.final_usage.as_ref(),

@@ -53,7 +53,7 @@ pub enum State {
     Failed,
 }
 
-/// What happens to an object.
+/// An event in the life of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Event {
     /// The program was executed; the cell's init runs.
@@ -133,7 +133,7 @@ impl fmt::Display for State {
 pub struct Illegal {
     /// The state of the object.
     pub state: State,
-    /// What was to happen.
+    /// The event that can't happen in that state.
     pub event: Event,
 }
 
