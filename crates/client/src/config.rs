@@ -75,7 +75,7 @@ pub struct ContextEntry {
     pub tenant: Option<String>,
 }
 
-/// What the configuration file says.
+/// The contents of the configuration file.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub struct Config {

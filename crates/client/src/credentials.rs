@@ -13,7 +13,8 @@ use crate::config::Target;
 use crate::error::Error;
 use crate::files;
 
-/// What a connection needs: our certificate and key, and the CA that the node must come from.
+/// The credentials of a connection: the client's certificate and key, and the CA that must have
+/// signed the node's.
 pub struct Credentials {
     pub(crate) chain: Vec<CertificateDer<'static>>,
     pub(crate) key: PrivateKeyDer<'static>,

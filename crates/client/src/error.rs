@@ -35,7 +35,7 @@ pub enum Error {
     Connect {
         /// The address that was connected to.
         address: Address,
-        /// What the system said.
+        /// The system's error.
         problem: io::Error,
     },
     /// The node closed the handshake with a TLS alert, or without one.
@@ -54,7 +54,7 @@ pub enum Error {
     UntrustedNode {
         /// The node's address.
         address: Address,
-        /// What is wrong with its certificate.
+        /// The defect of its certificate.
         problem: String,
     },
     /// No answer in time.
@@ -72,7 +72,7 @@ pub enum Error {
         path: PathBuf,
         /// `read`, `write` or `make`.
         action: &'static str,
-        /// What the system said.
+        /// The system's error.
         problem: io::Error,
     },
     /// A certificate or key that isn't one.
@@ -80,7 +80,7 @@ pub enum Error {
     Credentials {
         /// The file's path.
         path: PathBuf,
-        /// What was expected in it.
+        /// The content that was expected in it.
         problem: String,
     },
     /// The configuration file is wrong.
@@ -88,7 +88,7 @@ pub enum Error {
     Config {
         /// The file's path.
         path: PathBuf,
-        /// What is wrong with it, with line and key where known.
+        /// The defect, with line and key where known.
         problem: String,
     },
     /// The node answered, with a refusal.
@@ -123,7 +123,7 @@ impl Error {
         }
     }
 
-    /// What the user can do about it; `None` when there is nothing better to say than the error
+    /// The hint: what the user can do. `None` when there is nothing better to say than the error
     /// itself.
     pub fn hint(&self) -> Option<String> {
         let text = match self {

@@ -19,11 +19,11 @@ const DOMAIN: &str = "aurae";
 pub struct Violation {
     /// The field's path in the request, e.g. `executable.spec.argv`.
     pub field: String,
-    /// What the field must be.
+    /// The rule that the field breaks: `must not be empty`.
     pub problem: String,
 }
 
-/// What a node answered instead of a result.
+/// A node's answer instead of a result.
 #[derive(Clone, Debug)]
 pub struct Refusal {
     /// The code of the gRPC status.
@@ -32,7 +32,7 @@ pub struct Refusal {
     pub reason: ErrorReason,
     /// One sentence for people.
     pub message: String,
-    /// What to do, as the node says it.
+    /// The node's hint.
     pub node_hint: Option<String>,
     /// The fields that were refused.
     pub violations: Vec<Violation>,
@@ -47,7 +47,7 @@ impl Refusal {
         self.lost_connection
     }
 
-    /// What to do: the node's own words, or ours where the node has none.
+    /// The hint: the node's own, or the client's where the node has none.
     pub fn hint(&self) -> Option<String> {
         if let Some(hint) = &self.node_hint {
             return Some(hint.clone());

@@ -29,7 +29,7 @@ use crate::credentials::Credentials;
 use crate::error::Error;
 use crate::stream::{Prefixed, Transport};
 
-/// What the server sends first (HTTP/2 SETTINGS) is far smaller.
+/// How much of the server's first bytes is read. HTTP/2's SETTINGS are far smaller.
 const FIRST_READ: usize = 4096;
 
 /// The identity that the node must have. Without either field, any node that the CA has certified.
@@ -42,7 +42,7 @@ pub struct NodeIdentity {
 }
 
 impl NodeIdentity {
-    /// What is wrong with that SPIFFE ID; `None` where it is as expected.
+    /// The difference of that SPIFFE ID from the expected one; `None` where there is none.
     fn problem_with(&self, id: &str) -> Option<String> {
         let Some((domain, name)) = id
             .strip_prefix("spiffe://")
