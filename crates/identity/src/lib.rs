@@ -79,7 +79,7 @@ impl Default for Lifetimes {
     }
 }
 
-/// What identity is started with.
+/// The options that identity is started with.
 pub struct Options {
     /// Holds `pki/` and `audit/`.
     pub state_dir: PathBuf,

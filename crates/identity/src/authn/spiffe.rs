@@ -134,7 +134,7 @@ impl FromStr for SpiffeId {
     }
 }
 
-/// What the node reads of a certificate. Nothing is verified here but the shape.
+/// The fields of a certificate that the node reads. Only their form is checked here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct CertificateFacts {
     /// The one URI name.

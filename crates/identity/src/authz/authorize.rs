@@ -86,7 +86,7 @@ pub(crate) fn explain(verdict: &Verdict, action: &str, user: &str, whose: &str) 
     }
 }
 
-/// What a decision needs to know of a request, with its own scope resolved.
+/// The parts of a request that a decision needs, with its scope resolved.
 pub(crate) struct Question<'a> {
     pub(crate) peer: &'a Peer,
     /// The tenant of the objects. `None`: every tenant.
@@ -106,7 +106,7 @@ pub(crate) struct Decision {
     pub(crate) hidden: Vec<Hidden>,
 }
 
-/// What a listing leaves out: a tenant's objects at and below a path, or all of them.
+/// Objects that a listing leaves out: a tenant's objects at and below a path, or all of them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Hidden {
     pub(crate) tenant: Tenant,

@@ -21,7 +21,7 @@ pub struct Permit {
     /// The caller; `None`: the node itself.
     pub(crate) peer: Option<Peer>,
     pub(crate) tenant: Tenant,
-    /// What was decided, the call's own effect first.
+    /// The effects that were permitted, the call's own first.
     pub(crate) effects: Vec<Effect>,
     pub(crate) hidden: Vec<Hidden>,
     pub(crate) every_tenant: bool,
@@ -101,7 +101,7 @@ impl Permit {
         !self.hidden.iter().any(hides)
     }
 
-    /// What an open stream asks again with every change of users and grants.
+    /// The decision that an open stream asks for again with every change of users and grants.
     pub fn standing(&self) -> Standing {
         Standing {
             tenant: (!self.every_tenant).then(|| self.tenant.clone()),

@@ -10,7 +10,7 @@ use super::target::Effect;
 use crate::Identity;
 use crate::authn::peer::Peer;
 
-/// What an open stream was permitted.
+/// The permission of an open stream.
 #[derive(Clone, Debug)]
 pub struct Standing {
     pub(crate) tenant: Option<Tenant>,

@@ -16,7 +16,7 @@ pub enum Reach {
     Object,
     /// The object and everything below it. A denial of any path below refuses the whole effect.
     Subtree,
-    /// What is below the path is listed. What is denied to the caller is left out
+    /// Objects below the path are listed. Those that are denied to the caller are left out
     /// ([`super::permit::Permit::shows`]).
     Visible,
 }
@@ -86,7 +86,7 @@ pub struct Target {
     pub path: Option<ObjectPath>,
     /// How far below it the request's own action reaches.
     pub reach: Reach,
-    /// What the request does beside its own action, on objects of the same tenant.
+    /// The effects of the request beside its own action, on objects of the same tenant.
     pub also: Vec<Effect>,
     /// For the audit: the user or the certificate that it is about; empty: none.
     pub about: String,

@@ -31,7 +31,7 @@ pub(crate) const MAX_CSR: usize = 16 * 1024;
 /// A failure to make or read keys and certificates.
 #[derive(Debug, thiserror::Error)]
 pub enum AuthorityError {
-    /// What was given can't be used.
+    /// The input can't be used, for the reason that is given.
     #[error("{0}")]
     Invalid(String),
     /// The signing library failed.

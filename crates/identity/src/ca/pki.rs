@@ -26,7 +26,7 @@ pub enum PkiError {
         file: PathBuf,
         /// `read` or `written`.
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Its content can't be used.
@@ -34,7 +34,7 @@ pub enum PkiError {
     Content {
         /// The file's path.
         file: PathBuf,
-        /// What is wrong and what to do.
+        /// The defect, and what to do.
         problem: String,
     },
 }
