@@ -17,7 +17,7 @@ const PAUSE: Timespec = Timespec {
 /// How often [`again`] tries.
 const ATTEMPTS: u32 = 4;
 
-/// What passes by itself, or may.
+/// The errors that may pass by themselves.
 const PASSING: [Errno; 6] = [
     Errno::NOMEM,
     Errno::NOSPC,
@@ -27,7 +27,7 @@ const PASSING: [Errno; 6] = [
     Errno::INTR,
 ];
 
-/// Tries up to four times, as long as it fails for want of something.
+/// Tries up to four times, as long as it fails for lack of memory, space or descriptors.
 ///
 /// # Errors
 /// The last attempt's.

@@ -36,8 +36,8 @@ pub fn be_spawner_if_named() {
     spawner::run_if_named();
 }
 
-/// What kind of init this process would be. Gives a PID 1 its `/proc` where it came without one, so
-/// that a caller can read its configuration before [`run`].
+/// The kind of init that this process would be. Gives a PID 1 its `/proc` where it came without
+/// one, so that a caller can read its configuration before [`run`].
 ///
 /// # Errors
 /// Without `/proc` it isn't known.
@@ -48,8 +48,8 @@ pub fn find_role() -> kernel::Result<protocol::Role> {
 /// Runs the init of this node, until the machine ends or, as a service, everything is stopped.
 ///
 /// # Errors
-/// What keeps it from starting at all: no epoll, no memory, which PID 1 says and tries on; and, but
-/// on a machine, no cgroup to work in.
+/// The errors that keep it from starting at all: no epoll or no memory (PID 1 reports that and
+/// tries again); and no cgroup, unless it is PID 1 of a machine.
 pub fn run(options: Options) -> kernel::Result<Infallible> {
     node::run(options)
 }

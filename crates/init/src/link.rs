@@ -63,7 +63,7 @@ impl Link {
         self.stuck
     }
 
-    /// What to wait for.
+    /// The events to wait for.
     pub(crate) fn interest(&self) -> Interest {
         Interest {
             read: self.has_room(),
@@ -136,7 +136,7 @@ impl Link {
     /// Sends what waits, as far as it goes.
     ///
     /// # Errors
-    /// What waits can't be sent at all.
+    /// A waiting packet can't be sent, also not later.
     pub(crate) fn flush(&mut self) -> Result<()> {
         self.stuck = false;
         while let Some(parcel) = self.queue.front() {

@@ -34,7 +34,7 @@ pub struct Options {
     pub back_off: Duration,
     /// The longest that a shutdown takes.
     pub shutdown_bound: Duration,
-    /// What kind of init to be. Not given: PID 1 of the initial pid namespace is a machine's, of
+    /// The kind of init to be. Not given: PID 1 of the initial pid namespace is a machine's, of
     /// another a container's, and everything else is a service.
     pub role: Option<Role>,
 }

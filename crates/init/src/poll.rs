@@ -22,7 +22,7 @@ pub(crate) struct Poll {
     events: Vec<epoll::Event>,
 }
 
-/// What a source is asked for.
+/// The events of a source that wake the loop.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Interest {
     pub(crate) read: bool,

@@ -27,10 +27,10 @@ use crate::protocol::{CellRequest, Failure, Launch, Namespaces, Stdio, Step};
 /// The soft limit of descriptors, where none is asked for: programs that use `select` break above
 /// it.
 const SOFT_DESCRIPTORS: u64 = 1024;
-/// The hard one: what a program may raise itself to.
+/// The hard limit of descriptors: a program may raise its own up to this.
 const HARD_DESCRIPTORS: u64 = 524_288;
 
-/// What the child has of its parent.
+/// The descriptors and data that the child has from its parent.
 pub(super) struct Child<'a> {
     /// The packet of the [`CellRequest::Start`].
     pub(super) packet: &'a [u8],
@@ -113,7 +113,7 @@ fn set_streams(child: &Child<'_>, stdio: Stdio) -> Result<(), Failure> {
         rustix::stdio::stdout(),
         rustix::stdio::stderr(),
     ];
-    // What is opened from here on is close-on-exec.
+    // Descriptors that are opened from here on are close-on-exec.
     process::close_all_but(&[input, output, error, child.status.as_fd()]).step(Step::Stdio)
 }
 
@@ -302,7 +302,7 @@ fn path_of(bytes: &[u8]) -> &Path {
     Path::new(std::ffi::OsStr::from_bytes(bytes))
 }
 
-/// What can't be undone: signals, privileges, the filter.
+/// The steps that can't be undone: signals, privileges, the filter.
 fn finish(launch: &Launch) -> Result<(), Failure> {
     signal::set_mask(SignalSet::EMPTY).step(Step::Exec)?;
     if launch.no_new_privileges {

@@ -314,7 +314,7 @@ impl Cell {
 /// The descriptors of a start, each in its role.
 struct Parts {
     leaf: OwnedFd,
-    /// What the child gets: three streams, or one terminal.
+    /// The child's streams: three descriptors, or one terminal.
     child: Vec<OwnedFd>,
     keep: Vec<OwnedFd>,
     stdin: Option<OwnedFd>,

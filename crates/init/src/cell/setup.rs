@@ -52,7 +52,7 @@ pub(crate) const STAGE: &str = "/dev/.mounts";
 /// The empty folder of the template.
 pub(crate) const EMPTY: &str = "/dev/.empty";
 
-/// What a clone of the spawner becomes.
+/// A clone of the spawner: the future cell-init.
 pub(crate) struct Creation {
     pub(crate) launch: CellLaunch,
     pub(crate) listener: OwnedFd,
@@ -63,14 +63,15 @@ pub(crate) struct Creation {
     pub(crate) status: OwnedFd,
     /// To be written; comes with the go.
     pub(crate) score: Option<OwnedFd>,
-    /// A proc and a sysfs that the maker mounted, where the cell shares what they show.
+    /// A proc and a sysfs, mounted by the process that cloned this one, where the cell shares the
+    /// namespaces that they show.
     pub(crate) proc: Option<OwnedFd>,
     pub(crate) sys: Option<OwnedFd>,
     /// The root of the cell's user namespace is the node's.
     pub(crate) node_user: bool,
 }
 
-/// Becomes the cell's init and never returns.
+/// Runs the cell-init; never returns.
 pub(crate) fn live(mut creation: Creation) -> ! {
     match seqpacket::receive(&creation.go, &mut [0]) {
         Ok(Some(go)) => creation.score = go.fds.into_iter().next(),
@@ -93,7 +94,7 @@ pub(crate) fn live(mut creation: Creation) -> ! {
     process::exit(1)
 }
 
-/// A ready cell-init, or why not; with the status pipe.
+/// A ready cell-init, or the failure; with the status pipe.
 fn prepare(creation: Creation) -> Result<(Cell, OwnedFd), (Failure, OwnedFd)> {
     let Creation {
         launch,
@@ -118,7 +119,7 @@ fn prepare(creation: Creation) -> Result<(Cell, OwnedFd), (Failure, OwnedFd)> {
     }
 }
 
-/// What the maker mounted.
+/// The detached mounts that came with [`Creation`].
 struct Mounts {
     proc: Option<OwnedFd>,
     sys: Option<OwnedFd>,

@@ -24,11 +24,11 @@ pub(super) struct Identity {
     pub(super) uid: u32,
     pub(super) gid: u32,
     pub(super) groups: Vec<u32>,
-    /// Of the entry in `/etc/passwd`, if there is one.
+    /// The user's entry in `/etc/passwd`, if there is one.
     pub(super) entry: Option<Entry>,
 }
 
-/// What `/etc/passwd` says of a user beside the ids.
+/// The fields of a user in `/etc/passwd` beside the ids.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) name: Vec<u8>,

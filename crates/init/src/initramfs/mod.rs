@@ -34,7 +34,7 @@ use crate::node::Console;
 
 /// Where the new root is mounted before it is the root.
 const SYSROOT: &str = "/sysroot";
-/// What is mounted already, and goes along.
+/// The mounts that are moved to the new root.
 const MOUNTS: [&str; 4] = ["/proc", "/sys", "/dev", "/run"];
 /// The program of a root, where `init=` names none.
 const PROGRAMS: [&str; 2] = ["/sbin/auraed", "/sbin/init"];

@@ -12,7 +12,7 @@ use std::path::Path;
 /// Up to the end of the superblock that lies furthest inside, btrfs's.
 const BYTES: u64 = 66_560;
 
-/// What is on a device.
+/// The file system of a device.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) struct FileSystem {
     /// Drivers that may mount it, the best first.
@@ -23,7 +23,7 @@ pub(super) struct FileSystem {
     pub(super) label: String,
 }
 
-/// What a device holds, as far as it can be read and is known.
+/// The file system of a device; `None` where it can't be read or isn't known.
 pub(super) fn of(device: &Path) -> Option<FileSystem> {
     let mut bytes = Vec::new();
     let device = File::open(device).ok()?;

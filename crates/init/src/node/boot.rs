@@ -140,13 +140,14 @@ fn cgroup2() -> Result<OwnedFd> {
         .or_else(|_| mount::cgroup2(&[], quiet()))
 }
 
-/// Mounts at a place where nothing is mounted yet; makes the place where it can.
+/// Mounts at a folder where nothing is mounted yet; creates the folder where it can.
 fn place(target: &'static str, make: impl Fn() -> Result<OwnedFd>) -> Result<()> {
     let path = Path::new(target);
     let mounted = again(|| {
         match mount::is_mount_point(path) {
             Ok(true) => return Ok(()),
-            // Who can't know mounts: twice is better than not at all.
+            // Where the kernel can't say whether it is a mount point, mount: twice is better than
+            // not at all.
             Err(error) if !error.is_not_found() && !error.is(Errno::NOSYS.raw_os_error()) => {
                 return Err(error);
             }

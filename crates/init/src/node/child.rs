@@ -53,7 +53,7 @@ pub(super) struct Child {
     pub(super) closed: bool,
 }
 
-/// What node-init executes, and how.
+/// A program that node-init executes, with its arguments, cgroup and OOM score.
 pub(super) struct Recipe<'a> {
     pub(super) program: &'a Path,
     pub(super) argv: Vec<OsString>,

@@ -77,7 +77,7 @@ struct Node {
     poll: Poll,
     signals: SignalFd,
     groups: Groups,
-    /// What it was started with, for those that it starts.
+    /// The limit of descriptors that it was started with; its children get it back.
     descriptors: Option<Limit>,
     started_ns: u64,
     daemon: Daemon,
@@ -106,7 +106,7 @@ pub(crate) fn run(options: Options) -> Result<std::convert::Infallible> {
     Node::new(options, role, console, sources, groups).serve()
 }
 
-/// What node-init can't do without.
+/// The parts that node-init can't run without.
 struct Sources {
     poll: Poll,
     signals: SignalFd,

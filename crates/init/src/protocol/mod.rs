@@ -126,12 +126,12 @@ pub enum NodeEvent {
     },
 }
 
-/// What node-init knows when a daemon connects.
+/// The facts that node-init gives a daemon that connects.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Welcome {
     /// The init's [`VERSION`] of this protocol.
     pub version: u16,
-    /// What kind of init it is.
+    /// The kind of init.
     pub role: Role,
     /// How many daemons were started since init's own start, this one included.
     pub daemon_starts: u64,
@@ -145,7 +145,7 @@ pub struct Welcome {
     pub isolation: Result<(), Failure>,
 }
 
-/// What kind of init it is.
+/// The kind of init.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
     /// PID 1 of a machine.
@@ -176,7 +176,7 @@ pub struct Failure {
     pub step: Step,
     /// The errno as in `libc`; 0 where no call failed.
     pub errno: i32,
-    /// What it was about, at most 1,024 bytes.
+    /// The path or field that it was about, at most 1,024 bytes.
     pub detail: String,
 }
 
@@ -289,7 +289,7 @@ pub struct CellLaunch {
     /// hasn't got it, so that no workload can become it. With a user namespace of its own it is of
     /// the cell's range; where that is the enclosing cell's, that cell's; 0 where it is the node's.
     pub init_id: u32,
-    /// What `ps` on the node shows of the init behind `aurae-cell`: TENANT/CELL.
+    /// The title of the init that `ps` on the node shows behind `aurae-cell`: TENANT/CELL.
     pub title: String,
     /// Empty: unchanged. Only with a UTS namespace of its own.
     pub hostname: String,
@@ -467,7 +467,7 @@ pub struct WorkloadState {
     /// The process id in the cell-init's pid namespace. The fdinfo of the descriptor has it in the
     /// receiver's.
     pub pid: i32,
-    /// What its streams are.
+    /// The kind of its standard streams.
     pub stdio: Stdio,
     /// The write end of standard input is kept, and among the descriptors.
     pub has_stdin: bool,
@@ -479,7 +479,7 @@ pub struct WorkloadState {
     pub exit: Option<ExitRecord>,
 }
 
-/// What a workload's standard streams are.
+/// The kind of a workload's standard streams.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stdio {
     /// A pipe each for standard output and standard error.
@@ -590,7 +590,7 @@ pub struct Launch {
     pub seccomp: Vec<u8>,
     /// Whether the kernel logs refused calls (`SECCOMP_FILTER_FLAG_LOG`).
     pub seccomp_log: bool,
-    /// What its streams are.
+    /// The kind of its standard streams.
     pub stdio: Stdio,
     /// The write end of standard input comes along, to be kept until `CloseStdin`.
     pub keep_stdin: bool,

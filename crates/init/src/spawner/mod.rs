@@ -207,7 +207,7 @@ impl Parts {
     }
 }
 
-/// What is refused before anything is made.
+/// Refuses a malformed request before anything is created.
 fn check(launch: &CellLaunch) -> Result<(), Failure> {
     let invalid = |detail| {
         Err(Failure::new(

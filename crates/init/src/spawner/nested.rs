@@ -147,7 +147,7 @@ fn fail(socket: &OwnedFd, failure: &Failure) -> ! {
     process::exit(1)
 }
 
-/// What both helpers have.
+/// The descriptors and data of both helpers.
 struct Work<'a> {
     place: &'a Place,
     parent: Parent,

@@ -9,7 +9,7 @@ use crate::protocol::{MAX_PACKET, Uid};
 
 type Result<T> = std::result::Result<T, CodecError>;
 
-/// What is still to be read of a packet.
+/// The rest of a packet.
 pub(crate) struct Reader<'a> {
     rest: &'a [u8],
 }

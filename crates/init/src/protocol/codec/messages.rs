@@ -184,7 +184,7 @@ layout!(CellLaunch {
 });
 
 layout!(Launch {
-    // What the cell-init itself reads; see `StartHead`.
+    // The fields that the cell-init itself reads; see `StartHead`.
     uid: Plain,
     stdio: Plain,
     keep_stdin: Plain,
@@ -192,7 +192,7 @@ layout!(Launch {
     grace_ms: Plain,
     oom_score_adj: Maybe(Plain),
     record: Bytes(MAX_RECORD),
-    // What its child reads.
+    // The fields that its child reads.
     argv: List(MAX_PACKET, Bytes(MAX_PACKET)),
     env: List(MAX_PACKET, Bytes(MAX_PACKET)),
     cwd: Bytes(PATH),
