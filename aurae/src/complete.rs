@@ -124,7 +124,7 @@ fn contexts() -> Vec<CompletionCandidate> {
         .collect()
 }
 
-/// What a node answers in time; nothing, where it doesn't.
+/// The names that a node answers in time; none, where it doesn't.
 fn asked(question: impl AsyncFnOnce(&Session) -> Option<Vec<String>>) -> Vec<CompletionCandidate> {
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()

@@ -20,7 +20,7 @@ pub(crate) const AURAE_FAILED: u8 = 125;
 pub(crate) const NOT_EXECUTABLE: u8 = 126;
 /// An attached run: the program isn't there.
 pub(crate) const PROGRAM_NOT_FOUND: u8 = 127;
-/// What a shell shows for a program that SIGPIPE ended: the reader of our output has gone.
+/// The status after the reader of the output has closed it, as a shell shows it for SIGPIPE.
 pub(crate) const BROKEN_PIPE: u8 = 141;
 
 /// Why a command did not do what it was asked to.

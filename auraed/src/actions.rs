@@ -9,14 +9,14 @@ use identity::{ActionDef, Audience};
 use Audience::{Administrator, Member};
 use Effect::{Changes, Decides, Reads};
 
-/// What a method does to the node.
+/// The effect of a method on the node.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effect {
     /// It changes nothing.
     Reads,
-    /// Something of the running node.
+    /// It changes something of the running node.
     Changes,
-    /// Something that outlives a power loss; so must the line that says who did it.
+    /// It changes something that outlives a power loss, and so must its line in the audit.
     Decides,
 }
 

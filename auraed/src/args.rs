@@ -64,8 +64,8 @@ pub(crate) enum Role {
 }
 
 impl Arguments {
-    /// What the process was given. A machine's PID 1 overlooks words that it doesn't know: they are
-    /// the kernel's.
+    /// The arguments of the process. PID 1 of a machine ignores words that it doesn't know: they
+    /// are the kernel's.
     pub(crate) fn read(machine: bool) -> Self {
         if !machine {
             return Self::parse();

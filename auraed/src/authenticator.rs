@@ -28,7 +28,7 @@ impl Authenticator {
 }
 
 impl Doorkeeper for Authenticator {
-    /// What `rpc` finds among a request's extensions.
+    /// The peer that `rpc` finds among a request's extensions.
     type Peer = Peer;
 
     fn tls(&self) -> Arc<rustls::ServerConfig> {

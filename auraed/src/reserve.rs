@@ -25,8 +25,8 @@ const TENANTS: &str = "tenants";
 const OWN: [&str; 2] = ["_init", "_daemon"];
 /// Beside the tenants' group, which has 100.
 const OWN_WEIGHT: u64 = 1000;
-/// What each of the node's own groups keeps when memory is short, in bytes: the daemon's resident
-/// set is 11 MiB idle and bounded by its pools.
+/// The memory that each of the node's own groups keeps when memory is short, in bytes: the daemon's
+/// resident set is 11 MiB idle and bounded by its pools.
 const OWN_MEMORY: u64 = 64 << 20;
 
 /// The node's own group: init has put the daemon into the leaf `_daemon` of it.

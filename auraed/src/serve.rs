@@ -308,7 +308,8 @@ fn keep_network(config: &Config, daemon: &Arc<Daemon>, beside: &mut JoinSet<()>)
         let mut pause = NETWORK_PAUSE;
         while let Err(error) = net::run(options.clone(), going_down(init.clone())).await {
             tracing::error!(%error, ?pause, "the network is not managed; looking again");
-            // What failed (memory, a queue of the kernel's) gives no sign when it is over.
+            // The cause (memory, a queue of the kernel's) gives no event when it is over, so this
+            // waits.
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(NETWORK_PAUSE_MOST);
         }

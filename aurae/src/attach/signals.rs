@@ -9,7 +9,7 @@ use crate::failure::Failure;
 /// After so many SIGINTs or SIGTERMs the client leaves and the workload runs on, as with docker.
 const LEAVE_AFTER: u32 = 3;
 
-/// What to do about a signal.
+/// The reaction to a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Told {
     /// Send it to the workload.

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 const PIECE: usize = 64 << 10;
 const QUEUE: usize = 4;
 
-/// What standard input says.
+/// A piece of standard input, or its end.
 #[derive(Debug)]
 pub(crate) enum Input {
     Bytes(Vec<u8>),
@@ -43,7 +43,7 @@ pub(crate) fn read_stdin() -> mpsc::Receiver<Input> {
     receiver
 }
 
-/// What the workload printed, on its way out.
+/// A piece of the workload's output, to be written.
 pub(crate) type Piece = (Stream, Vec<u8>);
 
 /// Writes to standard output and standard error.

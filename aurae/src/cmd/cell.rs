@@ -202,7 +202,7 @@ async fn update(session: &Session, args: &UpdateArgs) -> Result<u8, Failure> {
 }
 
 impl UpdateArgs {
-    /// What was given, and so is to be changed.
+    /// The fields that were given, which are to change.
     fn mask(&self) -> Result<Vec<String>, Failure> {
         let fixed = [
             (!self.cell.share.is_empty(), "--share"),

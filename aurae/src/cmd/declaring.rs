@@ -46,7 +46,7 @@ pub(crate) struct DeclaringArgs {
     dry_run: bool,
 }
 
-/// What the file that marks a project's root may say.
+/// The keys of the file that marks a project's root.
 #[derive(Debug, Default, Deserialize)]
 struct Project {
     /// The project's name; without, its folder's.

@@ -100,7 +100,7 @@ fn replace(file: &Path, text: &str) -> std::io::Result<()> {
         .and_then(|()| std::fs::set_permissions(&beside, mode))
         .and_then(|()| std::fs::rename(&beside, &file));
     if written.is_err() {
-        // What is left of it is of no use; the error that counts is the first.
+        // The rest of the file is of no use; the first error counts.
         let _ = std::fs::remove_file(&beside);
     }
     written

@@ -90,7 +90,7 @@ struct Repl {
     style: Style,
     /// Lines so far: each has its number in errors.
     count: usize,
-    /// What was evaluated well, for `.save`.
+    /// The lines that were evaluated without an error, for `.save`.
     good: Vec<String>,
 }
 
@@ -195,7 +195,7 @@ impl Repl {
         Ok(())
     }
 
-    /// What may go on a line: what its types say, and what the values have that are there.
+    /// The names that fit in a line: by its types, and by the values of the session.
     async fn offer(&mut self, line: &str, at: usize) -> Offer {
         let typed = self.types.complete(line, at).await;
         let live = match editor::word(line.get(..at).unwrap_or(line)) {

@@ -156,7 +156,7 @@ impl AttachmentFlags {
         Ok(())
     }
 
-    /// What the attachment needs of the executable.
+    /// Sets the fields of the spec that the attachment needs.
     pub(crate) fn fill(&self, spec: &mut ExecutableSpec) {
         spec.stdin = self.interactive;
         spec.auto_remove = self.rm;

@@ -15,7 +15,7 @@ use super::declaring::DeclaringArgs;
 use crate::failure::Failure;
 use crate::global::Global;
 
-/// What such a file begins with, and its form.
+/// The value of `form` in such a file: its kind and version.
 const FORM: &str = "aurae plan 1";
 /// The longest that is read, in bytes.
 const MOST: u64 = 16 << 20;

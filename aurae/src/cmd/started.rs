@@ -16,9 +16,9 @@ use crate::failure::{FAILED, Failure, PROGRAM_NOT_FOUND};
 use crate::output::{Format, exit_words, note, print_line, print_message, printable};
 use crate::session::Session;
 
-/// So long a program that is left is looked after.
+/// How long a program that was started detached is watched.
 const MOMENT: Duration = Duration::from_millis(500);
-/// So many of its last lines are shown.
+/// How many of its last lines are shown.
 const LINES: u64 = 10;
 
 /// Prints the name of what was started, and waits a moment: status 1 where it has failed already.

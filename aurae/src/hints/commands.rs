@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Commands of other tools, and those of `aurae` that do the same.
 
-/// What to type instead of a command that there isn't.
+/// The command to type instead of one of another tool.
 pub(super) fn meant_by(word: &str) -> Option<&'static str> {
     Some(match word {
         "status" => {

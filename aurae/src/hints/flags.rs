@@ -6,7 +6,7 @@ const MOUNT: &str = "`--read SRC[:DST]` mounts a folder of the node read-only, \
 const SHARE: &str = "`--share net` uses the node's network (pid, ipc, uts and user likewise); by \
                      default a cell has namespaces of its own";
 
-/// What to give instead of a flag that a command hasn't.
+/// The flag to give instead of one of another tool.
 pub(super) fn meant_by(command: &str, flag: &str) -> Option<&'static str> {
     match command {
         "run" | "exec" => of_a_run(flag).or_else(|| of_a_cell(flag)),

@@ -9,7 +9,7 @@ use api::runtime::v0::{
 
 use super::{Cell, Color};
 
-/// What every object has; `None` only for an answer that breaks the contract.
+/// The facts of every object; `None` only for an answer that breaks the API's contract.
 pub(crate) fn meta(object: &Object) -> Option<&Meta> {
     match object.object.as_ref()? {
         object::Object::Cell(cell) => cell.meta.as_ref(),

@@ -164,7 +164,7 @@ fn readings(text: &str) -> Vec<toml::Value> {
         .collect()
 }
 
-/// What is wrong with a value, in the words of the file: a list's user need not know serde's.
+/// The defect of a value, in the terms of the file instead of serde's.
 fn problem(error: &toml::de::Error, value: &str) -> String {
     if error.message().ends_with("expected a sequence") {
         return format!("write a list: [{}]", value.trim());

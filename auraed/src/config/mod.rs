@@ -67,7 +67,7 @@ pub(crate) enum ConfigError {
     Combined(String),
 }
 
-/// What the configuration is made from.
+/// The sources of the configuration.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sources {
     /// `--config`: must exist. Otherwise [`DEFAULT_FILE`], which need not.

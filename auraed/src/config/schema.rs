@@ -125,7 +125,7 @@ pub(crate) struct Shutdown {
     pub(crate) bound: Span,
 }
 
-/// What the node does by itself once it serves.
+/// The program that the node runs by itself once it serves.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Boot {

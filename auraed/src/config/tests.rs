@@ -172,7 +172,7 @@ fn changes_are_split_by_when_they_take_effect() {
     );
 }
 
-/// What fuzzing keeps (`fuzz/seeds/config`), without a fuzzer.
+/// The inputs that fuzzing has kept (`fuzz/seeds/config`), without a fuzzer.
 #[test]
 fn fuzzed_configurations_do_no_harm() {
     replay::replay("config", checks::check);

@@ -22,7 +22,7 @@ pub(crate) struct Span(pub(crate) Duration);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share(pub(crate) u16);
 
-/// What sizes are shown in.
+/// The units in which sizes are shown.
 const BYTE_UNITS: [(&str, u64); 5] = [
     ("Ti", 1 << 40),
     ("Gi", 1 << 30),
@@ -30,7 +30,7 @@ const BYTE_UNITS: [(&str, u64); 5] = [
     ("Ki", 1 << 10),
     ("", 1),
 ];
-/// What times are shown in.
+/// The units in which times are shown.
 const TIME_UNITS: [(&str, u64); 5] = [
     ("ms", 1),
     ("s", 1_000),

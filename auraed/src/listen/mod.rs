@@ -328,7 +328,8 @@ impl<D: Doorkeeper> Door<D> {
     }
 }
 
-/// What we refused; `None` where the client went away, or refused us.
+/// The reason of a handshake that the node refused; `None` where the client went away, or refused
+/// the node.
 fn refusal(error: &io::Error) -> Option<Refusal> {
     let error = error.get_ref()?.downcast_ref::<rustls::Error>()?;
     match error {

@@ -48,7 +48,7 @@ enum Item {
     Domain(String),
 }
 
-/// What is advertised on the links now.
+/// The advertisements that hold now, of all links.
 #[derive(Debug, Default)]
 pub(super) struct Known(BTreeMap<u32, Vec<(Item, Option<Instant>)>>);
 
@@ -95,7 +95,7 @@ impl Known {
             .min()
     }
 
-    /// What a link is to have of it.
+    /// The name servers and domains of one link.
     pub(super) fn lease(&self, link: u32) -> Lease {
         let mut lease = Lease::default();
         for (item, _) in self.0.get(&link).into_iter().flatten() {

@@ -78,7 +78,7 @@ const EVERYWHERE_V4: Prefix = Prefix {
 };
 
 impl Lease {
-    /// What the configuration says.
+    /// The lease of a link's configuration.
     pub(super) fn of_config(config: &LinkConfig) -> Self {
         let forever = |prefix: &Prefix| Address {
             prefix: *prefix,
@@ -102,7 +102,7 @@ impl Lease {
         }
     }
 
-    /// What a DHCPv4 server says. Classless routes take the place of routers (RFC 3442).
+    /// The lease of a DHCPv4 server. Classless routes take the place of routers (RFC 3442).
     pub(super) fn of_dhcp4(lease: &DhcpV4Lease, metric: u32) -> Self {
         let length = u32::from(lease.subnet_mask).leading_ones();
         let prefix = Prefix {
@@ -152,7 +152,7 @@ impl Lease {
         }
     }
 
-    /// What a DHCPv6 server says. Routes come from router advertisements alone.
+    /// The lease of a DHCPv6 server. Routes come from router advertisements alone.
     pub(super) fn of_dhcp6(lease: &DhcpV6Lease, name: &str) -> Self {
         let finite = |seconds: u32| (seconds != u32::MAX).then_some(seconds);
         Self {

@@ -13,7 +13,7 @@ use std::net::Ipv6Addr;
 
 use super::config::LinkConfig;
 
-/// What the kernel says of a link.
+/// The kernel's view of a link.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LinkView {
     pub(super) index: u32,
@@ -24,7 +24,7 @@ pub(super) struct LinkView {
     pub(super) loopback: bool,
 }
 
-/// What to do about a link.
+/// An action on a link.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Action {
     /// Before it comes up: router advertisements on or off, MTU.
@@ -67,7 +67,7 @@ impl Link {
         (link, actions)
     }
 
-    /// The kernel's report of the link.
+    /// Takes the kernel's present view of the link; returns the actions that follow.
     pub(super) fn observe(&mut self, view: LinkView) -> Vec<Action> {
         let had_carrier = self.view.carrier;
         self.view = view;

@@ -44,11 +44,11 @@ const NEWS_QUEUE: usize = 64;
 /// server that hears nothing lets them run out.
 const RELEASE_BOUND: Duration = Duration::from_secs(1);
 
-/// What the network needs to know beside its configuration.
+/// The options of the network's task.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) config: NetConfig,
-    /// Told to DHCP servers.
+    /// The node's name, which is sent to DHCP servers.
     pub(crate) host_name: String,
     pub(crate) resolv_conf: PathBuf,
 }

@@ -48,7 +48,7 @@ impl Attaching {
             .unless_expelled(first(&mut asked, self.timeout))
             .await?;
         let start = convert::attach_start(caller.tenant(), start).map_err(to_status)?;
-        // What was printed before is in the log.
+        // Earlier output is in the log.
         let also = match start.from {
             AttachFrom::Offset(_) => vec![Effect::on(LOGS, &start.target.path)],
             AttachFrom::Now => Vec::new(),

@@ -21,7 +21,7 @@ pub(super) struct Caller {
     peer: Peer,
     action: &'static str,
     id: String,
-    /// What was permitted; asked again for as long as the call goes on.
+    /// The permissions that were given; they are checked again for as long as the call goes on.
     permitted: Mutex<Vec<Standing>>,
 }
 

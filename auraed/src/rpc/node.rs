@@ -68,7 +68,7 @@ pub(crate) struct ConfigLeaf {
     pub(crate) reloadable: bool,
 }
 
-/// What a reload changed.
+/// The keys that a reload changed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reloaded {
     pub(crate) changed: Vec<String>,

@@ -44,8 +44,8 @@ use super::tenant::TenantService;
 const MAX_STREAMS: u32 = 64;
 /// The largest headers of a request, in bytes.
 const MAX_HEADERS: u32 = 16 * 1024;
-/// What a client may send of one call, and of all calls of a connection, before a handler reads it,
-/// in bytes: beside `request_bytes` it is what a connection can make the daemon hold.
+/// The most that a client may send of one call, and of all calls of a connection, before a handler
+/// reads it, in bytes: beside `request_bytes` it is what a connection can make the daemon hold.
 const STREAM_WINDOW: u32 = 64 * 1024;
 const CONNECTION_WINDOW: u32 = 128 * 1024;
 /// How often a silent connection is asked whether it is still there.

@@ -9,7 +9,7 @@ use futures_util::{Stream, StreamExt, stream};
 use model::error::Error;
 use tonic::Status;
 
-/// What the generated traits call the stream of a method.
+/// The stream of a method's answers, as the generated traits want it.
 pub(super) type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
 
 /// `items`, until they end or `expelled` resolves with the reason that the caller is no longer

@@ -153,7 +153,7 @@ fn unpack(pieces: Pieces, folder: &Path) -> io::Result<()> {
     let mut archive = tar::Archive::new(pieces);
     archive.set_overwrite(false);
     archive.unpack(folder)?;
-    // What follows the archive's end is padding; tar must be able to write it.
+    // After the archive's end there is padding; tar must be able to write it.
     io::copy(&mut archive.into_inner(), &mut io::sink()).map(drop)
 }
 

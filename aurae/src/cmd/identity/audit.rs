@@ -72,7 +72,7 @@ pub(super) async fn run(session: &Session, args: &AuditArgs) -> Result<u8, Failu
     Ok(shown.status)
 }
 
-/// What was printed so far: another daemon goes on after it.
+/// The progress of printing: after a lost connection it continues with the entry after `last`.
 struct Shown<'a> {
     session: &'a Session,
     format: Format,

@@ -30,7 +30,7 @@ impl Lines {
         lines
     }
 
-    /// What has come without a line feed so far, if anything.
+    /// The bytes since the last line feed, if there are any.
     pub(crate) fn finish(&mut self) -> Option<Vec<u8>> {
         Some(std::mem::take(&mut self.rest)).filter(|rest| !rest.is_empty())
     }

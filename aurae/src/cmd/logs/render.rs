@@ -180,7 +180,7 @@ impl Renderer {
         out.push(b'\n');
     }
 
-    /// What stands before a line: the name and the time, where wanted.
+    /// The prefix of a line: the name and the time, where wanted.
     fn head(&mut self, style: Style, reference: &ObjectRef, time: Option<&Timestamp>) -> String {
         let mut head = String::new();
         if self.prefix {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What can be typed at the prompt that isn't the language: lines that begin with a dot and a
-//! letter.
+//! Commands of the prompt, which aren't the language: lines that begin with a dot and a letter.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -30,7 +29,7 @@ pub(super) enum Command {
     Load(PathBuf),
     /// Writes what was evaluated.
     Save(PathBuf),
-    /// Tells the type of an expression.
+    /// Prints the type of an expression.
     Type(String),
     /// Ends the prompt.
     Exit,

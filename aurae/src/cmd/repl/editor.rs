@@ -31,20 +31,20 @@ const TAB_WAIT: Duration = Duration::from_millis(300);
 /// What the prompt says.
 const PROMPT: &str = "> ";
 
-/// What the editor wants.
+/// A request of the editor.
 #[derive(Debug)]
 pub(super) enum Ask {
     /// This line was typed. The editor then waits until the evaluation is done.
     Line(String),
     /// Ctrl-C at the prompt; it waits too.
     Stopped,
-    /// What may go on at the cursor; it waits for that, but not long.
+    /// Asks for names that fit at the cursor; the editor waits, but not long.
     Complete {
         /// All that is typed.
         line: String,
         /// The cursor's place in the line, in bytes.
         at: usize,
-        /// Where it is wanted.
+        /// Where the answer goes.
         reply: sync::SyncSender<Offer>,
     },
     /// Ctrl-D, or no terminal any more.
@@ -53,7 +53,7 @@ pub(super) enum Ask {
     Failed(String),
 }
 
-/// What may go on at the cursor.
+/// The names that fit at the cursor.
 #[derive(Debug, Default)]
 pub(super) struct Offer {
     /// Names that fit by their types.
@@ -148,7 +148,7 @@ fn remember(editor: &mut Prompt, history: Option<&Path>, line: &str) {
     }
 }
 
-/// What the editor asks while a line is typed.
+/// The editor's helper while a line is typed.
 struct Help(mpsc::Sender<Ask>);
 
 impl Helper for Help {}

@@ -63,7 +63,7 @@ impl Types {
         Ok(prompt)
     }
 
-    /// What `.type` prints, or what is wrong with the expression.
+    /// The type that `.type` prints, or the error in the expression.
     pub(super) async fn of(
         &mut self,
         expression: &str,
@@ -71,7 +71,7 @@ impl Types {
         Ok(self.get().await?.type_of(expression))
     }
 
-    /// What may stand at the byte `at` of a line; nothing while the types are being made.
+    /// The names that fit at the byte `at` of a line; none while the types are being loaded.
     pub(super) async fn complete(&mut self, line: &str, at: usize) -> Completed {
         if !self.is_made() {
             return Completed::default();

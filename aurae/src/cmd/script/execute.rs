@@ -58,7 +58,7 @@ impl Job {
         }
     }
 
-    /// What it prints goes to standard error: standard output is for something else.
+    /// Its output goes to standard error: standard output is for something else.
     pub(crate) fn printing_aside(self, aside: bool) -> Self {
         Self { aside, ..self }
     }
@@ -211,7 +211,7 @@ fn check(running: &Running) -> Result<Vec<Finding>, Failure> {
     Ok(running.check(&Arc::new(Environment::new(types))))
 }
 
-/// What a program names that speaks to a node.
+/// The names of the API's subsystems, by which a program calls a node.
 fn subsystems() -> Vec<&'static str> {
     let schema = Schema::bare().map(|schema| schema.subsystems.iter());
     let subsystems = schema.into_iter().flatten();
