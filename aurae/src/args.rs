@@ -100,13 +100,13 @@ pub(crate) enum Command {
     Man(cmd::man::ManArgs),
     /// Show the versions of this client and of the node
     Version(cmd::version::VersionArgs),
-    /// Find what is wrong with programs, without a node
+    /// Find errors in programs, without a node
     Check(cmd::check::CheckArgs),
-    /// Show what a program would change
+    /// Show the changes that a program would make
     Plan(cmd::plan::PlanArgs),
-    /// Bring about what a program declares
+    /// Start and change the objects that a program declares
     Apply(cmd::apply::ApplyArgs),
-    /// What programs have declared: list, show and remove their sets
+    /// List, show and remove the sets of objects that programs have declared
     Set(cmd::set::SetArgs),
     /// Put programs into the one style
     Fmt(cmd::fmt::FmtArgs),

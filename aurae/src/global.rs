@@ -33,7 +33,7 @@ pub(crate) struct Global {
         value_name = "CONTEXT|ADDRESS"
     )]
     pub(crate) node: Option<String>,
-    /// Whose objects, instead of your own tenant's
+    /// The tenant whose objects are meant, instead of your own
     #[arg(long, global = true, value_name = "TENANT")]
     pub(crate) tenant: Option<String>,
     /// How long a call may take; with a program, the whole of it

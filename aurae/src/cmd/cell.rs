@@ -60,7 +60,7 @@ struct RunArgs {
     output: OutputArgs,
     #[command(flatten)]
     labels: LabelFlags,
-    /// So that a retry is known as one
+    /// The id of this request: a retry with the same id starts nothing twice
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
     /// The cell
@@ -80,7 +80,7 @@ Examples:
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = LS_EXAMPLES)]
 struct LsArgs {
-    /// What has ended, too
+    /// Also show cells that have ended
     #[arg(short, long)]
     all: bool,
     /// Of every tenant (administrators)

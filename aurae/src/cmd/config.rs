@@ -88,7 +88,7 @@ struct SetArgs {
     /// Your private key (PEM)
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
-    /// Whose objects, instead of your own tenant's
+    /// The tenant whose objects are meant, instead of your own
     #[arg(long, value_name = "TENANT")]
     context_tenant: Option<String>,
     /// Use it from now on

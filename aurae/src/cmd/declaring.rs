@@ -21,13 +21,13 @@ pub(crate) struct DeclaringArgs {
     /// `.` for `/`]
     #[arg(long, value_name = "NAME")]
     set: Option<String>,
-    /// Take over what is there under the same names, and a set of another program
+    /// Take over existing objects of the same names, and a set of another program
     #[arg(long)]
     adopt: bool,
-    /// Leave what isn't declared any more as it is
+    /// Whether objects of the set that are no longer declared are stopped
     #[arg(long, value_name = "BOOL", default_value_t = true, action = clap::ArgAction::Set)]
     prune: bool,
-    /// Only this object and what is in it; may be given several times
+    /// Only this object and the objects in it; may be given several times
     #[arg(long, value_name = "PATH")]
     target: Vec<String>,
     #[command(flatten)]
@@ -35,7 +35,7 @@ pub(crate) struct DeclaringArgs {
     /// The program, or `-`; or workloads as JSON or YAML
     #[arg(value_name = "FILE")]
     pub(crate) file: PathBuf,
-    /// What the program gets; flags of its own come after `--`
+    /// Arguments of the program; flags of its own come after `--`
     #[arg(value_name = "ARGS")]
     pub(crate) args: Vec<String>,
     /// As others spell it: the file follows either way

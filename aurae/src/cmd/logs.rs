@@ -38,10 +38,10 @@ pub(crate) struct LogsArgs {
     /// Go on until the executables have ended
     #[arg(short, long)]
     follow: bool,
-    /// Only what was printed since: 10m, 2026-01-31T12:00:00Z
+    /// Only output since: 10m, 2026-01-31T12:00:00Z
     #[arg(long, value_name = "TIME", value_parser = parse_instant)]
     since: Option<Timestamp>,
-    /// Only what was printed until
+    /// Only output until
     #[arg(long, value_name = "TIME", value_parser = parse_instant)]
     until: Option<Timestamp>,
     /// Only the last lines

@@ -39,7 +39,7 @@ const PAGE: u32 = 1000;
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct PsArgs {
-    /// What has ended, too
+    /// Also show objects that have ended
     #[arg(short, long)]
     pub(crate) all: bool,
     /// Of every tenant (administrators)

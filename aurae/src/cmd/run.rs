@@ -43,7 +43,7 @@ pub(crate) struct RunArgs {
     name: Option<String>,
     #[command(flatten)]
     attachment: AttachmentFlags,
-    /// So that a retry is known as one
+    /// The id of this request: a retry with the same id starts nothing twice
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
     #[command(flatten)]

@@ -68,7 +68,7 @@ struct ShowArgs {
 
 #[derive(Clone, Debug, clap::Args)]
 struct RmArgs {
-    /// Without being asked
+    /// Remove without asking
     #[arg(short, long)]
     yes: bool,
     /// The set

@@ -28,7 +28,7 @@ pub(crate) struct ResourceFlags {
     /// Below this, memory is never taken
     #[arg(long, value_name = "BYTES", value_parser = parse_limit)]
     pub(crate) memory_min: Option<Limit>,
-    /// The most swap
+    /// The most swap beside memory (64M, max)
     #[arg(long, value_name = "BYTES", value_parser = parse_limit)]
     pub(crate) memory_swap_max: Option<Limit>,
     /// The most CPU time, in CPUs: 0.5, 500m, 50% or max
@@ -43,7 +43,7 @@ pub(crate) struct ResourceFlags {
     /// Which CPUs, as in 0-1,4
     #[arg(long, value_name = "CPUS")]
     pub(crate) cpuset_cpus: Option<String>,
-    /// Which memory nodes
+    /// Memory nodes, as in 0-1
     #[arg(long, value_name = "NODES")]
     pub(crate) cpuset_mems: Option<String>,
     /// The most processes and threads, or max

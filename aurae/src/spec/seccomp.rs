@@ -15,22 +15,22 @@ pub(crate) struct SeccompFlags {
     /// System calls or groups to refuse; wins over --seccomp-allow
     #[arg(long, value_name = "CALL", value_delimiter = ',')]
     seccomp_deny: Vec<String>,
-    /// What a refused call meets: errno, errno=NAME, kill or log
+    /// The result of a refused call: errno, errno=NAME, kill or log
     #[arg(long, value_name = "ACTION", value_parser = parse_action)]
     seccomp_action: Option<Action>,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 enum Profile {
-    /// What container runtimes refuse by default is refused
+    /// Refuse the calls that container runtimes refuse by default
     Default,
-    /// Only what --seccomp-allow names
+    /// Allow only the calls of --seccomp-allow
     Strict,
     /// Everything but what --seccomp-deny names
     Unconfined,
 }
 
-/// What a refused call meets.
+/// The result of a refused call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Action {
     action: seccomp::Action,

@@ -21,7 +21,7 @@ Examples:
 pub(super) struct GrantArgs {
     #[command(flatten)]
     output: OutputArgs,
-    /// Whose objects it is about, instead of the user's own tenant's
+    /// The tenant whose objects it is about, instead of the user's own
     #[arg(long, value_name = "TENANT")]
     target_tenant: Option<String>,
     /// Only objects at or below this path
@@ -58,13 +58,13 @@ The exit status is 0 when it is allowed, 1 when it is not.";
 pub(super) struct ExplainArgs {
     #[command(flatten)]
     output: OutputArgs,
-    /// For another user than yourself
+    /// The user to explain, instead of yourself
     #[arg(long, value_name = "USER")]
     user: Option<String>,
-    /// Whose objects, instead of the user's own tenant's
+    /// The tenant of the object, instead of the user's own
     #[arg(long, value_name = "TENANT")]
     target_tenant: Option<String>,
-    /// Which object
+    /// The path of the object
     #[arg(long, value_name = "PATH")]
     path: Option<String>,
     /// An action such as runtime.Stop

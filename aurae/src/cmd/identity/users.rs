@@ -27,7 +27,7 @@ pub(super) struct UserArgs {
 
 #[derive(Clone, Debug, Subcommand)]
 enum UserCommand {
-    /// Make a user
+    /// Add a user
     #[command(after_help = "Examples:\n  aurae identity user create alice --tenant blue")]
     Create(CreateArgs),
     /// List users
