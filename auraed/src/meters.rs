@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What tenants use of pools whose owners don't know `tenants`: the audit's bytes, which identity
-//! counts. `serve` registers it; `Tenant.Get` asks.
+//! Usage of pools whose owners don't know `tenants`: the audit's bytes, which identity counts.
+//! `serve` registers it; `Tenant.Get` asks.
 
 use std::sync::{Arc, Weak};
 
@@ -11,7 +11,7 @@ use tenants::{Meter, Tenants};
 
 struct AuditBytes(Weak<Identity>);
 
-/// `Tenant.Get` shows the bytes of each tenant's audit from now on.
+/// Registers the meter by which `Tenant.Get` shows the bytes of each tenant's audit.
 pub(crate) fn register(tenants: &Tenants, identity: &Arc<Identity>) {
     tenants.register(Arc::new(AuditBytes(Arc::downgrade(identity))));
 }
@@ -27,7 +27,7 @@ impl Meter for AuditBytes {
     }
 
     fn tenants(&self) -> Vec<Tenant> {
-        // The audit of a tenant that was removed stays; that makes it no tenant.
+        // The audit of a removed tenant stays, but doesn't count as a tenant.
         Vec::new()
     }
 }

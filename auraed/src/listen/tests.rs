@@ -186,9 +186,9 @@ async fn no_certificate_and_a_wrong_ca_are_refused_with_an_alert_that_has_a_name
     let none = house.bare(false).await.unwrap_err();
     assert!(none.to_string().contains("CertificateRequired"), "{none}");
 
-    let stranger = tempfile::tempdir().unwrap();
-    drop(identity_in(stranger.path()).await);
-    let theirs = stranger.path().join("pki");
+    let other = tempfile::tempdir().unwrap();
+    drop(identity_in(other.path()).await);
+    let theirs = other.path().join("pki");
     let untrusted = house.call(&theirs).await.unwrap_err();
     assert!(
         matches!(untrusted, client::Error::UntrustedNode { .. }),
@@ -208,9 +208,9 @@ async fn no_certificate_and_a_wrong_ca_are_refused_with_an_alert_that_has_a_name
 #[tokio::test]
 async fn who_is_refused_at_the_door_is_on_record_and_counted() {
     let house = House::open(ROOMY).await;
-    let stranger = tempfile::tempdir().unwrap();
-    drop(identity_in(stranger.path()).await);
-    let theirs = stranger.path().join("pki");
+    let other = tempfile::tempdir().unwrap();
+    drop(identity_in(other.path()).await);
+    let theirs = other.path().join("pki");
     std::fs::copy(house.pki().join("ca.pem"), theirs.join("ca.pem")).unwrap();
     for _ in 0..20 {
         house.call(&theirs).await.unwrap_err();

@@ -48,7 +48,7 @@ async fn a_lost_database_lets_nobody_in_again() {
         identity.check(&admin).unwrap();
         assert_eq!(refusals(&log), 2);
     }
-    // The other way round: a revocation log that is lost is written anew from the database.
+    // The other way round: a revocation log that is lost is written again from the database.
     std::fs::remove_file(&log).unwrap();
     drop(start(dir.path()).await);
     assert_eq!(refusals(&log), 2);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The root of the template: what a cell sees of the node's root file system, which is an allow-list
-//! (ADR 27).
+//! The root of the template: the parts of the node's root file system that a cell sees, by an
+//! allow-list (ADR 27).
 //!
 //! It is a read-only tmpfs. An allowed folder or file is a read-only mount of the node's, that one
 //! file system alone; an allowed link is the same link. Every other folder of the node's `/` and
-//! `/var` is there and empty, for mounts to go below it; nothing else of the node's root is there.
+//! `/var` is there and empty, so that mounts can be attached below it; nothing else of the node's
+//! root is there.
 //!
-//! An allowed mount maps no owner at all, where its file system can do that: the kernel lets nobody
-//! write to an inode whose owner a mount doesn't map, which is what connecting to a socket and
-//! opening a FIFO for writing ask for. (Read-only is a property of the mount, and they aren't kept
-//! by it.)
+//! An allowed mount maps no owner at all, where its file system can do that: the kernel lets no
+//! process write to an inode whose owner a mount doesn't map. That stops connecting to a socket and
+//! opening a FIFO for writing, which need the right to write. (A read-only mount alone doesn't stop
+//! them.)
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
@@ -22,7 +23,8 @@ use rustix::io::Errno;
 
 use crate::cell::mounts::PRIVATE;
 
-/// In every root, whatever the node has: the kernel's, and where programs and mounts expect them.
+/// Folders of every root, whatever the node has: those of the kernel's file systems, and those that
+/// programs and mounts expect.
 const FOLDERS: [&str; 17] = [
     "/proc",
     "/sys",
@@ -44,35 +46,36 @@ const FOLDERS: [&str; 17] = [
 ];
 /// Folders of the node whose own folders are there and empty, and whose links are there.
 const LISTED: [&str; 2] = ["/", "/var"];
-/// How many of each [`LISTED`] folder.
+/// The most entries that are taken of each [`LISTED`] folder.
 const MOST_LISTED: usize = 500;
 /// An id that nothing on disk belongs to: the only one that an allowed mount maps.
 const NOBODY: u32 = u32::MAX - 1;
-/// Of the tmpfs: names of folders and links.
+/// The size of the tmpfs in bytes: it holds names of folders and links.
 const ROOM: u64 = 4 << 20;
 
-/// What of the node goes where, taken before the node's root is left.
+/// The parts of the node's root and their targets, opened before the spawner leaves that root.
 pub(super) struct Plan {
     folders: Vec<PathBuf>,
     links: Vec<(PathBuf, PathBuf)>,
     mounts: Vec<Allowed>,
-    /// By their real paths.
+    /// Folders to cover, by their real paths.
     hide: Vec<PathBuf>,
 }
 
-/// A detached mount of what the node has at `path`.
+/// A detached mount of the node's folder or file at `path`.
 struct Allowed {
     path: PathBuf,
     directory: bool,
     mount: OwnedFd,
 }
 
-/// The root before anything is in it: writable.
+/// A new root: an empty, writable tmpfs.
 pub(super) fn empty() -> Result<OwnedFd> {
     mount::tmpfs(ROOM, 0o755, Attributes::NO_SUID | Attributes::NO_DEV)
 }
 
-/// Looks at the node's root. What `allowed` names and the node doesn't have is left out.
+/// Opens the allowed parts of the node's root. Paths of `allowed` that the node doesn't have are
+/// left out.
 ///
 /// # Errors
 /// `EINVAL` for an allowed path that is `/`, not absolute, has `..` or is neither folder, file nor
@@ -90,7 +93,7 @@ pub(super) fn plan(hide: &[PathBuf], allowed: &[PathBuf]) -> Result<Plan> {
     let private = PRIVATE.iter().map(|(path, _)| PathBuf::from(path));
     plan.folders.extend(private);
     let mut allowed = allowed.to_vec();
-    // What is below another comes after it, and is attached in it.
+    // A path below another comes after it, and is attached in it.
     allowed.sort();
     allowed.dedup();
     for path in &allowed {
@@ -130,7 +133,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Folders and links that stand in a folder of the node and aren't allowed.
+    /// Adds the folders and links of a folder of the node that aren't allowed.
     fn list(&mut self, folder: &Path, allowed: &[PathBuf]) {
         // A node without a /var has nothing there.
         let Ok(entries) = std::fs::read_dir(folder) else {
@@ -149,7 +152,7 @@ impl Plan {
         }
     }
 
-    /// Makes all of it in the empty root, which is this process's by now.
+    /// Creates and attaches all of it in the empty root, which is this process's root by now.
     pub(super) fn carry_out(self) -> Result<()> {
         // Links first: `/var` may be one of the node's.
         for (path, target) in &self.links {
@@ -180,7 +183,7 @@ impl Plan {
     }
 }
 
-/// Read-only from here on.
+/// Makes the root read-only.
 pub(super) fn seal() -> Result<()> {
     let change = Change {
         set: Attributes::READ_ONLY,
@@ -213,7 +216,7 @@ fn read_only(path: &Path) -> Result<OwnedFd> {
     }
 }
 
-/// The folders above a path.
+/// Creates the folders above a path.
 fn make_above(path: &Path) -> Result<()> {
     let mut above: Vec<&Path> = path.ancestors().skip(1).collect();
     above.reverse();
@@ -238,7 +241,7 @@ fn make_file(path: &Path) -> Result<()> {
     made.map(drop).call_on("open", path)
 }
 
-/// An empty read-only tmpfs over a folder, where it is shown.
+/// Mounts an empty read-only tmpfs over a folder, where the root has it.
 fn cover(path: &Path) -> Result<()> {
     if !path.is_dir() {
         return Ok(());

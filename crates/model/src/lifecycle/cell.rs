@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How a cell ends, as a pure machine: what happened goes in, what is to be done comes out.
-//! `runtime` does it and says what came of it. The executables in the cell have machines of their
-//! own ([`super::executable`]).
+//! The end of a cell, as a pure state machine: events go in, effects come out. `runtime` carries
+//! the effects out and reports their results as events. The executables in the cell have machines
+//! of their own ([`super::executable`]).
 //!
 //! ```text
 //!          Stop                 all in it ended            Stored
@@ -15,14 +15,15 @@
 //!                                                      Acknowledged
 //! ```
 //!
-//! The end is stored before the init that keeps the cell's record is told to end: the next daemon
-//! finds one or the other. The cell's name is free last, and who waits is told then.
+//! The end is stored before the cell-init, which keeps the cell's record, gets the request to end:
+//! the next daemon finds one or the other. The cell's name is freed last, and callers that wait get
+//! their answer then.
 
 use std::time::Duration;
 
 use super::Event as Life;
 
-/// What in a cell has not ended.
+/// The objects of a cell that have not ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Left {
     /// Executables, and cells.
@@ -55,27 +56,27 @@ impl Left {
     }
 }
 
-/// The process of the cell's init.
+/// Whether the cell-init's process has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Init {
-    /// It lives, as far as is known.
+    /// It runs, as far as is known.
     Alive,
     /// It has ended.
     Gone,
 }
 
-/// How far the end of a cell has come.
+/// The state of a cell's end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Teardown {
     /// Nothing ends it.
     Lives,
-    /// It was asked to end, and what is in it ends.
+    /// It was asked to end; its objects are ending.
     Emptying(Left),
-    /// Its init was lost, and what is in it is killed.
+    /// Its init was lost; its objects are killed.
     Lost(Left, Init),
-    /// Its end, which came by that event, is being stored.
+    /// Its end is being stored, with the event that caused it.
     Storing(Life, Init),
-    /// Its init was told to end.
+    /// Its init has got the request to end.
     Leaving(Life),
     /// Its group is being removed.
     Removing(Life),
@@ -85,15 +86,15 @@ pub enum Teardown {
     Over,
 }
 
-/// What happens.
+/// An event in the end of a cell.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// It is asked to end.
     Stop {
-        /// How long what is in it may take; `None`: as long as each spec says.
+        /// The grace of its objects; `None`: each spec's own.
         grace: Option<Duration>,
     },
-    /// Its init can't be talked to any more.
+    /// The connection to its init is lost.
     Lost,
     /// Its init has ended.
     InitEnded,
@@ -109,7 +110,7 @@ pub enum Event {
     Acknowledged,
 }
 
-/// What is to be done, in the order given.
+/// An effect to carry out, in the order given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
     /// Let nothing new begin in it; a new cell of its name waits for its end.
@@ -126,28 +127,28 @@ pub enum Effect {
         /// As in [`Event::Stop`].
         grace: Option<Duration>,
     },
-    /// Kill its init and everything in its group; nobody will know how that ended.
+    /// Kill its init and every process in its group; how they end isn't known.
     Kill,
-    /// Store its end, which came by that event.
+    /// Store its end, with the event that caused it.
     Store(Life),
-    /// Tell its init to end.
+    /// Request its init to end.
     TellInit,
     /// Remove its group.
     RemoveGroup,
-    /// Tell node-init that it needs to keep the end of the init no longer.
+    /// Acknowledge the end of the init to node-init, which then forgets it.
     Acknowledge,
-    /// Free its ids and its name, and tell the end, which came by that event, in one step.
+    /// Free its ids and its name and publish its end, with the event that caused it, in one step.
     Depart(Life),
 }
 
 impl Teardown {
-    /// Whether it is to end: nothing new begins in it.
+    /// Whether it is ending: nothing new begins in it.
     #[must_use]
     pub fn has_begun(self) -> bool {
         self != Teardown::Lives
     }
 
-    /// Whether its init is to end: that it falls silent is no loss.
+    /// Whether its init has to end: then a closed connection is no loss.
     #[must_use]
     pub fn expects_silence(self) -> bool {
         match self {
@@ -161,7 +162,7 @@ impl Teardown {
         }
     }
 
-    /// Where an event leads, and what is to be done.
+    /// The state after an event, and the effects to carry out.
     #[must_use]
     pub fn after(self, event: Event) -> (Self, Vec<Effect>) {
         use Teardown::{Acknowledging, Emptying, Leaving, Lives, Lost, Over, Removing, Storing};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How an executable ends, as a pure machine: what happened goes in, what is to be done comes out.
-//! `runtime` does it and says what came of it.
+//! The end of an executable, as a pure state machine: events go in, effects come out. `runtime`
+//! carries the effects out and reports their results as events.
 //!
 //! ```text
 //!            Emptied                MainEnded
@@ -17,8 +17,8 @@
 //!                   └──────────────────────────┴──────── Stored ───────┘  └ NotStored
 //! ```
 //!
-//! What can't follow (a second end, an empty group that was told of before) changes nothing. Until
-//! [`Effect::Acknowledge`] the cell-init keeps the end, so that the next daemon finds it.
+//! An event that can't follow (a second end, a second report of an empty group) changes nothing.
+//! Until [`Effect::Acknowledge`] the cell-init keeps the end, so that the next daemon finds it.
 
 use super::Event as Life;
 
@@ -27,11 +27,11 @@ use super::Event as Life;
 pub enum Log {
     /// It is being opened.
     Opening,
-    /// It takes the output, or can't: nothing is waited for.
+    /// It takes the output, or can't: the end needn't wait for it.
     Open,
 }
 
-/// Why it ends.
+/// The cause of the end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
     /// Its main process ended.
@@ -40,23 +40,23 @@ pub enum Cause {
     Lost,
 }
 
-/// What is kept of it once it has ended.
+/// The record that is kept once it has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keep {
     /// Its record, in the store.
     Record,
-    /// Its record, until the last who is attached has had its end.
+    /// Its record, until every attached client has got its end.
     UntilDetached,
     /// Nothing.
     Nothing,
 }
 
-/// How far the end of an executable has come.
+/// The state of an executable's end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Teardown {
     /// Its main process runs, as far as is known.
     Runs(Log),
-    /// Nothing lives in its group; how the main process ended was not told yet.
+    /// No process is in its group; the end of the main process was not reported yet.
     Vacated(Log),
     /// The main process has ended; its group is not known to be empty.
     Leftovers(Log, Cause),
@@ -66,25 +66,25 @@ pub enum Teardown {
     Draining(Cause),
     /// The end is being stored.
     Storing(Keep),
-    /// The end was told, but the store doesn't take it: it is asked again.
+    /// The end is published, but the store doesn't take it: it is tried again.
     Unstored(Keep),
     /// Nothing is left to do.
     Over,
 }
 
-/// What happens.
+/// An event in the end of an executable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Event {
     /// The log takes the output, or can't.
     LogOpened,
     /// The main process ended.
     MainEnded {
-        /// Nothing else lives in its group.
+        /// No other process is in its group.
         alone: bool,
     },
     /// The cell's init was lost.
     Lost,
-    /// Nothing lives in its group.
+    /// No process is in its group.
     Emptied,
     /// The output is stored to its end.
     Drained(Keep),
@@ -94,38 +94,40 @@ pub enum Event {
     NotStored,
 }
 
-/// What is to be done, in the order given.
+/// An effect to carry out, in the order given.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect {
-    /// Send the stop signal to what the main process left, and kill it after the grace.
+    /// Send the stop signal to the processes that the main process left, and kill them after the
+    /// grace.
     StopRest,
-    /// Kill what is in the group, and wait until it is empty.
+    /// Kill the processes of the group, and wait until it is empty.
     Kill,
     /// Have the output stored to its end.
     Drain,
-    /// Give the status its final state, by that event.
+    /// Give the status its final state, which that event decides.
     Conclude(Life),
     /// Store the end.
     Store,
     /// Store the end, in a while.
     StoreLater,
-    /// Tell the cell-init that it needs to keep the end no longer.
+    /// Acknowledge the end to the cell-init, which then forgets it.
     Acknowledge,
-    /// Remove the group, unless a new run of the name has it: one may once the end was told.
+    /// Remove the group, unless a new run of the name has it: a new run may have it once the end is
+    /// published.
     RemoveGroup,
     /// Publish the final state: the name is free, and watchers see it.
     Publish,
     /// Answer the callers that wait for the end.
     Answer,
-    /// Forget what is not to be kept.
+    /// Forget the parts that are not kept.
     Forget(Keep),
 }
 
 impl Teardown {
-    /// Of an executable that was just started, or taken over.
+    /// The first state, of an executable that was just started or adopted.
     pub const BEGIN: Self = Teardown::Runs(Log::Opening);
 
-    /// Where an event leads, and what is to be done.
+    /// The state after an event, and the effects to carry out.
     #[must_use]
     pub fn after(self, event: Event) -> (Self, Vec<Effect>) {
         use Teardown::{Draining, Leftovers, Runs, Storing, Unlogged, Unstored, Vacated};
@@ -204,7 +206,7 @@ fn conclude(cause: Cause, keep: Keep) -> (Teardown, Vec<Effect>) {
     (Teardown::Storing(keep), effects)
 }
 
-/// The group goes before the end is told.
+/// The group is removed before the end is published.
 fn end(keep: Keep) -> Vec<Effect> {
     vec![
         Effect::Acknowledge,
