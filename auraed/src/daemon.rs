@@ -57,7 +57,7 @@ impl Daemon {
         let _one_at_a_time = self.reloading.lock().await;
         let new = self.sources.load().map_err(|e| {
             Error::new(Reason::InvalidField, e.to_string())
-                .hint("nothing was changed; mend the configuration and reload again")
+                .hint("nothing was changed; correct the configuration and reload again")
         })?;
         let (changed, needs_restart) = self
             .loaded

@@ -77,7 +77,7 @@ impl Saved {
         ] {
             if now.is_some() && now != planned {
                 let message = format!("the plan was made for another {option}");
-                return Err(Failure::usage(message).with_hint("leave the option away"));
+                return Err(Failure::usage(message).with_hint("leave the option out"));
             }
         }
         Ok(Global {

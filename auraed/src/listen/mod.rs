@@ -307,7 +307,7 @@ impl<D: Doorkeeper> Door<D> {
         let peer = match admitted {
             Ok(peer) => peer,
             Err(reason) => {
-                tracing::info!(%reason, ?socket, "listen: not let in");
+                tracing::info!(%reason, ?socket, "listen: refused");
                 self.authenticator
                     .turned_away(source, Refusal::Certificate, &reason);
                 return turn_away(tls, INADEQUATE, &reason).await;

@@ -158,7 +158,7 @@ impl Network {
         self.leaving.send_replace(true);
         let ended = async { while self.tasks.join_next().await.is_some() {} };
         if tokio::time::timeout(RELEASE_BOUND, ended).await.is_err() {
-            tracing::warn!("network: leases were not given back in time");
+            tracing::warn!("network: leases were not released in time");
         }
     }
 

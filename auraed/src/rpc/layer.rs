@@ -116,7 +116,7 @@ fn bound_of(request: &Request<Body>, default: Duration) -> Option<Duration> {
 fn too_late(bound: Duration) -> Response<Body> {
     let message = format!("the call was not done within {bound:?}");
     let error = Error::new(Reason::Deadline, message)
-        .hint("what it began may still go on; ask for the object's state before trying again");
+        .hint("its effects may still go on; get the object's state before trying again");
     to_status(error).into_http()
 }
 

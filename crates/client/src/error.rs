@@ -184,7 +184,7 @@ fn handshake_hint(alert: &'static str) -> &'static str {
             "get a new one with `aurae identity renew`, or `auraed credentials` as root"
         }
         crate::tls::GOAWAY_ALERT => {
-            "try again when others have left; the node's log says who was refused"
+            "try again when connections have ended; the node's log names refused clients"
         }
         "protocol_version" => "the node speaks TLS 1.3 only",
         _ => "see the node's log for the reason",

@@ -55,7 +55,7 @@ pub(crate) fn insist<T>(
         match attempt() {
             Err(error) if kernel::process::id() == 1 => {
                 if !std::mem::replace(&mut said, true) {
-                    say(&format!("{error}; init can't do without, and tries on"));
+                    say(&format!("{error}; init needs this, and tries again"));
                 }
                 pause();
             }

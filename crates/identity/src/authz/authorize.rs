@@ -65,7 +65,7 @@ impl From<Denied> for Error {
             },
             Denied::Forbidden { effect, .. } => Error::new(Reason::PermissionDenied, text)
                 .about("action", effect.action)
-                .hint("`aurae identity explain` tells which policies decide"),
+                .hint("`aurae identity explain` shows which policies decide"),
             Denied::Narrowed => Error::new(Reason::PermissionDenied, text)
                 .hint("open it again: it then leaves out what is denied"),
             Denied::Degraded { .. } => Error::new(Reason::Degraded, text).hint(

@@ -80,7 +80,7 @@ impl Permit {
         let words = format!("the permit for {} does not cover {effect}", self.action());
         Err(Error::new(Reason::PermissionDenied, words)
             .about("action", effect.action)
-            .hint("the object has changed since it was looked at: ask again"))
+            .hint("the object has changed during the call: call again"))
     }
 
     /// Whether a listing may show that object: no denial is at its path or around it.

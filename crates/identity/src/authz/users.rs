@@ -155,7 +155,7 @@ impl Identity {
         self.revocation_log.add(vec![line]).await?;
         // The next daemon puts it into the database.
         if let Err(error) = self.store.set_disabled(tenant, user, true).await {
-            tracing::error!(%error, user = %key, "that it is disabled is in the revocation log alone");
+            tracing::error!(%error, user = %key, "a disabled user is in the revocation log alone");
         }
         Ok(self.publish_disabled(&account, true))
     }

@@ -223,7 +223,7 @@ impl Identity {
             next = next.with_valid_from(user, from_ns);
             self.revocation_log.add(lines).await?;
             if let Err(error) = self.store.set_valid_from(tenant, name, from_ns).await {
-                tracing::error!(%error, "a revocation is in the revocation log alone");
+                tracing::error!(%error, "a revocation is in its log, not in the database");
             }
         } else {
             self.revocation_log.add(lines).await?;
@@ -234,7 +234,7 @@ impl Identity {
         for row in rows {
             // The next daemon puts it into the database.
             if let Err(error) = self.store.add_revocation(row).await {
-                tracing::error!(%error, "a revocation is in the revocation log alone");
+                tracing::error!(%error, "a revocation is in its log, not in the database");
             }
         }
         Ok(serials)
@@ -252,7 +252,7 @@ impl Identity {
                 ..Entry::default()
             };
             if let Err(error) = self.audit.record(entry) {
-                tracing::warn!(%error, "what was revoked is not in the audit");
+                tracing::warn!(%error, "the revocation is not in the audit");
             }
         }
     }

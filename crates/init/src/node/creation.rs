@@ -247,7 +247,7 @@ impl Node {
         if self.spawner.due.is_some_and(Deadline::passed) {
             self.read_spawner_to_the_end();
             if self.spawner.due.is_some_and(Deadline::passed) {
-                self.console.say("the spawner says nothing; it is killed");
+                self.console.say("the spawner doesn't answer; it is killed");
                 self.lose_spawner();
             }
         }
@@ -331,7 +331,7 @@ impl Node {
             }
             Err(error) => {
                 self.console
-                    .say(&format!("the spawner makes no sense: {error}"));
+                    .say(&format!("the spawner sent a malformed packet: {error}"));
                 self.lose_spawner();
             }
         }

@@ -313,7 +313,7 @@ impl Node {
         self.daemon.complaints = self.daemon.complaints.saturating_add(1);
         if self.daemon.complaints <= COMPLAINTS {
             self.console
-                .say(&format!("the daemon sends what is no request: {what}"));
+                .say(&format!("the daemon sent a malformed request: {what}"));
         }
     }
 

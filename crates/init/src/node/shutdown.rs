@@ -223,7 +223,7 @@ impl Node {
             Ok(clone::Cloned::Parent(_, pidfd)) => {
                 if !poll::wait(&pidfd, poll::Interest::Readable, end).unwrap_or(false) {
                     self.console
-                        .say("writing back takes too long; some of it may be lost");
+                        .say("syncing the disks takes too long; some data may be lost");
                 }
             }
             Err(_) => steps(),
