@@ -27,7 +27,7 @@ use syscalls::Sysno;
 /// What is to fail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fault {
-    /// No call fails.
+    /// Every call is let through.
     None,
     /// The `at`-th call from now (the first is 0), whichever it is.
     Nth {

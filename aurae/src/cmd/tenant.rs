@@ -172,7 +172,7 @@ fn quotas(quotas: &[QuotaStatus]) -> Table {
     table
 }
 
-/// Red where nothing more is to be had.
+/// Red where the quota is used up.
 fn used(status: &QuotaStatus) -> Cell {
     let Some(used) = status.used else {
         return "-".into();

@@ -72,7 +72,7 @@ pub(crate) struct Limits {
     pub(crate) connections: u32,
     /// Open calls of all connections together.
     pub(crate) streams: u32,
-    /// The largest request.
+    /// The largest request, in bytes.
     pub(crate) message: ByteSize,
     /// Of all requests that are being received.
     pub(crate) request_bytes: ByteSize,

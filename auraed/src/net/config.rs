@@ -45,7 +45,7 @@ pub(crate) struct LinkConfig {
     pub(crate) dhcp6: bool,
     /// Addresses and routes from router advertisements.
     pub(crate) slaac: bool,
-    /// E.g. `192.0.2.7/24`, `2001:db8::7/64`.
+    /// Static addresses with their prefixes: `192.0.2.7/24`, `2001:db8::7/64`.
     pub(crate) address: Vec<Prefix>,
     /// Addresses of default routers.
     pub(crate) gateway: Vec<IpAddr>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The services together, with health and reflection beside them, served over whatever connections
-//! `listen` lets in. Called by `serve` once all cells are adopted, never before: so a client sees
+//! The services together, with health and reflection beside them, served over the connections that
+//! `listen` accepts. Called by `serve` once all cells are adopted, never before: so a client sees
 //! every object.
 
 use std::io;

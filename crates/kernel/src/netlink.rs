@@ -190,7 +190,7 @@ pub struct Advertisement {
     pub link: u32,
     /// For how long it holds, in seconds from now. 0: it is withdrawn. `u32::MAX`: for ever.
     pub lifetime_s: u32,
-    /// The option itself.
+    /// Name servers or search domains.
     pub says: Advertised,
 }
 

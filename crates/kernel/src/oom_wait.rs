@@ -77,7 +77,8 @@ fn or_wait(first: *mut u8, size: usize, ask: impl Fn() -> *mut u8) -> *mut u8 {
     }
 }
 
-/// Nothing here allocates.
+/// Asks until there is memory; null at once where this process doesn't wait, or wants more than
+/// [`LARGEST`]. Allocates nothing itself.
 #[cold]
 fn wait(size: usize, ask: impl Fn() -> *mut u8) -> *mut u8 {
     if !WAITS.load(Ordering::Relaxed) || size > LARGEST {

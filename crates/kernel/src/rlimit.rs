@@ -47,7 +47,7 @@ impl Resource {
         (usize::from(number) < NAMES.len()).then_some(Resource(number))
     }
 
-    /// Its `RLIMIT_` number.
+    /// The kernel's number of the resource, 0 to 15.
     pub const fn number(self) -> u8 {
         self.0
     }

@@ -29,9 +29,9 @@ const SEND_SPACE: usize = rustix::cmsg_space!(ScmRights(MAX_FDS));
 pub struct Credentials {
     /// Process id; 0 for a process that the reader's pid namespace doesn't show.
     pub pid: i32,
-    /// Effective user id.
+    /// Effective user id, in the reader's user namespace.
     pub uid: u32,
-    /// Effective group id.
+    /// Effective group id, in the reader's user namespace.
     pub gid: u32,
 }
 

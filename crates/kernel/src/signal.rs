@@ -61,31 +61,31 @@ const NAMES: &[(&str, i32)] = &[
 pub struct Signal(u8);
 
 impl Signal {
-    /// `SIGHUP`.
+    /// `SIGHUP`: the terminal has gone, or configuration is to be read again.
     pub const HUP: Signal = Signal(1);
-    /// `SIGINT`.
+    /// `SIGINT`: Ctrl-C.
     pub const INT: Signal = Signal(2);
-    /// `SIGQUIT`.
+    /// `SIGQUIT`: Ctrl-\; ends with a core.
     pub const QUIT: Signal = Signal(3);
-    /// `SIGKILL`.
+    /// `SIGKILL`: ends the process; it can't be caught.
     pub const KILL: Signal = Signal(9);
-    /// `SIGUSR1`.
+    /// `SIGUSR1`: the program's own meaning.
     pub const USR1: Signal = Signal(10);
-    /// `SIGUSR2`.
+    /// `SIGUSR2`: the program's own meaning.
     pub const USR2: Signal = Signal(12);
-    /// `SIGPIPE`.
+    /// `SIGPIPE`: a write to a pipe without readers.
     pub const PIPE: Signal = Signal(13);
-    /// `SIGTERM`.
+    /// `SIGTERM`: the usual request to end.
     pub const TERM: Signal = Signal(15);
-    /// `SIGCHLD`.
+    /// `SIGCHLD`: a child has ended or stopped.
     pub const CHLD: Signal = Signal(17);
-    /// `SIGCONT`.
+    /// `SIGCONT`: a stopped process goes on.
     pub const CONT: Signal = Signal(18);
-    /// `SIGSTOP`.
+    /// `SIGSTOP`: stops the process; it can't be caught.
     pub const STOP: Signal = Signal(19);
-    /// `SIGWINCH`.
+    /// `SIGWINCH`: the terminal's size has changed.
     pub const WINCH: Signal = Signal(28);
-    /// `SIGPWR`.
+    /// `SIGPWR`: power fails; to a container's init: power off.
     pub const PWR: Signal = Signal(30);
 
     /// The signal of this number, if there is one.
@@ -177,7 +177,7 @@ fn real_time_by_name(name: &str) -> Option<Signal> {
 pub struct SignalSet(u64);
 
 impl SignalSet {
-    /// No signal.
+    /// The set without a signal.
     pub const EMPTY: SignalSet = SignalSet(0);
     /// Every signal; the kernel leaves out `SIGKILL` and `SIGSTOP`.
     pub const ALL: SignalSet = SignalSet(u64::MAX);

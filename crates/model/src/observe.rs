@@ -111,7 +111,7 @@ pub struct LogGap {
     /// Bytes of both streams. 0: the number isn't known, because the machine stopped before
     /// anything of it was written.
     pub bytes: u64,
-    /// The cause.
+    /// Why the bytes aren't there.
     pub reason: GapReason,
     /// The place of its first byte in the executable's whole output, in bytes.
     pub offset: u64,
@@ -129,7 +129,7 @@ pub struct UsageQuery {
 /// The checked request of `Observe.WatchUsage`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WatchUsageQuery {
-    /// The objects.
+    /// The objects, and their tenant.
     pub query: UsageQuery,
     /// The time from one answer to the next, 100 ms to 1 h.
     pub interval: Duration,

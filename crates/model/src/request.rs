@@ -31,9 +31,9 @@ pub struct RunExecutable {
     pub tenant: Tenant,
     /// The path; its parent is the cell that the executable runs in.
     pub path: ObjectPath,
-    /// Labels, for selectors.
+    /// Labels that selectors find it by.
     pub labels: Labels,
-    /// The checked spec.
+    /// The spec, checked; defaults not filled in.
     pub spec: ExecutableSpec,
     /// The client's id of this request: a second request with the same id is a retry, and is
     /// answered as the first.
@@ -53,9 +53,9 @@ pub struct RunCell {
     pub tenant: Tenant,
     /// The path in the tenant, enclosing cells first.
     pub path: ObjectPath,
-    /// Labels, for selectors.
+    /// Labels that selectors find it by.
     pub labels: Labels,
-    /// The checked spec.
+    /// The spec, checked; defaults not filled in.
     pub spec: CellSpec,
     /// The client's id of this request: a second request with the same id is a retry, and is
     /// answered as the first.
@@ -93,7 +93,7 @@ pub struct UpdateExecutable {
 /// The tenants that a request is about.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Scope {
-    /// One tenant.
+    /// The objects of one tenant.
     Tenant(Tenant),
     /// Every tenant; for administrators.
     Every,
@@ -102,7 +102,7 @@ pub enum Scope {
 /// Which objects a request selects: those for which all fields hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Filter {
-    /// The tenants.
+    /// The tenants of the objects.
     pub scope: Scope,
     /// A label selector; an empty one matches every object.
     pub selector: Selector,

@@ -26,11 +26,11 @@ const NAMES: [&str; 31] = [
 pub struct Signal(u8);
 
 impl Signal {
-    /// `SIGHUP`.
+    /// `SIGHUP`: the terminal has gone, or configuration is to be read again.
     pub const HUP: Signal = Signal(1);
-    /// `SIGKILL`.
+    /// `SIGKILL`: ends the process; it can't be caught.
     pub const KILL: Signal = Signal(9);
-    /// `SIGTERM`.
+    /// `SIGTERM`: the usual request to end.
     pub const TERM: Signal = Signal(15);
 
     /// The kernel's number, 1 to 64.

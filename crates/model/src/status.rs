@@ -24,7 +24,7 @@ pub struct Meta {
     pub uid: Uid,
     /// Cell or executable.
     pub kind: Kind,
-    /// Labels, for selectors.
+    /// Labels that selectors find it by.
     #[serde(default)]
     pub labels: Labels,
     /// Counts the changes of the spec; 1 when created.
@@ -76,7 +76,7 @@ pub struct ExecutableStatus {
     pub effective: executable::Draft,
     /// The state of the object.
     pub state: State,
-    /// Further observations.
+    /// Observations beside the state, such as a limit that can't be applied.
     #[serde(default)]
     pub conditions: Vec<Condition>,
     /// The main process's id in the node's pid namespace; `None` when it has ended.
@@ -136,7 +136,7 @@ pub struct CellStatus {
     pub effective: cell::Draft,
     /// The state of the object.
     pub state: State,
-    /// Further observations.
+    /// Observations beside the state, such as a limit that can't be applied.
     #[serde(default)]
     pub conditions: Vec<Condition>,
     /// The cell's init, in the node's pid namespace; `None` when it has ended.

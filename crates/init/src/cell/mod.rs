@@ -347,7 +347,7 @@ fn tell_news(link: &mut Link, workloads: &mut Workloads) -> Result<bool> {
     Ok(true)
 }
 
-/// Ends the cell-init, and with it, where it is PID 1, whatever is left in its pid namespace.
+/// Ends the cell-init. Where it is PID 1, all processes of its pid namespace end with it.
 fn end() -> ! {
     process::exit(0)
 }

@@ -157,7 +157,8 @@ impl Cell {
         end()
     }
 
-    /// Only an end can be acknowledged: a running workload stays, whatever the daemon believes.
+    /// Acknowledges an end. A running workload stays, even when the daemon believes that it has
+    /// ended.
     fn acknowledge(&mut self, uid: Uid) {
         let ended = |workload: &&mut Workload| matches!(workload.state, State::Ended(_));
         if self.workloads.find(uid).filter(ended).is_some() {

@@ -82,7 +82,7 @@ impl Daemon {
         self.welcome_due
     }
 
-    /// Not for cells in the making.
+    /// The answer no longer waits for cells in creation.
     pub(super) fn wait_no_longer(&mut self) {
         self.welcome_due = None;
     }

@@ -102,7 +102,7 @@ impl Groups {
         self.daemon.as_ref().map(AsFd::as_fd)
     }
 
-    /// Kills whatever runs in any cell.
+    /// Kills every process of all cells.
     pub(super) fn kill_cells(&self) {
         let Some(base) = &self.base else { return };
         for name in base.children().unwrap_or_default() {

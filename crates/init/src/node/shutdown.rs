@@ -56,7 +56,7 @@ pub(super) struct Shutdown {
 }
 
 impl Shutdown {
-    /// When something is to be done, whatever happens until then.
+    /// When the shutdown must be looked at again, if no event comes before.
     pub(super) fn deadline(&self) -> Option<Deadline> {
         let watched = self.stage == Stage::Cells && self.foreign;
         Some(if watched {

@@ -68,8 +68,8 @@ pub trait Packet: Sized {
 /// The tag of `CreateCell`.
 pub(crate) const CREATE_CELL: u8 = 2;
 
-/// The tag and the number of a request, also of one that can't be read: whatever is answered by its
-/// number has it right behind the tag.
+/// The tag and the number of a request, also of one that can't be decoded: every request that is
+/// answered by its number has it right behind the tag.
 pub(crate) fn request_number(packet: &[u8]) -> Option<(u8, u64)> {
     let (tag, rest) = packet.split_first()?;
     let number = rest.first_chunk::<8>()?;

@@ -40,9 +40,9 @@ pub struct IoMax {
     pub read_bytes: Option<Bound>,
     /// Bytes written per second.
     pub write_bytes: Option<Bound>,
-    /// Reads per second.
+    /// Read operations per second.
     pub read_ops: Option<Bound>,
-    /// Writes per second.
+    /// Write operations per second.
     pub write_ops: Option<Bound>,
 }
 

@@ -5,7 +5,7 @@
 
 use super::Events;
 
-/// Space-separated words.
+/// Reads words that are separated by white space.
 pub(super) fn words(text: &str) -> Vec<String> {
     text.split_whitespace().map(str::to_owned).collect()
 }
@@ -49,7 +49,7 @@ pub(super) fn nested(text: &str) -> impl Iterator<Item = ((u32, u32), Vec<(&str,
     })
 }
 
-/// `cgroup.events`.
+/// Reads the text of `cgroup.events`.
 pub(super) fn events(text: &str) -> Events {
     Events {
         populated: flat(text, "populated") == Some(1),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A user namespace as nothing but a map of ids, for idmapped mounts.
 //!
-//! A namespace comes to be with a process. Here that process does nothing, and is killed as soon as
-//! its namespace has a descriptor. Unlike [`crate::clone`], this may be called by a process with
-//! threads: the child makes three system calls and touches no lock and no memory.
+//! A namespace is created with a process in it. Here that process does nothing, and is killed as
+//! soon as its namespace has a descriptor. Unlike [`crate::clone`], this may be called by a process
+//! with threads: the child makes three system calls and touches no lock and no memory.
 
 use std::os::fd::{AsFd, FromRawFd, OwnedFd};
 

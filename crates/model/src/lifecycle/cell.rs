@@ -26,13 +26,13 @@ use super::Event as Life;
 /// The objects of a cell that have not ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Left {
-    /// Executables, and cells.
+    /// Executables and nested cells.
     Both,
-    /// Executables.
+    /// Executables alone.
     Executables,
-    /// Cells.
+    /// Nested cells alone.
     Nested,
-    /// Nothing.
+    /// No object: all have ended.
     Nothing,
 }
 
@@ -68,7 +68,7 @@ pub enum Init {
 /// The state of a cell's end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Teardown {
-    /// Nothing ends it.
+    /// The cell isn't ending.
     Lives,
     /// It was asked to end; its objects are ending.
     Emptying(Left),

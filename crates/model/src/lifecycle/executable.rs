@@ -47,7 +47,7 @@ pub enum Keep {
     Record,
     /// Its record, until every attached client has got its end.
     UntilDetached,
-    /// Nothing.
+    /// No record.
     Nothing,
 }
 

@@ -45,7 +45,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A packet in the making.
+/// A packet that is being encoded.
 pub(crate) struct Writer<'a> {
     out: &'a mut Vec<u8>,
 }
