@@ -32,7 +32,7 @@ const OWN_MEMORY: u64 = 64 << 20;
 /// The node's own group: init has put the daemon into the leaf `_daemon` of it.
 ///
 /// # Errors
-/// The daemon is in no such leaf, or the group can't be opened.
+/// cgroup2 isn't mounted, the daemon is in the root of the hierarchy, or the group can't be opened.
 pub(crate) fn base() -> anyhow::Result<Cgroup> {
     let own = find::own_path().context("cannot find the daemon's cgroup")?;
     let base = own
@@ -41,10 +41,11 @@ pub(crate) fn base() -> anyhow::Result<Cgroup> {
     Cgroup::open(base).context("cannot open the node's cgroup")
 }
 
-/// Makes the group of all tenants below `base` and writes the reserve. Answers where tenants are.
+/// Creates the group of all tenants below `base` and writes the reserve. Returns the group's
+/// folder.
 ///
 /// # Errors
-/// The group can't be made.
+/// The group can't be created, for instance because the daemon may not write there.
 pub(crate) fn settle(base: &Cgroup, capacity: &Capacity) -> anyhow::Result<PathBuf> {
     let tenants = base
         .ensure(TENANTS)

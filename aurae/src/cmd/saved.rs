@@ -124,10 +124,10 @@ impl Saved {
         Ok(Some(saved).filter(|saved| saved.form == FORM))
     }
 
-    /// Whether the same would be done now.
+    /// Checks that an apply would make the same changes now.
     ///
     /// # Errors
-    /// The program or the world has changed since: how.
+    /// The program, or the objects on the node, have changed since; the message names the change.
     pub(crate) fn check(&self, digest: &str, now: &Report) -> Result<(), Failure> {
         if digest != self.digest {
             return Err(moved(

@@ -163,11 +163,12 @@ impl std::fmt::Debug for Identity {
 }
 
 impl Identity {
-    /// Opens what is there, and makes what a first start needs: the CA, the node's certificate, the
-    /// administrator with credentials.
+    /// Opens the files and the database; at a first start creates the CA, the node's certificate
+    /// and the administrator with credentials.
     ///
     /// # Errors
-    /// [`StartError`] names the file and what to do.
+    /// [`StartError`]: a file of `pki`, the database or the audit can't be used, or the CA is of
+    /// another trust domain. It names the file and what to do.
     pub async fn start(options: Options, store: Store) -> Result<Self, StartError> {
         let pki = Pki::open(&options.state_dir)?;
         let authority = open_authority(&pki, &options.trust_domain)?;

@@ -30,7 +30,7 @@ const PASSING: [Errno; 6] = [
 /// Tries up to four times, as long as it fails for lack of memory, space or descriptors.
 ///
 /// # Errors
-/// The last attempt's.
+/// That of the last attempt: the fourth, or the first with a cause that doesn't pass by itself.
 pub(crate) fn again<T>(mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
     for _ in 1..ATTEMPTS {
         match attempt() {

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Sizes and times as people write them: `64M`, `1.5Gi`, `1m30s`. One reading for the daemon's
-//! configuration and the client's flags; the API itself carries numbers with their unit in the
-//! field's name.
+//! Sizes and times in text: `64M`, `1.5Gi`, `1m30s`. Parsed in the same way for the daemon's
+//! configuration and the client's flags; the API itself has numbers, with their unit in the field's
+//! name.
 
 use std::time::Duration;
 
-/// What to write for a size, for errors.
+/// The error of [`parse_bytes`]: how to write a size.
 pub const SIZE: &str =
     "write bytes, or a number with K, M, G, T or P (powers of 1024), as in 64M or 1.5Gi";
 
-/// What to write for a time, for errors.
+/// The error of [`parse_duration`]: how to write a time.
 pub const TIME: &str = "write a span of time such as 10s, 1h30m, 500ms or 2d";
 
 /// Bytes: a number, with a unit or without. K, M, G, T and P are powers of 1024, as docker and
@@ -17,7 +17,7 @@ pub const TIME: &str = "write a span of time such as 10s, 1h30m, 500ms or 2d";
 /// byte.
 ///
 /// # Errors
-/// [`SIZE`].
+/// [`SIZE`]: the text is no such number, or it is beyond 64 bits.
 pub fn parse_bytes(text: &str) -> Result<u64, &'static str> {
     let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')
@@ -59,7 +59,7 @@ fn scale(number: &str, shift: u32) -> Option<u64> {
 /// number is seconds, as in `docker stop -t 10`.
 ///
 /// # Errors
-/// [`TIME`].
+/// [`TIME`]: the text is no span of time, or it is longer than can be counted.
 pub fn parse_duration(text: &str) -> Result<Duration, &'static str> {
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) {
         return text.parse().map(Duration::from_secs).map_err(|_| TIME);

@@ -48,10 +48,10 @@ pub struct Member {
     pub key: BTreeMap<String, String>,
 }
 
-/// Whether a set may be called so: a label's value, and not empty.
+/// Checks the name of a set: a label's value, and not empty.
 ///
 /// # Errors
-/// The field is malformed.
+/// `INVALID_FIELD`, naming `field`: the name isn't so, or is too long.
 pub fn check_name(field: &str, name: &str) -> Result<()> {
     let inner = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
     let end = |c: Option<char>| c.is_some_and(|c| c.is_ascii_alphanumeric());
@@ -64,10 +64,10 @@ pub fn check_name(field: &str, name: &str) -> Result<()> {
 }
 
 impl Manifest {
-    /// Whether it keeps to the bounds.
+    /// Checks the bounds of the manifest.
     ///
     /// # Errors
-    /// The first field that doesn't.
+    /// `INVALID_FIELD`, naming the first field that is malformed or beyond its bound.
     pub fn check(&self) -> Result<()> {
         word("set.program", &self.program, MAX_PROGRAM)?;
         check_count("set.nodes", self.nodes.len(), MAX_NODES)?;

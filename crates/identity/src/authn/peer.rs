@@ -154,7 +154,8 @@ impl Identity {
     /// The caller that a verified certificate speaks for.
     ///
     /// # Errors
-    /// A certificate of another trust domain, or a node's: nodes don't call nodes.
+    /// The certificate is of another trust domain, or a node's: nodes don't call nodes. Or it can't
+    /// be read.
     pub fn peer(
         &self,
         certificate: &[u8],

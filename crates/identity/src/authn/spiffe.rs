@@ -153,7 +153,8 @@ impl CertificateFacts {
     /// Reads DER.
     ///
     /// # Errors
-    /// No certificate, not exactly one URI name, or one that is no SPIFFE ID of ours.
+    /// The bytes are no X.509 certificate, it hasn't exactly one URI name, or that is no SPIFFE ID
+    /// of a node or user.
     pub(crate) fn from_der(der: &[u8]) -> Result<Self, InvalidIdentity> {
         let Ok((_, certificate)) = X509Certificate::from_der(der) else {
             return invalid("it is not an X.509 certificate");

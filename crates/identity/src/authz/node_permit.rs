@@ -18,7 +18,8 @@ impl Identity {
     /// A permit for something that the node's own configuration asks for.
     ///
     /// # Errors
-    /// An effect of an unknown action, or the audit can't be written.
+    /// [`Denied::Defect`]: an effect has an unknown action. [`Denied::Degraded`]: the audit can't
+    /// be written.
     pub fn node_permit(&self, effects: Vec<Effect>) -> Result<Permit, Denied> {
         self.kinds(&effects)?;
         let user = UserKey::administrator().map_err(|e| Denied::Defect(e.to_string()))?;

@@ -46,7 +46,8 @@ pub enum MintError {
 /// disabled, the daemon enables it at its next start.
 ///
 /// # Errors
-/// [`MintError`].
+/// [`MintError::NoAuthority`]: the daemon was never started. [`MintError::Pki`]: a file of `pki`
+/// can't be read or written.
 pub fn mint_offline(state_dir: &Path, lifetime: Duration) -> Result<Minted, MintError> {
     let dir = state_dir.join("pki");
     if !dir.join("ca.pem").exists() {

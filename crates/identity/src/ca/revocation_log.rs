@@ -160,10 +160,10 @@ struct Open {
 const SMALL: u64 = 4 * 1024 * 1024;
 
 impl RevocationLog {
-    /// Reads the file, and has it and the database say the same.
+    /// Reads the file, and makes the file and the database agree.
     ///
     /// # Errors
-    /// The file can't be read or written, or the database can't.
+    /// The file or the database can't be read or written.
     pub(crate) async fn reconcile(
         pki: &Pki,
         store: &Store,

@@ -78,7 +78,8 @@ impl Identity {
     /// The tenant of the user whose certificate it is, where the node knows it.
     ///
     /// # Errors
-    /// The database can't be read.
+    /// `DEGRADED`, `INTERNAL`: the database or the administrator's file can't be read.
+    /// `SHUTTING_DOWN`: the daemon stops.
     pub async fn tenant_of_certificate(&self, serial: &str) -> Result<Option<Tenant>, Error> {
         let Ok(serial) = parse_serial(serial) else {
             return Ok(None);
@@ -87,7 +88,8 @@ impl Identity {
         Ok(known.and_then(|row| row.tenant.parse().ok()))
     }
 
-    /// Of the database, or the administrator's file, which root may have written.
+    /// The certificate of this serial, from the database or from the administrator's file, which
+    /// root may have written.
     async fn known_certificate(&self, serial: &str) -> Result<Option<IssuedRow>, Error> {
         if let Some(row) = self.store.issued(serial.to_owned()).await? {
             return Ok(Some(row));

@@ -52,16 +52,17 @@ pub enum CodecError {
 
 /// A message that goes in a packet of its own.
 pub trait Packet: Sized {
-    /// Replaces what is in `out` by the packet. On an error `out` holds nothing of use.
+    /// Writes the packet to `out`, in place of its content. After an error the content is
+    /// undefined.
     ///
     /// # Errors
-    /// A field that is over its limit, or the whole over [`super::MAX_PACKET`].
+    /// A field is longer than its limit, or the packet longer than [`super::MAX_PACKET`].
     fn encode(&self, out: &mut Vec<u8>) -> Result<(), CodecError>;
 
-    /// Reads the one message that the packet is.
+    /// Reads the message of a packet.
     ///
     /// # Errors
-    /// See [`CodecError`]; the packet must hold this message and nothing else.
+    /// [`CodecError`]: the packet is not exactly this message.
     fn decode(packet: &[u8]) -> Result<Self, CodecError>;
 }
 

@@ -64,7 +64,8 @@ impl Place {
     /// Goes back to the template.
     ///
     /// # Errors
-    /// Then this process is where no cell may be made from, and must end.
+    /// `setns` failed, or there is no template yet. The process then is in a namespace that no cell
+    /// may be cloned from, and must end.
     pub(super) fn back_to_template(&self) -> Result<()> {
         match &self.template {
             Some(template) => namespace::join(template, Kinds::MOUNT),
@@ -153,7 +154,7 @@ pub(super) fn to_kernel(map: &IdMap) -> idmap::IdMap {
 /// them where they lie across its extents.
 ///
 /// # Errors
-/// An id that the enclosing cell doesn't have.
+/// An extent has an id that the enclosing cell doesn't have.
 pub(super) fn translate(
     maps: &[IdMap],
     parent: &[IdMap],
