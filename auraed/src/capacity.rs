@@ -10,7 +10,7 @@ use model::quota::{Capacity, Quota};
 use crate::config::Config;
 use crate::host;
 
-/// Cells that node-init makes at the same time, whosever they are.
+/// The most cells of all tenants that node-init creates at the same time.
 const CREATIONS: u64 = 64;
 /// Logs that are read at the same time; each costs three descriptors at most.
 const LOG_READERS: u64 = 2048;

@@ -25,7 +25,7 @@ use crate::machine::{self, Accel, Console, Disk, Machine, Spec};
 use crate::watchdog::{PowerCord, Watchdog, processor_time};
 use crate::{accel, exec, initramfs, kernel::Kernel};
 
-/// The agent's place on a node of the test bed.
+/// The agent's path on a node of the test bed.
 pub const AGENT: &str = "/usr/local/lib/aurae-testbed/node-agent";
 /// How much of a processor's time a boot may take: on a busy machine that is more than as long.
 const BOOT_LIMIT: Duration = Duration::from_secs(120);

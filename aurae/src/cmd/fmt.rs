@@ -90,7 +90,8 @@ fn formatted(name: &str, text: &str, style: Style) -> Option<String> {
     }
 }
 
-/// Whole or not at all: another file is moved into its place. A link's target is what is replaced.
+/// Replaces a file whole or not at all: a new file is renamed over it. Of a link, the target is
+/// replaced.
 fn replace(file: &Path, text: &str) -> std::io::Result<()> {
     let file = file.canonicalize()?;
     let mode = std::fs::metadata(&file)?.permissions();

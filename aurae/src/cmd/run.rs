@@ -265,8 +265,8 @@ pub(crate) fn exit_status(path: &str, exit: &Exit) -> u8 {
     }
 }
 
-/// Waits until the cell that was made for the run has gone, so that the name is free when we end. A
-/// failed call isn't reported: the run itself is over.
+/// Waits until the cell that was created for the run has ended, so that the name is free when the
+/// client ends. A failed call isn't reported: the run itself is over.
 async fn wait_for_own_cell(session: &Session, executable: &ObjectRef, exit: &Exit) {
     let Some((path, _)) = executable.path.rsplit_once('/') else {
         return;
@@ -278,7 +278,7 @@ async fn wait_for_own_cell(session: &Session, executable: &ObjectRef, exit: &Exi
     let time = |time: &prost_types::Timestamp| (time.seconds, time.nanos);
     let created = meta.created.as_ref().map(time);
     let ended = exit.finished.as_ref().map(time);
-    // A cell that was made after our end is another caller's.
+    // A cell that was created after the run's end is another caller's.
     if created.is_some() && created < ended {
         let request = WaitRequest {
             r#ref: meta.r#ref.clone(),

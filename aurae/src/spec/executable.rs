@@ -15,7 +15,7 @@ use super::{parse_pair, wire_duration};
 use crate::failure::Failure;
 use crate::quantity::{parse_bytes, parse_duration, parse_numbers};
 
-/// `--label`, for everything that is made.
+/// `--label`, for cells and executables.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct LabelFlags {
     /// A label for selectors

@@ -49,7 +49,7 @@ impl BudgetLayer {
         }
     }
 
-    /// Takes a place among the calls of the caller's tenant. `id` is the call's, for the audit.
+    /// Counts the call among those of the caller's tenant. `id` is the call's, for the audit.
     async fn enter(
         &self,
         peer: &Peer,
@@ -131,7 +131,7 @@ where
     }
 }
 
-/// The body of an answer, which holds the call's place until it has been sent.
+/// The body of an answer; the call counts until it has been sent.
 struct Held {
     body: Body,
     _place: Taken,

@@ -20,9 +20,9 @@ pub struct Options {
     /// The binary of the daemon and the spawner: this one's own, also after it was replaced on
     /// disk.
     pub program: PathBuf,
-    /// Where state is kept; made (0700) where it isn't there. Hidden from cells.
+    /// The folder of the node's state; created (0700) where it isn't there. Hidden from cells.
     pub state_dir: PathBuf,
-    /// Where sockets are; made (0755), with `cells` (0700) in it.
+    /// The folder of sockets; created (0755), with `cells` (0700) in it.
     pub run_dir: PathBuf,
     /// What of the node's root file system cells see, read-only: absolute paths of folders, files
     /// and links. What the node doesn't have is left out.

@@ -100,7 +100,7 @@ pub struct LogData {
     pub time: Timestamp,
     /// At most 64 KiB.
     pub data: Vec<u8>,
-    /// The place of the first byte in the executable's whole output, in bytes, dropped output
+    /// The offset of the first byte in the executable's whole output, in bytes, dropped output
     /// included.
     pub offset: u64,
 }
@@ -113,7 +113,7 @@ pub struct LogGap {
     pub bytes: u64,
     /// Why the bytes aren't there.
     pub reason: GapReason,
-    /// The place of its first byte in the executable's whole output, in bytes.
+    /// The offset of its first byte in the executable's whole output, in bytes.
     pub offset: u64,
 }
 

@@ -385,7 +385,7 @@ impl Limits {
     ///
     /// An ordinary tenant is refused where its own quota would be passed, or where what ordinary
     /// tenants have together would reach into the reserve. Administrators may take all of it, and
-    /// take no place from others as long as they are within the reserve.
+    /// take nothing from others as long as they are within the reserve.
     ///
     /// # Errors
     /// `LIMIT_EXCEEDED` with the quota's name, its size and its use.

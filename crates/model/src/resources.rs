@@ -47,7 +47,7 @@ pub struct Cpu {
     pub mems: String,
 }
 
-/// The least `memory.max`, in bytes. With less, the kernel can't even make the group, or kills
+/// The least `memory.max`, in bytes. With less, the kernel can't even create the group, or kills
 /// every program before its first instruction.
 pub const MIN_MEMORY: u64 = 1 << 20;
 

@@ -59,7 +59,7 @@ const GROUPS: [&str; 4] = [
     "spec.resources.io",
 ];
 
-/// Fields of a cell that stay as they were made.
+/// Fields of a cell that never change.
 const FIXED: [&str; 5] = [
     "spec.share",
     "spec.volumes",

@@ -42,7 +42,7 @@ pub(super) enum Ask {
     Complete {
         /// All that is typed.
         line: String,
-        /// The cursor's place in the line, in bytes.
+        /// The cursor's offset in the line, in bytes.
         at: usize,
         /// Where the answer goes.
         reply: sync::SyncSender<Offer>,

@@ -54,7 +54,7 @@ impl Actions {
         self.all.iter()
     }
 
-    /// The action's place, which numbers it in `policy` too.
+    /// The action's index, which is its number in `policy` too.
     pub(crate) fn find(&self, name: &str) -> Option<(usize, &ActionDef)> {
         let index = *self.by_name.get(name)?;
         self.all.get(index).map(|a| (index, a))

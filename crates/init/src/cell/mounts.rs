@@ -27,9 +27,9 @@ pub(crate) const PRIVATE: [(&str, u32); 3] =
 /// One more, which the template's `/dev` has.
 const SHARED_MEMORY: (&str, u32) = ("/dev/shm", 0o1777);
 
-/// Mounts the folders of a cell's own, all of one tmpfs: each tmpfs more takes a multiple of what a
-/// folder's mount takes, at its making and at its end, and some room in every cgroup of the node
-/// that accounts memory. The tmpfs lies at the first of them, under that.
+/// Mounts the folders of a cell's own, all of one tmpfs: each tmpfs more takes a multiple of the
+/// time of a folder's mount, when it is created and when it ends, and some room in every cgroup of
+/// the node that accounts memory. The tmpfs lies at the first of them, under that.
 pub(super) fn mount_folders() -> kernel::Result<()> {
     let folders = std::iter::once(SHARED_MEMORY).chain(PRIVATE);
     let root = Path::new(SHARED_MEMORY.0);

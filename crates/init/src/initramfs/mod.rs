@@ -128,8 +128,8 @@ fn try_pass(words: &Words, console: &Console) -> Result<Infallible> {
     execute(&programs)
 }
 
-/// Takes a mount along; where the new root has no place for it, it is made, or the mount stays
-/// behind.
+/// Moves a mount to the new root; where that has no folder for it, it is created, or the mount
+/// stays behind.
 fn move_mount(path: &str) -> Result<()> {
     let from = Path::new(path);
     if !mount::is_mount_point(from)? {

@@ -23,7 +23,7 @@ fn move_folder(from: &Path, to: &Path, device: u64) -> Result<()> {
         let about = fs::symlink_metadata(&source).call_on("stat", &source)?;
         if about.is_dir() {
             let _ = fs::create_dir(&target);
-            // A mount point stays as a place; what is mounted there is moved as a mount.
+            // A mount point stays as a folder; the mount itself is moved.
             if about.dev() == device {
                 move_folder(&source, &target, device)?;
             }

@@ -28,7 +28,7 @@ pub(super) const INIT: &str = "_init";
 /// The leaf of the daemon.
 pub(super) const DAEMON: &str = "_daemon";
 
-/// The node's cgroups; without cgroup2 there are none, and no cell can be made.
+/// The node's cgroups; without cgroup2 there are none, and no cell can be created.
 #[derive(Default)]
 pub(super) struct Groups {
     base: Option<Cgroup>,
@@ -39,7 +39,7 @@ impl Groups {
     /// Makes them and moves node-init to its leaf.
     ///
     /// # Errors
-    /// The groups can't be made, and this isn't PID 1 of a machine: it ends with the error. A
+    /// The groups can't be created, and this isn't PID 1 of a machine: it ends with the error. A
     /// machine writes the error to its console and boots as far as it can.
     pub(super) fn settle(wanted: Option<&Path>, role: Role, console: &Console) -> Result<Groups> {
         again(|| Groups::try_settle(wanted, role)).or_else(|error| {
@@ -113,7 +113,7 @@ impl Groups {
         }
     }
 
-    /// The cell-inits, from the tree: also those of cells made by a node-init before this one.
+    /// The cell-inits, from the tree: also those of cells that an earlier node-init created.
     pub(super) fn cell_inits(&self) -> Vec<CellInit> {
         let inits = self
             .tenants()
@@ -127,7 +127,7 @@ impl Groups {
         inits.collect()
     }
 
-    /// The tenants' groups: below the group of all tenants that the daemon makes.
+    /// The tenants' groups: below the group of all tenants, which the daemon creates.
     fn tenants(&self) -> Vec<Cgroup> {
         let all = self.base.as_ref().and_then(|base| base.child(TENANTS).ok());
         let Some(all) = all else { return Vec::new() };

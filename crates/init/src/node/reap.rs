@@ -52,7 +52,7 @@ impl Node {
             return true;
         }
         if is(&self.spawner.child) {
-            // Cells that it made are known first.
+            // Cells that the spawner cloned become known first.
             self.read_spawner_to_the_end();
             self.lose_spawner();
             return true;

@@ -86,7 +86,7 @@ pub enum NodeRequest {
 /// What node-init sends the daemon.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NodeEvent {
-    /// The answer to `Hello`. Sent only when no cell is being made any more.
+    /// The answer to `Hello`. Sent only when no cell is in creation any more.
     Welcome(Welcome),
     /// Another version. The connection ends.
     Refused {
@@ -102,7 +102,7 @@ pub enum NodeEvent {
         /// The cell-init's, in node-init's pid namespace.
         pid: i32,
     },
-    /// The cell could not be made; nothing of it is left.
+    /// The cell could not be created; nothing of it is left.
     CellFailed {
         /// The number of the `CreateCell`.
         request: u64,
@@ -141,7 +141,7 @@ pub struct Welcome {
     pub audit_head: Option<(u64, [u8; 32])>,
     /// Cell-inits that run, as node-init's children.
     pub cells: Vec<(Uid, i32)>,
-    /// Whether isolated cells can be made here, or why not.
+    /// Whether isolated cells can be created here, or the failure.
     pub isolation: Result<(), Failure>,
 }
 
@@ -180,7 +180,7 @@ pub struct Failure {
     pub detail: String,
 }
 
-/// Steps of making a cell or starting an executable, for [`Failure`].
+/// Steps of creating a cell or starting an executable, for [`Failure`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Step {
@@ -302,9 +302,9 @@ pub struct CellLaunch {
 /// Where one mount is attached in a cell.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MountTarget {
-    /// An absolute path in the cell. It is made where it isn't there and lies under a folder that
-    /// every cell has of its own (/tmp, /run, /var/tmp) or that is hidden (/home, /root, /var/log,
-    /// ...).
+    /// An absolute path in the cell. It is created where it isn't there and lies under a folder
+    /// that every cell has of its own (/tmp, /run, /var/tmp) or that is hidden (/home, /root,
+    /// /var/log, ...).
     pub target: Vec<u8>,
     /// Whether the mount is a folder, or a file.
     pub directory: bool,

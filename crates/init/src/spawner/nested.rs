@@ -69,7 +69,7 @@ impl Parent {
     }
 }
 
-/// As [`super::make`], for a cell inside of another.
+/// [`super::make`] for a nested cell.
 pub(super) fn make(
     place: &Place,
     launch: CellLaunch,

@@ -90,7 +90,7 @@ fn quiet() -> Attributes {
     Attributes::NO_SUID | Attributes::NO_DEV | Attributes::NO_EXEC
 }
 
-/// Has a child in new namespaces make a mount and hand it over.
+/// Lets a child in new namespaces create a mount and send it.
 fn made_in(namespaces: Namespaces, make: impl Fn() -> Result<OwnedFd>) -> Result<OwnedFd> {
     let (ours, theirs) = seqpacket::pair(Mode::Blocking)?;
     match clone::clone(clone::Options {
@@ -167,8 +167,8 @@ fn make_device(dev: &OwnedFd, name: &str, number: u64) -> Result<bool> {
     }
 }
 
-/// Whether a cell can be made from here: a trial of what a cell-init does with everything new, in a
-/// child.
+/// Whether a cell can be created from here: a trial of a cell-init's steps with all namespaces new,
+/// in a child.
 ///
 /// In a container whose /proc is masked, or where user namespaces are off, the kernel refuses, and
 /// it is better to know before the first cell.

@@ -7,7 +7,7 @@ use crate::protocol::Failure;
 /// What the spawner sends node-init.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum SpawnerEvent {
-    /// First: whether isolated cells can be made.
+    /// The first message: whether isolated cells can be created.
     Isolation { outcome: Result<(), Failure> },
     /// The cell-init is there and about to furnish its cell. Descriptors: its pidfd, and the read
     /// end of its status pipe, which brings one `0` byte, or a [`Failure`], or nothing at its

@@ -40,7 +40,7 @@ fn is_there(mount: &MountInfo) -> bool {
     })
 }
 
-/// The one to use: the first that isn't hidden by a later mount on the same place.
+/// The mount to use: the first of cgroup2 that isn't hidden by a later mount at the same path.
 fn pick(mounts: Vec<MountInfo>) -> Option<MountInfo> {
     let last = |m: &MountInfo| {
         mounts
