@@ -2,9 +2,9 @@
 //! Where mounts go in a cell: the folders that are its own, those that are empty, and the way to a
 //! mount's target.
 //!
-//! The root of a cell is read-only, so a target can be made only where something writable lies on
-//! top: the private folders, and the empty ones of the root, which get a tmpfs of the cell's own the
-//! first time that a mount or volume is to be attached below them.
+//! The root of a cell is read-only, so a target can be created only below a writable mount: in the
+//! private folders, and in the empty ones of the root, which get a tmpfs of the cell's own when the
+//! first mount or volume is attached below them.
 
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;

@@ -39,8 +39,8 @@ use crate::protocol::{CLONERS, CellLaunch, Failure, MAX_PACKET, Namespaces, Node
 use place::Place;
 use wire::SpawnerEvent;
 
-/// `argv[0]` of an execution that is to be the spawner; [`ROOM`], [`HIDDEN`] folders to hide and the
-/// allow-list of the cells' root follow.
+/// `argv[0]` of an execution that is to be the spawner; [`ROOM`], [`HIDDEN`] folders to hide and
+/// the allow-list of the cells' root follow.
 pub(crate) const NAME: &str = "auraed-spawner";
 /// An argument that is nothing but long: the titles of cell-inits are written over it.
 pub(crate) const ROOM: &str = match std::str::from_utf8(&[b'-'; 400]) {
