@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where mounts go in a cell: the folders that are its own, those that are empty, and the way to a
-//! mount's target.
+//! The mounts of a cell: the folders that are its own, those that are empty, and the targets of
+//! mounts and volumes.
 //!
 //! The root of a cell is read-only, so a target can be created only below a writable mount: in the
 //! private folders, and in the empty ones of the root, which get a tmpfs of the cell's own when the
