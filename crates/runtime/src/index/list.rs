@@ -11,6 +11,7 @@ use model::request::{Filter, ListQuery, Scope};
 use model::status::Object;
 use model::time::Timestamp;
 
+use super::snapshot::Walk;
 use super::{Index, Inner, Key, is_within};
 
 /// A page of objects.
@@ -57,6 +58,12 @@ fn failed_within(object: &Object, within: Duration) -> bool {
     failed && crate::now().since(finished(object)) <= within
 }
 
+/// Whether the object is in a state that is asked for.
+fn is_wanted(query: &ListQuery, object: &Object) -> bool {
+    let failed = |within| failed_within(object, within);
+    !query.running_only || !object.state().is_final() || query.failed_within.is_some_and(failed)
+}
+
 /// Whether the object is one of those meant.
 pub(crate) fn matches(filter: &Filter, object: &Object) -> bool {
     let meta = object.meta();
@@ -81,35 +88,39 @@ impl Index {
         shows: &dyn Fn(&Object) -> bool,
     ) -> Result<Page, Error> {
         let after = query.page_token.as_deref().map(parse_token).transpose()?;
-        let inner = self.lock();
+        let began = self.newest();
+        let mut walk = Walk::new(self, &query.filter, after);
+        let most = query.page_size.max(1);
         let mut objects = Vec::new();
-        let mut more = false;
-        for (_, object) in inner.from(&query.filter, after.as_ref()) {
-            let is_shown = !query.running_only
-                || !object.state().is_final()
-                || query
-                    .failed_within
-                    .is_some_and(|w| failed_within(object, w));
-            if !is_shown || !matches(&query.filter, object) || !shows(object) {
-                continue;
-            }
-            if objects.len() == query.page_size.max(1) {
-                more = true;
-                break;
-            }
-            objects.push(inner.present(object));
+        while objects.len() <= most
+            && let Some(some) = walk.next()
+        {
+            let some = some.into_iter().filter(|object| is_wanted(query, object));
+            objects.extend(some.filter(|object| shows(object)));
         }
+        let more = objects.len() > most;
+        objects.truncate(most);
         let last = objects.last().filter(|_| more);
         Ok(Page {
-            next_page_token: last.map(|o| token_of(o)),
-            resume_token: inner.ring.token(inner.ring.newest()).to_string(),
-            objects,
+            next_page_token: last.map(|object| token_of(object)),
+            resume_token: began.to_string(),
+            objects: objects.iter().map(|object| self.present(object)).collect(),
         })
     }
 
-    /// An object as it is read: with what is counted only then.
+    /// An object as it is read: with what is counted only then. Children come and go without their
+    /// cell changing.
     pub(crate) fn present(&self, object: &Arc<Object>) -> Arc<Object> {
-        self.lock().present(object)
+        let Object::Cell(cell) = &**object else {
+            return object.clone();
+        };
+        if cell.state.is_final() {
+            return object.clone();
+        }
+        let running = self.lock().running_in(&Key::of(object));
+        let mut cell = cell.clone();
+        cell.running_children = u32::try_from(running).unwrap_or(u32::MAX);
+        Arc::new(Object::Cell(cell))
     }
 }
 
@@ -144,28 +155,6 @@ impl Inner {
         range
             .take_while(move |(key, _)| tenant.as_ref().is_none_or(|t| key.tenant == *t))
             .take_while(move |(key, _)| outer.as_ref().is_none_or(|o| is_within(key, o)))
-    }
-
-    /// Children come and go without their cell changing; they are counted when somebody looks.
-    pub(super) fn present(&self, object: &Arc<Object>) -> Arc<Object> {
-        let Object::Cell(cell) = &**object else {
-            return object.clone();
-        };
-        if cell.state.is_final() {
-            return object.clone();
-        }
-        let key = Key::of(object);
-        let depth = key.path.labels().len() + 1;
-        let below = self
-            .objects
-            .range(&key..)
-            .take_while(|(k, _)| is_within(k, &key));
-        let running = below
-            .filter(|(k, o)| k.path.labels().len() == depth && !o.state().is_final())
-            .count();
-        let mut cell = cell.clone();
-        cell.running_children = u32::try_from(running).unwrap_or(u32::MAX);
-        Arc::new(Object::Cell(cell))
     }
 }
 

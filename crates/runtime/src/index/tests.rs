@@ -22,6 +22,7 @@ use super::ring::{Epoch, KEPT, Ring, Token};
 use super::watch::Shows;
 use super::watch::{WatchKind, Watcher};
 use super::*;
+use crate::cell::CellHandle;
 use crate::ids::IdRange;
 
 /// Limits of a node of 10 cells, of which the tenant may have `cells`.
@@ -35,7 +36,7 @@ fn limits(cells: u64) -> Arc<Limits> {
     Arc::new(Limits { capacity, set })
 }
 
-fn index() -> Arc<Index> {
+pub(super) fn index() -> Arc<Index> {
     let limits = limits(8);
     index_with(Arc::new(move || limits.clone()))
 }
@@ -61,14 +62,14 @@ fn index_with(limits: LimitsNow) -> Arc<Index> {
     )
 }
 
-fn key(path: &str) -> Key {
+pub(super) fn key(path: &str) -> Key {
     Key {
         tenant: "acme".parse().unwrap(),
         path: path.parse().unwrap(),
     }
 }
 
-fn cell(path: &str, uid: u8, state: State) -> Object {
+pub(super) fn cell(path: &str, uid: u8, state: State) -> Object {
     let path: ObjectPath = path.parse().unwrap();
     let spec = CellSpec::default();
     Object::Cell(CellStatus {
@@ -105,11 +106,11 @@ fn reserve(index: &Arc<Index>, path: &str, uid: u8) -> Result<Reservation, Error
     )
 }
 
-fn all() -> Shows {
+pub(super) fn all() -> Shows {
     Box::new(|_| true)
 }
 
-fn everything() -> Filter {
+pub(super) fn everything() -> Filter {
     Filter {
         scope: Scope::Tenant("acme".parse().unwrap()),
         selector: Selector::default(),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Watching the index: a snapshot, then every change, for as long as the watcher likes.
 //!
-//! A watcher holds a place in the ring, not a queue; see [`super::ring`].
+//! A watcher holds a place in the snapshot or in the ring, not a queue; see [`super::snapshot`] and
+//! [`super::ring`]. It is told of at most a step at once, and holds up no writer longer.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -13,6 +14,7 @@ use tokio::sync::watch as signal;
 use super::Index;
 use super::list::matches;
 use super::ring::ChangeKind;
+use super::snapshot::Snapshot;
 use crate::Shared;
 
 /// What a watcher is told.
@@ -54,6 +56,9 @@ pub struct Watcher {
     whole: Option<Arc<Shared>>,
     /// Of the last change told.
     place: u64,
+    /// Until every change that it holds is passed.
+    snapshot: Option<Snapshot>,
+    /// Of one step.
     ready: VecDeque<WatchEvent>,
 }
 
@@ -73,10 +78,11 @@ impl Watcher {
             changed,
             whole: None,
             place: 0,
+            snapshot: None,
             ready: VecDeque::new(),
         };
         match token.filter(|token| !token.is_empty()) {
-            None => this.snapshot(),
+            None => this.begin(),
             Some(token) => {
                 let found = this.index.lock().ring.locate(token);
                 match found {
@@ -106,6 +112,12 @@ impl Watcher {
         }
     }
 
+    /// How many events wait for the client.
+    #[cfg(test)]
+    pub(crate) fn is_ready_with(&self) -> usize {
+        self.ready.len()
+    }
+
     /// Shows finished objects whole.
     pub(crate) fn reading(mut self, shared: Arc<Shared>) -> Self {
         self.whole = Some(shared);
@@ -123,73 +135,90 @@ impl Watcher {
         event
     }
 
-    /// Takes changes from the ring, a few at a time. Whether there was any.
+    /// Goes on with the snapshot, or with the changes after it, a few at a time. Whether there was
+    /// any.
     fn advance(&mut self) -> bool {
-        const BATCH: usize = 64;
-        let index = self.index.clone();
-        let inner = index.lock();
-        let mut seen = false;
-        for _ in 0..BATCH {
-            match inner.ring.after(self.place) {
-                Ok(Some((place, change))) => {
-                    self.place = place;
-                    seen = true;
-                    if matches(&self.filter, &change.object) && (self.shows)(&change.object) {
-                        let kind = match change.kind {
-                            ChangeKind::Added => WatchKind::Added,
-                            ChangeKind::Changed => WatchKind::Changed,
-                            ChangeKind::Removed => WatchKind::Removed,
-                        };
-                        let object = Some(change.object.clone());
-                        let resume_token = inner.ring.token(place).to_string();
-                        self.ready.push_back(WatchEvent {
-                            kind,
-                            object,
-                            resume_token,
-                        });
-                    }
-                }
-                Ok(None) => return seen,
-                Err(_missed) => {
-                    drop(inner);
-                    self.ready.clear();
-                    self.reset();
-                    return true;
-                }
+        match &self.snapshot {
+            Some(snapshot) if !snapshot.is_whole() => {
+                self.walk();
+                true
+            }
+            _ => self.follow(),
+        }
+    }
+
+    fn is_meant(&self, object: &Object) -> bool {
+        matches(&self.filter, object) && (self.shows)(object)
+    }
+
+    /// The next step of the snapshot.
+    fn walk(&mut self) {
+        let Some(snapshot) = &mut self.snapshot else {
+            return;
+        };
+        let step = self.index.step(&self.filter, snapshot.after());
+        snapshot.took(&step);
+        let end = snapshot.is_whole().then(|| snapshot.began().to_string());
+        let meant = step.objects.iter().filter(|object| self.is_meant(object));
+        let events = meant.map(|object| WatchEvent {
+            kind: WatchKind::Added,
+            object: Some(self.index.present(object)),
+            resume_token: String::new(),
+        });
+        let events: Vec<_> = events.collect();
+        self.ready.extend(events);
+        self.ready.extend(end.map(|resume_token| WatchEvent {
+            kind: WatchKind::SnapshotEnd,
+            object: None,
+            resume_token,
+        }));
+    }
+
+    /// The next changes. What the snapshot holds of them was told.
+    fn follow(&mut self) -> bool {
+        let Ok(changes) = self.index.changes(self.place) else {
+            self.reset();
+            return true;
+        };
+        let seen = !changes.is_empty();
+        for (token, change) in changes {
+            self.place = token.sequence;
+            let snapshot = self.snapshot.as_ref();
+            let is_told = snapshot.is_some_and(|s| s.holds(&change, token.sequence));
+            if !is_told && self.is_meant(&change.object) {
+                self.ready.push_back(WatchEvent {
+                    kind: change.kind.into(),
+                    object: Some(change.object),
+                    resume_token: token.to_string(),
+                });
             }
         }
+        self.snapshot.take_if(|s| s.is_behind(self.place));
         seen
     }
 
     fn reset(&mut self) {
-        let kind = WatchKind::Reset;
         self.ready.push_back(WatchEvent {
-            kind,
+            kind: WatchKind::Reset,
             object: None,
             resume_token: String::new(),
         });
-        self.snapshot();
+        self.begin();
     }
 
-    fn snapshot(&mut self) {
-        let index = self.index.clone();
-        let inner = index.lock();
-        self.place = inner.ring.newest();
-        let all = inner
-            .objects
-            .values()
-            .filter(|object| matches(&self.filter, object) && (self.shows)(object));
-        self.ready.extend(all.map(|object| WatchEvent {
-            kind: WatchKind::Added,
-            object: Some(inner.present(object)),
-            resume_token: String::new(),
-        }));
-        let resume_token = inner.ring.token(self.place).to_string();
-        let kind = WatchKind::SnapshotEnd;
-        self.ready.push_back(WatchEvent {
-            kind,
-            object: None,
-            resume_token,
-        });
+    fn begin(&mut self) {
+        let newest = self.index.newest();
+        self.place = newest.sequence;
+        self.snapshot = Some(Snapshot::begin(newest));
+    }
+}
+
+impl From<ChangeKind> for WatchKind {
+    fn from(kind: ChangeKind) -> Self {
+        match kind {
+            ChangeKind::Added => WatchKind::Added,
+            ChangeKind::Changed => WatchKind::Changed,
+            ChangeKind::Removed => WatchKind::Removed,
+        }
     }
 }
