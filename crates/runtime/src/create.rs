@@ -19,6 +19,7 @@ use model::status::{CellStatus, Object};
 use rustix::io::Errno;
 
 use super::Shared;
+use super::caller::{Callers, given_up};
 use super::cell::init::{self, InitProcess};
 use super::cell::owner::{Beginning, Line, Owner};
 use super::cell::{CellHandle, limits};
@@ -90,6 +91,7 @@ pub(crate) async fn cell(
     shared: &Arc<Shared>,
     mut record: CellRecord,
     reservation: Reservation,
+    callers: &Callers,
 ) -> Result<CellHandle, Error> {
     let key = Key {
         tenant: record.meta.tenant.clone(),
@@ -124,7 +126,7 @@ pub(crate) async fn cell(
         bytes,
         inits,
     };
-    match with_init(shared, wanted, group, &mut made).await {
+    match with_init(shared, wanted, group, &mut made, callers).await {
         Ok((owner, line, status)) => Ok(publish(shared, owner, line, status, made.reservation)),
         Err(error) => {
             let undoing = tokio::spawn(made.undo());
@@ -153,6 +155,7 @@ async fn with_init(
     wanted: Wanted,
     group: Cgroup,
     made: &mut Made,
+    callers: &Callers,
 ) -> Result<(Owner, Line, CellStatus), Error> {
     let Wanted {
         key,
@@ -174,7 +177,7 @@ async fn with_init(
         ..launch(&record, &effective, around.nested, bytes)
     };
     let uid = launch.uid;
-    let created = shared.node.create(launch, fds).await;
+    let created = shared.node.create(launch, fds, callers).await;
     let created = created.map_err(|e| not_made(e, &key))?;
     let process = Arc::new(created.process);
     made.init = Some((shared.node.clone(), uid, process.clone()));
@@ -469,12 +472,16 @@ fn unshare(spec: &CellSpec, nested: bool) -> Namespaces {
 }
 
 fn not_made(error: CreateError, key: &Key) -> Error {
-    let CreateError::Failed(failed) = error else {
-        return Error::new(
-            Reason::ShuttingDown,
-            "node-init is gone: no cell can be made",
-        )
-        .hint("try again when the node's daemon was started again");
+    let failed = match error {
+        CreateError::Failed(failed) => failed,
+        CreateError::GivenUp => return given_up(),
+        CreateError::Gone => {
+            return Error::new(
+                Reason::ShuttingDown,
+                "node-init is gone: no cell can be made",
+            )
+            .hint("try again when the node's daemon was started again");
+        }
     };
     creation_failed(&failed).about("cell", key.path.to_string())
 }

@@ -99,6 +99,7 @@ impl Owner {
     /// Something that the end of the cell depends on.
     pub(super) fn ends(&mut self, event: End) {
         let (ending, effects) = self.ending.after(event);
+        tracing::debug!(cell = %self.key.path, ?event, ?ending, ?effects, "a cell's end");
         self.ending = ending;
         for effect in effects {
             self.carry_out_of_cell(effect);

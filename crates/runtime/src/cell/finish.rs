@@ -116,6 +116,8 @@ impl Owner {
         };
         let (teardown, effects) = executable.teardown.after(event);
         executable.teardown = teardown;
+        let path = &executable.record.meta.path;
+        tracing::debug!(%path, ?event, ?teardown, ?effects, "an executable's end");
         for effect in effects {
             self.carry_out(uid, effect);
         }

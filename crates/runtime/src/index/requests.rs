@@ -13,6 +13,7 @@ use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
 use super::counts::{Counts, LimitsNow};
+use crate::caller::{Callers, Present};
 
 /// A request id with what was asked for, as the object's record keeps it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -40,14 +41,21 @@ pub(crate) type Outcome = Option<Result<Uid, Error>>;
 pub(crate) enum Attempt {
     /// It is the first: carry it out and say here how it came out.
     First(watch::Sender<Outcome>),
-    /// It was seen before: this is, or will be, its outcome.
-    Again(watch::Receiver<Outcome>),
+    /// It was seen before: this is, or will be, its outcome, for which one more caller waits.
+    Again(watch::Receiver<Outcome>, Option<Present>),
+}
+
+struct Known {
+    digest: String,
+    outcome: watch::Receiver<Outcome>,
+    /// Who waits for it, while it is under way.
+    callers: Option<Callers>,
 }
 
 pub(crate) struct Requests {
     /// Who may have how many.
     counts: Counts,
-    known: HashMap<(Tenant, RequestId), (String, watch::Receiver<Outcome>)>,
+    known: HashMap<(Tenant, RequestId), Known>,
     by_uid: HashMap<Uid, (Tenant, RequestId)>,
 }
 
@@ -57,14 +65,17 @@ impl Requests {
         &mut self,
         tenant: &Tenant,
         asked: &IdempotencyKey,
+        callers: &Callers,
     ) -> Result<Attempt, Error> {
         let name = (tenant.clone(), asked.id.clone());
-        if let Some((digest, outcome)) = self.known.get(&name) {
+        if let Some(known) = self.known.get(&name) {
+            let outcome = &known.outcome;
             let gave_up = outcome.has_changed().is_err() && outcome.borrow().is_none();
             let failed = matches!(&*outcome.borrow(), Some(Err(_)));
             if !gave_up && !failed {
-                return match *digest == asked.digest {
-                    true => Ok(Attempt::Again(outcome.clone())),
+                let present = known.callers.as_ref().map(Callers::join);
+                return match known.digest == asked.digest {
+                    true => Ok(Attempt::Again(outcome.clone(), present)),
                     false => Err(reused(asked)),
                 };
             }
@@ -73,7 +84,7 @@ impl Requests {
             self.counts.admit(tenant, Quota::RequestIds, 1)?;
         }
         let (sender, receiver) = watch::channel(None);
-        self.insert(name, asked, receiver);
+        self.insert(name, asked, receiver, Some(callers.clone()));
         Ok(Attempt::First(sender))
     }
 
@@ -82,9 +93,14 @@ impl Requests {
         name: (Tenant, RequestId),
         asked: &IdempotencyKey,
         outcome: watch::Receiver<Outcome>,
+        callers: Option<Callers>,
     ) {
         let tenant = name.0.clone();
-        let entry = (asked.digest.clone(), outcome);
+        let entry = Known {
+            digest: asked.digest.clone(),
+            outcome,
+            callers,
+        };
         if self.known.insert(name, entry).is_none() {
             self.counts.add(&tenant, Quota::RequestIds, 1);
         }
@@ -121,7 +137,7 @@ impl Requests {
         let name = (tenant.clone(), asked.id.clone());
         self.by_uid.insert(uid, name.clone());
         let (_, receiver) = watch::channel(Some(Ok(uid)));
-        self.insert(name, asked, receiver);
+        self.insert(name, asked, receiver, None);
     }
 
     /// The run's record is gone.
@@ -130,7 +146,7 @@ impl Requests {
             let still = self
                 .known
                 .get(&name)
-                .is_some_and(|(_, outcome)| *outcome.borrow() == Some(Ok(uid)));
+                .is_some_and(|known| *known.outcome.borrow() == Some(Ok(uid)));
             if still {
                 self.drop_name(&name);
             }
@@ -150,8 +166,13 @@ fn reused(asked: &IdempotencyKey) -> Error {
 
 impl super::Index {
     /// Whose turn it is with this request id.
-    pub(crate) fn begin(&self, tenant: &Tenant, asked: &IdempotencyKey) -> Result<Attempt, Error> {
-        self.lock().requests.begin(tenant, asked)
+    pub(crate) fn begin(
+        &self,
+        tenant: &Tenant,
+        asked: &IdempotencyKey,
+        callers: &Callers,
+    ) -> Result<Attempt, Error> {
+        self.lock().requests.begin(tenant, asked, callers)
     }
 
     /// That request failed.

@@ -22,6 +22,7 @@ use super::ring::{Epoch, KEPT, Ring, Token};
 use super::watch::Shows;
 use super::watch::{WatchKind, Watcher};
 use super::*;
+use crate::caller::Callers;
 use crate::cell::CellHandle;
 use crate::ids::IdRange;
 
@@ -336,13 +337,20 @@ async fn a_token_of_another_epoch_or_the_future_is_unknown() {
 async fn a_retry_joins_the_first_try_and_another_body_is_refused() {
     let index = index();
     let ask = |body: &str| IdempotencyKey::new("r1".parse().unwrap(), &body).unwrap();
-    let Attempt::First(outcome) = index.begin(&tenant(), &ask("a")).unwrap() else {
+    let (callers, present) = Callers::new();
+    let Attempt::First(outcome) = index.begin(&tenant(), &ask("a"), &callers).unwrap() else {
         panic!()
     };
-    let Attempt::Again(mut again) = index.begin(&tenant(), &ask("a")).unwrap() else {
+    let (others, _) = Callers::new();
+    let Attempt::Again(mut again, waits) = index.begin(&tenant(), &ask("a"), &others).unwrap()
+    else {
         panic!()
     };
-    let refused = index.begin(&tenant(), &ask("b")).err().unwrap();
+    drop(present);
+    assert!(!callers.have_gone(), "the retry waits for the first try");
+    drop(waits);
+    assert!(callers.have_gone());
+    let refused = index.begin(&tenant(), &ask("b"), &callers).err().unwrap();
     assert_eq!(refused.reason, Reason::RequestIdReused);
     outcome.send_replace(Some(Ok(Uid([1; 16]))));
     assert_eq!(
@@ -351,7 +359,10 @@ async fn a_retry_joins_the_first_try_and_another_body_is_refused() {
     );
     let other: Tenant = "other".parse().unwrap();
     assert!(
-        matches!(index.begin(&other, &ask("b")).unwrap(), Attempt::First(_)),
+        matches!(
+            index.begin(&other, &ask("b"), &callers).unwrap(),
+            Attempt::First(_)
+        ),
         "its own ids"
     );
 }
@@ -360,16 +371,17 @@ async fn a_retry_joins_the_first_try_and_another_body_is_refused() {
 fn a_try_that_failed_or_was_given_up_may_be_repeated() {
     let index = index();
     let ask = IdempotencyKey::new("r1".parse().unwrap(), &"a").unwrap();
-    let Attempt::First(outcome) = index.begin(&tenant(), &ask).unwrap() else {
+    let (callers, _present) = Callers::new();
+    let Attempt::First(outcome) = index.begin(&tenant(), &ask, &callers).unwrap() else {
         panic!()
     };
     outcome.send_replace(Some(Err(Error::internal("x"))));
-    let Attempt::First(outcome) = index.begin(&tenant(), &ask).unwrap() else {
+    let Attempt::First(outcome) = index.begin(&tenant(), &ask, &callers).unwrap() else {
         panic!()
     };
     drop(outcome);
     assert!(matches!(
-        index.begin(&tenant(), &ask).unwrap(),
+        index.begin(&tenant(), &ask, &callers).unwrap(),
         Attempt::First(_)
     ));
 }

@@ -20,6 +20,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
 use super::{Conversation, GREETING, Link, LinkError, Received, fds};
+use crate::caller::Callers;
 use crate::cell::init::InitProcess;
 
 /// How many commands wait for the task. Senders of more wait.
@@ -66,6 +67,9 @@ pub(crate) enum CreateError {
     /// The init tried; nothing is left.
     #[error("step {:?} failed ({}): errno {}", .0.step, .0.detail, .0.errno)]
     Failed(Failure),
+    /// Every caller has gone before its turn came; nothing was asked for.
+    #[error("every caller has gone")]
+    GivenUp,
     /// The init is gone.
     #[error("node-init is gone")]
     Gone,
@@ -76,6 +80,7 @@ enum Command {
     Create(
         Box<CellLaunch>,
         Vec<OwnedFd>,
+        Callers,
         oneshot::Sender<Result<Created, CreateError>>,
     ),
     /// Tell when the inits of these cells have ended.
@@ -147,18 +152,24 @@ impl NodeInit {
         self.state.clone()
     }
 
-    /// Makes a cell-init.
+    /// Makes a cell-init, unless all callers have gone before its turn comes.
     pub(crate) async fn create(
         &self,
         launch: CellLaunch,
         fds: Vec<OwnedFd>,
+        callers: &Callers,
     ) -> Result<Created, CreateError> {
         let (reply, answer) = oneshot::channel();
-        let command = Command::Create(Box::new(launch), fds, reply);
-        self.commands
-            .send(command)
-            .await
-            .map_err(|_| CreateError::Gone)?;
+        let place = tokio::select! {
+            place = self.commands.reserve() => place.map_err(|_| CreateError::Gone)?,
+            () = callers.gone() => return Err(CreateError::GivenUp),
+        };
+        place.send(Command::Create(
+            Box::new(launch),
+            fds,
+            callers.clone(),
+            reply,
+        ));
         answer.await.unwrap_or(Err(CreateError::Gone))
     }
 
@@ -277,7 +288,12 @@ impl Connection {
 
     fn obey(&mut self, command: Command) -> Result<(), LinkError> {
         match command {
-            Command::Create(launch, fds, reply) => {
+            Command::Create(_, _, callers, reply) if callers.have_gone() => {
+                // The task that asked takes back what it made for the cell.
+                let _ = reply.send(Err(CreateError::GivenUp));
+                Ok(())
+            }
+            Command::Create(launch, fds, _, reply) => {
                 let request = self.next_request;
                 self.next_request += 1;
                 let uid = launch.uid;

@@ -3,6 +3,7 @@
 
 use std::os::fd::AsFd;
 
+use futures_util::FutureExt;
 use init::protocol::codec::Packet;
 use init::protocol::{ExitHow, Namespaces, Role};
 use kernel::seqpacket::{self, Mode};
@@ -123,7 +124,10 @@ async fn pair() -> (NodeInit, Init) {
 /// Asks for a cell; what became of it.
 async fn created(node: &NodeInit, init: &Init, number: u8) -> (Uid, Created) {
     let node = node.clone();
-    let creating = tokio::spawn(async move { node.create(launch(number), vec![]).await });
+    let creating = tokio::spawn(async move {
+        let (callers, _present) = Callers::new();
+        node.create(launch(number), vec![], &callers).await
+    });
     let uid = init.make().await;
     (uid, creating.await.unwrap().unwrap())
 }
@@ -164,7 +168,10 @@ async fn the_end_of_a_cell_that_was_given_up_is_acknowledged() {
     init.is_acknowledged(uid).await;
     // ... and before the cell itself came.
     let impatient = node.clone();
-    let asking = tokio::spawn(async move { impatient.create(launch(3), vec![]).await });
+    let asking = tokio::spawn(async move {
+        let (callers, _present) = Callers::new();
+        impatient.create(launch(3), vec![], &callers).await
+    });
     let NodeRequest::CreateCell { request, launch } = init.hear().await else {
         panic!("no request for a cell")
     };
@@ -174,6 +181,37 @@ async fn the_end_of_a_cell_that_was_given_up_is_acknowledged() {
     init.say(&NodeEvent::CellCreated { request, pid }, &[pidfd.as_fd()]);
     init.end(launch.uid);
     init.is_acknowledged(launch.uid).await;
+}
+
+/// On one thread: what is in the queue stays there until the test waits.
+#[tokio::test]
+async fn a_creation_that_everybody_gave_up_leaves_the_queue_and_is_never_made() {
+    let (node, init) = pair().await;
+    let (callers, present) = Callers::new();
+    let mut queued = Box::pin(node.create(launch(1), vec![], &callers));
+    assert!((&mut queued).now_or_never().is_none());
+    // A retry waits for it, too.
+    let retry = callers.join();
+    drop(present);
+    assert!(!callers.have_gone());
+    drop(retry);
+    let (made, _cell) = created(&node, &init, 2).await;
+    assert_eq!(
+        made,
+        Uid([2; 16]),
+        "the first thing that node-init hears of"
+    );
+    assert!(matches!(queued.await, Err(CreateError::GivenUp)));
+    // Nor does it wait for a place in a queue that is full.
+    while node.commands.try_send(Command::AllAdopted).is_ok() {}
+    let (callers, present) = Callers::new();
+    let mut waiting = Box::pin(node.create(launch(3), vec![], &callers));
+    assert!((&mut waiting).now_or_never().is_none());
+    drop(present);
+    assert!(matches!(
+        (&mut waiting).now_or_never(),
+        Some(Err(CreateError::GivenUp))
+    ));
 }
 
 // The test blocks in its sends while the task reads.
