@@ -114,14 +114,16 @@ impl Owner {
         let Some(executable) = self.executables.get_mut(&uid) else {
             return;
         };
-        let (teardown, effects) = executable.teardown.after(event);
+        let before = executable.teardown;
+        let (teardown, effects) = before.after(event);
         executable.teardown = teardown;
         let path = &executable.record.meta.path;
         tracing::debug!(%path, ?event, ?teardown, ?effects, "an executable's end");
         for effect in effects {
             self.carry_out(uid, effect);
         }
-        if teardown == Teardown::Over {
+        // Once: an effect may find the cell-init lost, which every executable here is told.
+        if teardown == Teardown::Over && before != Teardown::Over {
             self.over(uid);
         }
     }
