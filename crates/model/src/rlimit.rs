@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, Result, Within};
 
 /// In order of their numbers.
-const NAMES: [&str; 16] = [
+pub const NAMES: [&str; 16] = [
     "CPU",
     "FSIZE",
     "DATA",

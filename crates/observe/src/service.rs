@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use futures_util::stream::{SelectAll, StreamExt, select_all, try_unfold};
 use model::error::{Error, Reason};
-use model::name::{Tenant, Uid};
+use model::name::Uid;
 use model::object::ObjectRef;
 use model::observe::{
     LogItem, LogMessage, LogsQuery, MAX_LOGS_REFS, UsageQuery, UsageSample, WatchUsageQuery,
@@ -241,23 +241,11 @@ impl Merge {
 }
 
 fn covers_usage(permit: &Permit, query: &UsageQuery) -> Result<(), Error> {
-    covers(permit, &query.tenant)?;
+    permit.demand_tenant(&query.tenant)?;
     query
         .refs
         .iter()
-        .try_for_each(|r| covers(permit, &r.tenant))
-}
-
-/// As in the runtime: another tenant's object here is a defect above, and still must not get
-/// through.
-fn covers(permit: &Permit, tenant: &Tenant) -> Result<(), Error> {
-    if permit.tenant() == tenant || permit.every_tenant() {
-        return Ok(());
-    }
-    Err(Error::internal(format!(
-        "the permit for {} does not cover this object",
-        permit.action()
-    )))
+        .try_for_each(|r| permit.demand_tenant(&r.tenant))
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::watch;
 
 use super::Runtime;
-use super::api::{covers, has_ended};
+use super::api::has_ended;
 use super::attached::Counted;
 use super::cell::{CellHandle, Request};
 use identity::permit::Permit;
@@ -170,7 +170,7 @@ impl Runtime {
     /// # Errors
     /// `NOT_FOUND`, `WRONG_STATE` (a cell; its input, where it runs and has none), `STDIN_TAKEN`.
     pub async fn attach(&self, permit: Permit, start: &AttachStart) -> Result<Attachment, Error> {
-        covers(&permit, &start.target.tenant)?;
+        permit.demand_tenant(&start.target.tenant)?;
         let object = self.shared.index.get(&start.target)?;
         let Object::Executable(executable) = &*object else {
             let message = format!(

@@ -29,6 +29,7 @@ mod effects;
 pub(crate) mod finished;
 pub(crate) mod ids;
 pub(crate) mod index;
+mod layout;
 pub(crate) mod link;
 pub(crate) mod mounts;
 mod observed;
@@ -42,6 +43,7 @@ mod settings;
 mod staging;
 mod tally;
 mod tenant;
+mod watched;
 
 use std::sync::Arc;
 
@@ -224,8 +226,7 @@ impl Shared {
     }
 }
 
-/// `CLOCK_REALTIME`.
+/// By the node's clock, as it is set: it can jump.
 pub(crate) fn now() -> Timestamp {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    Timestamp(since.map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)))
+    Timestamp(kernel::time::realtime_ns())
 }

@@ -13,8 +13,8 @@ use model::request::{Filter, ListQuery, Scope};
 use model::status::{FinalUsage, Object};
 
 use super::Runtime;
-use super::create::group_path;
 use super::index::Key;
+use super::layout::group_path;
 
 /// Who knows which objects there are. Answers from memory, at once.
 pub trait Objects: Send + Sync + 'static {

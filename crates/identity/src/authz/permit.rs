@@ -83,6 +83,20 @@ impl Permit {
             .hint("the object has changed during the call: call again"))
     }
 
+    /// Demands that the permit is for objects of that tenant. That another one's arrives is a defect
+    /// above, not a question of policy; it must still not get through.
+    ///
+    /// # Errors
+    /// `INTERNAL`.
+    pub fn demand_tenant(&self, tenant: &Tenant) -> Result<(), Error> {
+        if self.every_tenant || self.tenant == *tenant {
+            return Ok(());
+        }
+        let action = self.action();
+        let message = format!("the permit for {action} does not cover this object");
+        Err(Error::internal(message))
+    }
+
     /// Whether a listing may show that object: no denial is at its path or around it.
     pub fn shows(&self, tenant: &Tenant, path: &ObjectPath) -> bool {
         let hides = |hidden: &Hidden| {

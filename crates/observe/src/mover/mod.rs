@@ -18,7 +18,7 @@ mod source;
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use model::error::{Error, Reason};
 use model::name::Uid;
@@ -247,10 +247,9 @@ fn report(key: &super::folder::LogKey, errno: Errno) {
 }
 
 fn now() -> Now {
-    let wall = SystemTime::now().duration_since(UNIX_EPOCH);
     Now {
         instant: Instant::now(),
-        wall_us: wall.map_or(0, |d| u64::try_from(d.as_micros()).unwrap_or(u64::MAX)),
+        wall_us: kernel::time::realtime_ns() / 1000,
     }
 }
 

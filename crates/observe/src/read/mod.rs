@@ -274,6 +274,5 @@ pub(super) async fn blocking<T: Send + 'static>(
 }
 
 fn now() -> Timestamp {
-    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    Timestamp(now.map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX)))
+    Timestamp(kernel::time::realtime_ns())
 }

@@ -26,7 +26,7 @@ use rustix::io::Errno;
 
 use super::owner::{Call, Owner};
 use super::{Reply, limits};
-use crate::create;
+use crate::layout;
 use crate::mounts::Prepared;
 use crate::record::{self, Pending};
 use crate::staging::Stage;
@@ -343,7 +343,7 @@ impl Owner {
             self.status.meta = self.record.meta.clone();
             self.status.spec = self.record.spec.clone();
             self.status.effective =
-                create::effective(&self.record.spec, &self.key, self.record.ids);
+                layout::effective(&self.record.spec, &self.key, self.record.ids);
             self.publish_cell();
         }
         if let Some(reply) = update.reply {

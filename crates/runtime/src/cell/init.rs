@@ -19,6 +19,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
 use super::leaf;
+use crate::watched::watch;
 
 /// The group of a tenant's cell-inits. No label begins with `_`.
 pub(crate) const INITS: &str = "_inits";
@@ -64,7 +65,7 @@ impl InitProcess {
     /// Resolves when it has ended. It is killed at `due`.
     pub(crate) async fn ended(&self, due: Instant) {
         let copy = rustix::io::fcntl_dupfd_cloexec(&self.pidfd, 3);
-        match copy.map(watched) {
+        match copy.map(|pidfd| watch(pidfd, Interest::READABLE)) {
             Ok(Ok(watched)) => {
                 if tokio::time::timeout_at(due, ready(&watched)).await.is_err() {
                     self.kill();
@@ -81,14 +82,6 @@ impl AsFd for InitProcess {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.pidfd.as_fd()
     }
-}
-
-#[allow(
-    deprecated,
-    reason = "what replaces it is unsafe, which only `kernel` may use; a File owns its descriptor"
-)]
-fn watched(pidfd: OwnedFd) -> std::io::Result<AsyncFd<std::fs::File>> {
-    AsyncFd::with_interest(std::fs::File::from(pidfd), Interest::READABLE)
 }
 
 /// A pidfd can be read, as `poll` has it, when its process has ended.

@@ -3,7 +3,6 @@
 //! the kernel and nothing else; the owner of the cell decides.
 
 use std::fs::File;
-use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -115,14 +114,9 @@ pub(crate) async fn emptied(group: Arc<Cgroup>, mut kill_at: watch::Receiver<Opt
     }
 }
 
-#[allow(
-    deprecated,
-    reason = "what replaces it is unsafe, which only `kernel` may use; a File owns its descriptor"
-)]
 fn watch_events(group: &Cgroup) -> Result<AsyncFd<File>, kernel::Error> {
-    let file: OwnedFd = group.open_events("cgroup.events")?;
-    AsyncFd::with_interest(File::from(file), Interest::PRIORITY)
-        .map_err(|e| kernel::Error::from_io("epoll", &e))
+    let file = group.open_events("cgroup.events")?;
+    crate::watched::watch(file, Interest::PRIORITY).map_err(|e| kernel::Error::from_io("epoll", &e))
 }
 
 /// Reads through the watched descriptor: the kernel wakes a poll only for what was not read through

@@ -1,43 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Making a cell: cgroups, ids, socket, mounts, its init, its owner. What was made is taken back
-//! when a later step fails ([`Made`]), so that a cell is there altogether or not at all.
+//! when a later step fails ([`Made`]), so that a cell is there altogether or not at all. Where things
+//! are and how they look is [`super::layout`]'s.
+
+mod failure;
+mod groups;
+mod launch;
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::init::protocol::{CellEvent, CellLaunch, CellRequest, Failure, Namespaces, Step, Volume};
+use ::init::protocol::{CellEvent, CellLaunch, CellRequest};
 use kernel::cgroup::Cgroup;
 use kernel::seqpacket;
-use model::cell::{CellSpec, Draft, Namespace};
+use model::cell::Draft;
 use model::error::{Error, Reason};
 use model::lifecycle::State;
-use model::name::Uid;
 use model::status::{CellStatus, Object};
 
-use rustix::io::Errno;
+use crate::Shared;
+use crate::caller::Callers;
+use crate::cell::CellHandle;
+use crate::cell::init::InitProcess;
+use crate::cell::owner::{Beginning, Line, Owner};
+use crate::ids::IdRange;
+use crate::index::{Key, Reservation};
+use crate::layout::{effective, socket_path, status, tmpfs_bytes};
+use crate::link::cell::CellLink;
+use crate::link::node::NodeInit;
+use crate::link::{GREETING, LinkError};
+use crate::mounts::Prepared;
+use crate::record::{self, CellRecord};
 
-use super::Shared;
-use super::caller::{Callers, given_up};
-use super::cell::init::{self, InitProcess};
-use super::cell::owner::{Beginning, Line, Owner};
-use super::cell::{CellHandle, limits};
-use super::ids::IdRange;
-use super::index::{Key, Reservation};
-use super::link::cell::CellLink;
-use super::link::node::{CreateError, NodeInit};
-use super::link::{GREETING, LinkError};
-use super::mounts::Prepared;
-use super::record::{self, CellRecord};
-use super::tenant;
+use failure::{creation_failed, not_made};
+use groups::{Groups, groups};
+use launch::launch;
 
-/// How long it may take to let go of what a dead cell left in the place of a new one.
-const LEFT: Duration = Duration::from_secs(1);
 /// How long the kernel may take to let go of what a failed attempt left.
 const UNDO: Duration = Duration::from_secs(10);
-/// When whoever met something that passes is to try again.
-const AGAIN: Duration = Duration::from_secs(1);
 
 /// What there is of a cell that is being made, to be taken back unless it is kept. The name and the
 /// ids stay reserved until nothing of a failed cell lives any more: nobody else is to have ids that
@@ -71,7 +73,7 @@ impl Made {
             let removed = tokio::task::spawn_blocking(move || {
                 let _ = std::fs::remove_file(socket);
                 if let Ok(group) = parent.child(&name) {
-                    super::cell::leaf::kill(&group);
+                    crate::cell::leaf::kill(&group);
                 }
                 parent.remove(&name, UNDO).map_err(|e| e.to_string())
             });
@@ -169,7 +171,7 @@ async fn with_init(
     fds.extend(around.pidfd);
     let root_id = record.ids.or(around.ids).map_or(0, |ids| ids.first);
     let mounts = effective.mounts.iter();
-    let mounts = mounts.map(|mount| super::mounts::prepare(mount, root_id));
+    let mounts = mounts.map(|mount| crate::mounts::prepare(mount, root_id));
     let mounts = mounts.collect::<Result<Vec<_>, _>>()?;
     let launch = CellLaunch {
         init_id: record.ids.or(around.ids).map_or(0, IdRange::init_id),
@@ -183,7 +185,7 @@ async fn with_init(
     made.init = Some((shared.node.clone(), uid, process.clone()));
     let lost =
         |e: LinkError| Error::internal(format!("the new cell's init can't be talked to: {e}"));
-    let (mut link, _) = super::link::cell::connect(&made.socket, uid)
+    let (mut link, _) = crate::link::cell::connect(&made.socket, uid)
         .await
         .map_err(lost)?;
     bring(shared, &mut link, mounts).await?;
@@ -319,110 +321,8 @@ fn init_of(shared: &Shared, key: &Key) -> Result<OwnedFd, Error> {
     })
 }
 
-/// Where the cgroup of a cell is.
-pub(crate) fn group_path(shared: &Shared, key: &Key) -> PathBuf {
-    shared.root.path().join(key.below())
-}
-
-/// What the volumes of a cell may hold together.
-pub(crate) fn tmpfs_bytes(spec: &CellSpec) -> u64 {
-    let sizes = spec.volumes.iter().map(|volume| volume.effective_size());
-    sizes.fold(0, u64::saturating_add)
-}
-
-/// Where the socket of a cell is.
-pub(crate) fn socket_path(shared: &Shared, record: &CellRecord) -> PathBuf {
-    shared
-        .settings
-        .cells_dir
-        .join(format!("{}.sock", record.meta.uid))
-}
-
-/// With every default filled in, and the ids that it got.
-pub(crate) fn effective(spec: &CellSpec, key: &Key, ids: Option<IdRange>) -> Draft {
-    let mut effective = spec.effective(&key.path);
-    effective.id_range = ids.map(|ids| ids.count);
-    effective
-}
-
-/// The status of a cell whose init runs. `below`: where its group is below the mount point.
-pub(crate) fn status(record: &CellRecord, effective: Draft, pid: i32, below: &Path) -> CellStatus {
-    CellStatus {
-        meta: record.meta.clone(),
-        spec: record.spec.clone(),
-        effective,
-        state: State::Running,
-        conditions: Vec::new(),
-        pid: u32::try_from(pid).ok().filter(|pid| *pid > 0),
-        first_uid: record.ids.map(|ids| ids.first),
-        started: Some(record.started),
-        finished: None,
-        running_children: 0,
-        cgroup: below.display().to_string(),
-        final_usage: None,
-    }
-}
-
 fn kernel_failed(what: &str, error: &kernel::Error) -> Error {
     Error::new(Reason::Internal, format!("{what}: {error}")).errno(error.errno())
-}
-
-/// The groups of a cell.
-struct Groups {
-    /// Of its tenant's inits.
-    inits: Cgroup,
-    /// The one around it.
-    parent: Cgroup,
-    group: Cgroup,
-}
-
-/// Makes the cell's group with its limits, and its tenant's where that isn't there.
-fn groups(shared: &Shared, key: &Key, uid: Uid, effective: &Draft) -> Result<Groups, Error> {
-    let failed = |e: kernel::Error| kernel_failed("the cell's cgroup could not be made", &e);
-    let wanted = limits::of(&effective.resources)?;
-    limits::enable(&shared.root, &effective.resources)?;
-    let tenant = tenant::group(shared, &key.tenant).map_err(failed)?;
-    limits::enable_usual(&tenant, &[]).map_err(failed)?;
-    limits::enable(&tenant, &effective.resources)?;
-    let inits = init::group_of_inits(&tenant).map_err(failed)?;
-    let around = key
-        .path
-        .labels()
-        .split_last()
-        .map_or(&[][..], |(_, around)| around);
-    let mut parent = tenant;
-    for label in around {
-        parent = parent.child(label.as_str()).map_err(failed)?;
-        limits::enable(&parent, &effective.resources)?;
-    }
-    limits::check_protection(&parent, &effective.resources)?;
-    let group = new_group(&parent, key.path.name()).map_err(failed)?;
-    let made = limits::set(&group, &wanted)
-        .and_then(|()| limits::enable_usual(&group, &[]).map_err(failed))
-        .and_then(|()| init::mark(&group, uid).map_err(failed));
-    match made {
-        Ok(()) => Ok(Groups {
-            inits,
-            parent,
-            group,
-        }),
-        Err(error) => {
-            super::cell::leaf::remove(&parent, key.path.name());
-            Err(error)
-        }
-    }
-}
-
-/// Makes the group of a name that is ours alone: what has it is a dead cell's.
-fn new_group(parent: &Cgroup, name: &str) -> Result<Cgroup, kernel::Error> {
-    match parent.create(name) {
-        Err(error) if error.is(Errno::EXIST.raw_os_error()) => {
-            super::cell::leaf::kill(&parent.child(name)?);
-            parent.remove(name, LEFT)?;
-            parent.create(name)
-        }
-        other => other,
-    }
 }
 
 fn listen(socket: &Path) -> Result<OwnedFd, Error> {
@@ -430,133 +330,4 @@ fn listen(socket: &Path) -> Result<OwnedFd, Error> {
     let _ = std::fs::remove_file(socket);
     seqpacket::listen(socket, 4, seqpacket::Mode::Nonblocking)
         .map_err(|e| kernel_failed("the cell's socket could not be made", &e))
-}
-
-fn launch(record: &CellRecord, effective: &Draft, nested: bool, bytes: Vec<u8>) -> CellLaunch {
-    let map = record.ids.map(IdRange::extents).unwrap_or_default();
-    CellLaunch {
-        uid: record::wire(record.meta.uid),
-        unshare: unshare(&record.spec, nested),
-        parent: nested,
-        gid_map: map.clone(),
-        uid_map: map,
-        init_id: 0,
-        title: String::new(),
-        hostname: effective.hostname.clone(),
-        volumes: effective
-            .volumes
-            .iter()
-            .map(|volume| Volume {
-                target: volume.path.clone().into_bytes(),
-                size_bytes: volume.effective_size(),
-                mode: volume.effective_mode(),
-            })
-            .collect(),
-        record: bytes,
-    }
-}
-
-fn unshare(spec: &CellSpec, nested: bool) -> Namespaces {
-    let bit = |namespace| match namespace {
-        Namespace::User => Namespaces::USER,
-        Namespace::Mount => Namespaces::MOUNT,
-        Namespace::Pid => Namespaces::PID,
-        Namespace::Net => Namespaces::NET,
-        Namespace::Ipc => Namespaces::IPC,
-        Namespace::Uts => Namespaces::UTS,
-        Namespace::Cgroup => Namespaces::CGROUP,
-    };
-    let shared = |namespace| spec.shares(namespace) && !(nested && namespace == Namespace::Cgroup);
-    let own = Namespace::ALL.into_iter().filter(|ns| !shared(*ns));
-    Namespaces(own.fold(0, |set, namespace| set | bit(namespace)))
-}
-
-fn not_made(error: CreateError, key: &Key) -> Error {
-    let failed = match error {
-        CreateError::Failed(failed) => failed,
-        CreateError::GivenUp => return given_up(),
-        CreateError::Gone => {
-            return Error::new(
-                Reason::ShuttingDown,
-                "node-init is gone: no cell can be made",
-            )
-            .hint("try again when the node's daemon was started again");
-        }
-    };
-    creation_failed(&failed).about("cell", key.path.to_string())
-}
-
-/// What another try may not meet: the spawner was busy or replaced, or what works at the cell was
-/// killed or held up.
-fn passing(failed: &Failure) -> Option<Error> {
-    let (reason, hint) = match Errno::from_raw_os_error(failed.errno) {
-        Errno::AGAIN => (
-            Reason::LimitExceeded,
-            "the node makes as many cells as it can, or the cell around it may have no more \
-             processes: try again",
-        ),
-        Errno::CHILD | Errno::TIMEDOUT => (
-            Reason::Internal,
-            "try again; if it goes on, look at the cell's memory limit, and at what runs in the \
-             cell around it",
-        ),
-        _ => return None,
-    };
-    let message = format!("the cell was not made: {}", failed.detail);
-    let error = Error::new(reason, message).errno(failed.errno);
-    Some(error.hint(hint).retry_after(AGAIN))
-}
-
-fn creation_failed(failed: &Failure) -> Error {
-    if failed.step == Step::Clone
-        && let Some(error) = passing(failed)
-    {
-        return error;
-    }
-    let unsupported = |hint: &str| {
-        let message = format!("the cell was not made: {}", super::cell::start_said(failed));
-        Error::new(Reason::Unsupported, message)
-            .errno(failed.errno)
-            .hint(hint)
-    };
-    match failed.step {
-        Step::Attach if failed.errno == Errno::ROFS.raw_os_error() => {
-            Error::new(Reason::Unsupported, failed.detail.clone())
-                .errno(failed.errno)
-                .field("cell.spec.mounts")
-        }
-        Step::Template | Step::Clone | Step::Namespace => unsupported(
-            "the node can't make isolated cells as it runs now (`aurae node info` says why); share \
-             the namespaces it can't make, or run auraed where /proc is not masked",
-        ),
-        Step::Attach | Step::Mount => unsupported("check the mounts and volumes of the cell"),
-        _ => super::cell::start_failure("the cell was not made", failed),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_passes_is_to_be_tried_again_and_what_the_node_lacks_is_not() {
-        let failed = |errno: Errno| {
-            creation_failed(&Failure {
-                step: Step::Clone,
-                errno: errno.raw_os_error(),
-                detail: "why".into(),
-            })
-        };
-        for errno in [Errno::AGAIN, Errno::CHILD, Errno::TIMEDOUT] {
-            let error = failed(errno);
-            assert_ne!(error.reason, Reason::Unsupported);
-            assert_eq!(error.retry_after, Some(AGAIN));
-            assert_eq!(error.errno, Some(errno.raw_os_error()));
-        }
-        let error = failed(Errno::PERM);
-        assert_eq!(
-            (error.reason, error.retry_after),
-            (Reason::Unsupported, None)
-        );
-    }
 }

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The cgroups of a cell that is made, with its limits and its mark.
+
+use std::time::Duration;
+
+use kernel::cgroup::Cgroup;
+use model::cell::Draft;
+use model::error::Error;
+use model::name::Uid;
+use rustix::io::Errno;
+
+use super::kernel_failed;
+use crate::Shared;
+use crate::cell::{init, leaf, limits};
+use crate::index::Key;
+use crate::tenant;
+
+/// How long it may take to let go of what a dead cell left in the place of a new one.
+const LEFT: Duration = Duration::from_secs(1);
+
+/// The groups of a cell.
+pub(super) struct Groups {
+    /// Of its tenant's inits.
+    pub(super) inits: Cgroup,
+    /// The one around it.
+    pub(super) parent: Cgroup,
+    pub(super) group: Cgroup,
+}
+
+/// Makes the cell's group with its limits, and its tenant's where that isn't there.
+pub(super) fn groups(
+    shared: &Shared,
+    key: &Key,
+    uid: Uid,
+    effective: &Draft,
+) -> Result<Groups, Error> {
+    let failed = |e: kernel::Error| kernel_failed("the cell's cgroup could not be made", &e);
+    let wanted = limits::of(&effective.resources)?;
+    limits::enable(&shared.root, &effective.resources)?;
+    let tenant = tenant::group(shared, &key.tenant).map_err(failed)?;
+    limits::enable_usual(&tenant, &[]).map_err(failed)?;
+    limits::enable(&tenant, &effective.resources)?;
+    let inits = init::group_of_inits(&tenant).map_err(failed)?;
+    let around = key
+        .path
+        .labels()
+        .split_last()
+        .map_or(&[][..], |(_, around)| around);
+    let mut parent = tenant;
+    for label in around {
+        parent = parent.child(label.as_str()).map_err(failed)?;
+        limits::enable(&parent, &effective.resources)?;
+    }
+    limits::check_protection(&parent, &effective.resources)?;
+    let group = new_group(&parent, key.path.name()).map_err(failed)?;
+    let made = limits::set(&group, &wanted)
+        .and_then(|()| limits::enable_usual(&group, &[]).map_err(failed))
+        .and_then(|()| init::mark(&group, uid).map_err(failed));
+    match made {
+        Ok(()) => Ok(Groups {
+            inits,
+            parent,
+            group,
+        }),
+        Err(error) => {
+            leaf::remove(&parent, key.path.name());
+            Err(error)
+        }
+    }
+}
+
+/// Makes the group of a name that is ours alone: what has it is a dead cell's.
+fn new_group(parent: &Cgroup, name: &str) -> Result<Cgroup, kernel::Error> {
+    match parent.create(name) {
+        Err(error) if error.is(Errno::EXIST.raw_os_error()) => {
+            leaf::kill(&parent.child(name)?);
+            parent.remove(name, LEFT)?;
+            parent.create(name)
+        }
+        other => other,
+    }
+}

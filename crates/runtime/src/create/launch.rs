@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What node-init is told of a cell that is to be made.
+
+use ::init::protocol::{CellLaunch, Namespaces, Volume};
+use model::cell::{CellSpec, Draft, Namespace};
+
+use crate::ids::IdRange;
+use crate::record::{self, CellRecord};
+
+pub(super) fn launch(
+    record: &CellRecord,
+    effective: &Draft,
+    nested: bool,
+    bytes: Vec<u8>,
+) -> CellLaunch {
+    let map = record.ids.map(IdRange::extents).unwrap_or_default();
+    CellLaunch {
+        uid: record::wire(record.meta.uid),
+        unshare: unshare(&record.spec, nested),
+        parent: nested,
+        gid_map: map.clone(),
+        uid_map: map,
+        init_id: 0,
+        title: String::new(),
+        hostname: effective.hostname.clone(),
+        volumes: effective
+            .volumes
+            .iter()
+            .map(|volume| Volume {
+                target: volume.path.clone().into_bytes(),
+                size_bytes: volume.effective_size(),
+                mode: volume.effective_mode(),
+            })
+            .collect(),
+        record: bytes,
+    }
+}
+
+fn unshare(spec: &CellSpec, nested: bool) -> Namespaces {
+    let bit = |namespace| match namespace {
+        Namespace::User => Namespaces::USER,
+        Namespace::Mount => Namespaces::MOUNT,
+        Namespace::Pid => Namespaces::PID,
+        Namespace::Net => Namespaces::NET,
+        Namespace::Ipc => Namespaces::IPC,
+        Namespace::Uts => Namespaces::UTS,
+        Namespace::Cgroup => Namespaces::CGROUP,
+    };
+    let shared = |namespace| spec.shares(namespace) && !(nested && namespace == Namespace::Cgroup);
+    let own = Namespace::ALL.into_iter().filter(|ns| !shared(*ns));
+    Namespaces(own.fold(0, |set, namespace| set | bit(namespace)))
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Where things of a cell are, and how a cell looks that was made of a spec: paths, the effective
+//! spec, the first status. Pure; the making is [`super::create`]'s.
+
+use std::path::{Path, PathBuf};
+
+use model::cell::{CellSpec, Draft};
+use model::lifecycle::State;
+use model::status::CellStatus;
+
+use super::Shared;
+use super::ids::IdRange;
+use super::index::Key;
+use super::record::CellRecord;
+
+/// Where the cgroup of a cell is.
+pub(crate) fn group_path(shared: &Shared, key: &Key) -> PathBuf {
+    shared.root.path().join(key.below())
+}
+
+/// What the volumes of a cell may hold together.
+pub(crate) fn tmpfs_bytes(spec: &CellSpec) -> u64 {
+    let sizes = spec.volumes.iter().map(|volume| volume.effective_size());
+    sizes.fold(0, u64::saturating_add)
+}
+
+/// Where the socket of a cell is.
+pub(crate) fn socket_path(shared: &Shared, record: &CellRecord) -> PathBuf {
+    shared
+        .settings
+        .cells_dir
+        .join(format!("{}.sock", record.meta.uid))
+}
+
+/// With every default filled in, and the ids that it got.
+pub(crate) fn effective(spec: &CellSpec, key: &Key, ids: Option<IdRange>) -> Draft {
+    let mut effective = spec.effective(&key.path);
+    effective.id_range = ids.map(|ids| ids.count);
+    effective
+}
+
+/// The status of a cell whose init runs. `below`: where its group is below the mount point.
+pub(crate) fn status(record: &CellRecord, effective: Draft, pid: i32, below: &Path) -> CellStatus {
+    CellStatus {
+        meta: record.meta.clone(),
+        spec: record.spec.clone(),
+        effective,
+        state: State::Running,
+        conditions: Vec::new(),
+        pid: u32::try_from(pid).ok().filter(|pid| *pid > 0),
+        first_uid: record.ids.map(|ids| ids.first),
+        started: Some(record.started),
+        finished: None,
+        running_children: 0,
+        cgroup: below.display().to_string(),
+        final_usage: None,
+    }
+}
