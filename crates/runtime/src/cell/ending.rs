@@ -40,7 +40,7 @@ impl Owner {
     /// The cell-init can't be talked to any more. One that has ended is waited for; one that hasn't
     /// is hostile or broken, and its cell is killed.
     pub(super) fn silent(&mut self, error: &LinkError) {
-        if self.link.take().is_none() {
+        if !self.exchange.close() {
             return;
         }
         let expected = self.ending.expects_silence();
@@ -58,7 +58,7 @@ impl Owner {
     }
 
     pub(super) fn init_ended(&mut self, exit: Option<ExitRecord>) {
-        self.link = None;
+        self.exchange.close();
         self.status.pid = None;
         if self.ending.expects_silence() {
             return self.ends(End::InitEnded);
@@ -73,24 +73,22 @@ impl Owner {
         self.step(Life::Stop);
         let condition = condition("InitLost", "CellInitEnded", why.to_owned());
         self.status.conditions.push(condition);
-        for uid in self.starting.keys().copied().collect::<Vec<_>>() {
+        for uid in self.executables.starting_uids() {
             let error = Error::internal(format!("the cell's init was lost: {why}"));
             self.not_started(uid, error);
         }
-        for uid in self.executables.keys().copied().collect::<Vec<_>>() {
+        for uid in self.executables.uids() {
             self.lose_executable(uid, why);
         }
         // Whoever waits for an answer of the cell-init is told so.
-        while let Some((_, (_, call))) = self.calls.pop_first() {
-            drop(call);
-        }
+        self.exchange.forget();
         self.updating = None;
         self.updates.clear();
     }
 
     /// Says that nothing runs in it any more, where that is so. Called after every event.
     pub(super) fn advance(&mut self) {
-        let idle = self.executables.is_empty() && self.starting.is_empty();
+        let idle = self.executables.are_idle();
         if idle && self.ending.has_begun() {
             self.ends(End::ExecutablesEnded);
         }
@@ -114,7 +112,7 @@ impl Owner {
                 self.publish_cell();
             }
             Effect::StopExecutables { grace } => {
-                for uid in self.executables.keys().copied().collect::<Vec<_>>() {
+                for uid in self.executables.uids() {
                     self.stop(uid, grace, None);
                 }
             }

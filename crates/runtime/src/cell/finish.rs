@@ -29,7 +29,6 @@ use tokio::time::Instant;
 use super::executable::{condition, exit_of};
 use super::leaf;
 use super::owner::{Event, Owner};
-use super::start::Starting;
 use crate::ports::{Archive, LogTotals};
 use crate::record::{self, Archived};
 
@@ -229,9 +228,7 @@ impl Owner {
         let Some(executable) = self.executables.get(&uid) else {
             return;
         };
-        let starting = self.starting.values().map(Starting::executable);
-        let mut others = self.executables.values().chain(starting);
-        if !others.any(|other| other.uid() != uid && other.name() == executable.name()) {
+        if !self.executables.has_another_of_its_name(executable) {
             leaf::remove(&self.group, executable.name());
         }
     }

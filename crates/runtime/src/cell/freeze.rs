@@ -65,7 +65,7 @@ impl Owner {
 
     fn apply_freeze(&mut self, frozen: bool, reply: Reply<Arc<Object>>) {
         let hold = self.is_frozen();
-        for uid in self.executables.keys().copied().collect::<Vec<_>>() {
+        for uid in self.executables.uids() {
             self.hold(uid, hold);
         }
         let leaves: Vec<_> = self.executables.values().map(|e| e.leaf.clone()).collect();

@@ -9,12 +9,19 @@
 //! ```text
 //!  requests ─┐
 //!  cell-init ┼─► owner::Owner::run ── event by event ──► kernel, cell-init, index, logs, archive
-//!  tasks ────┘        (start, finish, ending, stop, freeze, update: a file each)
+//!  tasks ────┘        (answers, start, finish, ending, stop, freeze, update: a file each)
 //! ```
+//!
+//! The owner decides. What it knows is kept by types of one purpose: [`exchange`] (what the
+//! cell-init was asked), [`executables`] (which there are), `model::lifecycle` (how far an end has
+//! come), [`change`] (an update that is carried out).
 
+mod answers;
 mod change;
 mod ending;
+mod exchange;
 pub(crate) mod executable;
+mod executables;
 pub(crate) mod finish;
 mod freeze;
 pub(crate) mod init;

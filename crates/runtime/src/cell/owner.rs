@@ -8,14 +8,14 @@
 //! killed: see `ending`. Only a start may take as long as it does: its program's file may be where
 //! reading hangs, which is no fault of the init; the start is given up and the cell goes on.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
-use futures_util::{FutureExt, StreamExt};
-use init::protocol::{CellEvent, CellRequest, ExitRecord, Failure};
+use init::protocol::{CellEvent, ExitRecord};
 use kernel::cgroup::Cgroup;
 use model::error::Error;
 use model::label::Labels;
@@ -24,14 +24,12 @@ use model::lifecycle::{self, executable};
 use model::name::Uid;
 use model::request::UpdateCell;
 use model::status::{CellStatus, Object};
-use rustix::io::Errno;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::time::Instant;
 
 use super::change::Running;
-use super::executable::Executable;
+use super::exchange::Exchange;
+use super::executables::Executables;
 use super::init::InitProcess;
-use super::start::Starting;
 use super::{CellHandle, QUEUE, Reply, Request, leaf};
 use crate::Shared;
 use crate::index::Key;
@@ -40,9 +38,6 @@ use crate::link::cell::CellLink;
 use crate::link::{LinkError, Received};
 use crate::ports::LogTotals;
 use crate::record::CellRecord;
-
-/// How many packets are heard before a call counts as not answered.
-const HEARD_FIRST: usize = 64;
 
 /// Everything that happens to a cell.
 pub(crate) enum Event {
@@ -121,17 +116,12 @@ pub(crate) struct Owner {
     pub(super) parent_frozen: bool,
     /// The process of its init.
     pub(super) init: Arc<InitProcess>,
-    /// `None` once the cell-init is gone.
-    pub(super) link: Option<CellLink>,
+    /// The conversation with it; closed once it is gone.
+    pub(super) exchange: Exchange,
     pub(super) socket: PathBuf,
     /// Its init is node-init's child.
     pub(super) child: bool,
-    pub(super) calls: BTreeMap<u64, (Instant, Call)>,
-    next_call: u64,
-    /// Starts that nobody waits for any more, until they are answered.
-    given_up: BTreeSet<u64>,
-    pub(super) starting: HashMap<Uid, Starting>,
-    pub(super) executables: HashMap<Uid, Executable>,
+    pub(super) executables: Executables,
     /// An update that is being carried out.
     pub(super) updating: Option<Running>,
     /// Those that come after it; bounded in `update`.
@@ -171,6 +161,7 @@ impl Owner {
             requests,
             ended,
         };
+        let exchange = Exchange::new(beginning.link, shared.settings.init_timeout);
         let owner = Self {
             shared,
             key: beginning.key,
@@ -180,14 +171,10 @@ impl Owner {
             root_id: beginning.root_id,
             parent_frozen: beginning.parent_frozen,
             init: beginning.init,
-            link: Some(beginning.link),
+            exchange,
             socket: beginning.socket,
             child: beginning.exit.is_some(),
-            calls: BTreeMap::new(),
-            next_call: 1,
-            given_up: BTreeSet::new(),
-            starting: HashMap::new(),
-            executables: HashMap::new(),
+            executables: Executables::default(),
             updating: None,
             updates: VecDeque::new(),
             waiting: Vec::new(),
@@ -223,16 +210,9 @@ impl Owner {
     }
 
     async fn next(&mut self, inbox: &mut mpsc::Receiver<Request>) -> Event {
-        let said = async {
-            match &mut self.link {
-                Some(link) => link.next().await,
-                None => std::future::pending().await,
-            }
-        };
-        // Calls are numbered in the order of their deadlines.
-        let late = self.calls.first_key_value().map(|(_, (due, _))| *due);
+        let late = self.exchange.due();
         tokio::select! {
-            said = said => match said {
+            said = self.exchange.next() => match said {
                 Ok(received) => Event::Said(received),
                 Err(error) => Event::Silent(error),
             },
@@ -293,162 +273,6 @@ impl Owner {
             } => self.freeze(frozen, by_parent, reply),
             Request::TakeInput { uid, reply } => self.take_input(uid, reply),
             Request::CloseInput { uid, reply } => self.close_input(uid, reply),
-        }
-    }
-
-    fn said(&mut self, received: Received<CellEvent>) {
-        match received.event {
-            CellEvent::Started {
-                request,
-                started_ns,
-                ..
-            } => match self.answered(request) {
-                Some(Call::Start(uid)) => self.started(uid, started_ns, received.fds),
-                // Its leaf was killed; the end of it follows.
-                None if self.given_up.remove(&request) => {}
-                _ => self.protocol_error("it started what nobody asked for"),
-            },
-            CellEvent::Failed { request, failure } => {
-                // None: an answer after our timeout ended; it was dealt with then.
-                self.given_up.remove(&request);
-                if let Some(call) = self.answered(request) {
-                    self.refused(call, &failure);
-                }
-            }
-            CellEvent::Done { request } => {
-                if let Some(call) = self.answered(request) {
-                    self.done(call);
-                }
-            }
-            CellEvent::Exited { uid, exit } => self.exited(crate::record::unwire(uid), exit),
-            CellEvent::Welcome { .. } | CellEvent::Refused { .. } | CellEvent::Workload(_) => {
-                self.protocol_error("it greets again");
-            }
-        }
-    }
-
-    fn answered(&mut self, request: u64) -> Option<Call> {
-        self.calls.remove(&request).map(|(_, call)| call)
-    }
-
-    fn done(&mut self, call: Call) {
-        match call {
-            Call::StopIntent(uid) => self.stop_written(uid),
-            Call::Signal { uid, reply } => {
-                let status = self.object(uid);
-                let _ = reply.send(status);
-            }
-            Call::Relabel { uid, reply, .. } => self.relabelled(uid, reply),
-            Call::FreezeIntent { frozen, reply } => self.freeze_written(frozen, reply),
-            Call::Start(_) => self.protocol_error("a start is answered without a process"),
-            Call::Change => self.changed(Ok(())),
-            Call::Exit | Call::Noted(_) => {}
-        }
-    }
-
-    fn refused(&mut self, call: Call, failure: &Failure) {
-        match call {
-            Call::Start(uid) => self.start_failed(uid, failure),
-            // The intent could not be written: the stop goes on all the same, by its deadline.
-            Call::StopIntent(uid) => self.stop_written(uid),
-            Call::Signal { uid, reply } => {
-                let error = super::start::failure("the signal was not sent", failure);
-                let name = self
-                    .executables
-                    .get(&uid)
-                    .map(|e| e.record.meta.path.to_string());
-                let _ = reply.send(Err(error.about("executable", name.unwrap_or_default())));
-            }
-            Call::Relabel { uid, old, reply } => {
-                let error = super::start::failure("the labels were not written", failure);
-                self.not_relabelled(uid, old, error, reply);
-            }
-            Call::FreezeIntent { reply, .. } => {
-                let error = super::start::failure("the cell's record was not written", failure);
-                let _ = reply.send(Err(error));
-            }
-            Call::Change => self.change_refused(failure),
-            // It keeps what it was told to let go of, or knows of more than we do.
-            Call::Exit => self.protocol_error("it doesn't end when it is told to"),
-            Call::Noted(what) => {
-                tracing::warn!(cell = %self.key.path, ?failure, "the cell's init refused: {what}");
-            }
-        }
-    }
-
-    /// The oldest call is due. What was said in time is heard first: it may be this daemon that was
-    /// held up.
-    fn late(&mut self) {
-        for _ in 0..HEARD_FIRST {
-            let Some(link) = &mut self.link else { break };
-            match link.next().now_or_never() {
-                Some(Ok(received)) => self.said(received),
-                Some(Err(error)) => return self.silent(&error),
-                None => break,
-            }
-        }
-        let oldest = self.calls.first_entry();
-        if let Some(call) = oldest.filter(|call| call.get().0 <= Instant::now()) {
-            let (number, (_, call)) = call.remove_entry();
-            self.not_answered(number, call);
-        }
-    }
-
-    fn not_answered(&mut self, number: u64, call: Call) {
-        let timeout = self.shared.settings.init_timeout;
-        let failure = Failure {
-            step: init::protocol::Step::Protocol,
-            errno: Errno::TIMEDOUT.raw_os_error(),
-            detail: format!("the cell's init did not answer within {timeout:?}"),
-        };
-        if let Call::Start(uid) = call {
-            self.given_up.insert(number);
-            return self.start_failed(uid, &failure);
-        }
-        self.silent(&LinkError::Silent(timeout));
-        // Whoever asked is told why; nothing else is to be done without an init.
-        if let Call::Signal { .. } | Call::Relabel { .. } | Call::FreezeIntent { .. } = call {
-            self.refused(call, &failure);
-        }
-    }
-
-    /// Asks the cell-init. The answer comes as an event; so does a link that is gone.
-    pub(super) fn call(
-        &mut self,
-        call: Call,
-        fds: Vec<std::os::fd::OwnedFd>,
-        request: impl FnOnce(u64) -> CellRequest,
-    ) {
-        let number = self.next_call;
-        self.next_call += 1;
-        let sent = match &mut self.link {
-            Some(link) => link.send(&request(number), fds),
-            None => Err(LinkError::Closed),
-        };
-        match sent {
-            Ok(()) => {
-                let due = Instant::now() + self.shared.settings.init_timeout;
-                self.calls.insert(number, (due, call));
-            }
-            Err(error) => {
-                let failure = Failure {
-                    step: init::protocol::Step::Protocol,
-                    errno: Errno::PIPE.raw_os_error(),
-                    detail: error.to_string(),
-                };
-                self.refused(call, &failure);
-                if !matches!(error, LinkError::TooLarge(_)) {
-                    self.silent(&error);
-                }
-            }
-        }
-    }
-
-    /// Tells the cell-init something that has no answer.
-    pub(super) fn tell(&mut self, request: &CellRequest) {
-        let Some(link) = &mut self.link else { return };
-        if let Err(error) = link.send(request, Vec::new()) {
-            self.silent(&error);
         }
     }
 

@@ -109,7 +109,7 @@ impl Owner {
             source,
         } = examined;
         let uid = executable.uid();
-        if self.executables.contains_key(&uid) {
+        if self.executables.get(&uid).is_some() {
             let path = &executable.record.meta.path;
             return Err(format!("it keeps two records of {path}"));
         }
@@ -156,7 +156,7 @@ impl Owner {
 
     /// The uids of what was taken over.
     pub(crate) fn adopted(&self) -> Vec<Uid> {
-        self.executables.keys().copied().collect()
+        self.executables.uids()
     }
 
     /// Whether the cell's end is all that [`Owner::resume`] will bring about: it was asked to stop,
@@ -167,7 +167,7 @@ impl Owner {
 
     fn is_orphaned(&self) -> bool {
         let goes_with = self.record.goes_with;
-        goes_with.is_some_and(|uid| !self.executables.contains_key(&uid))
+        goes_with.is_some_and(|uid| self.executables.get(&uid).is_none())
     }
 
     /// Goes on with what the earlier daemon had begun. Called when the objects are published.

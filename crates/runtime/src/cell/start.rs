@@ -55,7 +55,7 @@ impl Owner {
                     reservation,
                     reply,
                 };
-                self.starting.insert(uid, starting);
+                self.executables.start(uid, starting);
                 match directory {
                     Ok(directory) => {
                         let mut fds = vec![directory];
@@ -114,7 +114,7 @@ impl Owner {
             .about("cell", self.key.path.to_string())
             .hint(hint))
         };
-        if self.ending.has_begun() || self.link.is_none() {
+        if self.ending.has_begun() || !self.exchange.is_open() {
             return refuse(
                 "is stopping: nothing new can begin in it",
                 "run the cell again",
@@ -128,7 +128,7 @@ impl Owner {
 
     /// The program was executed.
     pub(super) fn started(&mut self, uid: Uid, started_ns: u64, given: Vec<OwnedFd>) {
-        let Some(starting) = self.starting.remove(&uid) else {
+        let Some(starting) = self.executables.take_starting(&uid) else {
             return self.protocol_error("it started what nobody asked for");
         };
         let mut given = given.into_iter();
@@ -141,7 +141,7 @@ impl Owner {
         let (pid, terminal) = match handed {
             Ok(handed) => handed,
             Err(error) => {
-                self.starting.insert(uid, starting);
+                self.executables.start(uid, starting);
                 return self.silent(&error);
             }
         };
@@ -225,8 +225,8 @@ impl Owner {
 
     pub(super) fn start_failed(&mut self, uid: Uid, failure: &Failure) {
         let name = self
-            .starting
-            .get(&uid)
+            .executables
+            .starting(&uid)
             .map(|s| s.executable.record.meta.path.to_string());
         let error = not_executed(failure).about("executable", name.unwrap_or_default());
         self.not_started(uid, error);
@@ -234,7 +234,7 @@ impl Owner {
 
     /// Takes back what was made for it.
     pub(super) fn not_started(&mut self, uid: Uid, error: Error) {
-        let Some(starting) = self.starting.remove(&uid) else {
+        let Some(starting) = self.executables.take_starting(&uid) else {
             return;
         };
         let Starting {

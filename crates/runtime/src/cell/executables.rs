@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The executables of one cell: those that run or end, and those that the cell-init was asked to
+//! start. It finds them; what becomes of them is the owner's.
+
+use std::collections::HashMap;
+
+use model::name::Uid;
+
+use super::executable::Executable;
+use super::start::Starting;
+
+/// See the module.
+#[derive(Default)]
+pub(super) struct Executables {
+    begun: HashMap<Uid, Executable>,
+    starting: HashMap<Uid, Starting>,
+}
+
+impl Executables {
+    /// One whose program was executed and whose end is not dealt with.
+    pub(super) fn get(&self, uid: &Uid) -> Option<&Executable> {
+        self.begun.get(uid)
+    }
+
+    pub(super) fn get_mut(&mut self, uid: &Uid) -> Option<&mut Executable> {
+        self.begun.get_mut(uid)
+    }
+
+    pub(super) fn values(&self) -> impl Iterator<Item = &Executable> {
+        self.begun.values()
+    }
+
+    pub(super) fn uids(&self) -> Vec<Uid> {
+        self.begun.keys().copied().collect()
+    }
+
+    pub(super) fn insert(&mut self, uid: Uid, executable: Executable) {
+        self.begun.insert(uid, executable);
+    }
+
+    pub(super) fn remove(&mut self, uid: &Uid) {
+        self.begun.remove(uid);
+    }
+
+    /// One that is being started.
+    pub(super) fn starting(&self, uid: &Uid) -> Option<&Starting> {
+        self.starting.get(uid)
+    }
+
+    pub(super) fn start(&mut self, uid: Uid, starting: Starting) {
+        self.starting.insert(uid, starting);
+    }
+
+    /// Its start was answered, or given up.
+    pub(super) fn take_starting(&mut self, uid: &Uid) -> Option<Starting> {
+        self.starting.remove(uid)
+    }
+
+    pub(super) fn starting_uids(&self) -> Vec<Uid> {
+        self.starting.keys().copied().collect()
+    }
+
+    /// Whether nothing runs, ends or starts.
+    pub(super) fn are_idle(&self) -> bool {
+        self.begun.is_empty() && self.starting.is_empty()
+    }
+
+    /// Whether a newer run has the name.
+    pub(super) fn has_another_of_its_name(&self, executable: &Executable) -> bool {
+        let starting = self.starting.values().map(Starting::executable);
+        let mut all = self.begun.values().chain(starting);
+        all.any(|other| other.uid() != executable.uid() && other.name() == executable.name())
+    }
+}
