@@ -297,6 +297,7 @@ impl NodeVerifier {
     }
 }
 
+// The last three methods are those of the node's `UserVerifier`, too; see there why.
 impl ServerCertVerifier for NodeVerifier {
     fn verify_server_cert(
         &self,

@@ -83,8 +83,8 @@ impl Permit {
             .hint("the object has changed during the call: call again"))
     }
 
-    /// Demands that the permit is for objects of that tenant. That another one's arrives is a defect
-    /// above, not a question of policy; it must still not get through.
+    /// Demands that the permit is for objects of that tenant. That another one's arrives is a
+    /// defect above, not a question of policy; it must still not get through.
     ///
     /// # Errors
     /// `INTERNAL`.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Making a cell: cgroups, ids, socket, mounts, its init, its owner. What was made is taken back
-//! when a later step fails ([`Made`]), so that a cell is there altogether or not at all. Where things
-//! are and how they look is [`super::layout`]'s.
+//! when a later step fails ([`Made`]), so that a cell is there altogether or not at all. Where
+//! things are and how they look is [`super::layout`]'s.
 
 mod failure;
 mod groups;

@@ -8,10 +8,10 @@
 //! guards what must be true of the node as a whole: a name has one living object, an id one cell, a
 //! request id one run.
 //!
-//! Here objects are published and found by name. [`reserve`] takes names, [`cells`] knows the owners
-//! of the living cells and their ids, [`aged`] what is finished and too much, [`ends`] who waits for
-//! one. [`ring`] keeps the newest changes for watchers, [`snapshot`] walks, [`watch`] and [`list`]
-//! read, [`requests`] knows retries.
+//! Here objects are published and found by name. [`reserve`] takes names, [`cells`] knows the
+//! owners of the living cells and their ids, [`aged`] what is finished and too much, [`ends`] who
+//! waits for one. [`ring`] keeps the newest changes for watchers, [`snapshot`] walks, [`watch`] and
+//! [`list`] read, [`requests`] knows retries.
 
 mod aged;
 mod cells;
