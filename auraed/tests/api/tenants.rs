@@ -306,8 +306,8 @@ async fn what_is_kept_of_a_tenant_is_shown_beside_its_quotas() {
         ..Default::default()
     };
     set(&administrator, "acme", quotas).await;
-    let created = administrator.node.runtime().run_cell(shared_cell("web"));
-    created.await.unwrap();
+    let mut runtime = administrator.node.runtime();
+    runtime.run_cell(shared_cell("web")).await.unwrap();
     let large = "x".repeat(8 << 10);
     for n in 0..12 {
         let print = ["sh", "-c", "echo $0", &large];
