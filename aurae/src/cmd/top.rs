@@ -242,8 +242,8 @@ impl Drop for Screen {
     }
 }
 
-/// Tenants, with their use beside the limit, and below them objects. With an earlier answer, shares of
-/// a CPU since then; without, the time used so far.
+/// Tenants, with their use beside the limit, and below them objects. With an earlier answer, shares
+/// of a CPU since then; without, the time used so far.
 fn table(
     tenants: &[TenantStatus],
     answer: &UsageResponse,

@@ -3,8 +3,8 @@
 //! looks at the disk, which is the only account of what is used, and unlinks. It never touches the
 //! segment that is written.
 //!
-//! A tenant that keeps more than its quota `log_bytes` loses its own oldest first. Where the node as a
-//! whole keeps too much, the tenant that has most does: no tenant pushes out another's logs by
+//! A tenant that keeps more than its quota `log_bytes` loses its own oldest first. Where the node
+//! as a whole keeps too much, the tenant that has most does: no tenant pushes out another's logs by
 //! printing. Where only segments that are written are left, the mover is asked to begin others.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};

@@ -2,11 +2,11 @@
 //! The mover: one thread that carries every byte that workloads print from their pipes into their
 //! logs.
 //!
-//! It sleeps in `epoll` over the tenants, each an `epoll` over its read ends. When some can be read it
-//! takes one batch from each, then waits a *short pause* if the batches were small: a busy writer
-//! fills its pipe meanwhile and is moved in one go, an idle one's next write is on its own. Tenants
-//! take turns (`turns`), so a tenant with many busy pipes holds up no other's; a batch is at most a
-//! large pipe full, and a disk that refuses makes the mover drop and count.
+//! It sleeps in `epoll` over the tenants, each an `epoll` over its read ends. When some can be read
+//! it takes one batch from each, then waits a *short pause* if the batches were small: a busy
+//! writer fills its pipe meanwhile and is moved in one go, an idle one's next write is on its own.
+//! Tenants take turns (`turns`), so a tenant with many busy pipes holds up no other's; a batch is
+//! at most a large pipe full, and a disk that refuses makes the mover drop and count.
 //!
 //! It decides nothing about whose log is kept how long (`keep`), forces nothing to the disk
 //! (`sync`), and serves no reader (`read`): it tells them by [`Live`] that there is more.
