@@ -107,6 +107,7 @@ impl Parts {
         let state = &config.paths.state;
         let tenants = Tenants::start(store.clone(), state, capacity::of(config)).await?;
         let logs = Logs::start(&state.join("logs"), logs_config(config))?;
+        logs.hold_quotas(&tenants);
         let settings = runtime_settings(config)?;
         let controllers = kernel::cgroup::Cgroup::open(&settings.cgroup_root)?.controllers()?;
         // Cell-inits answer while policies are read here.

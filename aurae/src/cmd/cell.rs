@@ -14,7 +14,7 @@ use crate::output::{
     Cell, Format, OutputArgs, Table, meta, note, path, print, print_line, print_message, reference,
     state_cell,
 };
-use crate::quantity::{format_bytes, format_duration, since};
+use crate::quantity::{format_duration, show_bytes, since};
 use crate::session::Session;
 use crate::spec::{CellFlags, LabelFlags, ResourceFlags};
 
@@ -320,7 +320,7 @@ fn row(cell: &Object, status: &CellStatus, args: &LsArgs, format: Format) -> Vec
         created
             .map_or_else(dash, |time| format_duration(since(time)))
             .into(),
-        memory.map_or_else(dash, format_bytes).into(),
+        memory.map_or_else(dash, show_bytes).into(),
         resources
             .cpu
             .as_ref()

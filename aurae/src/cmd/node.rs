@@ -11,7 +11,7 @@ use clap::Subcommand;
 
 use crate::failure::Failure;
 use crate::output::{Cell, Color, Format, OutputArgs, Table, print, print_line, print_message};
-use crate::quantity::{format_bytes, format_duration, format_instant, parse_duration, since};
+use crate::quantity::{format_duration, format_instant, parse_duration, show_bytes, since};
 use crate::session::Session;
 use crate::spec::wire_duration;
 
@@ -130,7 +130,7 @@ fn facts(status: &NodeStatus) -> Table {
     let (all, free) = (status.memory_bytes, status.memory_available_bytes);
     fact(
         "memory",
-        format!("{}, {} available", format_bytes(all), format_bytes(free)),
+        format!("{}, {} available", show_bytes(all), show_bytes(free)),
     );
     fact(
         "controllers",

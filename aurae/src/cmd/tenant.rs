@@ -209,7 +209,7 @@ fn list(tenants: &[TenantStatus]) -> Table {
 }
 
 /// `12/64`, as far as either is known.
-fn of_limit(status: &QuotaStatus) -> Cell {
+pub(super) fn of_limit(status: &QuotaStatus) -> Cell {
     let used = status
         .used
         .map_or("-".to_owned(), |used| amount(status, used));

@@ -8,15 +8,18 @@ use std::pin::pin;
 use std::time::Duration;
 
 use api::observe::v0::{Usage, UsageRequest, UsageResponse, WatchUsageRequest};
+use api::quota::Quota;
 use api::runtime::v0::ObjectRef;
+use api::tenant::v0::{GetRequest, ListRequest, TenantStatus};
 use client::Node;
 use tokio::sync::oneshot;
 use tonic::{Request, Status};
 
+use super::tenant::of_limit;
 use crate::attach::RawMode;
 use crate::failure::Failure;
 use crate::output::{Cell, Color, OutputArgs, Style, Table, print, print_message, reference};
-use crate::quantity::{format_bytes, parse_duration};
+use crate::quantity::{parse_duration, show_bytes};
 use crate::session::Session;
 use crate::spec::wire_duration;
 
@@ -53,8 +56,9 @@ pub(crate) async fn run(session: &Session, args: &TopArgs) -> Result<u8, Failure
         refs.push(reference(&session.find_or_suggest(name, "top").await?));
     }
     let live = std::io::stdout().is_terminal() && !args.once && !args.output.output.is_machine();
+    let whose = Whose::find(session, args).await;
     if live {
-        return watch(session, args, refs).await;
+        return watch(session, args, refs, whose).await;
     }
     let request = UsageRequest {
         refs,
@@ -68,12 +72,64 @@ pub(crate) async fn run(session: &Session, args: &TopArgs) -> Result<u8, Failure
     if args.output.output.is_machine() {
         print_message(args.output.output, &answer)?;
     } else {
-        print(&table(&answer, None).render(session.style))?;
+        let tenants = whose.ask(&session.node).await;
+        print(&table(&tenants, &answer, None).render(session.style))?;
     }
     Ok(0)
 }
 
-async fn watch(session: &Session, args: &TopArgs, refs: Vec<ObjectRef>) -> Result<u8, Failure> {
+/// Which tenants have a row.
+enum Whose {
+    /// Every one: the caller may list them.
+    Every,
+    /// This one; empty: the caller's own.
+    One(String),
+    /// None: objects were named.
+    None,
+}
+
+impl Whose {
+    /// Asked once, so that a member's watching leaves one denial in the audit, not one per look.
+    async fn find(session: &Session, args: &TopArgs) -> Self {
+        if !args.names.is_empty() || args.output.output.is_machine() {
+            return Self::None;
+        }
+        let request = session.node.unary(ListRequest {});
+        match session.node.tenant().list(request).await {
+            Ok(_) => Self::Every,
+            Err(_) => Self::One(
+                Some(session.tenant())
+                    .filter(|t| t != "*")
+                    .unwrap_or_default(),
+            ),
+        }
+    }
+
+    /// As of now. What a node refuses, or is too old to tell, has no row: the table is of objects
+    /// first.
+    async fn ask(&self, node: &Node) -> Vec<TenantStatus> {
+        let mut client = node.tenant();
+        match self {
+            Self::Every => {
+                let all = client.list(node.unary(ListRequest {})).await;
+                all.map(|all| all.into_inner().tenants).unwrap_or_default()
+            }
+            Self::One(name) => {
+                let request = node.unary(GetRequest { name: name.clone() });
+                let one = client.get(request).await.map(tonic::Response::into_inner);
+                one.into_iter().collect()
+            }
+            Self::None => Vec::new(),
+        }
+    }
+}
+
+async fn watch(
+    session: &Session,
+    args: &TopArgs,
+    refs: Vec<ObjectRef>,
+    whose: Whose,
+) -> Result<u8, Failure> {
     let request = WatchUsageRequest {
         refs,
         tenant: session.tenant(),
@@ -85,7 +141,7 @@ async fn watch(session: &Session, args: &TopArgs, refs: Vec<ObjectRef>) -> Resul
     let mut left = pin!(left());
     // The screen stays as it was while the daemon is away.
     loop {
-        let shown = show(session.style, &node, request.clone(), &mut before);
+        let shown = show(session.style, &node, request.clone(), &whose, &mut before);
         let lost = tokio::select! {
             shown = shown => shown?,
             left = &mut left => return left,
@@ -124,6 +180,7 @@ async fn show(
     style: Style,
     node: &Node,
     request: WatchUsageRequest,
+    whose: &Whose,
     before: &mut Option<UsageResponse>,
 ) -> Result<Option<Status>, Failure> {
     let mut answers = match node.observe().watch_usage(Request::new(request)).await {
@@ -133,7 +190,8 @@ async fn show(
     loop {
         match answers.message().await {
             Ok(Some(answer)) => {
-                draw(style, &answer, before.as_ref())?;
+                let tenants = whose.ask(node).await;
+                draw(style, &tenants, &answer, before.as_ref())?;
                 *before = Some(answer);
             }
             Ok(None) => return Ok(None),
@@ -144,6 +202,7 @@ async fn show(
 
 fn draw(
     style: Style,
+    tenants: &[TenantStatus],
     answer: &UsageResponse,
     before: Option<&UsageResponse>,
 ) -> Result<(), Failure> {
@@ -157,7 +216,7 @@ fn draw(
         "{}\x1b[K\n\x1b[K\n",
         style.paint(Color::Bold, &title)
     ));
-    let table = table(answer, before).render(style.measured(&std::io::stdout()));
+    let table = table(tenants, answer, before).render(style.measured(&std::io::stdout()));
     for line in table.lines().take(usize::from(rows).saturating_sub(3)) {
         text.push_str(line);
         text.push_str("\x1b[K\n");
@@ -183,8 +242,13 @@ impl Drop for Screen {
     }
 }
 
-/// With an earlier answer, shares of a CPU since then; without, the time used so far.
-fn table(answer: &UsageResponse, before: Option<&UsageResponse>) -> Table {
+/// Tenants, with their use beside the limit, and below them objects. With an earlier answer, shares
+/// of a CPU since then; without, the time used so far.
+fn table(
+    tenants: &[TenantStatus],
+    answer: &UsageResponse,
+    before: Option<&UsageResponse>,
+) -> Table {
     const HEADINGS: [&str; 9] = [
         "NAME", "CPU", "MEMORY", "PEAK", "SWAP", "PIDS", "READ", "WRITTEN", "LOGS",
     ];
@@ -202,6 +266,9 @@ fn table(answer: &UsageResponse, before: Option<&UsageResponse>) -> Table {
             .as_ref()
             .map(|r| r.path.split('/').collect::<Vec<_>>())
     });
+    for tenant in tenants {
+        table.push(tenant_row(tenant));
+    }
     for usage in rows {
         let uid = usage
             .r#ref
@@ -227,8 +294,27 @@ fn share(before: Option<&Usage>, after: &Usage, seconds: f64) -> Option<f64> {
     Some(used as f64 / 1e4 / seconds)
 }
 
+fn tenant_row(tenant: &TenantStatus) -> Vec<Cell> {
+    let of = |quota: Quota| {
+        let found = tenant.quotas.iter().find(|s| s.quota == quota.as_str());
+        found.map_or_else(|| "-".into(), of_limit)
+    };
+    let unknown = || Cell::from("-");
+    vec![
+        format!("tenant {}", tenant.name).into(),
+        unknown(),
+        of(Quota::MemoryMax),
+        unknown(),
+        unknown(),
+        of(Quota::Pids),
+        unknown(),
+        unknown(),
+        of(Quota::LogBytes),
+    ]
+}
+
 fn row(usage: &Usage, live: bool, share: Option<f64>) -> Vec<Cell> {
-    let bytes = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), format_bytes);
+    let bytes = |value: Option<u64>| value.map_or_else(|| "-".to_owned(), show_bytes);
     let cpu = match (live, share, usage.cpu_usage_usec) {
         (true, Some(share), _) => {
             let color = (share >= BUSY).then_some(Color::Yellow);
@@ -260,6 +346,8 @@ fn row(usage: &Usage, live: bool, share: Option<f64>) -> Vec<Cell> {
 
 #[cfg(test)]
 mod tests {
+    use api::tenant::v0::QuotaStatus;
+
     use super::*;
 
     fn answer(seconds: i64, micros: u64) -> UsageResponse {
@@ -281,7 +369,7 @@ mod tests {
     #[test]
     fn once_it_is_time_and_what_is_unknown_is_no_zero() {
         assert_eq!(
-            table(&answer(1, 1_500_000), None).render(Style::PLAIN),
+            table(&[], &answer(1, 1_500_000), None).render(Style::PLAIN),
             "NAME    CPU  MEMORY  PEAK  SWAP  PIDS  READ  WRITTEN  LOGS\n\
              web   1.50s  64.0Mi     -     -     -     -        -     -\n"
         );
@@ -289,7 +377,33 @@ mod tests {
 
     #[test]
     fn live_it_is_a_share_of_one_cpu_since_the_last_look() {
-        let text = table(&answer(3, 2_000_000), Some(&answer(1, 1_000_000))).render(Style::PLAIN);
+        let text = table(&[], &answer(3, 2_000_000), Some(&answer(1, 1_000_000)));
+        let text = text.render(Style::PLAIN);
         assert!(text.contains("50.0%"), "{text}");
+    }
+
+    #[test]
+    fn a_tenant_has_a_row_with_its_use_beside_its_limits() {
+        let status = |quota: Quota, used, limit| QuotaStatus {
+            quota: quota.to_string(),
+            used: Some(used),
+            limit,
+            ..Default::default()
+        };
+        let tenant = TenantStatus {
+            name: "blue".into(),
+            quotas: vec![
+                status(Quota::MemoryMax, 12 << 20, Some(480 << 20)),
+                status(Quota::Pids, 9, None),
+                status(Quota::LogBytes, 2048, Some(8 << 30)),
+            ],
+            ..Default::default()
+        };
+        assert_eq!(
+            table(&[tenant], &answer(1, 1_500_000), None).render(Style::PLAIN),
+            "NAME           CPU        MEMORY  PEAK  SWAP   PIDS  READ  WRITTEN           LOGS\n\
+             tenant blue      -  12.0Mi/480Mi     -     -  9/max     -        -  2.00Ki/8.00Gi\n\
+             web          1.50s        64.0Mi     -     -      -     -        -              -\n"
+        );
     }
 }

@@ -9,7 +9,8 @@ mod duration;
 mod instant;
 mod list;
 
-pub(crate) use bytes::{Limit, format_bytes, parse_bytes, parse_limit};
+pub(crate) use api::quantity::show_bytes;
+pub(crate) use bytes::{Limit, parse_bytes, parse_limit};
 pub(crate) use cpus::parse_cpus;
 pub(crate) use duration::{format_duration, parse_duration};
 pub(crate) use instant::{format_instant, parse_instant, since};

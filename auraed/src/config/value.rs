@@ -22,14 +22,6 @@ pub(crate) struct Span(pub(crate) Duration);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Share(pub(crate) u16);
 
-/// The units in which sizes are shown.
-const BYTE_UNITS: [(&str, u64); 5] = [
-    ("Ti", 1 << 40),
-    ("Gi", 1 << 30),
-    ("Mi", 1 << 20),
-    ("Ki", 1 << 10),
-    ("", 1),
-];
 /// The units in which times are shown.
 const TIME_UNITS: [(&str, u64); 5] = [
     ("ms", 1),
@@ -41,13 +33,7 @@ const TIME_UNITS: [(&str, u64); 5] = [
 
 impl fmt::Display for ByteSize {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (unit, factor) = BYTE_UNITS
-            .iter()
-            .find(|(_, factor)| self.0 >= *factor && self.0.is_multiple_of(*factor))
-            .copied()
-            .unwrap_or(("", 1));
-        let suffix = if unit.is_empty() { "" } else { "B" };
-        write!(f, "{}{unit}{suffix}", self.0 / factor)
+        f.write_str(&quantity::write_bytes(self.0))
     }
 }
 

@@ -293,3 +293,48 @@ async fn readers_of_logs_keep_no_run_from_being_attached() {
     is_served(&bob).await;
     node.stop();
 }
+
+#[tokio::test]
+async fn what_is_kept_of_a_tenant_is_shown_beside_its_quotas() {
+    let Some((node, administrator, eve, _)) = two_tenants().await else {
+        return;
+    };
+    let quotas = tenant::Quotas {
+        log_bytes: some("10M"),
+        finished_bytes: some("64K"),
+        audit_bytes: some("40K"),
+        ..Default::default()
+    };
+    set(&administrator, "acme", quotas).await;
+    let mut runtime = administrator.node.runtime();
+    runtime.run_cell(shared_cell("web")).await.unwrap();
+    let large = "x".repeat(8 << 10);
+    for n in 0..12 {
+        let print = ["sh", "-c", "echo $0", &large];
+        let mut request = run(&format!("web/r{n}"), &print);
+        request.wait_for = wire::WaitFor::Exited.into();
+        eve.node.runtime().run_executable(request).await.unwrap();
+    }
+    let get = || tenant::GetRequest {
+        name: "acme".into(),
+    };
+    let deadline = tokio::time::Instant::now() + std::time::Duration::from_secs(10);
+    loop {
+        let status = eve.node.tenant().get(get()).await.unwrap().into_inner();
+        let used = |quota, most| {
+            let (used, limit) = limit_of(&status, quota);
+            assert_eq!(limit, Some(most), "{quota}");
+            used.is_some_and(|used| used > 0 && used <= most)
+        };
+        let finished = used("finished_bytes", 64 << 10);
+        // Output is counted when there are 64 KiB more of it.
+        if finished && used("audit_bytes", 40 << 10) && used("log_bytes", 10 << 20) {
+            break;
+        }
+        assert!(tokio::time::Instant::now() < deadline, "{status:?}");
+    }
+    let all = eve.node.runtime().list(wire::ListRequest::default()).await;
+    let kept = all.unwrap().into_inner().objects.len();
+    assert!((3..9).contains(&kept), "the oldest records went: {kept}");
+    node.stop();
+}

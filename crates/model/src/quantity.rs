@@ -35,6 +35,36 @@ pub fn parse_bytes(text: &str) -> Result<u64, &'static str> {
     scale(number, shift).ok_or(SIZE)
 }
 
+/// For people: three significant digits, `1.50Gi`.
+pub fn show_bytes(bytes: u64) -> String {
+    const UNITS: [&str; 6] = ["B", "Ki", "Mi", "Gi", "Ti", "Pi"];
+    let mut unit = "B";
+    let mut value = bytes as f64;
+    for next in UNITS.iter().skip(1) {
+        if value < 999.5 {
+            break;
+        }
+        value /= 1024.0;
+        unit = next;
+    }
+    match (unit, value) {
+        ("B", _) => format!("{bytes}B"),
+        (_, v) if v < 9.995 => format!("{v:.2}{unit}"),
+        (_, v) if v < 99.95 => format!("{v:.1}{unit}"),
+        (_, v) => format!("{v:.0}{unit}"),
+    }
+}
+
+/// As a setting: exact, in the largest unit that it is a whole number of, `64Mi`.
+pub fn write_bytes(bytes: u64) -> String {
+    const UNITS: [(&str, u32); 5] = [("Pi", 50), ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10)];
+    let whole = |(_, shift): &&(&str, u32)| bytes > 0 && bytes.trailing_zeros() >= *shift;
+    match UNITS.iter().find(whole) {
+        Some((unit, shift)) => format!("{}{unit}", bytes >> shift),
+        None => bytes.to_string(),
+    }
+}
+
 /// `number` × 2^`shift`; `None` where it isn't a number or doesn't fit.
 fn scale(number: &str, shift: u32) -> Option<u64> {
     let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
@@ -110,6 +140,25 @@ fn parse_part(text: &str) -> Option<(u64, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn people_read_three_digits_and_settings_are_exact() {
+        for (bytes, shown, written) in [
+            (0, "0B", "0"),
+            (999, "999B", "999"),
+            (1024, "1.00Ki", "1Ki"),
+            (64 << 20, "64.0Mi", "64Mi"),
+            ((64 << 20) + 1, "64.0Mi", "67108865"),
+            (1_610_612_736, "1.50Gi", "1536Mi"),
+            (u64::MAX, "16384Pi", "18446744073709551615"),
+        ] {
+            assert_eq!(
+                (&*show_bytes(bytes), &*write_bytes(bytes)),
+                (shown, written)
+            );
+            assert_eq!(parse_bytes(written), Ok(bytes));
+        }
+    }
     use proptest::prelude::*;
 
     #[test]

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Reason, Result};
 use crate::name::Tenant;
-use crate::quantity::parse_bytes;
+use crate::quantity::{parse_bytes, show_bytes, write_bytes};
 
 /// The tenant of the node's administrators. It may use each pool's reserve.
 pub const ADMINISTRATORS: &str = "system";
@@ -150,7 +150,7 @@ impl Quota {
         }
     }
 
-    /// An amount in the quota's unit, for people: `1.5Gi`, `1.5 CPUs`, `64`.
+    /// An amount in the quota's unit, for people: `1.50Gi`, `1.500`, `64`.
     pub fn show(self, value: u64) -> String {
         match self.unit() {
             _ if value == u64::MAX => "max".to_owned(),
@@ -159,26 +159,6 @@ impl Quota {
             Unit::Count | Unit::Weight => value.to_string(),
         }
     }
-}
-
-fn show_bytes(value: u64) -> String {
-    const UNITS: [(&str, u64); 4] = [
-        ("Ti", 1 << 40),
-        ("Gi", 1 << 30),
-        ("Mi", 1 << 20),
-        ("Ki", 1 << 10),
-    ];
-    let unit = UNITS.iter().find(|(_, size)| value >= *size);
-    unit.map_or_else(
-        || value.to_string(),
-        |(name, size)| {
-            let tenths = u128::from(value) * 10 / u128::from(*size);
-            match tenths % 10 {
-                0 => format!("{}{name}", tenths / 10),
-                tenth => format!("{}.{tenth}{name}", tenths / 10),
-            }
-        },
-    )
 }
 
 /// Reads a percentage with at most one decimal, in tenths: `12.5` is 125.
@@ -236,6 +216,9 @@ impl Amount {
         match self {
             Amount::Share(permille) if permille.is_multiple_of(10) => format!("{}%", permille / 10),
             Amount::Share(permille) => format!("{}.{}%", permille / 10, permille % 10),
+            Amount::Absolute(value) if quota.unit() == Unit::Bytes && value != u64::MAX => {
+                write_bytes(value)
+            }
             Amount::Absolute(value) => quota.show(value),
             Amount::Unlimited => "max".to_owned(),
         }

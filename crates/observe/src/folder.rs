@@ -137,18 +137,23 @@ impl Folder {
 pub(super) fn all(root: &Path) -> io::Result<Vec<LogKey>> {
     let mut keys = Vec::new();
     for tenant in list(root)? {
-        let Ok(name) = tenant.parse::<Tenant>() else {
-            continue;
-        };
-        let uids = list(&root.join(&tenant))?;
-        keys.extend(uids.iter().filter_map(|uid| {
-            Some(LogKey {
-                tenant: name.clone(),
-                uid: uid.parse().ok()?,
-            })
-        }));
+        if let Ok(tenant) = tenant.parse::<Tenant>() {
+            keys.extend(of_tenant(root, &tenant)?);
+        }
     }
     Ok(keys)
+}
+
+/// Every log of a tenant, in no order.
+pub(super) fn of_tenant(root: &Path, tenant: &Tenant) -> io::Result<Vec<LogKey>> {
+    let uids = list(&root.join(tenant.as_str()))?;
+    let keys = uids.iter().filter_map(|uid| {
+        Some(LogKey {
+            tenant: tenant.clone(),
+            uid: uid.parse().ok()?,
+        })
+    });
+    Ok(keys.collect())
 }
 
 /// The names in a folder that are text. A missing folder has none.

@@ -17,6 +17,7 @@ pub mod format;
 mod live;
 mod logs;
 mod mover;
+mod plan;
 mod port;
 mod read;
 mod retention;

@@ -16,6 +16,7 @@ use model::error::{Error, Reason};
 use model::executable::LogPolicy;
 use model::name::Uid;
 use model::observe::Stream;
+use tenants::Tenants;
 use tokio::sync::Semaphore;
 
 use super::config::LogsConfig;
@@ -78,6 +79,7 @@ impl Logs {
                 retention: retention.clone(),
                 syncer: Syncer::start()?,
             })?;
+            retention.set_rotator(mover.rotator());
             Ok((mover, retention))
         };
         let (mover, retention) = start().map_err(|e| failed("can't start the threads for", e))?;
@@ -235,6 +237,11 @@ impl Logs {
     /// an earlier daemon aren't known as such.
     pub fn begin_retention(&self) {
         self.inner.retention.look();
+    }
+
+    /// Holds each tenant to its quota `log_bytes` from now on; `Tenant.Get` shows its use.
+    pub fn hold_quotas(&self, tenants: &Tenants) {
+        self.inner.retention.hold_quotas(tenants);
     }
 
     /// Bytes on disk of all logs, as counted at most [`LogsConfig::keep_every`] ago.

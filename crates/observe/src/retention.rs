@@ -3,23 +3,27 @@
 //! looks at the disk, which is the only account of what is used, and unlinks. It never touches the
 //! segment that is written.
 //!
-//! Where the node as a whole keeps too much, the tenant that has most loses its oldest first:
-//! nobody can push out another's logs by printing.
+//! A tenant that keeps more than its quota `log_bytes` loses its own oldest first. Where the node
+//! as a whole keeps too much, the tenant that has most does: no tenant pushes out another's logs by
+//! printing. Where only segments that are written are left, the mover is asked to begin others.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use model::name::{Tenant, Uid};
+use model::quota::Quota;
+use tenants::{Meter, Tenants};
 
 use super::config::{Keep, LogsConfig};
 use super::folder::{self, Folder, LogKey, SegmentFiles};
 use super::format::{Entry, HEADER, Header, Record, recover};
 use super::live::Registry;
+use super::mover::Rotator;
+use super::plan::{Bounds, Found, Going, plan};
 
 /// Events that may wait; one more is left to the next periodic look.
 const WAITING: usize = 256;
@@ -31,13 +35,52 @@ const CALM: Duration = Duration::from_millis(200);
 #[derive(Clone, Debug)]
 pub(super) struct Retention {
     events: SyncSender<Event>,
-    used: Arc<AtomicU64>,
-    config: Arc<Mutex<LogsConfig>>,
+    shared: Arc<Shared>,
+}
+
+/// What the thread and its callers share.
+#[derive(Debug)]
+struct Shared {
+    /// Bytes on disk by tenant, as last counted, and what was printed since.
+    used: Mutex<BTreeMap<Tenant, u64>>,
+    config: Mutex<LogsConfig>,
+    /// Until it is set, the node's bounds alone hold.
+    quotas: OnceLock<Tenants>,
+    rotator: OnceLock<Rotator>,
+}
+
+impl Shared {
+    fn new(config: LogsConfig) -> Self {
+        Self {
+            used: Mutex::default(),
+            config: Mutex::new(config),
+            quotas: OnceLock::new(),
+            rotator: OnceLock::new(),
+        }
+    }
+
+    fn used(&self) -> MutexGuard<'_, BTreeMap<Tenant, u64>> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn config(&self) -> LogsConfig {
+        let config = self.config.lock();
+        config.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The most bytes of a tenant's logs.
+    fn limit(&self, tenant: &Tenant) -> u64 {
+        self.quotas
+            .get()
+            .map_or(u64::MAX, |q| q.limits().limit(tenant, Quota::LogBytes))
+    }
 }
 
 #[derive(Debug)]
 enum Event {
     SegmentFull(LogKey, Keep),
+    Grown(Tenant, u64),
+    Rotated(Tenant),
     DiskFull,
     Look,
 }
@@ -51,23 +94,40 @@ impl Retention {
         registry: Arc<Registry>,
     ) -> io::Result<Self> {
         let (events, queue) = sync_channel(WAITING);
-        let used = Arc::new(AtomicU64::new(0));
-        let config = Arc::new(Mutex::new(config));
+        let shared = Arc::new(Shared::new(config));
         let thread = Thread {
             root,
-            config: Arc::clone(&config),
+            shared: Arc::clone(&shared),
             registry,
-            used: Arc::clone(&used),
             policies: HashMap::new(),
         };
         std::thread::Builder::new()
             .name("log-keep".to_owned())
             .spawn(move || thread.run(&queue))?;
-        Ok(Self {
-            events,
-            used,
-            config,
-        })
+        Ok(Self { events, shared })
+    }
+
+    /// Each tenant's quota holds from now on, and its use is shown; the first time alone.
+    pub(super) fn hold_quotas(&self, tenants: &Tenants) {
+        if self.shared.quotas.set(tenants.clone()).is_ok() {
+            tenants.register(Arc::new(Usage(Arc::downgrade(&self.shared))));
+        }
+    }
+
+    /// How the mover is asked to begin other segments.
+    pub(super) fn set_rotator(&self, rotator: Rotator) {
+        drop(self.shared.rotator.set(rotator));
+    }
+
+    /// A tenant has so much more on disk; whether that could be said.
+    pub(super) fn grown(&self, tenant: &Tenant, bytes: u64) -> bool {
+        let event = Event::Grown(tenant.clone(), bytes);
+        self.events.try_send(event).is_ok()
+    }
+
+    /// A log that was asked for has begun another segment.
+    pub(super) fn rotated(&self, tenant: &Tenant) {
+        drop(self.events.try_send(Event::Rotated(tenant.clone())));
     }
 
     pub(super) fn segment_full(&self, key: &LogKey, keep: Keep) {
@@ -84,127 +144,80 @@ impl Retention {
     }
 
     pub(super) fn configure(&self, config: LogsConfig) {
-        *self.config.lock().unwrap_or_else(PoisonError::into_inner) = config;
+        let current = self.shared.config.lock();
+        *current.unwrap_or_else(PoisonError::into_inner) = config;
         self.look();
     }
 
     /// Bytes on disk of all logs, as last counted.
     pub(super) fn used_bytes(&self) -> u64 {
-        self.used.load(Ordering::Relaxed)
+        self.shared.used().values().sum()
     }
 }
 
-/// One log as the thread found it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Found {
-    pub(super) key: LogKey,
-    pub(super) keep: Keep,
-    /// Ascending.
-    pub(super) segments: Vec<SegmentFiles>,
-    /// The last segment is being written.
-    pub(super) live: bool,
-}
+/// What `Tenant.Get` asks.
+struct Usage(Weak<Shared>);
 
-impl Found {
-    /// The segments that may go: not the one that is written, and not what tells that something was
-    /// there.
-    fn droppable(&self) -> &[SegmentFiles] {
-        match self.segments.split_last() {
-            Some((last, rest)) if self.live || last.data_bytes == 0 => rest,
-            _ => &self.segments,
-        }
+impl Meter for Usage {
+    fn used(&self, tenant: &Tenant) -> Vec<(Quota, u64)> {
+        let shared = self.0.upgrade();
+        let used = shared.map(|shared| shared.used().get(tenant).copied().unwrap_or(0));
+        used.map(|bytes| (Quota::LogBytes, bytes))
+            .into_iter()
+            .collect()
     }
 
-    fn going(&self, segment: &SegmentFiles) -> Going {
-        Going {
-            key: self.key.clone(),
-            base: segment.base,
-            is_last: self.segments.last() == Some(segment),
-        }
+    fn tenants(&self) -> Vec<Tenant> {
+        // Logs are of objects, which the runtime has.
+        Vec::new()
     }
-}
-
-/// A segment to drop.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Going {
-    pub(super) key: LogKey,
-    pub(super) base: u64,
-    /// Nothing of the log is left then; a marker takes its place.
-    pub(super) is_last: bool,
-}
-
-/// What the node as a whole may hold.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Bounds {
-    pub(super) total_bytes: u64,
-    pub(super) now_s: u64,
-}
-
-/// Which segments go, in the order in which they should; a log's always oldest first.
-pub(super) fn plan(logs: &[Found], bounds: Bounds) -> Vec<Going> {
-    let mut going = Vec::new();
-    let mut queues: BTreeMap<&Tenant, Vec<(u64, &Found, SegmentFiles)>> = BTreeMap::new();
-    let mut used: BTreeMap<&Tenant, u64> = BTreeMap::new();
-    for log in logs {
-        let mut bytes: u64 = log.segments.iter().map(|s| s.disk_bytes).sum();
-        let oldest = bounds.now_s.saturating_sub(log.keep.max_age.as_secs());
-        let mut expendable = true;
-        for segment in log.droppable() {
-            expendable &= bytes > log.keep.max_bytes || segment.modified_s < oldest;
-            if expendable {
-                bytes = bytes.saturating_sub(segment.disk_bytes);
-                going.push(log.going(segment));
-            } else {
-                let queue = queues.entry(&log.key.tenant).or_default();
-                queue.push((segment.modified_s, log, *segment));
-            }
-        }
-        *used.entry(&log.key.tenant).or_default() += bytes;
-    }
-    for queue in queues.values_mut() {
-        // Newest first, so that the oldest is popped; within one log by offset.
-        queue.sort_by_key(|(modified, log, s)| std::cmp::Reverse((*modified, log.key.uid, s.base)));
-    }
-    let mut total: u64 = used.values().sum();
-    while total > bounds.total_bytes {
-        let most = queues
-            .iter()
-            .filter(|(_, queue)| !queue.is_empty())
-            .max_by_key(|(tenant, _)| used.get(*tenant).copied().unwrap_or(0))
-            .map(|(tenant, _)| *tenant);
-        let Some(tenant) = most else { break };
-        let popped = queues.get_mut(tenant).and_then(Vec::pop);
-        let Some((_, log, segment)) = popped else {
-            break;
-        };
-        total = total.saturating_sub(segment.disk_bytes);
-        if let Some(used) = used.get_mut(tenant) {
-            *used = used.saturating_sub(segment.disk_bytes);
-        }
-        going.push(log.going(&segment));
-    }
-    going
 }
 
 struct Thread {
     root: PathBuf,
-    config: Arc<Mutex<LogsConfig>>,
+    shared: Arc<Shared>,
     registry: Arc<Registry>,
-    used: Arc<AtomicU64>,
     /// Of logs that were looked at: the policy is in the newest header, which doesn't change.
     policies: HashMap<Uid, Keep>,
 }
 
 impl Thread {
     fn run(mut self, events: &Receiver<Event>) {
-        let mut next = Instant::now() + self.config().keep_every;
+        let mut next = Instant::now() + self.shared.config().keep_every;
         let mut looked = None::<Instant>;
+        // Tenants to look at once the queue is empty, or was followed for long enough.
+        let (mut due, mut followed) = (BTreeSet::new(), 0);
         loop {
-            let config = self.config();
-            let wait = next.saturating_duration_since(Instant::now());
-            let outcome = match events.recv_timeout(wait) {
+            let config = self.shared.config();
+            let wait = match due.is_empty() {
+                true => next.saturating_duration_since(Instant::now()),
+                false => Duration::ZERO,
+            };
+            let event = match followed < WAITING {
+                true => events.recv_timeout(wait),
+                false => Err(RecvTimeoutError::Timeout),
+            };
+            followed += usize::from(!due.is_empty());
+            let outcome = match event {
                 Err(RecvTimeoutError::Disconnected) => return,
-                Ok(Event::SegmentFull(key, keep)) => self.trim_one(&key, keep, &config),
+                Err(RecvTimeoutError::Timeout) if !due.is_empty() => {
+                    followed = 0;
+                    self.look_at_tenants(std::mem::take(&mut due), &config)
+                }
+                Ok(Event::SegmentFull(key, keep)) => self.trim_one(&key, keep),
+                Ok(Event::Rotated(tenant)) => {
+                    due.insert(tenant);
+                    Ok(())
+                }
+                Ok(Event::Grown(tenant, bytes)) => {
+                    let (of_tenant, together) = self.count(&tenant, bytes);
+                    if together > config.node_max_bytes {
+                        next = next.min(looked.map_or_else(Instant::now, |at| at + CALM));
+                    } else if of_tenant > self.shared.limit(&tenant) {
+                        due.insert(tenant);
+                    }
+                    Ok(())
+                }
                 Ok(Event::DiskFull) if looked.is_some_and(|at| at.elapsed() < CALM) => {
                     next = next.min(Instant::now() + CALM);
                     Ok(())
@@ -222,33 +235,77 @@ impl Thread {
         }
     }
 
-    fn config(&self) -> LogsConfig {
-        let config = self.config.lock();
-        config.unwrap_or_else(PoisonError::into_inner).clone()
+    /// A tenant has printed so much more; what it has then, and all together.
+    fn count(&self, tenant: &Tenant, bytes: u64) -> (u64, u64) {
+        let mut used = self.shared.used();
+        let of_tenant = used.entry(tenant.clone()).or_default();
+        *of_tenant = of_tenant.saturating_add(bytes);
+        let of_tenant = *of_tenant;
+        (of_tenant, used.values().sum())
     }
 
-    /// A log has begun another segment: is it too long, or are all of them together?
-    fn trim_one(&mut self, key: &LogKey, keep: Keep, config: &LogsConfig) -> io::Result<()> {
-        let used = self.used.load(Ordering::Relaxed) + keep.segment_bytes();
-        self.used.store(used, Ordering::Relaxed);
-        if used > config.node_max_bytes {
-            return self.look_at_all(config);
-        }
+    /// A log has begun another segment: is it too long?
+    fn trim_one(&mut self, key: &LogKey, keep: Keep) -> io::Result<()> {
         let found = Found {
             key: key.clone(),
             keep,
             segments: Folder::new(&self.root, key).segments()?,
             live: true,
         };
+        self.carry_out(&plan(&[found], &Bounds::of_each_log(now_s())).going)
+    }
+
+    fn look_at_tenants(&mut self, due: BTreeSet<Tenant>, config: &LogsConfig) -> io::Result<()> {
+        let mut outcome = Ok(());
+        for tenant in due {
+            outcome = outcome.and(self.look_at_tenant(&tenant, config));
+        }
+        outcome
+    }
+
+    fn look_at_tenant(&mut self, tenant: &Tenant, config: &LogsConfig) -> io::Result<()> {
+        let logs = self.find(folder::of_tenant(&self.root, tenant)?, config)?;
         let bounds = Bounds {
-            total_bytes: u64::MAX,
-            now_s: now_s(),
+            tenants: [(tenant.clone(), self.shared.limit(tenant))].into(),
+            ..Bounds::of_each_log(now_s())
         };
-        self.carry_out(&plan(&[found], bounds))
+        let used = self.hold(&logs, &bounds)?;
+        let used = used.get(tenant).copied().unwrap_or(0);
+        self.shared.used().insert(tenant.clone(), used);
+        Ok(())
     }
 
     fn look_at_all(&mut self, config: &LogsConfig) -> io::Result<()> {
-        let keys = folder::all(&self.root)?;
+        let logs = self.find(folder::all(&self.root)?, config)?;
+        let there: HashSet<Uid> = logs.iter().map(|l| l.key.uid).collect();
+        self.policies.retain(|uid, _| there.contains(uid));
+        let segments = logs.iter().flat_map(|l| &l.segments);
+        let total: u64 = segments.map(|s| s.disk_bytes).sum();
+        let tenants = logs.iter().map(|log| log.key.tenant.clone());
+        let reserve = self.shared.quotas.get().map_or(0, |quotas| {
+            let capacity = quotas.limits().capacity.clone();
+            let whole = capacity.of(Quota::LogBytes);
+            whole.saturating_sub(capacity.for_tenants(Quota::LogBytes))
+        });
+        let most = config.node_max_bytes.min(room(&self.root, total, config));
+        let bounds = Bounds {
+            // A little more goes, so that the next look isn't at the next line.
+            total_bytes: if total > most { most - most / 32 } else { most },
+            reserve,
+            tenants: tenants
+                .map(|tenant| {
+                    let limit = self.shared.limit(&tenant);
+                    (tenant, limit)
+                })
+                .collect(),
+            now_s: now_s(),
+        };
+        let used = self.hold(&logs, &bounds)?;
+        *self.shared.used() = used;
+        Ok(())
+    }
+
+    fn find(&mut self, keys: Vec<LogKey>, config: &LogsConfig) -> io::Result<Vec<Found>> {
         let mut logs = Vec::with_capacity(keys.len());
         for key in keys {
             // Asked first: a log that ends meanwhile is then still taken for live.
@@ -262,19 +319,17 @@ impl Thread {
                 live,
             });
         }
-        let there: HashSet<Uid> = logs.iter().map(|l| l.key.uid).collect();
-        self.policies.retain(|uid, _| there.contains(uid));
-        let total: u64 = logs
-            .iter()
-            .flat_map(|l| &l.segments)
-            .map(|s| s.disk_bytes)
-            .sum();
-        self.used.store(total, Ordering::Relaxed);
-        let bounds = Bounds {
-            total_bytes: config.node_max_bytes.min(room(&self.root, total, config)),
-            now_s: now_s(),
-        };
-        self.carry_out(&plan(&logs, bounds))
+        Ok(logs)
+    }
+
+    /// Lets go what is too much; answers what each tenant has then.
+    fn hold(&mut self, logs: &[Found], bounds: &Bounds) -> io::Result<BTreeMap<Tenant, u64>> {
+        let plan = plan(logs, bounds);
+        if let Some(rotator) = self.shared.rotator.get() {
+            plan.rotating.into_iter().for_each(|key| rotator.ask(key));
+        }
+        self.carry_out(&plan.going)?;
+        Ok(plan.used)
     }
 
     fn carry_out(&self, going: &[Going]) -> io::Result<()> {
@@ -383,9 +438,8 @@ mod tests {
         let registry = Arc::new(Registry::default());
         let thread = Thread {
             root: dir.path().to_owned(),
-            config: Arc::default(),
+            shared: Arc::new(Shared::new(LogsConfig::default())),
             registry: Arc::clone(&registry),
-            used: Arc::default(),
             policies: HashMap::new(),
         };
         let going = [Going {

@@ -304,14 +304,20 @@ impl Tenants {
         self.inner.mirror.write(rows.collect())
     }
 
-    fn status(&self, name: &Tenant) -> TenantStatus {
-        let limits = self.limits();
-        let mut used: BTreeMap<Quota, u64> = BTreeMap::new();
+    /// What a tenant uses of each quota that somebody counts, in the quota's unit.
+    pub fn used(&self, name: &Tenant) -> BTreeMap<Quota, u64> {
+        let mut used = BTreeMap::new();
         for meter in self.all_meters() {
             for (quota, amount) in meter.used(name) {
                 *used.entry(quota).or_default() += amount;
             }
         }
+        used
+    }
+
+    fn status(&self, name: &Tenant) -> TenantStatus {
+        let limits = self.limits();
+        let used = self.used(name);
         let is_set = |quota| {
             limits
                 .set

@@ -14,7 +14,7 @@ use super::LogFormat;
 use super::lines::Lines;
 use crate::failure::Failure;
 use crate::output::{Color, Style};
-use crate::quantity::{format_bytes, format_instant};
+use crate::quantity::{format_instant, show_bytes};
 use crate::session::Session;
 
 const COLORS: [Color; 6] = [
@@ -214,7 +214,7 @@ impl Renderer {
             return write(Stream::Stdout, format!("{line}\n").as_bytes());
         }
         let head = self.head(self.err_style, reference, None);
-        let text = format!("[{} are missing here: {reason}]", format_bytes(gap.bytes));
+        let text = format!("[{} are missing here: {reason}]", show_bytes(gap.bytes));
         let text = format!("{head}{}\n", self.err_style.paint(Color::Yellow, &text));
         write(Stream::Stderr, text.as_bytes())
     }

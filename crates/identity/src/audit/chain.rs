@@ -3,8 +3,8 @@
 //! administrators. A folder of files, of which the newest is written to.
 //!
 //! Lines are numbered through all chains, so that merging them by number gives the order in which
-//! they were written; each line's hash follows from the line before it *in its chain*. So the oldest
-//! file of one chain can go without breaking another.
+//! they were written; each line's hash follows from the line before it *in its chain*. So the
+//! oldest file of one chain can go without breaking another.
 //!
 //! It decides neither which line belongs here (`writer`) nor what may go (`bounds`).
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The audit: an append-only, hash-chained record of every decision, as JSON lines under
-//! `STATE_DIR/audit`: a chain for each tenant's users (`tenants/NAME/`), and the node's own with its
-//! administrators'. Each is bounded by itself (`bounds`), so that no tenant's calls take another
-//! tenant's lines.
+//! `STATE_DIR/audit`: a chain for each tenant's users (`tenants/NAME/`), and the node's own with
+//! its administrators'. Each is bounded by itself (`bounds`), so that no tenant's calls take
+//! another tenant's lines.
 //!
 //! A line is in the kernel before the call that it is about goes on, so `kill -9` of the daemon
 //! loses none; it is on disk within 5 ms, and for calls whose effect outlives a power loss before

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The audit's files: `audit-FIRST.jsonl`, each beginning with a header line that names the hash
-//! before it. FIRST is no later than the file's first line. Finds them, reads their ends at start, takes off a line that a crash has torn.
+//! before it. FIRST is no later than the file's first line. Finds them, reads their ends at start,
+//! takes off a line that a crash has torn.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufRead, BufReader, Read, Seek, SeekFrom, Write};

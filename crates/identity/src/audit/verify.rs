@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Verifying the audit: within each chain every line's hash, the joints of the files and the retired
-//! beginning; and of all chains together that their lines give the hash that is held outside the
-//! files. Blocks on files; callers use a thread that may.
+//! Verifying the audit: within each chain every line's hash, the joints of the files and the
+//! retired beginning; and of all chains together that their lines give the hash that is held
+//! outside the files. Blocks on files; callers use a thread that may.
 
 use std::io;
 

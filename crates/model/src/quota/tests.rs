@@ -43,7 +43,7 @@ fn amounts_are_read_and_shown_as_people_write_them() {
             Quota::MemoryMax,
             "1.5Gi",
             Amount::Absolute(3 << 29),
-            "1.5Gi",
+            "1536Mi",
         ),
         (Quota::MemoryMax, "10%", Amount::Share(100), "10%"),
         (Quota::MemoryMax, "12.5%", Amount::Share(125), "12.5%"),

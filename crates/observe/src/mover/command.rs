@@ -8,7 +8,6 @@ use std::sync::Arc;
 use model::error::{Error, Reason};
 use model::name::Uid;
 use model::observe::Stream;
-use rustix::event::epoll;
 use rustix::io::Errno;
 use tokio::sync::{mpsc, oneshot};
 
@@ -35,6 +34,8 @@ pub(crate) enum Command {
     },
     /// Nobody writes any more: take what is left, mark the end, close.
     Drain { uid: Uid, reply: Reply<Drained> },
+    /// Begin another segment, so that retention can take the one that is written.
+    Rotate { key: LogKey },
     /// Use these settings for what comes.
     Configure(Box<LogsConfig>),
     /// Sync and end the thread.
@@ -63,7 +64,34 @@ pub(crate) struct Sender {
     wake: Arc<OwnedFd>,
 }
 
+/// How retention asks for other segments. It keeps no mover going.
+#[derive(Clone, Debug)]
+pub(crate) struct Rotator {
+    commands: mpsc::WeakSender<Command>,
+    wake: Arc<OwnedFd>,
+}
+
+impl Rotator {
+    /// Asks for one. A mover that is busy isn't waited for: the next look asks again.
+    pub(crate) fn ask(&self, key: LogKey) {
+        if let Some(commands) = self.commands.upgrade()
+            && commands.try_send(Command::Rotate { key }).is_ok()
+        {
+            let wake = Arc::clone(&self.wake);
+            // It fails where the mover has ended.
+            let _ended = Sender { commands, wake }.ring();
+        }
+    }
+}
+
 impl Sender {
+    pub(crate) fn rotator(&self) -> Rotator {
+        Rotator {
+            commands: self.commands.downgrade(),
+            wake: Arc::clone(&self.wake),
+        }
+    }
+
     pub(super) fn new(commands: mpsc::Sender<Command>, wake: Arc<OwnedFd>) -> Self {
         Self { commands, wake }
     }
@@ -132,6 +160,7 @@ impl Mover {
                 reply,
             } => drop(reply.send(self.attach(key, sources, keep))),
             Command::Drain { uid, reply } => drop(reply.send(self.drain(uid))),
+            Command::Rotate { key } => self.rotate(&key),
             Command::Configure(config) => self.with.config = *config,
             Command::Stop { reply } => {
                 self.sync_at = Some(std::time::Instant::now());
@@ -142,17 +171,22 @@ impl Mover {
         }
     }
 
-    fn attach(
+    pub(super) fn attach(
         &mut self,
         key: LogKey,
         sources: Vec<(Stream, OwnedFd)>,
         keep: Keep,
     ) -> Result<(), Error> {
+        let failed = |e| failure("can't examine an output", e);
+        let room = self.room(&key.tenant).map_err(failed)?;
         let made = sources
             .into_iter()
-            .map(|(stream, fd)| Source::new(key.clone(), stream, fd))
-            .collect::<Result<Vec<_>, _>>()
-            .map_err(|e| failure("can't examine an output", e))?;
+            .map(|(stream, fd)| Source::new(key.clone(), room, stream, fd))
+            .collect::<Result<Vec<_>, _>>();
+        let made = made.map_err(|e| {
+            self.leave(room, None);
+            failed(e)
+        })?;
         // A cell-init that was connected to anew hands the same pipes over again.
         self.detach(key.uid);
         let folder = Folder::new(&self.with.root, &key);
@@ -163,22 +197,35 @@ impl Mover {
         let log = log.or_insert_with(|| Log::new(folder, boot, keep));
         log.keep = keep;
         for source in made {
-            let token = self.next_token;
-            self.next_token += 1;
-            let data = epoll::EventData::new_u64(token);
-            if let Err(e) = epoll::add(&self.epoll, &source.fd, data, epoll::EventFlags::IN) {
-                self.detach(uid);
-                self.logs.remove(&uid);
-                self.with.registry.finish(&uid);
-                return Err(failure("can't watch an output", e));
-            }
-            self.sources.insert(token, source);
-            log.tokens.push(token);
+            match self.watch(source) {
+                Ok(token) => self
+                    .logs
+                    .entry(uid)
+                    .and_modify(|log| log.tokens.push(token)),
+                Err(e) => {
+                    self.detach(uid);
+                    self.leave(room, None);
+                    self.logs.remove(&uid);
+                    self.with.registry.finish(&uid);
+                    return Err(failure("can't watch an output", e));
+                }
+            };
         }
         Ok(())
     }
 
-    fn drain(&mut self, uid: Uid) -> Result<Drained, Error> {
+    fn rotate(&mut self, key: &LogKey) {
+        let Some(log) = self.logs.get_mut(&key.uid) else {
+            return;
+        };
+        match log.rotate(now()) {
+            Ok(true) => self.with.retention.rotated(&key.tenant),
+            Ok(false) => {}
+            Err(errno) => report(key, errno),
+        }
+    }
+
+    pub(super) fn drain(&mut self, uid: Uid) -> Result<Drained, Error> {
         let now = now();
         let Some(log) = self.logs.get_mut(&uid) else {
             return Err(Error::new(
@@ -222,13 +269,6 @@ impl Mover {
     fn detach(&mut self, uid: Uid) {
         let log = self.logs.get_mut(&uid);
         let tokens = log.map_or_else(Vec::new, |log| std::mem::take(&mut log.tokens));
-        for token in tokens {
-            if let Some(source) = self.sources.remove(&token) {
-                self.pipes_grown = self.pipes_grown.saturating_sub(source.grown());
-                // Init holds the pipe too: closing alone would leave it in the set. A pipe that
-                // hung up isn't in it any more.
-                let _ = epoll::delete(&self.epoll, &source.fd);
-            }
-        }
+        tokens.into_iter().for_each(|token| self.unwatch(token));
     }
 }

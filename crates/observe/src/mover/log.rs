@@ -180,17 +180,35 @@ impl Log {
         }
         match &self.state {
             State::Writing(segment) if segment.is_full(self.keep.segment_bytes()) => {
-                let header = self.header(segment.walk().offset(), segment.walk().totals(), now);
-                let next = Segment::create(&self.folder, &header)?;
-                let full = Arc::clone(&segment.files);
-                if self.full.len() < MAX_UNSYNCED {
-                    self.full.push(full);
-                }
-                self.state = State::Writing(next);
-                Ok(true)
+                self.begin_next(now)
             }
             _ => Ok(false),
         }
+    }
+
+    /// Begins another segment where the one that is written has output in it. Whether it did.
+    pub(super) fn rotate(&mut self, now: Now) -> Result<bool, Errno> {
+        if let State::Unopened = self.state {
+            self.open(u64::MAX, now)?;
+        }
+        match &self.state {
+            State::Writing(segment) if segment.walk().position() > 0 => self.begin_next(now),
+            _ => Ok(false),
+        }
+    }
+
+    fn begin_next(&mut self, now: Now) -> Result<bool, Errno> {
+        let State::Writing(segment) = &self.state else {
+            return Ok(false);
+        };
+        let header = self.header(segment.walk().offset(), segment.walk().totals(), now);
+        let next = Segment::create(&self.folder, &header)?;
+        let full = Arc::clone(&segment.files);
+        if self.full.len() < MAX_UNSYNCED {
+            self.full.push(full);
+        }
+        self.state = State::Writing(next);
+        Ok(true)
     }
 
     /// Goes on where an earlier mover ended, or begins. `in_terminal`: what is in the terminal's

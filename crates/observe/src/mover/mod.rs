@@ -2,45 +2,54 @@
 //! The mover: one thread that carries every byte that workloads print from their pipes into their
 //! logs.
 //!
-//! It sleeps in `epoll` over all read ends. When some can be read it takes one batch from each,
-//! then waits a *short pause* if the batches were small: a busy writer fills its pipe meanwhile and
-//! is moved in one go, an idle one's next write is on its own. Nobody can hold it up: a batch is at
-//! most a pipe full, whoever is ready is served before anybody a second time, and a disk that
-//! refuses makes it drop and count.
+//! It sleeps in `epoll` over the tenants, each an `epoll` over its read ends. When some can be read
+//! it takes one batch from each, then waits a *short pause* if the batches were small: a busy
+//! writer fills its pipe meanwhile and is moved in one go, an idle one's next write is on its own.
+//! Tenants take turns (`turns`), so a tenant with many busy pipes holds up no other's; a batch is
+//! at most a large pipe full, and a disk that refuses makes the mover drop and count.
 //!
 //! It decides nothing about whose log is kept how long (`keep`), forces nothing to the disk
 //! (`sync`), and serves no reader (`read`): it tells them by [`Live`] that there is more.
 
 mod command;
 mod log;
+mod room;
 mod segment;
 mod source;
+#[cfg(test)]
+mod tests;
+mod turns;
 
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use model::error::{Error, Reason};
-use model::name::Uid;
-use rustix::event::{EventfdFlags, PollFd, PollFlags, epoll, eventfd, poll};
+use model::name::{Tenant, Uid};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec, epoll, eventfd, poll};
 use rustix::io::Errno;
 use tokio::sync::mpsc;
 
 pub use command::Drained;
-pub(super) use command::{Command, Sender};
+pub(super) use command::{Command, Rotator, Sender};
 pub(super) use segment::Files;
 
 use self::log::{Log, Now};
+use self::room::Room;
 use self::source::{BUFFER, Source};
+use self::turns::Turns;
 use super::config::LogsConfig;
+use super::format::RECORD;
 use super::live::Registry;
 use super::retention::Retention;
 use super::sync::Syncer;
 
-/// The token of the eventfd; sources count from 1.
+/// The token of the eventfd; tenants and sources count from 1.
 const WAKE: u64 = 0;
-/// Sources served from one look at `epoll`.
+/// Tenants that one look finds ready, and sources of one tenant.
 const EVENTS: usize = 512;
+/// What a tenant prints before retention is told, in bytes.
+const TOLD_EVERY: u64 = 64 << 10;
 /// Commands that may wait; who sends one more waits with it.
 const COMMANDS: usize = 1024;
 
@@ -62,6 +71,10 @@ struct Mover {
     commands: mpsc::Receiver<Command>,
     logs: HashMap<Uid, Log>,
     sources: HashMap<u64, Source>,
+    /// A tenant that has sources, by its token.
+    rooms: HashMap<u64, Room>,
+    room_of: HashMap<Tenant, u64>,
+    turns: Turns<u64, Ready>,
     next_token: u64,
     pipes_grown: usize,
     sync_at: Option<Instant>,
@@ -74,32 +87,43 @@ struct Mover {
 /// # Errors
 /// The kernel gives no descriptor or no thread.
 pub(super) fn start(with: Surroundings) -> std::io::Result<Sender> {
-    let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
-    let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
-    let data = epoll::EventData::new_u64(WAKE);
-    epoll::add(&epoll, &wake, data, epoll::EventFlags::IN)?;
-    let (send, commands) = mpsc::channel(COMMANDS);
-    let sender = Sender::new(send, Arc::clone(&wake));
-    let mover = Mover {
-        with,
-        epoll,
-        wake,
-        commands,
-        logs: HashMap::new(),
-        sources: HashMap::new(),
-        next_token: WAKE + 1,
-        pipes_grown: 0,
-        sync_at: None,
-        buffer: vec![0; BUFFER],
-        stopping: false,
-    };
+    let (mover, sender) = Mover::new(with)?;
     std::thread::Builder::new()
         .name("log-mover".to_owned())
         .spawn(move || mover.run_or_abort())?;
     Ok(sender)
 }
 
+/// A source that can be read, or has hung up.
+type Ready = (u64, epoll::EventFlags);
+
 impl Mover {
+    fn new(with: Surroundings) -> Result<(Self, Sender), Errno> {
+        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
+        let data = epoll::EventData::new_u64(WAKE);
+        epoll::add(&epoll, &wake, data, epoll::EventFlags::IN)?;
+        let (send, commands) = mpsc::channel(COMMANDS);
+        let sender = Sender::new(send, Arc::clone(&wake));
+        let mover = Self {
+            with,
+            epoll,
+            wake,
+            commands,
+            logs: HashMap::new(),
+            sources: HashMap::new(),
+            rooms: HashMap::new(),
+            room_of: HashMap::new(),
+            turns: Turns::new(),
+            next_token: WAKE + 1,
+            pipes_grown: 0,
+            sync_at: None,
+            buffer: vec![0; BUFFER],
+            stopping: false,
+        };
+        Ok((mover, sender))
+    }
+
     /// Without its mover a daemon would let every workload's pipe fill up. The next daemon begins
     /// where this one ends, so ending is the safe answer to a defect here.
     fn run_or_abort(mut self) {
@@ -118,41 +142,83 @@ impl Mover {
     }
 
     fn run(&mut self) -> Result<(), Errno> {
-        let mut events = Vec::with_capacity(EVENTS);
+        let mut sweep = Sweep::default();
         while !self.stopping {
-            events.clear();
-            let timeout = self.sync_at.map(until);
-            let buffer = rustix::buffer::spare_capacity(&mut events);
-            match epoll::wait(&self.epoll, buffer, timeout.as_ref()) {
-                Err(Errno::INTR) => continue,
-                other => other?,
-            };
-            let now = now();
-            let mut round = Round::default();
-            for event in &events {
-                let token = event.data.u64();
-                if token != WAKE {
-                    self.serve(token, event.flags, now, &mut round);
-                }
+            self.round(&mut sweep)?;
+        }
+        Ok(())
+    }
+
+    /// Looks who is ready, and gives every tenant that is one turn.
+    fn round(&mut self, sweep: &mut Sweep) -> Result<(), Errno> {
+        let mut events = Vec::with_capacity(EVENTS);
+        let timeout = match self.turns.is_empty() {
+            true => self.sync_at.map(until),
+            false => Some(Timespec::default()),
+        };
+        let buffer = rustix::buffer::spare_capacity(&mut events);
+        match epoll::wait(&self.epoll, buffer, timeout.as_ref()) {
+            Err(Errno::INTR) => return Ok(()),
+            other => other?,
+        };
+        let now = now();
+        let mut woken = false;
+        for event in &events {
+            match event.data.u64() {
+                WAKE => woken = true,
+                tenant if self.turns.is_done(tenant) => self.gather(tenant)?,
+                _ => {}
             }
+        }
+        for _ in 0..self.turns.in_a_round() {
+            let Some((token, flags)) = self.turns.next() else {
+                break;
+            };
+            self.serve(token, flags, now, sweep);
+        }
+        if woken {
             self.obey()?;
-            self.sync_when_due();
-            if round.moved && !round.crowded {
+        }
+        self.sync_when_due();
+        if self.turns.is_empty() {
+            let Sweep { moved, crowded } = std::mem::take(sweep);
+            if moved && !crowded {
                 self.pause(now.instant)?;
             }
         }
         Ok(())
     }
 
+    /// Gives turns to what a tenant has ready now.
+    fn gather(&mut self, tenant: u64) -> Result<(), Errno> {
+        let Some(room) = self.rooms.get(&tenant) else {
+            return Ok(());
+        };
+        let mut events: Vec<epoll::Event> = Vec::with_capacity(EVENTS);
+        let buffer = rustix::buffer::spare_capacity(&mut events);
+        match epoll::wait(&room.epoll, buffer, Some(&Timespec::default())) {
+            Err(Errno::INTR) => return Ok(()),
+            other => other?,
+        };
+        let ready = events.iter().map(|event| (event.data.u64(), event.flags));
+        self.turns.offer(tenant, ready);
+        Ok(())
+    }
+
     /// One batch of one source.
-    fn serve(&mut self, token: u64, flags: epoll::EventFlags, now: Now, round: &mut Round) {
+    fn serve(&mut self, token: u64, flags: epoll::EventFlags, now: Now, sweep: &mut Sweep) {
         let Some(source) = self.sources.get_mut(&token) else {
             return;
         };
         let Some(log) = self.logs.get_mut(&source.key.uid) else {
             return;
         };
-        let taken = match log.take(source, u64::MAX, now, &mut self.buffer) {
+        let Some(room) = self.rooms.get_mut(&source.room) else {
+            return;
+        };
+        room.count_turn();
+        let most = u64::try_from(self.with.config.pipe_bytes).unwrap_or(u64::MAX);
+        let taken = match log.take(source, most, now, &mut self.buffer) {
             Ok(batch) => {
                 if batch.rotated {
                     self.with.retention.segment_full(&source.key, log.keep);
@@ -165,18 +231,22 @@ impl Mover {
             }
             Err(errno) => {
                 tracing::error!(uid = %source.key.uid, %errno, "an output can't be read any more");
-                return quiet(&self.epoll, token, source);
+                return quiet(&room.epoll, token, source);
             }
         };
         if taken == 0 {
             if flags.intersects(epoll::EventFlags::HUP | epoll::EventFlags::ERR) {
-                quiet(&self.epoll, token, source);
+                quiet(&room.epoll, token, source);
             }
             return;
         }
-        round.moved = true;
+        sweep.moved = true;
+        room.untold += taken + RECORD as u64;
+        if room.untold >= TOLD_EVERY && self.with.retention.grown(&room.tenant, room.untold) {
+            room.untold = 0;
+        }
         if source.is_crowded_by(taken) {
-            round.crowded = true;
+            sweep.crowded = true;
             let budget = self
                 .with
                 .config
@@ -214,9 +284,9 @@ impl Mover {
     }
 }
 
-/// What one look at `epoll` led to.
+/// What came of serving each source that was ready.
 #[derive(Default)]
-struct Round {
+struct Sweep {
     moved: bool,
     crowded: bool,
 }

@@ -25,6 +25,8 @@ pub(super) const BUFFER: usize = 64 << 10;
 #[derive(Debug)]
 pub(super) struct Source {
     pub(super) key: LogKey,
+    /// The token of its tenant.
+    pub(super) room: u64,
     pub(super) stream: Stream,
     pub(super) fd: OwnedFd,
     kind: Kind,
@@ -50,7 +52,7 @@ impl From<Errno> for Failed {
 }
 
 impl Source {
-    pub(super) fn new(key: LogKey, stream: Stream, fd: OwnedFd) -> Result<Self, Errno> {
+    pub(super) fn new(key: LogKey, room: u64, stream: Stream, fd: OwnedFd) -> Result<Self, Errno> {
         let kind = match FileType::from_raw_mode(fstat(&fd)?.st_mode) {
             FileType::Fifo => Kind::Pipe {
                 capacity: fcntl_getpipe_size(&fd)?,
@@ -60,6 +62,7 @@ impl Source {
         };
         Ok(Self {
             key,
+            room,
             stream,
             fd,
             kind,

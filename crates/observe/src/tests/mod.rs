@@ -6,6 +6,7 @@ mod disk;
 mod faults;
 mod kill;
 mod power;
+mod quota;
 mod reading;
 mod retention;
 mod storing;
