@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reading logs: the last lines, a span of time, from a place on, and on as they grow. A reader
 //! pulls: between two items it holds a place and a few files, no queue and no lock, so that a slow
-//! one harms nobody.
+//! one harms nobody. Of all readers a few at a time look at files; one that follows a log leaves
+//! the longer a pause between two looks, the more of its tenant's readers there are.
 //!
 //! [`cursor`] goes forwards, [`tail`] finds where the last lines begin; both block, and are called
 //! from threads that may. It neither resolves names nor authorizes: [`super::service`] does.
@@ -18,7 +19,7 @@ use model::error::Error;
 use model::name::Uid;
 use model::observe::{LogMessage, Stream};
 use model::time::Timestamp;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use self::cursor::{Chunk, Cursor};
@@ -99,8 +100,29 @@ pub struct LogReader {
     work: Option<JoinHandle<io::Result<(Chunk, Place)>>>,
     ready: VecDeque<ReadItem>,
     finished: bool,
-    _permit: OwnedSemaphorePermit,
+    places: Places,
+    pace: Option<Arc<dyn Crowd>>,
 }
+
+/// A reader's place, and what it waits for before it looks at files.
+#[derive(Debug)]
+pub(super) struct Places {
+    pub(super) turns: Arc<Semaphore>,
+    /// Held until the reader is dropped.
+    pub(super) _permit: OwnedSemaphorePermit,
+}
+
+/// The readers of one tenant.
+pub(super) trait Crowd: std::fmt::Debug + Send + Sync {
+    /// How many they are now.
+    fn count(&self) -> u64;
+}
+
+/// The pause of a reader that follows, for each reader of its tenant: a thousand of them look a
+/// thousand times a second together, ten as well.
+const PAUSE: Duration = Duration::from_millis(1);
+/// The longest of these pauses.
+const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 
 /// Where it is.
 #[derive(Debug)]
@@ -118,7 +140,7 @@ impl LogReader {
         boot: [u8; 16],
         registry: Arc<Registry>,
         options: ReadOptions,
-        permit: OwnedSemaphorePermit,
+        places: Places,
     ) -> Self {
         Self {
             uid,
@@ -130,7 +152,23 @@ impl LogReader {
             work: None,
             ready: VecDeque::new(),
             finished: false,
-            _permit: permit,
+            places,
+            pace: None,
+        }
+    }
+
+    /// Follows at the pace that its tenant's readers leave to each.
+    #[must_use]
+    pub(super) fn at_the_pace_of(mut self, readers: Arc<dyn Crowd>) -> Self {
+        self.pace = Some(readers);
+        self
+    }
+
+    /// Between the news of more and the look at it.
+    async fn pause(&self) {
+        if let Some(readers) = &self.pace {
+            let readers = u32::try_from(readers.count()).unwrap_or(u32::MAX);
+            tokio::time::sleep(PAUSE.saturating_mul(readers).min(LONGEST_PAUSE)).await;
         }
     }
 
@@ -160,7 +198,10 @@ impl LogReader {
                 continue;
             }
             match (more, self.wait()) {
-                (Some(more), Some(wait)) => drop(tokio::time::timeout(wait, more).await),
+                (Some(more), Some(wait)) => {
+                    drop(tokio::time::timeout(wait, more).await);
+                    self.pause().await;
+                }
                 (more, _) => {
                     // Cut short at its end? Only where nobody writes any more.
                     let look = more.is_none() && !ended;
@@ -196,12 +237,18 @@ impl LogReader {
             folder,
             boot,
             options,
+            places,
             ..
         } = self;
+        let turn = match work {
+            Some(_) => None,
+            None => Arc::clone(&places.turns).acquire_owned().await.ok(),
+        };
         let running = work.get_or_insert_with(|| {
             let (place, folder, boot) = (place.take(), folder.clone(), *boot);
             let options = options.clone();
             spawn_blocking(move || {
+                let _turn = turn;
                 let mut place = match place {
                     Some(place) => place,
                     None => begin(folder, boot, &options)?,
