@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reading logs: the last lines, a span of time, from a place on, and on as they grow. A reader
 //! pulls: between two items it holds a place and a few files, no queue and no lock, so that a slow
-//! one harms nobody. Of all readers a few at a time look at files; one that follows a log leaves
-//! the longer a pause between two looks, the more of its tenant's readers there are.
+//! one harms nobody. Of all readers a few at a time look at files; one that follows a log pauses
+//! the longer between two looks, the more of its tenant's readers there are.
 //!
 //! [`cursor`] goes forwards, [`tail`] finds where the last lines begin; both block, and are called
 //! from threads that may. It neither resolves names nor authorizes: [`super::service`] does.
@@ -102,6 +102,8 @@ pub struct LogReader {
     finished: bool,
     places: Places,
     pace: Option<Arc<dyn Crowd>>,
+    /// Messages of the last look; none before the first.
+    last: Option<u32>,
 }
 
 /// A reader's place, and what it waits for before it looks at files.
@@ -118,11 +120,15 @@ pub(super) trait Crowd: std::fmt::Debug + Send + Sync {
     fn count(&self) -> u64;
 }
 
-/// The pause of a reader that follows, for each reader of its tenant: a thousand of them look a
-/// thousand times a second together, ten as well.
+/// A tenant's followers beyond [`FREE`] share the node's time: each pauses between two looks, for
+/// each of the others by so much, and by so much more for each message of its last look. All of
+/// them together look a thousand times a second at most, and get twenty thousand messages.
 const PAUSE: Duration = Duration::from_millis(1);
+const PAUSE_PER_MESSAGE: Duration = Duration::from_micros(50);
 /// The longest of these pauses.
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Followers of a tenant that don't pause.
+const FREE: u64 = 8;
 
 /// Where it is.
 #[derive(Debug)]
@@ -154,6 +160,7 @@ impl LogReader {
             finished: false,
             places,
             pace: None,
+            last: None,
         }
     }
 
@@ -164,11 +171,14 @@ impl LogReader {
         self
     }
 
-    /// Between the news of more and the look at it.
+    /// Between two looks.
     async fn pause(&self) {
-        if let Some(readers) = &self.pace {
-            let readers = u32::try_from(readers.count()).unwrap_or(u32::MAX);
-            tokio::time::sleep(PAUSE.saturating_mul(readers).min(LONGEST_PAUSE)).await;
+        if let (Some(readers), Some(messages), true) = (&self.pace, self.last, self.options.follow)
+        {
+            let others = readers.count().saturating_sub(FREE);
+            let others = u32::try_from(others).unwrap_or(u32::MAX);
+            let each = PAUSE.saturating_add(PAUSE_PER_MESSAGE.saturating_mul(messages));
+            tokio::time::sleep(each.saturating_mul(others).min(LONGEST_PAUSE)).await;
         }
     }
 
@@ -185,6 +195,7 @@ impl LogReader {
             if self.finished {
                 return Ok(None);
             }
+            self.pause().await;
             // In this order: who is live, the bell, the files. What comes after the look rings the
             // bell.
             let live = self.registry.get(&self.uid);
@@ -192,6 +203,7 @@ impl LogReader {
             let (chunk, offset, stop) = self.read_chunk().await?;
             let dry = chunk.messages.is_empty() && !chunk.more;
             let ended = chunk.ended;
+            self.last = Some(u32::try_from(chunk.messages.len()).unwrap_or(u32::MAX));
             self.ready.extend(chunk.messages);
             let reached = !self.options.follow && offset >= stop;
             if !dry && !reached {
@@ -200,7 +212,6 @@ impl LogReader {
             match (more, self.wait()) {
                 (Some(more), Some(wait)) => {
                     drop(tokio::time::timeout(wait, more).await);
-                    self.pause().await;
                 }
                 (more, _) => {
                     // Cut short at its end? Only where nobody writes any more.
