@@ -162,7 +162,7 @@ impl Mover {
         let log = self.logs.entry(uid);
         let log = log.or_insert_with(|| Log::new(folder, boot, keep));
         log.keep = keep;
-        for source in made {
+        for mut source in made {
             let token = self.next_token;
             self.next_token += 1;
             let data = epoll::EventData::new_u64(token);
@@ -172,6 +172,7 @@ impl Mover {
                 self.with.registry.finish(&uid);
                 return Err(failure("can't watch an output", e));
             }
+            source.watched = true;
             self.sources.insert(token, source);
             log.tokens.push(token);
         }
@@ -225,9 +226,12 @@ impl Mover {
         for token in tokens {
             if let Some(source) = self.sources.remove(&token) {
                 self.pipes_grown = self.pipes_grown.saturating_sub(source.grown());
-                // Init holds the pipe too: closing alone would leave it in the set. A pipe that
-                // hung up isn't in it any more.
-                let _ = epoll::delete(&self.epoll, &source.fd);
+                // Init holds the pipe too: closing alone would leave it in the set.
+                if source.watched
+                    && let Err(errno) = epoll::delete(&self.epoll, &source.fd)
+                {
+                    tracing::warn!(%uid, %errno, "an output is still watched");
+                }
             }
         }
     }
