@@ -57,6 +57,9 @@ struct Arguments {
     /// Write so many lines to stdout, each in a write of its own
     #[arg(long, hide = true)]
     write_lines: Option<usize>,
+    /// Row neighbour: these attacks alone, and all of them
+    #[arg(long, value_delimiter = ',')]
+    only: Vec<Attack>,
     /// Be a hostile tenant's program
     #[arg(long, hide = true)]
     attack: Option<Attack>,
@@ -93,6 +96,7 @@ fn measure(arguments: &Arguments) -> Result<()> {
             cells: arguments.cells,
             dense: arguments.dense,
             runs: arguments.runs,
+            only: arguments.only.clone(),
         };
         bench.measure(&arguments.rows).await
     })?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Rows `memory`, `growth`, `restart` and `density`: a thousand cells with a process each, what they
-//! cost, how fast the node answers among them, what the daemon does after its death, and how long it
+//! Rows `memory`, `growth`, `restart`, `density`: a thousand cells with a process each, what they
+//! cost, how fast the node answers among them, what the death of its daemon does, and how long it
 //! takes to end them all.
 
 use std::collections::BTreeMap;

@@ -16,6 +16,7 @@ use std::time::Instant;
 use anyhow::{Result, bail};
 use serde_json::Value;
 
+use crate::attack::Attack;
 use crate::stats::{self, Figure};
 use crate::subject::Subject;
 
@@ -92,6 +93,7 @@ pub(crate) struct Bench {
     pub(crate) cells: usize,
     pub(crate) dense: usize,
     pub(crate) runs: usize,
+    pub(crate) only: Vec<Attack>,
 }
 
 impl Bench {

@@ -76,12 +76,17 @@ impl Bench {
     ) -> Result<()> {
         let quiet = self.quiet_at_half(fair).await?;
         ensure!(quiet.refused.is_empty(), "quiet: {:?}", quiet.refused);
-        let fits = |one: &&Attack| self.vm || one.is_by_calls();
+        let fits = |one: &&Attack| match self.only.as_slice() {
+            [] => self.vm || one.is_by_calls(),
+            only => only.contains(one),
+        };
         let attacks: Vec<Attack> = Attack::ALL.iter().filter(fits).copied().collect();
-        let alone = attacks.iter().map(|one| (one.name(), vec![*one]));
-        let everything = ("all", attacks.clone());
+        let mut turns: Vec<_> = attacks.iter().map(|one| (one.name(), vec![*one])).collect();
+        if attacks.len() > 1 {
+            turns.push(("all", attacks));
+        }
         let (mut refused, mut memory) = (Vec::new(), quiet.memory);
-        for (name, attacks) in alone.chain([everything]) {
+        for (name, attacks) in turns {
             let started = Instant::now();
             let runs = self.beside(scratch, fair, worst, &attacks).await?;
             eprintln!("aurae-bench: neighbour, {name}: {:.0?}", started.elapsed());

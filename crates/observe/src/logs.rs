@@ -41,10 +41,31 @@ struct Inner {
     retention: Retention,
     registry: Arc<Registry>,
     boot: [u8; 16],
-    readers: Arc<Semaphore>,
-    attached: Arc<Semaphore>,
+    readers: Places,
+    attached: Places,
 }
 
+/// Who may read, and how many of them look at files at the same time.
+#[derive(Debug)]
+struct Places {
+    most: usize,
+    places: Arc<Semaphore>,
+    turns: Arc<Semaphore>,
+}
+
+impl Places {
+    fn new(most: usize) -> Self {
+        Self {
+            most,
+            places: Arc::new(Semaphore::new(most)),
+            turns: Arc::new(Semaphore::new(AT_ONCE)),
+        }
+    }
+}
+
+/// Reads of files that go on at the same time, in the order in which they were asked for. The
+/// threads for what blocks are everybody's: readers must leave most of them to others.
+const AT_ONCE: usize = 4;
 /// Logs that may be read at once; each costs three descriptors at most.
 const READERS: usize = 2048;
 /// Runs that may be attached at once: as many as there may be open calls. They never compete with
@@ -91,8 +112,8 @@ impl Logs {
                 retention,
                 registry,
                 boot,
-                readers: Arc::new(Semaphore::new(READERS)),
-                attached: Arc::new(Semaphore::new(ATTACHED)),
+                readers: Places::new(READERS),
+                attached: Places::new(ATTACHED),
             }),
         })
     }
@@ -140,6 +161,17 @@ impl Logs {
         }
     }
 
+    /// Whose log it is, and what this daemon has stored of it; looks at no file.
+    pub(super) fn attached(&self, uid: &Uid) -> Option<(LogKey, Option<(u64, u64)>)> {
+        self.inner.registry.stored(uid)
+    }
+
+    /// What is stored of a log that isn't attached any more; 0 where it can't be looked at.
+    pub(super) fn last_totals(&self, (key, known): (LogKey, Option<(u64, u64)>)) -> (u64, u64) {
+        let on_disk = || read::totals_of(&self.folder(&key)).unwrap_or_default();
+        known.unwrap_or_else(on_disk)
+    }
+
     /// Says that nobody writes any more (the leaf cgroup is empty): takes what is left in the
     /// pipes, marks the end, closes them. When it answers, every byte is the kernel's: the daemon
     /// may be killed, the pipes may be closed. The disk has it some milliseconds later; nobody
@@ -159,7 +191,7 @@ impl Logs {
     /// # Errors
     /// `LIMIT_EXCEEDED` where 2,048 logs are being read.
     pub fn read(&self, key: &LogKey, options: ReadOptions) -> Result<LogReader, Error> {
-        self.reader(&self.inner.readers, READERS, key, options)
+        self.reader(&self.inner.readers, key, options)
     }
 
     /// The same for a client that is attached to a run: it has a place whatever others read.
@@ -167,27 +199,30 @@ impl Logs {
     /// # Errors
     /// `LIMIT_EXCEEDED` where 4,096 are attached.
     pub fn read_attached(&self, key: &LogKey, options: ReadOptions) -> Result<LogReader, Error> {
-        self.reader(&self.inner.attached, ATTACHED, key, options)
+        self.reader(&self.inner.attached, key, options)
     }
 
     fn reader(
         &self,
-        places: &Arc<Semaphore>,
-        most: usize,
+        places: &Places,
         key: &LogKey,
         options: ReadOptions,
     ) -> Result<LogReader, Error> {
-        let permit = Arc::clone(places).try_acquire_owned();
+        let permit = Arc::clone(&places.places).try_acquire_owned();
         let permit = permit.map_err(|_| {
-            let message = format!("{most} logs are being read already");
+            let message = format!("{} logs are being read already", places.most);
             Error::new(Reason::LimitExceeded, message)
                 .retry_after(std::time::Duration::from_secs(1))
         })?;
         let registry = Arc::clone(&self.inner.registry);
         let folder = self.folder(key);
         let boot = self.inner.boot;
+        let places = read::Places {
+            turns: Arc::clone(&places.turns),
+            _permit: permit,
+        };
         Ok(LogReader::new(
-            key.uid, folder, boot, registry, options, permit,
+            key.uid, folder, boot, registry, options, places,
         ))
     }
 
@@ -212,6 +247,10 @@ impl Logs {
             ));
         }
         let folder = self.folder(key);
+        // Most runs print nothing. This look takes microseconds, a thread for it a hand-over.
+        if matches!(folder.path().try_exists(), Ok(false)) {
+            return Ok(());
+        }
         read::blocking(folder.clone(), move || folder.remove()).await
     }
 

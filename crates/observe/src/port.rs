@@ -33,12 +33,14 @@ impl ports::Logs for Logs {
     fn finish(&self, uid: Uid) -> BoxFuture<'static, LogTotals> {
         let logs = self.clone();
         Box::pin(async move {
-            let before = logs.stored(&uid).unwrap_or_default();
+            let known = logs.attached(&uid);
             let (stdout, stderr) = match logs.drained(uid).await {
                 Ok(drained) => (drained.stdout_bytes, drained.stderr_bytes),
                 Err(error) => {
                     tracing::error!(%uid, %error, "a log was not ended as it should");
-                    before
+                    known
+                        .map(|known| logs.last_totals(known))
+                        .unwrap_or_default()
                 }
             };
             LogTotals { stdout, stderr }

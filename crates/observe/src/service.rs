@@ -16,7 +16,7 @@ use model::observe::{
 
 use super::folder::LogKey;
 use super::logs::Logs;
-use super::read::ReadOptions;
+use super::read::{Crowd, ReadOptions};
 use super::usage;
 use identity::Effect;
 use identity::permit::Permit;
@@ -25,7 +25,7 @@ use tenants::{Pool, Taken};
 
 /// A stream that has its caller's places until it is dropped.
 fn holding(
-    places: Taken,
+    places: Arc<Taken>,
     items: impl futures_util::Stream<Item = Result<LogItem, Error>> + Send + 'static,
 ) -> LogStream {
     items
@@ -34,6 +34,12 @@ fn holding(
             item
         })
         .boxed()
+}
+
+impl Crowd for Taken {
+    fn count(&self) -> u64 {
+        self.of_tenant()
+    }
 }
 
 const LOGS: &str = "observe.Logs";
@@ -73,7 +79,7 @@ impl Observe {
     pub fn logs(&self, permit: Permit, query: LogsQuery) -> Result<LogStream, Error> {
         let sources = self.sources(&permit, &query)?;
         let places = u64::try_from(sources.len()).unwrap_or(u64::MAX);
-        let places = self.readers.take(&permit.user().tenant, places)?;
+        let places = Arc::new(self.readers.take(&permit.user().tenant, places)?);
         let mut streams = Vec::with_capacity(sources.len());
         for (object, uid, from) in sources {
             let key = LogKey {
@@ -88,7 +94,10 @@ impl Observe {
                 follow: query.follow,
                 from,
             };
-            let reader = self.logs.read(&key, options)?;
+            let reader = self
+                .logs
+                .read(&key, options)?
+                .at_the_pace_of(places.clone());
             let items = reader.into_stream().map(move |item| {
                 let (message, after) = item?;
                 Ok(LogItem {

@@ -89,6 +89,14 @@ impl Taken {
         self.amount += amount;
         Ok(())
     }
+
+    /// What its tenant has of the pool now, this part included.
+    pub fn of_tenant(&self) -> u64 {
+        self.pool
+            .lock()
+            .used(&self.tenant, self.pool.inner.quota)
+            .tenant
+    }
 }
 
 impl Drop for Taken {

@@ -9,6 +9,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use kernel::cgroup::{Cgroup, find};
 use kernel::fsutil::read_pseudo;
@@ -91,10 +92,22 @@ impl Groups {
         // The group of a delegated service may hold the process that started node-init, too.
         gather(&group, &init);
         enable_all(&group);
-        Ok(Groups {
+        let groups = Groups {
             base: Some(group),
             daemon: Some(daemon.into_fd()),
-        })
+        };
+        groups.remove_old_inits();
+        Ok(groups)
+    }
+
+    /// Removes the groups of cell-inits that an earlier node-init has left, where nothing runs in
+    /// them. Its shutdown killed them with all other groups, and newer kernels (seen on 6.18) kill
+    /// at once what is cloned into a group that was killed before: no cell could be made there.
+    fn remove_old_inits(&self) {
+        for tenant in self.tenants() {
+            // One that a surviving cell-init is in stays: it wasn't killed.
+            let _in_use = tenant.remove(INITS, Duration::ZERO);
+        }
     }
 
     /// Where the daemon is cloned into.

@@ -196,6 +196,11 @@ impl Node {
     pub(crate) fn replace_init(&mut self) {
         self.init.kill().unwrap();
         self.init.wait().unwrap();
+        self.start_init();
+    }
+
+    /// The next node-init, where the last one has ended.
+    pub(crate) fn start_init(&mut self) {
         self.init = Node::command(&self.folder, &self.base, Duration::from_secs(5))
             .spawn()
             .unwrap();

@@ -55,6 +55,10 @@ pub(crate) const STORIES: &[Story] = &[
         nested_cells_have_their_grace,
     ),
     (
+        "cells_are_made_after_a_stop_and_a_start",
+        cells_are_made_after_a_stop_and_a_start,
+    ),
+    (
         "no_descriptors_left_is_an_answer",
         no_descriptors_left_is_an_answer,
     ),
@@ -448,4 +452,18 @@ fn no_descriptors_left_is_an_answer() {
     );
     limit(init, 1000);
     daemon.cell(&node, node.plan());
+}
+
+/// A service that is stopped and started again finds groups that were killed.
+fn cells_are_made_after_a_stop_and_a_start() {
+    let mut node = Node::start();
+    let mut daemon = node.daemon();
+    let plan = node.plan();
+    let _cell = daemon.cell(&node, plan);
+    node.stop();
+    node.start_init();
+    let mut daemon = node.daemon();
+    let plan = node.plan();
+    let cell = daemon.cell(&node, plan);
+    assert_eq!(cell.sh("exit 7").exit.how, ExitHow::Code(7));
 }

@@ -294,12 +294,13 @@ struct Sweep {
 /// A source that is ready without having anything must not keep the loop spinning. A pipe that hung
 /// up has nobody left who could write; a terminal may be opened again by somebody in its session,
 /// which an edge-triggered watch tells.
-fn quiet(epoll: &std::os::fd::OwnedFd, token: u64, source: &Source) {
+fn quiet(epoll: &std::os::fd::OwnedFd, token: u64, source: &mut Source) {
     use epoll::EventFlags;
     let outcome = if source.is_terminal() {
         let data = epoll::EventData::new_u64(token);
         epoll::modify(epoll, &source.fd, data, EventFlags::IN | EventFlags::ET)
     } else {
+        source.watched = false;
         epoll::delete(epoll, &source.fd)
     };
     if let Err(errno) = outcome {

@@ -57,12 +57,13 @@ impl Mover {
     }
 
     /// Reads from a source from now on; answers its token.
-    pub(super) fn watch(&mut self, source: Source) -> Result<u64, Errno> {
+    pub(super) fn watch(&mut self, mut source: Source) -> Result<u64, Errno> {
         let token = self.next_token;
         self.next_token += 1;
         let data = epoll::EventData::new_u64(token);
         if let Some(room) = self.rooms.get_mut(&source.room) {
             epoll::add(&room.epoll, &source.fd, data, epoll::EventFlags::IN)?;
+            source.watched = true;
             room.sources += 1;
         }
         self.sources.insert(token, source);
@@ -84,9 +85,12 @@ impl Mover {
             return;
         };
         if let Some(source) = source {
-            // Init holds the pipe too: closing alone would leave it in the set. A pipe that hung up
-            // isn't in it any more.
-            let _gone_already = epoll::delete(&room.epoll, &source.fd);
+            // Init holds the pipe too: closing alone would leave it in the set.
+            if source.watched
+                && let Err(errno) = epoll::delete(&room.epoll, &source.fd)
+            {
+                tracing::warn!(uid = %source.key.uid, %errno, "an output is still watched");
+            }
             room.sources = room.sources.saturating_sub(1);
         }
         if room.sources > 0 {

@@ -29,12 +29,18 @@ pub(super) struct Source {
     pub(super) room: u64,
     pub(super) stream: Stream,
     pub(super) fd: OwnedFd,
+    /// It is in the set of what `epoll` watches.
+    pub(super) watched: bool,
     kind: Kind,
 }
 
 #[derive(Debug)]
 enum Kind {
-    Pipe { capacity: usize, grown: usize },
+    /// The capacity is asked for when something was moved: most runs print nothing.
+    Pipe {
+        capacity: Option<usize>,
+        grown: usize,
+    },
     Terminal,
 }
 
@@ -55,7 +61,7 @@ impl Source {
     pub(super) fn new(key: LogKey, room: u64, stream: Stream, fd: OwnedFd) -> Result<Self, Errno> {
         let kind = match FileType::from_raw_mode(fstat(&fd)?.st_mode) {
             FileType::Fifo => Kind::Pipe {
-                capacity: fcntl_getpipe_size(&fd)?,
+                capacity: None,
                 grown: 0,
             },
             _ => Kind::Terminal,
@@ -65,6 +71,7 @@ impl Source {
             room,
             stream,
             fd,
+            watched: false,
             kind,
         })
     }
@@ -153,9 +160,12 @@ impl Source {
     }
 
     /// Whether a batch of that size filled so much of the pipe that its writer may be waiting.
-    pub(super) fn is_crowded_by(&self, moved: u64) -> bool {
-        match self.kind {
+    pub(super) fn is_crowded_by(&mut self, moved: u64) -> bool {
+        match &mut self.kind {
             Kind::Pipe { capacity, .. } => {
+                // Every pipe answers; one that didn't would be left as it is.
+                let asked = || fcntl_getpipe_size(&self.fd).unwrap_or(usize::MAX);
+                let capacity = *capacity.get_or_insert_with(asked);
                 moved.saturating_mul(2) >= u64::try_from(capacity).unwrap_or(u64::MAX)
             }
             Kind::Terminal => moved >= 2048,
@@ -165,7 +175,11 @@ impl Source {
     /// Makes the pipe four times as large, up to `most` bytes and by at most `budget`; what it
     /// took.
     pub(super) fn grow(&mut self, most: usize, budget: usize) -> usize {
-        let Kind::Pipe { capacity, grown } = &mut self.kind else {
+        let Kind::Pipe {
+            capacity: Some(capacity),
+            grown,
+        } = &mut self.kind
+        else {
             return 0;
         };
         let wanted = capacity.saturating_mul(4).min(most);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reading logs: the last lines, a span of time, from a place on, and on as they grow. A reader
 //! pulls: between two items it holds a place and a few files, no queue and no lock, so that a slow
-//! one harms nobody.
+//! one harms nobody. Of all readers a few at a time look at files; one that follows a log pauses
+//! the longer between two looks, the more of its tenant's readers there are.
 //!
 //! [`cursor`] goes forwards, [`tail`] finds where the last lines begin; both block, and are called
 //! from threads that may. It neither resolves names nor authorizes: [`super::service`] does.
@@ -18,7 +19,7 @@ use model::error::Error;
 use model::name::Uid;
 use model::observe::{LogMessage, Stream};
 use model::time::Timestamp;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use self::cursor::{Chunk, Cursor};
@@ -99,8 +100,35 @@ pub struct LogReader {
     work: Option<JoinHandle<io::Result<(Chunk, Place)>>>,
     ready: VecDeque<ReadItem>,
     finished: bool,
-    _permit: OwnedSemaphorePermit,
+    places: Places,
+    pace: Option<Arc<dyn Crowd>>,
+    /// Messages of the last look; none before the first.
+    last: Option<u32>,
 }
+
+/// A reader's place, and what it waits for before it looks at files.
+#[derive(Debug)]
+pub(super) struct Places {
+    pub(super) turns: Arc<Semaphore>,
+    /// Held until the reader is dropped.
+    pub(super) _permit: OwnedSemaphorePermit,
+}
+
+/// The readers of one tenant.
+pub(super) trait Crowd: std::fmt::Debug + Send + Sync {
+    /// How many they are now.
+    fn count(&self) -> u64;
+}
+
+/// A tenant's followers beyond [`FREE`] share the node's time: each pauses between two looks, for
+/// each of the others by so much, and by so much more for each message of its last look. All of
+/// them together look a thousand times a second at most, and get twenty thousand messages.
+const PAUSE: Duration = Duration::from_millis(1);
+const PAUSE_PER_MESSAGE: Duration = Duration::from_micros(50);
+/// The longest of these pauses.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+/// Followers of a tenant that don't pause.
+const FREE: u64 = 8;
 
 /// Where it is.
 #[derive(Debug)]
@@ -118,7 +146,7 @@ impl LogReader {
         boot: [u8; 16],
         registry: Arc<Registry>,
         options: ReadOptions,
-        permit: OwnedSemaphorePermit,
+        places: Places,
     ) -> Self {
         Self {
             uid,
@@ -130,7 +158,27 @@ impl LogReader {
             work: None,
             ready: VecDeque::new(),
             finished: false,
-            _permit: permit,
+            places,
+            pace: None,
+            last: None,
+        }
+    }
+
+    /// Follows at the pace that its tenant's readers leave to each.
+    #[must_use]
+    pub(super) fn at_the_pace_of(mut self, readers: Arc<dyn Crowd>) -> Self {
+        self.pace = Some(readers);
+        self
+    }
+
+    /// Between two looks.
+    async fn pause(&self) {
+        if let (Some(readers), Some(messages), true) = (&self.pace, self.last, self.options.follow)
+        {
+            let others = readers.count().saturating_sub(FREE);
+            let others = u32::try_from(others).unwrap_or(u32::MAX);
+            let each = PAUSE.saturating_add(PAUSE_PER_MESSAGE.saturating_mul(messages));
+            tokio::time::sleep(each.saturating_mul(others).min(LONGEST_PAUSE)).await;
         }
     }
 
@@ -147,6 +195,7 @@ impl LogReader {
             if self.finished {
                 return Ok(None);
             }
+            self.pause().await;
             // In this order: who is live, the bell, the files. What comes after the look rings the
             // bell.
             let live = self.registry.get(&self.uid);
@@ -154,13 +203,16 @@ impl LogReader {
             let (chunk, offset, stop) = self.read_chunk().await?;
             let dry = chunk.messages.is_empty() && !chunk.more;
             let ended = chunk.ended;
+            self.last = Some(u32::try_from(chunk.messages.len()).unwrap_or(u32::MAX));
             self.ready.extend(chunk.messages);
             let reached = !self.options.follow && offset >= stop;
             if !dry && !reached {
                 continue;
             }
             match (more, self.wait()) {
-                (Some(more), Some(wait)) => drop(tokio::time::timeout(wait, more).await),
+                (Some(more), Some(wait)) => {
+                    drop(tokio::time::timeout(wait, more).await);
+                }
                 (more, _) => {
                     // Cut short at its end? Only where nobody writes any more.
                     let look = more.is_none() && !ended;
@@ -199,12 +251,18 @@ impl LogReader {
             folder,
             boot,
             options,
+            places,
             ..
         } = self;
+        let turn = match work {
+            Some(_) => None,
+            None => Arc::clone(&places.turns).acquire_owned().await.ok(),
+        };
         let running = work.get_or_insert_with(|| {
             let (place, folder, boot) = (place.take(), folder.clone(), *boot);
             let options = options.clone();
             spawn_blocking(move || {
+                let _turn = turn;
                 let mut place = match place {
                     Some(place) => place,
                     None => begin(folder, boot, &options)?,

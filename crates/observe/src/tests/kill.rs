@@ -141,14 +141,17 @@ async fn a_mover_killed_at_random_loses_and_doubles_nothing() {
 async fn catch_up(root: &Path, seen: &mut Seen) {
     let folder = folder::Folder::new(&root.join("logs"), &key(1));
     let registry = Arc::default();
-    let permit = Arc::new(tokio::sync::Semaphore::new(1))
-        .try_acquire_owned()
-        .unwrap();
+    let turns = Arc::new(tokio::sync::Semaphore::new(1));
+    let place = Arc::new(tokio::sync::Semaphore::new(1));
+    let places = read::Places {
+        turns,
+        _permit: place.try_acquire_owned().unwrap(),
+    };
     let options = ReadOptions {
         from: Some(seen.after),
         ..ReadOptions::default()
     };
-    let mut reader = LogReader::new(key(1).uid, folder, boot(), registry, options, permit);
+    let mut reader = LogReader::new(key(1).uid, folder, boot(), registry, options, places);
     while let Some(item) = reader.next().await.unwrap() {
         seen.take(item);
     }

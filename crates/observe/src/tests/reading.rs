@@ -266,3 +266,67 @@ proptest! {
         });
     }
 }
+
+#[test]
+fn readers_that_hang_leave_threads_to_others() {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .max_blocking_threads(8)
+        .enable_all()
+        .build()
+        .unwrap();
+    let root = folder();
+    let hanging = folder::Folder::new(root.path(), &key(1));
+    std::fs::create_dir_all(hanging.path()).unwrap();
+    // Opening it waits for a writer, which never comes.
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    let fifo = rustix::fs::FileType::Fifo;
+    rustix::fs::mknodat(rustix::fs::CWD, hanging.index(0), fifo, mode, 0).unwrap();
+    runtime.block_on(async {
+        let logs = Logs::start(root.path(), LogsConfig::default()).unwrap();
+        for _ in 0..64 {
+            let mut reader = logs.read(&key(1), follow()).unwrap();
+            tokio::spawn(async move { reader.next().await });
+        }
+        for _ in 0..20 {
+            let other = key(2);
+            let look = logs.end_offset(&other);
+            let end = tokio::time::timeout(Duration::from_secs(10), look).await;
+            assert_eq!(end.expect("a thread is free").unwrap(), 0);
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    });
+    runtime.shutdown_background();
+}
+
+#[derive(Debug)]
+struct Many(u64);
+
+impl read::Crowd for Many {
+    fn count(&self) -> u64 {
+        self.0
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_follower_among_many_looks_seldom() {
+    let root = folder();
+    let (logs, workload) = attached(root.path(), LogsConfig::default(), LogPolicy::default()).await;
+    let reader = logs.read(&key(1), follow()).unwrap();
+    let mut reader = reader.at_the_pace_of(std::sync::Arc::new(Many(300)));
+    (&workload.stdout).write_all(b"one\n").unwrap();
+    settled(&logs, &key(1), 4).await;
+    // What is there already is read without a pause; what comes is not.
+    reader.next().await.unwrap().unwrap();
+    let began = std::time::Instant::now();
+    let next = tokio::spawn(async move { reader.next().await.unwrap() });
+    while !next.is_finished() {
+        (&workload.stdout).write_all(b"more\n").unwrap();
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(
+        began.elapsed() >= Duration::from_millis(280),
+        "{:?}",
+        began.elapsed()
+    );
+}
