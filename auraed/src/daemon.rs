@@ -114,12 +114,19 @@ impl Daemon {
         };
         vec![
             ("cells.isolated", isolation),
+            ("reserve.memory", memory_reserve()),
             ("limits.cpu", controller("cpu")),
             ("limits.memory", controller("memory")),
             ("limits.pids", controller("pids")),
             ("limits.io", controller("io")),
         ]
     }
+}
+
+/// Whether the kernel keeps the node's memory for it.
+fn memory_reserve() -> Result<(), String> {
+    let base = reserve::base().map_err(|e| format!("{e:#}"))?;
+    reserve::protection(&base)
 }
 
 #[tonic::async_trait]

@@ -5,6 +5,7 @@
 //!
 //! ```text
 //!   aurae/
+//!                       memory.min: of all in it, together
 //!     _init, _daemon    memory.min, a high cpu.weight
 //!     tenants/          memory.max and pids.max: the node's less the reserve
 //!       TENANT/CELL/…   the tenant's quotas (`runtime`)
@@ -76,6 +77,9 @@ pub(crate) fn hold(base: &Cgroup, capacity: &Capacity) {
     for group in OWN {
         set(base, group, &of_ours);
     }
+    if let Err(why) = protection(base) {
+        tracing::warn!(%why, "the node's memory is not kept for it");
+    }
     let missing: Vec<_> = ["memory", "pids", "cpu"]
         .into_iter()
         .filter(|c| !has(c))
@@ -85,6 +89,32 @@ pub(crate) fn hold(base: &Cgroup, capacity: &Capacity) {
             ?missing,
             "without these cgroup controllers the node keeps no reserve of them"
         );
+    }
+}
+
+/// Hands the groups' `memory.min` on to the node's group: the kernel keeps nothing of it for a group
+/// unless every group around that has as much. Says whether it holds.
+///
+/// # Errors
+/// In words: the controller isn't there, the kernel refuses, or a group above the node's, which is
+/// another manager's to write, has less.
+pub(crate) fn protection(base: &Cgroup) -> Result<(), String> {
+    let has_memory = base
+        .enabled()
+        .is_ok_and(|all| all.iter().any(|c| c == "memory"));
+    if !has_memory {
+        return Err("the cgroup v2 controller memory is not available to the node".to_owned());
+    }
+    let mount = find::mount_point().map_err(|e| e.to_string())?;
+    let wanted = base.protect_children().map_err(|e| e.to_string())?;
+    match base.unprotected_by(wanted, &mount) {
+        Ok(None) => Ok(()),
+        Ok(Some((around, has))) => Err(format!(
+            "memory.min of {} is {has} bytes, and the node's is {wanted}: give the group above as much \
+             (MemoryMin= of its slice)",
+            around.display()
+        )),
+        Err(error) => Err(error.to_string()),
     }
 }
 

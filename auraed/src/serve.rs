@@ -303,6 +303,8 @@ fn keep_network(config: &Config, daemon: &Arc<Daemon>, beside: &mut JoinSet<()>)
         config: config.network.clone(),
         host_name: daemon.name.clone(),
         resolv_conf: "/etc/resolv.conf".into(),
+        run: "/run".into(),
+        taken: config.paths.run.join("links"),
     };
     let init = daemon.node_init.state();
     beside.spawn(async move {

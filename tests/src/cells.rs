@@ -231,7 +231,15 @@ fn read_grant(node: &mut Node) -> Result<()> {
 fn write_grant(node: &mut Node) -> Result<()> {
     node.sh("mkdir -p /srv/upload && chown 1000:1000 /srv/upload")?;
     node.sh("aurae run --rm --write /srv/upload,owner=1000 -- \
-         sh -c 'cp /bin/busybox /srv/upload/tool && chmod 4755 /srv/upload/tool'")?;
+         sh -c 'cp /bin/busybox /srv/upload/tool && chmod 755 /srv/upload/tool'")?;
+    // Whatever else it may do.
+    let run = format!("aurae run {ATTACKER} --write /srv/upload,owner=1000 -- chmod");
+    for mode in ["4755", "2755", "u+s", "g+s"] {
+        let said = node.sh_fails(&format!("{run} {mode} /srv/upload/tool"), 1)?;
+        ensure!(said.contains("not permitted"), "chmod said: {said}");
+    }
+    let mode = node.sh("stat -c %a /srv/upload/tool")?;
+    ensure!(mode.trim() == "755", "its mode is {mode}");
     let owner = node.sh("stat -c %u:%g /srv/upload/tool")?;
     ensure!(owner.trim() == "1000:1000", "it belongs to {owner}");
     let refused = node.sh_fails("aurae run --rm --write /srv/upload,owner=0 -- true", 125)?;

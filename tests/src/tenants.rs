@@ -15,6 +15,10 @@ pub(crate) const CHAPTER: Chapter = Chapter {
     options: Options::default,
     stories: &[
         Story {
+            name: "a tenant's protected memory is protected by the groups around it",
+            tell: protected,
+        },
+        Story {
             name: "a fork bomb takes its own tenant's processes alone",
             tell: fork_bombs,
         },
@@ -54,6 +58,30 @@ fn quota(node: &Node, tenant: &str, name: &str) -> Result<(u64, u64)> {
         (Some(used), Some(limit)) => Ok((used, limit)),
         _ => anyhow::bail!("no {name} in {shown}"),
     }
+}
+
+/// What the node keeps for itself is in the numbers of its group, too: 64 MiB twice.
+fn protected(node: &mut Node) -> Result<()> {
+    let base = "cat /sys/fs/cgroup/aurae/memory.min";
+    let tenants = "cat /sys/fs/cgroup/aurae/tenants/memory.min";
+    let bytes = |node: &mut Node, what: &str| -> Result<u64> { Ok(node.sh(what)?.trim().parse()?) };
+    ensure!(bytes(node, base)? == 128 << 20, "the node's reserve");
+    node.sh("aurae tenant set green memory_min=16M && aurae --tenant green cell run kept --memory-min 8M")?;
+    ensure!(bytes(node, tenants)? == 16 << 20, "the tenants'");
+    ensure!(
+        bytes(node, base)? == 144 << 20,
+        "the node's with the tenants'"
+    );
+    let cell = "cat /sys/fs/cgroup/aurae/tenants/green/kept/memory.min";
+    ensure!(bytes(node, cell)? == 8 << 20, "the cell's");
+    node.sh("aurae tenant set green memory_min=0")?;
+    let lost = "for i in $(seq 100); do test $(cat /sys/fs/cgroup/aurae/memory.min) = 134217728 && \
+        exit 0; busybox usleep 50000; done; exit 1";
+    node.sh(lost)?;
+    let info = node.sh("aurae node info")?;
+    let line = info.lines().find(|line| line.contains("reserve.memory"));
+    ensure!(line.is_some_and(|l| l.contains("yes")), "{info}");
+    node.sh("aurae --tenant green rm -rf kept").map(drop)
 }
 
 fn fork_bombs(node: &mut Node) -> Result<()> {

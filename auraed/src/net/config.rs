@@ -2,8 +2,8 @@
 //! `[network]` of the configuration: which links the node manages, and how each gets its addresses.
 //!
 //! A link takes the first `[[network.link]]` whose `name` matches it; without one it gets the
-//! defaults, so that a node with an empty configuration comes up wherever a cable carries DHCP or
-//! router advertisements.
+//! defaults unless another manager has it, so that a node with an empty configuration comes up
+//! wherever a cable carries DHCP or router advertisements.
 
 use std::net::IpAddr;
 use std::str::FromStr;
@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct NetConfig {
     pub(crate) manage: Manage,
+    pub(crate) links: Links,
     /// Name servers that come before what DHCP offers.
     pub(crate) dns: Vec<IpAddr>,
     /// Search domains that come before what DHCP offers.
@@ -31,6 +32,28 @@ pub(crate) enum Manage {
     Auto,
     Always,
     Never,
+}
+
+/// Which links are ours.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Links {
+    /// Those that a `[[network.link]]` names, and those that no other manager has.
+    #[default]
+    Free,
+    /// Those that a `[[network.link]]` names.
+    Configured,
+    /// All.
+    All,
+}
+
+/// Whether a link is ours.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Choice {
+    Ours(LinkConfig),
+    /// If no other manager has it.
+    IfFree(LinkConfig),
+    Not,
 }
 
 /// One `[[network.link]]`.
@@ -126,13 +149,16 @@ impl From<Prefix> for String {
 }
 
 impl NetConfig {
-    /// The settings of a link of that name; `None`: not ours.
-    pub(crate) fn for_link(&self, name: &str) -> Option<LinkConfig> {
+    /// Whether a link of that name is ours, with its settings.
+    pub(super) fn for_link(&self, name: &str) -> Choice {
         let found = self.link.iter().find(|link| matches(&link.name, name));
-        found
-            .cloned()
-            .or_else(|| Some(LinkConfig::default()))
-            .filter(|link| !link.ignore)
+        match (found, self.links) {
+            (Some(link), _) if link.ignore => Choice::Not,
+            (Some(link), _) => Choice::Ours(link.clone()),
+            (None, Links::All) => Choice::Ours(LinkConfig::default()),
+            (None, Links::Free) => Choice::IfFree(LinkConfig::default()),
+            (None, Links::Configured) => Choice::Not,
+        }
     }
 }
 
@@ -153,9 +179,18 @@ mod tests {
             "[[link]]\nname = 'eth1'\nignore = true\n[[link]]\nname = 'eth*'\ndhcp4 = false\n",
         )
         .unwrap();
-        assert_eq!(config.for_link("eth1"), None);
-        assert!(!config.for_link("eth0").unwrap().dhcp4);
-        assert_eq!(config.for_link("wlan0"), Some(LinkConfig::default()));
+        assert_eq!(config.for_link("eth1"), Choice::Not);
+        let eth0 = config.for_link("eth0");
+        assert!(matches!(eth0, Choice::Ours(link) if !link.dhcp4));
+        let free = |config: &NetConfig| config.for_link("wlan0");
+        assert_eq!(free(&config), Choice::IfFree(LinkConfig::default()));
+        let links = |links| NetConfig {
+            links,
+            ..config.clone()
+        };
+        assert_eq!(free(&links(Links::Configured)), Choice::Not);
+        let all = free(&links(Links::All));
+        assert_eq!(all, Choice::Ours(LinkConfig::default()));
     }
 
     #[test]

@@ -13,9 +13,10 @@ pub(crate) mod config;
 mod dhcp;
 mod lease;
 mod link;
+mod other;
 mod resolv;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, Ipv6Addr};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -32,10 +33,11 @@ use tokio::task::{AbortHandle, JoinSet};
 use kernel::netlink::Advertisement;
 
 use self::advert::{Known, Routers};
-use self::config::NetConfig;
+use self::config::{Choice, LinkConfig, NetConfig};
 use self::dhcp::{News, Source};
 use self::lease::{Lease, NameServer};
 use self::link::{Action, Link, LinkView};
+use self::other::Ours;
 
 /// The news that may wait to be applied; a client with more waits.
 const NEWS_QUEUE: usize = 64;
@@ -51,6 +53,10 @@ pub(crate) struct Options {
     /// The node's name, which is sent to DHCP servers.
     pub(crate) host_name: String,
     pub(crate) resolv_conf: PathBuf,
+    /// Where other managers of links keep their state: `/run`.
+    pub(crate) run: PathBuf,
+    /// Where the links are noted that were taken without being configured.
+    pub(crate) taken: PathBuf,
 }
 
 /// Why the network can't be managed at all.
@@ -78,6 +84,9 @@ struct Network {
     options: Options,
     handle: Handle,
     links: BTreeMap<u32, Link>,
+    /// Links that are not ours.
+    others: BTreeSet<u32>,
+    ours: Ours,
     leases: BTreeMap<(u32, Source), Lease>,
     clients: BTreeMap<(u32, Source), AbortHandle>,
     tasks: JoinSet<()>,
@@ -141,6 +150,8 @@ async fn at(moment: Option<Instant>) {
 impl Network {
     fn new(options: Options, handle: Handle, news: mpsc::Sender<News>) -> Self {
         Self {
+            ours: Ours::read(options.taken.clone()),
+            others: BTreeSet::new(),
             options,
             handle,
             news,
@@ -195,7 +206,7 @@ impl Network {
             .await
             .map_err(|e| NetError::Ask("links", e))?;
         for message in links {
-            self.on_link(&message).await;
+            self.on_link(&message).await?;
         }
         let addresses: Vec<_> = self
             .handle
@@ -217,7 +228,7 @@ impl Network {
     ) -> Result<(), NetError> {
         match message.payload {
             NetlinkPayload::InnerMessage(RouteNetlinkMessage::NewLink(link)) => {
-                self.on_link(&link).await;
+                self.on_link(&link).await?;
             }
             NetlinkPayload::InnerMessage(RouteNetlinkMessage::DelLink(link)) => {
                 self.on_link_gone(link.header.index);
@@ -234,12 +245,12 @@ impl Network {
         Ok(())
     }
 
-    async fn on_link(&mut self, message: &LinkMessage) {
+    async fn on_link(&mut self, message: &LinkMessage) -> Result<(), NetError> {
         let view = view_of(message);
         let index = view.index;
         let actions = match self.links.get_mut(&index) {
             Some(link) => link.observe(view),
-            None => match self.options.config.for_link(&view.name) {
+            None => match self.take(&view, message).await? {
                 Some(config) => {
                     let (link, actions) = Link::new(view, config);
                     self.links.insert(index, link);
@@ -249,9 +260,42 @@ impl Network {
             },
         };
         self.act(index, actions).await;
+        Ok(())
+    }
+
+    /// The settings of a link that is seen for the first time; `None`: not ours.
+    async fn take(
+        &mut self,
+        view: &LinkView,
+        message: &LinkMessage,
+    ) -> Result<Option<LinkConfig>, NetError> {
+        if self.others.contains(&view.index) {
+            return Ok(None);
+        }
+        let config = match self.options.config.for_link(&view.name) {
+            Choice::Ours(config) => return Ok(Some(config)),
+            Choice::IfFree(config) if view.loopback || self.ours.has(view.index) => {
+                return Ok(Some(config));
+            }
+            Choice::IfFree(config) => config,
+            Choice::Not => {
+                self.others.insert(view.index);
+                return Ok(None);
+            }
+        };
+        let other = other::manager(&self.handle, view, message, &self.options.run).await?;
+        if let Some(why) = other {
+            tracing::info!(link = %view.name, why, "network: the link is left to another manager");
+            self.others.insert(view.index);
+            return Ok(None);
+        }
+        self.ours.take(view.index);
+        Ok(Some(config))
     }
 
     fn on_link_gone(&mut self, index: u32) {
+        self.others.remove(&index);
+        self.ours.forget(index);
         self.links.remove(&index);
         self.leases.retain(|(of, _), _| *of != index);
         self.advertised.forget(index);

@@ -174,8 +174,16 @@ impl Bed {
 /// leases must be given back to that when the machine goes down.
 fn story(config: &str, tell: impl FnOnce(&Bed) -> Option<Server>) {
     kernel::namespace::unshare(kernel::namespace::Namespaces::NET).unwrap();
+    managed(tempfile::tempdir().unwrap(), config, tell);
+}
+
+/// [`story`] in the namespace as it is. Answers the folder, for the next.
+fn managed(
+    folder: tempfile::TempDir,
+    config: &str,
+    tell: impl FnOnce(&Bed) -> Option<Server>,
+) -> tempfile::TempDir {
     let (ended, manager_ended) = std::sync::mpsc::channel();
-    let folder = tempfile::tempdir().unwrap();
     let bed = Bed {
         folder,
         manager_ended,
@@ -184,6 +192,8 @@ fn story(config: &str, tell: impl FnOnce(&Bed) -> Option<Server>) {
         config: toml::from_str(config).unwrap(),
         host_name: "alice".to_owned(),
         resolv_conf: bed.resolv_conf(),
+        run: bed.folder.path().to_owned(),
+        taken: bed.folder.path().join("links"),
     };
     // The manager's thread starts in this thread's namespace.
     let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
@@ -204,6 +214,7 @@ fn story(config: &str, tell: impl FnOnce(&Bed) -> Option<Server>) {
     if let Some(server) = server {
         server.wait_for_releases(&bed.server_log());
     }
+    bed.folder
 }
 
 fn is_root() -> bool {
@@ -337,6 +348,85 @@ fn advertised_name_servers_are_enough_where_there_is_no_dhcp() {
             text.contains("nameserver 2001:db8::53") && text.contains("search example.org")
         });
         assert!(!ip("-4 addr show dev eth0").contains("inet"));
+        None
+    });
+}
+
+/// Makes a cable, one end of this name, and answers the index of that.
+fn cable(name: &str) -> u32 {
+    ip(&format!("link add {name} type veth peer name {name}-end"));
+    let shown = ip(&format!("-o link show {name}"));
+    shown.split(':').next().unwrap().parse().unwrap()
+}
+
+fn is_up(name: &str) -> bool {
+    ip(&format!("-o link show {name}")).contains(",UP")
+}
+
+#[test]
+fn a_link_that_another_manager_has_is_left_alone() {
+    if !is_root() {
+        return;
+    }
+    kernel::namespace::unshare(kernel::namespace::Namespaces::NET).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let state = |path: &str, text: &str| {
+        let path = folder.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, text).unwrap();
+    };
+    let networkd = cable("networkd");
+    state(
+        &format!("systemd/netif/links/{networkd}"),
+        "ADMIN_STATE=configured\n",
+    );
+    let nm = cable("nm");
+    state(
+        &format!("NetworkManager/devices/{nm}"),
+        "[device]\nmanaged=true\n",
+    );
+    cable("ifup");
+    state("network/ifstate", "lo=lo\nifup=ifup\n");
+    cable("address4");
+    ip("addr add 192.0.2.9/24 dev address4");
+    cable("address6");
+    ip("addr add 2001:db8::9/64 dev address6");
+    cable("configured");
+    ip("addr add 192.0.2.10/24 dev configured");
+    let unmanaged = cable("unmanaged");
+    state(
+        &format!("systemd/netif/links/{unmanaged}"),
+        "ADMIN_STATE=unmanaged\n",
+    );
+    // The last that the manager sees.
+    cable("free");
+    let others = ["networkd", "nm", "ifup", "address4", "address6"];
+    let left = || others.iter().all(|name| !is_up(name));
+    let config = "[[link]]\nname = 'configured'\ndhcp4 = false\n";
+    let folder = managed(folder, config, |bed| {
+        bed.wait_for("the free links", || is_up("free") && is_up("unmanaged"));
+        assert!(is_up("configured") && left(), "{}", ip("addr"));
+        None
+    });
+    // What was ours stays ours, whatever it has by now; and a link that comes later is looked at.
+    ip("link set free down");
+    ip("addr add 192.0.2.11/24 dev free");
+    let folder = managed(folder, config, |bed| {
+        bed.wait_for("what was ours", || is_up("free"));
+        cable("later");
+        bed.wait_for("a link that comes later", || is_up("later"));
+        assert!(left(), "{}", ip("addr"));
+        None
+    });
+    cable("unnamed");
+    ip("link set configured down");
+    let folder = managed(folder, &format!("links = 'configured'\n{config}"), |bed| {
+        bed.wait_for("the configured link", || is_up("configured"));
+        None
+    });
+    assert!(!is_up("unnamed") && left());
+    managed(folder, &format!("links = 'all'\n{config}"), |bed| {
+        bed.wait_for("all", || others.iter().all(|name| is_up(name)));
         None
     });
 }

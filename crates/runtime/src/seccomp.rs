@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use kernel::caps::CapabilitySet;
-use kernel::seccomp::{Action, Arch, Profile, Rule, container};
+use kernel::seccomp::{Action, Arch, Profile, Rule, container, no_set_id};
 use model::error::Error;
 use model::executable::Effective;
 
@@ -20,10 +20,16 @@ pub(crate) struct Filters {
 }
 
 impl Filters {
-    /// The filter for an executable, as `struct sock_filter[]`; empty where it is unconfined.
-    pub(crate) fn compile(&self, effective: &Effective) -> Result<Vec<u8>, Error> {
+    /// The filter for an executable, as `struct sock_filter[]`. Empty for one that is unconfined
+    /// among the node's own mounts (`node_mounts`): anywhere else no program may set a set-id bit,
+    /// because files of the node that a cell may write are, or may later be, mounted there.
+    pub(crate) fn compile(
+        &self,
+        effective: &Effective,
+        node_mounts: bool,
+    ) -> Result<Vec<u8>, Error> {
         let name = format!(
-            "{:?} {} {:x}",
+            "{:?} {} {:x} {node_mounts}",
             effective.seccomp,
             effective.seccomp_errno,
             effective.bounding.bits()
@@ -32,7 +38,7 @@ impl Filters {
         if let Some(filter) = compiled.get(&name) {
             return Ok(filter.clone());
         }
-        let filter = compile(effective)?;
+        let filter = compile(effective, node_mounts)?;
         if compiled.len() >= KEPT {
             compiled.clear();
         }
@@ -41,9 +47,10 @@ impl Filters {
     }
 }
 
-fn compile(effective: &Effective) -> Result<Vec<u8>, Error> {
+fn compile(effective: &Effective, node_mounts: bool) -> Result<Vec<u8>, Error> {
     let wanted = &effective.seccomp;
-    if wanted.profile == model::seccomp::Profile::Unconfined && wanted.deny.is_empty() {
+    let unconfined = wanted.profile == model::seccomp::Profile::Unconfined;
+    if node_mounts && unconfined && wanted.deny.is_empty() {
         return Ok(Vec::new());
     }
     let refusal = match wanted.action {
@@ -80,6 +87,9 @@ fn compile(effective: &Effective) -> Result<Vec<u8>, Error> {
             .rules
             .insert(0, Rule::new(refusal, wanted.deny.iter().cloned()));
     }
+    if !node_mounts {
+        profile.rules.splice(0..0, no_set_id());
+    }
     let filter = profile.compile(Arch::NATIVE).map_err(|error| {
         Error::invalid("executable.spec.seccomp", error.to_string())
             .hint("give names of system calls, or groups such as @mount")
@@ -105,11 +115,11 @@ mod tests {
     }
 
     #[test]
-    fn the_default_is_a_filter_and_unconfined_is_none() {
+    fn only_the_unconfined_among_the_nodes_mounts_have_no_filter() {
         let filters = Filters::default();
         assert!(
             !filters
-                .compile(&effective(Seccomp::default()))
+                .compile(&effective(Seccomp::default()), true)
                 .unwrap()
                 .is_empty()
         );
@@ -117,7 +127,9 @@ mod tests {
             profile: Wanted::Unconfined,
             ..Seccomp::default()
         };
-        assert!(filters.compile(&effective(unconfined)).unwrap().is_empty());
+        let unconfined = effective(unconfined);
+        assert!(filters.compile(&unconfined, true).unwrap().is_empty());
+        assert!(!filters.compile(&unconfined, false).unwrap().is_empty());
     }
 
     #[test]
@@ -126,7 +138,9 @@ mod tests {
             deny: vec!["open_sesame".into()],
             ..Seccomp::default()
         };
-        let error = Filters::default().compile(&effective(unknown)).unwrap_err();
+        let error = Filters::default()
+            .compile(&effective(unknown), false)
+            .unwrap_err();
         assert!(error.message.contains("open_sesame"), "{error}");
     }
 }

@@ -42,8 +42,27 @@ fn tell(shared: &Shared, tenant: &Tenant, group: &Cgroup) {
         return;
     }
     match group.set_limits(&wanted) {
-        Ok(()) => drop(told.insert(tenant.clone(), wanted)),
+        Ok(()) => {
+            let is_protected = !matches!(wanted.memory_min, None | Some(Bound::At(0)));
+            told.insert(tenant.clone(), wanted);
+            if is_protected {
+                protect(shared);
+            }
+        }
         Err(error) => tracing::error!(%tenant, %error, "a quota of the tenant is not in force"),
+    }
+}
+
+/// Hands what is protected of the tenants' memory on to the groups around them, which are the
+/// node's: without that it would protect nothing.
+fn protect(shared: &Shared) {
+    let around = shared.root.path().parent().unwrap_or(shared.root.path());
+    let protected = shared
+        .root
+        .protect_children()
+        .and_then(|_| Cgroup::open(around)?.protect_children());
+    if let Err(error) = protected {
+        tracing::error!(%error, "memory_min of the tenants is not in force");
     }
 }
 
@@ -65,7 +84,7 @@ fn of(limits: &Limits, tenant: &Tenant, controllers: &[String]) -> GroupLimits {
     if has("memory") {
         wanted.memory_max = Some(bound(Quota::MemoryMax));
         wanted.memory_high = Some(bound(Quota::MemoryHigh));
-        wanted.memory_min = is_set(Quota::MemoryMin).then(|| bound(Quota::MemoryMin));
+        wanted.memory_min = Some(bound(Quota::MemoryMin));
     }
     if has("cpu") {
         wanted.cpu_weight = Some(weight(Quota::CpuWeight));
@@ -114,6 +133,10 @@ fn tell_all(shared: &Shared) {
         {
             tell(shared, &tenant, &group);
         }
+    }
+    // Also what one has lost.
+    if shared.controllers.iter().any(|c| c == "memory") {
+        protect(shared);
     }
 }
 

@@ -18,6 +18,7 @@
 pub mod find;
 pub mod limits;
 mod parse;
+mod protect;
 pub mod usage;
 
 use std::ffi::OsString;

@@ -18,6 +18,7 @@
 mod compile;
 mod container;
 pub mod groups;
+mod set_id;
 
 use std::str::FromStr;
 
@@ -26,6 +27,7 @@ use crate::{Error, Result};
 
 pub use compile::{Filter, Instruction};
 pub use container::container;
+pub use set_id::no_set_id;
 
 /// The most instructions of a program (`BPF_MAXINSNS`).
 pub const MAX_INSTRUCTIONS: usize = 4096;

@@ -54,6 +54,46 @@ fn filter(capabilities: CapabilitySet) -> Filter {
     container(capabilities).compile(Arch::NATIVE).unwrap()
 }
 
+/// A call's arguments of a mode and flags.
+type Arguments = fn(u64, u64) -> [u64; 6];
+
+#[test]
+fn no_call_that_takes_a_mode_takes_a_set_id_bit() {
+    let profile = Profile {
+        default: Action::Allow,
+        rules: no_set_id(),
+    };
+    let filter = profile.compile(Arch::NATIVE).unwrap();
+    let create = libc::O_CREAT.unsigned_abs().into();
+    let temporary = libc::O_TMPFILE.unsigned_abs().into();
+    let calls: [(&str, Arguments); 9] = [
+        ("chmod", |mode, _| [1, mode, 0, 0, 0, 0]),
+        ("fchmod", |mode, _| [1, mode, 0, 0, 0, 0]),
+        ("fchmodat", |mode, _| [1, 1, mode, 0, 0, 0]),
+        ("fchmodat2", |mode, _| [1, 1, mode, 0, 0, 0]),
+        ("creat", |mode, _| [1, mode, 0, 0, 0, 0]),
+        ("mknod", |mode, _| [1, mode, 0, 0, 0, 0]),
+        ("mknodat", |mode, _| [1, 1, mode, 0, 0, 0]),
+        ("open", |mode, flags| [1, flags, mode, 0, 0, 0]),
+        ("openat", |mode, flags| [1, 1, flags, mode, 0, 0]),
+    ];
+    let there = |(name, _): &(&str, _)| Arch::NATIVE.number(name).is_some();
+    for (name, arguments) in calls.into_iter().filter(there) {
+        for flags in [create, temporary] {
+            for mode in [0o4755, 0o2755, 0o6000, 0o10_4755, 1 << 40 | 0o4755] {
+                assert_eq!(call(&filter, name, arguments(mode, flags)), EPERM, "{name}");
+            }
+            for mode in [0o755, 0o1777, 0o10_0644] {
+                assert_eq!(call(&filter, name, arguments(mode, flags)), ALLOW, "{name}");
+            }
+        }
+    }
+    // What isn't created has no mode: there may stand anything.
+    assert_eq!(call(&filter, "openat", [1, 1, 0, 0o4755, 0, 0]), ALLOW);
+    assert_eq!(call(&filter, "openat2", [0; 6]), ENOSYS);
+    assert_eq!(call(&filter, "io_uring_setup", [0; 6]), EPERM);
+}
+
 const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 const EPERM: u32 = Action::Errno(libc::EPERM as u16).value();
 const ENOSYS: u32 = Action::Errno(libc::ENOSYS as u16).value();

@@ -24,6 +24,7 @@ pub(crate) const STORIES: &[Story] = &[
         "a_forbidden_call_can_end_the_process",
         a_forbidden_call_can_kill,
     ),
+    ("nothing_sets_a_set_id_bit", nothing_sets_a_set_id_bit),
     (
         "a_filter_needs_no_new_privileges",
         a_filter_needs_no_new_privileges,
@@ -44,6 +45,45 @@ fn the_container_profile_lets_a_shell_run() {
         panic!("{}", shell.exec(c"/bin/sh").unwrap_err());
     });
     assert_eq!(exit.status, ExitStatus::Code(0));
+}
+
+/// With every capability, and nothing else refused.
+fn nothing_sets_a_set_id_bit() {
+    use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, ResolveFlags};
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let file = std::fs::File::create(path("file")).unwrap();
+    install(&Profile {
+        default: Action::Allow,
+        rules: seccomp::no_set_id(),
+    });
+    let create = OFlags::CREATE | OFlags::WRONLY;
+    let kinds = [FileType::RegularFile, FileType::Fifo, FileType::Socket];
+    for mode in [0o4755, 0o2755, 0o6777].map(Mode::from_raw_mode) {
+        let none = AtFlags::empty();
+        let tried = [
+            rustix::fs::chmod(path("file"), mode),
+            rustix::fs::fchmod(&file, mode),
+            rustix::fs::chmodat(CWD, path("file"), mode, none),
+            rustix::fs::open(path("open"), create, mode).map(drop),
+            rustix::fs::openat(CWD, path("openat"), create, mode).map(drop),
+            rustix::fs::openat(CWD, folder.path(), OFlags::TMPFILE | OFlags::RDWR, mode).map(drop),
+        ];
+        let made = kinds.map(|kind| rustix::fs::mknodat(CWD, path("mknod"), kind, mode, 0));
+        for result in tried.into_iter().chain(made) {
+            assert_eq!(result, Err(rustix::io::Errno::PERM));
+        }
+        let resolve = ResolveFlags::empty();
+        let second = rustix::fs::openat2(CWD, path("openat2"), create, mode, resolve);
+        assert_eq!(second.err(), Some(rustix::io::Errno::NOSYS));
+        // The kernel itself leaves it out.
+        rustix::fs::mkdir(path("folder"), mode).unwrap();
+        let folder = rustix::fs::stat(path("folder")).unwrap();
+        assert_eq!(folder.st_mode & 0o6000, 0);
+        std::fs::remove_dir(path("folder")).unwrap();
+    }
+    rustix::fs::chmod(path("file"), Mode::from_raw_mode(0o1755)).unwrap();
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
 }
 
 fn the_container_profile_refuses() {

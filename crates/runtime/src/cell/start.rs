@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use init::protocol::{CellRequest, Failure, Step};
 use kernel::cgroup::Cgroup;
+use model::cell::Namespace;
 use model::error::{Error, Reason};
 use model::lifecycle::Event as Life;
 use model::lifecycle::executable::Event as End;
@@ -75,6 +76,11 @@ impl Owner {
         }
     }
 
+    /// Whether it shares the node's mounts, and so all of the node's files are its own to grant.
+    fn has_node_mounts(&self) -> bool {
+        self.key.path.parent().is_none() && self.record.spec.shares(Namespace::Mount)
+    }
+
     fn prepare(
         &mut self,
         record: record::ExecutableRecord,
@@ -83,7 +89,10 @@ impl Owner {
         let uid = record.meta.uid;
         let bytes = record::encode(&record)?;
         let effective = record.spec.effective(record.logs);
-        let seccomp = self.shared.seccomp.compile(&effective)?;
+        let seccomp = self
+            .shared
+            .seccomp
+            .compile(&effective, self.has_node_mounts())?;
         let wanted = limits::of(&effective.resources)?;
         limits::enable(&self.group, &effective.resources)?;
         limits::check_protection(&self.group, &effective.resources)?;
