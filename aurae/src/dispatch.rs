@@ -36,7 +36,7 @@ pub(crate) async fn dispatch(args: Args) -> Result<u8, Failure> {
         Command::Set(args) => return cmd::set::run(global, args).await,
         Command::Fmt(args) => return cmd::fmt::run(global, args),
         Command::Types(args) => return cmd::types::run(args),
-        Command::Lsp(_) => return cmd::lsp::run(),
+        Command::Lsp(args) => return cmd::lsp::run(args),
         _ => {}
     }
     let attached = matches!(

@@ -26,15 +26,19 @@ pub(crate) struct LspArgs {
     /// As editors say it; there is no other way
     #[arg(long, hide = true)]
     stdio: bool,
+    /// Don't start TypeScript's own language service
+    #[arg(long)]
+    no_tsc: bool,
 }
 
 /// Serves until the editor sends `exit` or closes standard input.
-pub(crate) fn run() -> Result<u8, Failure> {
+pub(crate) fn run(args: &LspArgs) -> Result<u8, Failure> {
     let types = aurae_d_ts().map_err(|problem| Failure::new(problem.to_string()))?;
     let environment = Arc::new(Environment::new(types));
     let setup = Setup {
         environment,
         cache: cache(),
+        typescript: !args.no_tsc,
     };
     let polite = serve(setup, BufReader::new(stdin()), stdout())?;
     Ok(if polite { 0 } else { FAILED })

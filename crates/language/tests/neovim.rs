@@ -40,6 +40,7 @@ fn serve() {
     let setup = language::lsp::Setup {
         environment,
         cache: std::env::var_os("HOME").map(|home| Path::new(&home).join(".cache")),
+        typescript: false,
     };
     language::lsp::serve(setup, input, io::stdout()).unwrap();
 }

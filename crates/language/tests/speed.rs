@@ -129,6 +129,7 @@ impl Served {
         let setup = language::lsp::Setup {
             environment,
             cache: None,
+            typescript: false,
         };
         let server = std::thread::spawn(move || language::lsp::serve(setup, input, theirs));
         let mut served = Self {

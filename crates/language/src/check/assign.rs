@@ -89,9 +89,19 @@ impl World {
                 (true, true) => primitives(source, target),
                 (false, true) => self.object_for_primitive(source),
                 (true, false) => self.primitive_for_object(target),
+                // `(A | B) & C` is `A & C | B & C`: which of them it is isn't followed.
+                (false, false) if self.intersects_union(source) => Unsure,
                 (false, false) => self.objects(source, target, depth),
             },
         }
+    }
+
+    fn intersects_union(&self, source: &Type) -> bool {
+        let Type::Object(shape) = source else {
+            return false;
+        };
+        let mut bases = shape.extends.iter();
+        bases.any(|base| matches!(self.resolve_alias(base), Type::Union(_)))
     }
 
     fn object_for_primitive(&self, source: &Type) -> Verdict {
@@ -140,7 +150,8 @@ impl World {
                 let elements = elements.iter();
                 return worst(elements.map(|source| self.compare(source, target, depth + 1)));
             }
-            (Type::Array(_), Type::Tuple(_)) => return No,
+            // A list that is written where a tuple is asked for is one.
+            (Type::Array(_), Type::Tuple(_)) => return Unsure,
             (Type::Tuple(from), Type::Tuple(to)) => {
                 if from.len() != to.len() {
                     return No;

@@ -99,7 +99,7 @@ impl<'a> Module<'a, '_> {
             Expression::LogicalExpression(it) => self.logical(it, wanted),
             Expression::BinaryExpression(it) => self.binary(it),
             Expression::UnaryExpression(it) => self.unary(it),
-            Expression::TSNonNullExpression(it) => self.infer(&it.expression).present(),
+            Expression::TSNonNullExpression(it) => self.infer(&it.expression).asserted(),
             Expression::TSAsExpression(it) => self.cast(&it.type_annotation, &it.expression),
             Expression::TSTypeAssertion(it) => self.cast(&it.type_annotation, &it.expression),
             Expression::TSSatisfiesExpression(it) => {
@@ -237,7 +237,7 @@ impl<'a> Module<'a, '_> {
     fn chain(&self, element: &ChainElement<'a>) -> Type {
         let ty = match element {
             ChainElement::CallExpression(call) => self.call_type(call),
-            ChainElement::TSNonNullExpression(it) => return self.infer(&it.expression).present(),
+            ChainElement::TSNonNullExpression(it) => return self.infer(&it.expression).asserted(),
             ChainElement::StaticMemberExpression(member) => self.static_member(member),
             ChainElement::ComputedMemberExpression(member) => self.computed_member(member),
             ChainElement::PrivateFieldExpression(_) => Type::Any,

@@ -113,11 +113,8 @@ fn claims_in(environment: &Arc<Environment>, files: &[File]) -> Vec<Claim> {
     let pairs = files.iter().zip(reports);
     pairs
         .flat_map(|(file, reports)| {
-            reports.into_iter().map(|report| Claim {
-                seen: report.seen,
-                anchor: report.anchor,
-                finding: report.finding(&file.source),
-            })
+            let claim = |report: Report| report.claim(&file.source);
+            reports.into_iter().map(claim)
         })
         .collect()
 }

@@ -3,7 +3,7 @@
 //! its symbols so far. Nothing is inferred before it is asked for, so an editor pays for the
 //! expression under the cursor only. Belongs to one thread; what others see is a [`Table`].
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -33,6 +33,8 @@ pub(crate) struct Module<'a, 'w> {
     pub(crate) narrowed: Narrowed,
     /// Interfaces of the library that the program adds members to.
     pub(crate) augmented: HashSet<String>,
+    /// What has members assigned to, once it is asked for.
+    pub(crate) expandos: OnceCell<HashSet<SymbolId>>,
     pub(crate) depth: Cell<u32>,
     /// How many expressions have been held against types.
     pub(crate) work: Cell<usize>,
@@ -79,6 +81,7 @@ impl<'a, 'w> Module<'a, 'w> {
             expressions: RefCell::default(),
             narrowed: Narrowed::default(),
             augmented: super::told::augmented(program),
+            expandos: OnceCell::new(),
             depth: Cell::new(0),
             work: Cell::new(0),
         };
@@ -327,7 +330,11 @@ impl<'a, 'w> Module<'a, 'w> {
     fn export_default(&self, export: &ExportDefaultDeclaration<'a>, table: &mut Table) {
         let ty = match &export.declaration {
             ExportDefaultDeclarationKind::FunctionDeclaration(function) => {
-                self.function_type(function)
+                let symbol = function.id.as_ref().and_then(|id| id.symbol_id.get());
+                match symbol {
+                    Some(symbol) => self.symbol_type(symbol),
+                    None => self.function_type(function),
+                }
             }
             ExportDefaultDeclarationKind::ClassDeclaration(class) => match &class.id {
                 Some(id) => {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A finding while it is being made: what it says, where `tsc` says the same, and whether it does.
 
+use super::Claim;
 use crate::finding::{Edit, Finding, Fix, Severity};
 use crate::schema::nearest;
 use crate::source::{Source, Span};
@@ -116,6 +117,14 @@ impl Report {
         };
         self.help(format!("did you mean `{name}`?"))
             .fix(format!("Change to `{name}`"), at, text)
+    }
+
+    pub(crate) fn claim(self, source: &Source) -> Claim {
+        Claim {
+            seen: self.seen,
+            anchor: self.anchor,
+            finding: self.finding(source),
+        }
     }
 
     pub(crate) fn finding(self, source: &Source) -> Finding {

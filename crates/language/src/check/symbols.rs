@@ -32,6 +32,9 @@ impl<'a> Module<'a, '_> {
         if !scoping.symbol_redeclarations(symbol).is_empty() {
             return Type::Any;
         }
+        if self.has_expandos(symbol) {
+            return Type::Any;
+        }
         let node = self.semantic.symbol_declaration(symbol);
         match node.kind() {
             AstKind::VariableDeclarator(variable) => self.variable(symbol, variable, node.id()),
@@ -197,6 +200,8 @@ impl<'a> Module<'a, '_> {
                     false => ty,
                 }
             }
+            // What is asked for where it stands may say more than `= {}`.
+            (None, Some(_)) if self.is_contextual(node) => Type::Any,
             (None, Some(initializer)) => match self.infer(initializer) {
                 Type::Undefined | Type::Null => Type::Any,
                 Type::Array(element) if element.is_any() => Type::Any,
@@ -205,6 +210,29 @@ impl<'a> Module<'a, '_> {
             (None, None) => self.contextual_parameter(param, node).unwrap_or_default(),
         };
         self.bound(&param.pattern, ty, symbol).unwrap_or_default()
+    }
+
+    /// Whether a parameter's function stands where its type is asked for.
+    fn is_contextual(&self, node: NodeId) -> bool {
+        let nodes = self.semantic.nodes();
+        let mut ancestors = nodes.ancestors(node).filter(|node| {
+            !matches!(
+                node.kind(),
+                AstKind::FormalParameters(_) | AstKind::ParenthesizedExpression(_)
+            )
+        });
+        let is_expression = ancestors.next().is_some_and(|node| match node.kind() {
+            AstKind::ArrowFunctionExpression(_) => true,
+            AstKind::Function(function) => function.is_expression(),
+            _ => false,
+        });
+        let around = ancestors.next().map(|node| node.kind());
+        is_expression
+            && match around {
+                Some(AstKind::VariableDeclarator(variable)) => variable.type_annotation.is_some(),
+                Some(AstKind::MethodDefinition(_)) => false,
+                _ => true,
+            }
     }
 
     /// What the function that is called passes to a callback's parameter.

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 
 use oxc::ast::AstKind;
 use oxc::ast::ast::*;
+use oxc::semantic::SymbolId;
 
 use super::module::Module;
 use super::report::Report;
@@ -50,15 +51,10 @@ impl<'a> Module<'a, '_> {
         }
     }
 
-    /// Whether a member is one that the program puts on its own function: `f.calls = 0`.
-    pub(crate) fn is_expando(&self, object: &Expression<'a>, name: &str) -> bool {
-        let Expression::Identifier(function) = object.get_inner_expression() else {
-            return false;
-        };
-        let Some(symbol) = self.symbol_of(function) else {
-            return false;
-        };
-        let is_function = match self.declaration(symbol) {
+    /// Whether the program puts members on its own function: `f.calls = 0`.
+    pub(crate) fn has_expandos(&self, symbol: SymbolId) -> bool {
+        let found = self.expandos.get_or_init(|| self.assigned_to());
+        let is_function = || match self.declaration(symbol) {
             AstKind::Function(_) => true,
             AstKind::VariableDeclarator(variable) => matches!(
                 &variable.init,
@@ -66,18 +62,24 @@ impl<'a> Module<'a, '_> {
             ),
             _ => false,
         };
-        is_function
-            && self.semantic.nodes().iter().any(|node| match node.kind() {
-                AstKind::AssignmentExpression(it) => match &it.left {
-                    AssignmentTarget::StaticMemberExpression(member) => {
-                        member.property.name == name
-                            && matches!(&member.object, Expression::Identifier(it)
-                                if self.symbol_of(it) == Some(symbol))
-                    }
-                    _ => false,
-                },
-                _ => false,
-            })
+        found.contains(&symbol) && is_function()
+    }
+
+    /// What has members assigned to.
+    fn assigned_to(&self) -> HashSet<SymbolId> {
+        let assigned = self.semantic.nodes().iter().filter_map(|node| {
+            let AstKind::AssignmentExpression(it) = node.kind() else {
+                return None;
+            };
+            let AssignmentTarget::StaticMemberExpression(member) = &it.left else {
+                return None;
+            };
+            match &member.object {
+                Expression::Identifier(name) => self.symbol_of(name),
+                _ => None,
+            }
+        });
+        assigned.collect()
     }
 
     /// Takes out what is told off: whatever is on the line after such a comment.

@@ -160,6 +160,14 @@ impl Type {
         }
     }
 
+    /// What `x!` gives: of `null!` nothing is left, which fits everywhere.
+    pub(crate) fn asserted(&self) -> Type {
+        match self.present() {
+            Type::Undefined | Type::Null | Type::Never => Type::Any,
+            present => present,
+        }
+    }
+
     /// The type of a place that may change: `"a"` becomes `string`.
     pub(crate) fn widened(&self) -> Type {
         match self {

@@ -17,6 +17,7 @@ use super::types::Type;
 use super::words::{elsewhere, missing_member, not_offered};
 use super::world::{Lookup, is_promise};
 use crate::finding::{Edit, Fix};
+use crate::schema::nearest;
 use crate::source::Span;
 
 impl<'a> Module<'a, '_> {
@@ -223,7 +224,7 @@ impl<'a> Module<'a, '_> {
         if !matches!(self.world.field(&object, name), Lookup::Missing) {
             return;
         }
-        if self.is_expando(&member.object, name) || self.is_augmented(&object) {
+        if self.is_augmented(&object) {
             return;
         }
         let at = span(member.property.span);
@@ -404,6 +405,11 @@ impl<'a> Module<'a, '_> {
         spaces.sort_unstable();
         spaces.dedup();
         if !spaces.contains(&space.name.as_str()) {
+            // `Intl`, `JSON`, what `declare global` adds: only a slip of the pen is certain.
+            let known = self.world.environment.has(&space.name);
+            if known || nearest(&space.name, spaces.iter().copied()).is_none() {
+                return;
+            }
             let at = span(space.span);
             let message = format!("there is no `{}` with types", space.name);
             let report = Report::new("unknown-name", at, message);

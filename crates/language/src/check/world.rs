@@ -306,7 +306,9 @@ impl World {
                 Lookup::Missing => {}
             }
         }
-        if let Some(index) = &shape.index {
+        if let Some(index) = &shape.index
+            && !OF_OBJECTS.contains(&name)
+        {
             return Lookup::Found(Field {
                 name: name.into(),
                 ty: index.clone(),
@@ -423,7 +425,14 @@ impl World {
                 let mut flat = shape.as_ref().clone();
                 flat.fields = fields.0;
                 flat.open = fields.1;
-                flat.extends = Vec::new();
+                // A class has one base at most, so this is a line.
+                let bases = std::mem::take(&mut flat.extends);
+                if let [base @ Type::ClassOf(_)] = bases.as_slice()
+                    && flat.constructs.is_empty()
+                    && let Some(base) = self.shape_below(base, left - 1)
+                {
+                    flat.constructs.extend(base.constructs.iter().cloned());
+                }
                 Some(Arc::new(flat))
             }
         }

@@ -47,7 +47,7 @@ impl Failure {
 pub(super) struct Document {
     pub(super) folder: PathBuf,
     pub(super) path: String,
-    source: crate::source::Source,
+    pub(super) source: crate::source::Source,
     /// When it changed last, in the server's versions.
     pub(super) changed: u64,
     /// What was found last, and in which version.
@@ -64,6 +64,8 @@ pub(super) struct Server {
     pub(super) progress: Progress,
     /// Documents whose findings the editor is still to forget.
     pub(super) closed: Vec<Uri>,
+    /// Whether TypeScript's service is beside it: it can do more, then.
+    pub(super) extended: bool,
 }
 
 fn params<T: DeserializeOwned>(value: Value) -> Result<T, Failure> {
@@ -83,6 +85,7 @@ impl Server {
             version: 0,
             progress: Progress::default(),
             closed: Vec::new(),
+            extended: false,
         }
     }
 
@@ -98,7 +101,7 @@ impl Server {
                 if shows == Some(&Value::Bool(true)) {
                     self.progress = Progress::Wanted;
                 }
-                json(capabilities())
+                json(capabilities(self.extended))
             }
             "textDocument/completion" => {
                 let at: CompletionParams = params(given)?;

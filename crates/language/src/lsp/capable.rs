@@ -5,8 +5,59 @@ use lsp_types::*;
 
 use super::outline::MEANINGS;
 
-/// All that it can do.
-pub(super) fn capabilities() -> InitializeResult {
+/// All that it can do; `extended` with TypeScript's service beside it.
+pub(super) fn capabilities(extended: bool) -> InitializeResult {
+    let mut able = own();
+    if extended {
+        extend(&mut able.capabilities);
+    }
+    able
+}
+
+/// What TypeScript's service answers alone, and more of what we answer too.
+fn extend(to: &mut ServerCapabilities) {
+    if let Some(completion) = &mut to.completion_provider {
+        completion.resolve_provider = Some(true);
+    }
+    to.type_definition_provider = Some(TypeDefinitionProviderCapability::Simple(true));
+    to.implementation_provider = Some(ImplementationProviderCapability::Simple(true));
+    to.document_highlight_provider = Some(OneOf::Left(true));
+    to.folding_range_provider = Some(FoldingRangeProviderCapability::Simple(true));
+    to.selection_range_provider = Some(SelectionRangeProviderCapability::Simple(true));
+    to.call_hierarchy_provider = Some(CallHierarchyServerCapability::Simple(true));
+    to.inlay_hint_provider = Some(OneOf::Left(true));
+    to.workspace_symbol_provider = Some(OneOf::Left(true));
+    let kinds = [
+        CodeActionKind::QUICKFIX,
+        CodeActionKind::SOURCE_ORGANIZE_IMPORTS,
+        CodeActionKind::SOURCE_FIX_ALL,
+    ];
+    to.code_action_provider = Some(CodeActionProviderCapability::Options(CodeActionOptions {
+        code_action_kinds: Some(kinds.to_vec()),
+        ..CodeActionOptions::default()
+    }));
+    let modules = FileOperationFilter {
+        scheme: Some("file".to_owned()),
+        pattern: FileOperationPattern {
+            glob: "**/*.ts".to_owned(),
+            matches: None,
+            options: None,
+        },
+    };
+    let renames = FileOperationRegistrationOptions {
+        filters: vec![modules],
+    };
+    to.workspace = Some(WorkspaceServerCapabilities {
+        workspace_folders: None,
+        file_operations: Some(WorkspaceFileOperationsServerCapabilities {
+            will_rename: Some(renames),
+            ..WorkspaceFileOperationsServerCapabilities::default()
+        }),
+    });
+}
+
+/// What is answered here.
+fn own() -> InitializeResult {
     let triggers = [".", "\"", "'", "/"].map(str::to_owned).to_vec();
     let legend = SemanticTokensLegend {
         token_types: MEANINGS.to_vec(),

@@ -37,6 +37,14 @@ pub(super) fn file(source: &Source, root: &Root, cache: &Path) -> io::Result<Pat
     if source.name() == API && holds(&own, source.text()) {
         return Ok(own);
     }
+    cached(source, cache)
+}
+
+/// Where it lies below `cache`; written if it isn't there.
+///
+/// # Errors
+/// It isn't there and can't be written.
+pub(super) fn cached(source: &Source, cache: &Path) -> io::Result<PathBuf> {
     let mut hasher = DefaultHasher::new();
     source.text().hash(&mut hasher);
     let folder = cache.join(format!("{:016x}", hasher.finish()));

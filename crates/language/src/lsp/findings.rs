@@ -14,7 +14,7 @@ use lsp_types::Uri;
 
 use super::Incoming;
 use super::project::Project;
-use crate::finding::Finding;
+use crate::check::Claim;
 use crate::program::Files;
 use crate::root::ReadError;
 use crate::stack;
@@ -33,7 +33,7 @@ pub(super) enum Told {
     Findings {
         version: u64,
         uri: Uri,
-        findings: Vec<Finding>,
+        claims: Vec<Claim>,
     },
     /// The order is done.
     Done { version: u64 },
@@ -132,14 +132,14 @@ impl Shared {
                 return Ok(());
             }
             let made = || project.findings(&path, &stale);
-            let findings = catch_unwind(AssertUnwindSafe(made)).unwrap_or_default();
+            let claims = catch_unwind(AssertUnwindSafe(made)).unwrap_or_default();
             if stale() {
                 return Ok(());
             }
             let told = Told::Findings {
                 version,
                 uri,
-                findings,
+                claims,
             };
             sender.send(Incoming::Told(told)).map_err(|_| ())?;
         }

@@ -19,6 +19,7 @@ use crate::check::Environment;
 use crate::stack;
 
 mod answer;
+mod beside;
 mod capable;
 pub(crate) mod complete;
 mod cursor;
@@ -36,10 +37,12 @@ pub(crate) mod repair;
 mod tell;
 #[cfg(test)]
 mod tests;
+mod typescript;
 mod wire;
 
-use answer::{Failure, Server};
+use answer::Server;
 use findings::{Desk, Told};
+use typescript::{Companion, merge};
 use wire::Frame;
 
 /// How long typing must rest before findings are made.
@@ -57,6 +60,8 @@ pub struct Setup {
     /// Where declarations are written that an editor wants to open and no file of the workspace
     /// holds; without it those aren't found.
     pub cache: Option<PathBuf>,
+    /// Whether TypeScript's own service answers beside it, where it is on the machine.
+    pub typescript: bool,
 }
 
 /// Answers an editor until it says goodbye or its stream ends. True if it said goodbye properly,
@@ -72,10 +77,11 @@ pub fn serve(
 ) -> io::Result<bool> {
     let (sender, receiver) = sync_channel(AHEAD);
     let desk = Desk::open(sender.clone())?;
+    let back = sender.clone();
     std::thread::Builder::new()
         .name("lsp-reader".into())
         .spawn(move || read_ahead(input, &sender))?;
-    stack::on_big_stack(move || Loop::new(setup, desk, &mut output).run(&receiver))?
+    stack::on_big_stack(move || Loop::new(setup, desk, back, &mut output).run(&receiver))?
 }
 
 /// What comes to the loop.
@@ -86,6 +92,8 @@ enum Incoming {
     /// The editor's stream has ended.
     End,
     Told(Told),
+    /// What TypeScript's service says, with its generation; nothing: it has ended.
+    TypeScript(u32, Option<Message>),
 }
 
 fn read_ahead(mut input: impl BufRead, sender: &SyncSender<Incoming>) {
@@ -97,7 +105,7 @@ fn read_ahead(mut input: impl BufRead, sender: &SyncSender<Incoming>) {
         };
         let is_last = match &incoming {
             Incoming::Frame(Frame::Message(Message::Notification(it))) => it.method == "exit",
-            Incoming::Frame(_) | Incoming::Told(_) => false,
+            Incoming::Frame(_) | Incoming::Told(_) | Incoming::TypeScript(..) => false,
             Incoming::Failed(_) | Incoming::End => true,
         };
         if sender.send(incoming).is_err() || is_last {
@@ -112,18 +120,27 @@ enum Event {
     Bad(String),
     /// Findings were made.
     Told(Told),
-    /// Typing rests.
-    Rest,
+    /// TypeScript's service says something.
+    TypeScript(u32, Option<Message>),
+    /// Typing rests, or something is overdue.
+    Time,
     End,
 }
 
 struct Loop<'o, W> {
+    setup: Setup,
     server: Server,
+    /// TypeScript's service, where it is there, and what it found.
+    typescript: Option<Companion>,
+    found: merge::Found,
+    /// Where it says what it says.
+    sender: SyncSender<Incoming>,
     desk: Desk,
     output: &'o mut W,
     waiting: VecDeque<Message>,
     /// Findings that came while messages were read.
     told: VecDeque<Told>,
+    said: VecDeque<(u32, Option<Message>)>,
     /// When findings are due.
     due: Option<Instant>,
     shut_down: bool,
@@ -132,13 +149,18 @@ struct Loop<'o, W> {
 }
 
 impl<'o, W: Write> Loop<'o, W> {
-    fn new(setup: Setup, desk: Desk, output: &'o mut W) -> Self {
+    fn new(setup: Setup, desk: Desk, sender: SyncSender<Incoming>, output: &'o mut W) -> Self {
         Self {
-            server: Server::new(setup),
+            server: Server::new(setup.clone()),
+            setup,
+            typescript: None,
+            found: merge::Found::default(),
+            sender,
             desk,
             output,
             waiting: VecDeque::new(),
             told: VecDeque::new(),
+            said: VecDeque::new(),
             due: None,
             shut_down: false,
             ended: false,
@@ -147,6 +169,7 @@ impl<'o, W: Write> Loop<'o, W> {
 
     fn run(mut self, input: &Receiver<Incoming>) -> io::Result<bool> {
         loop {
+            self.overdue()?;
             match self.next(input)? {
                 Event::Message(Message::Request(request)) => self.answer(request)?,
                 Event::Message(Message::Notification(told)) if told.method == "exit" => {
@@ -156,7 +179,12 @@ impl<'o, W: Write> Loop<'o, W> {
                 Event::Message(Message::Response(_)) => {}
                 Event::Bad(why) => self.refuse(why)?,
                 Event::Told(told) => self.publish(told)?,
-                Event::Rest => self.order()?,
+                Event::TypeScript(generation, said) => self.said_beside(generation, said)?,
+                Event::Time => {
+                    if self.due.is_some_and(|due| due <= Instant::now()) {
+                        self.order()?;
+                    }
+                }
                 Event::End => return Ok(false),
             }
         }
@@ -170,10 +198,14 @@ impl<'o, W: Write> Loop<'o, W> {
                 Ok(Incoming::Frame(Frame::Bad(why))) => return Ok(Event::Bad(why)),
                 Ok(Incoming::Failed(error)) => return Err(error),
                 Ok(Incoming::Told(told)) => self.told.push_back(told),
+                Ok(Incoming::TypeScript(of, said)) => self.said.push_back((of, said)),
                 // What was asked before is answered first.
                 Ok(Incoming::End) => self.ended = true,
                 Err(TryRecvError::Empty | TryRecvError::Disconnected) => break,
             }
+        }
+        if let Some((generation, said)) = self.said.pop_front() {
+            return Ok(Event::TypeScript(generation, said));
         }
         if let Some(message) = self.waiting.pop_front() {
             return Ok(Event::Message(message));
@@ -184,7 +216,8 @@ impl<'o, W: Write> Loop<'o, W> {
         if self.ended {
             return Ok(Event::End);
         }
-        let received = match self.due {
+        let beside = self.typescript.as_ref().and_then(Companion::due);
+        let received = match self.due.into_iter().chain(beside).min() {
             Some(due) => input.recv_timeout(due.saturating_duration_since(Instant::now())),
             None => input.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
@@ -193,7 +226,8 @@ impl<'o, W: Write> Loop<'o, W> {
             Ok(Incoming::Frame(Frame::Bad(why))) => Ok(Event::Bad(why)),
             Ok(Incoming::Failed(error)) => Err(error),
             Ok(Incoming::Told(told)) => Ok(Event::Told(told)),
-            Err(RecvTimeoutError::Timeout) => Ok(Event::Rest),
+            Ok(Incoming::TypeScript(of, said)) => Ok(Event::TypeScript(of, said)),
+            Err(RecvTimeoutError::Timeout) => Ok(Event::Time),
             Ok(Incoming::End) | Err(RecvTimeoutError::Disconnected) => Ok(Event::End),
         }
     }
@@ -207,8 +241,16 @@ impl<'o, W: Write> Loop<'o, W> {
             let place = self.waiting.iter().position(
                 |it| matches!(it, Message::Request(request) if Some(&request.id) == id.as_ref()),
             );
+            let id_again = id.clone();
             if let (Some(place), Some(id)) = (place, id) {
                 self.waiting.remove(place);
+                let code = ErrorCode::RequestCanceled as i32;
+                let response = Response::new_err(id, code, "taken back".to_owned());
+                return wire::write(self.output, Message::Response(response));
+            }
+            if let (Some(id), Some(typescript)) = (id_again, &mut self.typescript)
+                && typescript.take_back(&id)
+            {
                 let code = ErrorCode::RequestCanceled as i32;
                 let response = Response::new_err(id, code, "taken back".to_owned());
                 return wire::write(self.output, Message::Response(response));
@@ -226,22 +268,23 @@ impl<'o, W: Write> Loop<'o, W> {
             let response = Response::new_ok(id, Value::Null);
             return wire::write(self.output, Message::Response(response));
         }
-        let server = &mut self.server;
-        let answered = catch_unwind(AssertUnwindSafe(|| server.answer(request)));
-        let response = match answered {
-            Ok(Ok(value)) => Response::new_ok(id, value),
-            Ok(Err(failure)) => failure.response(id),
-            Err(_) => Failure::Internal("this question can't be answered".to_owned()).response(id),
-        };
-        wire::write(self.output, Message::Response(response))
+        if request.method == "initialize" {
+            self.begin_beside(&request.params);
+        }
+        match self.ask_beside(request) {
+            Some(request) => self.answer_ourselves(request),
+            None => Ok(()),
+        }
     }
 
     fn hear(&mut self, told: Notification) -> io::Result<()> {
+        let beside = told.clone();
         let server = &mut self.server;
         let heard = catch_unwind(AssertUnwindSafe(|| server.hear(told)));
         if heard.unwrap_or(true) {
             self.due = Some(Instant::now() + REST);
         }
+        self.hear_beside(&beside);
         for message in self.server.forget_closed() {
             wire::write(self.output, message)?;
         }
@@ -251,20 +294,15 @@ impl<'o, W: Write> Loop<'o, W> {
     /// Has the findings of what is open now made.
     fn order(&mut self) -> io::Result<()> {
         self.due = None;
+        if let Some(typescript) = &mut self.typescript {
+            typescript.revive();
+        }
         if let Some(begun) = self.server.begin() {
             for message in begun {
                 wire::write(self.output, message)?;
             }
         }
         self.desk.leave(self.server.order());
-        Ok(())
-    }
-
-    /// Tells the editor what was found, unless the text is another by now.
-    fn publish(&mut self, told: Told) -> io::Result<()> {
-        for message in self.server.told(told) {
-            wire::write(self.output, message)?;
-        }
         Ok(())
     }
 

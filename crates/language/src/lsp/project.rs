@@ -13,7 +13,9 @@ use oxc::allocator::Allocator;
 
 use super::findings::WhileWanted;
 use super::readable::Readable;
-use crate::check::{Environment, FileId, Module, Origin, Slot, World, analyse, file_id};
+use crate::check::{
+    Claim, Environment, FileId, Module, Origin, Seen, Slot, World, analyse, file_id,
+};
 use crate::finding::Finding;
 use crate::parse;
 use crate::program::{Entry, Outline, Overlay, Program, outline};
@@ -79,11 +81,6 @@ impl Project {
 
     pub(super) fn file(&self, relative: &str) -> PathBuf {
         self.root.path().join(relative)
-    }
-
-    pub(super) fn below(&self, path: &Path) -> Option<String> {
-        let relative = path.strip_prefix(self.root.path()).ok()?;
-        relative.to_str().map(str::to_owned)
     }
 
     pub(crate) fn entry(&self, id: FileId) -> Option<&Entered> {
@@ -286,23 +283,33 @@ impl Project {
 
     /// All that is wrong with a module: its form first, its types only where its form is sound.
     /// Where `stale` says that nobody wants them any more, they are of no use.
-    pub(super) fn findings(&self, path: &str, stale: &(dyn Fn() -> bool + Sync)) -> Vec<Finding> {
+    pub(super) fn findings(&self, path: &str, stale: &(dyn Fn() -> bool + Sync)) -> Vec<Claim> {
         let Some(entry) = self.id(path).and_then(|id| self.entry(id)) else {
             return Vec::new();
         };
-        match self.own_findings(path) {
+        // Of its form nothing but ours is asked.
+        let own = |finding: Finding| Claim {
+            seen: Seen::Own,
+            anchor: finding.span,
+            finding,
+        };
+        match self.own_claims(path) {
             Ok(types) => {
-                let mut findings = self.form(path, entry, stale);
-                findings.extend(types);
-                findings
+                let form = self.form(path, entry, stale);
+                form.into_iter().map(own).chain(types).collect()
             }
-            Err(syntax) => syntax,
+            Err(syntax) => syntax.into_iter().map(own).collect(),
         }
     }
 
     /// What can be said of a module without reading all that it imports: what is wrong with its
     /// types, or as an error with its syntax.
     pub(super) fn own_findings(&self, path: &str) -> Result<Vec<Finding>, Vec<Finding>> {
+        let claims = self.own_claims(path)?.into_iter();
+        Ok(claims.map(|claim| claim.finding).collect())
+    }
+
+    fn own_claims(&self, path: &str) -> Result<Vec<Claim>, Vec<Finding>> {
         let Some((id, entry)) = self.id(path).and_then(|id| Some((id, self.entry(id)?))) else {
             return Ok(Vec::new());
         };
@@ -317,7 +324,7 @@ impl Project {
             false => Vec::new(),
         });
         let types = types.unwrap_or_default().into_iter();
-        Ok(types.map(|report| report.finding(&entry.source)).collect())
+        Ok(types.map(|report| report.claim(&entry.source)).collect())
     }
 
     /// What is wrong with a module's imports, exports and names. The whole program is read for it;
@@ -355,34 +362,41 @@ impl Project {
 
     /// Enters every module below the root, at most [`MODULES`].
     pub(crate) fn enter_all(&mut self) {
-        let mut folders = vec![self.root.path().to_path_buf()];
-        let mut found = Vec::new();
-        while let Some(folder) = folders.pop() {
-            let Ok(list) = std::fs::read_dir(&folder) else {
-                continue;
-            };
-            for item in list.flatten() {
-                let name = item.file_name();
-                let name = name.to_string_lossy();
-                let hidden = name.starts_with('.') || name == "node_modules" || name == "target";
-                match item.file_type() {
-                    Ok(kind) if kind.is_dir() && !hidden => folders.push(item.path()),
-                    Ok(kind)
-                        if kind.is_file() && name.ends_with(".ts") && !name.ends_with(".d.ts") =>
-                    {
-                        found.extend(self.below(&item.path()));
-                    }
-                    _ => {}
-                }
-            }
-            if found.len() > MODULES {
-                break;
-            }
-        }
-        for path in found.into_iter().take(MODULES) {
+        for path in modules_below(self.root.path()) {
             self.enter(&path);
         }
     }
+}
+
+/// The modules below a root relative to it, at most [`MODULES`]; hidden folders and those of other
+/// tools aren't looked into.
+pub(super) fn modules_below(root: &Path) -> Vec<String> {
+    let mut folders = vec![root.to_path_buf()];
+    let mut found = Vec::new();
+    while let Some(folder) = folders.pop() {
+        let Ok(list) = std::fs::read_dir(&folder) else {
+            continue;
+        };
+        for item in list.flatten() {
+            let name = item.file_name();
+            let name = name.to_string_lossy();
+            let hidden = name.starts_with('.') || name == "node_modules" || name == "target";
+            match item.file_type() {
+                Ok(kind) if kind.is_dir() && !hidden => folders.push(item.path()),
+                Ok(kind) if kind.is_file() && name.ends_with(".ts") && !name.ends_with(".d.ts") => {
+                    let path = item.path();
+                    let relative = path.strip_prefix(root).ok();
+                    found.extend(relative.and_then(Path::to_str).map(str::to_owned));
+                }
+                _ => {}
+            }
+        }
+        if found.len() > MODULES {
+            break;
+        }
+    }
+    found.truncate(MODULES);
+    found
 }
 
 /// The names in a module's face, without their places.

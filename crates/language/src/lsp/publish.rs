@@ -8,6 +8,7 @@ use std::sync::Arc;
 
 use lsp_server::{Message, Notification, Request, RequestId};
 use lsp_types::*;
+use serde_json::Value;
 
 use super::answer::{Document, Server};
 use super::findings::{Order, Told};
@@ -51,7 +52,7 @@ impl Server {
     /// last.
     pub(super) fn forget_closed(&mut self) -> Vec<Message> {
         let closed = self.closed.drain(..);
-        closed.map(|uri| published(uri, Vec::new())).collect()
+        closed.map(|uri| published(&uri, Vec::new())).collect()
     }
 
     /// Says that the first findings are being made, to an editor that shows it.
@@ -72,19 +73,38 @@ impl Server {
         Some([Message::Request(create), progress(begin)])
     }
 
+    /// What the editor is told of a document, if it is of the newest text: what was found here, and
+    /// what TypeScript's service says in the protocol's words.
+    pub(super) fn publish(
+        &mut self,
+        version: u64,
+        uri: Uri,
+        findings: Vec<Finding>,
+        its: Vec<Value>,
+    ) -> Option<Message> {
+        if version != self.version {
+            return None;
+        }
+        let diagnostics = findings.iter().map(diagnostic);
+        let ours = diagnostics.filter_map(|it| serde_json::to_value(it).ok());
+        let all: Vec<Value> = ours.chain(its).collect();
+        if let Some(document) = self.documents.get_mut(&uri) {
+            document.found = Some((version, findings));
+        }
+        Some(published(&uri, all))
+    }
+
     /// What the editor is told of findings, if they are of the newest text.
     pub(super) fn told(&mut self, told: Told) -> Vec<Message> {
         match told {
             Told::Findings {
                 version,
                 uri,
-                findings,
-            } if version == self.version => {
-                let diagnostics = findings.iter().map(diagnostic).collect();
-                if let Some(document) = self.documents.get_mut(&uri) {
-                    document.found = Some((version, findings));
-                }
-                vec![published(uri, diagnostics)]
+                claims,
+            } => {
+                let findings = claims.into_iter().map(|it| it.finding).collect();
+                let told = self.publish(version, uri, findings, Vec::new());
+                told.into_iter().collect()
             }
             Told::Done { version }
                 if version == self.version && self.progress == Progress::Begun =>
@@ -93,15 +113,15 @@ impl Server {
                 let end = WorkDoneProgressEnd { message: None };
                 vec![progress(WorkDoneProgress::End(end))]
             }
-            Told::Findings { .. } | Told::Done { .. } => Vec::new(),
+            Told::Done { .. } => Vec::new(),
         }
     }
 }
 
-fn published(uri: Uri, diagnostics: Vec<Diagnostic>) -> Message {
-    let params = PublishDiagnosticsParams::new(uri, diagnostics, None);
+fn published(uri: &Uri, diagnostics: Vec<Value>) -> Message {
+    let params = serde_json::json!({ "uri": uri.as_str(), "diagnostics": diagnostics });
     let method = "textDocument/publishDiagnostics".to_owned();
-    Message::Notification(Notification::new(method, params))
+    Message::Notification(Notification { method, params })
 }
 
 fn progress(value: WorkDoneProgress) -> Message {

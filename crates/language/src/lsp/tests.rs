@@ -54,6 +54,7 @@ impl Editor {
         let setup = Setup {
             environment,
             cache: Some(folder.path().join(".cache")),
+            typescript: false,
         };
         let server = std::thread::spawn(move || serve(setup, input, theirs));
         let mut editor = Self {
@@ -387,9 +388,10 @@ fn no_more_messages_wait_than_may() {
     let setup = Setup {
         environment,
         cache: None,
+        typescript: false,
     };
     let mut output = Vec::new();
-    let mut it = Loop::new(setup, desk, &mut output);
+    let mut it = Loop::new(setup, desk, sender.clone(), &mut output);
     for number in 0..2 * AHEAD {
         let id = RequestId::from(i32::try_from(number).unwrap());
         let request = Request::new(id, "shutdown".to_owned(), Value::Null);

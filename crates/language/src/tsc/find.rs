@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which compiler there is: the one that `AURAE_TSC` names, else the nearest in a `node_modules`
 //! above the program, else the one on `PATH`. npm's package holds a script for Node.js and, in a
-//! package beside it, the native program; the program is taken where it is, so no Node.js is needed.
+//! package beside it, the native program, which is taken where it is: no Node.js is needed.
 //!
 //! Whoever can write a `node_modules` above a program (`/tmp/node_modules` above `/tmp/a/b.ts`)
 //! would choose what is executed here. So one is passed over unless it and what it holds belong to

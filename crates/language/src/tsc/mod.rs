@@ -14,7 +14,7 @@ mod project;
 mod watch;
 
 pub use find::{NotFound, find};
-pub(crate) use project::write_project;
+pub(crate) use project::{Files, write_project};
 pub(crate) use watch::confine;
 
 /// The oldest that is asked: the first native one, whose defaults our declarations are made for.

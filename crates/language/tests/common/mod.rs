@@ -33,17 +33,26 @@ pub struct Error {
 
 /// The compiler's program; none where the tests are told to do without.
 pub fn tsc() -> Option<PathBuf> {
-    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tsc");
+    installed("tsc").map(|home| home.join("node_modules/.bin/tsc"))
+}
+
+/// A folder below `target/` where npm has installed what `tests/NAME/package-lock.json` pins; none
+/// where the tests are told to do without.
+pub fn installed(name: &str) -> Option<PathBuf> {
+    let home = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
     fs::create_dir_all(&home).unwrap();
     // Other test programs may install at the same time.
     let lock = File::create(home.join("lock")).unwrap();
     lock.lock().unwrap();
-    let pinned = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/tsc");
-    let program = home.join("node_modules/.bin/tsc");
+    let pinned = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests")
+        .join(name);
     let installed = fs::read(home.join("package-lock.json")).ok();
     let wanted = fs::read(pinned.join("package-lock.json")).unwrap();
-    if program.exists() && installed.as_ref() == Some(&wanted) {
-        return Some(program);
+    // npm writes it at the end.
+    let done = home.join("node_modules/.package-lock.json");
+    if done.exists() && installed.as_ref() == Some(&wanted) {
+        return Some(home);
     }
     for file in ["package.json", "package-lock.json"] {
         fs::copy(pinned.join(file), home.join(file)).unwrap();
@@ -53,13 +62,13 @@ pub fn tsc() -> Option<PathBuf> {
         .current_dir(&home);
     let result = npm.output();
     if result.as_ref().is_ok_and(|output| output.status.success()) {
-        return Some(program);
+        return Some(home);
     }
     assert!(
         std::env::var_os(WITHOUT).is_some(),
-        "npm could not install TypeScript (set {WITHOUT}=1 to do without it): {result:?}"
+        "npm could not install {name} (set {WITHOUT}=1 to do without it): {result:?}"
     );
-    eprintln!("without npm: nothing was held against TypeScript");
+    eprintln!("without npm: nothing was held against {name}");
     None
 }
 

@@ -217,3 +217,32 @@ fn the_whitepapers_names_lead_to_those_that_are_there() {
     let help = found[0].help.as_deref().unwrap_or_default();
     assert!(help.contains("observe.WatchUsage"), "{help}");
 }
+
+/// Each was said of the sources of a well-known package.
+#[test]
+fn what_well_known_packages_write_is_right() {
+    for right in [
+        "function f(format: Intl.DateTimeFormat): void { print(format); } f(null!);",
+        "type Reviver = Parameters<typeof JSON.parse>[1]; const r: Reviver = undefined; print(r);",
+        "const at: globalThis.Date = new Date(); print(at);",
+        "let list: string[] = []; list = null!; print(list);",
+        "function run(f: { code: string }): void { print(f.code); }\n\
+         function one(s: string): number { return s.length; }\n\
+         one.code = \"1\"; run(one);",
+        "const all: { [key: string]: () => void } = {}; print(all.hasOwnProperty(\"a\"));",
+        "abstract class A { constructor(readonly all: string[] = []) {} }\n\
+         abstract class B extends A {}\n\
+         class C extends B { static readonly kind = \"c\"; }\n\
+         print(new C([\"a\"]));",
+        "const from: string[] = [\"a\"];\n\
+         function pairs(): [string, number][] { return from.map((it) => [it, 1]); }\n\
+         print(pairs());",
+        "type Ast = { tag: \"a\"; a: string } | { tag: \"b\"; b: string };\n\
+         function take(ast: Ast): void { print(ast); }\n\
+         function give(ast: Ast & { readonly more: number }): void { take(ast); } print(give);",
+        "const make: (options?: { size?: number }) => void = (options = {}) => print(options.size);\n\
+         make();",
+    ] {
+        silent(right);
+    }
+}
