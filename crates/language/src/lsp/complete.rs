@@ -72,6 +72,10 @@ fn at_node(
             items
         }
         (AstKind::IdentifierReference(_), AstKind::TSTypeReference(_)) => Some(types(module, here)),
+        (AstKind::IdentifierName(_), AstKind::TSQualifiedName(name)) => match &name.left {
+            TSTypeName::IdentifierReference(space) => Some(types_within(module, &space.name)),
+            _ => None,
+        },
         (AstKind::IdentifierReference(_), _) => {
             let mut items = in_scope(module, here);
             if let Some(wanted) = wanted(module, here) {
@@ -92,6 +96,23 @@ fn taken_apart(module: &Module<'_, '_>, here: NodeId) -> Option<Vec<CompletionIt
     })?;
     let object = module.infer(variable.init.as_ref()?).present();
     Some(members(module, &object))
+}
+
+/// The types of a namespace of the API: `runtime.`.
+fn types_within(module: &Module<'_, '_>, space: &str) -> Vec<CompletionItem> {
+    let types = module.world.environment.table.types.iter();
+    let within = types.filter_map(|(whole, declared)| {
+        let (of, name) = whole.split_once('.')?;
+        (of == space).then(|| CompletionItem {
+            label: name.to_owned(),
+            kind: Some(CompletionItemKind::INTERFACE),
+            documentation: docs(declared.doc.as_deref()),
+            ..CompletionItem::default()
+        })
+    });
+    let mut items: Vec<CompletionItem> = within.collect();
+    items.sort_by(|a, b| a.label.cmp(&b.label));
+    items
 }
 
 /// The members of a value.

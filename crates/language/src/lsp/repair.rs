@@ -34,6 +34,7 @@ pub(super) fn at_cursor(source: &Source, offset: u32) -> Source {
         format!("{before}{mark}{quote}\n{rest}"),
         format!("{before}{mark}{quote}){after}"),
         format!("{before}{mark}{quote}{closers}\n{rest}"),
+        format!("{before}{mark}{quote}{closers};\n{rest}"),
         format!("{before}{mark}{quote}{closers}{after}"),
         format!("{before}{mark}{quote}{closers}"),
     ];

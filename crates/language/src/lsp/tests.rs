@@ -16,6 +16,7 @@ use super::{AHEAD, Desk, Incoming, Loop, Setup, place, serve};
 use crate::check::Environment;
 
 mod members;
+mod offered;
 
 /// An editor, and the folder it works in.
 struct Editor {
