@@ -51,9 +51,20 @@ interface Understood {
   workload: Workload | undefined;
 }
 
-/** `(request, context)`, or `(target, rest of the request, context)`. */
+/**
+ * `(request, context)`, `(target, rest of the request, context)`, or
+ * `(workload, rest of the request, context)`.
+ */
 function understand(action: string, shape: MethodTable, given: unknown[]): Understood {
   const [first, second, third] = given;
+  if (shape.workload !== undefined && isWorkload(first)) {
+    const { field, kind } = shape.workload;
+    if (first.kind !== kind) {
+      throw new TypeError(`${action}: expected ${kind} data, got a ${shapeOf(first).name}`);
+    }
+    const request = { ...plainRequest(action, second ?? {}), [field]: message(first) };
+    return { request, context: hostContext(third), workload: undefined };
+  }
   const named = shape.target === undefined ? undefined : targets(shape.target, first, action);
   if (shape.target === undefined || named === undefined) {
     const request = plainRequest(action, first ?? {});

@@ -40,7 +40,10 @@ export function subsystems(node: string | undefined): Subsystems {
   const before = made.get(node);
   if (before !== undefined) return before;
   const entries = table.subsystems.map((shape) => [shape.name, subsystem(node, shape)]);
-  const all = Object.freeze(Object.fromEntries(entries)) as Subsystems;
+  const all = Object.fromEntries(entries) as Subsystems;
+  // In a label, an environment or a file it is its context's name.
+  if (node !== undefined) Object.defineProperty(all, "toJSON", { value: () => node });
+  Object.freeze(all);
   made.set(node, all);
   return all;
 }

@@ -22,6 +22,8 @@ export interface MethodTable {
   serverStreams: boolean;
   /** The field of the request that says which object, or objects: `ref`, `refs`. */
   target?: "ref" | "refs";
+  /** The workload that the request takes: its field, and its class's kind. */
+  workload?: { field: string; kind: string };
   /** The answer is an object of any kind: `{ cell: … }`, `{ executable: … }`. */
   unwraps: boolean;
 }
@@ -37,6 +39,8 @@ export interface WorkloadTable {
   fields: string[];
   /** Those of them that map strings to strings; each has a method that sets one. */
   maps: { field: string; method: string }[];
+  /** Those that are lists; each has a method that adds to one. */
+  lists: { field: string; method: string }[];
   /** Where in the spec 64-bit integers are: `resources.memory.max`; lists are walked through. */
   wide: string[];
 }

@@ -133,6 +133,13 @@ function workloadClass(shape: WorkloadTable): unknown {
     };
     Object.defineProperty(made.prototype, method, { value });
   }
+  for (const { field, method } of shape.lists) {
+    const value = function (this: Workload & Record<string, unknown[]>, ...items: unknown[]) {
+      this[field] = [...(this[field] ?? []), ...items];
+      return this;
+    };
+    Object.defineProperty(made.prototype, method, { value });
+  }
   shapes.set(made, shape);
   return made;
 }

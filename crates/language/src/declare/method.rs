@@ -127,7 +127,8 @@ pub(super) fn interface(
         return;
     };
     let namespace = method.action.split('.').next().unwrap_or_default();
-    let skipped = target_field(request).or_else(|| workload_field(schema, method, request));
+    let workload = workload_field(schema, request).map(|(field, _)| field);
+    let skipped = target_field(request).or(workload);
     if let Some(skipped) = skipped.filter(|_| !method.client_streams) {
         options(text, schema, method, request, skipped);
     }
@@ -173,15 +174,22 @@ fn options(text: &mut String, schema: &Schema, method: &Method, request: &Messag
     line(text, "  }\n");
 }
 
-/// Of a `Run…` method: the workload in the request.
-fn workload_field<'a>(schema: &Schema, method: &Method, request: &'a Message) -> Option<&'a Field> {
-    let name = method.name.strip_prefix("Run")?;
-    request.fields.iter().find(|field| match &field.kind {
-        Kind::Message(full) => schema
-            .message(full)
-            .is_some_and(|message| message.name == name && message.is_workload()),
-        _ => false,
-    })
+/// The workload that a request takes, with its class: a declaration may stand in the request's
+/// place. None where there are several.
+pub(crate) fn workload_field<'a>(
+    schema: &'a Schema,
+    request: &'a Message,
+) -> Option<(&'a Field, &'a Message)> {
+    let mut found = request.fields.iter().filter_map(|field| match &field.kind {
+        Kind::Message(full) if field.cardinality == Cardinality::Single => {
+            let class = schema
+                .message(full)
+                .filter(|message| message.is_workload())?;
+            Some((field, class))
+        }
+        _ => None,
+    });
+    found.next().filter(|_| found.next().is_none())
 }
 
 fn signatures(schema: &Schema, namespace: &str, method: &Method, request: &Message) -> Vec<String> {
@@ -207,7 +215,11 @@ fn signatures(schema: &Schema, namespace: &str, method: &Method, request: &Messa
         Some(_) => all.push(format!(
             "(target: Target | readonly Target[], {rest}): {answer}"
         )),
-        None => {}
+        None => {
+            if let Some((_, class)) = workload_field(schema, request) {
+                all.push(format!("(workload: {}, {rest}): {answer}", class.name));
+            }
+        }
     }
     let mark = if may_be_left_out(method, request) {
         "?"

@@ -41,11 +41,20 @@ pub(crate) fn maps(spec: &Message) -> impl Iterator<Item = (&Field, String)> {
     let maps = spec.fields.iter().filter(|field| {
         matches!(field.cardinality, Cardinality::Map(_)) && field.kind == Kind::String
     });
-    maps.map(|field| {
-        let mut letters = field.name.chars();
-        let first = letters.next().map(|c| c.to_ascii_uppercase());
-        (field, first.into_iter().chain(letters).collect())
-    })
+    maps.map(|field| (field, capital(&field.name)))
+}
+
+/// Repeated fields of a spec, with the method that adds to one: `mounts`, `Mounts`.
+pub(crate) fn lists(spec: &Message) -> impl Iterator<Item = (&Field, String)> {
+    let fields = spec.fields.iter();
+    let lists = fields.filter(|field| field.cardinality == Cardinality::List);
+    lists.map(|field| (field, capital(&field.name)))
+}
+
+fn capital(name: &str) -> String {
+    let mut letters = name.chars();
+    let first = letters.next().map(|c| c.to_ascii_uppercase());
+    first.into_iter().chain(letters).collect()
 }
 
 pub(super) fn classes(text: &mut String, schema: &Schema) {
@@ -91,6 +100,11 @@ pub(super) fn classes(text: &mut String, schema: &Schema) {
                 text,
                 &format!("  {method}(key: string, value: string): this;"),
             );
+        }
+        for (field, method) in lists(spec) {
+            let list = message::of_field(schema, "", field, message::Way::In);
+            line(text, &format!("  /** Adds to `{}`. */", field.name));
+            line(text, &format!("  {method}(...items: {list}): this;"));
         }
         text.push_str("}\n\n");
         line(text, &format!("interface {name} extends {spec_name} {{}}"));

@@ -38,12 +38,20 @@ fn of_method(schema: &Schema, found: &Method) -> Value {
     if let (Some(target), Value::Object(fields)) = (target, &mut value) {
         fields.insert("target".into(), target.name.clone().into());
     }
+    let workload = request.and_then(|request| method::workload_field(schema, request));
+    if let (Some((field, class)), Value::Object(fields)) = (workload, &mut value) {
+        let taken = json!({ "field": field.name, "kind": workload::kind(class) });
+        fields.insert("workload".into(), taken);
+    }
     value
 }
 
 fn class(schema: &Schema, class: &Message) -> Option<Value> {
     let spec = workload::spec(schema, class)?;
     let maps: Vec<_> = workload::maps(spec)
+        .map(|(field, method)| json!({ "field": field.name, "method": method }))
+        .collect();
+    let lists: Vec<_> = workload::lists(spec)
         .map(|(field, method)| json!({ "field": field.name, "method": method }))
         .collect();
     let mut paths = Vec::new();
@@ -54,6 +62,7 @@ fn class(schema: &Schema, class: &Message) -> Option<Value> {
         "kind": workload::kind(class),
         "fields": spec.fields.iter().map(|field| &field.name).collect::<Vec<_>>(),
         "maps": maps,
+        "lists": lists,
         "wide": paths,
     }))
 }
