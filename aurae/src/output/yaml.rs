@@ -143,7 +143,30 @@ list:
     #[test]
     fn what_could_be_something_else_is_quoted() {
         for text in [
-            "", "1", "1e3", "~", "null", "No", "a: b", "a #b", "-", "é", "a\nb", "0x1", ".inf",
+            "",
+            "1",
+            "1e3",
+            "~",
+            "null",
+            "No",
+            "a: b",
+            "a #b",
+            "-",
+            "é",
+            "a\nb",
+            "0x1",
+            ".inf",
+            // What readers of YAML 1.1 take for something else.
+            "yes",
+            "ON",
+            "y",
+            "0o7",
+            "017",
+            "1:20",
+            "2026-01-31",
+            "=",
+            "<<",
+            "1_000",
         ] {
             assert!(string(text).starts_with('"'), "{text:?}");
         }
