@@ -4,8 +4,9 @@
 // works, and only then the other colour is stopped. What doesn't work is taken away again.
 //
 //   aurae blue-green.ts 1.4.2
+//   aurae plan blue-green.ts 1.4.2     as if it comes up
 
-import { clear, find, printed } from "./lib/objects.ts";
+import { clear, find, ready } from "./lib/objects.ts";
 
 const version = args[0] ?? "1.0.0";
 const here = { runtime, observe, identity, node, tenant, sets };
@@ -28,7 +29,7 @@ const app = new Executable({
 await runtime.Run([cell, app]);
 
 try {
-  await printed(app.name, new RegExp(`^ready ${RegExp.escape(version)}$`), "10s", here);
+  await ready(app.name, new RegExp(`^ready ${RegExp.escape(version)}$`), "10s", here);
 } catch (error) {
   await clear(fresh, here);
   throw new Error(`${version} doesn't come up; ${old} goes on`, { cause: error });

@@ -4,8 +4,9 @@
 // error. Then all get it, at once; otherwise nobody does.
 //
 //   aurae canary.ts 2.1.0 5s alice bob carol
+//   aurae plan canary.ts 2.1.0 5s alice bob carol     as if it runs well
 
-import { clear, nodes } from "./lib/objects.ts";
+import { clear, find, nodes } from "./lib/objects.ts";
 
 const [version = "2.0.0", watched = "2s", ...names] = args;
 const [first, ...others] = nodes(names);
@@ -33,7 +34,8 @@ async function watch(app: Executable, on: Subsystems, time: Duration): Promise<v
     if (error instanceof AuraeError && error.code === "DEADLINE") return;
     throw error;
   }
-  throw new Error(`${app.name} has ended`);
+  const found = await find(app.name, on);
+  if (found?.executable?.state !== "running") throw new Error(`${app.name} has ended`);
 }
 
 const canary = await run(first.on);

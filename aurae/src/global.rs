@@ -16,6 +16,10 @@ pub(crate) struct ProgramArgs {
     /// own]
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
+    /// Values of this cluster, JSON or YAML, laid over what the program gives to `values()`; `-` is
+    /// standard input
+    #[arg(long, value_name = "FILE")]
+    pub(crate) values: Option<PathBuf>,
     /// The most memory that a program may take
     #[arg(long, value_name = "SIZE", value_parser = parse_bytes)]
     pub(crate) max_memory: Option<u64>,

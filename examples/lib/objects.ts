@@ -30,6 +30,20 @@ export async function printed(
   throw new Error(`${path} ended without printing ${pattern}`);
 }
 
+/** The same, of what runs on; a plan goes on as if it does. */
+export async function ready(
+  path: string,
+  pattern: RegExp,
+  timeout: Duration,
+  on: Subsystems,
+): Promise<void> {
+  for await (const line of on.observe.Stdout(path).withContext({ timeout })) {
+    if (pattern.test(line)) break;
+  }
+  const found = await find(path, on);
+  if (found?.executable?.state !== "running") throw new Error(`${path} has ended`);
+}
+
 /** Nodes by their contexts' names; without names the command line's own. */
 export function nodes(names: readonly string[]): { name: string; on: Subsystems }[] {
   const here = { runtime, observe, identity, node, tenant, sets };

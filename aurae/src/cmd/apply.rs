@@ -7,14 +7,15 @@ use std::sync::Arc;
 
 use script::apply::Apply;
 use script::host::Mode;
+use script::reconcile::change::{Action, Change, Report};
 
 use super::declaring::DeclaringArgs;
-use super::plan::{Form, line, make, print_json, refused, sums, text};
+use super::plan::{Form, line, make, print_json, refused, sums, text, word};
 use super::saved::Saved;
 use super::script::execute::execute;
 use crate::failure::{FAILED, FINDINGS, Failure};
 use crate::global::Global;
-use crate::output::{Style, note, print};
+use crate::output::{Steps, Style, note, print, printable};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -48,7 +49,7 @@ pub(crate) async fn run(global: &Global, args: &ApplyArgs) -> Result<u8, Failure
     let Some(saved) = saved else {
         return match args.asks() {
             true => confirmed(global, args).await,
-            false => apply(global, args).await,
+            false => apply(global, args, None).await,
         };
     };
     let global = saved.global(global)?;
@@ -58,20 +59,20 @@ pub(crate) async fn run(global: &Global, args: &ApplyArgs) -> Result<u8, Failure
         return Ok(made.done.status);
     };
     saved.check(&made.done.digest, &report)?;
-    apply(&global, &args).await
+    apply(&global, &args, Some(&report)).await
 }
 
 /// Shows the plan and asks.
 async fn confirmed(global: &Global, args: &ApplyArgs) -> Result<u8, Failure> {
     let claim = args.declaring.claim()?;
     let made = make(global, &args.declaring, claim, true).await?;
-    let asked = match made.report {
+    let asked = match &made.report {
         Some(report) if report.is_settled() => {
-            print(&sums(&report, "× ", "nothing changed"))?;
+            print(&sums(report, "× ", "nothing changed"))?;
             return Ok(0);
         }
         Some(report) => {
-            print(&text(&report, Style::of(&std::io::stdout(), global.color)))?;
+            print(&text(report, Style::of(&std::io::stdout(), global.color)))?;
             "apply this?"
         }
         // The errors are printed already; findings of the check stop an apply as well.
@@ -79,10 +80,31 @@ async fn confirmed(global: &Global, args: &ApplyArgs) -> Result<u8, Failure> {
         None => return Ok(made.done.status),
     };
     match agreed(asked)? {
-        true => apply(global, args).await,
+        true => apply(global, args, made.report.as_ref()).await,
         false => {
             note("nothing was changed");
             Ok(FAILED)
+        }
+    }
+}
+
+/// The progress of what a plan has told.
+pub(crate) fn steps_of(planned: &Report) -> Steps {
+    let changes = planned.changes.iter();
+    let some = changes.filter(|change| change.action != Action::Unchanged);
+    Steps::start(Some(some.count()))
+}
+
+/// Tells a change when it has ended, and until then that it is being done.
+pub(crate) fn hear(steps: &Steps, change: &Change, style: Style) {
+    let word = word(change.action);
+    let what = format!("{word} {} {}", change.kind, printable(&change.name));
+    match change.is_open() {
+        true if change.action == Action::Unchanged => {}
+        true => steps.begin(what),
+        false => {
+            steps.end(&what);
+            _ = print(&line(change, style));
         }
     }
 }
@@ -101,7 +123,7 @@ impl ApplyArgs {
     /// Whether a terminal is there for the question.
     fn asks(&self) -> bool {
         let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
-        terminal && !self.yes && self.output == Form::Text && !self.declaring.is_stdin()
+        terminal && !self.yes && self.output == Form::Text && !self.declaring.is_read_once()
     }
 
     /// The same about a saved plan's program.
@@ -114,14 +136,18 @@ impl ApplyArgs {
 }
 
 /// Each change is printed when it is done, so that an interrupted apply has printed all that it
-/// did; changes that were begun or failed are printed at the end.
-async fn apply(global: &Global, args: &ApplyArgs) -> Result<u8, Failure> {
+/// did; changes that were begun or failed are printed at the end. `planned` is the plan, if there is
+/// one: it says how many changes there are.
+async fn apply(global: &Global, args: &ApplyArgs, planned: Option<&Report>) -> Result<u8, Failure> {
     let style = Style::of(&std::io::stdout(), global.color);
     let claim = args.declaring.claim()?;
     let apply = Arc::new(match args.output {
         Form::Json => Apply::new(claim),
         // A closed standard output has not stopped the apply.
-        Form::Text => Apply::heard_by(claim, move |change| _ = print(&line(change, style))),
+        Form::Text => {
+            let steps = planned.map_or_else(|| Steps::start(None), steps_of);
+            Apply::heard_by(claim, move |change| hear(&steps, change, style))
+        }
     });
     let job = args.declaring.job(Mode::Apply(Arc::clone(&apply)));
     let done = execute(global, job.printing_aside(args.output == Form::Json)).await?;

@@ -98,6 +98,10 @@ impl DeclaringArgs {
             adopt: self.adopt,
             prune: self.prune,
             target: self.target.clone(),
+            values: self.program.values.as_ref().map(|file| {
+                let whole = std::path::absolute(file);
+                whole.unwrap_or_else(|_| file.clone())
+            }),
         }
     }
 
@@ -108,11 +112,17 @@ impl DeclaringArgs {
         self.adopt = said.adopt;
         self.prune = said.prune;
         self.target.clone_from(&said.target);
+        self.program.values.clone_from(&said.values);
     }
 
-    /// Whether it can be read but once.
+    /// Whether the program is standard input.
     pub(crate) fn is_stdin(&self) -> bool {
         self.file == Path::new("-")
+    }
+
+    /// Whether it, or its values, can be read but once.
+    pub(crate) fn is_read_once(&self) -> bool {
+        self.is_stdin() || self.program.values.as_deref() == Some(Path::new("-"))
     }
 }
 

@@ -29,6 +29,7 @@ Examples:
   aurae plan --set shop apps/web.ts       the set whose objects they are
   aurae plan --out web.plan apps/web.ts   for `aurae apply web.plan`
   aurae plan --exit-code apps/web.ts      2 where something would change, for CI
+  aurae plan --refresh-only apps/web.ts   what isn't as it was applied
 
 Read permissions are enough: what would change something is recorded, not sent.";
 
@@ -47,6 +48,9 @@ pub(crate) struct PlanArgs {
     /// Exit with 2 where something would change
     #[arg(long)]
     exit_code: bool,
+    /// Only tell what isn't on the nodes as it was applied: gone, ended, or changed by hand
+    #[arg(long, conflicts_with = "out")]
+    refresh_only: bool,
 }
 
 /// How a plan is printed.
@@ -91,7 +95,10 @@ pub(crate) async fn make(
 
 /// Runs the program without consequences and prints what they would be.
 pub(crate) async fn run(global: &Global, args: &PlanArgs) -> Result<u8, Failure> {
-    let claim = args.declaring.claim()?;
+    let claim = Claim {
+        refresh: args.refresh_only,
+        ..args.declaring.claim()?
+    };
     let aside = args.output == Form::Json;
     let made = make(global, &args.declaring, claim, aside).await?;
     let Some(report) = made.report else {
@@ -101,16 +108,19 @@ pub(crate) async fn run(global: &Global, args: &PlanArgs) -> Result<u8, Failure>
         Form::Json => print_json(&report)?,
         Form::Text => {
             let style = Style::of(&std::io::stdout(), global.color);
-            print(&text(&report, style))?;
+            print(&match args.refresh_only {
+                true => drift(&report, style),
+                false => text(&report, style),
+            })?;
         }
     }
     let changes = !report.is_settled();
     if let Some(out) = &args.out {
         let declaring = &args.declaring;
-        if declaring.is_stdin() {
+        if declaring.is_read_once() {
             return Err(
-                Failure::usage("a program from standard input can't be applied later")
-                    .with_hint("write it into a file, and plan that"),
+                Failure::usage("what comes from standard input can't be applied later")
+                    .with_hint("write it into a file"),
             );
         }
         Saved::new(global, declaring, made.done.digest, report).write(out)?;
@@ -140,8 +150,52 @@ pub(crate) fn print_json(report: &Report) -> Result<(), Failure> {
 pub(crate) fn text(report: &Report, style: Style) -> String {
     let changes = report.changes.iter();
     let mut text: String = changes.map(|change| line(change, style)).collect();
+    for note in &report.notes {
+        let at = style.paint(Color::Dim, &format!("  ({})", printable(&note.at)));
+        text.push_str(&format!("? {}{at}\n", printable(&note.text)));
+    }
     text.push_str(&sums(report, "to ", "nothing to do"));
     text
+}
+
+/// What isn't as it was applied, as people read it.
+fn drift(report: &Report, style: Style) -> String {
+    let changes = report.changes.iter();
+    let changes = changes.filter(|change| change.action != Action::Unchanged);
+    let lines: String = changes
+        .map(|change| {
+            let (mark, color) = sign(change.action);
+            let word = drifted(change.action);
+            described(change, &style.paint(color, mark), word, style)
+        })
+        .collect();
+    let same = report.count(Action::Unchanged);
+    if report.is_settled() {
+        return format!("no drift: {same} as applied\n");
+    }
+    let mut sums: Vec<String> = ["gone", "ended", "differs"]
+        .into_iter()
+        .map(|word| {
+            let changes = report.changes.iter();
+            let of = changes.filter(|change| {
+                change.action != Action::Unchanged && drifted(change.action) == word
+            });
+            (of.count(), word)
+        })
+        .filter(|(count, _)| *count > 0)
+        .map(|(count, word)| format!("{count} {word}"))
+        .collect();
+    sums.push(format!("{same} as applied"));
+    format!("{lines}set {}: {}\n", report.set, sums.join(", "))
+}
+
+/// What an object has become, by what an apply would do about it.
+fn drifted(action: Action) -> &'static str {
+    match action {
+        Action::Create => "gone",
+        Action::Start => "ended",
+        _ => "differs",
+    }
 }
 
 /// A change with its fields; nothing for what stays as it is, if there is nothing to say of it.
@@ -182,23 +236,49 @@ pub(crate) fn sums(report: &Report, prefix: &str, settled: &str) -> String {
     format!("set {}: {}\n", report.set, sums.join(", "))
 }
 
+/// What is done about an object.
+pub(crate) fn word(action: Action) -> &'static str {
+    match action {
+        Action::Create => "create",
+        Action::Start => "start",
+        Action::Update => "update",
+        Action::Replace => "replace",
+        Action::Stop => "stop",
+        Action::Remove => "remove",
+        Action::Adopt => "take over",
+        Action::Call => "call",
+        Action::Unchanged => "leave",
+    }
+}
+
 fn of_change(change: &Change, style: Style) -> String {
-    let (mark, color, word) = match change.action {
-        Action::Create => ("+", Color::Green, "create"),
-        Action::Start => ("+", Color::Green, "start"),
-        Action::Update => ("~", Color::Yellow, "update"),
-        Action::Replace => ("±", Color::Magenta, "replace"),
-        Action::Stop => ("-", Color::Red, "stop"),
-        Action::Remove => ("-", Color::Red, "remove"),
-        Action::Adopt => ("^", Color::Yellow, "take over"),
-        Action::Call => (">", Color::Blue, "call"),
-        Action::Unchanged => ("=", Color::Dim, "leave"),
-    };
     let (mark, color) = match change.error {
         Some(_) => ("!", Color::Red),
-        None => (mark, color),
+        None => sign(change.action),
     };
-    let mut line = format!("{} {} {}", style.paint(color, mark), word, change.kind);
+    described(
+        change,
+        &style.paint(color, mark),
+        word(change.action),
+        style,
+    )
+}
+
+/// What stands before a change.
+fn sign(action: Action) -> (&'static str, Color) {
+    match action {
+        Action::Create | Action::Start => ("+", Color::Green),
+        Action::Update => ("~", Color::Yellow),
+        Action::Replace => ("±", Color::Magenta),
+        Action::Stop | Action::Remove => ("-", Color::Red),
+        Action::Adopt => ("^", Color::Yellow),
+        Action::Call => (">", Color::Blue),
+        Action::Unchanged => ("=", Color::Dim),
+    }
+}
+
+fn described(change: &Change, mark: &str, word: &str, style: Style) -> String {
+    let mut line = format!("{mark} {word} {}", change.kind);
     if !change.name.is_empty() {
         line.push_str(&format!(
             " {}",
@@ -211,7 +291,7 @@ fn of_change(change: &Change, style: Style) -> String {
     if let Some(node) = &change.node {
         line.push_str(&format!(" on {}", printable(node)));
     }
-    if change.action == Action::Replace {
+    if word == "replace" {
         line.push_str(": stop it, create it again");
     }
     if let Some(reason) = &change.reason {
@@ -290,6 +370,7 @@ mod tests {
                 change(Action::Stop, "old"),
                 change(Action::Unchanged, "same"),
             ],
+            ..Report::default()
         };
         let told = text(&report, Style::PLAIN);
         assert_eq!(
@@ -307,6 +388,7 @@ mod tests {
         let report = Report {
             set: "shop".into(),
             changes: vec![failed.clone(), change(Action::Create, "db")],
+            ..Report::default()
         };
         assert_eq!(
             line(&failed, Style::PLAIN),

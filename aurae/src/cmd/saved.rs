@@ -47,6 +47,9 @@ pub(crate) struct Claimed {
     pub(crate) adopt: bool,
     pub(crate) prune: bool,
     pub(crate) target: Vec<String>,
+    /// The file of `--values`, absolute.
+    #[serde(default)]
+    pub(crate) values: Option<PathBuf>,
 }
 
 impl Saved {

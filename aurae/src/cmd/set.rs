@@ -14,8 +14,8 @@ use script::host::nodes::Nodes;
 use script::plan::Plan;
 use script::reconcile::set::Claim;
 
-use super::apply::agreed;
-use super::plan::{line, refused, sums, text};
+use super::apply::{agreed, hear, steps_of};
+use super::plan::{refused, sums, text};
 use crate::failure::{FAILED, Failure};
 use crate::global::Global;
 use crate::output::{
@@ -185,7 +185,8 @@ async fn rm(global: &Global, args: &RmArgs) -> Result<u8, Failure> {
             return Ok(FAILED);
         }
     }
-    let apply = Apply::heard_by(claim, move |change| _ = print(&line(change, style)));
+    let steps = steps_of(&planned);
+    let apply = Apply::heard_by(claim, move |change| hear(&steps, change, style));
     let done = apply.finish(&nodes).await;
     print(&sums(&apply.report(), "× ", "nothing was left"))?;
     done.map(|_| 0).map_err(refused)

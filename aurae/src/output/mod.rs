@@ -13,7 +13,7 @@ use std::io::{self, Write};
 
 pub(crate) use message::{Named, to_json, to_value, to_yaml};
 pub(crate) use objects::{command_line, exit_words, meta, path, reference, state_cell, tree};
-pub(crate) use progress::Progress;
+pub(crate) use progress::{Progress, Steps, clear};
 pub(crate) use style::{Color, ColorChoice, Style, printable};
 pub(crate) use table::{Cell, Table};
 
@@ -52,6 +52,7 @@ impl Format {
 
 /// Prints text as it is.
 pub(crate) fn print(text: &str) -> Result<(), Failure> {
+    clear();
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)
@@ -72,5 +73,6 @@ pub(crate) fn print_message<M: Named>(format: Format, message: &M) -> Result<(),
 
 /// Says something to people beside the result; never fails, since the result counts.
 pub(crate) fn note(text: &str) {
+    clear();
     let _ = writeln!(io::stderr(), "{text}");
 }

@@ -2,9 +2,11 @@
 //! Stories of programs with real nodes: running, planning and applying them, and how they fail.
 
 mod apply;
+mod asked;
 mod running;
 mod sets;
 mod streams;
+mod values;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -100,3 +100,56 @@ try {
     assert!(matches!(planned.status, Some(3)), "{planned:?}");
     assert!(planned.err.contains("caught.ts:"), "{planned:?}");
 }
+
+const CHECKED: &str = r#"
+await runtime.Run(new Cell({ name: "c" }));
+const done = await runtime.RunExecutable(
+  { executable: { ref: { path: "c/check" }, spec: { argv: ["true"] } }, waitFor: "exited" },
+);
+if (done.exit?.code !== 0) throw new Error(`the check ended with ${done.exit?.code}`);
+for await (const line of observe.Stdout("c/check")) {
+  if (/ready/.test(line)) break;
+}
+await runtime.Run(new Executable({ name: "c/app", argv: ["sleep", "1000"] }));
+"#;
+
+#[test]
+fn a_test_that_only_throws_is_planned_as_passed_and_noted() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let file = folder.file("checked.ts", CHECKED);
+    let planned = node.aurae(&["plan", &file]).ok();
+    for part in [
+        "+ create executable c/app",
+        "? planned as passed: it depends on runtime.RunExecutable(c/check).exit.code  \
+         (checked.ts:6:5)",
+        "? planned as if this loop ends well: a plan can't know this: observe.Logs(c/check)  \
+         (checked.ts:7:26)",
+        "set checked: 3 to create, 0 unchanged",
+    ] {
+        assert!(planned.contains(part), "no {part} in:\n{planned}");
+    }
+    let json = node.aurae(&["plan", "-o", "json", &file]).ok();
+    assert!(json.contains("\"at\": \"checked.ts:6:5\""), "{json}");
+    node.aurae(&["apply", &file]).ok();
+    // What isn't unknown is decided as it is.
+    let again = node.aurae(&["plan", &file]).ok();
+    assert!(again.contains("nothing to do"), "{again}");
+    node.aurae(&["rm", "-rf", "c"]).ok();
+}
+
+#[test]
+fn the_examples_that_watch_what_they_start_are_planned() {
+    let Some(node) = node() else { return };
+    let examples = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples");
+    for (name, words) in [
+        ("blue-green.ts", vec!["1.0.0"]),
+        ("canary.ts", vec!["2.1.0", "1s"]),
+    ] {
+        let file = examples.join(name).display().to_string();
+        let args: Vec<_> = ["plan", &file].into_iter().chain(words).collect();
+        let planned = node.aurae(&args).ok();
+        assert!(planned.contains("? planned as"), "{name}: {planned}");
+        assert!(planned.contains("2 to create"), "{name}: {planned}");
+    }
+}

@@ -111,6 +111,27 @@ fn a_grant_that_is_gone_from_the_program_is_withdrawn() {
     );
     let grants = |node: &Node| node.aurae(&["identity", "user", "ls"]).ok();
     assert!(grants(&node).contains("runtime.Stop"), "{}", grants(&node));
+    // What was given by hand is another's, be it the same: until it is taken over.
+    let same = folder.file(
+        "same.ts",
+        "await identity.Allow({ user: \"ann\", action: \"node\" });",
+    );
+    node.aurae(&["identity", "allow", "ann", "node"]).ok();
+    for way in ["plan", "apply"] {
+        let refused = node.aurae(&[way, &same]).fails(1);
+        assert!(
+            refused.contains("CONFLICT") && refused.contains("--adopt"),
+            "{refused}"
+        );
+    }
+    let taken = node.aurae(&["apply", "--adopt", &same]).ok();
+    assert!(taken.contains("^ take over grant ann node"), "{taken}");
+    assert_eq!(
+        node.aurae(&["apply", &same]).ok(),
+        "nothing changed: 1 as declared\n"
+    );
+    let gone = node.aurae(&["set", "rm", "--yes", "same"]).ok();
+    assert!(gone.contains("- remove grant ann node"), "{gone}");
     // What was given by hand stays.
     node.aurae(&["identity", "allow", "ann", "observe"]).ok();
     let less = node.aurae(&["apply", &file]).ok();
@@ -170,6 +191,15 @@ fn what_is_protected_is_neither_stopped_nor_made_anew() {
     let kept = node.aurae(&["apply", &file]).ok();
     assert!(kept.contains("is protected"), "{kept}");
     assert_eq!(uid(&node, "p"), before);
+    folder.file(
+        "p.ts",
+        "// aurae: protect\nawait runtime.Run(new Cell({ name: \"p\" }));",
+    );
+    let commented = node.aurae(&["plan", &file]).fails(1);
+    assert!(commented.contains("PROTECTED"), "{commented}");
+    folder.file("p.ts", "// aurae: protect\nprint('nothing');");
+    let useless = node.aurae(&["plan", &file]).fails(3);
+    assert!(useless.contains("makes a workload"), "{useless}");
     // Without its protection it goes.
     folder.file("p.ts", &text("one", ""));
     node.aurae(&["apply", &file]).ok();
@@ -305,4 +335,100 @@ fn workloads_as_data_are_applied_like_a_program() {
     assert!(refused.contains("executable or cell"), "{refused}");
     node.aurae(&["set", "rm", "--yes", "web"]).ok();
     assert_eq!(node.aurae(&["ps", "-o", "name"]).ok(), "");
+}
+
+const DRIFT: &str = r#"
+await runtime.Run([
+  new Cell({ name: "d", labels: { v: "1" } }),
+  new Executable({ name: "d/a", argv: ["sleep", "1000"] }),
+  new Executable({ name: "d/b", argv: ["sleep", "1000"] }),
+  ...args.map((name) => new Executable({ name, argv: ["sleep", "1000"] })),
+]);
+"#;
+
+#[test]
+fn a_drift_report_tells_what_differs_from_what_was_applied_and_nothing_else() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let file = folder.file("drift.ts", DRIFT);
+    let drift = ["plan", "--refresh-only", "--exit-code", &file];
+    assert_eq!(node.aurae(&drift).ok(), "no drift: 0 as applied\n");
+    node.aurae(&["apply", &file]).ok();
+    // What the program declares since is no drift, and neither is what it declares no more.
+    let more = [&drift[..], &["d/new"]].concat();
+    assert_eq!(node.aurae(&more).ok(), "no drift: 3 as applied\n");
+    node.aurae(&["stop", "d/a"]).ok();
+    node.aurae(&["rm", "-f", "d/b"]).ok();
+    node.aurae(&[
+        "-e",
+        "await runtime.UpdateCell({ ref: { path: 'd' }, labels: { v: '2', \
+        'aurae.io/set': 'drift' }, updateMask: ['labels'] })",
+    ])
+    .ok();
+    let told = node.aurae(&more);
+    assert_eq!(told.status, Some(2), "{told:?}");
+    for part in [
+        "~ differs cell d",
+        "labels.v: \"2\" -> \"1\"",
+        "+ ended executable d/a",
+        "+ gone executable d/b",
+        "set drift: 1 gone, 1 ended, 1 differs, 0 as applied",
+    ] {
+        assert!(told.out.contains(part), "no {part} in {}", told.out);
+    }
+    assert!(!told.out.contains("d/new"), "{}", told.out);
+    node.aurae(&["plan", "--refresh-only", "--out", "x.plan", &file])
+        .fails(2);
+    node.aurae(&["rm", "-rf", "d"]).ok();
+}
+
+#[test]
+fn what_has_another_name_is_replaced_as_one_change() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let text = |name: &str, moved: &str| {
+        format!(
+            "{moved}\nawait runtime.Run([new Cell({{ name: \"{name}\" }}), new Executable({{ \
+             name: \"{name}/app\", argv: [\"sleep\", \"1000\"] }})]);"
+        )
+    };
+    let file = folder.file("m.ts", &text("web", ""));
+    node.aurae(&["apply", &file]).ok();
+    folder.file(
+        "m.ts",
+        &text("front", "moved({ from: \"web\", to: \"front\" });"),
+    );
+    let planned = node.aurae(&["plan", &file]).ok();
+    let reason = "± replace cell front: stop it, create it again: it was web, and a node can't rename";
+    assert!(planned.contains(reason), "{planned}");
+    assert!(
+        planned.contains("set m: 1 to create, 1 to replace, 0 unchanged"),
+        "{planned}"
+    );
+    let applied = node.aurae(&["apply", &file]).ok();
+    assert!(
+        applied.contains("set m: 1 × create, 1 × replace, 0 unchanged"),
+        "{applied}"
+    );
+    assert_eq!(node.aurae(&["ps", "-o", "name"]).ok(), "front\nfront/app\n");
+    // Said once more it means nothing.
+    assert_eq!(
+        node.aurae(&["apply", &file]).ok(),
+        "nothing changed: 2 as declared\n"
+    );
+    // What is another's isn't moved.
+    node.aurae(&["cell", "run", "web"]).ok();
+    assert_eq!(
+        node.aurae(&["plan", &file]).ok(),
+        "nothing to do: 2 as declared\n"
+    );
+    node.aurae(&["rm", "-rf", "front"]).ok();
+    let beside = node.aurae(&["apply", &file]).ok();
+    assert!(beside.contains("set m: 2 × create"), "{beside}");
+    assert_eq!(
+        node.aurae(&["ps", "-o", "name"]).ok(),
+        "front\nfront/app\nweb\n"
+    );
+    node.aurae(&["rm", "-rf", "front"]).ok();
+    node.aurae(&["rm", "-rf", "web"]).ok();
 }

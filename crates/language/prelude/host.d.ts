@@ -91,6 +91,21 @@ declare const file: {
 /** The arguments after the program's name. */
 declare const args: readonly string[];
 
+/**
+ * The program's own values, of which `defaults` says the names and kinds, with those of
+ * `--values FILE` laid over them: objects member by member, everything else whole. What isn't among
+ * the defaults, or is of another kind, is refused with its place in the file. An empty object is a
+ * table with keys of the file's; `undefined` may become anything. A program asks once.
+ */
+declare function values<T extends object>(defaults: T): T;
+
+/**
+ * What this program declared as `from` it declares as `to` now, and what is below it with it. Said
+ * before `to` is declared. A node can't rename what runs: `from` is stopped before `to` begins, and a
+ * plan says that this is one change. Where nothing of the set runs as `from` it means nothing.
+ */
+declare function moved(names: { from: string; to: string }): void;
+
 /** YAML 1.2. */
 declare const yaml: {
   /** One document. */

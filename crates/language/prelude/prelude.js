@@ -208,6 +208,13 @@ function workloadClass(shape) {
   };
   Object.defineProperty(made.prototype, method, { value });
  }
+ for (const { field, method } of shape.lists) {
+  const value = function(...items) {
+   this[field] = [...this[field] ?? [], ...items];
+   return this;
+  };
+  Object.defineProperty(made.prototype, method, { value });
+ }
  shapes.set(made, shape);
  return made;
 }
@@ -258,6 +265,21 @@ function bind(node, subsystem, shape) {
 }
 function understand(action, shape, given) {
  const [first, second, third] = given;
+ if (shape.workload !== undefined && isWorkload(first)) {
+  const { field, kind } = shape.workload;
+  if (first.kind !== kind) {
+   throw new TypeError(`${action}: expected ${kind} data, got a ${shapeOf(first).name}`);
+  }
+  const request = {
+   ...plainRequest(action, second ?? {}),
+   [field]: message(first)
+  };
+  return {
+   request,
+   context: hostContext(third),
+   workload: undefined
+  };
+ }
  const named = shape.target === undefined ? undefined : targets(shape.target, first, action);
  if (shape.target === undefined || named === undefined) {
   const request = plainRequest(action, first ?? {});
@@ -526,7 +548,9 @@ function subsystems(node) {
  const before = made.get(node);
  if (before !== undefined) return before;
  const entries = table.subsystems.map((shape) => [shape.name, subsystem(node, shape)]);
- const all = Object.freeze(Object.fromEntries(entries));
+ const all = Object.fromEntries(entries);
+ if (node !== undefined) Object.defineProperty(all, "toJSON", { value: () => node });
+ Object.freeze(all);
  made.set(node, all);
  return all;
 }

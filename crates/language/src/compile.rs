@@ -22,6 +22,7 @@ use crate::stack;
 
 mod map;
 mod plan;
+mod protect;
 mod repl;
 
 pub use map::Map;
@@ -45,6 +46,19 @@ pub const GUARD: &str = "__known";
 pub const TEXT: &str = "__text";
 /// See [`TEXT`].
 pub const PLUS: &str = "__plus";
+
+/// What a plan's code calls where all that depends on a test is that something is thrown or
+/// printed: `__ask(test, line, column, file)` within a `try`, `__pass(thrown, way, line, column,
+/// file)` in its `catch`, which goes on with `way` where the test isn't known and throws the rest
+/// again, and `__told()` for the answer. No `await` is between them.
+pub const ASK: &str = "__ask";
+/// See [`ASK`].
+pub const PASS: &str = "__pass";
+/// See [`ASK`].
+pub const TOLD: &str = "__told";
+/// `__skip(thrown, line, column, file)`: goes on behind a loop that only waits for a stream which a
+/// plan can't open, and throws the rest again.
+pub const SKIP: &str = "__skip";
 
 /// JavaScript and the way back to what was written.
 #[derive(Clone, Debug)]
@@ -93,6 +107,7 @@ fn compile_parsed<'a>(
         mut program,
         ..
     } = parsed;
+    protect::protect(allocator, source, &mut program);
     let scoping = erase(allocator, source, &mut program, options)?;
     if options.plan {
         plan::guard(allocator, source, &scoping, &mut program);

@@ -17,6 +17,7 @@ use crate::limits;
 use crate::source::{Source, Span};
 use crate::stack;
 
+pub(crate) mod pragma;
 mod refused;
 
 /// A file's tree and what is wrong with its form.
@@ -59,6 +60,7 @@ pub fn parse<'a>(allocator: &'a Allocator, source: &'a Source) -> Parsed<'a> {
     let mut findings = from_diagnostics(source, parsed.diagnostics.iter());
     if findings.is_empty() {
         findings = refused::look(source, &parsed.program);
+        findings.extend(pragma::protected(source, &parsed.program).1);
     }
     Parsed {
         source,

@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, BoxStream, StreamExt};
-use script::protocol::{Call, Failure, Module, Start, Thrown};
+use script::protocol::{Assumed, Call, Failure, Module, Moved, Start, Thrown};
 use script::session::{Host, Items, Options, Session};
 use script::value::Value;
 
@@ -226,6 +226,12 @@ impl Host for Checkout {
     fn print(&self, _: bool, text: String) -> BoxFuture<'_, ()> {
         self.printed.lock().unwrap().push_str(&text);
         async {}.boxed()
+    }
+
+    fn assume(&self, _: Assumed) {}
+
+    fn moved(&self, _: Moved) -> Result<(), String> {
+        Ok(())
     }
 
     fn call(self: Arc<Self>, call: Call) -> BoxFuture<'static, Result<Value, Failure>> {

@@ -17,7 +17,7 @@ use prost_reflect::DynamicMessage;
 
 use crate::host::Question;
 use crate::host::nodes::Nodes;
-use crate::protocol::Failure;
+use crate::protocol::{Failure, Moved};
 use crate::reconcile::asking::{Current, get, question, send};
 use crate::reconcile::change::{Action, Change, Report};
 use crate::reconcile::desired::{Declared, Verdict, apart, child};
@@ -44,11 +44,17 @@ impl Apply {
         }
     }
 
-    /// The same, with somebody who hears of each change when it is done or has failed.
+    /// The same, with somebody who hears of each change when it is begun (`Change::is_open`), and
+    /// when it is done or has failed.
     pub fn heard_by(claim: Claim, hear: impl Fn(&Change) + Send + Sync + 'static) -> Self {
         Self {
             journal: Journal::new(claim).listened_by(Listener::new(hear)),
         }
+    }
+
+    /// Notes that a path was given up for another.
+    pub(crate) fn moved(&self, moved: Moved) -> Result<(), String> {
+        self.journal.moved(moved)
     }
 
     /// What was done so far.
@@ -207,7 +213,19 @@ impl Apply {
                 ))?),
             };
         }
-        let verdict = declared.verdict(set.claim(), current.as_ref(), own.as_ref())?;
+        let before = match (self.journal.before(&declared.path), &current) {
+            (Some(path), None) => get(nodes, node, &declared.tenant, &path).await?,
+            _ => None,
+        };
+        let moved = before.as_ref().map(|it| declared.moved(set.claim(), it));
+        let (verdict, before) = match moved.transpose()?.flatten() {
+            Some(moved) => (moved, before),
+            None => {
+                let there = (current.as_ref(), own.as_ref());
+                (declared.verdict(set.claim(), there.0, there.1)?, None)
+            }
+        };
+        let (current, own) = (current.or(before), own);
         if verdict.action != Action::Unchanged {
             set.join(nodes, node, None).await?;
         }

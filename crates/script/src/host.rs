@@ -27,7 +27,7 @@ use tokio::sync::mpsc;
 use crate::apply::Apply;
 use crate::plan::Plan;
 use crate::program::Running;
-use crate::protocol::{Call, Failure, Module};
+use crate::protocol::{Assumed, Call, Failure, Module, Moved};
 use crate::session::{Host, Items};
 use crate::value::Value;
 use crate::wire;
@@ -161,6 +161,20 @@ impl Host for NodeHost {
 
     fn print(&self, error: bool, text: String) -> BoxFuture<'_, ()> {
         self.output.print(error, text)
+    }
+
+    fn assume(&self, assumed: Assumed) {
+        if let Mode::Plan(plan) = &self.mode {
+            plan.assume(assumed);
+        }
+    }
+
+    fn moved(&self, moved: Moved) -> Result<(), String> {
+        match &self.mode {
+            Mode::Run => Ok(()),
+            Mode::Plan(plan) => plan.moved(moved),
+            Mode::Apply(apply) => apply.moved(moved),
+        }
     }
 
     fn call(self: Arc<Self>, call: Call) -> BoxFuture<'static, Result<Value, Failure>> {

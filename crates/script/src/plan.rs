@@ -7,15 +7,16 @@
 //! program whose way depends on it has no plan. `apply` does what is told here, by the same
 //! decisions (`reconcile`).
 
-use std::collections::BTreeMap;
-use std::sync::{Mutex, PoisonError};
+mod limits;
+mod seen;
 
-use prost_reflect::{DynamicMessage, ReflectMessage, Value as Field};
+use api::sets::v0::Member;
+use prost_reflect::DynamicMessage;
 
 use crate::host::Question;
 use crate::host::failure::UNKNOWN_IN_PLAN;
 use crate::host::nodes::Nodes;
-use crate::protocol::Failure;
+use crate::protocol::{Assumed, Failure, Moved};
 use crate::reconcile::asking::{Current, get};
 use crate::reconcile::change::{Action, Change, Report};
 use crate::reconcile::desired::{Declared, apart, child, text};
@@ -23,31 +24,20 @@ use crate::reconcile::difference::Difference;
 use crate::reconcile::journal::{Journal, Key, change};
 use crate::reconcile::keyed::Keyed;
 use crate::reconcile::predict::{self, Unknowns, called, subject, take_unknowns};
+use crate::reconcile::prune::{Leftover, What};
 use crate::reconcile::set::Claim;
 use crate::reconcile::{noop, prune};
 use crate::value::Value;
 use crate::wire;
-
-/// What a program sees of an object that a recorded call was about.
-#[derive(Clone, Debug)]
-enum Seen {
-    /// Its status, under its kind; `new` is a run that isn't there yet.
-    Status {
-        kind: String,
-        status: Value,
-        new: bool,
-    },
-    Removed,
-}
+use limits::Limits;
+use seen::{Objects, Seen, key_of};
 
 /// A plan in the making.
 #[derive(Debug)]
 pub struct Plan {
     journal: Journal,
-    seen: Mutex<BTreeMap<Key, Seen>>,
-    /// The first call that couldn't be planned, be it that the program has caught the refusal: the
-    /// way that it took then isn't known.
-    refused: Mutex<Option<Failure>>,
+    seen: Objects,
+    limits: Limits,
 }
 
 impl Plan {
@@ -55,34 +45,19 @@ impl Plan {
     pub fn new(claim: Claim) -> Self {
         Self {
             journal: Journal::new(claim),
-            seen: Mutex::default(),
-            refused: Mutex::default(),
+            seen: Objects::default(),
+            limits: Limits::default(),
         }
     }
 
     /// The first call that couldn't be planned, with its place.
     pub fn refused(&self) -> Option<Failure> {
-        let refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        refused.clone()
+        self.limits.refused()
     }
 
-    /// Keeps a refusal that says what a plan can't know.
-    fn keep_refusal<T>(
-        &self,
-        asked: &Question<'_>,
-        result: Result<T, Failure>,
-    ) -> Result<T, Failure> {
-        if let Err(failure) = &result
-            && failure.code == UNKNOWN_IN_PLAN
-        {
-            let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut kept = failure.clone();
-            if let Some(at) = &asked.at {
-                kept.message.push_str(&format!(" ({at})"));
-            }
-            refused.get_or_insert(kept);
-        }
-        result
+    /// Notes what the plan takes for granted.
+    pub(crate) fn assume(&self, assumed: Assumed) {
+        self.limits.assume(assumed);
     }
 
     /// What would change, with what isn't declared any more.
@@ -90,21 +65,45 @@ impl Plan {
     /// # Errors
     /// A node can't be asked.
     pub async fn finish(&self, nodes: &Nodes) -> Result<Report, Failure> {
+        if self.journal.claim().refresh {
+            return Ok(self.journal.report());
+        }
         let found = prune::leftovers(nodes, self.journal.set()).await?;
         for leftover in &found.all {
-            self.journal.note(leftover.change());
+            if !self.goes_already(nodes, leftover).await? {
+                self.journal.note(leftover.change());
+            }
         }
         for (name, failure) in found.away {
             self.journal.note(prune::out_of_reach(&name, &failure));
         }
-        Ok(self.journal.report())
+        Ok(Report {
+            notes: self.limits.notes(),
+            ..self.journal.report()
+        })
+    }
+
+    /// Whether what isn't declared any more goes by a change that is told already.
+    async fn goes_already(&self, nodes: &Nodes, left: &Leftover) -> Result<bool, Failure> {
+        let What::Workload(it) = &left.what else {
+            return Ok(false);
+        };
+        let set = self.journal.set();
+        let own = set.own_tenant(nodes, left.node.as_deref()).await?;
+        let whose = [
+            it.tenant.as_str(),
+            if it.tenant == own { "" } else { &it.tenant },
+        ];
+        Ok(whose
+            .iter()
+            .any(|whose| self.seen.is_removed(&left.node, whose, &it.path)))
     }
 
     /// A unary call: what reads is sent, unless it is about what was recorded; the rest is
     /// recorded.
     pub(crate) async fn unary(&self, nodes: &Nodes, asked: Question<'_>) -> Result<Value, Failure> {
         let result = self.unary_now(nodes, &asked).await;
-        self.keep_refusal(&asked, result)
+        self.limits.keep(&asked, result)
     }
 
     async fn unary_now(&self, nodes: &Nodes, asked: &Question<'_>) -> Result<Value, Failure> {
@@ -134,7 +133,7 @@ impl Plan {
     /// Whether a stream may be opened: one that changes something can't be predicted, and neither
     /// can what an object will say that isn't there yet.
     pub(crate) fn may_stream(&self, asked: &Question<'_>) -> Result<(), Failure> {
-        self.keep_refusal(asked, self.can_stream(asked))
+        self.limits.keep(asked, self.can_stream(asked))
     }
 
     fn can_stream(&self, asked: &Question<'_>) -> Result<(), Failure> {
@@ -148,7 +147,7 @@ impl Plan {
         let mut request = asked.call.request.clone();
         take_unknowns(&mut request);
         let message = wire::to_message(&asked.found.descriptor.input(), &request)?;
-        match self.new_object_in(&asked.call.node, &message) {
+        match self.seen.new_object_in(&asked.call.node, &message) {
             Some(path) => Err(unknown(&called(&asked.call.method, &path))),
             None => Ok(()),
         }
@@ -167,14 +166,14 @@ impl Plan {
         }
         if action == "runtime.Get"
             && let Some(reference) = child(&message, "ref")
-            && let Some(seen) = self.seen(&key_of(&asked.call.node, &reference))
+            && let Some(seen) = self.seen.of(&key_of(&asked.call.node, &reference))
         {
             return match seen {
                 Seen::Status { kind, status, .. } => Ok(predict::object([(&kind, status)])),
                 Seen::Removed => Err(not_found(&text(&reference, "path"))),
             };
         }
-        if let Some(path) = self.new_object_in(&asked.call.node, &message) {
+        if let Some(path) = self.seen.new_object_in(&asked.call.node, &message) {
             return Ok(Value::Unknown(called(action, &path)));
         }
         let answer = nodes.unary(asked.ask(message)).await?;
@@ -191,12 +190,13 @@ impl Plan {
         let node = &asked.call.node;
         let key: Key = (node.clone(), declared.tenant.clone(), declared.path.clone());
         let again = self.journal.declare(&key, &declared)?;
-        if again && let Some(Seen::Status { status, .. }) = self.seen(&key) {
+        if again && let Some(Seen::Status { status, .. }) = self.seen.of(&key) {
             return Ok(status);
         }
         let set = self.journal.set();
         let tenant = set.own_tenant(nodes, node.as_deref()).await?;
         let member = declared.member(&asked.call.method, &tenant);
+        let told = self.is_told(nodes, node, &member).await?;
         set.declare(nodes, node.as_deref(), member).await?;
         let (current, own) = self.present(nodes, node, &declared).await?;
         if !set.claim().is_about(&declared.path) {
@@ -210,7 +210,15 @@ impl Plan {
                 ))?),
             };
         }
-        let mut verdict = declared.verdict(set.claim(), current.as_ref(), own.as_ref())?;
+        let before = match current {
+            None => self.before(nodes, node, &declared).await?,
+            Some(_) => None,
+        };
+        let moved = before.as_ref().map(|it| declared.moved(set.claim(), it));
+        let mut verdict = match moved.transpose()?.flatten() {
+            Some(moved) => moved,
+            None => declared.verdict(set.claim(), current.as_ref(), own.as_ref())?,
+        };
         let workload = format!("{}.", declared.kind);
         for (path, _) in unknowns {
             let field = path.strip_prefix(&workload).unwrap_or(&path).to_owned();
@@ -220,10 +228,15 @@ impl Plan {
             }
         }
         if verdict.action == Action::Replace
-            && let Some(going) = own.as_ref().or(current.as_ref())
+            && let Some(going) = own.as_ref().or(current.as_ref()).or(before.as_ref())
         {
             let set = &self.journal.claim().set;
-            prune::refuse_foreign(nodes, node.as_deref(), &going.reference(), set).await?;
+            let reference = going.reference();
+            prune::refuse_foreign(nodes, node.as_deref(), &reference, set).await?;
+            if before.is_some() {
+                let key = (node.clone(), declared.tenant.clone(), reference.path);
+                self.seen.put(key, Seen::Removed);
+            }
         }
         let output = asked.found.descriptor.output();
         let action = verdict.action;
@@ -236,7 +249,7 @@ impl Plan {
             self.check_parent(nodes, node, &declared).await?;
         }
         let kind = declared.kind.clone();
-        self.see(
+        self.seen.put(
             key,
             Seen::Status {
                 kind,
@@ -244,9 +257,49 @@ impl Plan {
                 new,
             },
         );
-        self.journal
-            .note(change(&declared, verdict, node.clone(), asked.at.clone()));
+        if told {
+            self.journal
+                .note(change(&declared, verdict, node.clone(), asked.at.clone()));
+        }
         Ok(status)
+    }
+
+    /// What runs under the path that the program has given up for this one.
+    async fn before(
+        &self,
+        nodes: &Nodes,
+        node: &Option<String>,
+        declared: &Declared,
+    ) -> Result<Option<Current>, Failure> {
+        match self.journal.before(&declared.path) {
+            Some(path) if !self.seen.is_removed(node, &declared.tenant, &path) => {
+                get(nodes, node.as_deref(), &declared.tenant, &path).await
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// Notes that a path was given up for another.
+    pub(crate) fn moved(&self, moved: Moved) -> Result<(), String> {
+        self.journal.moved(moved)
+    }
+
+    /// Whether a plan tells of a declared object. One of drift tells only of what was applied.
+    async fn is_told(
+        &self,
+        nodes: &Nodes,
+        node: &Option<String>,
+        member: &Member,
+    ) -> Result<bool, Failure> {
+        let set = self.journal.set();
+        Ok(!set.claim().refresh || set.holds(nodes, node.as_deref(), member).await?)
+    }
+
+    /// Notes a call that declares nothing; that is no drift.
+    fn note_call(&self, change: Change) {
+        if !self.journal.claim().refresh {
+            self.journal.note(change);
+        }
     }
 
     async fn declare_keyed(
@@ -276,7 +329,9 @@ impl Plan {
         let verdict = keyed.verdict(current.as_ref(), ours, set.claim())?;
         set.declare(nodes, node, keyed.member()).await?;
         let unchanged = matches!(verdict.action, Action::Unchanged | Action::Adopt);
-        self.journal.note(keyed.change(verdict, asked));
+        if ours || !set.claim().refresh {
+            self.journal.note(keyed.change(verdict, asked));
+        }
         match current.and_then(|current| keyed.answer(current)) {
             Some(answer) if unchanged => Ok(wire::from_message(&answer)?),
             _ => predict::answer(&asked.call.method, &name, &message, &output),
@@ -290,7 +345,9 @@ impl Plan {
         node: &Option<String>,
         declared: &Declared,
     ) -> Result<(Option<Current>, Option<Current>), Failure> {
-        if self.is_in_new_cell(node, declared) {
+        if self.seen.is_in_new_cell(node, declared)
+            || self.seen.is_removed(node, &declared.tenant, &declared.path)
+        {
             return Ok((None, None));
         }
         let name = node.as_deref();
@@ -313,7 +370,7 @@ impl Plan {
             return Ok(());
         };
         let key: Key = (node.clone(), declared.tenant.clone(), parent.to_owned());
-        let there = match self.seen(&key) {
+        let there = match self.seen.of(&key) {
             Some(Seen::Status { .. }) => true,
             Some(Seen::Removed) => false,
             None => {
@@ -347,14 +404,14 @@ impl Plan {
         let Some(reference) = child(&message, "ref") else {
             let settled = noop::noop(nodes, node.as_deref(), asked.found, &message).await?;
             if let Some(answer) = settled {
-                self.journal.note(noted(Action::Unchanged, action));
+                self.note_call(noted(Action::Unchanged, action));
                 return Ok(wire::from_message(&answer)?);
             }
-            self.journal.note(noted(Action::Call, action));
+            self.note_call(noted(Action::Call, action));
             return predict::answer(action, &name, &message, &output);
         };
         let key = key_of(node, &reference);
-        let (kind, status, known) = match self.seen(&key) {
+        let (kind, status, known) = match self.seen.of(&key) {
             Some(Seen::Removed) => return Err(not_found(&name)),
             Some(Seen::Status { kind, status, .. }) => (kind, status, true),
             None => {
@@ -369,7 +426,7 @@ impl Plan {
             false => noop::noop(nodes, node.as_deref(), asked.found, &message).await?,
         };
         if let Some(answer) = settled {
-            self.journal.note(noted(Action::Unchanged, &kind));
+            self.note_call(noted(Action::Unchanged, &kind));
             return Ok(wire::from_message(&answer)?);
         }
         let what = match asked.found.method.name.as_str() {
@@ -378,10 +435,10 @@ impl Plan {
             _ => Action::Call,
         };
         let shown = if what == Action::Call { action } else { &kind };
-        self.journal.note(noted(what, shown));
+        self.note_call(noted(what, shown));
         let label = called(action, &name);
         match what {
-            Action::Remove => self.see(key, Seen::Removed),
+            Action::Remove => self.seen.put(key, Seen::Removed),
             Action::Stop => {
                 let status = predict::stopped(&label, status);
                 let seen = Seen::Status {
@@ -389,46 +446,12 @@ impl Plan {
                     status: status.clone(),
                     new: false,
                 };
-                self.see(key, seen);
+                self.seen.put(key, seen);
                 return Ok(predict::object([(&kind, status)]));
             }
             _ => {}
         }
         predict::answer(action, &name, &message, &output)
-    }
-
-    fn seen(&self, key: &Key) -> Option<Seen> {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.get(key).cloned()
-    }
-
-    fn see(&self, key: Key, what: Seen) {
-        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.insert(key, what);
-    }
-
-    fn is_in_new_cell(&self, node: &Option<String>, declared: &Declared) -> bool {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        seen.iter().any(|((of, tenant, path), what)| {
-            of == node
-                && *tenant == declared.tenant
-                && matches!(what, Seen::Status { new: true, .. })
-                && declared
-                    .path
-                    .strip_prefix(path.as_str())
-                    .is_some_and(|rest| rest.starts_with('/'))
-        })
-    }
-
-    /// The path of an object in a request that isn't there yet.
-    fn new_object_in(&self, node: &Option<String>, message: &DynamicMessage) -> Option<String> {
-        let mut found = Vec::new();
-        references(message, &mut found);
-        found
-            .iter()
-            .map(|reference| key_of(node, reference))
-            .find(|key| matches!(self.seen(key), Some(Seen::Status { new: true, .. })))
-            .map(|(_, _, path)| path)
     }
 }
 
@@ -445,31 +468,6 @@ fn add_unknown(differences: &mut Vec<Difference>, field: String) {
         sensitive: false,
         unknown: true,
     });
-}
-
-fn key_of(node: &Option<String>, reference: &DynamicMessage) -> Key {
-    (
-        node.clone(),
-        text(reference, "tenant"),
-        text(reference, "path"),
-    )
-}
-
-fn references(message: &DynamicMessage, found: &mut Vec<DynamicMessage>) {
-    if message.descriptor().full_name() == "aurae.runtime.v0.ObjectRef" {
-        found.push(message.clone());
-        return;
-    }
-    for (_, value) in message.fields() {
-        match value {
-            Field::Message(inner) => references(inner, found),
-            Field::List(items) => {
-                let inner = items.iter().filter_map(Field::as_message);
-                inner.for_each(|inner| references(inner, found));
-            }
-            _ => {}
-        }
-    }
 }
 
 fn unknown(what: &str) -> Failure {

@@ -116,6 +116,11 @@ impl Running {
 
     /// A fingerprint of all that was read of it, in hexadecimal.
     pub fn digest(&self) -> String {
+        self.digest_with(None)
+    }
+
+    /// The same with the values that were laid over it.
+    pub fn digest_with(&self, values: Option<&str>) -> String {
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sources: Vec<_> = inner.compiled.values().map(|one| &one.source).collect();
         sources.sort_by_key(|source| source.name().to_owned());
@@ -125,6 +130,10 @@ impl Running {
                 hash.update(text.len().to_le_bytes());
                 hash.update(text);
             }
+        }
+        if let Some(values) = values {
+            hash.update(b"values");
+            hash.update(values);
         }
         let bytes = hash.finalize();
         bytes.iter().map(|byte| format!("{byte:02x}")).collect()

@@ -95,6 +95,17 @@ pub struct Start {
     pub plan: bool,
     /// Print values with colours.
     pub color: bool,
+    /// What the command line lays over the program's own values.
+    pub values: Option<Values>,
+}
+
+/// A file of values, JSON or YAML. Only the evaluator reads it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Values {
+    /// As in errors.
+    pub name: String,
+    /// As it was written.
+    pub text: String,
 }
 
 /// A module as the engine takes it.
@@ -149,6 +160,10 @@ pub enum FromEvaluator {
         /// With its line end; a long text comes in pieces.
         text: String,
     },
+    /// A plan goes on as if a test of the program passed.
+    Assumed(Assumed),
+    /// What was declared under a path is declared under another.
+    Moved(Moved),
     /// The answer to `Names`, sorted.
     Names(Vec<Name>),
     /// `Run` or `Evaluate` has ended.
@@ -287,8 +302,30 @@ pub struct Cause {
     pub stack: Vec<Frame>,
 }
 
+/// What a plan takes for granted: nothing but a throw or a print depends on it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Assumed {
+    /// The module.
+    pub file: String,
+    /// In the source as written.
+    pub place: Place,
+    /// The unknown value; of a stream, the refusal's message.
+    pub what: String,
+    /// A loop over a stream that can't be opened was passed over.
+    pub stream: bool,
+}
+
+/// A path that a program has given up for another, and what is below it with it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Moved {
+    /// As it was.
+    pub from: String,
+    /// As it is.
+    pub to: String,
+}
+
 /// A line and a column, both from 1.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Place {
     /// From 1.
     pub line: u32,

@@ -32,7 +32,9 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 
 use crate::protocol::codec::{self, CodecError, MAX_TO};
-use crate::protocol::{Call, Failure, Limit, Module, Name, Start, Thrown, ToEvaluator};
+use crate::protocol::{
+    Assumed, Call, Failure, Limit, Module, Moved, Name, Start, Thrown, ToEvaluator,
+};
 use crate::value::Value;
 
 pub use calls::Items;
@@ -92,6 +94,15 @@ pub trait Host: Send + Sync + 'static {
 
     /// Shows text; the program waits when it prints faster than this returns.
     fn print(&self, error: bool, text: String) -> BoxFuture<'_, ()>;
+
+    /// A plan goes on as if a test passed; only told by a program that is planned.
+    fn assume(&self, assumed: Assumed);
+
+    /// The program has given an object another path.
+    ///
+    /// # Errors
+    /// It says so too often, which ends it.
+    fn moved(&self, moved: Moved) -> Result<(), String>;
 
     /// A unary call (`stream` is false).
     fn call(self: Arc<Self>, call: Call) -> BoxFuture<'static, Result<Value, Failure>>;

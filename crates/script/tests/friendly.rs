@@ -13,7 +13,7 @@ use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, BoxStream};
 use prost_reflect::DynamicMessage;
-use script::protocol::{Call, Failure, Module, Start, Thrown};
+use script::protocol::{Assumed, Call, Failure, Module, Moved, Start, Thrown, Values};
 use script::session::{Host, Items, Session};
 use script::value::Value;
 use script::wire::{from_message, to_message};
@@ -79,6 +79,12 @@ impl Host for Node {
         async {}.boxed()
     }
 
+    fn assume(&self, _: Assumed) {}
+
+    fn moved(&self, _: Moved) -> Result<(), String> {
+        Ok(())
+    }
+
     fn call(self: Arc<Self>, call: Call) -> BoxFuture<'static, Result<Value, Failure>> {
         let answer = self
             .take(&call)
@@ -137,12 +143,17 @@ impl Host for Node {
 
 /// What the program prints, what it asked for, or what it threw.
 async fn run(code: &str) -> (Result<String, Thrown>, Vec<String>) {
+    run_with(code, None).await
+}
+
+async fn run_with(code: &str, values: Option<Values>) -> (Result<String, Thrown>, Vec<String>) {
     let prelude = language::prelude::compiled().unwrap();
     let start = Start {
         prelude: vec![Module {
             name: language::prelude::NAME.to_owned(),
             code: prelude.code,
         }],
+        values,
         ..Start::default()
     };
     let node = Arc::new(Node::default());
@@ -192,6 +203,35 @@ true undefined
 }
 
 #[tokio::test]
+async fn declarations_are_built_step_by_step_and_stand_for_requests() {
+    let (printed, asked) = run(r#"
+        const app = new Executable({ name: "web/app", argv: ["serve"] }).Argv("--port", "80")
+          .Groups("www").Env("A", "1").Label("app", "web");
+        print(app);
+        const status = await runtime.RunExecutable(app, { ownCell: {} });
+        print(status.spec.argv);
+        await node("alice").runtime.RunCell(new Cell({ name: "web" }), {}, { timeout: "5s" });
+        try { await runtime.RunCell(app); } catch (e) { print(e.message); }
+        print(JSON.stringify({ on: node("alice") }));
+    "#)
+    .await;
+    let expected = "\
+Executable {
+  name: \"web/app\",
+  labels: { app: \"web\" },
+  argv: [ \"serve\", \"--port\", \"80\" ],
+  groups: [ \"www\" ],
+  env: { A: \"1\" }
+}
+[ \"serve\", \"--port\", \"80\" ]
+runtime.RunCell: expected cell data, got a Executable
+{\"on\":\"alice\"}
+";
+    assert_eq!(printed.unwrap(), expected);
+    assert_eq!(asked, ["runtime.RunExecutable", "runtime.RunCell@alice"]);
+}
+
+#[tokio::test]
 async fn errors_say_which_call_object_and_field() {
     let (printed, _) = run(r#"
         const failed = async (what) => {
@@ -219,5 +259,87 @@ async fn errors_say_which_call_object_and_field() {
             "tial: LogsRequest has no such field",
             "runtime.RunPod isn't offered",
         ]
+    );
+}
+
+/// What a program of values prints, with a file of them.
+async fn laid(text: &str) -> Result<String, String> {
+    let code = r#"
+        const v = values({
+          copies: 1, big: 5n, image: "web:1", debug: false, tag: undefined, hosts: ["a"], more: {},
+          limits: { memory: 64, cpu: { weight: 100 } },
+        });
+        print(v);
+    "#;
+    let name = "prod.json".to_owned();
+    let values = Values {
+        name,
+        text: text.to_owned(),
+    };
+    let (printed, asked) = run_with(code, Some(values)).await;
+    assert_eq!(asked, [""; 0]);
+    printed.map_err(|thrown| thrown.message)
+}
+
+#[tokio::test]
+async fn a_cluster_s_values_are_laid_over_the_programs_and_nothing_else_is_taken() {
+    let json = r#"{ "copies": 3, "big": 7, "tag": "x", "hosts": ["b", "c"], "more": { "z": 1 },
+        "limits": { "cpu": { "weight": 50 } } }"#;
+    let expected = "\
+{
+  copies: 3,
+  big: 7n,
+  image: \"web:1\",
+  debug: false,
+  tag: \"x\",
+  hosts: [ \"b\", \"c\" ],
+  more: { z: 1 },
+  limits: { memory: 64, cpu: { weight: 50 } }
+}
+";
+    assert_eq!(laid(json).await.as_deref(), Ok(expected));
+    let yaml = "copies: 2\nlimits:\n  memory: 32\n";
+    let printed = laid(yaml).await.unwrap();
+    assert!(
+        printed.contains("copies: 2") && printed.contains("memory: 32"),
+        "{printed}"
+    );
+    for (text, wrong) in [
+        (
+            "{ \"copies\": 1,\n  \"coipes\": 2 }",
+            "prod.json:2:3: coipes is no value of this program",
+        ),
+        (
+            "{ \"limits\": { \"disk\": 2 } }",
+            "prod.json:1:15: limits.disk is no value of this program",
+        ),
+        (
+            "copies: many",
+            "prod.json:1:1: copies is a number, got text",
+        ),
+        ("hosts: [1]", "hosts.0 is text, got a number"),
+        (
+            "limits: 3",
+            "prod.json:1:1: limits is an object, got a number",
+        ),
+        (
+            "{ \"limits\": { \"cpu\": null } }",
+            "prod.json:1:15: limits.cpu is an object, got nothing",
+        ),
+        ("[1]", "the whole is an object, got a list"),
+        ("copies: 1\ncopies: 2", "duplicate"),
+        (
+            "__proto__: { a: 1 }",
+            "__proto__ is no value of this program",
+        ),
+    ] {
+        let told = laid(text).await.unwrap_err();
+        assert!(told.contains(wrong), "{text}: {told}");
+    }
+    let (own, _) =
+        run("print(values({ a: 1 }).a); try { values({}); } catch (e) { print(e.message); }").await;
+    assert_eq!(
+        own.unwrap(),
+        "1\nvalues: a program asks for its values once\n"
     );
 }

@@ -543,7 +543,12 @@ async fn planned(code: &str) -> Result<String, (u32, String)> {
 
 /// Ways that a program takes by what it can't know, `u`: each is refused, on its line.
 const WAYS: &[&str] = &[
-    "if (u) print(1);",
+    "let n = 0; if (u) n = 1;",
+    "if (u) { if (u.pid) throw 1; await test.Go(); }",
+    "if (u) return_(1); function return_(n: number) {}",
+    "if (u) throw 1; else throw 2;",
+    "if ([1].find(() => u)) throw 1;",
+    "if (1 && u.code !== (await u)) throw 1;",
     "print(u ? 1 : 2);",
     "while (u) print(1);",
     "do print(1); while (u.more);",
@@ -664,6 +669,58 @@ const PASSED_ON: &[(&str, &str)] = &[
         "true true [ 1 ]",
     ),
 ];
+
+/// What is planned as passed: nothing but a throw or a print depends on it.
+const PASSED: &[(&str, &str)] = &[
+    (
+        "if (u.exit?.code !== 0) throw new Error(`no: ${u}`); print(1);",
+        "U.exit.code\n1",
+    ),
+    (
+        "if (!u.ok) { print(2); throw 1; } else print(1);",
+        "U.ok\n1",
+    ),
+    ("if (u.ok) print(1); else throw 2;", "U.ok\n1"),
+    ("if (u && u.pid > 3) print('late');", "U"),
+    ("if (1 > 0 && u.pid > 3) console.warn(u.pid);", "U.pid"),
+    (
+        "if ((await u).pid === 3) { if (args[0]) throw 1; }",
+        "U.pid",
+    ),
+    (
+        "const f = () => { if (u.a) throw 1; return 3; }; print(f());",
+        "U.a\n3",
+    ),
+    (
+        "try { if (u.a) throw 1; } catch { print(9); } print(1);",
+        "U.a\n1",
+    ),
+    (
+        "if (typeof u === 'string') throw 1; else if (u.b) print(2); print(1);",
+        "U\nassumed 2: U.b\n1",
+    ),
+    (
+        "for (const one of [1, 2]) { if (u.a) continue_(); function continue_() {} }",
+        "",
+    ),
+];
+
+#[tokio::test]
+async fn what_only_throws_or_prints_is_planned_as_passed() {
+    let mut wrong = Vec::new();
+    for (code, shown) in PASSED {
+        let came = planned(code).await;
+        if shown.is_empty() {
+            assert!(came.is_err(), "{code}: {came:?}");
+            continue;
+        }
+        let wanted = format!("assumed 2: {}\n", shown.replace('U', "test.Unknown(x)"));
+        if came.as_ref() != Ok(&wanted) {
+            wrong.push(format!("{code}: {came:?}, not {wanted:?}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
 
 #[tokio::test]
 async fn a_plan_takes_no_way_that_it_can_t_know() {

@@ -2,8 +2,9 @@
 //! Runs one program in a session of its own, with the command line's limits, and watches for
 //! Ctrl-C and for a reader of the output that has gone.
 
+use std::fs::File;
 use std::io::{ErrorKind, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,15 +21,15 @@ use language::stack;
 use script::host::nodes::Nodes;
 use script::host::{Mode, NodeHost, Output};
 use script::program::{LoadError, Running};
-use script::protocol::{Limit, Module, Start, Thrown};
+use script::protocol::{Limit, Module, Start, Thrown, Values};
 use script::session::{Interrupter, Options, StartError, Starting};
 use tokio::sync::Notify;
 
-use super::entry::{Source, open, unreadable};
+use super::entry::{Source, open, read_bounded, read_stdin, unreadable};
 use super::report;
 use crate::failure::{BROKEN_PIPE, FAILED, FINDINGS, Failure, INTERRUPTED};
 use crate::global::{Global, ProgramArgs};
-use crate::output::{Style, note};
+use crate::output::{Style, clear, note};
 
 /// A program and how to run it.
 #[derive(Debug)]
@@ -37,6 +38,7 @@ pub(crate) struct Job {
     pub(crate) args: Vec<String>,
     pub(crate) mode: Mode,
     root: Option<PathBuf>,
+    values: Option<PathBuf>,
     max_memory: Option<u64>,
     aside: bool,
 }
@@ -53,6 +55,7 @@ impl Job {
             args,
             mode,
             root: options.root.clone(),
+            values: options.values.clone(),
             max_memory: options.max_memory,
             aside: false,
         }
@@ -115,7 +118,10 @@ pub(crate) async fn execute(global: &Global, job: Job) -> Result<Done, Failure> 
         digest: String::new(),
         ran: false,
     };
-    let options = options(global, &job)?;
+    let values = job.values.as_deref().map(|file| values(file, &job.source));
+    let values = values.transpose()?;
+    let mut options = options(global, &job)?;
+    options.start.values.clone_from(&values);
     evaluator.tell(options.start).map_err(not_started)?;
     let (running, modules) = match load(&job).await? {
         Ok((running, modules, warnings)) => {
@@ -129,6 +135,11 @@ pub(crate) async fn execute(global: &Global, job: Job) -> Result<Done, Failure> 
             return Ok(done(if job.is_checked() { FINDINGS } else { FAILED }));
         }
     };
+    if values.is_some() && !running.mentions(&["values("]) {
+        return Err(Failure::usage(
+            "--values is for a program that calls values()",
+        ));
+    }
     if running.mentions(&subsystems()) {
         nodes.reach();
     }
@@ -161,7 +172,7 @@ pub(crate) async fn execute(global: &Global, job: Job) -> Result<Done, Failure> 
         }
     };
     Ok(Done {
-        digest: running.digest(),
+        digest: running.digest_with(values.as_ref().map(|it| it.text.as_str())),
         ran: true,
         ..done(status)
     })
@@ -218,6 +229,22 @@ fn subsystems() -> Vec<&'static str> {
     subsystems.map(|found| found.name.as_str()).collect()
 }
 
+/// The file of `--values`; the evaluator alone looks into it.
+fn values(file: &Path, source: &Source) -> Result<Values, Failure> {
+    if file == Path::new("-") {
+        if matches!(source, Source::Stdin) {
+            return Err(Failure::usage("standard input is the program already"));
+        }
+        let (name, text) = ("<stdin>".to_owned(), read_stdin()?);
+        return Ok(Values { name, text });
+    }
+    let name = file.display().to_string();
+    let open = File::open(file);
+    let open = open.map_err(|problem| Failure::new(format!("can't read {name}: {problem}")))?;
+    let text = read_bounded(open, &name)?;
+    Ok(Values { name, text })
+}
+
 /// Why there is no evaluator, for people.
 pub(crate) fn not_started(problem: StartError) -> Failure {
     let failure = Failure::new(problem.to_string());
@@ -246,6 +273,7 @@ pub(crate) fn options(global: &Global, job: &Job) -> Result<Options, Failure> {
         max_memory: job.max_memory.unwrap_or_default(),
         plan: job.is_plan(),
         color: Style::of(&std::io::stdout(), global.color).is_coloured(),
+        values: None,
     });
     options.timeout = global.timeout.filter(|timeout| *timeout > Duration::ZERO);
     Ok(options)
@@ -289,6 +317,7 @@ impl Output for Printer {
 }
 
 fn write(error: bool, text: &str) -> std::io::Result<()> {
+    clear();
     if error {
         return std::io::stderr().lock().write_all(text.as_bytes());
     }

@@ -4,15 +4,23 @@
 //! it. So the code asks: every test, comparison and `!` calls the guard first. What tells rather
 //! than asks goes on instead: a template or a `+` with something unknown in it is unknown.
 //!
+//! Where all that depends on a test is that something is thrown or printed (`passed`), the plan goes
+//! on as if it weren't, and says so: the test is handed to [`ASK`] within a `try`, and what that
+//! throws to [`PASS`], which knows its own refusals. A loop that only waits for a stream is passed
+//! over in the same way, by [`SKIP`].
+//!
 //! Works on the erased tree: what TypeScript's forms became branches too. Not seen here: what the
 //! library tests (`filter`, `some`, `find`, `Boolean(x)`); the evaluator guards that.
 
+mod passed;
+
 use oxc::allocator::{Allocator, TakeIn};
 use oxc::ast::ast::{
-    Argument, BinaryExpression, BinaryOperator, BindingPattern, ConditionalExpression,
-    DoWhileStatement, Expression, ForInStatement, ForOfStatement, ForStatement, IdentifierName,
-    IfStatement, LogicalExpression, PrivateInExpression, Program, SwitchCase, SwitchStatement,
-    UnaryExpression, UnaryOperator, VariableDeclarator, WhileStatement,
+    Argument, BinaryExpression, BinaryOperator, BindingPattern, BlockStatement, CatchClause,
+    CatchParameter, ConditionalExpression, DoWhileStatement, Expression, ForInStatement,
+    ForOfStatement, ForStatement, IdentifierName, IfStatement, LogicalExpression,
+    PrivateInExpression, Program, Statement, SwitchCase, SwitchStatement, UnaryExpression,
+    UnaryOperator, VariableDeclarator, WhileStatement,
 };
 use oxc::ast::builder::AstBuilder;
 use oxc::ast_visit::{VisitMut, walk_mut};
@@ -20,7 +28,7 @@ use oxc::semantic::Scoping;
 use oxc::span::{GetSpan, SPAN, Span};
 use oxc::syntax::number::NumberBase;
 
-use super::{GUARD, PLUS, TEXT};
+use super::{ASK, GUARD, PASS, PLUS, SKIP, TEXT, TOLD};
 use crate::source::Source;
 
 /// Wraps every test in `program`, whose names `scoping` knows.
@@ -54,15 +62,96 @@ impl<'a> Guards<'a, '_> {
             return;
         }
         let span = tested.span();
+        let inner = tested.take_in(&self.builder);
+        let [line, column, file] = self.place(span);
+        *tested = self.call(span, GUARD, [inner, line, column, file]);
+    }
+
+    /// Line, column and file of what was written, as arguments.
+    fn place(&self, span: Span) -> [Expression<'a>; 3] {
         let place = self.source.position(span.start);
         let number = |value: u32| {
             let value = f64::from(value);
             Expression::new_numeric_literal(SPAN, value, None, NumberBase::Decimal, &self.builder)
         };
-        let inner = tested.take_in(&self.builder);
         let file = Expression::new_string_literal(SPAN, self.name, None, &self.builder);
-        let arguments = [inner, number(place.line), number(place.column), file];
-        *tested = self.call(span, GUARD, arguments);
+        [number(place.line), number(place.column), file]
+    }
+
+    fn boolean(&self, value: bool) -> Expression<'a> {
+        Expression::new_boolean_literal(SPAN, value, &self.builder)
+    }
+
+    /// Tells the guards of what a test is made of that a refusal of theirs may be passed.
+    fn mark(&self, test: &mut Expression<'a>) {
+        match test {
+            Expression::CallExpression(call) if is_guard(&call.callee) => {
+                if let Some(inner) = call
+                    .arguments
+                    .first_mut()
+                    .and_then(Argument::as_expression_mut)
+                {
+                    self.mark(inner);
+                }
+                call.arguments.push(Argument::from(self.boolean(true)));
+            }
+            Expression::LogicalExpression(it) => {
+                self.mark(&mut it.left);
+                self.mark(&mut it.right);
+            }
+            Expression::BinaryExpression(it) => {
+                self.mark(&mut it.left);
+                self.mark(&mut it.right);
+            }
+            Expression::UnaryExpression(it) => self.mark(&mut it.argument),
+            Expression::ParenthesizedExpression(it) => self.mark(&mut it.expression),
+            _ => {}
+        }
+    }
+
+    /// `try { tried } catch (thrown) { globalThis.name(arguments) }`.
+    fn caught<const N: usize>(
+        &self,
+        tried: Statement<'a>,
+        name: &'static str,
+        arguments: [Expression<'a>; N],
+    ) -> Statement<'a> {
+        let thrown = BindingPattern::new_binding_identifier(SPAN, THROWN, &self.builder);
+        let param = CatchParameter::new(SPAN, thrown, None, &self.builder);
+        let call = self.call(SPAN, name, arguments);
+        let call = Statement::new_expression_statement(SPAN, call, &self.builder);
+        let block = BlockStatement::boxed(SPAN, [call], &self.builder);
+        let clause = CatchClause::boxed(SPAN, Some(param), block, &self.builder);
+        let block = BlockStatement::boxed(SPAN, [tried], &self.builder);
+        Statement::new_try_statement(SPAN, block, Some(clause), None, &self.builder)
+    }
+
+    fn thrown(&self) -> Expression<'a> {
+        Expression::new_identifier(SPAN, THROWN, &self.builder)
+    }
+
+    /// `{ try { ask(test) } catch (e) { pass(e, way, …) } if (told()) … }`.
+    fn pass(&self, statement: &mut IfStatement<'a>, way: bool) -> Statement<'a> {
+        let span = statement.test.span();
+        self.mark(&mut statement.test);
+        let test = statement.test.take_in(&self.builder);
+        let [line, column, file] = self.place(span);
+        let asked = self.call(span, ASK, [test, line, column, file]);
+        let asked = Statement::new_expression_statement(SPAN, asked, &self.builder);
+        let [line, column, file] = self.place(span);
+        let tried = self.caught(
+            asked,
+            PASS,
+            [self.thrown(), self.boolean(way), line, column, file],
+        );
+        let branch = Statement::new_if_statement(
+            statement.span,
+            self.call(span, TOLD, []),
+            statement.consequent.take_in(&self.builder),
+            statement.alternate.take(),
+            &self.builder,
+        );
+        Statement::new_block_statement(SPAN, [tried, branch], &self.builder)
     }
 
     /// `globalThis.name`.
@@ -121,6 +210,14 @@ impl<'a> Guards<'a, '_> {
     }
 }
 
+/// What the error that a plan's own `catch` has caught is called. No program sees it: the calls in
+/// that block are ours.
+const THROWN: &str = "thrown";
+
+fn is_guard(callee: &Expression<'_>) -> bool {
+    matches!(callee, Expression::StaticMemberExpression(it) if it.property.name == GUARD)
+}
+
 /// What is within is told by now: a `+` that is still one has only literals.
 fn is_sum_of_literals(sum: &BinaryExpression<'_>) -> bool {
     let is_plain = |side: &Expression<'_>| match side {
@@ -134,6 +231,23 @@ impl<'a> VisitMut<'a> for Guards<'a, '_> {
     fn visit_expression(&mut self, expression: &mut Expression<'a>) {
         walk_mut::walk_expression(self, expression);
         self.tell(expression);
+    }
+
+    fn visit_statement(&mut self, statement: &mut Statement<'a>) {
+        match statement {
+            Statement::IfStatement(it) if let Some(way) = passed::outcome(it) => {
+                walk_mut::walk_if_statement(self, it);
+                *statement = self.pass(it, way);
+            }
+            Statement::ForOfStatement(it) if passed::only_waits(it) => {
+                let span = it.right.span();
+                self.visit_for_of_statement(it);
+                let [line, column, file] = self.place(span);
+                let tried = statement.take_in(&self.builder);
+                *statement = self.caught(tried, SKIP, [self.thrown(), line, column, file]);
+            }
+            _ => walk_mut::walk_statement(self, statement),
+        }
     }
 
     fn visit_if_statement(&mut self, statement: &mut IfStatement<'a>) {

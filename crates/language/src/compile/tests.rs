@@ -134,10 +134,10 @@ fn a_plan_asks_before_it_branches() {
         let options = Options { plan: true };
         let code = compile(&Source::new("a.ts", text), options).unwrap().code;
         code.replace("globalThis.__known", "K")
-            .replace(", \"a.ts\")", ")")
+            .replace(", \"a.ts\"", "")
     };
     let guarded = [
-        ("if (a) b;", "if (K(a, 1, 5)) b;\n"),
+        ("if (a) b();", "if (K(a, 1, 5)) b();\n"),
         ("\n  a ? b : c;", "K(a, 2, 3) ? b : c;\n"),
         ("while (a) b;", "while (K(a, 1, 8)) b;\n"),
         ("a && b;", "K(a, 1, 1) && b;\n"),
@@ -153,7 +153,30 @@ fn a_plan_asks_before_it_branches() {
         ("`a ${b}`;", "globalThis.__text`a ${b}`;\n"),
         ("`a`;", "`a`;\n"),
         ("f`a ${b}`;", "f`a ${b}`;\n"),
-        ("if (true) b;", "if (true) b;\n"),
+        ("if (true) b();", "if (true) b();\n"),
+        (
+            "if (a === 1) throw b;",
+            "{\n try {\n  globalThis.__ask(K(a, 1, 5, true) === 1, 1, 5);\n } catch (thrown) {\n  \
+             globalThis.__pass(thrown, false, 1, 5);\n }\n if (globalThis.__told()) throw b;\n}\n",
+        ),
+        (
+            "for await (const x of a) { if (b(x)) break; }",
+            "try {\n for await (const x of K(a, 1, 23)) {\n  if (K(b(x), 1, 32)) break;\n }\n} catch \
+             (thrown) {\n globalThis.__skip(thrown, 1, 23);\n}\n",
+        ),
+        // What is awaited or assigned behind an operator would not happen.
+        (
+            "if (a && (await b())) throw c;",
+            "if (K(K(a, 1, 5) && await b(), 1, 5)) throw c;\n",
+        ),
+        (
+            "if (a) runtime.Stop(b);",
+            "if (K(a, 1, 5)) runtime.Stop(b);\n",
+        ),
+        (
+            "if (a) throw runtime.Stop(b);",
+            "if (K(a, 1, 5)) throw runtime.Stop(b);\n",
+        ),
     ];
     for (text, wanted) in guarded {
         assert_eq!(plan(text), wanted);
@@ -162,6 +185,41 @@ fn a_plan_asks_before_it_branches() {
         plan("switch (a) { case b: }"),
         "switch (K(a, 1, 9)) {\n case K(b, 1, 19):\n}\n"
     );
+}
+
+#[test]
+fn a_comment_protects_what_is_made_below_it() {
+    let code = |text: &str| {
+        compile(&Source::new("a.ts", text), Options::default())
+            .map(|done| done.code)
+            .map_err(|all| all.into_iter().map(|one| one.message).collect::<Vec<_>>())
+    };
+    let one = code("// aurae: protect\nconst a = new Cell({ name: 'a' });\nnew Cell(b);");
+    let protected = "new Cell({\n ...{ name: \"a\" },\n protect: true\n})";
+    assert_eq!(
+        one.unwrap(),
+        format!("const a = {protected};\nnew Cell(b);\n")
+    );
+    let listed = code("run([\n  new Cell(a),\n  // aurae: protect\n  new Cell(b),\n]);").unwrap();
+    assert_eq!(listed.matches("protect: true").count(), 1, "{listed}");
+    assert!(listed.contains("...b"), "{listed}");
+    let all =
+        code("// aurae: protect\nexport const x = [new Cell(a), new Executable(b)];").unwrap();
+    assert_eq!(all.matches("protect: true").count(), 2, "{all}");
+    for (text, wrong) in [
+        (
+            "// aurae: protect\nservice(a);",
+            "above nothing that makes a workload",
+        ),
+        (
+            "// aurae: protct\nnew Cell(a);",
+            "`// aurae: protct` is none",
+        ),
+    ] {
+        let told = code(text).unwrap_err();
+        assert!(told.len() == 1 && told[0].contains(wrong), "{told:?}");
+    }
+    assert_eq!(code("// aurae is fine\n1;").unwrap(), "1;\n");
 }
 
 /// What grammars trip over, in any order.

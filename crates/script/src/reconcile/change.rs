@@ -92,6 +92,18 @@ pub struct Report {
     pub set: String,
     /// In order.
     pub changes: Vec<Change>,
+    /// What a plan takes for granted.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<Note>,
+}
+
+/// Something that a plan couldn't know and went on without.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Note {
+    /// Where in the program: `apps/web.ts:12:3`.
+    pub at: String,
+    /// What it takes for granted.
+    pub text: String,
 }
 
 impl Report {

@@ -163,6 +163,25 @@ impl Declared {
         Ok(verdict(action, differences, taken))
     }
 
+    /// What has to be done where the object isn't there, but runs under a path that the program has
+    /// given up for this one. None where what runs there is of no concern.
+    ///
+    /// # Errors
+    /// It is protected.
+    pub(crate) fn moved(
+        &self,
+        claim: &Claim,
+        before: &Current,
+    ) -> Result<Option<Verdict>, Failure> {
+        if before.label(SET_LABEL) != claim.set || ended(before, false).is_some() {
+            return Ok(None);
+        }
+        self.unless_protected(before)?;
+        let path = before.reference().path;
+        let reason = format!("it was {path}, and a node can't rename what runs");
+        Ok(Some(verdict(Action::Replace, Vec::new(), Some(reason))))
+    }
+
     fn not_ours(&self, set: &str, owner: &str) -> Failure {
         let path = &self.path;
         let message = match owner {
@@ -179,12 +198,12 @@ impl Declared {
         if current.label(PROTECT_LABEL).is_empty() {
             return Ok(());
         }
-        let path = &self.path;
+        let path = current.reference().path;
         let message = format!("{path} is protected, and would have to be stopped and made anew");
         let mut failure = Failure::new("PROTECTED", message).hint(
             "leave its fields as they are; or apply it without `protect` first, then change it",
         );
-        failure.object = Some(path.clone());
+        failure.object = Some(path);
         Err(failure)
     }
 

@@ -13,12 +13,16 @@ use super::change::{BEGUN, Change, Report};
 use super::desired::{Declared, Verdict};
 use super::manifest::Manifests;
 use super::set::Claim;
-use crate::protocol::Failure;
+use crate::protocol::{Failure, Moved};
+
+/// Objects that a program may give other paths.
+const MAX_MOVED: usize = 1000;
 
 /// Which object: the context, the tenant as the program said it, the path.
 pub(crate) type Key = (Option<String>, String, String);
 
-/// Who hears of each change that has ended, well or not.
+/// Who hears of each change when it has begun (`Change::is_open`) and when it has ended, well or
+/// not.
 pub(crate) struct Listener(Box<dyn Fn(&Change) + Send + Sync>);
 
 impl fmt::Debug for Listener {
@@ -43,6 +47,7 @@ pub(crate) struct Journal {
     set: Manifests,
     changes: Mutex<Vec<Change>>,
     declared: Mutex<BTreeMap<Key, DynamicMessage>>,
+    moved: Mutex<Vec<Moved>>,
     listener: Option<Listener>,
 }
 
@@ -52,6 +57,7 @@ impl Journal {
             set: Manifests::new(claim),
             changes: Mutex::default(),
             declared: Mutex::default(),
+            moved: Mutex::default(),
             listener: None,
         }
     }
@@ -95,6 +101,29 @@ impl Journal {
         }
     }
 
+    /// Notes that a path was given up for another.
+    ///
+    /// # Errors
+    /// More than [`MAX_MOVED`].
+    pub(crate) fn moved(&self, moved: Moved) -> Result<(), String> {
+        let mut all = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
+        if all.len() >= MAX_MOVED {
+            return Err(format!("moved: a program may say {MAX_MOVED} of them"));
+        }
+        all.push(moved);
+        Ok(())
+    }
+
+    /// What a path was before, if the program says so.
+    pub(crate) fn before(&self, path: &str) -> Option<String> {
+        let all = self.moved.lock().unwrap_or_else(PoisonError::into_inner);
+        all.iter().find_map(|Moved { from, to }| {
+            let rest = path.strip_prefix(to.as_str())?;
+            let within = rest.is_empty() || rest.starts_with('/');
+            within.then(|| format!("{from}{rest}"))
+        })
+    }
+
     /// Notes a change that is done, or planned.
     pub(crate) fn note(&self, change: Change) {
         let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -105,10 +134,12 @@ impl Journal {
     /// Notes a change before it is sent.
     pub(crate) fn begin(&self, change: Change) -> Begun {
         let mut changes = self.changes.lock().unwrap_or_else(PoisonError::into_inner);
-        changes.push(Change {
+        let change = Change {
             error: Some(BEGUN.to_owned()),
             ..change
-        });
+        };
+        self.tell(&change);
+        changes.push(change);
         Begun(changes.len().saturating_sub(1))
     }
 
@@ -134,6 +165,7 @@ impl Journal {
         Report {
             set: self.claim().set.clone(),
             changes: changes.clone(),
+            ..Report::default()
         }
     }
 }

@@ -173,7 +173,7 @@ impl Keyed {
     /// What has to be done, given what is there and whether that is of the set.
     ///
     /// # Errors
-    /// It isn't of the set, and isn't as declared.
+    /// It isn't of the set.
     pub(crate) fn verdict(
         &self,
         current: Option<&DynamicMessage>,
@@ -196,29 +196,32 @@ impl Keyed {
                 Some("it is there as declared, and becomes part of the set".to_owned()),
             )),
             (true, true) => Ok(verdict(Action::Unchanged, found, None)),
-            (true, false) => Ok(verdict(
+            // Taking it over would mean nothing: it stays either way.
+            (true, false) if self.stays() => Ok(verdict(
                 Action::Unchanged,
                 found,
-                Some(
-                    "it was there before, and isn't of this set: it stays when it isn't declared \
-                     any more (--adopt takes it over)"
-                        .to_owned(),
-                ),
+                Some("it was there before, and isn't of this set".to_owned()),
             )),
             (false, true) if self.said.replaces => Ok(verdict(Action::Update, found, None)),
             (false, true) => Ok(verdict(Action::Replace, found, None)),
-            (false, false) => {
-                let name = self.name();
-                let message = format!(
-                    "there is a {} {name} already, which isn't of this set and isn't as declared",
-                    self.kind()
-                );
-                let mut failure = Failure::new("CONFLICT", message)
-                    .hint("give this one another name, or take the other over with --adopt");
-                failure.object = Some(name);
-                Err(failure)
-            }
+            (as_declared, false) => Err(self.not_ours(as_declared)),
         }
+    }
+
+    fn not_ours(&self, as_declared: bool) -> Failure {
+        let name = self.name();
+        let differs = match as_declared {
+            true => "something else has made it",
+            false => "it isn't as declared",
+        };
+        let message = format!(
+            "there is a {} {name} already, which isn't of this set: {differs}",
+            self.kind()
+        );
+        let mut failure = Failure::new("CONFLICT", message)
+            .hint("declare another one, or take that over with --adopt");
+        failure.object = Some(name);
+        failure
     }
 
     /// Everything that a new one has: what its method stands for, and what the request says.

@@ -18,6 +18,8 @@ pub struct Claim {
     pub adopt: bool,
     /// What isn't declared any more stays.
     pub keep: bool,
+    /// A plan tells only what differs from what was applied.
+    pub refresh: bool,
     /// Paths of the objects that it is about; none: all.
     pub targets: Vec<String>,
 }

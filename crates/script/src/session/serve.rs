@@ -105,6 +105,11 @@ impl Server {
                 self.host.print(error, text).await;
                 Ok(())
             }
+            FromEvaluator::Assumed(assumed) => {
+                self.host.assume(assumed);
+                Ok(())
+            }
+            FromEvaluator::Moved(moved) => self.host.moved(moved),
             FromEvaluator::Names(names) => self.tell(Event::Names(names)).await,
             FromEvaluator::Done { result } => self.tell(Event::Done(result)).await,
             FromEvaluator::Fatal { message } => Err(message),

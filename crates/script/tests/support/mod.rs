@@ -14,7 +14,7 @@ use std::time::Duration;
 use futures_util::StreamExt;
 use futures_util::future::{BoxFuture, FutureExt};
 use futures_util::stream::{self, BoxStream};
-use script::protocol::{Call, Failure, Module, Start, Thrown};
+use script::protocol::{Assumed, Call, Failure, Module, Moved, Start, Thrown};
 use script::session::{Host, Items, Options, Session};
 use script::value::Value;
 
@@ -66,6 +66,16 @@ impl Host for Table {
         }
         printed.push_str(&text);
         async {}.boxed()
+    }
+
+    fn assume(&self, assumed: Assumed) {
+        let Assumed { place, what, .. } = assumed;
+        let told = format!("assumed {}: {what}\n", place.line);
+        self.printed.lock().unwrap().push_str(&told);
+    }
+
+    fn moved(&self, _: Moved) -> Result<(), String> {
+        Ok(())
     }
 
     fn call(self: Arc<Self>, call: Call) -> BoxFuture<'static, Result<Value, Failure>> {

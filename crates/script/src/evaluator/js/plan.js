@@ -11,14 +11,18 @@
   const { get: find } = WeakMap.prototype;
   const textOf = (value) => apply(find, unknowns, [value]);
   let met;
+  // Refusals of tests on which only a throw or a print depends.
+  const passable = new WeakSet();
+  const mayBePassed = passable.has.bind(passable);
 
   class PlanUnknown extends Error {
-    constructor(unknown, place) {
+    constructor(unknown, place, mayPass) {
       super(`this depends on ${unknown}, which only a real call would give`);
       this.unknown = unknown;
       if (place) this.place = place;
       // A program that catches it has taken a way all the same.
-      met ??= this;
+      if (mayPass) passable.add(this);
+      else met ??= this;
     }
     get name() {
       return "PlanUnknown";
@@ -46,9 +50,9 @@
     unknowns.set(proxy, text);
     return proxy;
   };
-  const known = (value, place) => {
+  const known = (value, place, mayPass) => {
     const unknown = textOf(value);
-    if (unknown !== undefined) throw new PlanUnknown(unknown, place);
+    if (unknown !== undefined) throw new PlanUnknown(unknown, place, mayPass);
     return value;
   };
   // The same for all that is in a value.
@@ -60,7 +64,24 @@
   };
 
   // What the compiler puts into a plan's code: around what is tested, for templates, for `+`.
-  define("__known", (value, line, column) => known(value, { line, column }));
+  define("__known", (value, line, column, file, mayPass) =>
+    known(value, { line, column }, mayPass));
+  // What was asked last: nothing comes between the question and the branch.
+  let told;
+  define("__ask", (value, line, column) => {
+    told = known(value, { line, column }, true);
+  });
+  define("__pass", (thrown, way, line, column, file) => {
+    if (!mayBePassed(thrown)) throw thrown;
+    native.assume(file, line, column, thrown.unknown, false);
+    told = way;
+  });
+  define("__told", () => told);
+  // A stream that isn't there yet; the parent knows which it has refused.
+  define("__skip", (thrown, line, column, file) => {
+    if (thrown?.code !== "UNKNOWN_IN_PLAN") throw thrown;
+    native.assume(file, line, column, thrown.message, true);
+  });
   const shown = (value) => textOf(value) ?? (typeof value === "string" ? JSON.stringify(value)
     : String(value));
   define("__text", (strings, ...values) => {

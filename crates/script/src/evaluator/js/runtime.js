@@ -3,7 +3,7 @@
 // `__aurae`, on which the bindings of the API stand. It runs inside the evaluator, before the
 // bindings and the program. What it can't do itself it asks of `native`, which the engine gives.
 // What it returns is what the engine calls.
-(function (native, start, inspect, plan) {
+(function (native, start, inspect, plan, values) {
   "use strict";
   // The engine's ten would end within the bindings.
   Error.stackTraceLimit = 64;
@@ -409,6 +409,14 @@
     stringify: (value) => native.yamlStringify(allKnown(value)),
   }));
   define("args", Object.freeze([...start.args]));
+  define("values", values);
+  define("moved", ({ from, to }) => {
+    const isPath = (path) => typeof known(path) === "string" && path !== "";
+    if (!isPath(from) || !isPath(to) || from === to) {
+      throw new TypeError('moved: expected two paths, such as { from: "web", to: "front" }');
+    }
+    native.moved(wellFormed(from), wellFormed(to));
+  });
 
   // What may follow a path of names, without running any of the program's code.
   const names = (path) => {

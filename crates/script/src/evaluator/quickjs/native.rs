@@ -15,7 +15,7 @@ use super::hooks::Hooks;
 use super::{convert, thrown, yaml};
 use crate::evaluator::Port;
 use crate::protocol::codec::CodecError;
-use crate::protocol::{Call, CallId, Failure, FromEvaluator};
+use crate::protocol::{Assumed, Call, CallId, Failure, FromEvaluator, Moved, Place};
 use crate::value::Value;
 
 /// Bytes of text in one message.
@@ -75,6 +75,24 @@ impl Native {
         let encode = |ctx: Ctx<'js>, text: String| TypedArray::<u8>::new(ctx, text.into_bytes());
         object.set("encode", Function::new(ctx.clone(), encode)?)?;
         let native = self.clone();
+        let assume =
+            move |ctx: Ctx<'js>, file: String, line: u32, column: u32, what: String, stream| {
+                let place = Place { line, column };
+                let assumed = Assumed {
+                    file,
+                    place,
+                    what,
+                    stream,
+                };
+                native.say(&ctx, &FromEvaluator::Assumed(assumed))
+            };
+        let native = self.clone();
+        let moved = move |ctx: Ctx<'js>, from: String, to: String| {
+            native.say(&ctx, &FromEvaluator::Moved(Moved { from, to }))
+        };
+        object.set("moved", Function::new(ctx.clone(), moved)?)?;
+        object.set("assume", Function::new(ctx.clone(), assume)?)?;
+        let native = self.clone();
         let decode = move |ctx: Ctx<'js>, bytes: Js<'js>, fatal: bool| {
             let Value::Bytes(bytes) = convert::out(&ctx, &native.hooks, "the bytes", bytes)? else {
                 return Err(Exception::throw_type(&ctx, "bytes are a Uint8Array"));
@@ -93,6 +111,10 @@ impl Native {
             convert::into(&ctx, &native.hooks, value)
         };
         object.set("yamlParse", Function::new(ctx.clone(), parse)?)?;
+        let place = |text: String, path: Vec<String>| {
+            yaml::place(&text, &path).map(|(line, column)| vec![line, column])
+        };
+        object.set("valuesPlace", Function::new(ctx.clone(), place)?)?;
         let native = self.clone();
         let stringify = move |ctx: Ctx<'js>, value: Js<'js>| {
             let value = convert::out(&ctx, &native.hooks, "the value", value)?;

@@ -2,6 +2,7 @@
 //! YAML to values and back. Integers beyond what a number holds exactly are `bigint`s; anchors and
 //! merge keys are resolved; keys that aren't scalars, tags and bytes are refused.
 
+use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_yaml_ng::{Mapping, Number, Value as Yaml};
 
 use crate::value::Value;
@@ -14,6 +15,88 @@ pub(super) fn parse(text: &str) -> Result<Value, String> {
     let mut yaml: Yaml = serde_yaml_ng::from_str(text).map_err(|e| e.to_string())?;
     yaml.apply_merge().map_err(|e| e.to_string())?;
     from_yaml(yaml)
+}
+
+/// Where the value under these keys begins, lines and columns from 1; none where there is none, or
+/// the text can't be read. JSON is YAML.
+pub(super) fn place(text: &str, path: &[String]) -> Option<(usize, usize)> {
+    let found = Find(path).deserialize(serde_yaml_ng::Deserializer::from_str(text));
+    let problem = found
+        .err()
+        .filter(|problem| problem.to_string().contains(FOUND))?;
+    let at = problem.location()?;
+    Some((at.line(), at.column()))
+}
+
+/// The error by which a reader says that it has come there: errors have places, values have none.
+const FOUND: &str = "this is the place";
+
+/// Reads a value along a path, and fails at its end.
+struct Find<'a>(&'a [String]);
+
+impl<'de> DeserializeSeed<'de> for Find<'_> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<(), D::Error> {
+        from.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Find<'_> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(FOUND)
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let Some((first, rest)) = self.0.split_first() else {
+            return Err(A::Error::custom(FOUND));
+        };
+        while let Some(is_it) = map.next_key_seed(Is(first, rest.is_empty()))? {
+            match is_it {
+                true => map.next_value_seed(Find(rest))?,
+                false => _ = map.next_value::<IgnoredAny>()?,
+            }
+        }
+        Ok(())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<(), A::Error> {
+        let Some((first, rest)) = self.0.split_first() else {
+            return Err(A::Error::custom(FOUND));
+        };
+        for _ in 0..first.parse().unwrap_or(0) {
+            items.next_element::<IgnoredAny>()?;
+        }
+        items.next_element_seed(Find(rest)).map(drop)
+    }
+}
+
+/// Whether a key is the one that is looked for; where it is the last one, the place is found.
+struct Is<'a>(&'a str, bool);
+
+impl<'de> DeserializeSeed<'de> for Is<'_> {
+    type Value = bool;
+
+    fn deserialize<D: Deserializer<'de>>(self, from: D) -> Result<bool, D::Error> {
+        from.deserialize_str(self)
+    }
+}
+
+impl Visitor<'_> for Is<'_> {
+    type Value = bool;
+
+    fn expecting(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("a key")
+    }
+
+    fn visit_str<E: Error>(self, key: &str) -> Result<bool, E> {
+        match key == self.0 {
+            true if self.1 => Err(E::custom(FOUND)),
+            is_it => Ok(is_it),
+        }
+    }
 }
 
 /// A document of a value.
@@ -146,5 +229,17 @@ mod tests {
         assert!(parse(&bomb).is_err());
         assert!(parse(&"[".repeat(100_000)).is_err());
         assert!(parse("!secret x").is_err());
+    }
+
+    #[test]
+    fn a_value_s_place_is_found_in_json_and_yaml() {
+        let path = |text: &str| text.split('.').map(str::to_owned).collect::<Vec<_>>();
+        let json = "{\n  \"a\": 1,\n  \"web\": { \"port\": 80,\n    \"list\": [1, true] }\n}";
+        assert_eq!(place(json, &path("web.list")), Some((4, 5)));
+        assert_eq!(place(json, &path("web.port")), Some((3, 12)));
+        assert_eq!(place(json, &path("web.none")), None);
+        let yaml = "a: 1\nweb:\n  port: 80\n  yes: 2\n";
+        assert_eq!(place(yaml, &path("web.port")), Some((3, 3)));
+        assert_eq!(place(yaml, &path("web.yes")), Some((4, 3)));
     }
 }

@@ -271,11 +271,13 @@ async fn what_is_there_by_another_hand_is_left_alone_or_taken_over() {
         .unwrap()
         .rules
         .insert("a".to_owned(), by_hand);
-    let refused = bed.apply(&[("a", 8.0)], false).await.unwrap_err();
-    assert_eq!(refused.code, "CONFLICT");
-    // As declared, it stays when it isn't declared any more.
-    bed.apply(&[("a", 7.0)], false).await.unwrap();
-    bed.apply(&[], false).await.unwrap();
+    // Be it as declared: a set takes away what it has declared.
+    for weight in [8.0, 7.0] {
+        let refused = bed.apply(&[("a", weight)], false).await.unwrap_err();
+        assert_eq!(refused.code, "CONFLICT");
+        let planned = bed.plan(&[("a", weight)]).await.unwrap_err();
+        assert_eq!(planned, refused);
+    }
     assert_eq!(bed.hosts(), [("a".to_owned(), 7)]);
     // Taken over, it is the set's.
     let taken = bed.apply(&[("a", 7.0)], true).await.unwrap();

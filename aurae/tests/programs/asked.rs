@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Stories of an apply on a terminal: it shows its plan and asks, tells what is being done, and
+//! asks nothing where it was told to go ahead or where nobody sits there.
+
+use super::{Folder, node};
+use crate::typist::Typist;
+
+const CELL: &str = "await runtime.Run(new Cell({ name: args[0] }));\n";
+
+#[test]
+fn an_apply_on_a_terminal_shows_its_plan_and_asks() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let file = folder.file("asked.ts", CELL);
+    let names = || node.aurae(&["ps", "-o", "name"]).ok();
+
+    let mut no = Typist::start(&node.command(&["apply", &file, "a"]));
+    no.sees("+ create cell a");
+    no.sees("set asked: 1 to create");
+    no.sees("apply this? [y/N] ");
+    no.types("n\r");
+    no.sees("nothing was changed");
+    assert_eq!(no.leaves(), Some(1));
+    assert_eq!(names(), "");
+    // An empty answer is no answer.
+    let mut none = Typist::start(&node.command(&["apply", &file, "a"]));
+    none.sees("apply this? [y/N] ");
+    none.types("\r");
+    assert_eq!(none.leaves(), Some(1));
+    assert_eq!(names(), "");
+
+    let mut yes = Typist::start(&node.command(&["apply", &file, "a"]));
+    yes.sees("apply this? [y/N] ");
+    yes.types("y\r");
+    yes.sees("set asked: 1 × create");
+    assert_eq!(yes.leaves(), Some(0));
+    assert_eq!(names(), "a\n");
+    // Where nothing changes nothing is asked.
+    let mut same = Typist::start(&node.command(&["apply", &file, "a"]));
+    same.sees("nothing changed: 1 as declared");
+    assert_eq!(same.leaves(), Some(0));
+
+    let mut told = Typist::start(&node.command(&["apply", "--yes", &file, "b"]));
+    told.sees("- stop cell a");
+    told.sees("set asked: 1 × create, 1 × stop");
+    assert_eq!(told.leaves(), Some(0));
+    assert_eq!(names(), "b\n");
+
+    let mut removed = Typist::start(&node.command(&["set", "rm", "asked"]));
+    removed.sees("remove the set? [y/N] ");
+    removed.types("yes\r");
+    removed.sees("- stop cell b");
+    assert_eq!(removed.leaves(), Some(0));
+    assert_eq!(names(), "");
+}
+
+const SLOW: &str = r#"
+await runtime.Run(new Cell({ name: "p" }));
+print("between");
+await runtime.Run(
+  new Executable({ name: "p/slow", argv: ["sleep", "3"] }), { waitFor: "exited" },
+);
+"#;
+
+#[test]
+fn a_long_apply_says_what_it_is_doing() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let file = folder.file("slow.ts", SLOW);
+    let mut watched = Typist::start(&node.command(&["apply", &file]));
+    watched.sees("apply this? [y/N] ");
+    watched.types("y\r");
+    watched.sees("+ create cell p");
+    watched.sees("create executable p/slow: 1 of 2 done (");
+    watched.sees("set slow: 2 × create");
+    assert_eq!(watched.leaves(), Some(0));
+    node.aurae(&["set", "rm", "--yes", "slow"]).ok();
+    // No terminal, no line that is drawn over; and none beside what programs read.
+    for form in ["text", "json"] {
+        let done = node.aurae(&["apply", "-o", form, &file]);
+        assert_eq!(done.status, Some(0), "{done:?}");
+        assert!(!done.err.contains("done ("), "{done:?}");
+        assert!(!done.out.contains('\x1b'), "{done:?}");
+        node.aurae(&["set", "rm", "--yes", "slow"]).ok();
+    }
+}

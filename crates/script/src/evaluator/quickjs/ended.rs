@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//! How what runs has ended otherwise than well: what nobody caught or handled, what a plan has met,
+//! an interrupt. Part of [`QuickJs`], whose turns ask for it.
+
+use rquickjs::{Promise, Value};
+
+use super::{Kept, QuickJs, Turn, thrown};
+use crate::protocol::{Limit, Thrown};
+
+impl QuickJs {
+    /// What a plan has met that it can't know, be it that the program has caught it: the way that
+    /// it took then isn't known either.
+    pub(super) fn met(&self) -> Option<Thrown> {
+        let thrown = self.with(|ctx| {
+            let met: Value<'_> = self.hooks.function(ctx, "met")?.call(())?;
+            let met = Some(met).filter(|met| !met.is_undefined());
+            Ok(met.map(|met| thrown::describe(ctx, &self.hooks, &met)))
+        });
+        thrown.unwrap_or_else(Some)
+    }
+
+    /// What rejected the promise of what runs, if that is how it ended.
+    pub(super) fn rejection(&self) -> Option<Thrown> {
+        let promise = self.running.as_ref()?.promise.clone();
+        let result = self.with(|ctx| promise.restore(ctx)?.result::<()>().transpose());
+        result.err()
+    }
+
+    /// A rejection that nobody handles; `but` not the promise that we look at ourselves.
+    pub(super) fn unhandled(&self, but: Option<&Kept<Promise<'static>>>) -> Option<Thrown> {
+        let rejected = std::mem::take(&mut *self.rejected.borrow_mut());
+        self.context.with(|ctx| {
+            let ours = but.and_then(|but| but.clone().restore(&ctx).ok());
+            for (promise, reason) in rejected {
+                let (Ok(promise), Ok(reason)) = (promise.restore(&ctx), reason.restore(&ctx))
+                else {
+                    continue;
+                };
+                if ours.as_ref().is_none_or(|ours| *ours.as_value() != promise) {
+                    return Some(thrown::describe(&ctx, &self.hooks, &reason));
+                }
+            }
+            None
+        })
+    }
+
+    /// The engine throws `null` where it has no memory left for an error of its own.
+    pub(super) fn named(&self, thrown: Thrown) -> Thrown {
+        let says_nothing = thrown.name.is_empty() && thrown.limit.is_none();
+        if !says_nothing || !matches!(thrown.message.as_str(), "" | "null") {
+            return thrown;
+        }
+        let memory = self.runtime.memory_usage();
+        let full = memory.malloc_limit > 0
+            && memory.malloc_size >= memory.malloc_limit.saturating_sub(memory.malloc_limit / 8);
+        match (full, thrown.message.is_empty()) {
+            (true, _) => Thrown {
+                stack: thrown.stack,
+                ..Thrown::limit(Limit::Memory, "out of memory")
+            },
+            (false, true) => Thrown {
+                name: "InternalError".to_owned(),
+                message: "the engine failed, and didn't say why".to_owned(),
+                ..thrown
+            },
+            (false, false) => thrown,
+        }
+    }
+
+    /// Ends what runs with an error.
+    pub(super) fn fail(&mut self, thrown: Thrown) -> Turn {
+        let thrown = self.named(thrown);
+        // A getter of the error itself may have been what was interrupted.
+        if thrown.limit == Some(Limit::Interrupt) || self.port.borrow_mut().interrupted() {
+            let stopped = self.stop(Some(thrown));
+            return Turn::Done(Err(stopped.unwrap_or_default()));
+        }
+        match self.running.take() {
+            Some(running) if !running.line => {
+                // A program that has failed does nothing more.
+                let _ = self.hook("stop");
+            }
+            _ => {}
+        }
+        Turn::Done(Err(thrown))
+    }
+
+    /// Ends everything that is going on, and says where it was if something had been begun.
+    pub(super) fn stop(&mut self, thrown: Option<Thrown>) -> Option<Thrown> {
+        self.port.borrow_mut().take_interrupt();
+        let place = self.with(|ctx| self.hooks.function(ctx, "waiting")?.call::<_, String>(()));
+        let mut thrown = thrown.or_else(|| self.rejection());
+        self.stopping.set(true);
+        // Each job that doesn't end by itself soon is ended: so this does.
+        loop {
+            match self.jobs() {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(ended) => thrown = thrown.or(Some(ended)),
+            }
+        }
+        self.stopping.set(false);
+        let _ = self.hook("stop");
+        self.rejected.borrow_mut().clear();
+        let was_running = self.running.take().is_some() || self.ended.take().is_some();
+        if !was_running && thrown.is_none() {
+            return None;
+        }
+        let mut thrown = thrown.unwrap_or_default();
+        thrown.limit = Some(Limit::Interrupt);
+        if thrown.stack.is_empty() {
+            thrown.stack = thrown::stack(&place.unwrap_or_default());
+        }
+        Some(thrown)
+    }
+}
