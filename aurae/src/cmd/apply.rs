@@ -136,8 +136,8 @@ impl ApplyArgs {
 }
 
 /// Each change is printed when it is done, so that an interrupted apply has printed all that it
-/// did; changes that were begun or failed are printed at the end. `planned` is the plan, if there is
-/// one: it says how many changes there are.
+/// did; changes that were begun or failed are printed at the end. `planned` is the plan, if there
+/// is one: it says how many changes there are.
 async fn apply(global: &Global, args: &ApplyArgs, planned: Option<&Report>) -> Result<u8, Failure> {
     let style = Style::of(&std::io::stdout(), global.color);
     let claim = args.declaring.claim()?;

@@ -97,7 +97,7 @@ fn a_programs_exit_statuses_are_as_promised() {
     let unknown = folder.file(
         "unknown.ts",
         "const s = await runtime.RunCell({ cell: { ref: { path: \"a\" } } });\n\
-         if (s.pid > 3) print(s);",
+         if (s.pid > 3) await runtime.Stop(\"b\");",
     );
     let found = node.aurae(&["plan", &unknown]).fails(3);
     assert!(found.contains("unknown.ts:2:"), "{found}");

@@ -399,7 +399,8 @@ fn what_has_another_name_is_replaced_as_one_change() {
         &text("front", "moved({ from: \"web\", to: \"front\" });"),
     );
     let planned = node.aurae(&["plan", &file]).ok();
-    let reason = "± replace cell front: stop it, create it again: it was web, and a node can't rename";
+    let reason =
+        "± replace cell front: stop it, create it again: it was web, and a node can't rename";
     assert!(planned.contains(reason), "{planned}");
     assert!(
         planned.contains("set m: 1 to create, 1 to replace, 0 unchanged"),

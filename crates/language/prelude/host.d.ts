@@ -101,8 +101,8 @@ declare function values<T extends object>(defaults: T): T;
 
 /**
  * What this program declared as `from` it declares as `to` now, and what is below it with it. Said
- * before `to` is declared. A node can't rename what runs: `from` is stopped before `to` begins, and a
- * plan says that this is one change. Where nothing of the set runs as `from` it means nothing.
+ * before `to` is declared. A node can't rename what runs: `from` is stopped before `to` begins, and
+ * a plan says that this is one change. Where nothing of the set runs as `from` it means nothing.
  */
 declare function moved(names: { from: string; to: string }): void;
 

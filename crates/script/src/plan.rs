@@ -19,7 +19,7 @@ use crate::host::nodes::Nodes;
 use crate::protocol::{Assumed, Failure, Moved};
 use crate::reconcile::asking::{Current, get};
 use crate::reconcile::change::{Action, Change, Report};
-use crate::reconcile::desired::{Declared, apart, child, text};
+use crate::reconcile::desired::{Declared, Verdict, apart, child, text};
 use crate::reconcile::difference::Difference;
 use crate::reconcile::journal::{Journal, Key, change};
 use crate::reconcile::keyed::Keyed;
@@ -219,14 +219,7 @@ impl Plan {
             Some(moved) => moved,
             None => declared.verdict(set.claim(), current.as_ref(), own.as_ref())?,
         };
-        let workload = format!("{}.", declared.kind);
-        for (path, _) in unknowns {
-            let field = path.strip_prefix(&workload).unwrap_or(&path).to_owned();
-            add_unknown(&mut verdict.differences, field);
-            if matches!(verdict.action, Action::Unchanged | Action::Update) {
-                verdict.action = Action::Replace;
-            }
-        }
+        mark_unknown(&mut verdict, &declared.kind, unknowns);
         if verdict.action == Action::Replace
             && let Some(going) = own.as_ref().or(current.as_ref()).or(before.as_ref())
         {
@@ -457,6 +450,18 @@ impl Plan {
 
 fn names_object(path: &str) -> bool {
     path.split('.').any(|part| part == "ref")
+}
+
+/// What of a workload isn't known yet differs, and may mean another run.
+fn mark_unknown(verdict: &mut Verdict, kind: &str, unknowns: Unknowns) {
+    let workload = format!("{kind}.");
+    for (path, _) in unknowns {
+        let field = path.strip_prefix(&workload).unwrap_or(&path).to_owned();
+        add_unknown(&mut verdict.differences, field);
+        if matches!(verdict.action, Action::Unchanged | Action::Update) {
+            verdict.action = Action::Replace;
+        }
+    }
 }
 
 fn add_unknown(differences: &mut Vec<Difference>, field: String) {

@@ -135,11 +135,7 @@ pub(crate) async fn execute(global: &Global, job: Job) -> Result<Done, Failure> 
             return Ok(done(if job.is_checked() { FINDINGS } else { FAILED }));
         }
     };
-    if values.is_some() && !running.mentions(&["values("]) {
-        return Err(Failure::usage(
-            "--values is for a program that calls values()",
-        ));
-    }
+    takes(&running, values.as_ref())?;
     if running.mentions(&subsystems()) {
         nodes.reach();
     }
@@ -227,6 +223,16 @@ fn subsystems() -> Vec<&'static str> {
     let schema = Schema::bare().map(|schema| schema.subsystems.iter());
     let subsystems = schema.into_iter().flatten();
     subsystems.map(|found| found.name.as_str()).collect()
+}
+
+/// A file of values that the program doesn't ask for would be passed over.
+fn takes(running: &Running, values: Option<&Values>) -> Result<(), Failure> {
+    match values {
+        Some(_) if !running.mentions(&["values("]) => Err(Failure::usage(
+            "--values is for a program that calls values()",
+        )),
+        _ => Ok(()),
+    }
 }
 
 /// The file of `--values`; the evaluator alone looks into it.

@@ -4,10 +4,10 @@
 //! it. So the code asks: every test, comparison and `!` calls the guard first. What tells rather
 //! than asks goes on instead: a template or a `+` with something unknown in it is unknown.
 //!
-//! Where all that depends on a test is that something is thrown or printed (`passed`), the plan goes
-//! on as if it weren't, and says so: the test is handed to [`ASK`] within a `try`, and what that
-//! throws to [`PASS`], which knows its own refusals. A loop that only waits for a stream is passed
-//! over in the same way, by [`SKIP`].
+//! Where all that depends on a test is that something is thrown or printed (`passed`), the plan
+//! goes on as if it weren't, and says so: the test is handed to [`ASK`] within a `try`, and what
+//! that throws to [`PASS`], which knows its own refusals. A loop that only waits for a stream is
+//! passed over in the same way, by [`SKIP`].
 //!
 //! Works on the erased tree: what TypeScript's forms became branches too. Not seen here: what the
 //! library tests (`filter`, `some`, `find`, `Boolean(x)`); the evaluator guards that.

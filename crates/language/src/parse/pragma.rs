@@ -48,7 +48,7 @@ pub(crate) fn protected(source: &Source, program: &Program<'_>) -> (BTreeSet<u32
             other => format!("`// aurae: {other}` is none of this language's comments"),
         };
         findings.push(Finding {
-            code: "comment",
+            code: "comment".into(),
             severity: Severity::Error,
             message,
             source: source.clone(),
