@@ -24,7 +24,7 @@ pub struct Settings {
     /// that takes longer is given up.
     pub init_timeout: Duration,
     /// How long the run of a cell waits for the cell of its name that is ending. An empty cell's
-    /// init and cgroup have 15 s (`cell/finish.rs`).
+    /// init and cgroup have 15 s (`cell/ending.rs`).
     pub ending_timeout: Duration,
     /// Where an executable says nothing about its logs.
     pub logs: LogPolicy,
