@@ -92,8 +92,8 @@ pub(crate) fn hold(base: &Cgroup, capacity: &Capacity) {
     }
 }
 
-/// Hands the groups' `memory.min` on to the node's group: the kernel keeps nothing of it for a group
-/// unless every group around that has as much. Says whether it holds.
+/// Hands the groups' `memory.min` on to the node's group: the kernel keeps nothing of it for a
+/// group unless every group around that has as much. Says whether it holds.
 ///
 /// # Errors
 /// In words: the controller isn't there, the kernel refuses, or a group above the node's, which is
@@ -110,8 +110,8 @@ pub(crate) fn protection(base: &Cgroup) -> Result<(), String> {
     match base.unprotected_by(wanted, &mount) {
         Ok(None) => Ok(()),
         Ok(Some((around, has))) => Err(format!(
-            "memory.min of {} is {has} bytes, and the node's is {wanted}: give the group above as much \
-             (MemoryMin= of its slice)",
+            "memory.min of {} is {has} bytes, and the node's is {wanted}: give the group \
+             above as much (MemoryMin= of its slice)",
             around.display()
         )),
         Err(error) => Err(error.to_string()),

@@ -66,7 +66,8 @@ fn protected(node: &mut Node) -> Result<()> {
     let tenants = "cat /sys/fs/cgroup/aurae/tenants/memory.min";
     let bytes = |node: &mut Node, what: &str| -> Result<u64> { Ok(node.sh(what)?.trim().parse()?) };
     ensure!(bytes(node, base)? == 128 << 20, "the node's reserve");
-    node.sh("aurae tenant set green memory_min=16M && aurae --tenant green cell run kept --memory-min 8M")?;
+    node.sh("aurae tenant set green memory_min=16M")?;
+    node.sh("aurae --tenant green cell run kept --memory-min 8M")?;
     ensure!(bytes(node, tenants)? == 16 << 20, "the tenants'");
     ensure!(
         bytes(node, base)? == 144 << 20,

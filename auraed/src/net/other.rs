@@ -2,9 +2,10 @@
 //! Whose a link is that the configuration doesn't name: ours, unless another manager has it.
 //!
 //! Another manager is one that says so in its state (systemd-networkd, NetworkManager, ifupdown),
-//! or left a trace on the link: a master, an address or a route that neither the kernel nor a router
-//! advertisement made. What an earlier daemon of this boot has taken stays ours; the file of
-//! [`Ours`] says which links these are. It decides about a link once, when the link is first seen.
+//! or left a trace on the link: a master, an address or a route that neither the kernel nor a
+//! router advertisement made. What an earlier daemon of this boot has taken stays ours; the file
+//! of [`Ours`] says which links these are. It decides about a link once, when the link is first
+//! seen.
 
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, Ipv6Addr};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Protections of memory (`memory.min`) on the way down to a group: the kernel gives a group no more
-//! of one than every group around it has. Who writes the limits of one group is `super::limits`.
+//! Protections of memory (`memory.min`) on the way down to a group: the kernel gives a group no
+//! more of one than every group around it has. Who writes the limits of one group is
+//! `super::limits`.
 
 use std::path::{Path, PathBuf};
 
