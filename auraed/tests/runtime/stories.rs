@@ -709,7 +709,7 @@ fn mounts_are_what_was_asked_for_and_change_live(name: &str) {
     }
     let wrote = daemon.run(
         "web/write",
-        &sh("umask 0; echo x > /run/out/file; chmod 4755 /run/out/file"),
+        &sh("umask 0; echo x > /run/out/file; ! chmod 4755 /run/out/file"),
     );
     assert_eq!(
         wrote.exit.unwrap().how,
@@ -717,7 +717,9 @@ fn mounts_are_what_was_asked_for_and_change_live(name: &str) {
         "{}",
         daemon.log(wrote.meta.uid)
     );
-    assert_eq!(std::fs::metadata(owned.join("file")).unwrap().uid(), 4242);
+    let file = std::fs::metadata(owned.join("file")).unwrap();
+    assert_eq!(file.uid(), 4242);
+    assert_eq!(file.mode() & 0o7000, 0, "no set-id bit reaches the disk");
     assert_eq!(
         refusal(daemon.ask(update)).0,
         "CONFLICT",

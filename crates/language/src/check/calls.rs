@@ -406,18 +406,9 @@ impl<'a> Module<'a, '_> {
             reports.retain(|report| report.seen != super::report::Seen::Own);
             refused.push(reports);
         }
-        const TOLD_LAST: usize = 3;
-        let several = (2..=TOLD_LAST).contains(&refused.len());
-        let firsts = refused.iter().filter_map(|reports| reports.first());
-        let mut anchors = firsts.map(|report| report.anchor);
-        let first = anchors.next();
-        let together = anchors.all(|anchor| Some(anchor) == first);
+        // `tsc` 7 puts its error where the last overload is refused.
         let Some(last) = refused.last() else { return };
-        let tsc = match (several, together) {
-            (true, true) => first.unwrap_or(called.anchor),
-            (true, false) => called.anchor,
-            (false, _) => last.first().map_or(called.anchor, |report| report.anchor),
-        };
+        let tsc = last.first().map_or(called.anchor, |report| report.anchor);
         let nearest = refused
             .iter()
             .min_by_key(|reports| reports.iter().map(weight).sum::<u32>());
