@@ -60,7 +60,7 @@ async function withServer(
 }
 
 test("a mistake is shown as one types, with its place", async () => {
-  const text = 'const web = new Cell({ name: "web", labls: { app: "web" } });\n';
+  const text = 'export const web = new Cell({ name: "web", labls: { app: "web" } });\n';
   await withServer(text, async (connection, uri) => {
     const shown = new Promise<PublishDiagnosticsParams>((resolve) => {
       connection.onNotification(PublishDiagnosticsNotification.type, resolve);
