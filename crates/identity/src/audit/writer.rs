@@ -91,14 +91,13 @@ impl Shared {
 
     /// Appends one line, after a note about those that could not be.
     pub(super) fn append(&self, state: &mut State, entry: Entry) -> io::Result<u64> {
-        let before = state.lost;
         let result = self.append_noted(state, entry);
         match &result {
             Ok(_) if state.disk.standing() == Standing::Sound => self.health.recover(),
             // Whether this line will be there tomorrow is for the next sync to say.
             Ok(_) => {}
             Err(e) => {
-                state.lost = before + 1;
+                state.lost += 1;
                 self.health.fail(&format!("{}: {e}", self.dir.display()));
             }
         }
