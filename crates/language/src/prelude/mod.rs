@@ -16,23 +16,23 @@ pub(crate) use exported::{Exported, Friendly, exported, without_header};
 pub use table::table;
 
 /// The host's surface, as `aurae.d.ts` has it.
-pub(crate) const HOST: &str = include_str!("../prelude/host.d.ts");
+pub(crate) const HOST: &str = include_str!("../../prelude/host.d.ts");
 
 /// In the order in which they need each other.
 const FILES: [(&str, &str); 13] = [
-    ("error.ts", include_str!("../prelude/error.ts")),
-    ("table.ts", include_str!("../prelude/table.ts")),
-    ("data.ts", include_str!("../prelude/data.ts")),
-    ("nearest.ts", include_str!("../prelude/nearest.ts")),
-    ("workload.ts", include_str!("../prelude/workload.ts")),
-    ("target.ts", include_str!("../prelude/target.ts")),
-    ("call.ts", include_str!("../prelude/call.ts")),
-    ("runtime.ts", include_str!("../prelude/runtime.ts")),
-    ("observe.ts", include_str!("../prelude/observe.ts")),
-    ("identity.ts", include_str!("../prelude/identity.ts")),
-    ("node.ts", include_str!("../prelude/node.ts")),
-    ("subsystems.ts", include_str!("../prelude/subsystems.ts")),
-    ("main.ts", include_str!("../prelude/main.ts")),
+    ("error.ts", include_str!("../../prelude/error.ts")),
+    ("table.ts", include_str!("../../prelude/table.ts")),
+    ("data.ts", include_str!("../../prelude/data.ts")),
+    ("nearest.ts", include_str!("../../prelude/nearest.ts")),
+    ("workload.ts", include_str!("../../prelude/workload.ts")),
+    ("target.ts", include_str!("../../prelude/target.ts")),
+    ("call.ts", include_str!("../../prelude/call.ts")),
+    ("runtime.ts", include_str!("../../prelude/runtime.ts")),
+    ("observe.ts", include_str!("../../prelude/observe.ts")),
+    ("identity.ts", include_str!("../../prelude/identity.ts")),
+    ("node.ts", include_str!("../../prelude/node.ts")),
+    ("subsystems.ts", include_str!("../../prelude/subsystems.ts")),
+    ("main.ts", include_str!("../../prelude/main.ts")),
 ];
 
 /// What the layer's module is called in stacks.
@@ -40,7 +40,7 @@ pub const NAME: &str = "aurae:prelude";
 
 /// The layer's files as JavaScript, all in one. Generated, and kept true by a test: every start of
 /// a program would spend milliseconds on it.
-const JAVASCRIPT: &str = include_str!("../prelude/prelude.js");
+const JAVASCRIPT: &str = include_str!("../../prelude/prelude.js");
 
 /// Why there is no layer; a test excludes all of it.
 #[derive(Debug, thiserror::Error)]

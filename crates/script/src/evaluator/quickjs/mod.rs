@@ -33,10 +33,10 @@ use modules::Modules;
 use native::Native;
 
 /// Read in a plan alone.
-const PLAN: &str = include_str!("js/plan.js");
-const INSPECT: &str = include_str!("js/inspect.js");
-const VALUES: &str = include_str!("js/values.js");
-const RUNTIME: &str = include_str!("js/runtime.js");
+const PLAN: &str = include_str!("../js/plan.js");
+const INSPECT: &str = include_str!("../js/inspect.js");
+const VALUES: &str = include_str!("../js/values.js");
+const RUNTIME: &str = include_str!("../js/runtime.js");
 
 /// Bytes of stack that the engine uses; the process has more (`confine::STACK`).
 const STACK: usize = 8 << 20;

@@ -22,7 +22,7 @@ use crate::prelude::{self, Exported};
 use crate::schema::{Schema, SchemaError, Subsystem};
 
 /// The `tsconfig.json` that stands beside `aurae.d.ts`.
-pub const TSCONFIG: &str = include_str!("declare/tsconfig.json");
+pub const TSCONFIG: &str = include_str!("tsconfig.json");
 
 static API: LazyLock<Result<String, &'static SchemaError>> =
     LazyLock::new(|| Schema::of_api().map(declarations));

@@ -10,7 +10,7 @@ use crate::source::Source;
 mod mistakes;
 mod verdicts;
 
-const FIXTURE: &str = include_str!("tests/fixture.d.ts");
+const FIXTURE: &str = include_str!("fixture.d.ts");
 
 fn environment() -> Arc<Environment> {
     Arc::new(Environment::new(FIXTURE))
@@ -435,9 +435,9 @@ mod any_text {
     use super::*;
 
     const SEEDS: [&str; 4] = [
-        include_str!("../../tests/agrees/flow.ts"),
-        include_str!("../../tests/tsc/accepted/use.ts"),
-        include_str!("../../tests/tsc/refused/uses.ts"),
+        include_str!("../../../tests/agrees/flow.ts"),
+        include_str!("../../../tests/tsc/accepted/use.ts"),
+        include_str!("../../../tests/tsc/refused/uses.ts"),
         "const a = { ...a }; function f(x = f(x)) { return f(a); } class A extends A { a = this.a }\n\
          type T = T | T[]; interface I<X> extends I<I<X>> { x: I<X> } let i: I<T>; print(i.x.x.y);\n",
     ];
