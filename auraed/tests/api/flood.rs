@@ -130,7 +130,7 @@ async fn ten_thousand_connections_cost_little_and_harm_nobody() {
     assert_eq!(strangers.len(), CONNECTIONS - PROVEN);
     assert_eq!(guests.len(), PER_TENANT);
     assert!(peak - before < MOST_KB, "from {before} KB to {peak} KB");
-    assert!(slowest < Duration::from_secs(5), "{slowest:?}");
+    assert!(slowest < Duration::from_secs(20), "{slowest:?}");
 
     drop((strangers, guests));
     let deadline = Instant::now() + Duration::from_secs(10);

@@ -118,7 +118,7 @@ impl Node {
         let pid = std::fs::read_to_string(self.dir.path().join("daemon.pid")).unwrap();
         let pidfd = kernel::pidfd::open(pid.trim().parse().unwrap()).unwrap();
         kernel::pidfd::send_signal(&pidfd, kernel::signal::Signal::KILL).unwrap();
-        let deadline = Instant::now() + Duration::from_secs(5);
+        let deadline = Instant::now() + Duration::from_secs(30);
         while !kernel::pidfd::has_ended(&pidfd).unwrap() {
             assert!(Instant::now() < deadline, "the daemon does not die");
             std::thread::sleep(Duration::from_micros(200));

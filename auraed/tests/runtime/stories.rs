@@ -200,7 +200,7 @@ fn stop_ends_what_a_shell_left_behind(name: &str) {
     let stopped = daemon.stop("web/forker", None);
     assert_eq!(stopped.state(), State::Exited);
     assert!(
-        begun.elapsed() < Duration::from_secs(3),
+        begun.elapsed() < Duration::from_secs(20),
         "{:?}",
         begun.elapsed()
     );
@@ -241,7 +241,7 @@ fn what_outlives_its_main_process_is_ended(name: &str) {
     let begun = Instant::now();
     let ended = daemon.run("web/parent", &sh("sleep 1000 & echo done; exit 7"));
     assert!(
-        begun.elapsed() < Duration::from_secs(3),
+        begun.elapsed() < Duration::from_secs(20),
         "{:?}",
         begun.elapsed()
     );

@@ -274,7 +274,7 @@ fn cells_outlive_a_killed_node_init() {
     let stopping = std::thread::spawn(move || node.stop());
     assert_eq!(cell.link.exit_of(running.uid).how, ExitHow::Code(9));
     cell.ack(running.uid);
-    assert!(stopping.join().unwrap() < Duration::from_secs(4));
+    assert!(stopping.join().unwrap() < PATIENCE);
 }
 
 fn crash_loop() {
@@ -304,11 +304,8 @@ fn a_daemon_that_served_is_started_again_at_once() {
         daemon.crash();
     }
     node.daemon();
-    assert!(
-        start.elapsed() < Duration::from_secs(5),
-        "{:?}",
-        start.elapsed()
-    );
+    // With the pauses of a crash loop it would be more than 30 s.
+    assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
 }
 
 fn another_version() {
@@ -346,13 +343,13 @@ fn a_cell_in_the_making() {
 }
 
 fn everything_is_stopped_in_order() {
-    let mut node = Node::start();
+    let mut node = Node::with_bound(PATIENCE);
     let mut daemon = node.daemon();
     let cells: Vec<Cell> = (0..5).map(|_| daemon.cell(&node, node.plan())).collect();
     let mut launch = launch_of(&[
         "/bin/sh",
         "-c",
-        "trap 'kill $!; sleep 1; echo bye; exit 12' USR1; sleep 60 & echo ready; wait; wait",
+        "trap 'kill $!; sleep 3; echo bye; exit 12' USR1; sleep 60 & echo ready; wait; wait",
     ]);
     launch.stop_signal = 10;
     launch.grace_ms = 10_000;
@@ -388,9 +385,9 @@ fn everything_is_stopped_in_order() {
         };
         assert_eq!(exit.how, ExitHow::Code(0));
     }
-    // In parallel: five times a second did not add up.
+    // In parallel: five times three seconds did not add up.
     let (took, _node) = stopping.join().unwrap();
-    assert!(took < Duration::from_secs(4), "{took:?}");
+    assert!(took < Duration::from_secs(14), "{took:?}");
 }
 
 fn what_does_not_stop_is_killed() {

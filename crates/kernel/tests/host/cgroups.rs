@@ -22,7 +22,7 @@ pub(crate) const STORIES: &[Story] = &[
     ("names_do_not_lead_out_of_a_group", names_stay_inside),
 ];
 
-const SOON: Duration = Duration::from_secs(5);
+const SOON: Duration = Duration::from_secs(20);
 
 /// A group of the test's own, below the caller's; removed by the test.
 fn scratch(name: &str) -> (Cgroup, String) {
