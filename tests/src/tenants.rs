@@ -27,6 +27,10 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: full_memory,
         },
         Story {
+            name: "a tenant reads no more of a disk than its quota, and another as it likes",
+            tell: disks,
+        },
+        Story {
             name: "a quota is refused by its name, at once and after the daemon's death",
             tell: quotas,
         },
@@ -155,6 +159,57 @@ fn full_memory(node: &mut Node) -> Result<()> {
     ensure!(before == pid(node)?, "blue's was killed");
     of(node, "red", "aurae rm -rf one two")?;
     of(node, "blue", "aurae rm -rf web").map(drop)
+}
+
+/// Both read from the disk for as long as they may, past the page cache.
+fn disks(node: &mut Node) -> Result<()> {
+    node.sh("aurae tenant set red io_read_bytes=64Ki")?;
+    let read = "while dd if=/usr/sbin/auraed of=/dev/null iflag=direct bs=16k; do :; done 2>&1";
+    for tenant in ["red", "blue"] {
+        let read = format!("aurae cell run io && aurae run --cell io -d -- sh -c '{read}'");
+        of(node, tenant, &read)?;
+    }
+    let groups = "/sys/fs/cgroup/aurae/tenants";
+    let bytes = format!(
+        "bytes() {{ tr ' ' '\\n' <{groups}/$1/io.stat | sed -n s/rbytes=//p | sort -n | tail -n 1; }}"
+    );
+    // In the same time: as long as blue needs for 64 MiB.
+    let race = format!(
+        "{bytes}; red=$(bytes red) blue=$(bytes blue)
+        for i in $(seq 1800); do
+            test $(($(bytes blue) - ${{blue:-0}})) -ge 67108864 && break
+            busybox usleep 100000
+        done
+        echo $(($(bytes red) - ${{red:-0}})) $(($(bytes blue) - ${{blue:-0}}))"
+    );
+    let done = node.sh(&race)?;
+    let done: Vec<u64> = done
+        .split_whitespace()
+        .map(str::parse)
+        .collect::<Result<_, _>>()?;
+    let [red, blue] = done[..] else {
+        anyhow::bail!("{done:?}")
+    };
+    ensure!(blue >= 64 << 20, "blue read {blue} bytes alone");
+    ensure!(
+        red > 0 && red * 4 < blue,
+        "red read {red} bytes, blue {blue}"
+    );
+    let (used, limit) = quota(node, "red", "io_read_bytes")?;
+    ensure!(
+        limit == 64 << 10 && used > 0 && used < 4 * limit,
+        "{used} of {limit}"
+    );
+    let bounds = format!("cat {groups}/red/io.max");
+    ensure!(node.sh(&bounds)?.contains("rbps=65536"), "no bound");
+    node.sh("aurae tenant set red io_read_bytes=default")?;
+    let lifted = format!(
+        "for i in $(seq 200); do grep -q rbps=6 {groups}/red/io.max || exit 0; \
+        busybox usleep 50000; done; exit 1"
+    );
+    node.sh(&lifted)?;
+    of(node, "red", "aurae rm -rf io")?;
+    of(node, "blue", "aurae rm -rf io").map(drop)
 }
 
 fn quotas(node: &mut Node) -> Result<()> {

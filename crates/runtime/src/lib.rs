@@ -59,7 +59,6 @@ pub use index::watch::{WatchEvent, WatchKind, Watcher};
 pub use link::node::{InitState, NodeInit, NodeInitError};
 pub use observed::{Measured, Objects};
 pub use settings::{Bounds, Settings};
-pub use tenant::check_controller;
 
 use attached::Attachments;
 use index::Index;
