@@ -27,6 +27,10 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: full_memory,
         },
         Story {
+            name: "a tenant out of memory loses none of its cell-inits",
+            tell: spared_inits,
+        },
+        Story {
             name: "a tenant reads no more of a disk than its quota, and another as it likes",
             tell: disks,
         },
@@ -64,6 +68,12 @@ fn quota(node: &Node, tenant: &str, name: &str) -> Result<(u64, u64)> {
     }
 }
 
+/// Makes the users of both, where no story before has.
+fn people(node: &Node) -> Result<()> {
+    node.sh(&format!("test -e /tmp/blue.toml && exit; {PEOPLE}"))
+        .map(drop)
+}
+
 /// What the node keeps for itself is in the numbers of its group, too: 64 MiB twice.
 fn protected(node: &mut Node) -> Result<()> {
     let base = "cat /sys/fs/cgroup/aurae/memory.min";
@@ -90,7 +100,7 @@ fn protected(node: &mut Node) -> Result<()> {
 }
 
 fn fork_bombs(node: &mut Node) -> Result<()> {
-    node.sh(PEOPLE)?;
+    people(node)?;
     // As many as a node with more memory would take in a minute.
     node.sh("aurae tenant set red pids=600")?;
     of(
@@ -161,8 +171,59 @@ fn full_memory(node: &mut Node) -> Result<()> {
     of(node, "blue", "aurae rm -rf web").map(drop)
 }
 
+/// Files in /tmp are memory that no kill gives back: the OOM killer has taken every program of the
+/// tenant when inits are all that is left, and starts go on to ask for memory.
+fn spared_inits(node: &mut Node) -> Result<()> {
+    people(node)?;
+    node.sh("aurae tenant set red memory_max=48M")?;
+    let fill = "while :; do dd if=/dev/zero of=/tmp/full bs=1M count=64; tail /dev/zero; done";
+    for cell in 1..=8 {
+        of(node, "red", &format!("aurae cell run full{cell}"))?;
+    }
+    let inits = "sort /sys/fs/cgroup/aurae/_inits/red/cgroup.procs";
+    let before = node.sh(inits)?;
+    ensure!(
+        before.lines().count() == 8,
+        "the inits of 8 cells: {before}"
+    );
+    // Some are killed before they began: that is what they are for.
+    let one = format!("aurae run --cell full$1 --name p$1-$2 -d -- sh -c '{fill}' || true");
+    let press = format!(
+        "one() {{ {one}; }}; for round in 1 2 3 4; do for i in 1 2 3 4 5 6 7 8; do \
+         one $i $round >/dev/null 2>&1; done; done"
+    );
+    of(node, "red", &press)?;
+    let kills = |node: &Node, group: &str| -> Result<u64> {
+        let events = format!("cat /sys/fs/cgroup/aurae/{group}/memory.events");
+        let events = node.sh(&events)?;
+        let count = events.lines().find_map(|l| l.strip_prefix("oom_kill "));
+        Ok(count.unwrap_or_default().parse()?)
+    };
+    let enough = "for i in $(seq 600); do \
+        test $(sed -n 's/^oom_kill //p' /sys/fs/cgroup/aurae/tenants/red/memory.events) -ge 20 && \
+        exit 0; busybox usleep 100000; done; exit 1";
+    node.sh(enough)?;
+    ensure!(kills(node, "_inits/red")? == 0, "an init was killed");
+    ensure!(node.sh(inits)? == before, "an init has gone");
+    let listed = of(node, "red", "aurae ps -a -o json")?;
+    ensure!(
+        !listed.contains("\"unknown\""),
+        "an end isn't known: {listed}"
+    );
+    // Another's cell beside, and this tenant's again once its files are gone.
+    of(node, "blue", "aurae run --rm -- true")?;
+    of(
+        node,
+        "red",
+        "aurae rm -rf full1 full2 full3 full4 full5 full6 full7 full8",
+    )?;
+    node.sh("aurae tenant set red memory_max=default")?;
+    of(node, "red", "aurae run --rm -- true").map(drop)
+}
+
 /// Both read from the disk for as long as they may, past the page cache.
 fn disks(node: &mut Node) -> Result<()> {
+    people(node)?;
     node.sh("aurae tenant set red io_read_bytes=64Ki")?;
     let read = "while dd if=/usr/sbin/auraed of=/dev/null iflag=direct bs=16k; do :; done 2>&1";
     for tenant in ["red", "blue"] {

@@ -5,6 +5,7 @@
 //!
 //! Which numbers hold is `tenants`' word. What only the daemon can count is in `index::counts`.
 
+pub(crate) mod inits;
 pub(crate) mod io;
 
 use std::collections::HashMap;
@@ -18,7 +19,6 @@ use model::quota::{Limits, Quota};
 use rustix::io::Errno;
 use tenants::{Meter, Tenants};
 
-use super::cell::init::INITS;
 use super::cell::limits as group_limits;
 use super::{Runtime, Shared};
 
@@ -61,7 +61,12 @@ fn tell(shared: &Shared, tenant: &Tenant, group: &Cgroup) {
     {
         return;
     }
-    match wanted.and_then(|wanted| write(group, &wanted).map(|()| wanted)) {
+    let written = wanted.and_then(|wanted| {
+        write(group, &wanted)?;
+        inits::tell(shared, tenant, &wanted)?;
+        Ok(wanted)
+    });
+    match written {
         Ok(wanted) => {
             let is_protected = !matches!(wanted.memory_min, None | Some(Bound::At(0)));
             told.insert(tenant.clone(), wanted);
@@ -189,7 +194,7 @@ impl Runtime {
         let removing = tokio::task::spawn_blocking(move || {
             // The group of a living cell that is idle has no process in it; that of the inits has.
             let group = shared.root.child(tenant.as_str());
-            let inits = group.and_then(|group| group.remove(INITS, Duration::ZERO));
+            let inits = group.and_then(|group| inits::remove(&shared.root, &tenant, &group));
             if inits.is_ok() {
                 let _still_in_use = shared.root.remove(tenant.as_str(), Duration::ZERO);
             }
