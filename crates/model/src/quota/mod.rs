@@ -30,8 +30,8 @@ pub enum Unit {
     Cpus,
     /// A weight of cgroup v2, 1 to 10,000.
     Weight,
-    /// Bytes a second on each disk, written as `64M`. What a disk can do is not known, so that there
-    /// is no share of it.
+    /// Bytes a second on each disk, written as `64M`. What a disk can do is not known, so there is
+    /// no share of it.
     ByteRate,
     /// Operations a second on each disk, written as `128`; no share either.
     Rate,

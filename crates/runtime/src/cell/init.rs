@@ -39,8 +39,8 @@ impl InitProcess {
         Self { pid, pidfd }
     }
 
-    /// The init of this number in one of the groups of inits that the kernel calls `inits`. An error
-    /// says that it is something else's number.
+    /// The init of this number in one of the groups that the kernel calls `inits`. An error says
+    /// that it is something else's number.
     pub(crate) fn find(pid: i32, inits: &[String]) -> Result<Self, String> {
         let pidfd = pidfd::open(pid).map_err(|e| e.to_string())?;
         let actual = find::group_of_process(pid).map_err(|e| e.to_string())?;
