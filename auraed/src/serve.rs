@@ -233,7 +233,6 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
         logs: parts.logs.clone(),
         node: daemon.clone(),
         tenants: parts.tenants.clone(),
-        controllers: parts.controllers.clone(),
         deadline: daemon.deadline.clone(),
         max_message: usize::try_from(config.limits.message.0).unwrap_or(usize::MAX),
     };

@@ -27,6 +27,14 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: full_memory,
         },
         Story {
+            name: "a tenant out of memory loses none of its cell-inits",
+            tell: spared_inits,
+        },
+        Story {
+            name: "a tenant reads no more of a disk than its quota, and another as it likes",
+            tell: disks,
+        },
+        Story {
             name: "a quota is refused by its name, at once and after the daemon's death",
             tell: quotas,
         },
@@ -60,6 +68,12 @@ fn quota(node: &Node, tenant: &str, name: &str) -> Result<(u64, u64)> {
     }
 }
 
+/// Makes the users of both, where no story before has.
+fn people(node: &Node) -> Result<()> {
+    node.sh(&format!("test -e /tmp/blue.toml && exit; {PEOPLE}"))
+        .map(drop)
+}
+
 /// What the node keeps for itself is in the numbers of its group, too: 64 MiB twice.
 fn protected(node: &mut Node) -> Result<()> {
     let base = "cat /sys/fs/cgroup/aurae/memory.min";
@@ -86,7 +100,7 @@ fn protected(node: &mut Node) -> Result<()> {
 }
 
 fn fork_bombs(node: &mut Node) -> Result<()> {
-    node.sh(PEOPLE)?;
+    people(node)?;
     // As many as a node with more memory would take in a minute.
     node.sh("aurae tenant set red pids=600")?;
     of(
@@ -155,6 +169,105 @@ fn full_memory(node: &mut Node) -> Result<()> {
     ensure!(before == pid(node)?, "blue's was killed");
     of(node, "red", "aurae rm -rf one two")?;
     of(node, "blue", "aurae rm -rf web").map(drop)
+}
+
+/// Files in /tmp are memory that no kill gives back: the OOM killer has taken every program of the
+/// tenant when inits are all that is left, and starts go on to ask for memory.
+fn spared_inits(node: &mut Node) -> Result<()> {
+    people(node)?;
+    node.sh("aurae tenant set red memory_max=48M")?;
+    let fill = "while :; do dd if=/dev/zero of=/tmp/full bs=1M count=64; tail /dev/zero; done";
+    for cell in 1..=4 {
+        of(node, "red", &format!("aurae cell run full{cell}"))?;
+    }
+    let inits = "sort /sys/fs/cgroup/aurae/_inits/red/cgroup.procs";
+    let before = node.sh(inits)?;
+    ensure!(
+        before.lines().count() == 4,
+        "the inits of 4 cells: {before}"
+    );
+    let kills = |node: &Node, group: &str| -> Result<u64> {
+        let events = format!("cat /sys/fs/cgroup/aurae/{group}/memory.events");
+        let events = node.sh(&events)?;
+        let count = events.lines().find_map(|l| l.strip_prefix("oom_kill "));
+        Ok(count.unwrap_or_default().parse()?)
+    };
+    for round in 0..10 {
+        for cell in 1..=4 {
+            // Some are killed before they begin.
+            let start = format!(
+                "aurae run --cell full{cell} --name p{round} -d -- sh -c '{fill}' 2>&1 || true"
+            );
+            of(node, "red", &start)?;
+        }
+        if kills(node, "tenants/red")? >= 8 {
+            break;
+        }
+    }
+    let killed = kills(node, "tenants/red")?;
+    ensure!(killed >= 8, "the OOM killer took {killed} programs");
+    ensure!(kills(node, "_inits/red")? == 0, "an init was killed");
+    ensure!(node.sh(inits)? == before, "an init has gone");
+    let listed = of(node, "red", "aurae ps -a -o json")?;
+    ensure!(
+        !listed.contains("\"unknown\""),
+        "an end isn't known: {listed}"
+    );
+    // Another's cell beside, and this tenant's again once its files are gone.
+    of(node, "blue", "aurae run --rm -- true")?;
+    of(node, "red", "aurae rm -rf full1 full2 full3 full4")?;
+    node.sh("aurae tenant set red memory_max=default")?;
+    of(node, "red", "aurae run --rm -- true").map(drop)
+}
+
+/// Both read from the disk for as long as they may, past the page cache: without a bound each has
+/// about half.
+fn disks(node: &mut Node) -> Result<()> {
+    people(node)?;
+    node.sh("aurae tenant set red io_read_bytes=64Ki")?;
+    let read = "while dd if=/usr/sbin/auraed of=/dev/null iflag=direct bs=64k; do :; done 2>&1";
+    for tenant in ["red", "blue"] {
+        let read = format!("aurae cell run io && aurae run --cell io -d -- sh -c '{read}'");
+        of(node, tenant, &read)?;
+    }
+    let groups = "/sys/fs/cgroup/aurae/tenants";
+    let bytes = |node: &Node, tenant: &str| -> Result<u64> {
+        let stat = node.sh(&format!("cat {groups}/{tenant}/io.stat"))?;
+        let read = stat.split_whitespace();
+        let read = read.filter_map(|word| word.strip_prefix("rbytes=")?.parse().ok());
+        Ok(read.max().unwrap_or(0))
+    };
+    let (red_had, blue_had) = (bytes(node, "red")?, bytes(node, "blue")?);
+    let (mut red, mut blue) = (0, 0);
+    for _ in 0..200 {
+        (red, blue) = (
+            bytes(node, "red")? - red_had,
+            bytes(node, "blue")? - blue_had,
+        );
+        if red > 0 && blue >= 4 * red + (8 << 20) {
+            break;
+        }
+        node.sh("busybox usleep 500000")?;
+    }
+    ensure!(
+        red > 0 && blue >= 4 * red + (8 << 20),
+        "red read {red} bytes, blue {blue}"
+    );
+    let (used, limit) = quota(node, "red", "io_read_bytes")?;
+    ensure!(
+        limit == 64 << 10 && used > 0 && used < 4 * limit,
+        "{used} of {limit}"
+    );
+    let bounds = format!("cat {groups}/red/io.max");
+    ensure!(node.sh(&bounds)?.contains("rbps=65536"), "no bound");
+    node.sh("aurae tenant set red io_read_bytes=default")?;
+    let lifted = format!(
+        "for i in $(seq 200); do grep -q rbps=6 {groups}/red/io.max || exit 0; \
+        busybox usleep 50000; done; exit 1"
+    );
+    node.sh(&lifted)?;
+    of(node, "red", "aurae rm -rf io")?;
+    of(node, "blue", "aurae rm -rf io").map(drop)
 }
 
 fn quotas(node: &mut Node) -> Result<()> {

@@ -9,6 +9,7 @@ use api::tenant::v0::{
 use clap::Subcommand;
 
 use crate::failure::Failure;
+use crate::hints;
 use crate::output::{
     Cell, Color, Format, OutputArgs, Table, note, print, print_line, print_message,
 };
@@ -85,11 +86,7 @@ fn parse_setting(text: &str) -> Result<(Quota, String), String> {
         return Err("write QUOTA=AMOUNT, as in pids=2000".to_owned());
     };
     let Some(quota) = Quota::from_name(name) else {
-        let known: Vec<_> = Quota::ALL.iter().map(|quota| quota.as_str()).collect();
-        return Err(format!(
-            "there is no quota {name}; there are {}",
-            known.join(", ")
-        ));
+        return Err(unknown(name));
     };
     if amount != "default" {
         quota.parse(amount).map_err(|error| {
@@ -98,6 +95,19 @@ fn parse_setting(text: &str) -> Result<(Quota, String), String> {
         })?;
     }
     Ok((quota, amount.to_owned()))
+}
+
+/// A part of a name, as in `memory`, means the first quota that begins with it.
+fn unknown(name: &str) -> String {
+    let known = || Quota::ALL.iter().map(|quota| quota.as_str());
+    let part = known().find(|quota| !name.is_empty() && quota.starts_with(name));
+    match part.or_else(|| hints::near(name, known())) {
+        Some(meant) => format!("there is no quota {name}; did you mean {meant}?"),
+        None => {
+            let known: Vec<_> = known().collect();
+            format!("there is no quota {name}; there are {}", known.join(", "))
+        }
+    }
 }
 
 /// Does what was asked for.
@@ -232,8 +242,16 @@ mod tests {
         assert!(parse_setting("pids=default").is_ok());
         for (text, expected) in [
             ("pids", "QUOTA=AMOUNT"),
-            ("pid=1", "there is no quota pid; there are memory_max"),
+            ("memory=10%", "no quota memory; did you mean memory_max?"),
+            ("pid=1", "there is no quota pid; did you mean pids?"),
+            ("cels=1", "there is no quota cels; did you mean cells?"),
+            ("wine=1", "there is no quota wine; there are memory_max"),
             ("pids=many", "a share of the node (10%)"),
+            (
+                "memory_max=150%",
+                "memory_max is \"150%\": a share of the node is from 0.1% to 100%",
+            ),
+            ("io_reads=10%", "there is no share of a disk"),
         ] {
             let problem = parse_setting(text).unwrap_err();
             assert!(problem.contains(expected), "{problem}");

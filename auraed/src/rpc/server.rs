@@ -63,8 +63,6 @@ pub(crate) struct Services {
     pub(crate) logs: Logs,
     pub(crate) node: Arc<dyn NodePort>,
     pub(crate) tenants: Tenants,
-    /// The cgroup controllers that the node has.
-    pub(crate) controllers: Vec<String>,
     /// Of unary calls without a deadline of their own.
     pub(crate) deadline: DefaultDeadline,
     /// The largest request, in bytes.
@@ -129,7 +127,6 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
         logs,
         node,
         tenants,
-        controllers,
         deadline,
         max_message,
     } = services;
@@ -144,7 +141,6 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
     };
     let tenant_service = TenantService {
         runtime: runtime.clone(),
-        controllers,
         identity: Arc::clone(&identity),
         tenants: tenants.clone(),
     };

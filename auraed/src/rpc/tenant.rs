@@ -24,8 +24,6 @@ pub(super) struct TenantService {
     pub(super) identity: Arc<Identity>,
     pub(super) tenants: Tenants,
     pub(super) runtime: Runtime,
-    /// The cgroup controllers that the node has.
-    pub(super) controllers: Vec<String>,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -64,7 +62,7 @@ impl Service for TenantService {
         let changes = changes.map_err(|e| to_status(e.within("quotas")))?;
         let asked = changes.iter().filter(|(_, amount)| amount.is_some());
         for (quota, _) in asked {
-            let there = runtime::check_controller(*quota, &self.controllers);
+            let there = self.runtime.check_quota(*quota);
             there.map_err(|e| to_status(e.within("quotas")))?;
         }
         let permit = caller.permit_at(&name, None).await?;

@@ -250,7 +250,7 @@ impl Chaos {
             assert_eq!(below, [""; 0]);
             inits.push(cell.pid.unwrap());
         }
-        let group = self.node.cgroup().join("acme/_inits/cgroup.procs");
+        let group = self.node.base().join("_inits/acme/cgroup.procs");
         let processes = std::fs::read_to_string(group).unwrap();
         let mut living: Vec<u32> = processes.lines().map(|pid| pid.parse().unwrap()).collect();
         living.sort_unstable();

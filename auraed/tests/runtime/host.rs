@@ -125,6 +125,13 @@ impl Node {
         }
     }
 
+    /// SIGTERM to node-init, and waits for its end.
+    pub(crate) fn end_in_order(&mut self) {
+        let init = kernel::pidfd::open(i32::try_from(self.init.id()).unwrap()).unwrap();
+        kernel::pidfd::send_signal(&init, kernel::signal::Signal::TERM).unwrap();
+        assert!(self.init.wait().unwrap().success());
+    }
+
     pub(crate) fn show_console(&self) {
         let console = std::fs::read_to_string(self.dir.path().join("console")).unwrap_or_default();
         let lines: Vec<&str> = console.lines().collect();

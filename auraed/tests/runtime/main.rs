@@ -18,6 +18,7 @@
 mod again;
 mod chaos;
 mod client;
+mod groups;
 mod held;
 mod host;
 mod killed;

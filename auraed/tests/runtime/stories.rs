@@ -12,7 +12,7 @@ use model::{cell, executable as exe};
 
 use crate::client::{Answer, Ask, Client, draft, executable, refusal, run};
 use crate::host::Node;
-use crate::{again, chaos, held, killed, liars, slow, updates};
+use crate::{again, chaos, groups, held, killed, liars, slow, updates};
 
 type Story = fn(&str);
 
@@ -71,6 +71,14 @@ const STORIES: &[(&str, Story)] = &[
     (
         "meanwhile",
         killed::what_ends_while_there_is_no_daemon_is_not_lost,
+    ),
+    (
+        "groups-before",
+        groups::inits_of_before_are_adopted_and_new_ones_are_outside,
+    ),
+    (
+        "groups-after",
+        groups::an_ordered_end_leaves_no_group_of_a_tenant,
     ),
     ("silent", killed::a_silent_cell_init_keeps_nobody_waiting),
     ("many", killed::many_cells_are_adopted_together),

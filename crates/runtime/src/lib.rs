@@ -59,7 +59,6 @@ pub use index::watch::{WatchEvent, WatchKind, Watcher};
 pub use link::node::{InitState, NodeInit, NodeInitError};
 pub use observed::{Measured, Objects};
 pub use settings::{Bounds, Settings};
-pub use tenant::check_controller;
 
 use attached::Attachments;
 use index::Index;
@@ -114,7 +113,9 @@ pub(crate) struct Shared {
     pub(crate) controllers: Vec<String>,
     /// Below it are the tenants.
     pub(crate) root: Cgroup,
-    /// What the kernel calls that group.
+    /// Below it are the inits of tenants, where node-init has made it.
+    pub(crate) inits: Option<Cgroup>,
+    /// What the kernel calls the tenants' group.
     pub(crate) root_name: String,
     /// Where it is below the mount point of cgroup2.
     pub(crate) root_below: std::path::PathBuf,

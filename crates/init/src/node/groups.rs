@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The node's own cgroups: a base that all cells are below, and the leaves of node-init and of the
-//! daemon.
+//! The node's own cgroups: a base that all cells are below, the leaves of node-init and of the
+//! daemon, and the group of all cell-inits. The cells themselves are in groups that the daemon
+//! creates.
 //!
 //! They are set up once, before anything runs: node-init and the processes beside it in the base's
 //! group (in a container, in the one above) move to `_init`, because a group with controllers
@@ -18,9 +19,10 @@ use rustix::io::Errno;
 
 use super::console::Console;
 use crate::again::again;
-use crate::protocol::Role;
+use crate::protocol::{CLONERS, Role};
 
-/// The group of a tenant's cell-inits, beside those of its cells.
+/// The group of all cell-inits, with a group for each tenant's, beside the group of all tenants. In
+/// a node of before it was a tenant's, beside the groups of its cells.
 pub(super) const INITS: &str = "_inits";
 /// The group of all tenants, as the daemon names it.
 const TENANTS: &str = "tenants";
@@ -78,6 +80,12 @@ impl Groups {
             _ => (None, Cgroup::open(&base)?),
         };
         let (init, daemon) = (group.ensure(INIT)?, group.ensure(DAEMON)?);
+        // Its members clone executables from there into the groups of cells: this group is the
+        // common ancestor. Where the right can't be given (a container without that id), there is
+        // no such group, and creating a cell says why.
+        if group.let_group_clone(CLONERS).is_ok() {
+            group.ensure(INITS)?;
+        }
         let anothers = !base.starts_with(&own) && !own.starts_with(&base);
         if role != Role::Service || !anothers {
             init.enter()?;
@@ -104,9 +112,25 @@ impl Groups {
     /// them. Its shutdown killed them with all other groups, and newer kernels (seen on 6.18) kill
     /// at once what is cloned into a group that was killed before: no cell could be made there.
     fn remove_old_inits(&self) {
-        for tenant in self.tenants() {
-            // One that a surviving cell-init is in stays: it wasn't killed.
+        // One that a surviving cell-init is in stays: it wasn't killed.
+        for (_, tenant) in self.below(TENANTS) {
             let _in_use = tenant.remove(INITS, Duration::ZERO);
+        }
+        let all = self.base.as_ref().and_then(|base| base.child(INITS).ok());
+        for name in all.iter().flat_map(children) {
+            let _in_use = all.as_ref().map(|all| all.remove(&name, Duration::ZERO));
+        }
+    }
+
+    /// Removes the groups that this node has made for tenants, where no cell is left: a service
+    /// that has stopped in order leaves nothing of them behind.
+    pub(super) fn remove_empty(&self) {
+        self.remove_old_inits();
+        let Some(base) = &self.base else { return };
+        // An idle cell's group has no process. Its init's has.
+        if self.inits().is_empty() {
+            let _in_use = base.remove(TENANTS, Duration::ZERO);
+            let _in_use = base.remove(INITS, Duration::ZERO);
         }
     }
 
@@ -128,26 +152,43 @@ impl Groups {
 
     /// The cell-inits, from the tree: also those of cells that an earlier node-init created.
     pub(super) fn cell_inits(&self) -> Vec<CellInit> {
-        let inits = self
-            .tenants()
-            .into_iter()
-            .enumerate()
-            .flat_map(|(tenant, group)| {
-                let inits = group.child(INITS).and_then(|group| group.processes());
-                let pids = inits.unwrap_or_default().into_iter().filter(|pid| *pid > 0);
-                pids.filter_map(move |pid| CellInit::look_at(tenant, pid))
+        let mut tenants: Vec<String> = Vec::new();
+        let mut inits = Vec::new();
+        for (name, group) in self.inits() {
+            let tenant = tenants.iter().position(|known| *known == name);
+            let tenant = tenant.unwrap_or_else(|| {
+                tenants.push(name);
+                tenants.len() - 1
             });
-        inits.collect()
+            let pids = group.processes().unwrap_or_default();
+            let pids = pids.into_iter().filter(|pid| *pid > 0);
+            inits.extend(pids.filter_map(|pid| CellInit::look_at(tenant, pid)));
+        }
+        inits
     }
 
-    /// The tenants' groups: below the group of all tenants, which the daemon creates.
-    fn tenants(&self) -> Vec<Cgroup> {
-        let all = self.base.as_ref().and_then(|base| base.child(TENANTS).ok());
-        let Some(all) = all else { return Vec::new() };
-        let names = all.children().unwrap_or_default();
-        let names = names.iter().filter_map(|name| name.to_str());
-        names.filter_map(|name| all.child(name).ok()).collect()
+    /// The groups that cell-inits are in, each with its tenant's name: a tenant of a node of before
+    /// may have two.
+    fn inits(&self) -> Vec<(String, Cgroup)> {
+        let before = self.below(TENANTS).into_iter();
+        let before = before.filter_map(|(name, tenant)| Some((name, tenant.child(INITS).ok()?)));
+        before.chain(self.below(INITS)).collect()
     }
+
+    /// The groups in one of the base's, with their names.
+    fn below(&self, name: &str) -> Vec<(String, Cgroup)> {
+        let all = self.base.as_ref().and_then(|base| base.child(name).ok());
+        let Some(all) = all else { return Vec::new() };
+        let names = children(&all).into_iter();
+        names
+            .filter_map(|name| all.child(&name).ok().map(|group| (name, group)))
+            .collect()
+    }
+}
+
+fn children(group: &Cgroup) -> Vec<String> {
+    let names = group.children().unwrap_or_default().into_iter();
+    names.filter_map(|name| name.into_string().ok()).collect()
 }
 
 /// A cell's init, as the kernel shows it.

@@ -179,6 +179,7 @@ impl Node {
     /// The last steps; nothing comes back from them.
     fn finish(&mut self, mode: PowerMode, end: Deadline) -> ! {
         if self.role != Role::Machine {
+            self.groups.remove_empty();
             self.console.say("stopped");
             process::exit(0)
         }

@@ -268,8 +268,8 @@ pub struct IdMap {
 }
 
 /// A new cell. Descriptors that go with it, in this order:
-/// 1. the group of the tenant's cell-inits (directory), beside the groups of its cells. The
-///    `cgroup.procs` of the group above it belongs to the group [`CLONERS`], of which every
+/// 1. the group of the tenant's cell-inits (directory), outside of the groups of its cells. The
+///    `cgroup.procs` of the group around both belongs to the group [`CLONERS`], of which every
 ///    cell-init is, so that it can clone into the leaves of its cell,
 /// 2. the listening control socket,
 /// 3. where `parent` is set, the pidfd of the enclosing cell's init.

@@ -163,6 +163,24 @@ impl Cgroup {
         }
         Ok(())
     }
+
+    /// The disks that `io.max` has a line for, by major and minor number.
+    ///
+    /// # Errors
+    /// `EOPNOTSUPP`: the group has no io controller. `ENOENT`: the kernel has no `io.max`
+    /// (`CONFIG_BLK_DEV_THROTTLING`), or the group was removed.
+    pub fn bounded_disks(&self) -> Result<Vec<(u32, u32)>> {
+        Ok(devices(&self.read("io.max")?))
+    }
+}
+
+/// The first words of lines of `MAJOR:MINOR key=value…`.
+fn devices(text: &str) -> Vec<(u32, u32)> {
+    let numbers = text.lines().filter_map(|line| {
+        let (major, minor) = line.split_whitespace().next()?.split_once(':')?;
+        Some((major.parse().ok()?, minor.parse().ok()?))
+    });
+    numbers.collect()
 }
 
 #[cfg(test)]
@@ -173,6 +191,12 @@ mod tests {
     fn nothing_asked_for_is_nothing_written() {
         assert!(Limits::default().settings().is_empty());
         assert!(Limits::default().controllers().is_empty());
+    }
+
+    #[test]
+    fn the_disks_of_io_max_are_read() {
+        let text = "254:0 rbps=1048576 wbps=max riops=max wiops=max\n\nx\n8:16 rbps=max\n";
+        assert_eq!(devices(text), [(254, 0), (8, 16)]);
     }
 
     #[test]

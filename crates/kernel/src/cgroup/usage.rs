@@ -132,6 +132,15 @@ impl Cgroup {
         }))
     }
 
+    /// `memory.current` alone, in bytes; `None` without the memory controller.
+    ///
+    /// # Errors
+    /// `ENOENT`: the group was removed.
+    pub fn memory_current(&self) -> Result<Option<u64>> {
+        let current = self.read_optional("memory.current")?;
+        Ok(current.and_then(|text| parse::single(&text)))
+    }
+
     /// The most memory that the group ever had, in bytes; `None` without the controller and before
     /// Linux 5.19.
     ///

@@ -30,7 +30,18 @@ pub enum Unit {
     Cpus,
     /// A weight of cgroup v2, 1 to 10,000.
     Weight,
+    /// Bytes a second on each disk, written as `64M`. What a disk can do is not known, so there is
+    /// no share of it.
+    ByteRate,
+    /// Operations a second on each disk, written as `128`; no share either.
+    Rate,
 }
+
+/// The least bound of bytes a second, 64 KiB. With less, the kernel holds single requests for
+/// seconds, and whoever waits for the disk's journal with them.
+pub const MIN_BYTE_RATE: u64 = 64 << 10;
+/// The least bound of operations a second.
+pub const MIN_RATE: u64 = 16;
 
 macro_rules! quotas {
     ($($(#[$doc:meta])* $name:ident = $text:literal, $unit:ident, $default:expr;)*) => {
@@ -77,6 +88,14 @@ quotas! {
     Pids = "pids", Count, Amount::percent(40);
     /// `io.weight` beside other tenants. Default 100.
     IoWeight = "io_weight", Weight, Amount::Absolute(100);
+    /// `io.max`: bytes read a second on each disk. Default none.
+    IoReadBytes = "io_read_bytes", ByteRate, Amount::Unlimited;
+    /// `io.max`: bytes written a second on each disk. Default none.
+    IoWriteBytes = "io_write_bytes", ByteRate, Amount::Unlimited;
+    /// `io.max`: read operations a second on each disk. Default none.
+    IoReads = "io_reads", Rate, Amount::Unlimited;
+    /// `io.max`: write operations a second on each disk. Default none.
+    IoWrites = "io_writes", Rate, Amount::Unlimited;
     /// Bytes that the tenant's volumes (tmpfs) may hold together. Default 25 % of the memory.
     Tmpfs = "tmpfs", Bytes, Amount::percent(25);
     /// Cells that have not ended. Default 50 %.
@@ -120,25 +139,37 @@ impl Quota {
     /// Reads a setting: a share of the node (`10%`), `max`, or a number in the quota's unit.
     ///
     /// # Errors
-    /// `INVALID_FIELD` naming the quota and what to write.
+    /// `INVALID_FIELD` naming the quota, and what to write or the range.
     pub fn parse(self, text: &str) -> Result<Amount> {
-        let weight = self.unit() == Unit::Weight;
-        let parsed = match text.trim() {
-            "max" if !weight => Some(Amount::Unlimited),
-            share if share.ends_with('%') && !weight => share
-                .strip_suffix('%')
-                .and_then(parse_permille)
-                .map(Amount::Share),
-            number => self.parse_number(number).map(Amount::Absolute),
+        let text = text.trim();
+        let share = text.strip_suffix('%').filter(|_| self.has_shares());
+        let parsed = match (text, share) {
+            ("max", _) if self.unit() != Unit::Weight => Some(Amount::Unlimited),
+            (_, Some(share)) => parse_permille(share).map(Amount::Share),
+            (number, None) => self.parse_number(number).map(Amount::Absolute),
         };
         parsed.ok_or_else(|| {
-            Error::invalid(self.as_str(), format!("is {text:?}")).hint(match self.unit() {
+            let out_of_range = share.is_some_and(|share| thousandths(share).is_some());
+            let hint = match self.unit() {
+                _ if out_of_range => "a share of the node is from 0.1% to 100%, in steps of 0.1%",
                 Unit::Bytes => "write bytes (64M, 1.5Gi), a share of the node (10%), or max",
                 Unit::Count => "write a number, a share of the node (10%), or max",
                 Unit::Cpus => "write CPUs (1.5), a share of the node (50%), or max",
                 Unit::Weight => "write a weight from 1 to 10000",
-            })
+                Unit::ByteRate => {
+                    "write bytes a second (10M), at least 64Ki, or max; there is no share of a disk"
+                }
+                Unit::Rate => {
+                    "write operations a second, at least 16, or max; there is no share of a disk"
+                }
+            };
+            Error::invalid(self.as_str(), format!("is {text:?}")).hint(hint)
         })
+    }
+
+    /// Whether an amount may be a share of what the node has.
+    fn has_shares(self) -> bool {
+        matches!(self.unit(), Unit::Bytes | Unit::Count | Unit::Cpus)
     }
 
     fn parse_number(self, text: &str) -> Option<u64> {
@@ -147,6 +178,8 @@ impl Quota {
             Unit::Count => text.parse().ok(),
             Unit::Cpus => thousandths(text).filter(|milli| *milli > 0),
             Unit::Weight => text.parse().ok().filter(|w| (1..=10_000).contains(w)),
+            Unit::ByteRate => parse_bytes(text).ok().filter(|b| *b >= MIN_BYTE_RATE),
+            Unit::Rate => text.parse().ok().filter(|ops| *ops >= MIN_RATE),
         }
     }
 
@@ -155,6 +188,8 @@ impl Quota {
         match self.unit() {
             _ if value == u64::MAX => "max".to_owned(),
             Unit::Bytes => show_bytes(value),
+            Unit::ByteRate => format!("{}/s", show_bytes(value)),
+            Unit::Rate => format!("{value}/s"),
             Unit::Cpus => format!("{}.{:03}", value / 1000, value % 1000),
             Unit::Count | Unit::Weight => value.to_string(),
         }
@@ -216,9 +251,12 @@ impl Amount {
         match self {
             Amount::Share(permille) if permille.is_multiple_of(10) => format!("{}%", permille / 10),
             Amount::Share(permille) => format!("{}.{}%", permille / 10, permille % 10),
-            Amount::Absolute(value) if quota.unit() == Unit::Bytes && value != u64::MAX => {
+            Amount::Absolute(value)
+                if matches!(quota.unit(), Unit::Bytes | Unit::ByteRate) && value != u64::MAX =>
+            {
                 write_bytes(value)
             }
+            Amount::Absolute(value) if quota.unit() == Unit::Rate => value.to_string(),
             Amount::Absolute(value) => quota.show(value),
             Amount::Unlimited => "max".to_owned(),
         }

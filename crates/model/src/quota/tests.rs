@@ -52,6 +52,14 @@ fn amounts_are_read_and_shown_as_people_write_them() {
         (Quota::CpuMax, "50%", Amount::Share(500), "50%"),
         (Quota::CpuWeight, "10000", Amount::Absolute(10_000), "10000"),
         (Quota::Cells, "64", Amount::Absolute(64), "64"),
+        (
+            Quota::IoReadBytes,
+            "10M",
+            Amount::Absolute(10 << 20),
+            "10Mi",
+        ),
+        (Quota::IoWriteBytes, "max", Amount::Unlimited, "max"),
+        (Quota::IoWrites, "100", Amount::Absolute(100), "100"),
     ];
     for (quota, text, amount, shown) in cases {
         assert_eq!(quota.parse(text).unwrap(), amount, "{text}");
@@ -73,6 +81,9 @@ fn what_is_no_amount_is_refused_by_the_quotas_name() {
         (Quota::CpuWeight, "max"),
         (Quota::CpuWeight, "10%"),
         (Quota::MemoryMax, "much"),
+        (Quota::IoReadBytes, "10%"),
+        (Quota::IoReadBytes, "1K"),
+        (Quota::IoReads, "1"),
     ] {
         let error = quota.parse(text).unwrap_err();
         assert_eq!(error.field.as_deref(), Some(quota.as_str()), "{text}");

@@ -21,12 +21,13 @@ use tokio::sync::oneshot;
 use tokio::task::JoinSet;
 
 use crate::Shared;
-use crate::cell::init::{self, INITS, InitProcess};
+use crate::cell::init::{self, InitProcess};
 use crate::cell::resume::{Examined, examine};
 use crate::ids::IdRange;
 use crate::index::Key;
 use crate::link::cell::{CellLink, connect};
 use crate::record::{self, CellRecord};
+use crate::tenant::inits;
 
 /// When nobody has answered for so long, those who haven't yet are waited for no more: the others
 /// are served, and they are said not to answer. A cell-init answers within a millisecond of getting
@@ -157,7 +158,7 @@ async fn handshake(shared: &Shared, greeted: &Accepted) -> Result<Found, String>
     let below = key.below();
     let group = shared.root.descendant(&below).map_err(|e| e.to_string())?;
     let name = format!("{}/{}", shared.root_name, below.display());
-    let inits = format!("{}/{}/{INITS}", shared.root_name, key.tenant);
+    let inits = inits::names(&shared.root_name, &key.tenant);
     let pid = greeted.pid.or(greeting.sender);
     let pid = pid.ok_or_else(|| "the kernel doesn't say who answered".to_owned())?;
     let init = InitProcess::find(pid, &inits)?;
@@ -233,11 +234,7 @@ pub(super) struct Seen {
 pub(super) fn look_at(shared: &Shared, greeted: &Accepted) -> Option<Seen> {
     let pid = greeted.pid?;
     let inits = find::path_of_process(pid).ok()?;
-    let below = inits.strip_prefix(shared.root.path()).ok()?;
-    let name = below
-        .parent()
-        .filter(|_| below.ends_with(INITS))?
-        .to_str()?;
+    let name = inits::tenant_of(shared.root.path(), &inits)?;
     let tenant = shared.root.child(name).ok()?;
     let path = init::find_marked(&tenant, greeted.uid)?;
     let meta = std::fs::metadata(&greeted.socket).ok()?;

@@ -40,7 +40,7 @@ use super::link::node::NodeInit;
 use super::ports::{Archive, Logs};
 use super::record::{self, Archived};
 use super::tally::Tally;
-use super::tenant::Told;
+use super::tenant::{Told, inits};
 use super::{Runtime, Settings, Shared};
 use handshake::{Accepted, Answer, Found, Handshakes};
 use store::Finished;
@@ -83,6 +83,8 @@ impl Runtime {
         let controllers = root.enabled().unwrap_or_default();
         let seccomp = super::seccomp::Filters::default();
         let (root_name, root_below) = names(&root)?;
+        let inits = inits::open(&root)
+            .map_err(|e| Error::internal(format!("the cell-inits' cgroup can't be used: {e}")))?;
         let (attaching, known) = logs_known();
         let shared = Arc::new(Shared {
             settings,
@@ -97,6 +99,7 @@ impl Runtime {
             seccomp,
             staging: super::staging::Staging::start()?,
             controllers,
+            inits,
             root,
             root_name,
             root_below,

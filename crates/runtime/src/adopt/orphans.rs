@@ -14,9 +14,9 @@ use model::error::Reason;
 use model::object::Kind;
 
 use crate::Shared;
-use crate::cell::init::INITS;
 use crate::cell::leaf;
 use crate::index::{IdWish, Key, Reservation};
+use crate::tenant::inits;
 
 /// How long the kernel may take to let go of one.
 const GONE: Duration = Duration::from_secs(10);
@@ -24,15 +24,17 @@ const GONE: Duration = Duration::from_secs(10);
 const SWEEP: Duration = Duration::from_secs(2);
 
 /// Kills the cells at the top that are not among these, and removes them; and every cell-init that
-/// is not among `inits`. Called when no cell is being made.
+/// is not among `living`. Called when no cell is being made.
 pub(super) async fn kill_orphans(
     shared: &Arc<Shared>,
     kept: &HashSet<PathBuf>,
-    inits: &HashSet<i32>,
+    living: &HashSet<i32>,
 ) {
     let mut killed = Vec::new();
+    for group in inits::all(&shared.root) {
+        kill_inits(&group, living);
+    }
     for tenant in tenants(&shared.root) {
-        kill_inits(&tenant, inits);
         let names = tenant.children().unwrap_or_default();
         let names = names.iter().filter_map(|name| name.to_str());
         for name in names.filter(|name| !name.starts_with('_')) {
@@ -48,10 +50,8 @@ pub(super) async fn kill_orphans(
 }
 
 /// What is no cell's init any more: its socket is gone, so nobody could ever talk to it.
-fn kill_inits(tenant: &Cgroup, kept: &HashSet<i32>) {
-    let group = tenant.child(INITS);
-    let pids = group.and_then(|group| Ok((group.processes()?, group)));
-    let Ok((pids, group)) = pids else { return };
+fn kill_inits(group: &Cgroup, kept: &HashSet<i32>) {
+    let Ok(pids) = group.processes() else { return };
     for pid in pids.into_iter().filter(|pid| !kept.contains(pid)) {
         // Held first, looked at then: the number may be another's by now.
         let Ok(pidfd) = kernel::pidfd::open(pid) else {

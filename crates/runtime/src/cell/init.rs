@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The process of a cell's init, and how it is known whose it is.
 //!
-//! The inits of a tenant's cells live in one cgroup, [`INITS`], beside the groups of the cells: no
+//! The inits of a tenant's cells live in one cgroup outside of the tenant's (`tenant::inits`): no
 //! limit, freeze or OOM kill of a cell reaches its init. So the group of an init says its tenant
 //! and no more. Which cell it is, the group of the cell says: it bears the cell's uid as a mark
 //! that the node's root alone can write ([`mark`]), and the init listens on the socket of that uid.
@@ -9,7 +9,6 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::PathBuf;
 
-use init::protocol::{CLONERS, MAX_CELLS};
 use kernel::cgroup::{Cgroup, find};
 use kernel::pidfd;
 use kernel::signal::Signal;
@@ -19,10 +18,9 @@ use tokio::io::unix::AsyncFd;
 use tokio::time::Instant;
 
 use super::leaf;
+use crate::tenant::inits;
 use crate::watched::watch;
 
-/// The group of a tenant's cell-inits. No label begins with `_`.
-pub(crate) const INITS: &str = "_inits";
 /// The name of the mark.
 const MARK: &str = "aurae.cell";
 /// Deeper than any cell that the kernel lets be made (32 user namespaces).
@@ -41,12 +39,13 @@ impl InitProcess {
         Self { pid, pidfd }
     }
 
-    /// The init of this number in the group of inits that the kernel calls `inits`. An error says
+    /// The init of this number in one of the groups that the kernel calls `inits`. An error says
     /// that it is something else's number.
-    pub(crate) fn find(pid: i32, inits: &str) -> Result<Self, String> {
+    pub(crate) fn find(pid: i32, inits: &[String]) -> Result<Self, String> {
         let pidfd = pidfd::open(pid).map_err(|e| e.to_string())?;
         let actual = find::group_of_process(pid).map_err(|e| e.to_string())?;
-        if actual != inits {
+        if !inits.contains(&actual) {
+            let inits = inits.join(" or ");
             return Err(format!("process {pid} is in {actual}, not in {inits}"));
         }
         Ok(Self { pid, pidfd })
@@ -94,28 +93,6 @@ async fn ready(pidfd: &AsyncFd<std::fs::File>) {
     }
 }
 
-/// The group of a tenant's inits; made with what its cells need where it isn't there.
-pub(crate) fn group_of_inits(tenant: &Cgroup) -> Result<Cgroup, kernel::Error> {
-    match tenant.child(INITS) {
-        Err(error) if error.is_not_found() => {}
-        other => return other,
-    }
-    // Before the group: where that is there, this was done.
-    tenant.let_group_clone(CLONERS)?;
-    let group = tenant.ensure(INITS)?;
-    let enabled = tenant.enabled()?;
-    let has = |controller: &str| enabled.iter().any(|enabled| enabled == controller);
-    if has("pids") {
-        // An init for each cell, and a helper for each that is being made.
-        group.write("pids.max", &(2 * MAX_CELLS).to_string())?;
-    }
-    if has("cpu") {
-        // What serves every cell of the tenant comes before any of them.
-        group.write("cpu.weight", "1000")?;
-    }
-    Ok(group)
-}
-
 /// Marks the group of a cell as that cell's.
 pub(crate) fn mark(cell: &Cgroup, uid: Uid) -> Result<(), kernel::Error> {
     cell.set_mark(MARK, &uid.0)
@@ -148,16 +125,14 @@ fn find_below(group: &Cgroup, uid: Uid, depth: usize) -> Option<PathBuf> {
 
 /// Kills a cell-init that nothing is known of but its number, and what is in its cell.
 pub(crate) fn kill(root: &Cgroup, pid: i32, uid: Uid) {
-    let group = find::path_of_process(pid).ok();
-    let inits = group.filter(|path| path.ends_with(INITS));
-    let Some((pidfd, inits)) = pidfd::open(pid).ok().zip(inits) else {
+    let Some((pidfd, group)) = pidfd::open(pid).ok().zip(find::path_of_process(pid).ok()) else {
+        return;
+    };
+    let Some(name) = inits::tenant_of(root.path(), &group) else {
         return;
     };
     let _ = pidfd::send_signal(&pidfd, Signal::KILL);
-    let name = inits
-        .parent()
-        .and_then(|tenant| tenant.file_name()?.to_str());
-    let Some(Ok(tenant)) = name.map(|name| root.child(name)) else {
+    let Ok(tenant) = root.child(name) else {
         return;
     };
     if let Some(Ok(cell)) = find_marked(&tenant, uid).map(|below| tenant.descendant(&below)) {

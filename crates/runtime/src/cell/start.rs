@@ -23,6 +23,7 @@ use crate::index::Reservation;
 use crate::link::{LinkError, fds};
 use crate::ports::{LogOwner, LogSource};
 use crate::record;
+use crate::tenant::inits;
 
 /// An executable that the cell-init was asked to start.
 pub(crate) struct Starting {
@@ -88,6 +89,7 @@ impl Owner {
         self.admits_start()?;
         let uid = record.meta.uid;
         let bytes = record::encode(&record)?;
+        inits::admit_record(&self.shared, &self.key.tenant, bytes.len())?;
         let effective = record.spec.effective(record.logs);
         let seccomp = self
             .shared

@@ -37,16 +37,17 @@ pub(super) fn groups(
     let failed = |e: kernel::Error| kernel_failed("the cell's cgroup could not be made", &e);
     let wanted = limits::of(&effective.resources)?;
     limits::enable(&shared.root, &effective.resources)?;
-    let tenant = tenant::group(shared, &key.tenant).map_err(failed)?;
-    limits::enable_usual(&tenant, &[]).map_err(failed)?;
-    limits::enable(&tenant, &effective.resources)?;
-    let inits = init::group_of_inits(&tenant).map_err(failed)?;
+    let around_cells = tenant::group(shared, &key.tenant).map_err(failed)?;
+    limits::enable_usual(&around_cells, &[]).map_err(failed)?;
+    limits::enable(&around_cells, &effective.resources)?;
+    let inits = tenant::inits::group(shared, &key.tenant, &around_cells).map_err(failed)?;
+    tenant::inits::admit(shared, &key.tenant, &inits, tenant::inits::CELL)?;
     let around = key
         .path
         .labels()
         .split_last()
         .map_or(&[][..], |(_, around)| around);
-    let mut parent = tenant;
+    let mut parent = around_cells;
     for label in around {
         parent = parent.child(label.as_str()).map_err(failed)?;
         limits::enable(&parent, &effective.resources)?;

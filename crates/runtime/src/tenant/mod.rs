@@ -5,17 +5,20 @@
 //!
 //! Which numbers hold is `tenants`' word. What only the daemon can count is in `index::counts`.
 
+pub(crate) mod inits;
+pub(crate) mod io;
+
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use kernel::cgroup::{Bound, Cgroup, CpuMax, Limits as GroupLimits};
-use model::error::Error;
+use model::error::{Error, Reason};
 use model::name::Tenant;
 use model::quota::{Limits, Quota};
+use rustix::io::Errno;
 use tenants::{Meter, Tenants};
 
-use super::cell::init::INITS;
 use super::cell::limits as group_limits;
 use super::{Runtime, Shared};
 
@@ -24,7 +27,21 @@ const PERIOD_US: u64 = 100_000;
 
 /// Tenants whose group has been told its limits, and which limits these were.
 #[derive(Default)]
-pub(crate) struct Told(Mutex<HashMap<Tenant, GroupLimits>>);
+pub(crate) struct Told {
+    limits: Mutex<HashMap<Tenant, GroupLimits>>,
+    rates: io::Rates,
+}
+
+impl Told {
+    fn limits(&self) -> MutexGuard<'_, HashMap<Tenant, GroupLimits>> {
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn forget(&self, tenant: &Tenant) {
+        self.limits().remove(tenant);
+        self.rates.forget(tenant);
+    }
+}
 
 /// The group of a tenant, with the limits of this moment.
 pub(crate) fn group(shared: &Shared, tenant: &Tenant) -> Result<Cgroup, kernel::Error> {
@@ -37,20 +54,42 @@ pub(crate) fn group(shared: &Shared, tenant: &Tenant) -> Result<Cgroup, kernel::
 /// tenant's next cell; the others hold.
 fn tell(shared: &Shared, tenant: &Tenant, group: &Cgroup) {
     let wanted = of(&shared.tenants.limits(), tenant, &shared.controllers);
-    let mut told = shared.told.0.lock().unwrap_or_else(PoisonError::into_inner);
-    if told.get(tenant) == Some(&wanted) {
+    let mut told = shared.told.limits();
+    if wanted
+        .as_ref()
+        .is_ok_and(|wanted| told.get(tenant) == Some(wanted))
+    {
         return;
     }
-    match group.set_limits(&wanted) {
-        Ok(()) => {
+    let written = wanted.and_then(|wanted| {
+        write(group, &wanted)?;
+        inits::tell(shared, tenant, &wanted)?;
+        Ok(wanted)
+    });
+    match written {
+        Ok(wanted) => {
             let is_protected = !matches!(wanted.memory_min, None | Some(Bound::At(0)));
             told.insert(tenant.clone(), wanted);
             if is_protected {
                 protect(shared);
             }
+            // A later look needs one to compare with.
+            shared.told.rates.look(tenant, group);
         }
         Err(error) => tracing::error!(%tenant, %error, "a quota of the tenant is not in force"),
     }
+}
+
+/// Writes the limits, and lifts those of disks that `wanted` has no bound for.
+fn write(group: &Cgroup, wanted: &GroupLimits) -> Result<(), kernel::Error> {
+    let mut limits = wanted.clone();
+    match io::lifted(group, &wanted.io_max) {
+        Ok(lifted) => limits.io_max.extend(lifted),
+        // Without the controller, or a kernel that has it, nothing was ever bounded.
+        Err(error) if error.is_not_found() || error.is(Errno::OPNOTSUPP.raw_os_error()) => {}
+        Err(error) => return Err(error),
+    }
+    group.set_limits(&limits)
 }
 
 /// Hands what is protected of the tenants' memory on to the groups around them, which are the
@@ -67,7 +106,11 @@ fn protect(shared: &Shared) {
 }
 
 /// What the kernel is told of a tenant, as far as the node has the controllers.
-fn of(limits: &Limits, tenant: &Tenant, controllers: &[String]) -> GroupLimits {
+fn of(
+    limits: &Limits,
+    tenant: &Tenant,
+    controllers: &[String],
+) -> Result<GroupLimits, kernel::Error> {
     let has = |name: &str| controllers.iter().any(|c| c == name);
     let bound = |quota| match limits.amount(tenant, quota).of(limits.capacity.of(quota)) {
         u64::MAX => Bound::Max,
@@ -104,7 +147,10 @@ fn of(limits: &Limits, tenant: &Tenant, controllers: &[String]) -> GroupLimits {
     if has("io") && is_set(Quota::IoWeight) {
         wanted.io_weight = Some(weight(Quota::IoWeight));
     }
-    wanted
+    if has("io") {
+        wanted.io_max = io::max(limits, tenant)?;
+    }
+    Ok(wanted)
 }
 
 /// Tells every tenant's group of each change of the quotas, for as long as there is a runtime.
@@ -148,12 +194,11 @@ impl Runtime {
         let removing = tokio::task::spawn_blocking(move || {
             // The group of a living cell that is idle has no process in it; that of the inits has.
             let group = shared.root.child(tenant.as_str());
-            let inits = group.and_then(|group| group.remove(INITS, Duration::ZERO));
+            let inits = group.and_then(|group| inits::remove(&shared.root, &tenant, &group));
             if inits.is_ok() {
                 let _still_in_use = shared.root.remove(tenant.as_str(), Duration::ZERO);
             }
-            let mut told = shared.told.0.lock().unwrap_or_else(PoisonError::into_inner);
-            told.remove(&tenant);
+            shared.told.forget(&tenant);
         });
         if let Err(error) = removing.await {
             tracing::error!(%error, "the group of a removed tenant stays");
@@ -173,6 +218,7 @@ impl Meter for Usage {
         used.push((Quota::FinishedBytes, shared.archive.bytes(tenant)));
         if let Ok(group) = shared.root.child(tenant.as_str()) {
             used.extend(of_group(&group));
+            used.extend(shared.told.rates.look(tenant, &group));
         }
         used
     }
@@ -196,21 +242,44 @@ fn of_group(group: &Cgroup) -> Vec<(Quota, u64)> {
         .collect()
 }
 
-/// The controllers that a quota needs, or the refusal that names what is missing.
-///
-/// # Errors
-/// `CONTROLLER_UNAVAILABLE`.
-pub fn check_controller(quota: Quota, controllers: &[String]) -> Result<(), Error> {
-    let needed = match quota {
-        Quota::MemoryMax | Quota::MemoryHigh | Quota::MemoryMin => "memory",
-        Quota::CpuMax | Quota::CpuWeight => "cpu",
-        Quota::Pids => "pids",
-        Quota::IoWeight => "io",
+impl Runtime {
+    /// Refuses a quota that this node's kernel could not carry out.
+    ///
+    /// # Errors
+    /// `CONTROLLER_UNAVAILABLE` where the cgroup controller isn't there; `UNSUPPORTED` where the
+    /// controller has no such limit.
+    pub fn check_quota(&self, quota: Quota) -> Result<(), Error> {
+        let root = self.shared.root.path();
+        check(quota, &self.shared.controllers, |file| {
+            root.join(file).exists()
+        })
+    }
+}
+
+fn check(
+    quota: Quota,
+    controllers: &[String],
+    has_file: impl Fn(&str) -> bool,
+) -> Result<(), Error> {
+    let (needed, file) = match quota {
+        Quota::MemoryMax | Quota::MemoryHigh | Quota::MemoryMin => ("memory", None),
+        Quota::CpuMax | Quota::CpuWeight => ("cpu", None),
+        Quota::Pids => ("pids", None),
+        Quota::IoWeight => ("io", Some(("io.weight", "CONFIG_BLK_CGROUP_IOCOST"))),
+        quota if io::is_of_max(quota) => ("io", Some(("io.max", "CONFIG_BLK_DEV_THROTTLING"))),
         _ => return Ok(()),
     };
-    match controllers.iter().any(|c| c == needed) {
-        true => Ok(()),
-        false => Err(group_limits::unavailable(needed).field(quota.as_str())),
+    if !controllers.iter().any(|c| c == needed) {
+        return Err(group_limits::unavailable(needed).field(quota.as_str()));
+    }
+    match file.filter(|(file, _)| !has_file(file)) {
+        None => Ok(()),
+        Some((file, option)) => {
+            let message = format!("the node's kernel has no {file}");
+            Err(Error::new(Reason::Unsupported, message)
+                .field(quota.as_str())
+                .hint(format!("boot a kernel with {option}")))
+        }
     }
 }
 
@@ -218,5 +287,31 @@ impl Shared {
     pub(crate) fn follow_quotas(self: &Arc<Self>) {
         self.tenants.register(Arc::new(Usage(Arc::downgrade(self))));
         tokio::spawn(follow(Arc::downgrade(self), self.tenants.clone()));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quota_that_the_kernel_lacks_is_refused_by_what_is_missing() {
+        let controllers = ["io".to_owned(), "memory".to_owned()];
+        let old = |quota| check(quota, &controllers, |_| false);
+        assert!(old(Quota::MemoryMax).is_ok() && old(Quota::Cells).is_ok());
+        assert_eq!(
+            old(Quota::Pids).unwrap_err().reason,
+            Reason::ControllerUnavailable
+        );
+        for quota in [Quota::IoReadBytes, Quota::IoWrites] {
+            let error = old(quota).unwrap_err();
+            assert_eq!(error.reason, Reason::Unsupported);
+            assert_eq!(error.message, "the node's kernel has no io.max");
+            assert_eq!(error.field.as_deref(), Some(quota.as_str()));
+            assert!(check(quota, &controllers, |file| file == "io.max").is_ok());
+            assert!(check(quota, &[], |_| true).is_err());
+        }
+        let weight = old(Quota::IoWeight).unwrap_err();
+        assert_eq!(weight.message, "the node's kernel has no io.weight");
     }
 }
