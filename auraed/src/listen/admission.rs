@@ -11,6 +11,7 @@ use std::collections::{HashMap, VecDeque};
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tenants::Payer;
 use tokio::sync::Notify;
 
 /// Connections whose handshake isn't done; a descriptor and up to 40 KB each.
@@ -25,6 +26,17 @@ pub(crate) enum Source {
     Address(IpAddr),
     /// The kernel says neither.
     Unknown,
+}
+
+impl Source {
+    /// Whose time its handshakes take.
+    pub(super) fn payer(self) -> Payer {
+        match self {
+            Self::User(uid) => Payer::User(uid),
+            Self::Address(address) => Payer::Address(address),
+            Self::Unknown => Payer::Unknown,
+        }
+    }
 }
 
 /// The bound of a listener; clones share it.

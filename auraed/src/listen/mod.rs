@@ -258,8 +258,10 @@ impl<D: Doorkeeper> Door<D> {
 
     async fn visit(self, visitor: Visitor, pending: Pending) {
         let source = visitor.source;
+        // A handshake costs milliseconds: those of one source have turns beside others'.
+        let share = self.connections.tenants().share_of_stranger(source.payer());
         tokio::select! {
-            () = self.handshake(visitor) => {}
+            () = share.run(self.handshake(visitor)) => {}
             () = pending.displaced() => {
                 tracing::debug!(?source, "listen: displaced by newer connections");
             }
@@ -322,7 +324,8 @@ impl<D: Doorkeeper> Door<D> {
             }
         };
         let ending = self.authenticator.ending(&peer);
-        let stream = PeerStream::new(tls, peer, place, ending);
+        let share = self.connections.tenants().share(tenant);
+        let stream = PeerStream::new(tls, peer, place, share, ending);
         // The server ends before its doors do only at shutdown.
         let _closing = self.let_in.send(Ok(stream)).await;
     }

@@ -2,13 +2,16 @@
 //! An accepted connection: the encrypted stream, its peer, and its place in the tenant's quota.
 //! `tonic` serves it like any byte stream. It reads as ended when its peer's certificate no longer
 //! counts, or when the client doesn't begin with HTTP/2 in time: `tonic` then closes it.
+//!
+//! Bytes are read in the turns of its tenant: those of a tenant beyond its share of the daemon's
+//! time wait unread, so that the client's own sending waits.
 
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use tenants::Taken;
+use tenants::{Share, Taken, Turn};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpStream, UnixStream};
 use tokio_rustls::server::TlsStream;
@@ -23,6 +26,9 @@ const PREFACE_BYTES: usize = 24;
 /// How long a peer whose certificate no longer counts still gets that error on each request, before
 /// its connection is closed.
 const LINGER: Duration = Duration::from_secs(5);
+
+/// The most that is counted as work on what was read; the task may have been put off meanwhile.
+const MOST_WORK: Duration = Duration::from_millis(5);
 
 /// A byte stream of either kind of listener.
 #[derive(Debug)]
@@ -46,6 +52,10 @@ pub(crate) struct PeerStream<P> {
     tls: TlsStream<Raw>,
     peer: P,
     _place: Taken,
+    share: Share,
+    reading: Turn,
+    /// When it was read last: what comes before the next read is the work on those bytes.
+    read: Option<Instant>,
     /// Bytes of the preface that have not come yet; 0: all have.
     preface_left: usize,
     preface_late: Pin<Box<tokio::time::Sleep>>,
@@ -54,7 +64,13 @@ pub(crate) struct PeerStream<P> {
 }
 
 impl<P> PeerStream<P> {
-    pub(super) fn new(tls: TlsStream<Raw>, peer: P, place: Taken, ending: Ending) -> Self {
+    pub(super) fn new(
+        tls: TlsStream<Raw>,
+        peer: P,
+        place: Taken,
+        share: Share,
+        ending: Ending,
+    ) -> Self {
         let ending = Box::pin(async move {
             ending.await;
             tokio::time::sleep(LINGER).await;
@@ -63,6 +79,9 @@ impl<P> PeerStream<P> {
             tls,
             peer,
             _place: place,
+            reading: share.turn(),
+            share,
+            read: None,
             preface_left: PREFACE_BYTES,
             preface_late: Box::pin(tokio::time::sleep(PREFACE_TIME)),
             ending,
@@ -136,8 +155,13 @@ impl<P: Unpin> AsyncRead for PeerStream<P> {
         if this.poll_over(cx) {
             return Poll::Ready(Ok(()));
         }
+        if let Some(read) = this.read.take() {
+            this.share.add(read.elapsed().min(MOST_WORK));
+        }
         let before = buffer.filled().len();
-        let read = Pin::new(&mut this.tls).poll_read(cx, buffer);
+        let tls = Pin::new(&mut this.tls);
+        let read = this.reading.poll(cx, |cx| tls.poll_read(cx, buffer));
+        this.read = read.is_ready().then(Instant::now);
         let count = buffer.filled().len().saturating_sub(before);
         this.preface_left = this.preface_left.saturating_sub(count);
         read
@@ -150,11 +174,13 @@ impl<P: Unpin> AsyncWrite for PeerStream<P> {
         cx: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.get_mut().tls).poll_write(cx, bytes)
+        let Self { tls, share, .. } = self.get_mut();
+        share.count(|| Pin::new(tls).poll_write(cx, bytes))
     }
 
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.get_mut().tls).poll_flush(cx)
+        let Self { tls, share, .. } = self.get_mut();
+        share.count(|| Pin::new(tls).poll_flush(cx))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -6,11 +6,15 @@
 //! The caller is checked before the body: a caller whose certificate was revoked is refused, with
 //! its line in the audit, before a byte of its request is stored. A unary request that doesn't
 //! arrive within [`BODY_TIME`] is refused. Which action is permitted is not decided here.
+//!
+//! Calls and their answers are worked for in the turns of the caller's tenant (`tenants::Time`). A
+//! tenant whose calls of a method were refused too often for a quota waits with the next one,
+//! before anything is decided for it (`tenants::Refusals`).
 
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use api::action::Action;
 use api::status::to_status;
@@ -20,10 +24,10 @@ use identity::{Identity, Peer, Target};
 use model::error::{Error, Reason};
 use model::name::Tenant;
 use model::quota::Quota;
-use tenants::{Pool, Taken, Tenants};
+use tenants::{Pool, Refusals, Share, Taken, Tenants, Turn};
 use tokio::time::Sleep;
-use tonic::Status;
 use tonic::body::Body;
+use tonic::{Code, Status};
 use tower::{Layer, Service};
 
 use super::layer::CallId;
@@ -35,6 +39,8 @@ const BODY_TIME: Duration = Duration::from_secs(10);
 #[derive(Clone)]
 pub(crate) struct BudgetLayer {
     identity: Arc<Identity>,
+    tenants: Tenants,
+    refusals: Refusals,
     streams: Pool,
     bytes: Pool,
 }
@@ -44,6 +50,8 @@ impl BudgetLayer {
     pub(crate) fn new(identity: Arc<Identity>, tenants: &Tenants) -> Self {
         Self {
             identity,
+            tenants: tenants.clone(),
+            refusals: Refusals::default(),
             streams: Pool::new(tenants, Quota::Streams),
             bytes: Pool::new(tenants, Quota::RequestBytes),
         }
@@ -66,6 +74,50 @@ impl BudgetLayer {
         }
         self.streams.take(&peer.user().tenant, 1)
     }
+
+    /// Answers a call of this peer, once it has been counted.
+    async fn answer<S>(
+        self,
+        mut inner: S,
+        request: Request<Body>,
+        peer: Peer,
+        share: Share,
+    ) -> Result<Response<Body>, S::Error>
+    where
+        S: Service<Request<Body>, Response = Response<Body>>,
+    {
+        let action = api::action::of_rpc(request.uri().path());
+        let method = action.map_or("", |action| action.name);
+        let tenant = peer.user().tenant.clone();
+        let wait = self.refusals.wait(&tenant, method, Instant::now());
+        if let Some(wait) = wait {
+            tokio::time::sleep(wait).await;
+        }
+        let id = request.extensions().get::<CallId>();
+        let id = id.map(|id| id.0.clone()).unwrap_or_default();
+        let response = match self.enter(&peer, action, id).await {
+            Ok(place) => {
+                let streams = action.is_some_and(|action| action.client_streams);
+                let (bytes, of) = (self.bytes, tenant.clone());
+                let counted = |body| Body::new(Counted::new(body, bytes, of, streams));
+                let response = inner.call(request.map(counted)).await?;
+                response.map(|body| Body::new(Held::new(body, place, &share)))
+            }
+            Err(error) => to_status(error).into_http(),
+        };
+        if wait.is_none() && is_beyond_a_quota(&response) {
+            self.refusals.refused(&tenant, method, Instant::now());
+        }
+        Ok(response)
+    }
+}
+
+/// Whether the answer is the refusal `LIMIT_EXCEEDED`, which has no body.
+fn is_beyond_a_quota(response: &Response<Body>) -> bool {
+    let code = Code::ResourceExhausted as i32;
+    let said = response.headers().get(Status::GRPC_STATUS);
+    let said = said.and_then(|value| value.to_str().ok());
+    said.and_then(|text| text.parse().ok()) == Some(code)
 }
 
 impl<S> Layer<S> for BudgetLayer {
@@ -104,37 +156,32 @@ where
         let next = self.inner.clone();
         let mut inner = std::mem::replace(&mut self.inner, next);
         let layer = self.layer.clone();
-        Box::pin(async move {
-            let Some(peer) = request.extensions().get::<Peer>().cloned() else {
-                // Every handler refuses a call without a peer.
-                return inner.call(request).await;
-            };
-            let action = api::action::of_rpc(request.uri().path());
-            let id = request.extensions().get::<CallId>();
-            let id = id.map(|id| id.0.clone()).unwrap_or_default();
-            let place = match layer.enter(&peer, action, id).await {
-                Ok(place) => place,
-                Err(error) => return Ok(to_status(error).into_http()),
-            };
-            let streams = action.is_some_and(|action| action.client_streams);
-            let tenant = peer.user().tenant.clone();
-            let request =
-                request.map(|body| Body::new(Counted::new(body, layer.bytes, tenant, streams)));
-            let response = inner.call(request).await?;
-            Ok(response.map(|body| {
-                Body::new(Held {
-                    body,
-                    _place: place,
-                })
-            }))
-        })
+        let Some(peer) = request.extensions().get::<Peer>().cloned() else {
+            // Every handler refuses a call without a peer.
+            return Box::pin(async move { inner.call(request).await });
+        };
+        let share = layer.tenants.share(&peer.user().tenant);
+        let of_body = share.clone();
+        Box::pin(share.run(layer.answer(inner, request, peer, of_body)))
     }
 }
 
-/// The body of an answer; the call counts until it has been sent.
+/// The body of an answer; the call counts until it has been sent. It is made in the turns of the
+/// caller's tenant.
 struct Held {
     body: Body,
+    turn: Turn,
     _place: Taken,
+}
+
+impl Held {
+    fn new(body: Body, place: Taken, share: &Share) -> Self {
+        Self {
+            body,
+            turn: share.turn(),
+            _place: place,
+        }
+    }
 }
 
 impl HttpBody for Held {
@@ -142,10 +189,11 @@ impl HttpBody for Held {
     type Error = Status;
 
     fn poll_frame(
-        mut self: Pin<&mut Self>,
+        self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Self::Data>, Status>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let Self { body, turn, .. } = self.get_mut();
+        turn.poll(cx, |cx| Pin::new(body).poll_frame(cx))
     }
 
     fn is_end_stream(&self) -> bool {

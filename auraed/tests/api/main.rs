@@ -14,6 +14,7 @@
 
 mod caller;
 mod effects;
+mod fair;
 mod finished;
 mod flood;
 mod node;

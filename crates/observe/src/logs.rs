@@ -16,7 +16,7 @@ use model::error::{Error, Reason};
 use model::executable::LogPolicy;
 use model::name::Uid;
 use model::observe::Stream;
-use tenants::Tenants;
+use tenants::{Tenants, Turns};
 use tokio::sync::Semaphore;
 
 use super::config::LogsConfig;
@@ -50,7 +50,7 @@ struct Inner {
 struct Places {
     most: usize,
     places: Arc<Semaphore>,
-    turns: Arc<Semaphore>,
+    turns: Turns,
 }
 
 impl Places {
@@ -58,13 +58,13 @@ impl Places {
         Self {
             most,
             places: Arc::new(Semaphore::new(most)),
-            turns: Arc::new(Semaphore::new(AT_ONCE)),
+            turns: Turns::new(AT_ONCE),
         }
     }
 }
 
-/// Reads of files that go on at the same time, in the order in which they were asked for. The
-/// threads for what blocks are everybody's: readers must leave most of them to others.
+/// Reads of files that go on at the same time, in turns by tenant. The threads for what blocks are
+/// everybody's: readers must leave most of them to others.
 const AT_ONCE: usize = 4;
 /// Logs that may be read at once; each costs three descriptors at most.
 const READERS: usize = 2048;
@@ -218,7 +218,8 @@ impl Logs {
         let folder = self.folder(key);
         let boot = self.inner.boot;
         let places = read::Places {
-            turns: Arc::clone(&places.turns),
+            tenant: key.tenant.clone(),
+            turns: places.turns.clone(),
             _permit: permit,
         };
         Ok(LogReader::new(

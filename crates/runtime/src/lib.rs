@@ -64,7 +64,7 @@ use attached::Attachments;
 use index::Index;
 use kernel::cgroup::Cgroup;
 use ports::{Archive, Logs};
-use tenants::{Pool, Tenants};
+use tenants::{Pool, Tenants, Turns};
 use tokio::sync::watch;
 
 /// The handle of the subsystem; cheap to clone.
@@ -102,6 +102,8 @@ pub(crate) struct Shared {
     pub(crate) tenants: Tenants,
     /// Cells that are being created.
     pub(crate) creations: Pool,
+    /// Of those, whose turn it is at the spawner.
+    pub(crate) spawner: Turns,
     /// Which tenants' groups have been told.
     pub(crate) told: tenant::Told,
     /// Of executables that remove themselves.

@@ -22,8 +22,9 @@ impl Runtime {
     pub async fn remove(&self, permit: Permit, request: Remove) -> Result<u32, Error> {
         demand_remove(&permit, &request.target, request.recursive)?;
         let this = self.clone();
+        let share = self.shared.tenants.share(&request.target.tenant);
         let removed = async move { this.remove_now(&permit, request).await };
-        joined(tokio::spawn(removed)).await
+        joined(tokio::spawn(share.run(removed))).await
     }
 
     async fn remove_now(&self, permit: &Permit, request: Remove) -> Result<u32, Error> {

@@ -124,7 +124,8 @@ impl Runtime {
         let index = self.shared.index.clone();
         let mut end = index.expect_end(uid);
         let wait_for = asked.wait_for;
-        let task = tokio::spawn(async move {
+        let share = self.shared.tenants.share(&asked.tenant);
+        let work = async move {
             let Asked { tenant, key, .. } = asked;
             let id = key.as_ref().map(|key| key.id.clone());
             let asked = key;
@@ -142,8 +143,8 @@ impl Runtime {
             }
             outcome.send_replace(Some(result.clone().map(|object| object.meta().uid)));
             result
-        });
-        let object = joined(task).await?;
+        };
+        let object = joined(tokio::spawn(share.run(work))).await?;
         if wait_for == WaitFor::Started {
             return Ok(self.shared.index.present(&object));
         }

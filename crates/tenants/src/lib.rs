@@ -8,6 +8,9 @@
 //! and their bytes), the log engine (readers, bytes). A pool of the daemon's memory that nobody
 //! else counts is a [`Pool`]. It limits nothing by itself, and knows no cgroup.
 //!
+//! What can't be counted out is had in turns by tenant: the daemon's time ([`Time`]) and places at
+//! what works for all ([`Turns`]). What is refused too often is paced ([`Refusals`]).
+//!
 //! ```text
 //!   Tenant.Set ──> Tenants ──> store (table tenants) and STATE/tenants.json
 //!                     │ limits()                     ▲
@@ -21,10 +24,14 @@
 //! has the defaults. A lost database loses no quota: the same rows are in `tenants.json`.
 
 mod counts;
+mod line;
 mod mirror;
 mod pool;
+mod refusals;
 #[cfg(test)]
 mod tests;
+mod time;
+mod turns;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -41,6 +48,9 @@ use tokio::sync::watch;
 pub use counts::Counts;
 use mirror::Mirror;
 pub use pool::{Pool, Taken};
+pub use refusals::Refusals;
+pub use time::{Payer, Share, Time, Timed, Turn};
+pub use turns::{Place, Turns};
 
 /// The most tenants that quotas are kept for.
 pub const MAX_TENANTS: usize = 4096;
@@ -96,6 +106,7 @@ struct Inner {
     changing: tokio::sync::Mutex<()>,
     changes: watch::Sender<u64>,
     meters: Mutex<Vec<Arc<dyn Meter>>>,
+    time: Time,
 }
 
 impl Tenants {
@@ -129,6 +140,7 @@ impl Tenants {
                 changing: tokio::sync::Mutex::new(()),
                 changes: watch::Sender::new(0),
                 meters: Mutex::new(Vec::new()),
+                time: Time::default(),
             }),
         })
     }
@@ -136,6 +148,11 @@ impl Tenants {
     /// Who may have how much, as of now.
     pub fn limits(&self) -> Arc<Limits> {
         self.inner.limits.load_full()
+    }
+
+    /// The daemon's time, which tenants share.
+    pub fn time(&self) -> &Time {
+        &self.inner.time
     }
 
     /// Counts the changes of the limits, for who has told the kernel of them.

@@ -45,6 +45,11 @@ impl Pool {
         pool
     }
 
+    /// Who may have how much of it.
+    pub fn tenants(&self) -> &Tenants {
+        &self.inner.tenants
+    }
+
     /// Takes a part.
     ///
     /// # Errors

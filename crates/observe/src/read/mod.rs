@@ -16,10 +16,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use model::error::Error;
-use model::name::Uid;
+use model::name::{Tenant, Uid};
 use model::observe::{LogMessage, Stream};
 use model::time::Timestamp;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tenants::Turns;
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::task::{JoinHandle, spawn_blocking};
 
 use self::cursor::{Chunk, Cursor};
@@ -109,7 +110,9 @@ pub struct LogReader {
 /// A reader's place, and what it waits for before it looks at files.
 #[derive(Debug)]
 pub(super) struct Places {
-    pub(super) turns: Arc<Semaphore>,
+    pub(super) turns: Turns,
+    /// Whose turns it takes.
+    pub(super) tenant: Tenant,
     /// Held until the reader is dropped.
     pub(super) _permit: OwnedSemaphorePermit,
 }
@@ -256,7 +259,7 @@ impl LogReader {
         } = self;
         let turn = match work {
             Some(_) => None,
-            None => Arc::clone(&places.turns).acquire_owned().await.ok(),
+            None => Some(places.turns.take(&places.tenant).await),
         };
         let running = work.get_or_insert_with(|| {
             let (place, folder, boot) = (place.take(), folder.clone(), *boot);

@@ -141,10 +141,10 @@ async fn a_mover_killed_at_random_loses_and_doubles_nothing() {
 async fn catch_up(root: &Path, seen: &mut Seen) {
     let folder = folder::Folder::new(&root.join("logs"), &key(1));
     let registry = Arc::default();
-    let turns = Arc::new(tokio::sync::Semaphore::new(1));
     let place = Arc::new(tokio::sync::Semaphore::new(1));
     let places = read::Places {
-        turns,
+        turns: tenants::Turns::new(1),
+        tenant: key(1).tenant,
         _permit: place.try_acquire_owned().unwrap(),
     };
     let options = ReadOptions {

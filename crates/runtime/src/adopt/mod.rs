@@ -44,7 +44,7 @@ use super::tenant::{Told, inits};
 use super::{Runtime, Settings, Shared};
 use handshake::{Accepted, Answer, Found, Handshakes};
 use store::Finished;
-use tenants::{Pool, Tenants};
+use tenants::{Pool, Tenants, Turns};
 
 /// How often the age of finished records is looked at; their number is at every end.
 const AGEING: Duration = Duration::from_secs(60);
@@ -93,6 +93,7 @@ impl Runtime {
             logs,
             archive,
             creations: Pool::new(&tenants, Quota::Creations),
+            spawner: Turns::new(crate::create::AT_THE_SPAWNER),
             tenants,
             told: Told::default(),
             attachments: Default::default(),

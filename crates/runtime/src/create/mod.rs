@@ -41,6 +41,11 @@ use launch::launch;
 /// How long the kernel may take to let go of what a failed attempt left.
 const UNDO: Duration = Duration::from_secs(10);
 
+/// Cells that the spawner is asked for at the same time, in turns by tenant: it makes one after the
+/// other, in the order in which it was asked. Nested ones are no part of these: each has a worker
+/// of its own, which may be held up in its cell, and which no other waits for.
+pub(crate) const AT_THE_SPAWNER: usize = 4;
+
 /// What there is of a cell that is being made, to be taken back unless it is kept. The name and the
 /// ids stay reserved until nothing of a failed cell lives any more: nobody else is to have ids that
 /// a process still has.
@@ -178,8 +183,20 @@ async fn with_init(
         title: format!("{}/{}", key.tenant, key.path),
         ..launch(&record, &effective, around.nested, bytes)
     };
-    let uid = launch.uid;
+    let (uid, nested) = (launch.uid, around.nested);
+    let turn = async {
+        match nested {
+            true => None,
+            false => Some(shared.spawner.take(&key.tenant).await),
+        }
+    };
+    let turn = tokio::select! {
+        turn = turn => turn,
+        // The node refuses it with the right words.
+        () = callers.gone() => None,
+    };
     let created = shared.node.create(launch, fds, callers).await;
+    drop(turn);
     let created = created.map_err(|e| not_made(e, &key))?;
     let process = Arc::new(created.process);
     made.init = Some((shared.node.clone(), uid, process.clone()));
