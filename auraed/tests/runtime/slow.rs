@@ -49,6 +49,13 @@ impl Archive for Hindered {
         Archive::remove(&self.store, uids)
     }
 
+    fn remove_later(&self, uids: Vec<Uid>) -> BoxFuture<'static, Result<(), Error>> {
+        if self.dir.join("stuck").exists() {
+            return self.remove(uids);
+        }
+        Archive::remove_later(&self.store, uids)
+    }
+
     fn get(&self, uids: Vec<Uid>) -> BoxFuture<'static, Result<Vec<Finished>, Error>> {
         Archive::get(&self.store, uids)
     }

@@ -75,8 +75,10 @@ pub const DEFAULT: [&str; 14] = [
 #[serde(default)]
 pub struct Capabilities {
     /// The capabilities that may ever be gained. `ALL` means all.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub bounding: Vec<String>,
     /// Kept across exec by a user that isn't root; a part of `bounding`.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub ambient: Vec<String>,
 }
 

@@ -81,16 +81,22 @@ impl Namespace {
 #[serde(default)]
 pub struct Draft {
     /// Shared with the parent.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub share: BTreeSet<Namespace>,
     /// Limits of the cell.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub resources: Resources,
     /// Parts of the node's file system.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub mounts: Vec<Mount>,
     /// Private in-memory folders (tmpfs), at most [`MAX_MOUNTS`].
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub volumes: Vec<Volume>,
     /// Empty: the last label of its path.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub hostname: String,
     /// How many user and group ids it has.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub id_range: Option<u32>,
 }
 
@@ -130,10 +136,13 @@ pub enum Access {
 #[serde(default)]
 pub struct Volume {
     /// An absolute path in the cell.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub path: String,
     /// The most that it holds, in bytes. `None`: [`DEFAULT_VOLUME_BYTES`].
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub size_bytes: Option<u64>,
     /// The mode of its root folder. `None`: [`DEFAULT_VOLUME_MODE`].
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub mode: Option<u32>,
 }
 

@@ -34,46 +34,67 @@ pub const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bi
 #[serde(default)]
 pub struct Draft {
     /// The program and its arguments.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub argv: Vec<String>,
     /// The environment as given.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub env: BTreeMap<String, String>,
     /// The working directory, an absolute path in the cell. Empty: `/`.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub cwd: String,
     /// A name, or a number. Empty: root of the cell.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub user: String,
     /// A name, or a number. Empty: the user's own.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub group: String,
     /// Supplementary groups: names of the cell's `/etc/group`, or numbers.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub groups: Vec<String>,
     /// File mode bits that new files lack.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub umask: Option<u32>,
     /// Limits of the process (`RLIMIT_*`), each name once.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub rlimits: Vec<Rlimit>,
     /// -20 (first) to 19 (last). `None`: 0.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub nice: Option<i32>,
     /// -1000 (never killed) to 1000 (killed first). `None`: 0.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub oom_score_adj: Option<i32>,
     /// CPU numbers; empty: all.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub cpu_affinity: Vec<u32>,
     /// `None`: the default set of container runtimes.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub capabilities: Option<Capabilities>,
     /// Exec never grants new privileges. `None`: true.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub no_new_privileges: Option<bool>,
     /// The system calls that it may use.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub seccomp: Seccomp,
     /// A terminal instead of pipes.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub terminal: Option<Terminal>,
     /// Keep standard input open for Attach.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub stdin: bool,
     /// A name or number. Empty: SIGTERM.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub stop_signal: String,
     /// From the stop signal to SIGKILL.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub stop_grace: Option<Duration>,
     /// Limits of this executable alone.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub resources: Resources,
     /// Remove the record and the logs once it has ended.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub auto_remove: bool,
     /// How much output is kept.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub logs: LogPolicy,
 }
 
@@ -92,8 +113,10 @@ pub struct Terminal {
 #[serde(default)]
 pub struct LogPolicy {
     /// Of both streams together, in bytes. `None`: the node's default.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub max_bytes: Option<u64>,
     /// Output older than this is removed. `None`: the node's default.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub max_age: Option<Duration>,
 }
 

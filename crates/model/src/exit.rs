@@ -25,22 +25,22 @@ pub struct Exit {
     /// Code, signal or unknown.
     pub how: How,
     /// The main process was killed by the kernel's OOM killer.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub oom_killed: bool,
     /// OOM kills among all its processes; `None` where the node can't know.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub oom_kills: Option<u64>,
     /// It left a core.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub core_dumped: bool,
     /// When it began, where known.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub started: Option<Timestamp>,
     /// When it ended, where known.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub finished: Option<Timestamp>,
     /// Resources that it used; `None` where its parent was lost.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "crate::is_default")]
     pub rusage: Option<Rusage>,
 }
 

@@ -31,3 +31,9 @@ pub mod status;
 pub mod text;
 pub mod time;
 pub mod update;
+
+/// Whether a field is left out where it is serialised: what is read without it gets its default.
+/// Most fields of most specs are; records are kept for every executable.
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}

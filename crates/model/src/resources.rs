@@ -20,14 +20,19 @@ pub const DEFAULT_PERIOD: Duration = Duration::from_millis(100);
 #[serde(default)]
 pub struct Resources {
     /// CPU time, and the CPUs and memory nodes to use.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub cpu: Cpu,
     /// Memory, in bytes.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub memory: Memory,
     /// The most processes and threads. `None`: no limit.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub pids_max: Option<u64>,
     /// Weight and bounds of block devices.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub io: Io,
     /// Huge pages, per size.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub hugetlb: Vec<Hugetlb>,
 }
 
@@ -36,14 +41,19 @@ pub struct Resources {
 #[serde(default)]
 pub struct Cpu {
     /// `cpu.max`: CPU time per period.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub quota: Option<Duration>,
     /// 1 ms to 1 s.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub period: Option<Duration>,
     /// `cpu.weight`, 1 to 10,000.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub weight: Option<u64>,
     /// `cpuset.cpus`, e.g. `0-1,4`. Empty: all.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub cpus: String,
     /// `cpuset.mems`, a list as `0-1`. Empty: all.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub mems: String,
 }
 
@@ -56,14 +66,19 @@ pub const MIN_MEMORY: u64 = 1 << 20;
 #[serde(default)]
 pub struct Memory {
     /// `memory.min`: this much is never reclaimed.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub min: Option<u64>,
     /// `memory.low`: this much is reclaimed only when nothing else can be.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub low: Option<u64>,
     /// `memory.high`: processes are throttled above this.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub high: Option<u64>,
     /// `memory.max`: the OOM killer above this, in bytes.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub max: Option<u64>,
     /// `memory.swap.max`: bytes of swap beside memory.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub swap_max: Option<u64>,
 }
 
@@ -72,8 +87,10 @@ pub struct Memory {
 #[serde(default)]
 pub struct Io {
     /// `io.weight`, 1 to 10,000.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub weight: Option<u64>,
     /// At most one bound per device.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub max: Vec<IoMax>,
 }
 
@@ -82,14 +99,19 @@ pub struct Io {
 #[serde(default)]
 pub struct IoMax {
     /// A device such as `/dev/vda`, or `major:minor`.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub device: String,
     /// Bytes read a second.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub read_bytes_per_second: Option<u64>,
     /// Bytes written a second.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub write_bytes_per_second: Option<u64>,
     /// Read operations a second, at least 1.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub reads_per_second: Option<u64>,
     /// Write operations a second, at least 1.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub writes_per_second: Option<u64>,
 }
 
@@ -98,8 +120,10 @@ pub struct IoMax {
 #[serde(default)]
 pub struct Hugetlb {
     /// The size as the kernel writes it: `2MB`, `1GB`.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub page_size: String,
     /// The most bytes in pages of this size.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub max_bytes: u64,
 }
 

@@ -33,10 +33,13 @@ pub const NAMES: [&str; 16] = [
 #[serde(default)]
 pub struct Rlimit {
     /// `NOFILE`, `RLIMIT_NOFILE` or `nofile`.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub name: String,
     /// The limit that holds, in the resource's unit. `None`: unlimited.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub soft: Option<u64>,
     /// The most that `soft` can be raised to. `None`: unlimited.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub hard: Option<u64>,
 }
 

@@ -15,14 +15,19 @@ pub const MAX_NAMES: usize = 512;
 #[serde(default)]
 pub struct Seccomp {
     /// The list that `allow` and `deny` change.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub profile: Profile,
     /// System calls by name, or systemd's groups such as `@mount`. Added to the profile.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub allow: Vec<String>,
     /// Taken away from the profile; wins over `allow`.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub deny: Vec<String>,
     /// The action on a call that isn't allowed.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub action: Action,
     /// A name such as `EPERM`, or a number. Empty: EPERM.
+    #[serde(skip_serializing_if = "crate::is_default")]
     pub errno: String,
 }
 

@@ -22,7 +22,7 @@ use tokio::sync::Semaphore;
 use super::config::LogsConfig;
 use super::folder::{self, Folder, LogKey};
 use super::live::Registry;
-use super::mover::{self, Command, Drained, Sender};
+use super::mover::{self, Attach, Command, Drained, Sender};
 use super::read::{self, LogReader, ReadOptions};
 use super::retention::Retention;
 use super::sync::Syncer;
@@ -132,13 +132,8 @@ impl Logs {
         policy: &LogPolicy,
     ) -> Result<(), Error> {
         let keep = self.config().keep(policy);
-        let command = |reply| Command::Attach {
-            key,
-            sources,
-            keep,
-            reply,
-        };
-        self.inner.mover.ask(command).await
+        let what = Attach { key, sources, keep };
+        self.inner.mover.attach(what).await
     }
 
     /// Bytes of standard output and standard error stored so far, what retention has dropped since
@@ -181,8 +176,7 @@ impl Logs {
     /// `WRONG_STATE` where the log isn't attached; the end could not be marked; the mover has
     /// stopped.
     pub async fn drained(&self, uid: Uid) -> Result<Drained, Error> {
-        let command = |reply| Command::Drain { uid, reply };
-        self.inner.mover.ask(command).await
+        self.inner.mover.drain(uid).await
     }
 
     /// Reads a log, also while it is written. Nothing is read before the first item is asked for.

@@ -139,12 +139,20 @@ impl Shared {
         Ok(())
     }
 
-    /// The same, for what nobody waits for.
-    pub(crate) fn forget_beside(self: &Arc<Self>, gone: Arc<Object>) {
+    /// The same, where no caller waits for it: the record goes with the next one that is stored.
+    pub(crate) fn forget_beside(self: &Arc<Self>, gone: &Object) {
+        self.forget_stored(gone.meta().tenant.clone(), gone.meta().uid);
+    }
+
+    fn forget_stored(self: &Arc<Self>, tenant: Tenant, uid: Uid) {
+        self.archive.let_go(uid);
         let shared = self.clone();
         tokio::spawn(async move {
-            if let Err(error) = shared.forget(&[gone]).await {
-                tracing::warn!(%error, "the record of a removed object stays behind");
+            match shared.archive.remove_later(vec![uid]).await {
+                Ok(()) => shared.logs.remove(&tenant, uid).await,
+                Err(error) => {
+                    tracing::warn!(%error, "the record of a removed object stays behind");
+                }
             }
         });
     }
@@ -153,8 +161,7 @@ impl Shared {
     pub(crate) fn age_out(self: &Arc<Self>) {
         for uid in self.index.aged(now()) {
             if let Some(object) = self.index.remove(uid) {
-                self.archive.let_go(uid);
-                self.forget_beside(object);
+                self.forget_beside(&object);
             }
         }
         let before = self.index.oldest_kept(now());
@@ -181,16 +188,7 @@ impl Shared {
                 self.forget_later(&object);
             }
             // No daemon can read it.
-            None => {
-                self.archive.let_go(uid);
-                let shared = self.clone();
-                tokio::spawn(async move {
-                    match shared.archive.remove(vec![uid]).await {
-                        Ok(()) => shared.logs.remove(&tenant, uid).await,
-                        Err(error) => tracing::warn!(%error, "a finished record stays behind"),
-                    }
-                });
-            }
+            None => self.forget_stored(tenant, uid),
         }
     }
 
@@ -198,7 +196,7 @@ impl Shared {
     /// told.
     pub(crate) fn forget_later(self: &Arc<Self>, object: &Arc<Object>) {
         if let Some(removed) = self.index.remove(object.meta().uid) {
-            self.forget_beside(removed);
+            self.forget_beside(&removed);
         }
     }
 

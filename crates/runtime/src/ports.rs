@@ -74,8 +74,12 @@ pub trait Archive: Send + Sync + 'static {
     fn remove(&self, uids: Vec<Uid>) -> BoxFuture<'static, Result<(), Error>>;
     /// Those of these that are kept.
     fn get(&self, uids: Vec<Uid>) -> BoxFuture<'static, Result<Vec<Finished>, Error>>;
-    /// Some of all that are kept, by tenant, path and end: those after the one of that uid. None:
-    /// that was all.
+    /// Forgets some that no caller waits for, within a second and at less cost. A daemon that is
+    /// killed before finds them again.
+    fn remove_later(&self, uids: Vec<Uid>) -> BoxFuture<'static, Result<(), Error>> {
+        self.remove(uids)
+    }
+    /// Some of all that are kept, by uid: those after that one. None: that was all.
     fn load(&self, after: Option<Uid>) -> BoxFuture<'static, Result<Vec<Finished>, Error>>;
 }
 
@@ -96,6 +100,17 @@ impl Archive for Store {
         })
     }
 
+    fn remove_later(&self, uids: Vec<Uid>) -> BoxFuture<'static, Result<(), Error>> {
+        let store = self.clone();
+        Box::pin(async move {
+            store
+                .remove_finished_later(uids)
+                .await
+                .map(drop)
+                .map_err(degraded)
+        })
+    }
+
     fn get(&self, uids: Vec<Uid>) -> BoxFuture<'static, Result<Vec<Finished>, Error>> {
         let store = self.clone();
         Box::pin(async move { store.finished_of(uids).await.map_err(degraded) })
@@ -105,7 +120,7 @@ impl Archive for Store {
         const PAGE: u32 = 64;
         let store = self.clone();
         Box::pin(async move {
-            let page = store.list_finished(None, after, PAGE).await;
+            let page = store.list_finished(after, PAGE).await;
             page.map_err(degraded)
         })
     }

@@ -186,9 +186,19 @@ impl Tally {
         self.records().excess(limits)
     }
 
-    /// It is about to be removed, by [`Archive::remove`]: nothing else has to go for it.
+    /// It is about to be removed, by [`Archive::remove`] or [`Archive::remove_later`]: nothing else
+    /// has to go for it.
     pub(crate) fn let_go(&self, uid: Uid) {
         self.records().let_go(uid);
+    }
+
+    /// The archive has removed some, or could not.
+    fn removed(&self, uids: Vec<Uid>, outcome: Result<(), Error>) -> Result<(), Error> {
+        let mut records = self.records();
+        for uid in uids {
+            records.removed(uid, outcome.is_ok());
+        }
+        outcome
     }
 
     /// What ended before that moment (`CLOCK_REALTIME`, nanoseconds).
@@ -212,11 +222,15 @@ impl Archive for Tally {
         let tally = self.clone();
         Box::pin(async move {
             let removed = tally.archive.remove(uids.clone()).await;
-            let mut records = tally.records();
-            for uid in uids {
-                records.removed(uid, removed.is_ok());
-            }
-            removed
+            tally.removed(uids, removed)
+        })
+    }
+
+    fn remove_later(&self, uids: Vec<Uid>) -> BoxFuture<'static, Result<(), Error>> {
+        let tally = self.clone();
+        Box::pin(async move {
+            let removed = tally.archive.remove_later(uids.clone()).await;
+            tally.removed(uids, removed)
         })
     }
 

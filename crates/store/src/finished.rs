@@ -71,47 +71,22 @@ impl Store {
         .await
     }
 
-    /// The newest run that a request of this tenant started.
-    ///
-    /// # Errors
-    /// [`StoreError`] as of any read.
-    pub async fn finished_by_request(
-        &self,
-        tenant: String,
-        request_id: String,
-    ) -> Result<Option<Finished>, StoreError> {
-        self.read(move |c| {
-            c.prepare_cached(&format!(
-                "SELECT {COLUMNS} FROM finished WHERE tenant = ?1 AND request_id = ?2
-                 ORDER BY finished_ns DESC LIMIT 1"
-            ))?
-            .query_row([tenant, request_id], from_row)
-            .optional()
-        })
-        .await
-    }
-
-    /// Finished runs by tenant, path and end; of one tenant or (`None`) of all, at most `limit`,
-    /// beginning after the run `after` where that is given.
+    /// Finished runs of all tenants by uid, at most `limit`, beginning after the uid `after` where
+    /// that is given.
     ///
     /// # Errors
     /// [`StoreError`] as of any read.
     pub async fn list_finished(
         &self,
-        tenant: Option<String>,
         after: Option<Uid>,
         limit: u32,
     ) -> Result<Vec<Finished>, StoreError> {
         self.read(move |c| {
-            let after = after.map(|uid| uid.0.to_vec());
+            let after = after.map(|uid| uid.0.to_vec()).unwrap_or_default();
             c.prepare_cached(&format!(
-                "SELECT {COLUMNS} FROM finished
-                 WHERE (?1 IS NULL OR tenant = ?1)
-                   AND (?2 IS NULL OR (tenant, path, finished_ns, uid) >
-                        (SELECT tenant, path, finished_ns, uid FROM finished WHERE uid = ?2))
-                 ORDER BY tenant, path, finished_ns, uid LIMIT ?3"
+                "SELECT {COLUMNS} FROM finished WHERE uid > ?1 ORDER BY uid LIMIT ?2"
             ))?
-            .query_map(params![tenant, after, limit], from_row)?
+            .query_map(params![after, limit], from_row)?
             .collect()
         })
         .await
@@ -122,16 +97,28 @@ impl Store {
     /// # Errors
     /// [`StoreError::Degraded`] while writing doesn't work.
     pub async fn remove_finished(&self, uids: Vec<Uid>) -> Result<usize, StoreError> {
-        self.write(Durability::Kernel, move |c| {
-            let mut delete = c.prepare_cached("DELETE FROM finished WHERE uid = ?1")?;
-            let mut removed = 0;
-            for uid in uids {
-                removed += delete.execute([uid.0])?;
-            }
-            Ok(removed)
-        })
-        .await
+        self.write(Durability::Kernel, move |c| delete(c, &uids))
+            .await
     }
+
+    /// The same for runs whose removal no caller waits for: it costs no transaction of its own
+    /// where another write comes within a second. Until then a daemon that dies leaves them there.
+    ///
+    /// # Errors
+    /// [`StoreError::Degraded`] while writing doesn't work.
+    pub async fn remove_finished_later(&self, uids: Vec<Uid>) -> Result<usize, StoreError> {
+        self.write_later(Durability::Kernel, move |c| delete(c, &uids))
+            .await
+    }
+}
+
+fn delete(c: &Connection, uids: &[Uid]) -> rusqlite::Result<usize> {
+    let mut delete = c.prepare_cached("DELETE FROM finished WHERE uid = ?1")?;
+    let mut removed = 0;
+    for uid in uids {
+        removed += delete.execute([uid.0])?;
+    }
+    Ok(removed)
 }
 
 fn insert(c: &Connection, run: &Finished) -> rusqlite::Result<()> {

@@ -49,7 +49,7 @@ pub use sets::{MAX_SETS_PER_TENANT, SetRow, SetWritten};
 pub use tenants::TenantRow;
 pub use users::{Role, UserRow};
 
-use worker::{Reader, Writer};
+use worker::{Reader, Turn, Writer};
 
 /// The database's file name in the state directory.
 pub const FILE: &str = "aurae.db";
@@ -123,7 +123,16 @@ impl Store {
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        self.writer.run(durability, job).await
+        self.writer.run(durability, Turn::Now, job).await
+    }
+
+    /// With the next write that can't wait, and within a second.
+    async fn write_later<T, F>(&self, durability: Durability, job: F) -> Result<T, StoreError>
+    where
+        T: Send + 'static,
+        F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
+    {
+        self.writer.run(durability, Turn::Later, job).await
     }
 
     async fn read<T, F>(&self, job: F) -> Result<T, StoreError>

@@ -42,14 +42,10 @@ async fn what_was_put_is_there_after_a_second_start() {
         second.finished(Uid([1; 16])).await.unwrap(),
         Some(run(1, "a", "web", 10))
     );
-    let by_request = second.finished_by_request("a".into(), "request-1".into());
-    assert_eq!(by_request.await.unwrap(), Some(run(1, "a", "web", 10)));
-    let of_another = second.finished_by_request("b".into(), "request-1".into());
-    assert_eq!(of_another.await.unwrap(), None);
 }
 
 #[tokio::test]
-async fn finished_runs_are_listed_by_tenant_in_pages_and_removed() {
+async fn finished_runs_are_listed_in_pages_and_removed() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(dir.path()).unwrap();
     for n in 1..=9 {
@@ -57,19 +53,15 @@ async fn finished_runs_are_listed_by_tenant_in_pages_and_removed() {
         let made = run(n, tenant, &format!("web/{n}"), i64::from(n));
         store.put_finished(made).await.unwrap();
     }
-    let page = store
-        .list_finished(Some("b".into()), None, 2)
-        .await
-        .unwrap();
-    assert_eq!(page.iter().map(|r| r.uid.0[0]).collect::<Vec<_>>(), [1, 3]);
-    let next = store.list_finished(Some("b".into()), Some(page[1].uid), 9);
+    let page = store.list_finished(None, 2).await.unwrap();
+    assert_eq!(page.iter().map(|r| r.uid.0[0]).collect::<Vec<_>>(), [1, 2]);
+    let next = store.list_finished(Some(page[1].uid), 100);
     let next: Vec<u8> = next.await.unwrap().iter().map(|r| r.uid.0[0]).collect();
-    assert_eq!(next, [5, 7, 9]);
-    assert_eq!(store.list_finished(None, None, 100).await.unwrap().len(), 9);
+    assert_eq!(next, [3, 4, 5, 6, 7, 8, 9]);
 
     let removed = store.remove_finished(vec![Uid([5; 16]), Uid([1; 16])]);
     assert_eq!(removed.await.unwrap(), 2);
-    assert_eq!(store.list_finished(None, None, 100).await.unwrap().len(), 7);
+    assert_eq!(store.list_finished(None, 100).await.unwrap().len(), 7);
     let some = store.finished_of(vec![Uid([4; 16]), Uid([99; 16])]).await;
     assert_eq!(some.unwrap().len(), 1);
 }
@@ -120,8 +112,77 @@ async fn many_writers_at_once_are_all_answered() {
     for write in writes.collect::<Vec<_>>() {
         write.await.unwrap().unwrap();
     }
-    let all = store.list_finished(None, None, 1000).await.unwrap();
+    let all = store.list_finished(None, 1000).await.unwrap();
     assert_eq!(all.len(), 200);
+}
+
+/// The transactions that changed something, and the pages that they wrote.
+fn written(file: &Path) -> (usize, usize) {
+    let wal = std::fs::read(file.with_extension("db-wal")).unwrap();
+    let frames = wal[32..].chunks(24 + usize::from(schema::PAGE));
+    // A frame of the log says how large the database is where it ends a transaction.
+    let ends = frames.clone().filter(|frame| frame[4..8] != [0; 4]);
+    (ends.count(), frames.len())
+}
+
+#[tokio::test]
+async fn a_run_in_the_place_of_another_writes_one_page_in_one_transaction() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    let file = dir.path().join(FILE);
+    // As large as what is kept of a run without arguments, and with few.
+    let sized = |n: u8| Finished {
+        record: vec![n; 1600],
+        ..run(n, "a", "web", n.into())
+    };
+    store.put_finished(sized(1)).await.unwrap();
+    let (transactions, pages) = written(&file);
+    for n in 2..=20 {
+        let replaced = {
+            let store = store.clone();
+            let old = vec![Uid([n - 1; 16])];
+            tokio::spawn(async move { store.remove_finished_later(old).await })
+        };
+        tokio::task::yield_now().await;
+        store.put_finished(sized(n)).await.unwrap();
+        assert_eq!(replaced.await.unwrap().unwrap(), 1);
+    }
+    assert_eq!(written(&file), (transactions + 19, pages + 19));
+    let left = store.list_finished(None, 9).await.unwrap();
+    assert_eq!(left, [sized(20)]);
+}
+
+#[tokio::test]
+async fn a_removal_that_can_wait_goes_with_the_next_write_or_by_itself() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = Store::open(dir.path()).unwrap();
+    for n in 1..=3 {
+        store.put_finished(run(n, "a", "web", 1)).await.unwrap();
+    }
+    let file = dir.path().join(FILE);
+    let (before, _) = written(&file);
+    let later = |n: u8| {
+        let store = store.clone();
+        tokio::spawn(async move { store.remove_finished_later(vec![Uid([n; 16])]).await })
+    };
+    let waiting = [later(1), later(2)];
+    // They are queued before this test goes on: it has one thread.
+    tokio::task::yield_now().await;
+    store.put_finished(run(4, "a", "web", 2)).await.unwrap();
+    for removed in waiting {
+        assert_eq!(removed.await.unwrap().unwrap(), 1);
+    }
+    assert_eq!(written(&file).0, before + 1, "each wrote a transaction");
+    // With nothing that follows it doesn't wait for ever.
+    assert_eq!(later(3).await.unwrap().unwrap(), 1);
+    // What can wait is done before the store is closed.
+    let last = later(4);
+    tokio::task::yield_now().await;
+    last.abort();
+    let _aborted = last.await;
+    drop(store);
+    let second = Store::open(dir.path()).unwrap();
+    assert!(second.list_finished(None, 9).await.unwrap().is_empty());
 }
 
 #[test]

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The store's two threads. The writer gathers what has been queued into one transaction (group
-//! commit); each job has a savepoint, so one that fails takes nobody with it. The reader serves
-//! queries from committed snapshots, also while writing is broken.
+//! commit); each job has a savepoint, so one that fails takes nobody with it. A job that can wait
+//! goes into the transaction of the next one that can't, or into its own after [`LATER`]. The
+//! reader serves queries from committed snapshots, also while writing is broken.
 //!
 //! Queues are bounded by semaphores whose permits travel with the jobs: the caller of one too many
 //! waits.
@@ -10,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::Connection;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
@@ -21,18 +22,33 @@ use super::{Durability, Health, StoreError, schema};
 const QUEUE: usize = 1024;
 /// Jobs of one transaction.
 const BATCH: usize = 256;
+/// Jobs after which the log of writes is moved into the file: a few megabytes.
+const MOVED_EVERY: usize = 256;
+/// The longest that a job that can wait waits for another one's transaction.
+const LATER: Duration = Duration::from_secs(1);
 /// How often a degraded store tries to write.
 const PROBE_EVERY: Duration = Duration::from_secs(1);
+
+/// When a job's transaction is begun.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Turn {
+    /// At once.
+    Now,
+    /// With the next job whose turn is now, and after [`LATER`] at the latest.
+    Later,
+}
 
 /// A job whose type is forgotten until its answer goes out.
 trait Job: Send {
     fn durability(&self) -> Durability;
+    fn turn(&self) -> Turn;
     fn run(&mut self, connection: &Connection) -> rusqlite::Result<()>;
     fn answer(self: Box<Self>, outcome: Result<(), StoreError>);
 }
 
 struct Typed<T, F> {
     durability: Durability,
+    turn: Turn,
     job: Option<F>,
     result: Option<T>,
     reply: oneshot::Sender<Result<T, StoreError>>,
@@ -46,6 +62,10 @@ where
 {
     fn durability(&self) -> Durability {
         self.durability
+    }
+
+    fn turn(&self) -> Turn {
+        self.turn
     }
 
     fn run(&mut self, connection: &Connection) -> rusqlite::Result<()> {
@@ -96,7 +116,7 @@ impl Queue {
         (queue, receiver)
     }
 
-    async fn run<T, F>(&self, durability: Durability, job: F) -> Result<T, StoreError>
+    async fn run<T, F>(&self, durability: Durability, turn: Turn, job: F) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
@@ -106,6 +126,7 @@ impl Queue {
         let (reply, answer) = oneshot::channel();
         let job = Typed {
             durability,
+            turn,
             job: Some(job),
             result: None,
             reply,
@@ -151,17 +172,51 @@ impl Writer {
             connection,
             file: file.clone(),
             health,
+            unmoved: 0,
         };
         queue.thread = spawn("store-writer", &file, move || thread.serve(&jobs))?;
         Ok(Self { queue })
     }
 
-    pub(super) async fn run<T, F>(&self, durability: Durability, job: F) -> Result<T, StoreError>
+    pub(super) async fn run<T, F>(
+        &self,
+        durability: Durability,
+        turn: Turn,
+        job: F,
+    ) -> Result<T, StoreError>
     where
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        self.queue.run(durability, job).await
+        self.queue.run(durability, turn, job).await
+    }
+}
+
+/// Jobs of the next transaction, in the order in which they came.
+#[derive(Default)]
+struct Waiting {
+    jobs: Vec<Box<dyn Job>>,
+    /// When they may wait no longer.
+    due: Option<Instant>,
+}
+
+impl Waiting {
+    fn add(&mut self, job: Box<dyn Job>, now: Instant) {
+        let due = match job.turn() {
+            Turn::Now => now,
+            Turn::Later => now + LATER,
+        };
+        self.due = Some(self.due.map_or(due, |before| before.min(due)));
+        self.jobs.push(job);
+    }
+
+    fn is_due(&self, now: Instant) -> bool {
+        self.jobs.len() >= BATCH || self.due.is_some_and(|due| due <= now)
+    }
+
+    fn take(&mut self) -> Vec<Box<dyn Job>> {
+        self.due = None;
+        std::mem::take(&mut self.jobs)
     }
 }
 
@@ -169,27 +224,42 @@ struct WriterThread {
     connection: Connection,
     file: PathBuf,
     health: Health,
+    /// Jobs that were committed since the log of writes was last moved into the file.
+    unmoved: usize,
 }
 
 impl WriterThread {
-    fn serve(self, jobs: &Receiver<Box<dyn Job>>) {
+    fn serve(mut self, jobs: &Receiver<Box<dyn Job>>) {
+        let mut waiting = Waiting::default();
         loop {
-            let first = if self.health.is_well() {
-                jobs.recv().map_err(|_| RecvTimeoutError::Disconnected)
-            } else {
-                jobs.recv_timeout(PROBE_EVERY)
+            let next = match self.patience(&waiting) {
+                Some(patience) => jobs.recv_timeout(patience),
+                None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
-            match first {
-                Ok(first) => {
-                    let batch = std::iter::once(first)
-                        .chain(jobs.try_iter().take(BATCH - 1))
-                        .collect();
-                    self.commit(batch);
-                }
-                Err(RecvTimeoutError::Timeout) => self.probe(),
-                Err(RecvTimeoutError::Disconnected) => return,
+            let now = Instant::now();
+            match next {
+                Ok(job) => waiting.add(job, now),
+                Err(RecvTimeoutError::Timeout) if !self.health.is_well() => self.probe(),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return self.commit(waiting.take()),
+            }
+            let most = BATCH.saturating_sub(waiting.jobs.len());
+            for job in jobs.try_iter().take(most) {
+                waiting.add(job, now);
+            }
+            if waiting.is_due(now) {
+                self.commit(waiting.take());
             }
         }
+    }
+
+    /// How long the next job may take to come; `None`: as long as it likes.
+    fn patience(&self, waiting: &Waiting) -> Option<Duration> {
+        let probe = (!self.health.is_well()).then_some(PROBE_EVERY);
+        let due = waiting
+            .due
+            .map(|due| due.saturating_duration_since(Instant::now()));
+        probe.into_iter().chain(due).min()
     }
 
     fn probe(&self) {
@@ -202,7 +272,10 @@ impl WriterThread {
     }
 
     /// One transaction for all; answers go out after its commit.
-    fn commit(&self, mut batch: Vec<Box<dyn Job>>) {
+    fn commit(&mut self, mut batch: Vec<Box<dyn Job>>) {
+        if batch.is_empty() {
+            return;
+        }
         let durable = batch.iter().any(|j| j.durability() == Durability::Disk);
         let outcomes = match self.transaction(&mut batch, durable) {
             Ok(outcomes) => {
@@ -215,8 +288,26 @@ impl WriterThread {
                 batch.iter().map(|_| Err(error.clone())).collect()
             }
         };
+        self.unmoved += batch.len();
         for (job, outcome) in batch.into_iter().zip(outcomes) {
             job.answer(outcome);
+        }
+        self.move_when_due();
+    }
+
+    /// Moves what was written from SQLite's log into the file. It waits for the disk, so that it
+    /// comes after the answers: SQLite by itself does it within a commit.
+    fn move_when_due(&mut self) {
+        if self.unmoved < MOVED_EVERY || !self.health.is_well() {
+            return;
+        }
+        self.unmoved = 0;
+        // All of it stays in the log where this fails, and the next commit tells of the disk.
+        let moved = self
+            .connection
+            .query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+        if let Err(error) = moved {
+            tracing::warn!(%error, "the database's log stays as it is for now");
         }
     }
 
@@ -307,7 +398,7 @@ impl Reader {
         T: Send + 'static,
         F: FnOnce(&Connection) -> rusqlite::Result<T> + Send + 'static,
     {
-        self.queue.run(Durability::Kernel, job).await
+        self.queue.run(Durability::Kernel, Turn::Now, job).await
     }
 }
 

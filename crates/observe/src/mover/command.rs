@@ -3,7 +3,7 @@
 //! waits.
 
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, Weak};
 
 use model::error::{Error, Reason};
 use model::name::Uid;
@@ -23,15 +23,17 @@ const AT_ONCE: usize = 256;
 /// The answer to one command.
 type Reply<T> = oneshot::Sender<Result<T, Error>>;
 
+/// What a log is begun with.
+pub(crate) struct Attach {
+    pub(crate) key: LogKey,
+    pub(crate) sources: Vec<(Stream, OwnedFd)>,
+    pub(crate) keep: Keep,
+}
+
 /// A request to the mover.
 pub(crate) enum Command {
     /// Read from these from now on.
-    Attach {
-        key: LogKey,
-        sources: Vec<(Stream, OwnedFd)>,
-        keep: Keep,
-        reply: Reply<()>,
-    },
+    Attach { what: Attach, reply: Reply<()> },
     /// Nobody writes any more: take what is left, mark the end, close.
     Drain { uid: Uid, reply: Reply<Drained> },
     /// Begin another segment, so that retention can take the one that is written.
@@ -58,10 +60,17 @@ pub struct Drained {
 }
 
 /// The sending half.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub(crate) struct Sender {
     commands: mpsc::Sender<Command>,
     wake: Arc<OwnedFd>,
+    pub(super) mover: Weak<Mutex<Mover>>,
+}
+
+impl std::fmt::Debug for Sender {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Sender")
+    }
 }
 
 /// How retention asks for other segments. It keeps no mover going.
@@ -79,7 +88,13 @@ impl Rotator {
         {
             let wake = Arc::clone(&self.wake);
             // It fails where the mover has ended.
-            let _ended = Sender { commands, wake }.ring();
+            let mover = Weak::new();
+            let _ended = Sender {
+                commands,
+                wake,
+                mover,
+            }
+            .ring();
         }
     }
 }
@@ -93,7 +108,44 @@ impl Sender {
     }
 
     pub(super) fn new(commands: mpsc::Sender<Command>, wake: Arc<OwnedFd>) -> Self {
-        Self { commands, wake }
+        Self {
+            commands,
+            wake,
+            mover: Weak::new(),
+        }
+    }
+
+    /// Begins a log: at once where the mover sleeps, else when it comes to it.
+    pub(crate) async fn attach(&self, what: Attach) -> Result<(), Error> {
+        match self.attach_now(what) {
+            Ok(outcome) => outcome,
+            Err(what) => self.ask(|reply| Command::Attach { what, reply }).await,
+        }
+    }
+
+    fn attach_now(&self, what: Attach) -> Result<Result<(), Error>, Attach> {
+        let Some(mover) = self.mover.upgrade() else {
+            return Err(what);
+        };
+        match mover.try_lock() {
+            Ok(mut mover) if !mover.stopping => Ok(mover.attach(what)),
+            _ => Err(what),
+        }
+    }
+
+    /// Ends a log: at once where the mover sleeps and nothing was ever printed, else when the mover
+    /// comes to it.
+    pub(crate) async fn drain(&self, uid: Uid) -> Result<Drained, Error> {
+        match self.drain_now(uid) {
+            Some(drained) => Ok(drained),
+            None => self.ask(|reply| Command::Drain { uid, reply }).await,
+        }
+    }
+
+    fn drain_now(&self, uid: Uid) -> Option<Drained> {
+        let mover = self.mover.upgrade()?;
+        let mut mover = mover.try_lock().ok()?;
+        mover.drain_unused(uid)
     }
 
     /// Sends a command and waits for its answer.
@@ -153,12 +205,7 @@ impl Mover {
     fn carry_out(&mut self, command: Command) {
         // Whoever asked and went away doesn't need the answer.
         match command {
-            Command::Attach {
-                key,
-                sources,
-                keep,
-                reply,
-            } => drop(reply.send(self.attach(key, sources, keep))),
+            Command::Attach { what, reply } => drop(reply.send(self.attach(what))),
             Command::Drain { uid, reply } => drop(reply.send(self.drain(uid))),
             Command::Rotate { key } => self.rotate(&key),
             Command::Configure(config) => self.with.config = *config,
@@ -171,12 +218,8 @@ impl Mover {
         }
     }
 
-    pub(super) fn attach(
-        &mut self,
-        key: LogKey,
-        sources: Vec<(Stream, OwnedFd)>,
-        keep: Keep,
-    ) -> Result<(), Error> {
+    pub(super) fn attach(&mut self, what: Attach) -> Result<(), Error> {
+        let Attach { key, sources, keep } = what;
         let failed = |e| failure("can't examine an output", e);
         let room = self.room(&key.tenant).map_err(failed)?;
         let made = sources
@@ -251,9 +294,7 @@ impl Mover {
         }
         let end = log.end(now);
         self.with.syncer.sync(log.unsynced());
-        self.detach(uid);
-        self.logs.remove(&uid);
-        self.with.registry.finish(&uid);
+        self.finish(uid);
         let end = end.map_err(|e| failure("can't mark the end of a log", e))?;
         if end.unwritten > 0 {
             tracing::error!(%uid, bytes = end.unwritten, "output was dropped, and no room to say so");
@@ -264,6 +305,27 @@ impl Mover {
             end_offset: end.offset,
             unrecorded_bytes: end.unwritten,
         })
+    }
+
+    /// [`Mover::drain`] of a log that nothing was ever printed to, which takes no disk; `None` of
+    /// any other.
+    fn drain_unused(&mut self, uid: Uid) -> Option<Drained> {
+        let log = self.logs.get(&uid).filter(|_| !self.stopping)?;
+        let mut sources = log.tokens.iter().filter_map(|t| self.sources.get(t));
+        let empty =
+            sources.all(|source| !source.is_terminal() && matches!(source.available(), Ok(0)));
+        if !empty || !log.is_unused() {
+            return None;
+        }
+        self.finish(uid);
+        Some(Drained::default())
+    }
+
+    /// Forgets a log that has its end.
+    fn finish(&mut self, uid: Uid) {
+        self.detach(uid);
+        self.logs.remove(&uid);
+        self.with.registry.finish(&uid);
     }
 
     fn detach(&mut self, uid: Uid) {

@@ -307,6 +307,13 @@ impl Log {
         }
     }
 
+    /// Whether nothing was ever printed, to an earlier daemon neither, and nothing dropped.
+    pub(super) fn is_unused(&self) -> bool {
+        matches!(self.state, State::Unopened)
+            && self.trouble.is_none()
+            && self.folder.bases().is_ok_and(|bases| bases.is_empty())
+    }
+
     /// Writes the end marker, if anything was ever printed. What could not be written down is the
     /// answer.
     pub(super) fn end(&mut self, now: Now) -> Result<End, Errno> {

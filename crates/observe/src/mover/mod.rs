@@ -2,11 +2,14 @@
 //! The mover: one thread that carries every byte that workloads print from their pipes into their
 //! logs.
 //!
-//! It sleeps in `epoll` over the tenants, each an `epoll` over its read ends. When some can be read
-//! it takes one batch from each, then waits a *short pause* if the batches were small: a busy
-//! writer fills its pipe meanwhile and is moved in one go, an idle one's next write is on its own.
-//! Tenants take turns (`turns`), so a tenant with many busy pipes holds up no other's; a batch is
-//! at most a large pipe full, and a disk that refuses makes the mover drop and count.
+//! It sleeps in `epoll` over the tenants, each an `epoll` over its read ends. Its state isn't
+//! locked then: what needs no disk (the beginning of a log, the end of one that nothing was printed
+//! to) is done by the task that asks for it, which would be two hand-overs away from the answer.
+//! When some can be read it takes one batch from each, then waits a *short pause* if the batches
+//! were small: a busy writer fills its pipe meanwhile and is moved in one go, an idle one's next
+//! write is on its own. Tenants take turns (`turns`), so a tenant with many busy pipes holds up no
+//! other's; a batch is at most a large pipe full, and a disk that refuses makes the mover drop and
+//! count.
 //!
 //! It decides nothing about whose log is kept how long (`keep`), forces nothing to the disk
 //! (`sync`), and serves no reader (`read`): it tells them by [`Live`] that there is more.
@@ -20,8 +23,8 @@ mod source;
 mod tests;
 mod turns;
 
-use std::collections::HashMap;
-use std::sync::Arc;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use model::error::{Error, Reason};
@@ -31,7 +34,7 @@ use rustix::io::Errno;
 use tokio::sync::mpsc;
 
 pub use command::Drained;
-pub(super) use command::{Command, Rotator, Sender};
+pub(super) use command::{Attach, Command, Rotator, Sender};
 pub(super) use segment::Files;
 
 use self::log::{Log, Now};
@@ -63,17 +66,19 @@ pub(super) struct Surroundings {
     pub(super) syncer: Syncer,
 }
 
-/// The thread's state.
-struct Mover {
+/// The thread's state. Others hold it for moments in which the thread sleeps, and write to no disk.
+pub(super) struct Mover {
     with: Surroundings,
-    epoll: std::os::fd::OwnedFd,
+    epoll: Arc<std::os::fd::OwnedFd>,
     wake: Arc<std::os::fd::OwnedFd>,
     commands: mpsc::Receiver<Command>,
     logs: HashMap<Uid, Log>,
     sources: HashMap<u64, Source>,
-    /// A tenant that has sources, by its token.
+    /// A tenant that has sources, or had some lately, by its token.
     rooms: HashMap<u64, Room>,
     room_of: HashMap<Tenant, u64>,
+    /// Rooms without a source, the one that was left first in front.
+    idle: VecDeque<u64>,
     turns: Turns<u64, Ready>,
     next_token: u64,
     pipes_grown: usize,
@@ -87,11 +92,88 @@ struct Mover {
 /// # Errors
 /// The kernel gives no descriptor or no thread.
 pub(super) fn start(with: Surroundings) -> std::io::Result<Sender> {
-    let (mover, sender) = Mover::new(with)?;
+    let (mover, mut sender) = Mover::new(with)?;
+    // The thread's alone, so that all of it goes with the thread.
+    let mover = Arc::new(Mutex::new(mover));
+    sender.mover = Arc::downgrade(&mover);
     std::thread::Builder::new()
         .name("log-mover".to_owned())
-        .spawn(move || mover.run_or_abort())?;
+        .spawn(move || run_or_abort(&mover))?;
     Ok(sender)
+}
+
+/// Without its mover a daemon would let every workload's pipe fill up. The next daemon begins where
+/// this one ends, so ending is the safe answer to a defect here.
+fn run_or_abort(mover: &Mutex<Mover>) {
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(mover)));
+    match outcome {
+        Ok(Ok(())) => {}
+        Ok(Err(errno)) => {
+            tracing::error!(%errno, "the log mover can't go on; ending the daemon");
+            std::process::abort();
+        }
+        Err(_) => abort_after_panic(),
+    }
+}
+
+fn abort_after_panic() -> ! {
+    tracing::error!("the log mover panicked; ending the daemon");
+    std::process::abort();
+}
+
+fn run(mover: &Mutex<Mover>) -> Result<(), Errno> {
+    let mut sweep = Sweep::default();
+    loop {
+        // By itself: the state must not be held while the thread sleeps.
+        let look = lock(mover).look();
+        let Some(look) = look else { return Ok(()) };
+        let events = look.wait()?;
+        let pause = lock(mover).round(&events, &mut sweep)?;
+        if let Some(end) = pause {
+            wait_for_more(mover, end)?;
+        }
+    }
+}
+
+fn lock(mover: &Mutex<Mover>) -> MutexGuard<'_, Mover> {
+    mover.lock().unwrap_or_else(|_| abort_after_panic())
+}
+
+/// Waits until that moment for more bytes, not for commands.
+fn wait_for_more(mover: &Mutex<Mover>, end: Instant) -> Result<(), Errno> {
+    let wake = Arc::clone(&lock(mover).wake);
+    while Instant::now() < end {
+        let mut fds = [PollFd::new(&wake, PollFlags::IN)];
+        match poll(&mut fds, Some(&until(end))) {
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => {
+                let mut mover = lock(mover);
+                mover.obey()?;
+                if mover.stopping {
+                    return Ok(());
+                }
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// A look at who is ready, for which the state needn't be held.
+struct Look {
+    epoll: Arc<std::os::fd::OwnedFd>,
+    timeout: Option<Timespec>,
+}
+
+impl Look {
+    fn wait(&self) -> Result<Vec<epoll::Event>, Errno> {
+        let mut events = Vec::with_capacity(EVENTS);
+        let buffer = rustix::buffer::spare_capacity(&mut events);
+        match epoll::wait(&self.epoll, buffer, self.timeout.as_ref()) {
+            Ok(_) | Err(Errno::INTR) => Ok(events),
+            Err(e) => Err(e),
+        }
+    }
 }
 
 /// A source that can be read, or has hung up.
@@ -99,7 +181,7 @@ type Ready = (u64, epoll::EventFlags);
 
 impl Mover {
     fn new(with: Surroundings) -> Result<(Self, Sender), Errno> {
-        let epoll = epoll::create(epoll::CreateFlags::CLOEXEC)?;
+        let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         let wake = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
         let data = epoll::EventData::new_u64(WAKE);
         epoll::add(&epoll, &wake, data, epoll::EventFlags::IN)?;
@@ -114,6 +196,7 @@ impl Mover {
             sources: HashMap::new(),
             rooms: HashMap::new(),
             room_of: HashMap::new(),
+            idle: VecDeque::new(),
             turns: Turns::new(),
             next_token: WAKE + 1,
             pipes_grown: 0,
@@ -124,46 +207,27 @@ impl Mover {
         Ok((mover, sender))
     }
 
-    /// Without its mover a daemon would let every workload's pipe fill up. The next daemon begins
-    /// where this one ends, so ending is the safe answer to a defect here.
-    fn run_or_abort(mut self) {
-        let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| self.run()));
-        match outcome {
-            Ok(Ok(())) => {}
-            Ok(Err(errno)) => {
-                tracing::error!(%errno, "the log mover can't go on; ending the daemon");
-                std::process::abort();
-            }
-            Err(_) => {
-                tracing::error!("the log mover panicked; ending the daemon");
-                std::process::abort();
-            }
-        }
-    }
-
-    fn run(&mut self) -> Result<(), Errno> {
-        let mut sweep = Sweep::default();
-        while !self.stopping {
-            self.round(&mut sweep)?;
-        }
-        Ok(())
-    }
-
-    /// Looks who is ready, and gives every tenant that is one turn.
-    fn round(&mut self, sweep: &mut Sweep) -> Result<(), Errno> {
-        let mut events = Vec::with_capacity(EVENTS);
+    /// The next look; `None`: there is none.
+    fn look(&self) -> Option<Look> {
         let timeout = match self.turns.is_empty() {
             true => self.sync_at.map(until),
             false => Some(Timespec::default()),
         };
-        let buffer = rustix::buffer::spare_capacity(&mut events);
-        match epoll::wait(&self.epoll, buffer, timeout.as_ref()) {
-            Err(Errno::INTR) => return Ok(()),
-            other => other?,
-        };
+        (!self.stopping).then(|| Look {
+            epoll: Arc::clone(&self.epoll),
+            timeout,
+        })
+    }
+
+    /// Gives every tenant that is ready one turn. Answers how long to wait for more.
+    fn round(
+        &mut self,
+        events: &[epoll::Event],
+        sweep: &mut Sweep,
+    ) -> Result<Option<Instant>, Errno> {
         let now = now();
         let mut woken = false;
-        for event in &events {
+        for event in events {
             match event.data.u64() {
                 WAKE => woken = true,
                 tenant if self.turns.is_done(tenant) => self.gather(tenant)?,
@@ -180,13 +244,12 @@ impl Mover {
             self.obey()?;
         }
         self.sync_when_due();
-        if self.turns.is_empty() {
-            let Sweep { moved, crowded } = std::mem::take(sweep);
-            if moved && !crowded {
-                self.pause(now.instant)?;
-            }
+        if !self.turns.is_empty() || self.stopping {
+            return Ok(None);
         }
-        Ok(())
+        let Sweep { moved, crowded } = std::mem::take(sweep);
+        let end = now.instant + self.with.config.batch_pause;
+        Ok((moved && !crowded).then_some(end))
     }
 
     /// Gives turns to what a tenant has ready now.
@@ -258,20 +321,6 @@ impl Mover {
         if log.is_dirty() && self.sync_at.is_none() {
             self.sync_at = Some(now.instant + self.with.config.sync_every);
         }
-    }
-
-    /// Waits for more bytes, not for commands.
-    fn pause(&mut self, since: Instant) -> Result<(), Errno> {
-        let end = since + self.with.config.batch_pause;
-        while Instant::now() < end && !self.stopping {
-            let mut fds = [PollFd::new(&self.wake, PollFlags::IN)];
-            match poll(&mut fds, Some(&until(end))) {
-                Ok(0) | Err(Errno::INTR) => {}
-                Ok(_) => self.obey()?,
-                Err(e) => return Err(e),
-            }
-        }
-        Ok(())
     }
 
     fn sync_when_due(&mut self) {

@@ -10,6 +10,10 @@ use rustix::io::Errno;
 
 use super::{Mover, Source};
 
+/// Rooms that are kept without a source. A tenant that runs one program after the other leaves its
+/// room at each end, and making one anew costs more than finding it.
+pub(super) const IDLE: usize = 64;
+
 /// See the module.
 #[derive(Debug)]
 pub(super) struct Room {
@@ -34,10 +38,11 @@ impl Room {
 }
 
 impl Mover {
-    /// The tenant's token; made where it has no read end yet.
+    /// The tenant's token, for a read end that is added or given up by [`Mover::leave`].
     pub(super) fn room(&mut self, tenant: &Tenant) -> Result<u64, Errno> {
-        if let Some(token) = self.room_of.get(tenant) {
-            return Ok(*token);
+        if let Some(token) = self.room_of.get(tenant).copied() {
+            self.idle.retain(|idle| *idle != token);
+            return Ok(token);
         }
         let room = Room {
             tenant: tenant.clone(),
@@ -61,6 +66,8 @@ impl Mover {
         let token = self.next_token;
         self.next_token += 1;
         let data = epoll::EventData::new_u64(token);
+        // A source that takes another's place may have left the room empty for a moment.
+        self.idle.retain(|idle| *idle != source.room);
         if let Some(room) = self.rooms.get_mut(&source.room) {
             epoll::add(&room.epoll, &source.fd, data, epoll::EventFlags::IN)?;
             source.watched = true;
@@ -70,7 +77,7 @@ impl Mover {
         Ok(token)
     }
 
-    /// Reads from it no more. With a tenant's last one its room goes.
+    /// Reads from it no more.
     pub(super) fn unwatch(&mut self, token: u64) {
         let Some(source) = self.sources.remove(&token) else {
             return;
@@ -99,9 +106,16 @@ impl Mover {
         if room.untold > 0 {
             // Where it can't be told, the next look at the disk finds it.
             self.with.retention.grown(&room.tenant, room.untold);
+            room.untold = 0;
         }
-        self.room_of.remove(&room.tenant);
-        // Nobody else holds it: closing takes it out of the mover's set.
-        self.rooms.remove(&token);
+        self.idle.push_back(token);
+        if self.idle.len() > IDLE
+            && let Some(oldest) = self.idle.pop_front()
+            && let Some(room) = self.rooms.remove(&oldest)
+        {
+            self.room_of.remove(&room.tenant);
+            // Its set of pipes is closed with it, which takes it out of the mover's: there is no
+            // other descriptor of it.
+        }
     }
 }

@@ -184,13 +184,21 @@ fn cells_dir(path: &Path) -> Result<(), Error> {
     })
 }
 
-/// What is kept of finished objects, each as a summary: together they may be larger than memory.
+fn by_name_and_end(record: &Finished) -> (&str, &str, i64, Uid) {
+    let Finished { tenant, path, .. } = record;
+    (tenant, path, record.finished_ns, record.uid)
+}
+
+/// What is kept of finished objects, by name and end, each as a summary: together they may be
+/// larger than memory.
 async fn load(archive: &dyn Archive) -> Result<Vec<(Finished, Archived)>, Error> {
     let mut records = Vec::new();
     let mut after = None;
     loop {
         let page = archive.load(after).await?;
         let Some(last) = page.last() else {
+            records
+                .sort_by(|(one, _), (other, _)| by_name_and_end(one).cmp(&by_name_and_end(other)));
             return Ok(records);
         };
         after = Some(last.uid);
@@ -513,7 +521,7 @@ fn publish_finished(shared: &Arc<Shared>, finished: Vec<(Finished, Archived)>) -
             }
         } else if shared.index.by_uid(meta.uid).is_none() {
             // Replaced by another run; the earlier daemon did not get to removing it.
-            shared.forget_beside(Arc::new(object));
+            shared.forget_beside(&object);
         }
     }
     published

@@ -288,11 +288,11 @@ impl Owner {
             self.stop_cell(None);
         }
         let tenant = &self.record.meta.tenant;
-        let limits = self.shared.tenants.limits();
-        if self.shared.index.is_crowded(tenant) {
-            self.shared.age_out();
-        } else if self.shared.archive.is_over(&limits, tenant) {
-            self.shared.hold_finished_bytes();
+        let shared = &self.shared;
+        if shared.index.is_crowded(tenant) {
+            shared.age_out();
+        } else if shared.archive.is_over(&shared.tenants.limits(), tenant) {
+            shared.hold_finished_bytes();
         }
     }
 }

@@ -53,7 +53,7 @@ pub(crate) fn examine(
         ));
     }
     let leaf = leaf_of(cell, meta.path.name()).map_err(|e| e.to_string())?;
-    let pid = own_process(name, &leaf, kept.process)?;
+    let pid = own_process(|| Ok(name.to_owned()), &leaf, kept.process)?;
     let mut executable = Executable::new(record, Arc::new(leaf));
     executable.status.pid = pid;
     executable.status.started = Some(Timestamp(kept.state.started_ns));
@@ -72,8 +72,12 @@ fn leaf_of(cell: &Cgroup, name: &str) -> Result<Cgroup, kernel::Error> {
 }
 
 /// The process that a cell-init calls its child, as the daemon numbers it; none of one that has
-/// ended. An error says that it is somebody else's.
-fn own_process(cell: &str, leaf: &Cgroup, process: Process) -> Result<Option<u32>, String> {
+/// ended. An error says that it is another's. `cell` tells what the kernel calls the cell's group.
+fn own_process(
+    cell: impl FnOnce() -> Result<String, String>,
+    leaf: &Cgroup,
+    process: Process,
+) -> Result<Option<u32>, String> {
     let pid = process.pid;
     let Some(number) = u32::try_from(pid).ok().filter(|pid| *pid > 0) else {
         return Ok(None);
@@ -81,8 +85,9 @@ fn own_process(cell: &str, leaf: &Cgroup, process: Process) -> Result<Option<u32
     if process.cgroup.is_some() && process.cgroup == leaf.id().ok() {
         return Ok(Some(number));
     }
+    let cell = cell()?;
     match find::group_of_process(pid) {
-        Ok(group) if Path::new(&group).starts_with(cell) => Ok(Some(number)),
+        Ok(group) if Path::new(&group).starts_with(&cell) => Ok(Some(number)),
         Ok(group) => Err(format!(
             "it calls process {pid} its child, which is in {group}"
         )),
@@ -98,8 +103,8 @@ impl Owner {
         leaf: &Cgroup,
         process: Process,
     ) -> Result<Option<u32>, String> {
-        let name = find::group_of_path(self.group.path()).map_err(|e| e.to_string())?;
-        own_process(&name, leaf, process)
+        let name = || find::group_of_path(self.group.path()).map_err(|e| e.to_string());
+        own_process(name, leaf, process)
     }
 
     /// Takes a workload over. An error says that it is told of twice.

@@ -180,7 +180,7 @@ impl Owner {
         }
         let object = Object::Executable(executable.status.clone());
         if let Some(displaced) = self.shared.index.publish_new(object, reservation) {
-            self.shared.forget_beside(displaced);
+            self.shared.forget_beside(&displaced);
         }
         executable.starter = Some(reply);
         self.executables.insert(uid, executable);

@@ -112,12 +112,11 @@ pub(crate) async fn cell(
         .admit_tmpfs(&key.tenant, tmpfs_bytes(&record.spec))?;
     let around = Around::find(shared, &key)?;
     let bytes = record::encode(&record)?;
-    let made_groups = groups(shared, &key, record.meta.uid, &effective)?;
     let Groups {
         inits,
         parent,
         group,
-    } = made_groups;
+    } = groups(shared, &key, record.meta.uid, &effective)?;
     let mut made = Made {
         reservation,
         parent,
@@ -285,7 +284,7 @@ fn publish(
             .remember(&status.meta.tenant, asked, status.meta.uid);
     }
     if let Some(displaced) = shared.index.publish_new(Object::Cell(status), reservation) {
-        shared.forget_beside(displaced);
+        shared.forget_beside(&displaced);
     }
     tokio::spawn(owner.run(line.inbox, line.over));
     line.handle
