@@ -113,6 +113,7 @@ impl World {
 
     /// A string, a number, … where an object is asked for: its members are the library's.
     fn primitive_for_object(&self, target: &Type) -> Verdict {
+        const OF_LIBRARY: [&str; 6] = ["BigInt", "Boolean", "Number", "Object", "String", "Symbol"];
         const OF_PRIMITIVES: [&str; 8] = [
             "length", "toString", "valueOf", "at", "includes", "indexOf", "concat", "slice",
         ];
@@ -120,6 +121,7 @@ impl World {
             Type::Array(_) | Type::Tuple(_) => return No,
             _ if is_promise(target) => return No,
             _ if target.argument_of(&["AsyncIterable"]).is_some() => return No,
+            _ if target.argument_of(&OF_LIBRARY).is_some() => return Unsure,
             _ if target.argument_of(&["Iterable", "PromiseLike"]).is_some() => return Unsure,
             _ => {}
         }

@@ -73,7 +73,12 @@ impl<'a> Module<'a, '_> {
     /// The signatures of what is called; `None` where they aren't known.
     pub(crate) fn signatures_of_call(&self, call: &CallExpression<'a>) -> Option<Signatures> {
         let callee = self.infer(&call.callee).present();
-        self.signatures(&callee)
+        let signatures = self.signatures(&callee)?;
+        Some(match call.callee.get_inner_expression() {
+            Expression::FunctionExpression(it) => lenient(signatures, &it.params),
+            Expression::ArrowFunctionExpression(it) => lenient(signatures, &it.params),
+            _ => signatures,
+        })
     }
 
     pub(crate) fn signatures(&self, callee: &Type) -> Option<Signatures> {
@@ -420,6 +425,18 @@ impl<'a> Module<'a, '_> {
             out.push(report);
         }
     }
+}
+
+/// A function that is called where it is written needs no argument for what isn't annotated.
+fn lenient(signatures: Signatures, params: &FormalParameters<'_>) -> Signatures {
+    let eased = signatures.iter().map(|signature| {
+        let mut eased = signature.as_ref().clone();
+        for (param, written) in eased.params.iter_mut().zip(&params.items) {
+            param.optional |= written.type_annotation.is_none();
+        }
+        Arc::new(eased)
+    });
+    eased.collect()
 }
 
 /// How far a report says the arguments are from what is wanted.

@@ -78,7 +78,10 @@ impl<'a> Module<'a, '_> {
             Expression::ArrowFunctionExpression(arrow) => self.arrow_type(arrow),
             Expression::FunctionExpression(function) => self.function_type(function),
             Expression::ParenthesizedExpression(it) => self.infer_expecting(&it.expression, wanted),
-            Expression::AwaitExpression(it) => self.infer(&it.argument).awaited(),
+            Expression::AwaitExpression(it) => match wanted {
+                Some(_) => self.awaited(&self.infer_expecting(&it.argument, wanted)),
+                None => self.awaited(&self.infer(&it.argument)),
+            },
             Expression::ConditionalExpression(it) => Type::union([
                 self.infer_expecting(&it.consequent, wanted),
                 self.infer_expecting(&it.alternate, wanted),
@@ -378,6 +381,11 @@ impl<'a> Module<'a, '_> {
     /// Aliases followed.
     pub(crate) fn resolve(&self, ty: &Type) -> Type {
         self.world.resolve_alias(ty)
+    }
+
+    /// What awaiting it gives, also of an alias of a promise.
+    pub(crate) fn awaited(&self, ty: &Type) -> Type {
+        self.resolve(ty).awaited()
     }
 
     /// The element of an array; `None` for what is no array.

@@ -311,13 +311,15 @@ impl<'a> Module<'a, '_> {
         callable(signature)
     }
 
-    /// Parameters without annotation have the type of their default.
+    /// Parameters without annotation have the type of their default; what a pattern takes apart may
+    /// have more than that.
     fn fill_parameters(&self, params: &FormalParameters<'a>, signature: &mut Signature) {
         for (param, known) in params.items.iter().zip(&mut signature.params) {
             if param.type_annotation.is_none()
                 && let Some(initializer) = &param.initializer
             {
                 known.ty = match self.infer(initializer) {
+                    _ if !param.pattern.is_binding_identifier() => Type::Any,
                     Type::Undefined | Type::Null => Type::Any,
                     ty => ty.widened(),
                 };
@@ -346,9 +348,9 @@ impl<'a> Module<'a, '_> {
             ([], true) if !matches!(body.last(), Some(Statement::ThrowStatement(_))) => {
                 Type::Undefined
             }
-            ([one], true) => returned_type(self.infer(one).awaited()),
+            ([one], true) => returned_type(self.awaited(&self.infer(one))),
             (values, true) => {
-                let values = values.iter().map(|value| self.infer(value).awaited());
+                let values = values.iter().map(|value| self.awaited(&self.infer(value)));
                 let ty = Type::union(values);
                 match ty {
                     // Several object literals are brought to one form, which isn't followed.

@@ -46,6 +46,7 @@ impl<'a> Module<'a, '_> {
             Type::BigInt => of("BigInt"),
             Type::Named(name, _) => of(&name.name),
             Type::Union(members) => members.iter().any(|member| self.is_augmented(member)),
+            Type::ClassOf(_) => of("Function"),
             Type::Object(shape) => !shape.calls.is_empty() && of("Function") || of("Object"),
             _ => false,
         }

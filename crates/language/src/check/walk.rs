@@ -204,11 +204,12 @@ impl<'a> Module<'a, '_> {
         let mut wanted = self.converter().ty(&annotation.type_annotation);
         if is_async {
             // It may return the value or a promise of it.
+            wanted = self.resolve(&wanted);
             wanted = match wanted.argument_of(&["Promise"]) {
                 Some(_) => wanted.awaited(),
                 None => return,
             };
-            if is_promise(&self.infer(value)) {
+            if is_promise(&self.resolve(&self.infer(value))) {
                 return;
             }
         }
@@ -448,6 +449,9 @@ impl<'a> Module<'a, '_> {
         {
             return;
         }
+        if self.is_in_parts(id) {
+            return;
+        }
         let at = span(name.span);
         if let Some(what) = not_offered(text) {
             let message = format!("`{text}` isn't offered yet: {what}");
@@ -468,6 +472,21 @@ impl<'a> Module<'a, '_> {
             Some(instead) => report.help(instead),
             None => report.suggesting(text, names, at, false),
         });
+    }
+
+    /// Whether a node is in a namespace or an enum that is declared in several parts: what the
+    /// other parts export is known by its bare name.
+    fn is_in_parts(&self, id: NodeId) -> bool {
+        let mut around = self.semantic.nodes().ancestor_kinds(id);
+        around.any(|kind| {
+            let name = match kind {
+                AstKind::TSNamespaceDeclaration(it) => it.id.symbol_id.get(),
+                AstKind::TSEnumDeclaration(it) => it.id.symbol_id.get(),
+                _ => None,
+            };
+            let scoping = self.semantic.scoping();
+            name.is_some_and(|it| !scoping.symbol_redeclarations(it).is_empty())
+        })
     }
 
     /// A call of the API whose answer nobody waits for.

@@ -197,17 +197,30 @@ impl World {
     /// names.
     pub(crate) fn resolve_alias(&self, ty: &Type) -> Type {
         match ty {
-            Type::Named(name, _) => match self.type_declaration(name) {
-                Some(declared) if !matches!(declared.body, Type::Object(_)) => self.expand(ty),
-                Some(_) => ty.clone(),
-                None => Type::Any,
-            },
+            Type::Named(..) => self.without_alias(ty.clone()),
             Type::ValueOf(_) => self.expand(ty),
             Type::Union(members) if members.iter().any(|member| self.is_alias(member)) => {
                 Type::union(members.iter().map(|member| self.resolve_alias(member)))
             }
             other => other.clone(),
         }
+    }
+
+    fn without_alias(&self, mut ty: Type) -> Type {
+        for _ in 0..FOLLOWED {
+            let Type::Named(name, arguments) = &ty else {
+                return ty;
+            };
+            ty = match self.type_declaration(name) {
+                Some(declared) if matches!(declared.body, Type::Object(_)) => return ty,
+                Some(declared) => {
+                    let bindings = bind(&declared.generics, arguments);
+                    substitute(&declared.body, &bindings)
+                }
+                None => return Type::Any,
+            };
+        }
+        Type::Any
     }
 
     fn is_alias(&self, ty: &Type) -> bool {
@@ -299,12 +312,21 @@ impl World {
             return Lookup::Found(field.clone());
         }
         let mut open = shape.open;
+        let mut inherited: Option<Field> = None;
         for base in &shape.extends {
             match self.field_within(base, name, depth + 1) {
-                Lookup::Found(field) => return Lookup::Found(field),
+                Lookup::Found(field) => {
+                    inherited = Some(match inherited {
+                        None => field,
+                        Some(known) => both(known, field),
+                    });
+                }
                 Lookup::Unknown => open = true,
                 Lookup::Missing => {}
             }
+        }
+        if let Some(field) = inherited {
+            return Lookup::Found(field);
         }
         if let Some(index) = &shape.index
             && !OF_OBJECTS.contains(&name)
@@ -394,8 +416,11 @@ impl World {
                 continue;
             };
             for field in &base.fields {
-                if merged.field(&field.name).is_none() {
-                    merged.fields.push(field.clone());
+                match merged.fields.iter_mut().find(|it| it.name == field.name) {
+                    // What it declares itself stands for the bases'.
+                    Some(_) if shape.field(&field.name).is_some() => {}
+                    Some(known) => *known = both(known.clone(), field.clone()),
+                    None => merged.fields.push(field.clone()),
                 }
             }
             merged.open |= base.open;
@@ -436,6 +461,35 @@ impl World {
                 Some(Arc::new(flat))
             }
         }
+    }
+}
+
+/// A member that two types of an intersection have: it is both. What is certain of that is said of
+/// plain objects only.
+fn both(known: Field, other: Field) -> Field {
+    if super::types::same(&known.ty, &other.ty) {
+        return Field {
+            optional: known.optional && other.optional,
+            ..known
+        };
+    }
+    let plain = |ty: &Type| match ty {
+        Type::Object(shape) => shape.calls.is_empty() && shape.constructs.is_empty(),
+        Type::Named(..) => !is_promise(ty),
+        _ => false,
+    };
+    let ty = match plain(&known.ty) && plain(&other.ty) {
+        true => Shape {
+            extends: vec![known.ty.clone(), other.ty],
+            ..Shape::default()
+        }
+        .into_type(),
+        false => Type::Any,
+    };
+    Field {
+        ty,
+        optional: known.optional && other.optional,
+        ..known
     }
 }
 

@@ -246,3 +246,62 @@ fn what_well_known_packages_write_is_right() {
         silent(right);
     }
 }
+
+#[test]
+fn what_typescripts_own_tests_hold_right_is_silent() {
+    for right in [
+        // A function that is called where it is written.
+        "((x, y, z) => 42)(); (function (x, y) { return x; })(42);",
+        // An alias of a promise is awaited like it.
+        "type Later<T> = Promise<T>; declare const later: Later<number>;
+         const f = async (): Promise<number> => later;
+         const g = async (): Later<number> => later;
+         const n: number = await later;",
+        // A literal that is awaited stays one.
+        "interface Key { key: \"value\" } const key: Key = await { key: \"value\" };",
+        // What a pattern takes apart may have more than the default.
+        "function f({ x, y = 0 } = { x: 0 }): void {} f(); f({ x: 1 }); f({ x: 1, y: 1 });",
+        // Both types of an intersection say what a member has.
+        "interface A { in: { a: string; deep: { a: string } } }
+         interface B { in: { b: string; deep: { b: string } } }
+         const both: A & B = { in: { a: \"\", b: \"\", deep: { a: \"\", b: \"\" } } };
+         print(both.in.a, both.in.deep.b);",
+        // A primitive has its object's members.
+        "const text: String = \"a\"; const count: Number = 1; const one: Object = 1;",
+        // A class is a function.
+        "declare global { interface Function { now(): string } } class A {} print(A.now());",
+        // The other parts of an enum and of a namespace are known by their bare names.
+        "enum Pet { Cat = 1 } enum Pet { Dog = 2 } enum Pet { Both = Cat | Dog } print(Pet.Both);",
+        "namespace part { export const x = 1; } namespace part { export const y = x; } print(part.y);",
+    ] {
+        silent(right);
+    }
+}
+
+#[test]
+fn what_is_wrong_beside_it_is_still_told() {
+    for (wrong, said) in [
+        ("((x: number) => x)();", "wrong-type"),
+        ("((x) => 42)(1, 2);", "wrong-type"),
+        (
+            "type Later<T> = Promise<T>; declare const later: Later<number>;
+             const text: string = await later;",
+            "wrong-type",
+        ),
+        (
+            "interface Key { key: \"value\" } const key: Key = await { key: \"other\" };",
+            "wrong-type",
+        ),
+        (
+            "interface A { in: { a: string } } interface B { in: { b: string } }
+             const both: A & B = { in: { a: \"\", b: \"\", c: 1 } };",
+            "unknown-field",
+        ),
+        (
+            "enum Pet { Cat = 1, Both = Cat | Dog } print(Pet.Both);",
+            "unknown-name",
+        ),
+    ] {
+        assert_eq!(code(wrong), said, "{wrong}");
+    }
+}
