@@ -26,6 +26,8 @@ const STEPS: u32 = 3_000;
 
 thread_local! {
     static LEFT: Cell<u32> = const { Cell::new(STEPS) };
+    /// Where a literal is asked for, its wider type may be that literal.
+    static LITERALS_STAY: Cell<bool> = const { Cell::new(false) };
 }
 
 impl World {
@@ -33,6 +35,15 @@ impl World {
     pub(crate) fn assignable(&self, source: &Type, target: &Type) -> Verdict {
         LEFT.set(STEPS);
         self.compare(source, target, 0)
+    }
+
+    /// Like [`World::assignable`] for what a generic call gives: what is asked for has a say in
+    /// which literals stay literals in it.
+    pub(crate) fn assignable_generic(&self, source: &Type, target: &Type) -> Verdict {
+        LITERALS_STAY.set(true);
+        let verdict = self.assignable(source, target);
+        LITERALS_STAY.set(false);
+        verdict
     }
 
     /// Like [`World::assignable`] for a place that the flow may have narrowed: a union is refused
@@ -79,8 +90,12 @@ impl World {
                     .map(|value| self.compare(&Type::BooleanLiteral(value), target, depth + 1)),
             ),
             (_, Type::Union(members)) => {
-                let members = members.iter();
-                best(members.map(|member| self.compare(source, member, depth + 1)))
+                let compared = members.iter();
+                let verdict = best(compared.map(|it| self.compare(source, it, depth + 1)));
+                match verdict {
+                    No if self.may_divide(source, members) => Unsure,
+                    verdict => verdict,
+                }
             }
             (_, Type::Never) => No,
             (_, Type::Undefined | Type::Null) => No,
@@ -94,6 +109,20 @@ impl World {
                 (false, false) => self.objects(source, target, depth),
             },
         }
+    }
+
+    /// Whether an object may be one of several for each value of its fields: `{ a: 1 | 2 }` is
+    /// `{ a: 1 } | { a: 2 }`.
+    fn may_divide(&self, source: &Type, members: &[Type]) -> bool {
+        let objects = members.iter().filter(|it| !is_primitive(it)).count();
+        if is_primitive(source) || objects < 2 {
+            return false;
+        }
+        let (fields, _) = self.fields(source);
+        fields.iter().any(|field| {
+            let ty = self.resolve_alias(&field.ty);
+            field.optional || matches!(ty, Type::Union(_) | Type::Boolean)
+        })
     }
 
     fn intersects_union(&self, source: &Type) -> bool {
@@ -191,7 +220,7 @@ impl World {
         let wanted = match target {
             Type::Array(_) | Type::Tuple(_) => {
                 return match self.shape(source) {
-                    Some(shape) if !shape.open => No,
+                    Some(shape) if !shape.open && !self.extends_list(source) => No,
                     _ if is_promise(source) => No,
                     _ => Unsure,
                 };
@@ -206,6 +235,13 @@ impl World {
             let fits = match self.field(source, &field.name) {
                 Lookup::Unknown => Unsure,
                 Lookup::Missing if field.optional => Yes,
+                // How long a list is isn't followed.
+                Lookup::Missing
+                    if matches!(source, Type::Array(_) | Type::Tuple(_))
+                        && field.name.parse::<u32>().is_ok() =>
+                {
+                    Unsure
+                }
                 Lookup::Missing => No,
                 Lookup::Found(found) => {
                     let mut ty = found.ty;
@@ -234,6 +270,24 @@ impl World {
             return No;
         }
         verdict
+    }
+
+    /// Whether a class or an interface extends a list.
+    fn extends_list(&self, ty: &Type) -> bool {
+        let mut left = vec![self.expand(ty)];
+        let mut seen = 0;
+        while let Some(Type::Object(shape)) = left.pop() {
+            seen += 1;
+            let list = |base: &Type| {
+                matches!(base, Type::Array(_) | Type::Tuple(_))
+                    || base.argument_of(&["Array"]).is_some()
+            };
+            if seen > COMPARED || shape.extends.iter().any(list) {
+                return true;
+            }
+            left.extend(shape.extends.iter().map(|base| self.expand(base)));
+        }
+        false
     }
 
     /// A type whose members are all optional takes no object that has none of them.
@@ -326,6 +380,13 @@ fn primitives(source: &Type, target: &Type) -> Verdict {
         | (Type::StringLiteral(_) | Type::Template, Type::String) => Yes,
         (Type::StringLiteral(_) | Type::String | Type::Template, Type::Template)
         | (Type::Template, Type::StringLiteral(_)) => Unsure,
+        (Type::String, Type::StringLiteral(_))
+        | (Type::Number, Type::NumberLiteral(_))
+        | (Type::Boolean, Type::BooleanLiteral(_))
+            if LITERALS_STAY.get() =>
+        {
+            Unsure
+        }
         _ => No,
     }
 }

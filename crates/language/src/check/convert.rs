@@ -275,7 +275,9 @@ impl<'c> Converter<'c> {
             let fixed = params.items.iter().map(|param| Param {
                 name: pattern_name(&param.pattern),
                 ty: self.annotation(param.type_annotation.as_deref()),
-                optional: param.optional || param.initializer.is_some(),
+                optional: param.optional
+                    || param.initializer.is_some()
+                    || takes_nothing(param.type_annotation.as_deref()),
             });
             let mut all: Vec<Param> = fixed.collect();
             if let Some(rest) = &params.rest {
@@ -317,9 +319,7 @@ impl<'c> Converter<'c> {
     fn member(&self, shape: &mut Shape, member: &TSSignature<'_>) {
         let doc = self.docs.before(member.span().start);
         match member {
-            TSSignature::TSIndexSignature(index) => {
-                shape.index = Some(self.ty(&index.type_annotation.type_annotation));
-            }
+            TSSignature::TSIndexSignature(index) => self.index(shape, index),
             TSSignature::TSPropertySignature(property) => {
                 let ty = self.annotation(property.type_annotation.as_deref());
                 self.add(shape, &property.key, ty, property.optional, doc);
@@ -335,7 +335,14 @@ impl<'c> Converter<'c> {
                     TSMethodSignatureKind::Get => {
                         self.add(shape, &method.key, signature.returns, false, doc);
                     }
-                    TSMethodSignatureKind::Set => shape.open = true,
+                    // What is written may be of another type than what is read.
+                    TSMethodSignatureKind::Set => {
+                        shape.open = true;
+                        let name = method.key.static_name();
+                        shape
+                            .fields
+                            .retain(|it| name.as_ref().is_none_or(|name| *name != *it.name));
+                    }
                     TSMethodSignatureKind::Method => {
                         self.add_method(shape, &method.key, signature, method.optional, doc);
                     }
@@ -353,6 +360,16 @@ impl<'c> Converter<'c> {
                 let signature = self.signature(generics, &construct.params, returns, doc);
                 shape.constructs.push(Arc::new(signature));
             }
+        }
+    }
+
+    /// What every name has; of those that only numbers or symbols have it isn't followed which.
+    pub(crate) fn index(&self, shape: &mut Shape, index: &TSIndexSignature<'_>) {
+        match &index.parameter.type_annotation.type_annotation {
+            TSType::TSStringKeyword(_) => {
+                shape.index = Some(self.ty(&index.type_annotation.type_annotation));
+            }
+            _ => shape.open = true,
         }
     }
 
@@ -408,6 +425,15 @@ impl<'c> Converter<'c> {
 
 /// The name under which `this` stands in the type of a member until it is read of something.
 pub(crate) const THIS: &str = "this";
+
+/// Whether `void` may be given, so that nothing need be.
+fn takes_nothing(annotation: Option<&TSTypeAnnotation<'_>>) -> bool {
+    let is_void = |ty: &TSType<'_>| matches!(ty, TSType::TSVoidKeyword(_));
+    annotation.is_some_and(|it| match &it.type_annotation {
+        TSType::TSUnionType(union) => union.types.iter().any(is_void),
+        ty => is_void(ty),
+    })
+}
 
 /// A value that can be called so.
 pub(crate) fn callable(signature: Signature) -> Type {

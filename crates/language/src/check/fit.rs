@@ -107,10 +107,12 @@ impl<'a> Module<'a, '_> {
                 | Expression::ChainExpression(_)
                 | Expression::LogicalExpression(_)
                 | Expression::AssignmentExpression(_)
+                | Expression::SequenceExpression(_)
                 | Expression::ThisExpression(_)
         );
         let verdict = match narrowable {
             true => self.world.assignable_narrowed(&ty, wanted),
+            false if self.is_generic_call(expression) => self.world.assignable_generic(&ty, wanted),
             false => self.world.assignable(&ty, wanted),
         };
         if verdict == No {
@@ -120,6 +122,18 @@ impl<'a> Module<'a, '_> {
             out.push(report.anchored(place.anchor));
         }
         verdict
+    }
+
+    /// Whether it is what a call gives whose type parameters nothing names.
+    fn is_generic_call(&self, expression: &Expression<'a>) -> bool {
+        match expression.get_inner_expression() {
+            Expression::AwaitExpression(it) => self.is_generic_call(&it.argument),
+            Expression::CallExpression(call) => {
+                let signatures = self.signatures_of_call(call).unwrap_or_default();
+                call.type_arguments.is_none() && signatures.iter().any(|it| !it.generics.is_empty())
+            }
+            _ => false,
+        }
     }
 
     /// What to say of a value of type `found` where `wanted` is asked for.
@@ -422,7 +436,8 @@ impl<'a> Module<'a, '_> {
         let absent = shape
             .fields
             .iter()
-            .filter(|field| !field.optional && !given.iter().any(|it| *it == *field.name));
+            .filter(|field| !field.optional && !given.iter().any(|it| *it == *field.name))
+            .filter(|field| !matches!(super::world::of_object(&field.name), Lookup::Unknown));
         let absent: Vec<&Field> = absent.collect();
         let first = absent.first()?;
         let names: Vec<&str> = absent.iter().map(|field| field.name.as_ref()).collect();
@@ -509,6 +524,14 @@ impl<'a> Module<'a, '_> {
         out: &mut Vec<Report>,
     ) -> Verdict {
         let mut verdict = Yes;
+        // A list of what holds an `any` is a list of `any`, which the API's schema doesn't care for.
+        let is_any = |element: &ArrayExpressionElement<'a>| {
+            let expression = element.as_expression();
+            expression.is_some_and(|it| self.infer(it).is_any())
+        };
+        if !place.api && array.elements.iter().any(is_any) {
+            return Unsure;
+        }
         for element in &array.elements {
             let fits = match element.as_expression() {
                 Some(expression) => {

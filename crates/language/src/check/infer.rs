@@ -199,7 +199,9 @@ impl<'a> Module<'a, '_> {
                 ObjectPropertyKind::SpreadProperty(spread) => {
                     let spread = self.infer(&spread.argument);
                     let (fields, open) = self.world.fields(&spread.present());
-                    shape.open |= open || matches!(spread, Type::Union(_));
+                    let indexed = self.world.shape(&spread.present());
+                    let indexed = indexed.is_some_and(|shape| shape.index.is_some());
+                    shape.open |= open || indexed || matches!(spread, Type::Union(_));
                     for field in fields {
                         put(&mut shape, field);
                     }
@@ -328,7 +330,10 @@ impl<'a> Module<'a, '_> {
             // One of eight names; which ones it may be here isn't followed.
             UnaryOperator::Typeof => Type::Template,
             UnaryOperator::Void => Type::Undefined,
-            UnaryOperator::UnaryPlus => Type::Number,
+            UnaryOperator::UnaryPlus => match self.infer(&unary.argument) {
+                Type::NumberLiteral(value) => Type::NumberLiteral(value),
+                _ => Type::Number,
+            },
             UnaryOperator::UnaryNegation => match self.infer(&unary.argument) {
                 Type::NumberLiteral(value) => Type::NumberLiteral(-value),
                 Type::Number => Type::Number,
@@ -345,7 +350,11 @@ impl<'a> Module<'a, '_> {
         let mut ancestors = nodes.ancestors(this.node_id.get());
         while let Some(node) = ancestors.next() {
             match node.kind() {
-                AstKind::Function(_) => {
+                AstKind::Function(function) => {
+                    // What it is declared to be, the flow may have narrowed.
+                    if function.this_param.is_some() {
+                        return Type::Any;
+                    }
                     let method = nodes.parent_kind(node.id());
                     let AstKind::MethodDefinition(method) = method else {
                         return Type::Any;

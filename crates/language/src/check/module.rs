@@ -178,7 +178,13 @@ impl<'a, 'w> Module<'a, 'w> {
     fn declare_class(&self, converter: &Converter<'_>, class: &Class<'_>, table: &mut Table) {
         let Some(id) = &class.id else { return };
         let doc = self.docs.before(class.span.start);
-        let declared = class_declaration(converter, class, doc);
+        let mut declared = class_declaration(converter, class, doc);
+        if table.types.contains_key(id.name.as_str())
+            && let Type::Object(shape) = &mut declared.body
+        {
+            // An interface of its name adds to it.
+            std::sync::Arc::make_mut(shape).open = true;
+        }
         table.types.insert(id.name.as_str().into(), declared);
     }
 

@@ -115,7 +115,10 @@ impl<'a> Module<'a, '_> {
                     // It becomes what is put into it later.
                     (false, Expression::NullLiteral(_)) => Type::Any,
                     (false, _) if matches!(ty, Type::Undefined | Type::Null) => Type::Any,
-                    (false, _) => ty.widened(),
+                    (false, _) if self.is_fresh(init) => ty.widened(),
+                    // A literal that was declared to be one stays one.
+                    (false, _) if ty.members().iter().any(Type::is_literal) => Type::Any,
+                    (false, _) => ty,
                 }
             }
             None => match nodes.parent_kind(declaration.id()) {
@@ -124,6 +127,28 @@ impl<'a> Module<'a, '_> {
             },
         };
         self.bound(&variable.id, ty, symbol).unwrap_or_default()
+    }
+
+    /// Whether the literals that an expression gives are written in it, and not those of a type.
+    fn is_fresh(&self, expression: &Expression<'a>) -> bool {
+        match expression.without_parentheses() {
+            Expression::ConditionalExpression(it) => {
+                self.is_fresh(&it.consequent) && self.is_fresh(&it.alternate)
+            }
+            Expression::LogicalExpression(it) => {
+                self.is_fresh(&it.left) && self.is_fresh(&it.right)
+            }
+            Expression::Identifier(name) => {
+                match self.symbol_of(name).map(|it| self.declaration(it)) {
+                    Some(AstKind::VariableDeclarator(it)) if it.type_annotation.is_none() => {
+                        it.init.as_ref().is_some_and(|init| init.is_literal())
+                    }
+                    _ => false,
+                }
+            }
+            Expression::TemplateLiteral(_) | Expression::UnaryExpression(_) => true,
+            it => it.is_literal(),
+        }
     }
 
     /// What `for (… of …)` gives.

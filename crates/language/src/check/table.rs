@@ -12,7 +12,7 @@ use oxc::parser::Parser;
 use oxc::span::{GetSpan, SourceType};
 
 use super::convert::{Converter, Docs, Names, callable, name_in, pattern_name, span};
-use super::types::{ENVIRONMENT, Field, FileId, Generic, LIBRARY, Shape, Type};
+use super::types::{ENVIRONMENT, Field, FileId, Generic, LIBRARY, Shape, Type, same};
 use crate::source::Span;
 
 /// A declared type.
@@ -392,13 +392,28 @@ fn class_element(
             }
             let target = if method.r#static { itself } else { instance };
             match method.kind {
+                // Its setter, before it, may take another type.
+                MethodDefinitionKind::Get
+                    if method
+                        .key
+                        .static_name()
+                        .is_some_and(|name| target.field(&name).is_some()) => {}
                 MethodDefinitionKind::Get => {
                     converter.add(target, &method.key, signature.returns, false, doc);
                 }
                 MethodDefinitionKind::Set => {
-                    let known = method.key.static_name();
-                    if known.is_none_or(|name| target.field(&name).is_none()) {
-                        converter.add(target, &method.key, Type::Any, false, doc);
+                    let name = method.key.static_name();
+                    let mut fields = target.fields.iter_mut();
+                    let known =
+                        fields.find(|it| name.as_ref().is_some_and(|name| *name == *it.name));
+                    let taken = signature.params.first().map(|param| &param.ty);
+                    match known {
+                        // What is written may be of another type than what is read.
+                        Some(known) if !taken.is_some_and(|ty| same(ty, &known.ty)) => {
+                            known.ty = Type::Any;
+                        }
+                        Some(_) => {}
+                        None => converter.add(target, &method.key, Type::Any, false, doc),
                     }
                 }
                 MethodDefinitionKind::Constructor | MethodDefinitionKind::Method => {
@@ -415,10 +430,11 @@ fn class_element(
             converter.add(target, &property.key, ty, property.optional, doc);
         }
         ClassElement::TSIndexSignature(index) if !index.r#static => {
-            instance.index = Some(converter.ty(&index.type_annotation.type_annotation));
+            converter.index(instance, index);
         }
         ClassElement::AccessorProperty(_) => instance.open = true,
-        ClassElement::TSIndexSignature(_) | ClassElement::StaticBlock(_) => {}
+        ClassElement::TSIndexSignature(_) => itself.open = true,
+        ClassElement::StaticBlock(_) => {}
     }
 }
 

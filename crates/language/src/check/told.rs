@@ -89,6 +89,8 @@ impl<'a> Module<'a, '_> {
         let comments = self.program.comments.iter().filter(|comment| {
             let span = comment.content_span();
             let inner = text.get(span.start as usize..span.end as usize);
+            // Of a comment of several lines the last counts.
+            let inner = inner.and_then(|it| it.lines().last());
             let inner = inner.map(|it| it.trim_start_matches(['/', '*', ' ', '\t']));
             inner.is_some_and(|it| TOLD_OFF.iter().any(|word| it.starts_with(word)))
         });

@@ -179,6 +179,14 @@ impl Type {
         }
     }
 
+    pub(crate) fn is_literal(&self) -> bool {
+        use Type::{BooleanLiteral, NumberLiteral, StringLiteral};
+        matches!(
+            self,
+            BooleanLiteral(_) | NumberLiteral(_) | StringLiteral(_)
+        )
+    }
+
     pub(crate) fn is_any(&self) -> bool {
         matches!(self, Type::Any)
     }

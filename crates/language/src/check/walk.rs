@@ -225,7 +225,7 @@ impl<'a> Module<'a, '_> {
         if !matches!(self.world.field(&object, name), Lookup::Missing) {
             return;
         }
-        if self.is_augmented(&object) {
+        if self.is_augmented(&object) || self.is_in_parts(id) {
             return;
         }
         let at = span(member.property.span);

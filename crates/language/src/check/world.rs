@@ -276,9 +276,11 @@ impl World {
                     other => other,
                 }
             }
-            Type::ClassOf(_) | Type::ValueOf(_) => {
-                self.field_within(&self.expand(ty), name, depth + 1)
-            }
+            Type::ValueOf(_) => self.field_within(&self.expand(ty), name, depth + 1),
+            Type::ClassOf(_) => match self.field_within(&self.expand(ty), name, depth + 1) {
+                Lookup::Missing => of_function(name),
+                found => found,
+            },
         }
     }
 
@@ -510,7 +512,7 @@ pub(crate) fn is_promise(ty: &Type) -> bool {
 }
 
 /// What every object inherits, nothing else.
-fn of_object(name: &str) -> Lookup {
+pub(crate) fn of_object(name: &str) -> Lookup {
     match OF_OBJECTS.contains(&name) {
         true => Lookup::Unknown,
         false => Lookup::Missing,
@@ -608,9 +610,16 @@ pub(crate) fn substitute_signature(
         .filter(|(name, _)| !own(name))
         .cloned()
         .collect();
-    let params = signature.params.iter().map(|param| Param {
-        ty: substitute(&param.ty, &bindings),
-        ..param.clone()
+    let params = signature.params.iter().map(|param| {
+        let ty = substitute(&param.ty, &bindings);
+        // `void` for a type parameter: nothing need be given.
+        let nothing = matches!(param.ty, Type::Param(_))
+            && ty.members().iter().any(|it| matches!(it, Type::Undefined));
+        Param {
+            ty,
+            optional: param.optional || nothing,
+            ..param.clone()
+        }
     });
     Signature {
         params: params.collect(),

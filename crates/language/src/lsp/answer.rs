@@ -68,11 +68,11 @@ pub(super) struct Server {
     pub(super) extended: bool,
 }
 
-fn params<T: DeserializeOwned>(value: Value) -> Result<T, Failure> {
+pub(super) fn params<T: DeserializeOwned>(value: Value) -> Result<T, Failure> {
     serde_json::from_value(value).map_err(|error| Failure::Params(error.to_string()))
 }
 
-fn json(value: impl serde::Serialize) -> Result<Value, Failure> {
+pub(super) fn json(value: impl serde::Serialize) -> Result<Value, Failure> {
     serde_json::to_value(value).map_err(|error| Failure::Internal(error.to_string()))
 }
 
@@ -157,7 +157,7 @@ impl Server {
             }
             "textDocument/formatting" => self.format(params(given)?),
             "textDocument/codeAction" => self.actions(params(given)?),
-            other => Err(Failure::Unknown(other.to_owned())),
+            other => self.answer_more(other, given),
         }
     }
 
@@ -255,7 +255,7 @@ impl Server {
         }
     }
 
-    fn of(&mut self, uri: &Uri) -> Result<(&mut Project, FileId), Failure> {
+    pub(super) fn of(&mut self, uri: &Uri) -> Result<(&mut Project, FileId), Failure> {
         let unknown = || Failure::Refused(format!("{} isn't open", uri.as_str()));
         let document = self.documents.get(uri).ok_or_else(unknown)?;
         let project = self
@@ -266,7 +266,7 @@ impl Server {
         Ok((project, id))
     }
 
-    fn at(
+    pub(super) fn at(
         &mut self,
         at: &TextDocumentPositionParams,
     ) -> Result<(&mut Project, FileId, u32), Failure> {
@@ -274,6 +274,10 @@ impl Server {
         let source = project.entry(id).map(|entry| &entry.source);
         let offset = source.map_or(0, |source| place::offset(source, at.position));
         Ok((project, id, offset))
+    }
+
+    pub(super) fn cache(&self) -> Option<PathBuf> {
+        self.setup.cache.clone()
     }
 
     fn uses(&mut self, at: &TextDocumentPositionParams) -> Result<Vec<Location>, Failure> {
@@ -416,7 +420,7 @@ fn is_declarations(given: &Value) -> bool {
 }
 
 /// A place as the editor opens it; what the environment declares in a file below `cache`.
-fn location(
+pub(super) fn location(
     project: &Project,
     file: FileId,
     span: crate::source::Span,

@@ -16,17 +16,11 @@ use super::{Loop, place, wire};
 use crate::tsc;
 
 /// Questions that we have no answer to, but its: where it has none there is nothing to show.
-const ITS_ALONE: [&str; 10] = [
+const ITS_ALONE: [&str; 4] = [
     "callHierarchy/incomingCalls",
     "callHierarchy/outgoingCalls",
-    "textDocument/documentHighlight",
-    "textDocument/foldingRange",
-    "textDocument/implementation",
     "textDocument/inlayHint",
     "textDocument/prepareCallHierarchy",
-    "textDocument/selectionRange",
-    "textDocument/typeDefinition",
-    "workspace/symbol",
 ];
 
 impl<W: Write> Loop<'_, W> {

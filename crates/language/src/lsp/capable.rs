@@ -19,14 +19,8 @@ fn extend(to: &mut ServerCapabilities) {
     if let Some(completion) = &mut to.completion_provider {
         completion.resolve_provider = Some(true);
     }
-    to.type_definition_provider = Some(TypeDefinitionProviderCapability::Simple(true));
-    to.implementation_provider = Some(ImplementationProviderCapability::Simple(true));
-    to.document_highlight_provider = Some(OneOf::Left(true));
-    to.folding_range_provider = Some(FoldingRangeProviderCapability::Simple(true));
-    to.selection_range_provider = Some(SelectionRangeProviderCapability::Simple(true));
     to.call_hierarchy_provider = Some(CallHierarchyServerCapability::Simple(true));
     to.inlay_hint_provider = Some(OneOf::Left(true));
-    to.workspace_symbol_provider = Some(OneOf::Left(true));
     let kinds = [
         CodeActionKind::QUICKFIX,
         CodeActionKind::SOURCE_ORGANIZE_IMPORTS,
@@ -94,6 +88,13 @@ fn own() -> InitializeResult {
             })),
             document_symbol_provider: Some(OneOf::Left(true)),
             document_formatting_provider: Some(OneOf::Left(true)),
+            document_range_formatting_provider: Some(OneOf::Left(true)),
+            type_definition_provider: Some(TypeDefinitionProviderCapability::Simple(true)),
+            implementation_provider: Some(ImplementationProviderCapability::Simple(true)),
+            document_highlight_provider: Some(OneOf::Left(true)),
+            folding_range_provider: Some(FoldingRangeProviderCapability::Simple(true)),
+            selection_range_provider: Some(SelectionRangeProviderCapability::Simple(true)),
+            workspace_symbol_provider: Some(OneOf::Left(true)),
             code_action_provider: Some(CodeActionProviderCapability::Simple(true)),
             semantic_tokens_provider: Some(
                 SemanticTokensServerCapabilities::SemanticTokensOptions(SemanticTokensOptions {

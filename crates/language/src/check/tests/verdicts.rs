@@ -272,6 +272,8 @@ fn what_typescripts_own_tests_hold_right_is_silent() {
         "declare global { interface Function { now(): string } } class A {} print(A.now());",
         // The other parts of an enum and of a namespace are known by their bare names.
         "enum Pet { Cat = 1 } enum Pet { Dog = 2 } enum Pet { Both = Cat | Dog } print(Pet.Both);",
+        "namespace m { export function f(): void {} }
+         namespace m { export namespace f { export const a = 1; } print(f.a); }",
         "namespace part { export const x = 1; } namespace part { export const y = x; } print(part.y);",
     ] {
         silent(right);
@@ -303,5 +305,56 @@ fn what_is_wrong_beside_it_is_still_told() {
         ),
     ] {
         assert_eq!(code(wrong), said, "{wrong}");
+    }
+}
+
+#[test]
+fn what_typescripts_compiler_tests_hold_right_is_silent() {
+    for right in [
+        // `void` needs no argument.
+        "class X<T> { f(t: T): void {} } declare const x: X<void>; x.f(); function g(a: number, b: void | string): void {} g(1);",
+        // A class has a prototype, with or without a constructor.
+        "class A { a(): void {} } print(A.prototype); const p: { prototype: A } = A; print(p);",
+        // What indexes by numbers and symbols asks nothing of names.
+        "const list: { [at: number]: string; name: number } = { 0: \"a\", name: 1 }; print(list);",
+        "class A { static [name: string]: number; } A.other = 2;",
+        "declare const all: { [name: string]: number }; const copy = { ...all, b: 1 };
+         copy.a = 0;",
+        // A setter takes what its getter doesn't give.
+        "class A { #a = \"\"; get a(): string { return this.#a; }
+         set a(a: string | number) { this.#a = String(a); } } new A().a = 5;",
+        "class A { set a(a: string | number) { print(a); } get a(): string { return \"\"; } }
+         new A().a = 5;",
+        "interface A { get a(): string; set a(a: string | number) } declare const a: A; a.a = 5;",
+        // An interface adds to the class of its name.
+        "interface A { more: string } class A { a = 1; } print(new A().more);",
+        // A list that is extended, and one where a tuple's fields are asked for.
+        "class List<T> extends Array<T> {} declare const l: List<string>; const a: string[] = l;",
+        "interface Pair extends Array<number> { 0: number; 1: number } const p: Pair = [1, 2];",
+        // An object is one of several for each value of its fields.
+        "declare const o: { x: \"a\" | \"b\"; y: number };
+         const one: { x: \"a\"; y: number } | { x: \"b\"; y: number } = o;",
+        // What is asked for has a say in what a generic call gives.
+        "interface Item { kind: \"a\" | \"b\" } const items: Item[] = [1].map(() => ({ kind: \"a\" }));",
+        "declare function call<T>(f: () => T): T; const n: 0 | 1 = call(() => 1);",
+        // A literal that was declared to be one stays one.
+        "const a: \"foo\" = \"foo\"; let b = a; const c: \"foo\" = b; print(c);",
+        "let b = \"foo\" as const; const c: \"foo\" = b; print(c);",
+        "let one: 1 = +1; print(one);",
+        // `this` as it is declared.
+        "interface A { x: number } class B { read(this: A): number { return this.x; } } print(B);",
+        "interface A { x: number } declare function more(a: A): a is A & { y: number };
+         function read(this: A): number { return more(this) ? this.y : this.x; } print(read);",
+        // The last line of a comment counts.
+        "/*\n * @ts-expect-error */\nconst n: number = \"\";",
+        // The flow narrows the last of a sequence.
+        "declare function sure(a: unknown): asserts a;
+         function f(a?: number): number { return (sure(a !== undefined), a); } print(f(1));",
+        // Every object has them.
+        "const shown: { a: string; toString(): string } = { a: \"\" }; print(shown);",
+        // One `any` makes the list one of them.
+        "declare const any: any; const list: number[] = [\"\", any]; print(list);",
+    ] {
+        silent(right);
     }
 }
