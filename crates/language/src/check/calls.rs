@@ -115,10 +115,23 @@ impl<'a> Module<'a, '_> {
         let shape = self.world.shape(&callee)?;
         let first = shape.constructs.first()?;
         let instance = match shape.constructs.len() {
-            1 if first.generics.is_empty() => first.returns.clone(),
+            1 => self.constructed(first, new),
             _ => Type::Any,
         };
         Some((shape.constructs.clone(), instance))
+    }
+
+    /// What a constructor gives: its type parameters are what is named, else any.
+    fn constructed(&self, signature: &Signature, new: &NewExpression<'a>) -> Type {
+        let converter = self.converter();
+        let named = new.type_arguments.as_ref();
+        let named = named.map_or(&[][..], |list| list.params.as_slice());
+        let mut named = named.iter().map(|ty| converter.ty(ty));
+        let bindings = signature.generics.iter().map(|generic| {
+            let ty = named.next().unwrap_or_default();
+            (generic.name.clone(), ty)
+        });
+        super::world::substitute(&signature.returns, &bindings.collect::<Vec<_>>())
     }
 
     pub(crate) fn new_type(&self, new: &NewExpression<'a>) -> Type {

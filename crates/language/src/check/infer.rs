@@ -403,7 +403,10 @@ impl<'a> Module<'a, '_> {
             Type::Array(element) => Some(element.as_ref().clone()),
             Type::Tuple(elements) => Some(Type::union(elements.iter().cloned())),
             Type::Any => Some(Type::Any),
-            other => other.argument_of(&["Iterable"]),
+            Type::Named(name, pair) if name.file == ENVIRONMENT && *name.name == *"Map" => {
+                Some(Type::Tuple(pair))
+            }
+            other => other.argument_of(&["Iterable", "Set"]),
         }
     }
 

@@ -142,6 +142,12 @@ interface Map<K, V> {
     keys(): Iterable<K>;
     values(): Iterable<V>;
     entries(): Iterable<[K, V]>;
+    set(key: any, value: any): this;
+    forEach(each: (value: V, key: K, map: Map<K, V>) => any, self?: any): void;
+}
+interface MapConstructor {
+    new <K, V>(entries?: any): Map<K, V>;
+    groupBy: any;
 }
 interface Set<T> {
     size: number;
@@ -149,8 +155,74 @@ interface Set<T> {
     delete(value: any): boolean;
     clear(): void;
     values(): Iterable<T>;
+    keys(): Iterable<T>;
+    entries(): Iterable<[T, T]>;
+    add(value: any): this;
+    forEach(each: (value: T, same: T, set: Set<T>) => any, self?: any): void;
+    union(other: any): any;
+    intersection(other: any): any;
+    difference(other: any): any;
+    symmetricDifference(other: any): any;
+    isSubsetOf(other: any): boolean;
+    isSupersetOf(other: any): boolean;
+    isDisjointFrom(other: any): boolean;
+}
+interface SetConstructor {
+    new <T>(values?: any): Set<T>;
+}
+interface Date {
+    getTime(): number;
+    getFullYear(): number;
+    getMonth(): number;
+    getDate(): number;
+    getDay(): number;
+    getHours(): number;
+    getMinutes(): number;
+    getSeconds(): number;
+    getMilliseconds(): number;
+    getTimezoneOffset(): number;
+    getUTCFullYear(): number;
+    getUTCMonth(): number;
+    getUTCDate(): number;
+    getUTCDay(): number;
+    getUTCHours(): number;
+    getUTCMinutes(): number;
+    getUTCSeconds(): number;
+    getUTCMilliseconds(): number;
+    setTime(time: number): number;
+    setFullYear: any;
+    setMonth: any;
+    setDate: any;
+    setHours: any;
+    setMinutes: any;
+    setSeconds: any;
+    setMilliseconds: any;
+    setUTCFullYear: any;
+    setUTCMonth: any;
+    setUTCDate: any;
+    setUTCHours: any;
+    setUTCMinutes: any;
+    setUTCSeconds: any;
+    setUTCMilliseconds: any;
+    toISOString(): string;
+    toJSON: any;
+    toString(): string;
+    toDateString(): string;
+    toTimeString(): string;
+    toUTCString(): string;
+    toLocaleString: any;
+    toLocaleDateString: any;
+    toLocaleTimeString: any;
+    valueOf(): number;
+}
+interface DateConstructor {
+    new (...parts: any[]): Date;
+    now(): number;
+    parse(text: string): number;
+    UTC(...parts: any[]): number;
 }
 interface PromiseConstructor {
+    new <T>(run: any): Promise<T>;
     all(promises: any): Promise<any>;
     allSettled(promises: any): Promise<any>;
     any(promises: any): Promise<any>;
@@ -187,6 +259,9 @@ interface ObjectConstructor {
 }
 
 declare const Promise: PromiseConstructor;
+declare const Map: MapConstructor;
+declare const Set: SetConstructor;
+declare const Date: DateConstructor;
 declare const Math: Math;
 declare const JSON: JSON;
 declare const Object: ObjectConstructor;
@@ -203,11 +278,11 @@ declare function encodeURI(text: string): string;
 declare function decodeURI(text: string): string;
 declare const AggregateError: any, Array: any, ArrayBuffer: any, AsyncDisposableStack: any,
     AsyncIterator: any, Atomics: any, BigInt: any, BigInt64Array: any, BigUint64Array: any,
-    Boolean: any, DataView: any, Date: any, DisposableStack: any, Error: any, EvalError: any,
+    Boolean: any, DataView: any, DisposableStack: any, Error: any, EvalError: any,
     FinalizationRegistry: any, Float16Array: any, Float32Array: any, Float64Array: any,
     Function: any, Int16Array: any, Int32Array: any, Int8Array: any, Intl: any, Iterator: any,
-    Map: any, Number: any, Proxy: any, RangeError: any, ReferenceError: any, Reflect: any,
-    RegExp: any, Set: any, SharedArrayBuffer: any, String: any, SuppressedError: any,
+    Number: any, Proxy: any, RangeError: any, ReferenceError: any, Reflect: any,
+    RegExp: any, SharedArrayBuffer: any, String: any, SuppressedError: any,
     Symbol: any, SyntaxError: any, TypeError: any, URIError: any, Uint16Array: any,
     Uint32Array: any, Uint8Array: any, Uint8ClampedArray: any, WeakMap: any, WeakRef: any,
     WeakSet: any, arguments: any, escape: any, eval: any, globalThis: any, unescape: any;

@@ -12,6 +12,7 @@ use oxc::ast::ast::*;
 use oxc::semantic::NodeId;
 
 use super::cursor::{node_at, wanted};
+use super::narrowed::narrowed;
 use super::project::Project;
 use super::repair::{self, MARK};
 use crate::check::{Field, FileId, Module, Type, readable};
@@ -43,8 +44,14 @@ fn at_node(
         ) => Some(paths(project, module)),
         (AstKind::StringLiteral(_), _) => Some(strings(module, &wanted(module, here)?)),
         (AstKind::IdentifierName(_), AstKind::StaticMemberExpression(member)) => {
-            let object = module.infer(&member.object).present();
-            Some(members(module, &object))
+            let object = match module.infer(&member.object) {
+                // What the flow may have narrowed.
+                ty @ (Type::Any | Type::Union(_)) => {
+                    narrowed(module, &member.object, here).unwrap_or(ty)
+                }
+                known => known,
+            };
+            Some(members(module, &object.present()))
         }
         (
             AstKind::IdentifierName(_) | AstKind::BindingIdentifier(_),

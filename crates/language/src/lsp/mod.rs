@@ -28,6 +28,7 @@ mod everywhere;
 mod findings;
 mod members;
 mod more;
+mod narrowed;
 mod navigate;
 mod outline;
 mod place;

@@ -183,9 +183,14 @@ fn hunks(old: &str, new: &str) -> Vec<(usize, usize, String)> {
     let mut found: Vec<(usize, usize, String)> = Vec::new();
     let (mut i, mut j) = (0, 0);
     for (x, y) in common(a, b).into_iter().chain([(a.len(), b.len())]) {
-        if x > i || y > j {
-            let text = b.get(j..y).unwrap_or_default().concat();
-            found.push((before + i, before + x, text));
+        let text = b.get(j..y).unwrap_or_default();
+        match x - i == text.len() {
+            // Line by line, so that a range may end between them.
+            true => {
+                let lines = (before + i..before + x).zip(text);
+                found.extend(lines.map(|(line, new)| (line, line + 1, (*new).to_owned())));
+            }
+            false => found.push((before + i, before + x, text.concat())),
         }
         (i, j) = (x + 1, y + 1);
     }
@@ -248,9 +253,7 @@ mod tests {
         let source = Source::new("a.ts", text);
         let part = format_lines(&source, 0, 0);
         let applied = Source::new("a.ts", apply(text, &part));
-        assert_eq!(
-            crate::format::format(&applied),
-            crate::format::format(&source)
-        );
+        let whole = crate::format::format(&source).unwrap();
+        assert_eq!(crate::format::format(&applied).unwrap(), whole);
     }
 }

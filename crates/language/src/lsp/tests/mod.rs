@@ -15,6 +15,7 @@ use super::wire::{self, Frame};
 use super::{AHEAD, Desk, Incoming, Loop, Setup, place, serve};
 use crate::check::Environment;
 
+mod around;
 mod members;
 mod offered;
 
