@@ -202,12 +202,15 @@ const web = new Cell({ name: "web", memroy: 1 });
 const SUM: &str = "/** Adds them. */\nexport function total(all: number[]): number {\n  \
                    return all.reduce((a, b) => a + b, 0);\n}\n";
 
+const MORE: &str = "export const extra = 1;\n";
+
 /// One test: each editor has a process beside it, and the processes of others are in the way.
 #[test]
 fn typescripts_service_answers_beside_ours() {
     let Some(tsc) = common::tsc() else { return };
     let modules = tsc.parent().unwrap().parent().unwrap().to_owned();
-    let mut editor = Editor::new(&modules, &[("main.ts", MAIN), ("sum.ts", SUM)]);
+    let files = [("main.ts", MAIN), ("sum.ts", SUM), ("more.ts", MORE)];
+    let mut editor = Editor::new(&modules, &files);
     assert_eq!(editor.able["capabilities"]["inlayHintProvider"], true);
     // What the schema makes certain is an error, in our words; what it finds is a warning.
     editor.finds(
@@ -221,6 +224,7 @@ fn typescripts_service_answers_beside_ours() {
     );
     ordinary_typescript(&mut editor);
     edits(&mut editor);
+    more_edits(&mut editor);
     survives(&mut editor);
     editor.goodbye();
     assert_eq!(
@@ -260,6 +264,18 @@ fn ordinary_typescript(editor: &mut Editor) {
     assert!(folds.is_array() || folds.is_null(), "{folds}");
     let marks = editor.ask("textDocument/documentHighlight", sizes);
     assert_eq!(marks.as_array().unwrap().len(), 3, "{marks}");
+    let at_sizes = json!({
+        "textDocument": { "uri": editor.uri("main.ts") },
+        "positions": [{ "line": 1, "character": 8 }],
+    });
+    let grown = editor.ask("textDocument/selectionRange", at_sizes);
+    assert_eq!(grown[0]["range"]["start"]["line"], 1, "{grown}");
+    assert!(grown[0]["parent"]["range"].is_object(), "{grown}");
+    let of_class = editor.at("main.ts", 4, 8);
+    let place = editor
+        .ask("textDocument/typeDefinition", of_class)
+        .to_string();
+    assert!(place.contains("/aurae.d.ts"), "{place}");
     let all =
         json!({ "start": { "line": 0, "character": 0 }, "end": { "line": 5, "character": 0 } });
     let of = json!({ "textDocument": { "uri": editor.uri("main.ts") }, "range": all });
@@ -297,6 +313,54 @@ fn edits(editor: &mut Editor) {
     );
 }
 
+/// What is ordinary TypeScript: implementations and organized imports are its answer, a range's
+/// formatting and a rename are ours.
+fn more_edits(editor: &mut Editor) {
+    let text = "import { total } from \"./sum.ts\";\nimport { extra } from \"./more.ts\";\n\
+                interface Shape { area(): number }\n\
+                class Box implements Shape { area(): number { return extra; } }\n\
+                print(new Box().area(),  1);\n";
+    let document = json!({ "uri": editor.uri("main.ts"), "version": 3 });
+    let params = json!({ "textDocument": document, "contentChanges": [{ "text": text }] });
+    editor.tell("textDocument/didChange", params);
+    let shape = editor.at("main.ts", 2, 11);
+    let found = editor.ask("textDocument/implementation", shape);
+    assert_eq!(found.as_array().unwrap().len(), 1, "{found}");
+    let range =
+        json!({ "start": { "line": 0, "character": 0 }, "end": { "line": 5, "character": 0 } });
+    let of = json!({
+        "textDocument": { "uri": editor.uri("main.ts") },
+        "range": range,
+        "context": { "diagnostics": [], "only": ["source.organizeImports"] },
+    });
+    let actions = editor.ask("textDocument/codeAction", of);
+    let organize = actions
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|it| it["kind"] == "source.organizeImports")
+        .unwrap_or_else(|| panic!("{actions}"));
+    let edits = organize["edit"].to_string();
+    assert!(
+        edits.contains("extra") && !edits.contains("total"),
+        "{organize}"
+    );
+    let options = json!({ "tabSize": 2, "insertSpaces": true });
+    let of = json!({
+        "textDocument": { "uri": editor.uri("main.ts") },
+        "range": { "start": { "line": 4, "character": 0 }, "end": { "line": 5, "character": 0 } },
+        "options": options,
+    });
+    let edits = editor.ask("textDocument/rangeFormatting", of);
+    assert_eq!(edits.as_array().unwrap().len(), 1, "{edits}");
+    assert_eq!(edits[0]["newText"], "print(new Box().area(), 1);\n");
+    let mut of = editor.at("main.ts", 3, 6);
+    of["newName"] = json!("Crate");
+    let edit = editor.ask("textDocument/rename", of);
+    let changed = edit["changes"][editor.uri("main.ts")].as_array().unwrap();
+    assert_eq!(changed.len(), 2, "{edit}");
+}
+
 /// Killed at any time, its answers become ours and it comes back.
 fn survives(editor: &mut Editor) {
     let pids = children("lib/tsc");
@@ -306,7 +370,7 @@ fn survives(editor: &mut Editor) {
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
     }
     let cell = "const web = new Cell({ name: \"web\" });\nprint(web.);\n";
-    let document = json!({ "uri": editor.uri("main.ts"), "version": 3 });
+    let document = json!({ "uri": editor.uri("main.ts"), "version": 4 });
     let changes = json!([{ "text": cell }]);
     let params = json!({ "textDocument": document, "contentChanges": changes });
     editor.tell("textDocument/didChange", params);

@@ -3,6 +3,7 @@
 //! what formatting changes in a range. Asks for no types. Called by `more`.
 
 use lsp_types::{FoldingRange, FoldingRangeKind, Position, Range, SelectionRange};
+use oxc::allocator::Allocator;
 use oxc::ast::AstKind;
 use oxc::span::GetSpan;
 
@@ -10,6 +11,7 @@ use super::cursor::node_at;
 use super::place;
 use super::project::Project;
 use crate::check::{FileId, Module};
+use crate::parse;
 use crate::source::{Source, Span};
 
 /// What may be folded: bodies, literals, comments and the imports, where they have several lines.
@@ -127,28 +129,57 @@ fn around(project: &Project, id: FileId, place: Position) -> Option<Vec<Range>> 
 const COMPARED: usize = 4_000_000;
 
 /// What formatting changes in the lines from `first` to `last`, both counted from 0: lines to
-/// replace, their end excluded, and what takes their place. Where a part alone would change what
-/// the rest means, it is everything.
+/// replace, their end excluded, and what takes their place. The statements at the module's top that
+/// these lines touch are formatted by themselves; where some of their lines alone would change what
+/// the others mean, it is all of theirs.
 pub(super) fn format_lines(
     source: &Source,
     first: usize,
     last: usize,
 ) -> Vec<(usize, usize, String)> {
-    let Ok(formatted) = crate::format::format(source) else {
+    let Some((start, end)) = statements(source, first, last) else {
+        return Vec::new();
+    };
+    let lines = source.text().split_inclusive('\n');
+    let own: String = lines.skip(start).take(end - start).collect();
+    let own = Source::new(source.name(), own);
+    let Ok(formatted) = crate::format::format(&own) else {
         // What doesn't parse has findings already.
         return Vec::new();
     };
-    let hunks = hunks(source.text(), &formatted);
-    let touches = |(start, end, _): &&(usize, usize, String)| {
-        *start <= last && (*end > first || (start == end && *start >= first))
+    let hunks = hunks(own.text(), &formatted);
+    let touches = |(from, to, _): &&(usize, usize, String)| {
+        let (from, to) = (from + start, to + start);
+        from <= last && (to > first || (from == to && from >= first))
     };
     let part: Vec<_> = hunks.iter().filter(touches).cloned().collect();
-    let applied = Source::new(source.name(), apply(source.text(), &part));
-    match crate::format::format(&applied) {
-        Ok(again) if again == formatted => part,
-        _ if part.is_empty() => part,
-        _ => hunks,
+    let applied = Source::new(source.name(), apply(own.text(), &part));
+    let alone = crate::format::format(&applied).is_ok_and(|again| again == formatted);
+    let chosen = if alone || part.is_empty() {
+        part
+    } else {
+        hunks
+    };
+    let placed = chosen.into_iter();
+    placed
+        .map(|(from, to, text)| (from + start, to + start, text))
+        .collect()
+}
+
+/// The lines, the end excluded, of the statements that lines touch, and of what is between them.
+fn statements(source: &Source, first: usize, last: usize) -> Option<(usize, usize)> {
+    let allocator = Allocator::default();
+    let parsed = parse::parse(&allocator, source);
+    if !parsed.is_sound() {
+        return None;
     }
+    let line = |offset: u32| source.position(offset).line.saturating_sub(1) as usize;
+    let body = parsed.program.body.iter().map(|it| it.span());
+    let touched = body
+        .map(|span| (line(span.start), line(span.end)))
+        .filter(|(from, to)| *from <= last && *to >= first);
+    let (start, end) = touched.reduce(|all, next| (all.0.min(next.0), all.1.max(next.1)))?;
+    Some((start, end + 1))
 }
 
 fn apply(text: &str, hunks: &[(usize, usize, String)]) -> String {
@@ -232,26 +263,36 @@ fn common(a: &[&str], b: &[&str]) -> Vec<(usize, usize)> {
 mod tests {
     use super::*;
 
+    /// The parser wants a big stack, as the server has.
+    fn formatted(source: &Source, first: usize, last: usize) -> Vec<(usize, usize, String)> {
+        crate::stack::on_big_stack(|| format_lines(source, first, last)).unwrap()
+    }
+
     #[test]
     fn only_the_lines_of_the_range_are_formatted() {
         let text = "const a=1;\nconst b = 2;\nconst c=3;\n";
         let source = Source::new("a.ts", text);
-        let of = |first, last| format_lines(&source, first, last);
+        let of = |first, last| formatted(&source, first, last);
         assert_eq!(of(0, 0), [(0, 1, "const a = 1;\n".to_owned())]);
         assert_eq!(of(1, 1), []);
         assert_eq!(of(1, 2), [(2, 3, "const c = 3;\n".to_owned())]);
         assert_eq!(of(0, 2).len(), 2);
         let right = Source::new("a.ts", "const a = 1;\n");
-        assert_eq!(format_lines(&right, 0, 0), []);
+        assert_eq!(formatted(&right, 0, 0), []);
+        // What is around it has a say in nothing: neither in the order of imports.
+        let imports = "import b from \"./b.ts\";\nimport a from \"./a.ts\";\nprint(a,b);\n";
+        let source = Source::new("a.ts", imports);
+        let found = formatted(&source, 2, 2);
+        assert_eq!(found, [(2, 3, "print(a, b);\n".to_owned())]);
         let broken = Source::new("a.ts", "const a=;\n");
-        assert_eq!(format_lines(&broken, 0, 0), []);
+        assert_eq!(formatted(&broken, 0, 0), []);
     }
 
     #[test]
     fn lines_that_belong_together_are_formatted_together() {
         let text = "print({a:1,\n// Why.\nb:2});\n";
         let source = Source::new("a.ts", text);
-        let part = format_lines(&source, 0, 0);
+        let part = formatted(&source, 0, 0);
         let applied = Source::new("a.ts", apply(text, &part));
         let whole = crate::format::format(&source).unwrap();
         assert_eq!(crate::format::format(&applied).unwrap(), whole);
