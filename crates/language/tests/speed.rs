@@ -8,6 +8,8 @@
     reason = "a test that can't go on says why"
 )]
 
+mod common;
+
 use std::fmt::Write as _;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -122,6 +124,11 @@ struct Served {
 
 impl Served {
     fn start() -> Self {
+        Self::start_with(false, &json!({ "capabilities": {} }))
+    }
+
+    /// With TypeScript's service beside it, where it is there; greeted by those words.
+    fn start_with(typescript: bool, hello: &Value) -> Self {
         let environment = Arc::new(Environment::new(language::declare::aurae_d_ts().unwrap()));
         let (editor, theirs) = UnixStream::pair().unwrap();
         let answers = BufReader::new(editor.try_clone().unwrap());
@@ -129,7 +136,7 @@ impl Served {
         let setup = language::lsp::Setup {
             environment,
             cache: None,
-            typescript: false,
+            typescript,
         };
         let server = std::thread::spawn(move || language::lsp::serve(setup, input, theirs));
         let mut served = Self {
@@ -137,7 +144,7 @@ impl Served {
             answers,
             server,
         };
-        served.ask(0, "initialize", &json!({ "capabilities": {} }));
+        served.ask(0, "initialize", hello);
         served
     }
 
@@ -242,4 +249,78 @@ fn a_thousand_files_are_checked_in_two_seconds() {
         false => Duration::from_secs(2),
     };
     assert!(checked <= allowed, "{checked:?}");
+}
+
+/// Types a program of 300 lines key by key into an empty module and asks for completion at each dot
+/// and every fourth key; how long each answer took, sorted. A build without optimization types 60.
+fn typed(typescript: bool, folder: &std::path::Path) -> Vec<Duration> {
+    let lines = if cfg!(debug_assertions) { 60 } else { 300 };
+    let root = std::fs::canonicalize(folder).unwrap();
+    let hello = json!({ "rootUri": format!("file://{}", root.display()), "capabilities": {} });
+    let mut served = Served::start_with(typescript, &hello);
+    served.tell("initialized", &json!({}));
+    let uri = format!("file://{}/typed.ts", root.display());
+    let document = json!({ "uri": uri, "languageId": "typescript", "version": 1, "text": "" });
+    served.tell("textDocument/didOpen", &json!({ "textDocument": document }));
+    let mut times = Vec::new();
+    let mut version = 1;
+    let text: Vec<String> = (0..)
+        .flat_map(|index| {
+            [
+                format!("const cell{index} = new Cell({{"),
+                format!("  name: \"web{index}\","),
+                "  resources: { memory: { max: 64000000n } },".to_owned(),
+                "});".to_owned(),
+                format!("const all{index} = [1, 2].map((n) => n + {index});"),
+                format!("print(cell{index}.name, all{index}.length);"),
+            ]
+        })
+        .take(lines)
+        .collect();
+    for (line, written) in text.iter().enumerate() {
+        for (at, key) in written.chars().chain(['\n']).enumerate() {
+            version += 1;
+            let place = json!({ "line": line, "character": at });
+            let change = json!({
+                "textDocument": { "uri": uri, "version": version },
+                "contentChanges": [{ "range": { "start": place, "end": place }, "text": key.to_string() }],
+            });
+            let asked = Instant::now();
+            served.tell("textDocument/didChange", &change);
+            if key == '.' || (version % 4 == 0 && key != '\n') {
+                let position = json!({ "line": line, "character": at + 1 });
+                let of = json!({ "textDocument": { "uri": uri }, "position": position });
+                served.ask(version, "textDocument/completion", &of);
+                times.push(asked.elapsed());
+            }
+        }
+    }
+    served.tell("exit", &Value::Null);
+    served.server.join().unwrap().unwrap();
+    times.sort();
+    times
+}
+
+#[test]
+fn typing_is_completed_quickly() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("aurae.json"), "{}").unwrap();
+    let times = typed(false, folder.path());
+    let (median, p99) = (times[times.len() / 2], times[times.len() * 99 / 100]);
+    println!(
+        "while typing: {} completions, median {median:?}, p99 {p99:?}",
+        times.len()
+    );
+    if let Some(tsc) = common::tsc() {
+        let modules = tsc.parent().unwrap().parent().unwrap();
+        std::os::unix::fs::symlink(modules, folder.path().join("node_modules")).unwrap();
+        let times = typed(true, folder.path());
+        let (median, p99) = (times[times.len() / 2], times[times.len() * 99 / 100]);
+        println!("with TypeScript's service: median {median:?}, p99 {p99:?}");
+    }
+    let allowed = match cfg!(debug_assertions) {
+        true => Duration::from_secs(2),
+        false => Duration::from_millis(20),
+    };
+    assert!(p99 <= allowed, "{p99:?}");
 }
