@@ -436,8 +436,10 @@ impl<'a> Module<'a, '_> {
         let absent = shape
             .fields
             .iter()
-            .filter(|field| !field.optional && !given.iter().any(|it| *it == *field.name))
-            .filter(|field| !matches!(super::world::of_object(&field.name), Lookup::Unknown));
+            .filter(|field| !field.optional)
+            .filter(|field| !given.iter().any(|it| *it == *field.name))
+            // Every object has them.
+            .filter(|it| !matches!(super::world::of_object(&it.name), Lookup::Unknown));
         let absent: Vec<&Field> = absent.collect();
         let first = absent.first()?;
         let names: Vec<&str> = absent.iter().map(|field| field.name.as_ref()).collect();
