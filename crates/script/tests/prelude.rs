@@ -63,10 +63,8 @@ fn run(code: &str) {
         ctx.eval::<(), _>(HOST)
             .catch(&ctx)
             .unwrap_or_else(|e| panic!("{e}"));
-        for (name, code) in [
-            (language::prelude::NAME, prelude.code.as_str()),
-            ("test", code),
-        ] {
+        let test = [("test", code.to_owned())];
+        for (name, code) in prelude.modules.into_iter().chain(test) {
             let done = Module::evaluate(ctx.clone(), name, code).catch(&ctx);
             let done = done.unwrap_or_else(|e| panic!("{name}: {e}"));
             done.finish::<()>()

@@ -2,8 +2,8 @@
 //! The friendly layer, which is written in the language itself (`prelude/*.ts`): its text for the
 //! evaluator, its types for the declarations.
 //!
-//! The evaluator gets one module: a first line that puts the API's table on the global `__aurae`,
-//! then the files of the layer without types. What the two expect of each other is said in
+//! The evaluator gets two modules: one puts the API's table on the global `__aurae`, the other is
+//! the files of the layer without types. What the two expect of each other is said in
 //! `prelude/internal.d.ts`. This module runs nothing; `script` does.
 
 mod exported;
@@ -38,9 +38,12 @@ const FILES: [(&str, &str); 13] = [
 /// What the layer's module is called in stacks.
 pub const NAME: &str = "aurae:prelude";
 
+/// What the table's module is called.
+const TABLE: &str = "aurae:table";
+
 /// The layer's files as JavaScript, all in one. Generated, and kept true by a test: every start of
-/// a program would spend milliseconds on it.
-const JAVASCRIPT: &str = include_str!("../../prelude/prelude.js");
+/// a program would spend milliseconds on it. `script` compiles it into the engine's bytecode.
+pub const JAVASCRIPT: &str = include_str!("../../prelude/prelude.js");
 
 /// Why there is no layer; a test excludes all of it.
 #[derive(Debug, thiserror::Error)]
@@ -53,8 +56,9 @@ pub enum PreludeError {
 /// The layer as the evaluator takes it.
 #[derive(Clone, Debug)]
 pub struct Layer {
-    /// One ECMAScript module, called [`NAME`].
-    pub code: String,
+    /// ECMAScript modules with their names, in the order in which they are run: the table, and
+    /// [`JAVASCRIPT`], which is called [`NAME`].
+    pub modules: [(&'static str, String); 2],
 }
 
 /// The layer over the API that this binary was built with.
@@ -63,8 +67,9 @@ pub struct Layer {
 /// Only where what is built in is broken.
 pub fn compiled() -> Result<Layer, PreludeError> {
     let table = table(Schema::bare().map_err(PreludeError::Descriptors)?);
+    let table = format!("__aurae.table = {table};\n");
     Ok(Layer {
-        code: format!("__aurae.table = {table};\n{JAVASCRIPT}"),
+        modules: [(TABLE, table), (NAME, JAVASCRIPT.to_owned())],
     })
 }
 

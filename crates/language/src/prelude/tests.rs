@@ -28,11 +28,13 @@ fn the_layers_javascript_is_what_its_files_say() {
 }
 
 #[test]
-fn the_layer_is_one_module() {
+fn the_layer_is_one_module_after_its_table() {
     let layer = compiled().unwrap();
-    assert!(layer.code.starts_with("__aurae.table = {"));
+    let [(_, table), (name, code)] = layer.modules;
+    assert!(table.starts_with("__aurae.table = {"));
+    assert_eq!(name, NAME);
     for gone in ["import ", "export ", "interface "] {
-        let found = layer.code.lines().find(|line| line.starts_with(gone));
+        let found = code.lines().find(|line| line.starts_with(gone));
         assert_eq!(found, None);
     }
 }
