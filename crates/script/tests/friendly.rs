@@ -147,13 +147,11 @@ async fn run(code: &str) -> (Result<String, Thrown>, Vec<String>) {
 }
 
 async fn run_with(code: &str, values: Option<Values>) -> (Result<String, Thrown>, Vec<String>) {
-    let prelude = language::prelude::compiled().unwrap();
-    let module = |(name, code): (&str, String)| Module {
-        name: name.to_owned(),
-        code,
-    };
     let start = Start {
-        prelude: prelude.modules.into_iter().map(module).collect(),
+        prelude: vec![Module {
+            name: language::prelude::NAME.to_owned(),
+            code: language::prelude::JAVASCRIPT.to_owned(),
+        }],
         values,
         ..Start::default()
     };

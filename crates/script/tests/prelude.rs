@@ -56,15 +56,16 @@ globalThis.text = (string) => new Uint8Array([...string].map((c) => c.charCodeAt
 
 /// Runs a module after the layer; panics with what it throws.
 fn run(code: &str) {
-    let prelude = language::prelude::compiled().unwrap();
     let runtime = Runtime::new().unwrap();
     let context = Context::full(&runtime).unwrap();
     context.with(|ctx| {
         ctx.eval::<(), _>(HOST)
             .catch(&ctx)
             .unwrap_or_else(|e| panic!("{e}"));
-        let test = [("test", code.to_owned())];
-        for (name, code) in prelude.modules.into_iter().chain(test) {
+        for (name, code) in [
+            (language::prelude::NAME, language::prelude::JAVASCRIPT),
+            ("test", code),
+        ] {
             let done = Module::evaluate(ctx.clone(), name, code).catch(&ctx);
             let done = done.unwrap_or_else(|e| panic!("{name}: {e}"));
             done.finish::<()>()

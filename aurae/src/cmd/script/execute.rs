@@ -269,13 +269,11 @@ fn status_of(thrown: &Thrown) -> u8 {
 }
 
 pub(crate) fn options(global: &Global, job: &Job) -> Result<Options, Failure> {
-    let prelude = prelude::compiled().map_err(|problem| Failure::new(problem.to_string()))?;
-    let module = |(name, code): (&str, String)| Module {
-        name: name.to_owned(),
-        code,
-    };
     let mut options = Options::new(Start {
-        prelude: prelude.modules.into_iter().map(module).collect(),
+        prelude: vec![Module {
+            name: prelude::NAME.to_owned(),
+            code: prelude::JAVASCRIPT.to_owned(),
+        }],
         args: job.args.clone(),
         max_memory: job.max_memory.unwrap_or_default(),
         plan: job.is_plan(),

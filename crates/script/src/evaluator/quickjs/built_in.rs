@@ -53,16 +53,35 @@ pub(super) fn function<'js>(ctx: &Ctx<'js>, name: &str) -> Result<Function<'js>>
 
 #[cfg(test)]
 mod tests {
-    use rquickjs::{CatchResultExt, Context, Runtime, Value};
+    use rquickjs::{CatchResultExt, Context, Runtime, Value, WriteOptions};
 
     use super::*;
 
-    /// One that isn't would be compiled at each start of a program.
+    /// What is shipped isn't compiled at each start of a program.
     #[test]
-    fn the_layer_that_is_shipped_is_built_in() {
-        let layer = prelude::compiled().unwrap();
-        let built_in = |(name, code): &(&str, String)| holds(name, code);
-        assert!(layer.modules.iter().any(built_in));
+    fn bytecode_is_what_the_engine_makes_of_the_files() {
+        let function = |text: &str| format!("export default {text}");
+        let texts = [
+            function(include_str!("../js/inspect.js")),
+            function(include_str!("../js/plan.js")),
+            function(include_str!("../js/runtime.js")),
+            function(include_str!("../js/values.js")),
+            prelude::JAVASCRIPT.to_owned(),
+        ];
+        assert_eq!(texts.len(), MODULES.len());
+        for ((name, bytecode), text) in MODULES.iter().zip(texts) {
+            let runtime = Runtime::new().unwrap();
+            let context = Context::full(&runtime).unwrap();
+            context.with(|ctx| {
+                let module = Module::declare(ctx.clone(), *name, text).unwrap();
+                let options = WriteOptions {
+                    strip_source: true,
+                    ..WriteOptions::default()
+                };
+                assert!(module.write(options).unwrap() == *bytecode, "{name}");
+            });
+        }
+        assert!(holds(prelude::NAME, prelude::JAVASCRIPT));
         assert!(!holds(prelude::NAME, "print(1)"));
     }
 
