@@ -39,8 +39,8 @@ const FILES: [(&str, &str); 13] = [
 pub const NAME: &str = "aurae:prelude";
 
 /// The layer over the API that this binary was built with: the table and the files as JavaScript,
-/// all in one. Generated, and kept true by a test: every start of a program would spend milliseconds
-/// on it. `script` compiles it into the engine's bytecode.
+/// all in one. Generated, and kept true by a test: every start of a program would spend
+/// milliseconds on it. `script` compiles it into the engine's bytecode.
 pub const JAVASCRIPT: &str = include_str!("../../prelude/prelude.js");
 
 /// Why the names of the globals aren't known; a test excludes all of it.
