@@ -35,6 +35,7 @@ fn main() -> ExitCode {
     // A shell asks what may stand at the cursor; then nothing else is done.
     complete::answer();
     let words = habits::rewrite(std::env::args_os().collect());
+    cmd::script::read_ahead(&words);
     let args = match Args::try_parse_from(&words) {
         Ok(args) => args,
         Err(problem) => hints::exit(problem, &words),

@@ -7,7 +7,7 @@
 // has put on it (`AuraeError`, `inspect`), and deletes it before a program runs.
 
 interface AuraeHost {
-  /** The API as data, from the descriptors; see `table.ts`. Set by the prelude's own first line. */
+  /** The API as data, from the descriptors; see `table.ts`. Set by the prelude's own first lines. */
   table: unknown;
 
   /**

@@ -1,5 +1,444 @@
 // SPDX-License-Identifier: Apache-2.0
-// Generated from the other files here: AURAE_UPDATE=1 cargo test -p language prelude
+// Generated from the other files here and the API: AURAE_UPDATE=1 cargo test -p language prelude
+__aurae.table = {
+  "notOffered": [
+    "schedule",
+    "secrets",
+    "route",
+    "batch",
+    "mount",
+    "Container",
+    "VirtualMachine",
+    "Instance",
+    "Pod"
+  ],
+  "subsystems": [
+    {
+      "methods": [
+        {
+          "clientStreams": false,
+          "name": "RunExecutable",
+          "serverStreams": false,
+          "unwraps": false,
+          "workload": {
+            "field": "executable",
+            "kind": "executable"
+          }
+        },
+        {
+          "clientStreams": false,
+          "name": "RunCell",
+          "serverStreams": false,
+          "unwraps": false,
+          "workload": {
+            "field": "cell",
+            "kind": "cell"
+          }
+        },
+        {
+          "clientStreams": false,
+          "name": "UpdateCell",
+          "serverStreams": false,
+          "target": "ref",
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "UpdateExecutable",
+          "serverStreams": false,
+          "target": "ref",
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "FreezeCell",
+          "serverStreams": false,
+          "target": "ref",
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "ThawCell",
+          "serverStreams": false,
+          "target": "ref",
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Get",
+          "serverStreams": false,
+          "target": "ref",
+          "unwraps": true
+        },
+        {
+          "clientStreams": false,
+          "name": "List",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Watch",
+          "serverStreams": true,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Wait",
+          "serverStreams": false,
+          "target": "ref",
+          "unwraps": true
+        },
+        {
+          "clientStreams": false,
+          "name": "Signal",
+          "serverStreams": false,
+          "target": "ref",
+          "unwraps": true
+        },
+        {
+          "clientStreams": false,
+          "name": "Stop",
+          "serverStreams": false,
+          "target": "ref",
+          "unwraps": true
+        },
+        {
+          "clientStreams": false,
+          "name": "Remove",
+          "serverStreams": false,
+          "target": "ref",
+          "unwraps": false
+        },
+        {
+          "clientStreams": true,
+          "name": "Attach",
+          "serverStreams": true,
+          "unwraps": false
+        }
+      ],
+      "name": "runtime"
+    },
+    {
+      "methods": [
+        {
+          "clientStreams": false,
+          "name": "Logs",
+          "serverStreams": true,
+          "target": "refs",
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Usage",
+          "serverStreams": false,
+          "target": "refs",
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "WatchUsage",
+          "serverStreams": true,
+          "target": "refs",
+          "unwraps": false
+        }
+      ],
+      "name": "observe"
+    },
+    {
+      "methods": [
+        {
+          "clientStreams": false,
+          "name": "CreateUser",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "ListUsers",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "DisableUser",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "EnableUser",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Issue",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Renew",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "ListCertificates",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Revoke",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Allow",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Deny",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Withdraw",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Explain",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Audit",
+          "serverStreams": true,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "WhoAmI",
+          "serverStreams": false,
+          "unwraps": false
+        }
+      ],
+      "name": "identity"
+    },
+    {
+      "methods": [
+        {
+          "clientStreams": false,
+          "name": "Get",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "GetConfig",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Reload",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Shutdown",
+          "serverStreams": false,
+          "unwraps": false
+        }
+      ],
+      "name": "node"
+    },
+    {
+      "methods": [
+        {
+          "clientStreams": false,
+          "name": "List",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Get",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Set",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Remove",
+          "serverStreams": false,
+          "unwraps": false
+        }
+      ],
+      "name": "tenant"
+    },
+    {
+      "methods": [
+        {
+          "clientStreams": false,
+          "name": "Get",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "List",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Put",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Remove",
+          "serverStreams": false,
+          "unwraps": false
+        }
+      ],
+      "name": "sets"
+    }
+  ],
+  "workloads": [
+    {
+      "fields": [
+        "argv",
+        "env",
+        "cwd",
+        "user",
+        "group",
+        "groups",
+        "umask",
+        "rlimits",
+        "nice",
+        "oomScoreAdj",
+        "cpuAffinity",
+        "capabilities",
+        "noNewPrivileges",
+        "seccomp",
+        "terminal",
+        "stdin",
+        "stopSignal",
+        "stopGrace",
+        "resources",
+        "autoRemove",
+        "logs"
+      ],
+      "kind": "executable",
+      "lists": [
+        {
+          "field": "argv",
+          "method": "Argv"
+        },
+        {
+          "field": "groups",
+          "method": "Groups"
+        },
+        {
+          "field": "rlimits",
+          "method": "Rlimits"
+        },
+        {
+          "field": "cpuAffinity",
+          "method": "CpuAffinity"
+        }
+      ],
+      "maps": [
+        {
+          "field": "env",
+          "method": "Env"
+        }
+      ],
+      "name": "Executable",
+      "subsystem": "runtime",
+      "wide": [
+        "rlimits.soft",
+        "rlimits.hard",
+        "resources.cpu.weight",
+        "resources.memory.min",
+        "resources.memory.low",
+        "resources.memory.high",
+        "resources.memory.max",
+        "resources.memory.swapMax",
+        "resources.pidsMax",
+        "resources.io.weight",
+        "resources.io.max.readBytesPerSecond",
+        "resources.io.max.writeBytesPerSecond",
+        "resources.io.max.readsPerSecond",
+        "resources.io.max.writesPerSecond",
+        "resources.hugetlb.maxBytes",
+        "logs.maxBytes"
+      ]
+    },
+    {
+      "fields": [
+        "share",
+        "resources",
+        "mounts",
+        "volumes",
+        "hostname",
+        "idRange"
+      ],
+      "kind": "cell",
+      "lists": [
+        {
+          "field": "share",
+          "method": "Share"
+        },
+        {
+          "field": "mounts",
+          "method": "Mounts"
+        },
+        {
+          "field": "volumes",
+          "method": "Volumes"
+        }
+      ],
+      "maps": [],
+      "name": "Cell",
+      "subsystem": "runtime",
+      "wide": [
+        "resources.cpu.weight",
+        "resources.memory.min",
+        "resources.memory.low",
+        "resources.memory.high",
+        "resources.memory.max",
+        "resources.memory.swapMax",
+        "resources.pidsMax",
+        "resources.io.weight",
+        "resources.io.max.readBytesPerSecond",
+        "resources.io.max.writeBytesPerSecond",
+        "resources.io.max.readsPerSecond",
+        "resources.io.max.writesPerSecond",
+        "resources.hugetlb.maxBytes",
+        "volumes.sizeBytes"
+      ]
+    }
+  ]
+};
 class AuraeError extends Error {
  code;
  hint;

@@ -7,6 +7,7 @@
 //!
 //! EVERY is 1 for all tests, 10 for each tenth. Programs are modules, so a test runs in strict mode
 //! or not at all. What needs a host's other realms, agents or legacy is passed over, and counted.
+//! The page says which commit of test262 it is of; a clone of today's brings it up to date.
 
 #![allow(
     clippy::unwrap_used,
@@ -243,6 +244,18 @@ impl Host for Checkout {
     }
 }
 
+/// Of the checkout, a clone as git has made it: `be13516f`.
+fn commit(root: &Path) -> String {
+    let git = root.join(".git");
+    let read = |name: &str| std::fs::read_to_string(git.join(name)).expect("a clone of test262");
+    let head = read("HEAD");
+    let head = head.trim();
+    let id = head
+        .strip_prefix("ref: ")
+        .map_or_else(|| head.to_owned(), read);
+    id.chars().take(8).collect()
+}
+
 fn report(root: &Path, results: &[(PathBuf, Outcome)], total: usize, every: usize) -> String {
     let mut groups: BTreeMap<String, [usize; 3]> = BTreeMap::new();
     for (file, outcome) in results {
@@ -264,11 +277,12 @@ fn report(root: &Path, results: &[(PathBuf, Outcome)], total: usize, every: usiz
     let mut text = format!(
         "# The engine and ECMAScript\n\n\
          <!-- Written by `cargo run -p script --example test262`; don't edit. -->\n\n\
-         Of tc39/test262's {total} tests of the language and its library one in {every} was run, \
-         each in an\nevaluator of its own, in strict mode, as programs are: **{passed} of {} \
-         passed**, {failed} failed, and {skipped}\nwere passed over: they are of sloppy mode, or \
-         need other realms or threads.\n\nWhere something failed:\n\n\
+         Of the {total} tests of the language and its library in tc39/test262 at {}\n\
+         one in {every} was run, each in an evaluator of its own, in strict mode, as programs are: \
+         **{passed} of {} passed**,\n{failed} failed, and {skipped} were passed over: they are of \
+         sloppy mode, or need other realms or threads.\n\nWhere something failed:\n\n\
          | part | passed | failed |\n|---|---|---|\n",
+        commit(root),
         passed + failed
     );
     for (name, [passed, failed, _]) in groups {

@@ -147,11 +147,10 @@ async fn run(code: &str) -> (Result<String, Thrown>, Vec<String>) {
 }
 
 async fn run_with(code: &str, values: Option<Values>) -> (Result<String, Thrown>, Vec<String>) {
-    let prelude = language::prelude::compiled().unwrap();
     let start = Start {
         prelude: vec![Module {
             name: language::prelude::NAME.to_owned(),
-            code: prelude.code,
+            code: language::prelude::JAVASCRIPT.to_owned(),
         }],
         values,
         ..Start::default()

@@ -56,7 +56,6 @@ globalThis.text = (string) => new Uint8Array([...string].map((c) => c.charCodeAt
 
 /// Runs a module after the layer; panics with what it throws.
 fn run(code: &str) {
-    let prelude = language::prelude::compiled().unwrap();
     let runtime = Runtime::new().unwrap();
     let context = Context::full(&runtime).unwrap();
     context.with(|ctx| {
@@ -64,7 +63,7 @@ fn run(code: &str) {
             .catch(&ctx)
             .unwrap_or_else(|e| panic!("{e}"));
         for (name, code) in [
-            (language::prelude::NAME, prelude.code.as_str()),
+            (language::prelude::NAME, language::prelude::JAVASCRIPT),
             ("test", code),
         ] {
             let done = Module::evaluate(ctx.clone(), name, code).catch(&ctx);

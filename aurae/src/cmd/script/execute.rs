@@ -269,11 +269,10 @@ fn status_of(thrown: &Thrown) -> u8 {
 }
 
 pub(crate) fn options(global: &Global, job: &Job) -> Result<Options, Failure> {
-    let prelude = prelude::compiled().map_err(|problem| Failure::new(problem.to_string()))?;
     let mut options = Options::new(Start {
         prelude: vec![Module {
             name: prelude::NAME.to_owned(),
-            code: prelude.code,
+            code: prelude::JAVASCRIPT.to_owned(),
         }],
         args: job.args.clone(),
         max_memory: job.max_memory.unwrap_or_default(),

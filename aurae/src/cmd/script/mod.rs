@@ -11,6 +11,7 @@ use std::ffi::OsString;
 use std::io::IsTerminal;
 use std::path::Path;
 
+use language::schema::Schema;
 use script::host::Mode;
 
 use crate::failure::{Failure, USAGE};
@@ -57,6 +58,21 @@ pub(crate) async fn without_command(
     Ok(USAGE)
 }
 
+/// Reads the API's descriptors on a thread of its own where a program is likely to run: that takes
+/// as long as reading the command line, and everything that a program begins with needs them. What
+/// needs them waits for them; where there is no thread to be had it reads them itself.
+pub(crate) fn read_ahead(words: &[OsString]) {
+    if likely(words) {
+        let _ = std::thread::Builder::new().spawn(|| Schema::bare().is_ok());
+    }
+}
+
+/// Whether one of the words is a program's.
+fn likely(words: &[OsString]) -> bool {
+    let mut words = words.iter().skip(1).filter_map(|word| word.to_str());
+    words.any(|word| word == "-" || word == "-e" || word.ends_with(".ts"))
+}
+
 /// Whether a word names a program, and not a command that there isn't.
 pub(crate) fn is_program(word: &str) -> bool {
     word == "-" || word.ends_with(".ts") || word.contains('/') || Path::new(word).is_file()
@@ -83,6 +99,22 @@ fn text(words: &[OsString]) -> Result<Vec<String>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_api_is_read_ahead_of_programs_alone() {
+        let likely = |line: &str| {
+            let words: Vec<_> = line.split(' ').map(OsString::from).collect();
+            super::likely(&words)
+        };
+        let programs = [
+            "aurae a.ts",
+            "aurae --node n -",
+            "aurae -e 1",
+            "aurae apply b/c.ts",
+        ];
+        assert!(programs.into_iter().all(likely));
+        assert!(!["aurae", "aurae ps", "a.ts"].into_iter().any(likely));
+    }
 
     #[test]
     fn a_program_is_told_from_a_command() {

@@ -2,9 +2,9 @@
 //! The friendly layer, which is written in the language itself (`prelude/*.ts`): its text for the
 //! evaluator, its types for the declarations.
 //!
-//! The evaluator gets one module: a first line that puts the API's table on the global `__aurae`,
-//! then the files of the layer without types. What the two expect of each other is said in
-//! `prelude/internal.d.ts`. This module runs nothing; `script` does.
+//! The evaluator gets one module, `prelude/prelude.js`: it puts the API's table on the global
+//! `__aurae`, and then there are the files of the layer without types. What the two expect of each
+//! other is said in `prelude/internal.d.ts`. This module runs nothing; `script` does.
 
 mod exported;
 mod table;
@@ -38,34 +38,17 @@ const FILES: [(&str, &str); 13] = [
 /// What the layer's module is called in stacks.
 pub const NAME: &str = "aurae:prelude";
 
-/// The layer's files as JavaScript, all in one. Generated, and kept true by a test: every start of
-/// a program would spend milliseconds on it.
-const JAVASCRIPT: &str = include_str!("../../prelude/prelude.js");
+/// The layer over the API that this binary was built with: the table and the files as JavaScript,
+/// all in one. Generated, and kept true by a test: every start of a program would spend
+/// milliseconds on it. `script` compiles it into the engine's bytecode.
+pub const JAVASCRIPT: &str = include_str!("../../prelude/prelude.js");
 
-/// Why there is no layer; a test excludes all of it.
+/// Why the names of the globals aren't known; a test excludes all of it.
 #[derive(Debug, thiserror::Error)]
 pub enum PreludeError {
     /// The API's descriptors are broken.
     #[error("the friendly layer has no API to stand on")]
     Descriptors(#[source] &'static prost_reflect::DescriptorError),
-}
-
-/// The layer as the evaluator takes it.
-#[derive(Clone, Debug)]
-pub struct Layer {
-    /// One ECMAScript module, called [`NAME`].
-    pub code: String,
-}
-
-/// The layer over the API that this binary was built with.
-///
-/// # Errors
-/// Only where what is built in is broken.
-pub fn compiled() -> Result<Layer, PreludeError> {
-    let table = table(Schema::bare().map_err(PreludeError::Descriptors)?);
-    Ok(Layer {
-        code: format!("__aurae.table = {table};\n{JAVASCRIPT}"),
-    })
 }
 
 /// Globals that the layer's `main.ts` makes beside the API's own.

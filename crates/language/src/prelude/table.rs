@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The API as the friendly layer needs it at run time: `prelude/table.ts` says what each part is.
+//! It is written into the layer's JavaScript when that is generated; no program's start makes it.
 
 use std::collections::BTreeSet;
 

@@ -28,12 +28,11 @@ fn the_layers_javascript_is_what_its_files_say() {
 }
 
 #[test]
-fn the_layer_is_one_module() {
-    let layer = compiled().unwrap();
-    assert!(layer.code.starts_with("__aurae.table = {"));
+fn the_layer_is_one_module_after_its_table() {
+    let begins = |line: &str| JAVASCRIPT.lines().position(|found| found.starts_with(line));
+    assert!(begins("__aurae.table = {").unwrap() < begins("class AuraeError").unwrap());
     for gone in ["import ", "export ", "interface "] {
-        let found = layer.code.lines().find(|line| line.starts_with(gone));
-        assert_eq!(found, None);
+        assert_eq!(begins(gone), None);
     }
 }
 
@@ -46,15 +45,33 @@ fn the_globals_are_those_that_the_declarations_have() {
     assert_eq!(names, wanted);
 }
 
-/// The files after each other, without types.
+/// The table, and the files after each other, without types.
 fn javascript() -> String {
     let text: String = FILES.iter().map(|(_, source)| flat(source)).collect();
     let compiled = compile::compile(&Source::new(NAME, text), Options::default()).unwrap();
+    let table = sorted(table(Schema::bare().unwrap()).parse().unwrap());
     format!(
         "// SPDX-License-Identifier: Apache-2.0\n\
-         // Generated from the other files here: AURAE_UPDATE=1 cargo test -p language prelude\n{}",
+         // Generated from the other files here and the API: \
+         AURAE_UPDATE=1 cargo test -p language prelude\n\
+         __aurae.table = {table:#};\n{}",
         compiled.code
     )
+}
+
+/// In the same order whatever features serde_json is built with.
+fn sorted(value: serde_json::Value) -> serde_json::Value {
+    use serde_json::Value;
+    match value {
+        Value::Array(items) => items.into_iter().map(sorted).collect(),
+        Value::Object(fields) => {
+            let mut fields: Vec<_> = fields.into_iter().collect();
+            fields.sort_by(|(name, _), (other, _)| name.cmp(other));
+            let fields = fields.into_iter();
+            Value::Object(fields.map(|(name, value)| (name, sorted(value))).collect())
+        }
+        value => value,
+    }
 }
 
 /// A file without its imports and without `export`: the rest of the layer is around it.

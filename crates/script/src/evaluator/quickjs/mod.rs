@@ -5,6 +5,7 @@
 //! An interrupt ends everything that the program has going: what runs by an error that can't be
 //! caught, waiting calls by cancelling them, timers by forgetting them.
 
+mod built_in;
 mod convert;
 mod ended;
 mod hooks;
@@ -31,12 +32,6 @@ use crate::protocol::{Answer, CallId, Failure, FromEvaluator, Limit, Module, Nam
 use hooks::Hooks;
 use modules::Modules;
 use native::Native;
-
-/// Read in a plan alone.
-const PLAN: &str = include_str!("../js/plan.js");
-const INSPECT: &str = include_str!("../js/inspect.js");
-const VALUES: &str = include_str!("../js/values.js");
-const RUNTIME: &str = include_str!("../js/runtime.js");
 
 /// Bytes of stack that the engine uses; the process has more (`confine::STACK`).
 const STACK: usize = 8 << 20;
@@ -271,21 +266,16 @@ impl QuickJs {
         };
         self.with(|ctx| {
             let object = native.object(ctx)?;
-            let script = |name: &str, code: &str| {
-                let mut options = EvalOptions::default();
-                options.filename = Some(name.to_owned());
-                ctx.eval_with_options::<Function<'_>, _>(code, options)
-            };
             let said = Object::new(ctx.clone())?;
             said.set("args", start.args.clone())?;
             said.set("color", start.color)?;
             said.set("plan", start.plan)?;
-            let inspect: Function<'_> =
-                script("aurae:inspect", INSPECT)?.call((object.clone(),))?;
-            let plan = start.plan.then(|| script("aurae:plan", PLAN)).transpose()?;
-            let values = script("aurae:values", VALUES)?;
+            let function = |name| built_in::function(ctx, name);
+            let inspect: Function<'_> = function("aurae:inspect")?.call((object.clone(),))?;
+            let plan = start.plan.then(|| function("aurae:plan")).transpose()?;
+            let values = function("aurae:values")?;
             let values: Function<'_> = values.call((object.clone(), given(ctx, start)?))?;
-            let runtime = script("aurae:runtime", RUNTIME)?;
+            let runtime = function("aurae:runtime")?;
             let hooks: Object<'_> = runtime.call((object, said, inspect, plan, values))?;
             self.hooks.set(ctx, hooks);
             Ok(())

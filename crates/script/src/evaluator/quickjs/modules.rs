@@ -10,7 +10,7 @@ use rquickjs::loader::{ImportAttributes, Loader, Resolver};
 use rquickjs::{Ctx, Error, Exception, Module as JsModule, Result, module::Declared};
 
 use super::hooks::Hooks;
-use super::native;
+use super::{built_in, native};
 use crate::evaluator::Port;
 use crate::protocol::Module;
 
@@ -138,12 +138,15 @@ impl Loader for Modules {
     }
 }
 
-/// Compiles a module without running it.
+/// Compiles a module without running it; what is built in was compiled with this program.
 pub(super) fn declare<'js>(
     ctx: &Ctx<'js>,
     name: &str,
     source: String,
 ) -> Result<JsModule<'js, Declared>> {
+    if built_in::holds(name, &source) {
+        return built_in::load(ctx, name);
+    }
     JsModule::declare(ctx.clone(), name, source).map_err(|e| match e {
         Error::InvalidString(_) => {
             Exception::throw_syntax(ctx, &format!("{name}: a zero byte in the source"))
