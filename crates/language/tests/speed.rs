@@ -281,9 +281,10 @@ fn typed(typescript: bool, folder: &std::path::Path) -> Vec<Duration> {
         for (at, key) in written.chars().chain(['\n']).enumerate() {
             version += 1;
             let place = json!({ "line": line, "character": at });
+            let range = json!({ "start": place, "end": place });
             let change = json!({
                 "textDocument": { "uri": uri, "version": version },
-                "contentChanges": [{ "range": { "start": place, "end": place }, "text": key.to_string() }],
+                "contentChanges": [{ "range": range, "text": key.to_string() }],
             });
             let asked = Instant::now();
             served.tell("textDocument/didChange", &change);
