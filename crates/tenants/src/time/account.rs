@@ -12,6 +12,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Payer;
+use crate::line::WEIGHT;
 
 /// How far ahead of its share a payer may be: a short burst isn't a flood.
 const BURST: u64 = 10_000_000;
@@ -27,6 +28,8 @@ const LOOK: u64 = 50_000_000;
 pub(super) struct Account {
     pub(super) payer: Payer,
     weight: AtomicU64,
+    /// Whether its weight beyond the usual one is taken from no other's share.
+    reserved: bool,
     paid_until: AtomicU64,
     /// When it was polled last.
     seen: AtomicU64,
@@ -34,10 +37,11 @@ pub(super) struct Account {
 }
 
 impl Account {
-    fn new(payer: Payer, weight: u64) -> Self {
+    fn new(payer: Payer, weight: u64, reserved: bool) -> Self {
         Self {
             payer,
             weight: AtomicU64::new(weight),
+            reserved,
             paid_until: AtomicU64::new(0),
             seen: AtomicU64::new(0),
             active: AtomicBool::new(false),
@@ -46,6 +50,14 @@ impl Account {
 
     pub(super) fn weight(&self) -> u64 {
         self.weight.load(Relaxed)
+    }
+
+    /// What it takes of others' shares.
+    fn counted(&self) -> u64 {
+        match self.reserved {
+            true => self.weight().min(WEIGHT),
+            false => self.weight(),
+        }
     }
 
     /// Whether it has used no more than its share, and a burst.
@@ -84,9 +96,9 @@ pub(super) struct Accounts {
 
 impl Accounts {
     /// The account of a payer; its weight is this from now on.
-    pub(super) fn of(&self, payer: Payer, weight: u64) -> Arc<Account> {
+    pub(super) fn of(&self, payer: Payer, weight: u64, reserved: bool) -> Arc<Account> {
         let mut all = self.lock();
-        let new = || Arc::new(Account::new(payer.clone(), weight));
+        let new = || Arc::new(Account::new(payer.clone(), weight, reserved));
         let account = all.entry(payer.clone()).or_insert_with(new);
         account.weight.store(weight, Relaxed);
         account.clone()
@@ -96,7 +108,7 @@ impl Accounts {
     pub(super) fn look(&self, account: &Account, now: u64) {
         account.seen.store(now, Relaxed);
         if !account.active.load(Relaxed) && !account.active.swap(true, Relaxed) {
-            self.weights.fetch_add(account.weight(), Relaxed);
+            self.weights.fetch_add(account.counted(), Relaxed);
             self.active.fetch_add(1, Relaxed);
         }
         let due = self.next_look.load(Relaxed);
@@ -126,7 +138,7 @@ impl Accounts {
             let busy = lately && account.active.load(Relaxed);
             account.active.store(busy, Relaxed);
             if busy {
-                weights = weights.saturating_add(account.weight());
+                weights = weights.saturating_add(account.counted());
                 active += 1;
             }
             // An account that is ahead is kept: a new one would have credit.
@@ -147,7 +159,7 @@ mod tests {
     use super::*;
 
     fn account(all: &Accounts, uid: u32, weight: u64) -> Arc<Account> {
-        all.of(Payer::User(uid), weight)
+        all.of(Payer::User(uid), weight, false)
     }
 
     #[test]
@@ -187,7 +199,11 @@ mod tests {
         all.look(&other, 2);
         assert!(!all.is_alone());
         assert_eq!(all.weights(), 400);
-        let later = 2 + IDLE + LOOK;
+        // Administrators have a larger one, and take no more than a tenant does.
+        let system = all.of(Payer::Unknown, 1000, true);
+        all.look(&system, 3);
+        assert_eq!(all.weights(), 500);
+        let later = 3 + IDLE + LOOK;
         all.look(&one, later);
         assert!(all.is_alone());
         assert_eq!(all.weights(), 100);

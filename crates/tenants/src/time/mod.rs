@@ -95,9 +95,10 @@ impl Default for Time {
 }
 
 impl Time {
-    /// A payer's share. `weight` is beside that of others; [`Tenants::share`] knows a tenant's.
-    pub fn of(&self, payer: Payer, weight: u64) -> Share {
-        let account = self.inner.accounts.of(payer, weight.max(1));
+    /// A payer's share. `weight` is beside that of others; [`Tenants::share`] knows a tenant's. It
+    /// takes no more from the shares of others than [`WEIGHT`] would, if `reserved`.
+    fn of(&self, payer: Payer, weight: u64, reserved: bool) -> Share {
+        let account = self.inner.accounts.of(payer, weight.max(1), reserved);
         Share {
             time: self.inner.clone(),
             account,
@@ -114,16 +115,18 @@ impl Tenants {
     /// A tenant's share of the daemon's time, by its quota `cpu_weight`.
     pub fn share(&self, tenant: &Tenant) -> Share {
         let weight = self.limits().limit(tenant, Quota::CpuWeight);
-        let weight = match tenant.as_str() {
-            ADMINISTRATORS => weight.saturating_mul(OF_ADMINISTRATORS),
-            _ => weight,
+        let reserved = tenant.as_str() == ADMINISTRATORS;
+        let weight = match reserved {
+            true => weight.saturating_mul(OF_ADMINISTRATORS),
+            false => weight,
         };
-        self.time().of(Payer::Tenant(tenant.clone()), weight)
+        let payer = Payer::Tenant(tenant.clone());
+        self.time().of(payer, weight, reserved)
     }
 
     /// The share of a client whose handshake isn't done.
     pub fn share_of_stranger(&self, payer: Payer) -> Share {
-        self.time().of(payer, WEIGHT)
+        self.time().of(payer, WEIGHT, false)
     }
 }
 

@@ -67,7 +67,7 @@ fn pass(time: &Time, nanoseconds: u64) {
 }
 
 fn share(time: &Time, uid: u32) -> Share {
-    time.of(Payer::User(uid), WEIGHT)
+    time.of(Payer::User(uid), WEIGHT, false)
 }
 
 /// Shares of one that is within its share, and of two that are far beyond theirs.
