@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use language::check::{Environment, check_program};
-use language::compile::{Compiled, Options, compile};
+use language::compile::{self, Compiled, Options, compile};
 use language::finding::Finding;
 use language::program::{Entry, Files, NoFiles, Program};
 use language::root::{ReadError, Root, join};
@@ -17,7 +17,7 @@ use language::source::{Position, Source};
 
 use sha2::{Digest, Sha256};
 
-use crate::protocol::{Failure, Frame, Module, Thrown};
+use crate::protocol::{Doing, Failure, Frame, Module, Thrown};
 
 /// A program's root.
 #[derive(Debug)]
@@ -236,8 +236,12 @@ impl Running {
             .iter()
             .filter_map(|frame| {
                 let compiled = inner.compiled.get(&frame.module)?;
-                let column = bytes_before(&compiled.code, frame.line, frame.column);
-                let position = compiled.original(frame.line, column)?;
+                let doing = match &frame.doing {
+                    Doing::Calls(name) => compile::Doing::Calls(name),
+                    Doing::CallsNone => compile::Doing::CallsNone,
+                    Doing::Fails(name) => compile::Doing::Fails(name),
+                };
+                let position = compiled.frame(frame.line, frame.column, doing)?;
                 Some((frame.function.clone(), compiled.source.clone(), position))
             })
             .collect();
@@ -262,13 +266,4 @@ fn as_module(compiled: &Compiled) -> Module {
 
 fn shown(source: &Source, position: Position) -> String {
     format!("{}:{}:{}", source.name(), position.line, position.column)
-}
-
-/// The engine counts a column's characters, the map its bytes.
-fn bytes_before(code: &str, line: u32, column: u32) -> u32 {
-    let index = usize::try_from(line.saturating_sub(1)).unwrap_or(usize::MAX);
-    let text = code.lines().nth(index).unwrap_or_default();
-    let characters = usize::try_from(column.saturating_sub(1)).unwrap_or(usize::MAX);
-    let bytes: usize = text.chars().take(characters).map(char::len_utf8).sum();
-    u32::try_from(bytes).unwrap_or(u32::MAX).saturating_add(1)
 }

@@ -34,15 +34,8 @@ impl Map {
     /// The source's offset for a place in `code`: line and column from 1, the column in bytes. The
     /// nearest thing before it on the line, else the first on the line, else what came before.
     pub(super) fn original(&self, code: &str, line: u32, column: u32) -> Option<u32> {
-        let above = usize::try_from(line).ok()?.checked_sub(1)?;
-        let start = match above {
-            0 => 0,
-            _ => code.match_indices('\n').nth(above - 1)?.0 + 1,
-        };
-        let text = code.get(start..)?;
-        let end = u32::try_from(start + text.find('\n').unwrap_or(text.len())).ok()?;
-        let start = u32::try_from(start).ok()?;
-        let offset = start.checked_add(column.max(1) - 1)?.min(end);
+        let (start, end) = line_of(code, line)?;
+        let offset = offset(code, line, column)?;
         let after = self.pairs.partition_point(|(made, _)| *made <= offset);
         let before = after.checked_sub(1).and_then(|at| self.pairs.get(at));
         let next = self.pairs.get(after).filter(|(made, _)| *made < end);
@@ -86,6 +79,24 @@ impl Map {
             pairs: pairs.collect(),
         }
     }
+}
+
+/// The byte at a line and a column, both from 1, the column in bytes.
+pub(super) fn offset(code: &str, line: u32, column: u32) -> Option<u32> {
+    let (start, end) = line_of(code, line)?;
+    Some(start.checked_add(column.max(1) - 1)?.min(end))
+}
+
+/// Where a line, counted from 1, begins and ends, in bytes.
+fn line_of(code: &str, line: u32) -> Option<(u32, u32)> {
+    let above = usize::try_from(line).ok()?.checked_sub(1)?;
+    let start = match above {
+        0 => 0,
+        _ => code.match_indices('\n').nth(above - 1)?.0 + 1,
+    };
+    let text = code.get(start..)?;
+    let end = u32::try_from(start + text.find('\n').unwrap_or(text.len())).ok()?;
+    Some((u32::try_from(start).ok()?, end))
 }
 
 /// Where lines begin as the printer counts them (after LF, CR, CRLF and the two Unicode

@@ -8,6 +8,7 @@
 //! checker's to say.
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use oxc::allocator::Allocator;
 use oxc::ast::ast::Program;
@@ -20,11 +21,13 @@ use crate::parse::{self, Parsed};
 use crate::source::{Position, Source, Span};
 use crate::stack;
 
+mod called;
 mod map;
 mod plan;
 mod protect;
 mod repl;
 
+pub use called::Doing;
 pub use map::Map;
 pub use repl::{compile_repl, is_unfinished};
 
@@ -69,9 +72,31 @@ pub struct Compiled {
     pub map: Map,
     /// What was compiled.
     pub source: Source,
+    /// Read once an error's place asks for it.
+    calls: OnceLock<called::Calls>,
 }
 
 impl Compiled {
+    fn new(code: String, map: Map, source: Source) -> Self {
+        Self {
+            code,
+            map,
+            source,
+            calls: OnceLock::new(),
+        }
+    }
+
+    /// The same for a frame of the engine's stack, of which it is known what its code was doing:
+    /// a call's place is that of the called's name, on whatever line the arguments end.
+    pub fn frame(&self, line: u32, column: u32, doing: Doing<'_>) -> Option<Position> {
+        let told = map::offset(&self.code, line, column)?;
+        let read = || stack::on_big_stack(|| called::Calls::read(&self.code)).unwrap_or_default();
+        let call = self.calls.get_or_init(read).at(told, doing);
+        let written = call.and_then(|call| self.map.at(call));
+        let here = || self.original(line, column);
+        written.map_or_else(here, |offset| Some(self.source.position(offset)))
+    }
+
     /// Where a place in `code` comes from: lines from 1, columns from 1 in UTF-8 bytes, as the
     /// engine's stack traces count. The answer counts characters, as people do. `None` for code
     /// that nothing written stands behind.
@@ -113,11 +138,7 @@ fn compile_parsed<'a>(
         plan::guard(allocator, source, &scoping, &mut program);
     }
     let (code, map) = print(source, &program);
-    Ok(Compiled {
-        code,
-        map,
-        source: source.clone(),
-    })
+    Ok(Compiled::new(code, map, source.clone()))
 }
 
 /// Types out, enums and their like to code; the tree is ECMAScript after it.

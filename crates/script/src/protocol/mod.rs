@@ -353,6 +353,19 @@ pub struct Frame {
     pub module: String,
     /// From 1.
     pub line: u32,
-    /// From 1, in characters.
+    /// From 1, in bytes.
     pub column: u32,
+    /// Tells the call among its arguments, see `language::compile::Doing`.
+    pub doing: Doing,
+}
+
+/// What the code of a frame was doing.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Doing {
+    /// Calling a function of this name, which may be empty.
+    Calls(String),
+    /// Calling what isn't a function.
+    CallsNone,
+    /// Failing with an error of this name.
+    Fails(String),
 }

@@ -104,11 +104,7 @@ fn scripted(module: Compiled) -> Result<Compiled, Vec<Finding>> {
         }]
     })?;
     let (code, map) = script.write(&module.map);
-    Ok(Compiled {
-        code,
-        map,
-        source: module.source,
-    })
+    Ok(Compiled::new(code, map, module.source))
 }
 
 /// A replacement of `start..end` of the code.

@@ -57,6 +57,14 @@
       return false;
     }
   };
+  // The engine's own, which isn't of the kind of the other errors.
+  const exception = {
+    name: getter(DOMException.prototype, "name"),
+    message: getter(DOMException.prototype, "message"),
+  };
+  const isException = (value) => holds(exception.name, value);
+  const engines = native.isError;
+  native.isError = (value) => engines(value) || isException(value);
   const isIdentifier = /^[A-Za-z_$][\w$]*$/;
   const own = (object, key) => {
     const found = getOwnPropertyDescriptor(object, key);
@@ -180,6 +188,7 @@
 
   function errorHead(state, value) {
     const find = (name) => {
+      if (isException(value)) return exception[name](value);
       for (let at = value; at !== null && !native.isProxy(at); at = getPrototypeOf(at)) {
         const found = own(at, name);
         if (found !== undefined) return found;

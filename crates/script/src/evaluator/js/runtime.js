@@ -7,8 +7,14 @@
   "use strict";
   // The engine's ten would end within the bindings.
   Error.stackTraceLimit = 64;
+  // No name of the language's. What it would make is an error by its `name`.
+  delete globalThis.InternalError;
   const define = (name, value) =>
     Object.defineProperty(globalThis, name, { value, writable: true, configurable: true });
+  // The engine's own counts from when the machine began.
+  const { now } = performance;
+  const began = now();
+  define("performance", Object.freeze({ timeOrigin: Date.now(), now: () => now() - began }));
   const bound = (method) => Function.prototype.call.bind(method);
   const wellFormed = bound(String.prototype.toWellFormed);
 
@@ -452,6 +458,7 @@
 
   return {
     names, fire, makeUnknown, failed, kind,
+    isError: native.isError,
     text: (value) => wellFormed(value),
     hex: (bytes) => toHex(bytes),
     inspect: (value) => wellFormed(inspect(value, start.color)),

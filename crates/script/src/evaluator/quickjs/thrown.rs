@@ -6,7 +6,7 @@
 use rquickjs::{Array, Ctx, Object, Value};
 
 use super::hooks::Hooks;
-use crate::protocol::{Cause, Failure, Frame, Limit, Place, Thrown};
+use crate::protocol::{Cause, Doing, Failure, Frame, Limit, Place, Thrown};
 
 /// Bytes of a message that are kept.
 const MAX_MESSAGE: usize = 64 << 10;
@@ -22,7 +22,7 @@ pub(super) fn describe<'js>(ctx: &Ctx<'js>, hooks: &Hooks, value: &Value<'js>) -
         }
         return thrown;
     }
-    let Some(error) = value.as_object().filter(|_| value.is_error()) else {
+    let Some(error) = value.as_object().filter(|_| is_error(ctx, hooks, value)) else {
         return Thrown {
             message: printed(ctx, hooks, value),
             ..Thrown::default()
@@ -31,7 +31,7 @@ pub(super) fn describe<'js>(ctx: &Ctx<'js>, hooks: &Hooks, value: &Value<'js>) -
     let mut thrown = Thrown {
         name: text(ctx, error, "name").unwrap_or_default(),
         message: text(ctx, error, "message").unwrap_or_default(),
-        stack: stack(&text(ctx, error, "stack").unwrap_or_default()),
+        stack: frames(ctx, error),
         ..Thrown::default()
     };
     cut(&mut thrown.message);
@@ -49,6 +49,12 @@ pub(super) fn describe<'js>(ctx: &Ctx<'js>, hooks: &Hooks, value: &Value<'js>) -
     thrown
 }
 
+/// Whether it is an `Error`, or the engine's `DOMException`.
+fn is_error<'js>(ctx: &Ctx<'js>, hooks: &Hooks, value: &Value<'js>) -> bool {
+    let known = || hooks.function(ctx, "isError")?.call((value.clone(),));
+    value.is_error() || known().ok().or_else(|| forget(ctx)).unwrap_or(false)
+}
+
 /// The errors behind an error, nearest first.
 fn causes<'js>(
     ctx: &Ctx<'js>,
@@ -64,7 +70,7 @@ fn causes<'js>(
         if found.len() >= MAX_CAUSES {
             return;
         }
-        let Some(inner) = value.as_object().filter(|_| value.is_error()) else {
+        let Some(inner) = value.as_object().filter(|_| is_error(ctx, hooks, &value)) else {
             found.push(Cause {
                 text: printed(ctx, hooks, &value),
                 stack: Vec::new(),
@@ -78,7 +84,7 @@ fn causes<'js>(
             .collect();
         found.push(Cause {
             text: parts.join(": "),
-            stack: stack(&text(ctx, inner, "stack").unwrap_or_default()),
+            stack: frames(ctx, inner),
         });
         causes(ctx, hooks, inner, depth + 1, found);
     }
@@ -158,18 +164,49 @@ fn cut(text: &mut String) {
     }
 }
 
-/// The frames of a stack's text that have a place in somebody's source; ours (`aurae:`) have none.
+/// An error's frames.
+fn frames<'js>(ctx: &Ctx<'js>, error: &Object<'js>) -> Vec<Frame> {
+    let said = |name: &str| text(ctx, error, name).unwrap_or_default();
+    let message = said("message");
+    let top = match message.ends_with("not a function") || message == "not a constructor" {
+        true => Doing::CallsNone,
+        false => Doing::Fails(said("name")),
+    };
+    stack_below(&said("stack"), top)
+}
+
+/// The frames of a stack's text that have a place in somebody's source; ours (`aurae:`) and the
+/// engine's own have none, but their names tell what the frame below called.
 pub(super) fn stack(text: &str) -> Vec<Frame> {
-    text.lines().filter_map(frame).collect()
+    stack_below(text, Doing::Fails(String::new()))
+}
+
+/// The same, where it is known what the uppermost frame was doing.
+fn stack_below(text: &str, top: Doing) -> Vec<Frame> {
+    let mut doing = top;
+    let mut frames = Vec::new();
+    for line in text.lines() {
+        let Some((function, place)) = parts(line) else {
+            continue;
+        };
+        let here = std::mem::replace(&mut doing, Doing::Calls(function.to_owned()));
+        frames.extend(frame(function, place, here));
+    }
+    frames
 }
 
 /// `    at name (module:1:2)`, or `    at module:1:2` of an error of syntax.
-fn frame(line: &str) -> Option<Frame> {
+fn parts(line: &str) -> Option<(&str, &str)> {
     let line = line.trim_start().strip_prefix("at ")?;
     let (function, place) = match line.strip_suffix(')') {
         Some(line) => line.rsplit_once(" (")?,
         None => ("", line),
     };
+    let anonymous = function == "<anonymous>";
+    Some((if anonymous { "" } else { function }, place))
+}
+
+fn frame(function: &str, place: &str, doing: Doing) -> Option<Frame> {
     let mut parts = place.rsplitn(3, ':');
     let column = parts.next()?.parse().ok()?;
     let line = parts.next()?.parse().ok()?;
@@ -177,16 +214,12 @@ fn frame(line: &str) -> Option<Frame> {
     if module.starts_with("aurae:") {
         return None;
     }
-    let function = if function == "<anonymous>" {
-        ""
-    } else {
-        function
-    };
     Some(Frame {
         function: function.to_owned(),
         module: module.to_owned(),
         line,
         column,
+        doing,
     })
 }
 
@@ -198,7 +231,7 @@ mod tests {
     fn frames_are_read_and_ours_left_out() {
         let text = "    at f (a b/c.ts:3:14)\n    at map (native)\n    at <anonymous> (x.ts:1:1)\n    \
                     at call (aurae:runtime:5:6)\n    at y.ts:7:8\n";
-        let frames = stack(text);
+        let frames = stack_below(text, Doing::CallsNone);
         let places: Vec<_> = frames
             .iter()
             .map(|f| (f.function.as_str(), f.module.as_str(), f.line, f.column))
@@ -211,5 +244,8 @@ mod tests {
                 ("", "y.ts", 7, 8)
             ]
         );
+        let doing: Vec<_> = frames.into_iter().map(|frame| frame.doing).collect();
+        let calls = |name: &str| Doing::Calls(name.to_owned());
+        assert_eq!(doing, [Doing::CallsNone, calls("map"), calls("call")]);
     }
 }
