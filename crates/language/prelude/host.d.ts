@@ -47,6 +47,30 @@ declare function setTimeout<A extends unknown[]>(
 /** Forgets what `setTimeout` was asked for. */
 declare function clearTimeout(timer: number | undefined): void;
 
+/** Calls back as soon as what runs now has ended or waits, before any timer. */
+declare function queueMicrotask(callback: () => void): void;
+
+/** Time that no clock's change moves. */
+declare const performance: {
+  /** Milliseconds since `timeOrigin`, with fractions. */
+  now(): number;
+  /** When the evaluator began, in milliseconds since 1970. */
+  readonly timeOrigin: number;
+};
+
+/** Base64 to a string with a character per byte; spaces are left out. */
+declare function atob(data: string): string;
+
+/** A string of characters up to U+00FF to base64. Bytes have `toBase64()` of their own. */
+declare function btoa(data: string): string;
+
+/** What `AbortSignal` gives as its reason: `AbortError` or `TimeoutError` is its `name`. */
+declare class DOMException extends Error {
+  constructor(message?: string, name?: string);
+  /** Of the names that had one, else 0. */
+  readonly code: number;
+}
+
 /** Says that something is to end. */
 declare class AbortController {
   readonly signal: AbortSignal;
@@ -59,6 +83,8 @@ declare class AbortSignal {
   readonly aborted: boolean;
   readonly reason: unknown;
   throwIfAborted(): void;
+  /** Called when it is aborted, after those that listen. */
+  onabort: ((event: { readonly type: "abort"; readonly target: AbortSignal }) => void) | null;
   addEventListener(type: "abort", listener: () => void, options?: { once?: boolean }): void;
   removeEventListener(type: "abort", listener: () => void): void;
   /** Aborted already. */
@@ -79,6 +105,8 @@ declare class TextEncoder {
 declare class TextDecoder {
   constructor(label?: "utf-8" | "utf8", options?: { fatal?: boolean });
   readonly encoding: "utf-8";
+  /** What `options` said. */
+  readonly fatal: boolean;
   decode(bytes?: Uint8Array | ArrayBuffer): string;
 }
 

@@ -277,10 +277,10 @@ declare function decodeURIComponent(text: string): string;
 declare function encodeURI(text: string): string;
 declare function decodeURI(text: string): string;
 declare const AggregateError: any, Array: any, ArrayBuffer: any, AsyncDisposableStack: any,
-    AsyncIterator: any, Atomics: any, BigInt: any, BigInt64Array: any, BigUint64Array: any,
+    Atomics: any, BigInt: any, BigInt64Array: any, BigUint64Array: any,
     Boolean: any, DataView: any, DisposableStack: any, Error: any, EvalError: any,
     FinalizationRegistry: any, Float16Array: any, Float32Array: any, Float64Array: any,
-    Function: any, Int16Array: any, Int32Array: any, Int8Array: any, Intl: any, Iterator: any,
+    Function: any, Int16Array: any, Int32Array: any, Int8Array: any, Iterator: any,
     Number: any, Proxy: any, RangeError: any, ReferenceError: any, Reflect: any,
     RegExp: any, SharedArrayBuffer: any, String: any, SuppressedError: any,
     Symbol: any, SyntaxError: any, TypeError: any, URIError: any, Uint16Array: any,

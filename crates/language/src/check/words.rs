@@ -60,7 +60,8 @@ pub(super) fn elsewhere(name: &str) -> Option<&'static str> {
             "a program reaches nodes alone: `runtime`, `observe`, `identity`, `node(\"name\")`"
         }
         "setInterval" | "clearInterval" => "loop instead: `for (;;) { …; await sleep(\"1s\"); }`",
-        "setImmediate" | "queueMicrotask" => "write `await sleep(0)` or `setTimeout`",
+        "setImmediate" => "write `await sleep(0)` or `setTimeout`",
+        "Intl" => "the engine has no `Intl`; write numbers and dates with their own methods",
         "Buffer" => "bytes are a `Uint8Array`; `TextEncoder` and `TextDecoder` make text of them",
         "fs" | "readFile" | "readFileSync" => "files below the root are read by `file.readText`",
         "__dirname" | "__filename" => "paths are relative to the file that names them",
