@@ -12,7 +12,7 @@ use super::convert::span;
 use super::fit::Place;
 use super::module::Module;
 use super::report::Report;
-use super::types::{Signature, Type};
+use super::types::{Signature, Type, same};
 use super::world::substitute_signature;
 use crate::source::Span;
 
@@ -149,7 +149,13 @@ impl<'a> Module<'a, '_> {
         let called = Called::of_call(call);
         match self.select(&signatures, &called) {
             Some(signature) => self.instantiate(&signature, &called).returns,
-            None => Type::Any,
+            // None fits yet, as while one types; what all of them give it will give.
+            None => match signatures.split_first() {
+                Some((first, rest)) if rest.iter().all(|it| same(&it.returns, &first.returns)) => {
+                    self.instantiate(first, &called).returns
+                }
+                _ => Type::Any,
+            },
         }
     }
 
@@ -210,7 +216,7 @@ impl<'a> Module<'a, '_> {
             .filter(|(_, verdict)| *verdict != No);
         let (first, verdict) = possible.next()?;
         // Of overloads that may fit the compiler takes the first that does.
-        let alike = |other: &Signature| super::types::same(&first.returns, &other.returns);
+        let alike = |other: &Signature| same(&first.returns, &other.returns);
         (verdict == Yes || signatures.iter().all(|other| alike(other))).then(|| first.clone())
     }
 

@@ -258,6 +258,7 @@ fn the_generated_declarations_are_understood() {
                 new Executable({ name: \"a\", argv: [\"x\"], nice: 40 });";
     let codes: Vec<_> = said(text).into_iter().map(|(code, _)| code).collect();
     let expected = [
+        "missing-field",
         "unknown-field",
         "wrong-type",
         "unknown-method",

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the contract calls required is what the node refuses a request without: each field of each
+//! request is taken out of a whole one, in turn, and the node's own check is asked. The language's
+//! types are made from the same option, so that they ask for no more and no less.
+
+#![allow(
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "a test fails by panicking"
+)]
+
+use api::convert;
+use api::observe::v0 as observe;
+use api::runtime::v0 as runtime;
+use api::sets::v0 as sets;
+use model::error::Result;
+use model::name::Tenant;
+use prost::Message;
+use prost_reflect::{DynamicMessage, FieldDescriptor, MessageDescriptor, Value};
+
+const OPTION: &str = "aurae.required";
+
+fn own() -> Tenant {
+    "acme".parse().unwrap()
+}
+
+fn at(path: &str) -> Option<runtime::ObjectRef> {
+    Some(runtime::ObjectRef {
+        path: path.into(),
+        uid: String::new(),
+        ..Default::default()
+    })
+}
+
+fn resources() -> runtime::Resources {
+    runtime::Resources {
+        io: Some(runtime::Io {
+            max: vec![runtime::IoMax {
+                device: "254:0".into(),
+                read_bytes_per_second: Some(1 << 20),
+                write_bytes_per_second: Some(1 << 20),
+                ..Default::default()
+            }],
+            ..Default::default()
+        }),
+        hugetlb: vec![runtime::Hugetlb {
+            page_size: "2MB".into(),
+            max_bytes: 2 << 20,
+        }],
+        ..Default::default()
+    }
+}
+
+fn executable() -> runtime::RunExecutableRequest {
+    let spec = runtime::ExecutableSpec {
+        argv: vec!["/bin/true".into()],
+        rlimits: vec![runtime::Rlimit {
+            name: "NOFILE".into(),
+            soft: Some(16),
+            hard: None,
+        }],
+        ..Default::default()
+    };
+    runtime::RunExecutableRequest {
+        executable: Some(runtime::Executable {
+            r#ref: at("web/main"),
+            labels: [("a".to_owned(), "b".to_owned())].into(),
+            spec: Some(spec),
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}
+
+fn cell_spec() -> runtime::CellSpec {
+    runtime::CellSpec {
+        resources: Some(resources()),
+        mounts: vec![runtime::Mount {
+            source: "/srv/data".into(),
+            target: "/data".into(),
+            access: runtime::mount::Access::Read.into(),
+            ..Default::default()
+        }],
+        volumes: vec![runtime::Volume {
+            path: "/tmp".into(),
+            size_bytes: Some(1 << 20),
+            ..Default::default()
+        }],
+        ..Default::default()
+    }
+}
+
+fn cell() -> runtime::RunCellRequest {
+    runtime::RunCellRequest {
+        cell: Some(runtime::Cell {
+            r#ref: at("web"),
+            spec: Some(cell_spec()),
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}
+
+fn set() -> sets::PutRequest {
+    sets::PutRequest {
+        set: Some(sets::Set {
+            name: "web".into(),
+            program: "web.ts".into(),
+            members: vec![sets::Member {
+                method: "runtime.RunCell".into(),
+                kind: "cell".into(),
+                key: [("cell.ref.path".to_owned(), "web".to_owned())].into(),
+            }],
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}
+
+/// Each request that the API's conversions check, whole, and the check.
+fn each(check: &mut dyn FnMut(&str, Vec<u8>, &dyn Fn(&[u8]) -> Result<()>)) {
+    fn one<M: Message + Default, T>(
+        name: &'static str,
+        whole: &M,
+        convert: fn(&Tenant, M) -> Result<T>,
+        check: &mut dyn FnMut(&str, Vec<u8>, &dyn Fn(&[u8]) -> Result<()>),
+    ) {
+        let ask = move |bytes: &[u8]| convert(&own(), M::decode(bytes).unwrap()).map(|_| ());
+        check(name, whole.encode_to_vec(), &ask);
+    }
+    let executable_at = || at("web/main");
+    one(
+        "aurae.runtime.v0.RunExecutableRequest",
+        &executable(),
+        convert::request::run_executable,
+        check,
+    );
+    one(
+        "aurae.runtime.v0.RunCellRequest",
+        &cell(),
+        convert::request::run_cell,
+        check,
+    );
+    let whole = runtime::UpdateCellRequest {
+        r#ref: at("web"),
+        spec: Some(cell_spec()),
+        update_mask: Some(prost_types::FieldMask {
+            paths: vec!["spec.resources.memory.max".into()],
+        }),
+        ..Default::default()
+    };
+    one(
+        "aurae.runtime.v0.UpdateCellRequest",
+        &whole,
+        convert::request::update_cell,
+        check,
+    );
+    let whole = runtime::UpdateExecutableRequest {
+        r#ref: executable_at(),
+        labels: [("a".to_owned(), "b".to_owned())].into(),
+        ..Default::default()
+    };
+    one(
+        "aurae.runtime.v0.UpdateExecutableRequest",
+        &whole,
+        convert::request::update_executable,
+        check,
+    );
+    let whole = runtime::SignalRequest {
+        r#ref: executable_at(),
+        signal: "TERM".into(),
+        all_processes: true,
+    };
+    one(
+        "aurae.runtime.v0.SignalRequest",
+        &whole,
+        convert::request::signal,
+        check,
+    );
+    let whole = runtime::StopRequest {
+        r#ref: executable_at(),
+        grace: Some(prost_types::Duration {
+            seconds: 1,
+            nanos: 0,
+        }),
+    };
+    one(
+        "aurae.runtime.v0.StopRequest",
+        &whole,
+        convert::request::stop,
+        check,
+    );
+    let whole = runtime::RemoveRequest {
+        r#ref: executable_at(),
+        recursive: true,
+        force: true,
+    };
+    one(
+        "aurae.runtime.v0.RemoveRequest",
+        &whole,
+        convert::request::remove,
+        check,
+    );
+    let whole = runtime::AttachStart {
+        r#ref: executable_at(),
+        stdin: true,
+        ..Default::default()
+    };
+    one(
+        "aurae.runtime.v0.AttachStart",
+        &whole,
+        convert::request::attach_start,
+        check,
+    );
+    let whole = runtime::ListRequest {
+        page_size: 10,
+        selector: "a=b".into(),
+        ..Default::default()
+    };
+    one(
+        "aurae.runtime.v0.ListRequest",
+        &whole,
+        convert::request::list,
+        check,
+    );
+    let whole = runtime::GetRequest { r#ref: at("web") };
+    one(
+        "aurae.runtime.v0.GetRequest",
+        &whole,
+        |own, m: runtime::GetRequest| convert::object::object_ref(own, m.r#ref),
+        check,
+    );
+    let whole = runtime::FreezeCellRequest { r#ref: at("web") };
+    one(
+        "aurae.runtime.v0.FreezeCellRequest",
+        &whole,
+        |own, m: runtime::FreezeCellRequest| convert::object::object_ref(own, m.r#ref),
+        check,
+    );
+    let whole = runtime::ThawCellRequest { r#ref: at("web") };
+    one(
+        "aurae.runtime.v0.ThawCellRequest",
+        &whole,
+        |own, m: runtime::ThawCellRequest| convert::object::object_ref(own, m.r#ref),
+        check,
+    );
+    let whole = observe::LogsRequest {
+        refs: at("web/main").into_iter().collect(),
+        ..Default::default()
+    };
+    one(
+        "aurae.observe.v0.LogsRequest",
+        &whole,
+        convert::observe::logs,
+        check,
+    );
+    let whole = observe::UsageRequest {
+        refs: at("web/main").into_iter().collect(),
+        ..Default::default()
+    };
+    one(
+        "aurae.observe.v0.UsageRequest",
+        &whole,
+        convert::observe::usage,
+        check,
+    );
+    one(
+        "aurae.sets.v0.PutRequest",
+        &set(),
+        |_, m: sets::PutRequest| convert::set::put(m.set),
+        check,
+    );
+}
+
+fn is_required(field: &FieldDescriptor) -> bool {
+    let option = field.parent_pool().get_extension_by_name(OPTION).unwrap();
+    let options = field.options();
+    options.has_extension(&option) && options.get_extension(&option).as_bool() == Some(true)
+}
+
+/// Every message below a whole one with one field taken out: the field, its path, and the bytes.
+fn without_each(whole: &DynamicMessage) -> Vec<(FieldDescriptor, String, DynamicMessage)> {
+    let mut found = Vec::new();
+    for (field, value) in whole.fields() {
+        let mut less = whole.clone();
+        less.clear_field(&field);
+        found.push((field.clone(), field.name().to_owned(), less));
+        let inner = match value {
+            Value::Message(inner) => Some(inner),
+            Value::List(all) => all.first().and_then(Value::as_message),
+            _ => None,
+        };
+        for (below, path, inner) in inner.map(without_each).unwrap_or_default() {
+            let mut less = whole.clone();
+            let inner = Value::Message(inner);
+            let changed = match value {
+                Value::List(_) => Value::List(vec![inner]),
+                _ => inner,
+            };
+            less.set_field(&field, changed);
+            found.push((below, format!("{}.{path}", field.name()), less));
+        }
+    }
+    found
+}
+
+#[test]
+fn what_the_node_refuses_when_it_is_missing_is_required() {
+    let pool = api::descriptor_pool().unwrap();
+    let mut wrong = Vec::new();
+    let mut required = 0;
+    each(&mut |name, bytes, ask| {
+        let kind: MessageDescriptor = pool.get_message_by_name(name).unwrap();
+        let whole = DynamicMessage::decode(kind, bytes.as_slice()).unwrap();
+        if let Err(e) = ask(&bytes) {
+            wrong.push(format!("{name} is not whole: {e:?}"));
+        }
+        for (field, path, less) in without_each(&whole) {
+            if field.full_name().starts_with("google.") {
+                continue;
+            }
+            let refused = ask(&less.encode_to_vec()).err();
+            required += usize::from(is_required(&field));
+            if refused.is_some() != is_required(&field) {
+                wrong.push(format!(
+                    "{name} {path} ({}): {refused:?}, but the contract says {}",
+                    field.full_name(),
+                    is_required(&field),
+                ));
+            }
+        }
+    });
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(required > 20, "{required}");
+}
