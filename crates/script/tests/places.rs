@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Where errors are said to have come up: through the compiler, the real evaluator and the way back.
+//! Where errors are said to have come up: through the compiler, the real evaluator and the way
+//! back.
 
 #![allow(
     clippy::panic,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a program has without importing it: the names that the engine knows at run time beside those
-//! that the declarations promise, and the members of each. What is only in one of the two lists is a
-//! program that passes the check and dies, or one that would run and is refused.
+//! What a program has without importing it: the names that the engine knows at run time beside
+//! those that the declarations promise, and the members of each. A name in only one of the two
+//! lists is a program that passes the check and dies, or one that would run and is refused.
 
 #![allow(
     clippy::panic,
