@@ -117,7 +117,7 @@ impl Repl {
         let host = NodeHost::new(nodes, Arc::clone(&running), printer, Mode::Run);
         let host = Arc::new(host);
         let job = Job::new(args, Source::Code(String::new()), Vec::new(), Mode::Run);
-        let options = options(global, &job)?;
+        let options = options(global, &job);
         let session = begin(&options, &host)?;
         let interrupts = signal(SignalKind::interrupt())
             .map_err(|problem| Failure::new(format!("can't watch for Ctrl-C: {problem}")))?;

@@ -120,7 +120,7 @@ pub(crate) async fn execute(global: &Global, job: Job) -> Result<Done, Failure> 
     };
     let values = job.values.as_deref().map(|file| values(file, &job.source));
     let values = values.transpose()?;
-    let mut options = options(global, &job)?;
+    let mut options = options(global, &job);
     options.start.values.clone_from(&values);
     evaluator.tell(options.start).map_err(not_started)?;
     let (running, modules) = match load(&job).await? {
@@ -268,7 +268,7 @@ fn status_of(thrown: &Thrown) -> u8 {
     }
 }
 
-pub(crate) fn options(global: &Global, job: &Job) -> Result<Options, Failure> {
+pub(crate) fn options(global: &Global, job: &Job) -> Options {
     let mut options = Options::new(Start {
         prelude: vec![Module {
             name: prelude::NAME.to_owned(),
@@ -281,7 +281,7 @@ pub(crate) fn options(global: &Global, job: &Job) -> Result<Options, Failure> {
         values: None,
     });
     options.timeout = global.timeout.filter(|timeout| *timeout > Duration::ZERO);
-    Ok(options)
+    options
 }
 
 /// The first Ctrl-C stops the program, which may still say where it was; the second one us.
