@@ -3,7 +3,6 @@
 //! set; clients do, with the members' own methods.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use api::action::sets as action;
 use api::convert::object::scope;
@@ -18,7 +17,7 @@ use model::name::Tenant;
 use model::request::Scope;
 use model::set::{MAX_BYTES, Manifest, check_name};
 use model::time::Timestamp;
-use store::{MAX_SETS_PER_TENANT, SetRow, SetWritten, Store};
+use store::{MAX_SETS_PER_TENANT, SetRow, SetWritten, Store, now_ns};
 use tonic::{Request, Response, Status};
 
 use super::caller::Caller;
@@ -155,9 +154,4 @@ fn to_wire(row: SetRow) -> Result<wire::Set, Error> {
         changed_by: row.changed_by,
         ..to_set(manifest)
     })
-}
-
-fn now_ns() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |now| i64::try_from(now.as_nanos()).unwrap_or(i64::MAX))
 }

@@ -24,7 +24,9 @@ use language::check::Environment;
 use language::lsp::{Setup, serve};
 use serde_json::{Value, json};
 
-/// An editor, and the folder it works in.
+/// An editor, and the folder it works in. The unit tests of `lsp` have another one: it opens and
+/// changes documents, says what it is capable of, and reads the server's own types, which aren't
+/// public. This one keeps findings as they come and knows packages; framing is all they share.
 struct Editor {
     folder: tempfile::TempDir,
     output: UnixStream,

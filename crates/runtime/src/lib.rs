@@ -43,7 +43,7 @@ mod settings;
 mod staging;
 mod tally;
 mod tenant;
-mod watched;
+pub mod watched;
 
 use std::sync::Arc;
 
@@ -228,6 +228,6 @@ impl Shared {
 }
 
 /// By the node's clock, as it is set: it can jump.
-pub(crate) fn now() -> Timestamp {
+pub fn now() -> Timestamp {
     Timestamp(kernel::time::realtime_ns())
 }

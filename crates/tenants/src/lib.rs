@@ -42,7 +42,7 @@ use identity::Permit;
 use model::error::{Error, Reason};
 use model::name::Tenant;
 use model::quota::{Amount, Capacity, Limits, Quota, Quotas};
-use store::{Store, TenantRow};
+use store::{Store, TenantRow, now_ns};
 use tokio::sync::watch;
 
 pub use counts::Counts;
@@ -392,8 +392,4 @@ fn readable(row: &TenantRow) -> Quotas {
         tracing::error!(tenant = row.name, %error, "its quotas can't be read; it has the defaults");
         Quotas::default()
     })
-}
-
-fn now_ns() -> i64 {
-    i64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX)
 }

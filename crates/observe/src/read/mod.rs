@@ -243,7 +243,7 @@ impl LogReader {
         let Some(until) = self.options.until else {
             return Some(Duration::from_secs(3600));
         };
-        let left = until.since(now());
+        let left = until.since(runtime::now());
         (!left.is_zero()).then_some(left)
     }
 
@@ -332,8 +332,4 @@ pub(super) async fn blocking<T: Send + 'static>(
         Ok(outcome) => outcome.map_err(|e| disk(&folder, &e)),
         Err(e) => Err(Error::internal(format!("reading a log failed: {e}"))),
     }
-}
-
-fn now() -> Timestamp {
-    Timestamp(kernel::time::realtime_ns())
 }

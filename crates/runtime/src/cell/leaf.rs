@@ -116,7 +116,8 @@ pub(crate) async fn emptied(group: Arc<Cgroup>, mut kill_at: watch::Receiver<Opt
 
 fn watch_events(group: &Cgroup) -> Result<AsyncFd<File>, kernel::Error> {
     let file = group.open_events("cgroup.events")?;
-    crate::watched::watch(file, Interest::PRIORITY).map_err(|e| kernel::Error::from_io("epoll", &e))
+    crate::watched::watch(File::from(file), Interest::PRIORITY)
+        .map_err(|e| kernel::Error::from_io("epoll", &e))
 }
 
 /// Reads through the watched descriptor: the kernel wakes a poll only for what was not read through
