@@ -14,7 +14,7 @@
 //!
 //! The owner decides. What it knows is kept by types of one purpose: [`exchange`] (what the
 //! cell-init was asked), [`executables`] (which there are), `model::lifecycle` (how far an end has
-//! come), [`change`] (an update that is carried out).
+//! come), [`progress`] (how far an update has come) and [`change`] (what of it is on its way).
 
 mod answers;
 mod change;
@@ -30,6 +30,7 @@ pub(crate) mod launch;
 pub(crate) mod leaf;
 pub(crate) mod limits;
 pub(crate) mod owner;
+mod progress;
 mod relabel;
 pub(crate) mod resume;
 mod start;

@@ -96,17 +96,17 @@ fn own_process(
     }
 }
 
-impl Owner {
-    /// [`own_process`], of this cell.
-    pub(super) fn own_process(
-        &self,
-        leaf: &Cgroup,
-        process: Process,
-    ) -> Result<Option<u32>, String> {
-        let name = || find::group_of_path(self.group.path()).map_err(|e| e.to_string());
-        own_process(name, leaf, process)
-    }
+/// [`own_process`], by the cell's group.
+pub(super) fn process_in(
+    cell: &Cgroup,
+    leaf: &Cgroup,
+    process: Process,
+) -> Result<Option<u32>, String> {
+    let name = || find::group_of_path(cell.path()).map_err(|e| e.to_string());
+    own_process(name, leaf, process)
+}
 
+impl Owner {
     /// Takes a workload over. An error says that it is told of twice.
     pub(crate) fn adopt(&mut self, examined: Examined, attaching: Attaching) -> Result<(), String> {
         let Examined {

@@ -18,6 +18,7 @@ use rustix::io::Errno;
 
 use super::executable::Executable;
 use super::owner::{Call, Event, Owner};
+use super::resume::process_in;
 use super::{Reply, StartOrder, launch, leaf, limits};
 use crate::index::Reservation;
 use crate::link::{LinkError, fds};
@@ -146,7 +147,7 @@ impl Owner {
         let wants_terminal = starting.source.is_none();
         let handed = fds::pidfd(given.next()).and_then(|(_, process)| {
             let terminal = wants_terminal.then(|| fds::terminal(given.next()));
-            let pid = self.own_process(&starting.executable.leaf, process);
+            let pid = process_in(&self.group, &starting.executable.leaf, process);
             Ok((pid.map_err(LinkError::Malformed)?, terminal.transpose()?))
         });
         let (pid, terminal) = match handed {
