@@ -180,7 +180,7 @@ fn an_apply_does_not_write_over_what_somebody_else_has_changed() {
         assert!(applied.out.contains(part), "no {part}: {applied:?}");
     }
     for part in [
-        "somebody else has changed raced",
+        "another client has changed raced",
         "raced.ts:1:",
         "goes on from here",
     ] {

@@ -254,7 +254,7 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
             anyhow::bail!("the API isn't served any more")
         }
         Some(ended) = doors.tasks.join_next() => {
-            anyhow::bail!("a door of the API has closed by itself: {}", last_words(ended))
+            anyhow::bail!("a listener of the API has ended by itself: {}", last_words(ended))
         }
     };
     tracing::info!(why, "stopping; workloads go on");

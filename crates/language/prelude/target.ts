@@ -6,7 +6,7 @@ import { isWorkload, message, type Workload } from "./workload.ts";
 
 /**
  * Names an object: its path, its declaration, its status, what `runtime.Get` gave, or a reference.
- * A status says which run as well: an object that was made anew since isn't it any more.
+ * A status says which run as well: an object that was recreated since is another one.
  */
 export type Target =
   | string

@@ -13,9 +13,9 @@ use super::owner::{Call, Owner};
 use crate::record;
 
 impl Owner {
-    /// Answers with the write end, unless somebody has it.
+    /// Answers with the write end, unless an attacher has it.
     pub(super) fn take_input(&self, uid: Uid, reply: Reply<Arc<OwnedFd>>) {
-        // Nobody to answer to: the attacher went away, and the reference goes with the answer.
+        // Fails where the attacher went away: the reference goes with the answer.
         let _ = reply.send(self.input_of(uid));
     }
 
@@ -31,7 +31,7 @@ impl Owner {
                 .hint("run it with `stdin` (aurae run -i) to be able to write to it"));
         };
         if Arc::strong_count(input) > 1 {
-            let message = format!("somebody else is attached to the standard input of {path}");
+            let message = format!("another client is attached to the standard input of {path}");
             return Err(Error::new(Reason::StdinTaken, message)
                 .about("executable", path)
                 .hint("attach without standard input, or wait until they detach"));

@@ -141,7 +141,7 @@ impl Owner {
     /// The program was executed.
     pub(super) fn started(&mut self, uid: Uid, started_ns: u64, given: Vec<OwnedFd>) {
         let Some(starting) = self.executables.take_starting(&uid) else {
-            return self.protocol_error("it started what nobody asked for");
+            return self.protocol_error("it started what it was not asked for");
         };
         let mut given = given.into_iter();
         let wants_terminal = starting.source.is_none();

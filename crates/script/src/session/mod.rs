@@ -326,7 +326,7 @@ impl Session {
             Some(Event::Done(result)) => result,
             Some(Event::Names(_)) => {
                 self.kill().await;
-                Err(lost("it answered what nobody had asked"))
+                Err(lost("it answered a call that was not made"))
             }
             Some(Event::Gone(why)) => {
                 let end = self.kill().await;
