@@ -44,7 +44,7 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: power::halt,
         },
     ],
-    farewell: power::by_sigpwr,
+    at_the_end: power::by_sigpwr,
 };
 
 fn auraed_is_pid_1(node: &mut Node) -> Result<()> {

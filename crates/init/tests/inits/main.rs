@@ -31,7 +31,7 @@ use std::process::ExitCode;
 use testkit::stories::Told;
 
 #[global_allocator]
-static ALLOCATOR: kernel::oom_wait::Patient = kernel::oom_wait::Patient;
+static ALLOCATOR: kernel::oom_wait::WaitForMemory = kernel::oom_wait::WaitForMemory;
 
 type Story = (&'static str, fn());
 

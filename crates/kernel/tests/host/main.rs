@@ -29,7 +29,7 @@ use kernel::wait::{Exit, ExitStatus, Reap, Target, wait};
 use testkit::stories::Told;
 
 #[global_allocator]
-static ALLOCATOR: kernel::oom_wait::Patient = kernel::oom_wait::Patient;
+static ALLOCATOR: kernel::oom_wait::WaitForMemory = kernel::oom_wait::WaitForMemory;
 
 /// The exit code of a story that this machine can't tell; it has printed why.
 const IGNORED: i32 = 77;

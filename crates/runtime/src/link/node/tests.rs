@@ -167,10 +167,10 @@ async fn the_end_of_a_cell_that_was_given_up_is_acknowledged() {
     node.acknowledge(uid).await;
     init.is_acknowledged(uid).await;
     // ... and before the cell itself came.
-    let impatient = node.clone();
+    let gives_up = node.clone();
     let asking = tokio::spawn(async move {
         let (callers, _present) = Callers::new();
-        impatient.create(launch(3), vec![], &callers).await
+        gives_up.create(launch(3), vec![], &callers).await
     });
     let NodeRequest::CreateCell { request, launch } = init.hear().await else {
         panic!("no request for a cell")
