@@ -108,7 +108,7 @@ fn late_once(daemon: OwnedFd, init: OwnedFd) {
     while take(&daemon).is_some_and(|asked| give(&init, &asked).is_some()) {}
 }
 
-/// What a go-between does once the greeting is handed on.
+/// What a go-between does once the handshake is handed on.
 type Role = fn(OwnedFd, OwnedFd);
 
 /// Makes these cells, and has the next daemon find go-betweens in place of their inits.

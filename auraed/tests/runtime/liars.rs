@@ -105,7 +105,7 @@ const LIES: [(&str, Lie); 15] = [
     }),
 ];
 
-/// Said after an honest greeting, of an honest cell's workload.
+/// Said after an honest handshake, of an honest cell's workload.
 type Slander = fn(WireUid) -> CellEvent;
 
 /// What is out of place ends the cell; what concerns nobody in it is passed over.
@@ -215,7 +215,7 @@ impl Liar {
         }
     }
 
-    /// Hears the next daemon's greeting, and answers it with this. The connection is kept.
+    /// Hears the next daemon's handshake, and answers it with this. The connection is kept.
     pub(crate) fn lie(self, how: impl FnOnce(&OwnedFd, Words)) -> (OwnedFd, OwnedFd) {
         let daemon = seqpacket::accept(&self.listener, Mode::Blocking).unwrap();
         let _ = seqpacket::receive(&daemon, &mut [0; 100]);

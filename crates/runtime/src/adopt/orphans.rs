@@ -21,7 +21,7 @@ use crate::tenant::inits;
 /// How long the kernel may take to let go of one.
 const GONE: Duration = Duration::from_secs(10);
 /// How long dead cells may take to go before the API is opened; the rest goes on beside it.
-const SWEEP: Duration = Duration::from_secs(2);
+const KILLING: Duration = Duration::from_secs(2);
 
 /// Kills the cells at the top that are not among these, and removes them; and every cell-init that
 /// is not among `living`. Called when no cell is being made.
@@ -43,8 +43,8 @@ pub(super) async fn kill_orphans(
             }
         }
     }
-    let buried = futures_util::future::join_all(killed);
-    if tokio::time::timeout(SWEEP, buried).await.is_err() {
+    let killed_all = futures_util::future::join_all(killed);
+    if tokio::time::timeout(KILLING, killed_all).await.is_err() {
         tracing::warn!("dead cells still go; the API is opened meanwhile");
     }
 }

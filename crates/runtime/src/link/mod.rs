@@ -7,7 +7,7 @@
 //! whatever is malformed, too long, or has a wrong number or type of descriptors ends the link with
 //! an error, never the daemon.
 //!
-//! `cell` and `node` are the two conversations, each with its greeting.
+//! `cell` and `node` are the two conversations, each with its handshake.
 
 pub(crate) mod cell;
 pub(crate) mod fds;
@@ -29,7 +29,7 @@ use crate::watched::watch;
 
 /// The most packets that wait for a peer that doesn't read.
 pub(crate) const MAX_OUTBOX: usize = 256;
-/// How long an init may take over a greeting.
+/// How long an init may take over a handshake.
 pub(crate) const GREETING: std::time::Duration = std::time::Duration::from_secs(20);
 
 thread_local! {

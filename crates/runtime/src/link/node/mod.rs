@@ -123,7 +123,7 @@ impl NodeInit {
             NodeEvent::Refused { version, reason } => {
                 return Err(LinkError::Refused { version, reason }.into());
             }
-            other => return Err(LinkError::Malformed(format!("{other:?} is no greeting")).into()),
+            other => return Err(LinkError::Malformed(format!("{other:?} is no handshake")).into()),
         };
         let (commands, inbox) = mpsc::channel(QUEUE);
         let (publish, state) = watch::channel(InitState::Serving);
