@@ -407,7 +407,7 @@ fn room(root: &Path, used: u64, config: &LogsConfig) -> u64 {
     let free = fs.f_bavail.saturating_mul(fs.f_frsize);
     let whole = fs.f_blocks.saturating_mul(fs.f_frsize);
     let reserve = whole / 100 * u64::from(config.keep_free_percent.min(100));
-    // Whoever else fills the disk can't push out logs altogether.
+    // Other users of the disk can't push out logs altogether.
     used.saturating_add(free)
         .saturating_sub(reserve)
         .max(reserve)

@@ -280,7 +280,7 @@ impl Runtime {
         self.with_totals(self.shared.index.present(object))
     }
 
-    /// How much a running executable has written is asked when somebody looks.
+    /// How much a running executable has written is asked when a client reads its status.
     pub(super) fn with_totals(&self, object: Arc<Object>) -> Arc<Object> {
         let Object::Executable(executable) = &*object else {
             return object;

@@ -43,7 +43,7 @@ pub struct Attachment {
     pub kept: Option<Kept>,
 }
 
-/// Keeps what removes itself, as long as somebody is attached to it.
+/// Keeps what removes itself, as long as a client is attached to it.
 #[derive(Debug)]
 pub struct Kept {
     _counted: Counted,
@@ -93,7 +93,7 @@ impl Input {
     /// half-way stays written.
     ///
     /// # Errors
-    /// `WRONG_STATE`: it was closed, or nobody reads any more.
+    /// `WRONG_STATE`: it was closed, or no process reads it.
     pub async fn write(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
         let Some(end) = &self.end else {
             return Err(Error::new(Reason::WrongState, "standard input was closed"));

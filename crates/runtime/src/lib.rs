@@ -11,11 +11,11 @@
 //!               │            ▲
 //!      requests │            │ reads
 //!               ▼            │
-//!   cell::owner ──publishes──► index     one task per cell          readers wait for nobody
+//!   cell::owner ──publishes──► index     one task per cell          readers never wait
 //!     │   │  │
 //!     │   │  └── ports: Logs, Archive
 //!     │   └───── kernel: cgroups
-//!     └───────── link: cell-init; link::node: node-init (make: new cells)
+//!     └───────── link: cell-init; link::node: node-init (create: new cells)
 //! ```
 
 mod adopt;

@@ -28,7 +28,7 @@ impl Counts {
         }
     }
 
-    /// A tenant has so much more; nobody is asked.
+    /// A tenant has so much more, whatever its quota.
     pub fn add(&mut self, tenant: &Tenant, quota: Quota, amount: u64) {
         *self.of.entry((tenant.clone(), quota)).or_default() += amount;
         *self.all.entry(quota).or_default() += amount;

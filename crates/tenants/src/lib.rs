@@ -71,7 +71,7 @@ pub struct QuotaStatus {
     pub quota: Quota,
     /// What was set, or the default.
     pub amount: Amount,
-    /// Whether somebody has set it.
+    /// Whether an administrator has set it.
     pub set: bool,
     /// The number that it means on this node; `u64::MAX`: no bound.
     pub limit: u64,
@@ -285,7 +285,7 @@ impl Tenants {
         Ok(())
     }
 
-    /// Stores a tenant, and lets everybody see it. The caller holds `changing`.
+    /// Stores a tenant, and publishes it. The caller holds `changing`.
     async fn put(&self, name: &Tenant, quotas: Quotas) -> Result<(), Error> {
         let known = self.created().get(name).copied();
         if known.is_none() && self.created().len() >= MAX_TENANTS {
@@ -321,7 +321,7 @@ impl Tenants {
         self.inner.mirror.write(rows.collect())
     }
 
-    /// What a tenant uses of each quota that somebody counts, in the quota's unit.
+    /// What a tenant uses of each quota that a pool counts, in the quota's unit.
     pub fn used(&self, name: &Tenant) -> BTreeMap<Quota, u64> {
         let mut used = BTreeMap::new();
         for meter in self.all_meters() {

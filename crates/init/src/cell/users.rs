@@ -18,7 +18,7 @@ use crate::protocol::{Failure, Launch, Principal, Step};
 /// The most that is read of either file, in bytes.
 const LIMIT: u64 = 4 * 1024 * 1024;
 
-/// Whom the executable runs as.
+/// The user that the executable runs as.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     pub(super) uid: u32,

@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(said, NotFound::TooOld { program, version });
     }
 
-    /// Whoever may write there would choose what the caller executes.
+    /// A user who may write there would choose what the caller executes.
     #[test]
     fn a_compiler_that_others_may_change_is_passed_over() {
         let folder = tempfile::tempdir().unwrap();

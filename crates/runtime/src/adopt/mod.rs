@@ -4,12 +4,12 @@
 //!
 //! A record comes from a cell-init, which counts as hostile. What it says of its own tenant, path
 //! and ids is compared with where the kernel has its process; a cell whose init lies, or can't be
-//! talked to, is killed. One that says nothing keeps nobody waiting: it is listed as what the
+//! talked to, is killed. One that says nothing delays no other cell: it is listed as what the
 //! kernel knows of it, with the condition `InitSilent`, until it answers or is given up.
 //!
 //! ```text
 //!  handshake: a task per cell-init, on every worker ──► Adopter: names, ids, index ──► API opens
-//!                                                     └─► owners go on, one by one (resume)
+//!                                                         └─► owners go on, one by one (resume)
 //! ```
 
 mod handshake;

@@ -115,7 +115,7 @@ impl Owner {
             return self.start_failed(uid, &failure);
         }
         self.silent(&LinkError::Silent(timeout));
-        // Whoever asked is told why; nothing else is to be done without an init.
+        // The caller is told why; nothing else is to be done without an init.
         if let Call::Signal { .. } | Call::Relabel { .. } | Call::FreezeIntent { .. } = call {
             self.refused(call, &failure);
         }

@@ -57,7 +57,7 @@ use super::record::ExecutableRecord;
 /// How many requests wait for an owner. Senders of more wait.
 const QUEUE: usize = 64;
 
-/// Where an answer goes. Whoever asked may be gone; then nobody is told.
+/// Where an answer goes. It is dropped where the caller is gone.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 
 /// What can be asked of a cell's owner.
@@ -130,7 +130,7 @@ pub(crate) struct CellHandle {
 impl CellHandle {
     /// A handle whose owner is gone.
     #[cfg(test)]
-    pub(crate) fn of_nobody(uid: Uid) -> Self {
+    pub(crate) fn without_owner(uid: Uid) -> Self {
         let own = kernel::process::id();
         let pidfd = kernel::pidfd::open(own).unwrap();
         Self {

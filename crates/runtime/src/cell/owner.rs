@@ -47,7 +47,7 @@ pub(crate) enum Event {
     Said(Received<CellEvent>),
     /// The cell-init can't be talked to any more.
     Silent(LinkError),
-    /// The cell-init has ended; `None`: nobody knows how.
+    /// The cell-init has ended; `None`: how is not known.
     InitEnded(Option<ExitRecord>),
     /// The oldest call was not answered in time.
     Late,
@@ -145,7 +145,7 @@ pub(crate) struct Beginning {
     pub(crate) link: CellLink,
     pub(crate) socket: PathBuf,
     /// Resolves when node-init says that the cell-init has ended; `None` where its parent died with
-    /// an earlier node-init, and nobody will say so.
+    /// an earlier node-init: then no exit comes.
     pub(crate) exit: Option<oneshot::Receiver<ExitRecord>>,
 }
 

@@ -200,7 +200,7 @@ impl Owner {
         }
     }
 
-    /// Groups without a record: leaves of starts that a crash cut short, of which nobody was told,
+    /// Groups without a record: leaves of starts that a crash cut short, of which no client was told,
     /// and nested cells whose init is gone.
     fn remove_strangers(&self) {
         let Ok(children) = self.group.children() else {

@@ -47,7 +47,7 @@ impl Owner {
         let _ = reply.send(Err(error.about("cell", self.key.path.to_string())));
     }
 
-    /// Whoever waits comes next.
+    /// The update that has waited longest comes next.
     pub(super) fn next_update(&mut self) {
         while self.updating.is_none()
             && let Some((request, reply)) = self.updates.pop_front()
@@ -144,7 +144,7 @@ impl Owner {
         Ok((steps, pending))
     }
 
-    /// Takes back what an earlier daemon began and did not get to finishing: nobody was told of it.
+    /// Takes back what an earlier daemon began and did not finish: no client was told of it.
     pub(super) fn resume_update(&mut self) {
         let Some(pending) = self.record.pending.take() else {
             return;

@@ -187,7 +187,7 @@ impl Port for Parent {
     }
 }
 
-/// There is nobody left to work for.
+/// There is no caller left to work for.
 fn gone() -> ! {
     std::process::exit(0)
 }

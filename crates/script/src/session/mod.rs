@@ -66,7 +66,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Bytes of the engine's heap where nobody says otherwise.
+    /// Bytes of the engine's heap unless the caller says otherwise.
     pub const MAX_MEMORY: u64 = 256 << 20;
 
     /// This program as `eval`, without a time limit, with [`Self::MAX_MEMORY`] if `start` says 0.
@@ -156,9 +156,9 @@ pub struct Session {
     timeout: Option<Duration>,
     process: Process,
     alive: bool,
-    /// Names were asked for, and nobody waits for them any more.
+    /// Names were asked for, and the caller waits for them no longer.
     names_owed: bool,
-    /// How it ended while nobody evaluated anything.
+    /// How it ended while nothing was evaluated.
     ended: Option<Event>,
 }
 
@@ -178,7 +178,7 @@ impl Session {
     /// too.
     ///
     /// # Errors
-    /// What nobody caught, or what ended it.
+    /// The error that was not caught, or what ended it.
     pub async fn run(&mut self, modules: Vec<Module>, entry: &str) -> Result<(), Thrown> {
         self.preload(modules).await?;
         let entry = entry.to_owned();
@@ -199,7 +199,7 @@ impl Session {
     /// Evaluates a compiled line; its value comes printed, `undefined` as nothing.
     ///
     /// # Errors
-    /// What nobody caught, or what ended it.
+    /// The error that was not caught, or what ended it.
     pub async fn evaluate(&mut self, name: &str, code: &str) -> Result<Option<String>, Thrown> {
         self.finish(&ToEvaluator::Evaluate {
             name: name.to_owned(),

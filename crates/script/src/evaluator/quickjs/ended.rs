@@ -26,7 +26,7 @@ impl QuickJs {
         result.err()
     }
 
-    /// A rejection that nobody handles; `but` not the promise that we look at ourselves.
+    /// A rejection that is not handled; `but` not the promise that we look at ourselves.
     pub(super) fn unhandled(&self, but: Option<&Kept<Promise<'static>>>) -> Option<Thrown> {
         let rejected = std::mem::take(&mut *self.rejected.borrow_mut());
         self.context.with(|ctx| {

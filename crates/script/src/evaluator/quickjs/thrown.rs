@@ -13,7 +13,7 @@ const MAX_MESSAGE: usize = 64 << 10;
 /// Causes that are kept, and how deep they are looked for: a cause may be its own.
 const MAX_CAUSES: usize = 16;
 
-/// What `value`, which nobody caught, says.
+/// What `value`, which was not caught, says.
 pub(super) fn describe<'js>(ctx: &Ctx<'js>, hooks: &Hooks, value: &Value<'js>) -> Thrown {
     if value.is_uncatchable_error() {
         let mut thrown = Thrown::limit(Limit::Interrupt, "interrupted");
@@ -158,7 +158,7 @@ fn cut(text: &mut String) {
     }
 }
 
-/// The frames of a stack's text that have a place in somebody's source; ours (`aurae:`) have none.
+/// The frames of a stack's text that have a place in a program's source; ours (`aurae:`) have none.
 pub(super) fn stack(text: &str) -> Vec<Frame> {
     text.lines().filter_map(frame).collect()
 }
