@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whom a call is about, in every way that a program may say it.
+// The object of a call, in every way that a program may say it.
 
 import { isPlain, known, type Plain } from "./data.ts";
 import { isWorkload, message, type Workload } from "./workload.ts";

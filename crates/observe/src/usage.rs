@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What objects use, read from their cgroups when somebody asks. What this node can't know is
+//! What objects use, read from their cgroups when a client asks. What this node can't know is
 //! absent, with the reason: never 0.
 
 use kernel::cgroup::Cgroup;

@@ -34,7 +34,7 @@ impl Runtime {
         }
         let uid = object.meta().uid;
         let Some(mut end) = self.shared.index.end_of(uid) else {
-            // It ended and was removed between our look and now; its end went to whoever asked
+            // It ended and was removed between our look and now; its end went to the client that asked
             // then.
             return Err(object.meta().to_ref().not_found());
         };

@@ -4,7 +4,7 @@
 //! does.
 //!
 //! The input is the descriptor itself. Its owner (`cell::owner`) keeps one reference; a second one
-//! is whoever is attached, and a third is refused. So an attacher that is dropped, however it went,
+//! is the attached client, and a third is refused. So an attacher that is dropped, however it went,
 //! gives it back.
 
 use std::os::fd::OwnedFd;

@@ -3,7 +3,7 @@
 //! pools.
 //!
 //! [`Tenants`] answers `Tenant.List`, `Get`, `Set` and `Remove`, each with the `Permit` that
-//! identity gave for it, and hands the rule ([`model::quota::Limits`]) to whoever owns a pool: the
+//! identity gave for it, and hands the rule ([`model::quota::Limits`]) to the owner of a pool: the
 //! runtime (cells, executables, ids, cgroups), the listener (connections), the API's layers (calls
 //! and their bytes), the log engine (readers, bytes). A pool of the daemon's memory that nobody
 //! else counts is a [`Pool`]. It limits nothing by itself, and knows no cgroup.

@@ -203,7 +203,7 @@ impl Mover {
     }
 
     fn carry_out(&mut self, command: Command) {
-        // Whoever asked and went away doesn't need the answer.
+        // A caller that went away doesn't need the answer.
         match command {
             Command::Attach { what, reply } => drop(reply.send(self.attach(what))),
             Command::Drain { uid, reply } => drop(reply.send(self.drain(uid))),

@@ -29,7 +29,7 @@ use crate::link::cell::{CellLink, connect};
 use crate::record::{self, CellRecord};
 use crate::tenant::inits;
 
-/// When nobody has answered for so long, those who haven't yet are waited for no more: the others
+/// When no cell-init has answered for so long, those that haven't are waited for no more: the others
 /// are served, and they are said not to answer. A cell-init answers within a millisecond of getting
 /// a processor.
 const QUIET: Duration = Duration::from_secs(2);

@@ -54,7 +54,7 @@ const AGEING: Duration = Duration::from_secs(60);
 pub struct Adoption {
     /// Cells that live.
     pub cells: usize,
-    /// Executables in them, and ends that nobody had acknowledged.
+    /// Executables in them, and ends that were not acknowledged.
     pub executables: usize,
     /// Finished records.
     pub finished: usize,
@@ -152,7 +152,7 @@ fn open_root(path: &Path) -> Result<Cgroup, Error> {
     Ok(root)
 }
 
-/// A token for whoever is about to attach a log, and what says that the last one was given back.
+/// A token for each task that is about to attach a log, and what says that the last one was given back.
 fn logs_known() -> (Attaching, watch::Receiver<bool>) {
     let (attaching, mut gone) = mpsc::channel(1);
     let (publish, known) = watch::channel(false);
@@ -467,7 +467,7 @@ impl Adopter {
         if pid.is_some() {
             let node = self.shared.node.clone();
             let uid = record::wire(uid);
-            // Its end may have been asked for, and nobody is to be told of it now.
+            // Its end may have been asked for, and no client is to be told of it now.
             tokio::spawn(async move { node.acknowledge(uid).await });
         }
     }

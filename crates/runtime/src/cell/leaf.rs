@@ -108,7 +108,7 @@ pub(crate) async fn emptied(group: Arc<Cgroup>, mut kill_at: watch::Receiver<Opt
                 kill(&group);
                 again = Some(Instant::now() + AGAIN);
             }
-            // The sender is the owner's; where that is gone nobody shortens the wait any more.
+            // The sender is the owner's; where that is gone the wait isn't shortened any more.
             Ok(()) = kill_at.changed() => {}
         }
     }

@@ -15,7 +15,7 @@ use model::time::Timestamp;
 use super::executable::{Executable, exit_of};
 use super::leaf;
 use super::owner::Owner;
-use crate::adopt::orphans;
+use crate::adopt::orphans::{self, Claim};
 use crate::index::Key;
 use crate::index::requests::IdempotencyKey;
 use crate::link::cell::{Kept, Outputs};
@@ -223,8 +223,8 @@ impl Owner {
             };
             let tenant = self.key.tenant.clone();
             let key = Key { tenant, path };
-            // Who has the name is making something there, and deals with what is there.
-            if let Some(_taken) = orphans::claim(&self.shared, key, Kind::Executable) {
+            let claim = orphans::claim(&self.shared, key, Kind::Executable);
+            if !matches!(claim, Claim::Taken) {
                 leaf::kill(&group);
                 if let Err(error) = self.group.remove(name, std::time::Duration::from_secs(1)) {
                     tracing::warn!(%error, "a cgroup stays behind");

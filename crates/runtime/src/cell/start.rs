@@ -228,7 +228,7 @@ impl Owner {
             executable.status.conditions.push(condition);
             self.publish_executable(uid);
         }
-        // Only now, so that whoever is told and attaches finds a log.
+        // Only now, so that a client that is told and attaches finds a log.
         if let Some(starter) = starter {
             let _ = starter.send(self.object(uid));
         }

@@ -76,7 +76,7 @@ pub(crate) async fn connect(path: &Path, uid: Uid) -> Result<(CellLink, Handshak
 }
 
 /// A connection that the init may not have accepted yet. Where those of earlier daemons, dead by
-/// now, fill its queue, it is asked again: the kernel tells nobody when there is room.
+/// now, fill its queue, it is asked again: the kernel doesn't say when there is room.
 async fn call(path: &Path) -> Result<OwnedFd, LinkError> {
     const AGAIN: Duration = Duration::from_millis(20);
     loop {

@@ -5,7 +5,7 @@
 //! A session trusts its evaluator with nothing: a message that breaks the protocol ends the
 //! process. Limits act twice. First the evaluator is asked to stop, and the session goes on; if it
 //! hasn't within [`GRACE`], the process is killed and the session is over ([`Session::is_alive`]):
-//! whoever wants to go on starts another.
+//! a caller that wants to go on starts another.
 //!
 //! What calls mean, which files may be read and how a stack is shown are the host's (`host`).
 //!

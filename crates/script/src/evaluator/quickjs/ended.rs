@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How what runs has ended otherwise than well: what nobody caught or handled, what a plan has met,
+//! How what runs has ended otherwise than well: what was not caught or handled, what a plan has met,
 //! an interrupt. Part of [`QuickJs`], whose turns ask for it.
 
 use rquickjs::{Promise, Value};
