@@ -32,7 +32,7 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: orphans_are_reaped,
         },
         Story {
-            name: "a reboot keeps records and logs, and nobody holds it past its bound",
+            name: "a reboot keeps records and logs, and no workload holds it past its bound",
             tell: power::reboot,
         },
         Story {

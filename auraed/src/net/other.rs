@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_that_somebody_made_is_told_from_the_kernels() {
+    fn a_route_that_a_manager_made_is_told_from_the_kernels() {
         let mut route = RouteMessage::default();
         route.attributes.push(RouteAttribute::Oif(3));
         for (protocol, made) in [

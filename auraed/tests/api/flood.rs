@@ -103,7 +103,7 @@ async fn meanwhile<T>(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_connections_cost_little_and_harm_nobody() {
+async fn ten_thousand_connections_cost_little_and_harm_no_other_tenant() {
     let Some(node) = TestNode::start() else {
         return;
     };

@@ -83,13 +83,13 @@ const STORIES: &[(&str, Story)] = &[
     ),
     ("silent", killed::a_silent_cell_init_keeps_nobody_waiting),
     ("many", killed::many_cells_are_adopted_together),
-    ("liars", liars::a_lying_cell_init_harms_nobody_else),
+    ("liars", liars::a_lying_cell_init_harms_no_other_cell),
     ("mute", held::a_cell_init_that_says_nothing_is_lost),
     ("half-frozen", held::a_refused_freeze_changes_nothing),
     ("late", held::a_start_that_takes_too_long_is_given_up_alone),
     (
         "strangers",
-        liars::a_start_that_is_somebody_elses_process_is_the_cells_end,
+        liars::a_start_with_another_cells_process_ends_the_cell,
     ),
     ("moments", chaos::at_random_moments_nothing_is_lost),
 ];

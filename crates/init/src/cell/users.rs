@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_given_is_root_and_a_number_needs_no_entry() {
+    fn no_user_given_is_root_and_a_number_needs_no_entry() {
         let root = resolve_in(&launch(None, None, &[]), PASSWD, GROUP).unwrap();
         assert_eq!((root.uid, root.gid), (0, 0));
         let who = resolve_in(&launch(Some(Principal::Id(77)), None, &[]), PASSWD, GROUP).unwrap();

@@ -39,8 +39,8 @@ pub(crate) const STORIES: &[Story] = &[
         an_init_that_is_killed_while_it_is_created_is_an_answer,
     ),
     (
-        "a_flood_of_stops_inside_a_cell_harms_nobody_outside",
-        a_flood_of_stops_inside_a_cell_harms_nobody_outside,
+        "a_flood_of_stops_inside_a_cell_harms_no_other_cell",
+        a_flood_of_stops_inside_a_cell_harms_no_other_cell,
     ),
 ];
 
@@ -241,7 +241,7 @@ fn an_init_that_is_killed_while_it_is_created_is_an_answer() {
     all_is_well(&node, &mut daemon);
 }
 
-fn a_flood_of_stops_inside_a_cell_harms_nobody_outside() {
+fn a_flood_of_stops_inside_a_cell_harms_no_other_cell() {
     let node = Node::start();
     let mut daemon = node.daemon();
     let outer = daemon.cell(&node, Plan::new("outer", IDS + 5_000_000, 300_000));

@@ -88,7 +88,7 @@ async fn a_follower_goes_on_while_segments_rotate() {
 }
 
 #[tokio::test]
-async fn a_reader_that_stops_reading_harms_nobody() {
+async fn a_reader_that_stops_reading_harms_no_other() {
     let root = folder();
     let config = LogsConfig {
         keep_every: Duration::from_millis(200),

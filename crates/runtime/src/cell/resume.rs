@@ -177,7 +177,7 @@ impl Owner {
 
     /// Goes on with what the earlier daemon had begun. Called when the objects are published.
     pub(crate) fn resume(&mut self) {
-        self.remove_strangers();
+        self.remove_orphans();
         self.resume_update();
         for uid in self.adopted() {
             let Some(executable) = self.executables.get_mut(&uid) else {
@@ -202,7 +202,7 @@ impl Owner {
 
     /// Groups without a record: leaves of starts that a crash cut short, of which no client was told,
     /// and nested cells whose init is gone.
-    fn remove_strangers(&self) {
+    fn remove_orphans(&self) {
         let Ok(children) = self.group.children() else {
             return;
         };

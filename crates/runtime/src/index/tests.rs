@@ -225,7 +225,7 @@ fn the_oldest_finished_records_are_the_first_to_go() {
 }
 
 #[test]
-fn a_tenant_s_many_records_push_out_nobody_else_s() {
+fn a_tenant_s_many_records_push_out_no_other_tenant_s() {
     let index = index();
     let mut quiet = cell("quiet", 1, State::Exited);
     quiet.meta_mut().tenant = "other".parse().unwrap();
