@@ -25,7 +25,7 @@ cd /root && TERM=${TERM:-linux} setsid --ctty --wait /bin/bash -l </dev/ttyS0 >/
 exec aurae node shutdown
 ";
 const SHELL_PATH: &str = "/usr/local/lib/aurae-testbed/shell";
-/// A week: whoever sits at the console decides.
+/// A week: the user at the console decides.
 const TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Boots a node of the freshly built binaries, on Debian's kernel, under QEMU.

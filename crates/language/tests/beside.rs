@@ -172,7 +172,7 @@ impl Editor {
         labels.collect()
     }
 
-    fn goodbye(mut self) {
+    fn shut_down(mut self) {
         assert_eq!(self.ask("shutdown", Value::Null), Value::Null);
         self.tell("exit", Value::Null);
         assert!(self.server.take().unwrap().join().unwrap().unwrap());
@@ -228,7 +228,7 @@ fn typescripts_service_answers_beside_ours() {
     edits(&mut editor);
     more_edits(&mut editor);
     survives(&mut editor);
-    editor.goodbye();
+    editor.shut_down();
     assert_eq!(
         children("lib/tsc"),
         Vec::<i32>::new(),

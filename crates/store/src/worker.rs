@@ -94,7 +94,7 @@ struct Queue {
 /// The files are closed when the last handle is dropped: they may be opened again at once.
 impl Drop for Queue {
     fn drop(&mut self) {
-        // The thread ends when nobody can send any more.
+        // The thread ends when there is no sender any more.
         self.jobs = channel().0;
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()
