@@ -78,11 +78,6 @@ impl Owner {
         }
     }
 
-    /// Whether it shares the node's mounts, and so all of the node's files are its own to grant.
-    fn has_node_mounts(&self) -> bool {
-        self.key.path.parent().is_none() && self.record.spec.shares(Namespace::Mount)
-    }
-
     fn prepare(
         &mut self,
         record: record::ExecutableRecord,
@@ -92,10 +87,10 @@ impl Owner {
         let bytes = record::encode(&record)?;
         inits::admit_record(&self.shared, &self.key.tenant, bytes.len())?;
         let effective = record.spec.effective(record.logs);
-        let seccomp = self
-            .shared
-            .seccomp
-            .compile(&effective, self.has_node_mounts())?;
+        // With the node's mounts all of the node's files are the cell's own to grant.
+        let has_node_mounts =
+            self.key.path.parent().is_none() && self.record.spec.shares(Namespace::Mount);
+        let seccomp = self.shared.seccomp.compile(&effective, has_node_mounts)?;
         let wanted = limits::of(&effective.resources)?;
         limits::enable(&self.group, &effective.resources)?;
         limits::check_protection(&self.group, &effective.resources)?;

@@ -95,53 +95,13 @@ impl Owner {
             model::update::apply(&request.mask, old, (&request.spec, &request.labels))?;
         limits::exactly(&spec.resources, &self.record.spec.resources)?;
         enable(&self.group, &self.shared.root, &spec)?;
-        let (steps, pending) = self.steps_to(&spec)?;
+        let (steps, pending) = steps_to(&self.record.spec, &spec, self.status.pid, self.root_id)?;
         Ok(Plan {
             spec,
             labels,
             steps,
             pending,
         })
-    }
-
-    /// The limits, then what goes, then what comes: a new mount may take an old one's place.
-    fn steps_to(&self, spec: &CellSpec) -> Result<(VecDeque<Step>, Pending), Error> {
-        let mut steps = VecDeque::new();
-        let mut pending = Pending {
-            resources: spec.resources.clone(),
-            added: Vec::new(),
-            removed: Vec::new(),
-        };
-        if spec.resources != self.record.spec.resources {
-            steps.push_back(Step::Limit {
-                to: spec.resources.clone(),
-                from: self.record.spec.resources.clone(),
-            });
-        }
-        let going: Vec<_> = missing(&self.record.spec, spec).collect();
-        let coming: Vec<_> = missing(spec, &self.record.spec).collect();
-        let mounted = match going.is_empty() && coming.is_empty() {
-            true => Vec::new(),
-            false => mounted_in(self.status.pid)?,
-        };
-        for mount in going {
-            // What is no longer there on the node can be taken back, but not given again.
-            let spare = mounts::prepare(mount, self.root_id).ok();
-            pending.removed.extend(uppermost(&mounted, mount));
-            steps.push_back(Step::Detach(mount.clone(), spare));
-        }
-        for mount in coming {
-            let prepared = mounts::prepare(mount, self.root_id)?;
-            let target = mount.effective_target();
-            let gone = |id: u32| pending.removed.iter().any(|removed| removed.mount == id);
-            let below = ids_at(&mounted, target).rfind(|id| !gone(*id));
-            pending.added.push(Mounted {
-                target: target.to_owned(),
-                mount: below.unwrap_or(NONE),
-            });
-            steps.push_back(Step::Attach(mount.clone(), Some(prepared)));
-        }
-        Ok((steps, pending))
     }
 
     /// Takes back what an earlier daemon began and did not finish: no client was told of it.
@@ -191,6 +151,52 @@ impl Owner {
         let update = Running::new(spec.clone(), labels.clone(), progress, None);
         self.begin_change(update, None);
     }
+}
+
+/// From the old spec: the limits, then what goes, then what comes: a new mount may take an old
+/// one's place. `pid` is of the cell's init, `root_id` the node's id of the cell's root.
+fn steps_to(
+    old: &CellSpec,
+    spec: &CellSpec,
+    pid: Option<u32>,
+    root_id: u32,
+) -> Result<(VecDeque<Step>, Pending), Error> {
+    let mut steps = VecDeque::new();
+    let mut pending = Pending {
+        resources: spec.resources.clone(),
+        added: Vec::new(),
+        removed: Vec::new(),
+    };
+    if spec.resources != old.resources {
+        steps.push_back(Step::Limit {
+            to: spec.resources.clone(),
+            from: old.resources.clone(),
+        });
+    }
+    let going: Vec<_> = missing(old, spec).collect();
+    let coming: Vec<_> = missing(spec, old).collect();
+    let mounted = match going.is_empty() && coming.is_empty() {
+        true => Vec::new(),
+        false => mounted_in(pid)?,
+    };
+    for mount in going {
+        // What is no longer there on the node can be taken back, but not given again.
+        let spare = mounts::prepare(mount, root_id).ok();
+        pending.removed.extend(uppermost(&mounted, mount));
+        steps.push_back(Step::Detach(mount.clone(), spare));
+    }
+    for mount in coming {
+        let prepared = mounts::prepare(mount, root_id)?;
+        let target = mount.effective_target();
+        let gone = |id: u32| pending.removed.iter().any(|removed| removed.mount == id);
+        let below = ids_at(&mounted, target).rfind(|id| !gone(*id));
+        pending.added.push(Mounted {
+            target: target.to_owned(),
+            mount: below.unwrap_or(NONE),
+        });
+        steps.push_back(Step::Attach(mount.clone(), Some(prepared)));
+    }
+    Ok((steps, pending))
 }
 
 /// The controllers of the cell's own limits are its parent's to hand on, and so on up to `root`.
