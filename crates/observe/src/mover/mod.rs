@@ -238,7 +238,7 @@ impl Mover {
             let Some((token, flags)) = self.turns.next() else {
                 break;
             };
-            self.serve(token, flags, now, sweep);
+            self.serve(token, flags, now, round);
         }
         if woken {
             self.obey()?;
@@ -269,7 +269,7 @@ impl Mover {
     }
 
     /// One batch of one source.
-    fn serve(&mut self, token: u64, flags: epoll::EventFlags, now: Now, sweep: &mut Sweep) {
+    fn serve(&mut self, token: u64, flags: epoll::EventFlags, now: Now, round: &mut Round) {
         let Some(source) = self.sources.get_mut(&token) else {
             return;
         };
@@ -303,13 +303,13 @@ impl Mover {
             }
             return;
         }
-        sweep.moved = true;
+        round.moved = true;
         room.untold += taken + RECORD as u64;
         if room.untold >= TOLD_EVERY && self.with.retention.grown(&room.tenant, room.untold) {
             room.untold = 0;
         }
         if source.is_crowded_by(taken) {
-            sweep.crowded = true;
+            round.crowded = true;
             let budget = self
                 .with
                 .config
@@ -335,7 +335,7 @@ impl Mover {
 
 /// What came of serving each source that was ready.
 #[derive(Default)]
-struct Sweep {
+struct Round {
     moved: bool,
     crowded: bool,
 }

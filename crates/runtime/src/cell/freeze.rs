@@ -87,7 +87,7 @@ impl Owner {
                 .await
                 .into_iter()
                 .all(|ok| ok);
-            Event::Settled {
+            Event::FreezeDone {
                 frozen,
                 reached,
                 reply,
@@ -114,7 +114,7 @@ impl Owner {
         }
     }
 
-    pub(super) fn settled(&mut self, frozen: bool, reached: bool, reply: Reply<Arc<Object>>) {
+    pub(super) fn freeze_done(&mut self, frozen: bool, reached: bool, reply: Reply<Arc<Object>>) {
         self.step(if self.is_frozen() {
             Life::Freeze
         } else {
