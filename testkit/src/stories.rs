@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The command line of a test binary with a `main` of its own (`harness = false`), in libtest's
-//! words: `--list`, `--exact`, `--skip WORD`, `--ignored` and any number of names or parts of names.
-//! So `cargo test -- --list` and runners like `cargo nextest` list such stories, and run one alone.
-//! The binary says how a story is told; here is which are, and what is printed of them.
+//! words: `--list`, `--exact`, `--skip WORD`, `--ignored` and any number of names or parts of
+//! names. So `cargo test -- --list` and runners like `cargo nextest` list such stories, and run one
+//! alone. The binary says how a story is told; here is which are, and what is printed of them.
 
 use std::process::ExitCode;
 use std::time::Instant;

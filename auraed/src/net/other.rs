@@ -139,8 +139,8 @@ fn by_state(run: &Path, view: &LinkView) -> Option<&'static str> {
     up.lines().any(name).then_some("ifupdown manages it")
 }
 
-/// Whether a manager has set the address: the kernel makes those of loopback and of links by itself,
-/// and of advertised prefixes those that aren't permanent.
+/// Whether a manager has set the address: the kernel makes those of loopback and of links by
+/// itself, and of advertised prefixes those that aren't permanent.
 fn is_set(message: &AddressMessage, index: u32) -> bool {
     let header = &message.header;
     let link_local = message.attributes.iter().any(

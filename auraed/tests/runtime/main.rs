@@ -2,9 +2,9 @@
 //! Stories of the runtime on this host's own kernel, as root, with real inits: cells, executables,
 //! their ends, and daemons that are killed at any moment.
 //!
-//! The binary plays every role. With the arguments of a test it tells the stories; `init DIR` is node-init,
-//! which starts the spawner from it and `serve DIR`, the daemon, which obeys what the stories ask
-//! over a socket.
+//! The binary plays every role. With the arguments of a test it tells the stories; `init DIR` is
+//! node-init, which starts the spawner from it and `serve DIR`, the daemon, which obeys what the
+//! stories ask over a socket.
 
 #![allow(
     clippy::unwrap_used,

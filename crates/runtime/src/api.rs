@@ -34,8 +34,8 @@ impl Runtime {
         }
         let uid = object.meta().uid;
         let Some(mut end) = self.shared.index.end_of(uid) else {
-            // It ended and was removed between our look and now; its end went to the client that asked
-            // then.
+            // It ended and was removed between our look and now; its end went to the client that
+            // asked then.
             return Err(object.meta().to_ref().not_found());
         };
         let ended = end.wait_for(Option::is_some).await;

@@ -15,7 +15,7 @@ use tokio::io::unix::AsyncFd;
 /// Where the reactor takes no more, or the descriptor can't be polled.
 #[allow(
     deprecated,
-    reason = "what replaces it is unsafe, which only `kernel` may use; its condition is the caller's"
+    reason = "what replaces it is unsafe, which only `kernel` may use; its condition is ours"
 )]
 pub fn watch<T: AsRawFd>(owner: T, interest: Interest) -> io::Result<AsyncFd<T>> {
     AsyncFd::with_interest(owner, interest)

@@ -44,8 +44,8 @@ impl Apply {
         }
     }
 
-    /// The same, with a listener that is told of each change when it is begun (`Change::is_open`), and
-    /// when it is done or has failed.
+    /// The same, with a listener that is told of each change when it is begun (`Change::is_open`),
+    /// and when it is done or has failed.
     pub fn heard_by(claim: Claim, hear: impl Fn(&Change) + Send + Sync + 'static) -> Self {
         Self {
             journal: Journal::new(claim).listened_by(Listener::new(hear)),

@@ -3,7 +3,8 @@
 //!
 //! No default harness, because that one has threads and `clone` refuses them. Each story runs in a
 //! process of its own (a clone of this one), so it may leave its namespaces, credentials and root
-//! behind. `cargo test -p kernel --test host -- WORD` runs those whose name contains WORD, `--list` lists all.
+//! behind. `cargo test -p kernel --test host -- WORD` runs those whose name contains WORD, `--list`
+//! lists all.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,

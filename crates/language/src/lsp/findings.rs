@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Makes findings on a thread of its own, so that questions are answered meanwhile. It is given
 //! snapshots and holds one order at most: a newer one replaces what waits and ends what is being
-//! done, whose result is not wanted any more. What it finds goes back to the server's loop, which alone
-//! writes to the editor.
+//! done, whose result is not wanted any more. What it finds goes back to the server's loop, which
+//! alone writes to the editor.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};

@@ -29,9 +29,9 @@ use crate::link::cell::{CellLink, connect};
 use crate::record::{self, CellRecord};
 use crate::tenant::inits;
 
-/// When no cell-init has answered for so long, those that haven't are waited for no more: the others
-/// are served, and they are said not to answer. A cell-init answers within a millisecond of getting
-/// a processor.
+/// When no cell-init has answered for so long, those that haven't are waited for no more: the
+/// others are served, and they are said not to answer. A cell-init answers within a millisecond of
+/// getting a processor.
 const QUIET: Duration = Duration::from_secs(2);
 
 /// A cell-init that answered, and tells the truth as far as it can be seen from outside.

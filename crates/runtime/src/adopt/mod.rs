@@ -152,7 +152,8 @@ fn open_root(path: &Path) -> Result<Cgroup, Error> {
     Ok(root)
 }
 
-/// A token for each task that is about to attach a log, and what says that the last one was given back.
+/// A token for each task that is about to attach a log, and what says that the last one was given
+/// back.
 fn logs_known() -> (Attaching, watch::Receiver<bool>) {
     let (attaching, mut gone) = mpsc::channel(1);
     let (publish, known) = watch::channel(false);

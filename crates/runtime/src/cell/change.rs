@@ -120,7 +120,7 @@ impl Owner {
                 self.record.meta.generation -= 1;
             }
             Effect::Lost(inverse, error) => {
-                tracing::error!(cell = %self.key.path, %error, "a step of an update was not taken back");
+                tracing::error!(cell = %self.key.path, %error, "a step was not taken back");
                 update.lose(inverse, &mut self.record);
             }
             Effect::Withdraw => {

@@ -130,9 +130,9 @@ impl Owner {
                 undo.push(Step::Attach(mount.clone(), prepared));
             }
         }
-        // The copy that a cell-init attaches has a number that could not be known before: it is what
-        // is neither below nor to be removed at its target. Elsewhere its number may be that of
-        // another mount that was removed: the kernel gives the lowest free one.
+        // The copy that a cell-init attaches has a number that could not be known before: it is
+        // what is neither below nor to be removed at its target. Elsewhere its number may be that
+        // of another mount that was removed: the kernel gives the lowest free one.
         let is_added = |added: &&Mounted| {
             let old = |id: u32| {
                 let same =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How what runs has ended otherwise than well: what was not caught or handled, what a plan has met,
-//! an interrupt. Part of [`QuickJs`], whose turns ask for it.
+//! How what runs has ended otherwise than well: what was not caught or handled, what a plan has
+//! met, an interrupt. Part of [`QuickJs`], whose turns ask for it.
 
 use rquickjs::{Promise, Value};
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! YAML to values, and values to the tree that [`crate::yaml`] writes. Integers beyond what a number holds exactly are `bigint`s; anchors and
-//! merge keys are resolved; keys that aren't scalars, tags and bytes are refused.
+//! YAML to values, and values to the tree that [`crate::yaml`] writes. Integers beyond what a
+//! number holds exactly are `bigint`s; anchors and merge keys are resolved; keys that aren't
+//! scalars, tags and bytes are refused.
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_yaml_ng::{Mapping, Number, Value as Yaml};
