@@ -319,7 +319,7 @@ async fn one_connection_too_many_is_told_so() {
 }
 
 #[tokio::test]
-async fn silent_and_slow_clients_are_dropped_and_harm_nobody() {
+async fn silent_and_slow_clients_are_dropped_and_harm_no_other() {
     let house = House::open((64, 64, Duration::from_secs(6))).await;
     let mut silent = Vec::new();
     for n in 0..200 {

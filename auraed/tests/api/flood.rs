@@ -136,7 +136,7 @@ async fn ten_thousand_connections_cost_little_and_harm_no_other_tenant() {
     assert_eq!(counted(&administrator, "acme").await, PER_TENANT);
     assert!(guests.len() as u64 >= PER_TENANT, "{}", guests.len());
     assert!(peak - before < MOST_KB, "from {before} KB to {peak} KB");
-    assert!(slowest < Duration::from_secs(20), "{slowest:?}");
+    assert!(slowest < SERVED, "{slowest:?}");
 
     drop((strangers, guests));
     let deadline = Instant::now() + Duration::from_secs(60);

@@ -81,7 +81,7 @@ const STORIES: &[(&str, Story)] = &[
         "groups-after",
         groups::an_ordered_end_leaves_no_group_of_a_tenant,
     ),
-    ("silent", killed::a_silent_cell_init_keeps_nobody_waiting),
+    ("silent", killed::a_silent_cell_init_delays_no_other_cell),
     ("many", killed::many_cells_are_adopted_together),
     ("liars", liars::a_lying_cell_init_harms_no_other_cell),
     ("mute", held::a_cell_init_that_says_nothing_is_lost),

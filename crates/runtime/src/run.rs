@@ -126,7 +126,7 @@ impl Runtime {
         let wait_for = asked.wait_for;
         let share = self.shared.tenants.share(&asked.tenant);
         let work = async move {
-            let Asked { tenant, key, .. } = asked;
+            let RunRequest { tenant, key, .. } = asked;
             let id = key.as_ref().map(|key| key.id.clone());
             let asked = key;
             let result = run(Run {

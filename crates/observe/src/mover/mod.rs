@@ -238,7 +238,7 @@ impl Mover {
             let Some((token, flags)) = self.turns.next() else {
                 break;
             };
-            self.serve(token, flags, now, round);
+            self.serve(token, flags, now, sweep);
         }
         if woken {
             self.obey()?;
@@ -269,7 +269,7 @@ impl Mover {
     }
 
     /// One batch of one source.
-    fn serve(&mut self, token: u64, flags: epoll::EventFlags, now: Now, round: &mut Round) {
+    fn serve(&mut self, token: u64, flags: epoll::EventFlags, now: Now, sweep: &mut Sweep) {
         let Some(source) = self.sources.get_mut(&token) else {
             return;
         };
@@ -303,13 +303,13 @@ impl Mover {
             }
             return;
         }
-        round.moved = true;
+        sweep.moved = true;
         room.untold += taken + RECORD as u64;
         if room.untold >= TOLD_EVERY && self.with.retention.grown(&room.tenant, room.untold) {
             room.untold = 0;
         }
         if source.is_crowded_by(taken) {
-            round.crowded = true;
+            sweep.crowded = true;
             let budget = self
                 .with
                 .config
@@ -335,13 +335,13 @@ impl Mover {
 
 /// What came of serving each source that was ready.
 #[derive(Default)]
-struct Round {
+struct Sweep {
     moved: bool,
     crowded: bool,
 }
 
 /// A source that is ready without having anything must not keep the loop spinning. A pipe that hung
-/// up has no writer left; a terminal may be opened again by a process of its session,
+/// up has nobody left who could write; a terminal may be opened again by somebody in its session,
 /// which an edge-triggered watch tells.
 fn quiet(epoll: &std::os::fd::OwnedFd, token: u64, source: &mut Source) {
     use epoll::EventFlags;

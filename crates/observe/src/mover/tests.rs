@@ -91,7 +91,7 @@ fn a_tenant_with_many_busy_pipes_has_no_more_turns_than_one_with_a_single_pipe()
     let mut mover = mover(root.path());
     let mut loud = Printers::attach(&mut mover, "loud", 1, 200);
     let mut quiet = Printers::attach(&mut mover, "quiet", 201, 1);
-    let mut served = Round::default();
+    let mut sweep = Sweep::default();
     for round in 1..=400 {
         loud.print();
         quiet.print();
