@@ -1,7 +1,7 @@
 #!/usr/bin/env aurae
 // SPDX-License-Identifier: Apache-2.0
 // Tries a new version on one node before the others get it: it has to run for a while without an
-// error. Then all get it, at once; otherwise nobody does.
+// error. Then all get it, at once; otherwise none does.
 //
 //   aurae canary.ts 2.1.0 5s alice bob carol
 //   aurae plan canary.ts 2.1.0 5s alice bob carol     as if it runs well

@@ -249,7 +249,7 @@ fn the_end_of_input_is_told_to_the_next_daemon() {
 }
 
 #[test]
-fn whoever_waits_or_follows_outlives_a_daemon() {
+fn waits_and_followers_outlive_a_daemon() {
     let Some(node) = node() else { return };
     let script = "i=0; while [ $i -lt 20 ]; do echo $i; i=$((i+1)); sleep 0.05; done; exit 4";
     node.aurae(&["run", "--name", "job", "-d", "--", "sh", "-c", script])
@@ -274,7 +274,7 @@ fn whoever_waits_or_follows_outlives_a_daemon() {
 }
 
 #[test]
-fn whoever_follows_the_audit_outlives_a_daemon_and_sees_each_line_once() {
+fn a_follower_of_the_audit_outlives_a_daemon_and_sees_each_line_once() {
     let Some(node) = node() else { return };
     let follow = ["identity", "audit", "-f", "-o", "json"];
     let mut follow = node
@@ -303,7 +303,7 @@ fn whoever_follows_the_audit_outlives_a_daemon_and_sees_each_line_once() {
 }
 
 #[test]
-fn whoever_watches_usage_outlives_a_daemon_and_leaves_with_a_key() {
+fn a_watcher_of_usage_outlives_a_daemon_and_leaves_with_a_key() {
     let Some(node) = node() else { return };
     node.aurae(&["cell", "run", "before"]).ok();
     let mut typist = Typist::start(&node.command(&["top", "--interval", "100ms"]));

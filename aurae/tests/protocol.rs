@@ -169,7 +169,7 @@ fn an_update_changes_what_was_given_and_nothing_else() {
 }
 
 #[test]
-fn an_apply_does_not_write_over_what_somebody_else_has_changed() {
+fn an_apply_does_not_write_over_what_another_client_has_changed() {
     let node = Fixture::start();
     let program = "await runtime.Run(new Cell({ name: 'raced', labels: { by: 'us' } }));";
     fixture::write(&node.path(""), "raced.ts", program);
@@ -180,7 +180,7 @@ fn an_apply_does_not_write_over_what_somebody_else_has_changed() {
         assert!(applied.out.contains(part), "no {part}: {applied:?}");
     }
     for part in [
-        "somebody else has changed raced",
+        "another client has changed raced",
         "raced.ts:1:",
         "goes on from here",
     ] {
@@ -356,7 +356,7 @@ fn contexts_are_kept_in_the_file() {
 }
 
 #[test]
-fn whoever_stops_reading_is_no_error() {
+fn a_reader_that_stops_reading_is_no_error() {
     let node = Fixture::start();
     let mut ps = node.command(&["completion", "bash"]);
     // Gone before anything is written.

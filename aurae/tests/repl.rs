@@ -37,7 +37,7 @@ fn asks(typist: &mut Typist, line: &str, answer: &str) {
 }
 
 #[test]
-fn somebody_works_at_the_prompt() {
+fn a_user_works_at_the_prompt() {
     let home = tempfile::tempdir().unwrap();
     let mut typist = at_the_prompt(home.path());
     typist.sees("Aurae.");

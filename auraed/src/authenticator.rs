@@ -8,16 +8,16 @@ use identity::{Identity, Peer, Refusal, SocketCredentials, StartError};
 use model::name::Tenant;
 use rustls::pki_types::CertificateDer;
 
-use crate::listen::{Doorkeeper, Ending, Source};
+use crate::listen::{Authenticate, Ending, Source};
 
-/// The [`Doorkeeper`] of the node's listeners.
+/// Authenticates the clients of the node's listeners.
 pub(crate) struct Authenticator {
     identity: Arc<Identity>,
     tls: Arc<rustls::ServerConfig>,
 }
 
 impl Authenticator {
-    /// Keeps the doors for this identity.
+    /// For the users of this identity.
     ///
     /// # Errors
     /// As [`Identity::server_config`].
@@ -27,7 +27,7 @@ impl Authenticator {
     }
 }
 
-impl Doorkeeper for Authenticator {
+impl Authenticate for Authenticator {
     /// The peer that `rpc` finds among a request's extensions.
     type Peer = Peer;
 
@@ -43,13 +43,13 @@ impl Doorkeeper for Authenticator {
         self.identity.peer(leaf, socket).map_err(|e| e.to_string())
     }
 
-    fn turned_away(&self, source: Source, refusal: Refusal, words: &str) {
-        let (door, uid, from) = match source {
+    fn rejected(&self, source: Source, refusal: Refusal, words: &str) {
+        let (listener, uid, from) = match source {
             Source::User(uid) => ("unix", Some(uid), format!("uid {uid}")),
             Source::Address(address) => ("tcp", None, address.to_string()),
             Source::Unknown => ("unix", None, "an unknown user".to_owned()),
         };
-        self.identity.turned_away(door, uid, &from, refusal, words);
+        self.identity.rejected(listener, uid, &from, refusal, words);
     }
 
     fn tenant(peer: &Peer) -> &Tenant {

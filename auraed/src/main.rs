@@ -31,7 +31,7 @@ use config::{Config, Loaded};
 
 /// Init must not end for lack of memory; the daemon may.
 #[global_allocator]
-static ALLOCATOR: kernel::oom_wait::Patient = kernel::oom_wait::Patient;
+static ALLOCATOR: kernel::oom_wait::WaitForMemory = kernel::oom_wait::WaitForMemory;
 
 fn main() -> ExitCode {
     init::be_spawner_if_named();

@@ -220,7 +220,7 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
     let connections = Pool::new(&parts.tenants, Quota::Connections);
     let options = listen_options(config, connections);
     let (socket, tcp) = (options.socket.clone(), options.tcp.clone());
-    let mut doors = listen::open(options, authenticator).await?;
+    let mut listeners = listen::open(options, authenticator).await?;
     let mut beside = JoinSet::new();
     keep_network(config, &daemon, &mut beside);
     let identity = parts.identity.clone();
@@ -236,10 +236,14 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
         deadline: daemon.deadline.clone(),
         max_message: usize::try_from(config.limits.message.0).unwrap_or(usize::MAX),
     };
-    let mut server = tokio::spawn(rpc::server::serve(services, doors.incoming, async move {
-        // Dropped or set: either way it is time to close.
-        let _closed = closing.wait_for(|close| *close).await;
-    }));
+    let mut server = tokio::spawn(rpc::server::serve(
+        services,
+        listeners.incoming,
+        async move {
+            // Dropped or set: either way it is time to close.
+            let _closed = closing.wait_for(|close| *close).await;
+        },
+    ));
     // Init reports it to the service manager around it, if there is one.
     parts.node_init.ready().await;
     tracing::info!(socket = %socket.display(), ?tcp, "serving the API");
@@ -253,12 +257,12 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
             ended.context("the API's task failed")?.context("the API isn't served any more")?;
             anyhow::bail!("the API isn't served any more")
         }
-        Some(ended) = doors.tasks.join_next() => {
-            anyhow::bail!("a door of the API has closed by itself: {}", last_words(ended))
+        Some(ended) = listeners.tasks.join_next() => {
+            anyhow::bail!("a listener of the API has ended by itself: {}", last_words(ended))
         }
     };
     tracing::info!(why, "stopping; workloads go on");
-    drop(doors.tasks);
+    drop(listeners.tasks);
     close.send_replace(true);
     if tokio::time::timeout(STOP_GRACE, server).await.is_err() {
         tracing::warn!("calls were still running after {STOP_GRACE:?}; they are cut off");

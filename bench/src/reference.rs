@@ -26,7 +26,7 @@ pub(crate) const PROGRAM: &str = "/bin/busybox";
 /// The group's name.
 const PLACE: &str = "aurae-bench";
 /// How long a group may take to empty.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The reference process, seen from the one that measures.
 pub(crate) struct Reference {
@@ -117,7 +117,7 @@ pub(crate) fn serve() -> Result<()> {
                 place.kill()?;
                 for (pidfd, name) in held.drain(..) {
                     wait(Target::PidFd(pidfd.as_fd()), Reap::Yes)?;
-                    place.remove(&name, PATIENCE)?;
+                    place.remove(&name, TIMEOUT)?;
                 }
             }
             "end" => remove_place()?,
@@ -135,13 +135,13 @@ pub(crate) fn serve() -> Result<()> {
 fn place() -> Result<Cgroup> {
     let place = root()?.ensure(PLACE)?;
     for left in place.children()? {
-        place.remove(&left.to_string_lossy(), PATIENCE)?;
+        place.remove(&left.to_string_lossy(), TIMEOUT)?;
     }
     Ok(place)
 }
 
 fn remove_place() -> Result<()> {
-    root()?.remove(PLACE, PATIENCE)?;
+    root()?.remove(PLACE, TIMEOUT)?;
     Ok(())
 }
 
@@ -172,7 +172,7 @@ fn fork() -> Result<()> {
 fn cell(place: &Cgroup) -> Result<()> {
     let (pidfd, name) = begin(place, "one", &["busybox", "true"])?;
     wait(Target::PidFd(pidfd.as_fd()), Reap::Yes)?;
-    place.remove(&name, PATIENCE)?;
+    place.remove(&name, TIMEOUT)?;
     Ok(())
 }
 

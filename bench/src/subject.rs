@@ -18,7 +18,7 @@ pub(crate) const CERTIFICATE: &str = "user.pem";
 /// See [`CA`].
 pub(crate) const KEY: &str = "user.key";
 /// What a bench may wait for one answer.
-const PATIENCE: Duration = Duration::from_secs(120);
+const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A connected node.
 #[derive(Clone)]
@@ -37,7 +37,7 @@ impl Subject {
             key: pki.join("admin.key"),
             ..Target::local()
         };
-        let node = Node::connect(&target).await?.with_deadline(PATIENCE);
+        let node = Node::connect(&target).await?.with_deadline(TIMEOUT);
         Ok(Self {
             target,
             node,
@@ -54,7 +54,7 @@ impl Subject {
             key: folder.join(KEY),
             ..Target::local()
         };
-        let node = Node::connect(&target).await?.with_deadline(PATIENCE);
+        let node = Node::connect(&target).await?.with_deadline(TIMEOUT);
         Ok(Self {
             target,
             node,
@@ -74,7 +74,7 @@ impl Subject {
 
     /// A new connection, as after the daemon's death.
     pub(crate) async fn reconnect(&mut self) -> Result<()> {
-        self.node = Node::connect(&self.target).await?.with_deadline(PATIENCE);
+        self.node = Node::connect(&self.target).await?.with_deadline(TIMEOUT);
         Ok(())
     }
 

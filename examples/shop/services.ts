@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The shop team's services. It only defines: nothing happens until somebody runs them.
+// The shop team's services. It only defines: nothing happens until a program runs them.
 
 import { Service } from "../platform/service.ts";
 

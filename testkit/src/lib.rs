@@ -8,8 +8,8 @@
 //! so a story drives a node from outside.
 //!
 //! It knows nothing of Aurae's API and links none of its crates: it sees the node as a user does.
-//! Called by `xtask` and by the stories in `tests/`; [`skip`], [`how_much`] and [`exec`] are for
-//! the tests of any crate.
+//! Called by `xtask` and by the stories in `tests/`; [`skip`], [`how_much`], [`exec`] and
+//! [`stories`] are for the tests of any crate.
 
 pub mod accel;
 pub mod agent;
@@ -23,6 +23,7 @@ pub mod machine;
 pub mod node;
 mod skip;
 mod soak;
+pub mod stories;
 pub mod tracer;
 pub mod watchdog;
 

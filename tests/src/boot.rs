@@ -32,7 +32,7 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: orphans_are_reaped,
         },
         Story {
-            name: "a reboot keeps records and logs, and nobody holds it past its bound",
+            name: "a reboot keeps records and logs, and no workload holds it past its bound",
             tell: power::reboot,
         },
         Story {
@@ -44,7 +44,7 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: power::halt,
         },
     ],
-    farewell: power::by_sigpwr,
+    at_the_end: power::by_sigpwr,
 };
 
 fn auraed_is_pid_1(node: &mut Node) -> Result<()> {

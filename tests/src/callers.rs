@@ -20,7 +20,7 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: bad_input,
         },
     ],
-    farewell: powered_off,
+    at_the_end: powered_off,
 };
 
 /// A user of each tenant, with a context of the tenant's name.

@@ -64,7 +64,7 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: nothing_left,
         },
     ],
-    farewell: powered_off,
+    at_the_end: powered_off,
 };
 
 const KINDS: [&str; 7] = ["user", "mnt", "pid", "net", "ipc", "uts", "cgroup"];

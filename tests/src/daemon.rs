@@ -39,7 +39,7 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: one_instance,
         },
     ],
-    farewell: powered_off,
+    at_the_end: powered_off,
 };
 
 /// Kills the daemon and waits until the next one answers. The brackets keep pkill from finding the

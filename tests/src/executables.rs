@@ -67,7 +67,7 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: terminal,
         },
     ],
-    farewell: powered_off,
+    at_the_end: powered_off,
 };
 
 fn exit_status(node: &mut Node) -> Result<()> {

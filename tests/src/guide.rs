@@ -24,7 +24,7 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: least_memory,
         },
     ],
-    farewell: powered_off,
+    at_the_end: powered_off,
 };
 
 const PAGES: [&str; 3] = ["first-node.md", "cells.md", "executables.md"];

@@ -55,7 +55,7 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: two_nodes,
         },
     ],
-    farewell: powered_off,
+    at_the_end: powered_off,
 };
 
 /// Runs one of the programs, with what follows its name.

@@ -39,7 +39,7 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: gap,
         },
     ],
-    farewell: powered_off,
+    at_the_end: powered_off,
 };
 
 fn late_reader(node: &mut Node) -> Result<()> {

@@ -20,7 +20,7 @@ pub(crate) struct Chapter {
     pub(crate) options: fn() -> Options,
     pub(crate) stories: &'static [Story],
     /// What the console must have shown when the node is off.
-    pub(crate) farewell: fn(&str) -> Result<()>,
+    pub(crate) at_the_end: fn(&str) -> Result<()>,
 }
 
 /// The usual end of a node whose PID 1 is auraed.
@@ -68,7 +68,7 @@ impl Tally {
         }
         let started = Instant::now();
         let off = node.power_off();
-        let off = off.and_then(|()| (chapter.farewell)(&node.console()));
+        let off = off.and_then(|()| (chapter.at_the_end)(&node.console()));
         self.count(&full("it powers off when asked to"), started, off);
     }
 

@@ -42,7 +42,7 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: container::says_what_it_needs,
         },
     ],
-    farewell: |_| Ok(()),
+    at_the_end: |_| Ok(()),
 };
 
 /// What must stay: names, uids, pids.

@@ -39,7 +39,7 @@ pub(crate) const CHAPTER: Chapter = Chapter {
             tell: quotas,
         },
     ],
-    farewell: powered_off,
+    at_the_end: powered_off,
 };
 
 /// Starts processes until the kernel refuses one; what was started stays. The program itself only

@@ -25,8 +25,8 @@ cd /root && TERM=${TERM:-linux} setsid --ctty --wait /bin/bash -l </dev/ttyS0 >/
 exec aurae node shutdown
 ";
 const SHELL_PATH: &str = "/usr/local/lib/aurae-testbed/shell";
-/// A week: whoever sits at the console decides.
-const PATIENCE: Duration = Duration::from_secs(7 * 24 * 3600);
+/// A week: the user at the console decides.
+const TIMEOUT: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// Boots a node of the freshly built binaries, on Debian's kernel, under QEMU.
 #[derive(Args)]
@@ -137,7 +137,7 @@ fn shell_on(bed: &Bed, mut options: Options) -> Result<ExitCode> {
     options.copies.push(Copy::new(&shell, SHELL_PATH));
     options.run = SHELL_PATH.into();
     let mut machine = Machine::start(&bed.machine(&options, Console::Terminal)?)?;
-    match machine.wait(PATIENCE)? {
+    match machine.wait(TIMEOUT)? {
         Some(status) if status.success() => Ok(ExitCode::SUCCESS),
         Some(status) => bail!("QEMU ended: {status}"),
         None => bail!("the node ran for a week"),

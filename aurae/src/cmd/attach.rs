@@ -30,7 +30,7 @@ pub(crate) struct AttachArgs {
     /// The keys that leave a terminal session
     #[arg(long, value_name = "KEYS", default_value = "ctrl-p,ctrl-q", value_parser = parse_keys)]
     detach_keys: DetachKeys,
-    /// The executable
+    /// The executable, as CELL/NAME or by the name of a run
     #[arg(value_name = "NAME")]
     name: String,
 }

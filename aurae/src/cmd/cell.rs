@@ -63,7 +63,7 @@ struct RunArgs {
     /// The id of this request: a retry with the same id starts nothing twice
     #[arg(long, value_name = "ID")]
     request_id: Option<String>,
-    /// The cell
+    /// The cell's path: web, or web/db for a cell in web
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
@@ -113,7 +113,7 @@ struct UpdateArgs {
     /// Take all mounts away
     #[arg(long, conflicts_with_all = ["read", "write"])]
     no_mounts: bool,
-    /// The cell
+    /// The cell's path: web, or web/db for a cell in web
     #[arg(value_name = "NAME")]
     name: String,
     #[command(flatten)]
@@ -132,7 +132,7 @@ Examples:
 struct NamesArgs {
     #[command(flatten)]
     output: OutputArgs,
-    /// Cells
+    /// The paths of the cells: web, or web/db for a cell in web
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
 }

@@ -51,7 +51,7 @@ enum ConfigCommand {
 
 #[derive(Clone, Debug, clap::Args)]
 struct NameArg {
-    /// The context
+    /// The context's name
     #[arg(value_name = "CONTEXT")]
     name: String,
 }
@@ -67,7 +67,7 @@ Paths are kept absolute. Comments in the file are not kept.";
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = SET_EXAMPLES)]
 struct SetArgs {
-    /// The context
+    /// The context's name
     #[arg(value_name = "CONTEXT")]
     name: String,
     /// Where its node listens: unix:///PATH or https://HOST:PORT

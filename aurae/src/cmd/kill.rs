@@ -26,7 +26,7 @@ pub(crate) struct KillArgs {
     all: bool,
     #[command(flatten)]
     output: OutputArgs,
-    /// Executables
+    /// Executables, as CELL/NAME or by the name of a run
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
 }

@@ -56,10 +56,10 @@ pub(crate) struct PlanArgs {
 /// How a plan is printed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Form {
-    /// For people
+    /// Lines with signs and colors
     #[default]
     Text,
-    /// For programs
+    /// One JSON object
     Json,
 }
 

@@ -61,7 +61,7 @@ struct LsArgs {
 struct ShowArgs {
     #[command(flatten)]
     output: OutputArgs,
-    /// The set
+    /// The set's name, as `aurae set ls` shows it
     #[arg(value_name = "NAME")]
     name: String,
 }
@@ -71,7 +71,7 @@ struct RmArgs {
     /// Remove without asking
     #[arg(short, long)]
     yes: bool,
-    /// The set
+    /// The set's name, as `aurae set ls` shows it
     #[arg(value_name = "NAME")]
     name: String,
 }

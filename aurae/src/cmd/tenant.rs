@@ -66,7 +66,7 @@ struct ShowArgs {
 struct SetArgs {
     #[command(flatten)]
     output: OutputArgs,
-    /// The tenant
+    /// The tenant's name
     #[arg(value_name = "TENANT")]
     name: String,
     /// Quotas and their amounts
@@ -76,7 +76,7 @@ struct SetArgs {
 
 #[derive(Clone, Debug, clap::Args)]
 struct RmArgs {
-    /// The tenants
+    /// The names of the tenants
     #[arg(required = true, value_name = "TENANT")]
     names: Vec<String>,
 }

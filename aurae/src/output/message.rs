@@ -6,7 +6,8 @@
 use prost::Message;
 use prost_reflect::{DynamicMessage, SerializeOptions};
 
-use super::yaml;
+use script::yaml;
+
 use crate::failure::Failure;
 
 /// A message with its full protobuf name.
@@ -70,7 +71,7 @@ pub(crate) fn to_value<M: Named>(message: &M) -> Result<serde_json::Value, Failu
 
 /// The message as YAML.
 pub(crate) fn to_yaml<M: Named>(message: &M) -> Result<String, Failure> {
-    Ok(yaml::emit(&to_value(message)?))
+    yaml::emit(&to_value(message)?).map_err(Failure::new)
 }
 
 #[cfg(test)]

@@ -7,7 +7,6 @@ mod objects;
 mod progress;
 mod style;
 mod table;
-mod yaml;
 
 use std::io::{self, Write};
 

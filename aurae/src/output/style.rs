@@ -10,9 +10,9 @@ pub(crate) enum ColorChoice {
     /// On a terminal, unless NO_COLOR is set
     #[default]
     Auto,
-    /// Always
+    /// With colors, also into a file or a pipe
     Always,
-    /// Never
+    /// Without colors
     Never,
 }
 

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 /// How long a node may take to serve, or to end. A debug build on a loaded machine is slow.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 static COUNT: AtomicU32 = AtomicU32::new(0);
 
 /// A running node.
@@ -68,7 +68,7 @@ impl Node {
         let count = COUNT.fetch_add(1, Ordering::Relaxed);
         let cgroup = format!("aurae-test-{}-{count}", std::process::id());
         let notify = UnixDatagram::bind(folder.path().join("notify")).expect("binds");
-        notify.set_read_timeout(Some(PATIENCE)).expect("sets");
+        notify.set_read_timeout(Some(TIMEOUT)).expect("sets");
         let log = fs::File::create(folder.path().join("log")).expect("creates");
         let init = Command::new(binary)
             .arg("--state-dir")
@@ -184,7 +184,7 @@ impl Drop for Node {
         let _ = self
             .command(&["node", "shutdown", "--bound", "5s"])
             .output();
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while Instant::now() < deadline {
             if let Ok(Some(_)) = self.init.try_wait() {
                 break;
@@ -209,7 +209,7 @@ fn remove_cgroup(name: &str) {
     };
     let top = Path::new(mount).join(name);
     let _ = fs::write(top.join("cgroup.kill"), "1");
-    let deadline = Instant::now() + PATIENCE;
+    let deadline = Instant::now() + TIMEOUT;
     while top.exists() && Instant::now() < deadline {
         remove_below(&top);
     }

@@ -71,13 +71,13 @@ fn a_failed_apply_says_how_far_it_came() {
     assert!(json.out.contains("\"error\": "), "{json:?}");
     let applied = node.aurae(&["apply", &file]).ok();
     assert!(applied.contains("2 unchanged"), "{applied}");
-    // One that would be made anew and can't be isn't there any more, and that is said.
+    // One that would be recreated and can't be isn't there any more, and the message says so.
     let replaced = node.aurae(&["apply", &file, "-", "/no/such/program"]);
     assert_eq!(replaced.status, Some(1), "{replaced:?}");
     assert!(
         replaced
             .out
-            .contains("half/b was stopped to be made anew, and doesn't run now"),
+            .contains("half/b was stopped to be recreated, and doesn't run now"),
         "{replaced:?}"
     );
     node.aurae(&["rm", "-rf", "half"]).ok();

@@ -183,7 +183,7 @@ fn applied_twice_the_second_changes_nothing() {
 }
 
 #[test]
-fn what_differs_is_changed_or_made_anew_and_what_is_left_over_is_stopped() {
+fn what_differs_is_changed_or_recreated_and_what_is_left_over_is_stopped() {
     let Some(node) = node() else { return };
     let folder = Folder::new();
     let file = folder.file("web.ts", WEB);
@@ -233,7 +233,7 @@ fn what_differs_is_changed_or_made_anew_and_what_is_left_over_is_stopped() {
 }
 
 #[test]
-fn nobody_elses_go_with_an_executable_and_its_own_cell() {
+fn no_other_sets_objects_go_with_an_executable_and_its_own_cell() {
     let Some(node) = node() else { return };
     let folder = Folder::new();
     let file = folder.file(

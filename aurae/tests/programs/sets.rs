@@ -173,7 +173,7 @@ fn values_of_the_environment_are_never_shown() {
 }
 
 #[test]
-fn what_is_protected_is_neither_stopped_nor_made_anew() {
+fn what_is_protected_is_neither_stopped_nor_recreated() {
     let Some(node) = node() else { return };
     let folder = Folder::new();
     let text = |hostname: &str, protect: &str| {

@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 
 /// For a busy machine; nothing waits this long where all is well.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Somebody at a terminal.
 pub(crate) struct Typist {
@@ -80,7 +80,7 @@ impl Typist {
 
     /// Waits until something is shown.
     pub(crate) fn sees(&mut self, text: &str) {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + TIMEOUT;
         while !self.rest.contains(text) {
             let left = deadline.saturating_duration_since(Instant::now());
             match self.shown.recv_timeout(left) {

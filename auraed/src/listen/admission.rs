@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn a_flood_displaces_itself_and_nobody_else() {
+    async fn a_flood_displaces_only_itself() {
         let admission = Admission::default();
         let quiet = admission.pending(Source::User(0));
         let flood: Vec<Pending> = (0..2 * UNPROVEN)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The API's listeners: a Unix socket, TCP where configured, mutual TLS 1.3 on both.
 //!
-//! A connection is accepted when its certificate is of the node's CA ([`Doorkeeper`], implemented
+//! A connection is accepted when its certificate is of the node's CA ([`Authenticate`], implemented
 //! with `identity`) and its tenant's quota has room. Before that it is bounded in number and time
 //! ([`admission`]): half-open handshakes, slow clients and floods hold little, and not for long. A
 //! refused client can read the reason, because the listener half-closes and drains instead of
@@ -40,7 +40,7 @@ pub(crate) use self::stream::PeerStream;
 use self::stream::Raw;
 
 /// Connections let in that the server has not taken yet.
-const DOOR_QUEUE: usize = 16;
+const ACCEPTED_QUEUE: usize = 16;
 /// How long, and for how much, a refused client is listened to so that it can read why.
 const DRAIN_TIME: Duration = Duration::from_secs(1);
 const DRAIN_BYTES: u64 = 64 * 1024;
@@ -54,12 +54,12 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 const CALM: u8 = 0xb;
 const INADEQUATE: u8 = 0xc;
 
-/// Done when a peer doesn't count any more.
+/// Resolves when the certificate of a peer counts no longer.
 pub(crate) type Ending = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// Decides who is let in.
-pub(crate) trait Doorkeeper: Send + Sync + 'static {
-    /// Whom it knows a client as.
+/// Decides which connections are accepted.
+pub(crate) trait Authenticate: Send + Sync + 'static {
+    /// An authenticated client.
     type Peer: Clone + Send + Sync + Unpin + 'static;
 
     /// The settings of TLS as of now: certificates are renewed while connections go on.
@@ -72,10 +72,10 @@ pub(crate) trait Doorkeeper: Send + Sync + 'static {
         socket: Option<SocketCredentials>,
     ) -> Result<Self::Peer, String>;
     /// A connection was refused.
-    fn turned_away(&self, source: Source, refusal: Refusal, words: &str);
+    fn rejected(&self, source: Source, refusal: Refusal, words: &str);
     /// The tenant that the connection counts for.
     fn tenant(peer: &Self::Peer) -> &Tenant;
-    /// When the peer stops to count (its certificate expires, …): the connection is closed soon
+    /// Resolves when the certificate of the peer counts no longer: the connection is closed soon
     /// after.
     fn ending(&self, peer: &Self::Peer) -> Ending;
 }
@@ -90,7 +90,7 @@ pub(crate) struct Options {
     pub(crate) handshake_timeout: Duration,
 }
 
-/// Why a door can't be opened.
+/// Why a listener can't be opened.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ListenError {
     #[error("cannot listen on {path}", path = .0.display())]
@@ -110,7 +110,7 @@ pub(crate) enum ListenError {
 }
 
 /// The open listeners and their tasks.
-pub(crate) struct Doors<D: Doorkeeper> {
+pub(crate) struct Listeners<D: Authenticate> {
     /// Connections as they are let in.
     pub(crate) incoming: ReceiverStream<io::Result<PeerStream<D::Peer>>>,
     /// The tasks behind; dropped, no connection is accepted any more.
@@ -118,13 +118,13 @@ pub(crate) struct Doors<D: Doorkeeper> {
 }
 
 /// Opens the listeners and begins to accept.
-pub(crate) async fn open<D: Doorkeeper>(
+pub(crate) async fn open<D: Authenticate>(
     options: Options,
     authenticator: Arc<D>,
-) -> Result<Doors<D>, ListenError> {
+) -> Result<Listeners<D>, ListenError> {
     let unix = bind_unix(&options.socket).await?;
-    let (let_in, incoming) = mpsc::channel(DOOR_QUEUE);
-    let door = Door {
+    let (let_in, incoming) = mpsc::channel(ACCEPTED_QUEUE);
+    let acceptor = Acceptor {
         authenticator,
         admission: Admission::default(),
         connections: options.connections,
@@ -136,10 +136,10 @@ pub(crate) async fn open<D: Doorkeeper>(
         let listener = TcpListener::bind(address)
             .await
             .map_err(|e| ListenError::Tcp(address, e))?;
-        tasks.spawn(door.clone().serve_tcp(listener));
+        tasks.spawn(acceptor.clone().serve_tcp(listener));
     }
-    tasks.spawn(door.serve_unix(unix));
-    Ok(Doors {
+    tasks.spawn(acceptor.serve_unix(unix));
+    Ok(Listeners {
         incoming: ReceiverStream::new(incoming),
         tasks,
     })
@@ -173,7 +173,7 @@ async fn bind_unix(path: &Path) -> Result<UnixListener, ListenError> {
     Ok(listener)
 }
 
-struct Door<D: Doorkeeper> {
+struct Acceptor<D: Authenticate> {
     authenticator: Arc<D>,
     admission: Admission,
     connections: Pool,
@@ -181,7 +181,7 @@ struct Door<D: Doorkeeper> {
     timeout: Duration,
 }
 
-impl<D: Doorkeeper> Clone for Door<D> {
+impl<D: Authenticate> Clone for Acceptor<D> {
     fn clone(&self) -> Self {
         Self {
             authenticator: self.authenticator.clone(),
@@ -194,13 +194,13 @@ impl<D: Doorkeeper> Clone for Door<D> {
 }
 
 /// A connection that was accepted.
-struct Visitor {
+struct Accepted {
     raw: Raw,
     source: Source,
     socket: Option<SocketCredentials>,
 }
 
-impl Visitor {
+impl Accepted {
     fn local(stream: UnixStream) -> Self {
         let socket = stream.peer_cred().ok().map(|c| SocketCredentials {
             uid: c.uid(),
@@ -214,40 +214,40 @@ impl Visitor {
     }
 }
 
-impl<D: Doorkeeper> Door<D> {
+impl<D: Authenticate> Acceptor<D> {
     async fn serve_unix(self, listener: UnixListener) {
-        let mut visits = JoinSet::new();
+        let mut connections = JoinSet::new();
         loop {
             let accepted = listener
                 .accept()
                 .await
-                .map(|(stream, _)| Visitor::local(stream));
-            self.welcome(accepted, &mut visits).await;
+                .map(|(stream, _)| Accepted::local(stream));
+            self.take(accepted, &mut connections).await;
         }
     }
 
     async fn serve_tcp(self, listener: TcpListener) {
-        let mut visits = JoinSet::new();
+        let mut connections = JoinSet::new();
         loop {
             let accepted = listener.accept().await.map(|(stream, address)| {
                 // Answers are small and waited for.
                 let _best_effort = stream.set_nodelay(true);
-                Visitor {
+                Accepted {
                     raw: Raw::Tcp(stream),
                     source: Source::Address(address.ip()),
                     socket: None,
                 }
             });
-            self.welcome(accepted, &mut visits).await;
+            self.take(accepted, &mut connections).await;
         }
     }
 
-    async fn welcome(&self, accepted: io::Result<Visitor>, visits: &mut JoinSet<()>) {
-        while visits.try_join_next().is_some() {}
+    async fn take(&self, accepted: io::Result<Accepted>, connections: &mut JoinSet<()>) {
+        while connections.try_join_next().is_some() {}
         match accepted {
-            Ok(visitor) => {
-                let pending = self.admission.pending(visitor.source);
-                visits.spawn(self.clone().visit(visitor, pending));
+            Ok(connection) => {
+                let pending = self.admission.pending(connection.source);
+                connections.spawn(self.clone().serve(connection, pending));
             }
             Err(error) => {
                 tracing::warn!(%error, "listen: cannot accept a connection");
@@ -256,24 +256,24 @@ impl<D: Doorkeeper> Door<D> {
         }
     }
 
-    async fn visit(self, visitor: Visitor, pending: Pending) {
-        let source = visitor.source;
+    async fn serve(self, connection: Accepted, pending: Pending) {
+        let source = connection.source;
         // A handshake costs milliseconds: those of one source have turns beside others'.
         let share = self.connections.tenants().share_of_stranger(source.payer());
         tokio::select! {
-            () = share.run(self.handshake(visitor)) => {}
+            () = share.run(self.handshake(connection)) => {}
             () = pending.displaced() => {
                 tracing::debug!(?source, "listen: displaced by newer connections");
             }
         }
     }
 
-    async fn handshake(&self, visitor: Visitor) {
-        let Visitor {
+    async fn handshake(&self, connection: Accepted) {
+        let Accepted {
             raw,
             source,
             socket,
-        } = visitor;
+        } = connection;
         let acceptor = TlsAcceptor::from(self.authenticator.tls());
         let handshake = async {
             // Until the client has begun to speak, it costs no more than its descriptor.
@@ -288,14 +288,13 @@ impl<D: Doorkeeper> Door<D> {
                 tracing::debug!(%error, ?source, "listen: handshake refused");
                 if let Some(refusal) = refusal(&error) {
                     self.authenticator
-                        .turned_away(source, refusal, &error.to_string());
+                        .rejected(source, refusal, &error.to_string());
                 }
-                part(raw).await;
+                drain(raw).await;
             }
             Err(_late) => {
                 let words = "the handshake took too long";
-                self.authenticator
-                    .turned_away(source, Refusal::TooLate, words);
+                self.authenticator.rejected(source, Refusal::TooLate, words);
             }
         }
     }
@@ -311,8 +310,8 @@ impl<D: Doorkeeper> Door<D> {
             Err(reason) => {
                 tracing::info!(%reason, ?socket, "listen: refused");
                 self.authenticator
-                    .turned_away(source, Refusal::Certificate, &reason);
-                return turn_away(tls, INADEQUATE, &reason).await;
+                    .rejected(source, Refusal::Certificate, &reason);
+                return reject(tls, INADEQUATE, &reason).await;
             }
         };
         let tenant = D::tenant(&peer);
@@ -320,13 +319,13 @@ impl<D: Doorkeeper> Door<D> {
             Ok(place) => place,
             Err(full) => {
                 tracing::info!("listen: {}", full.message);
-                return turn_away(tls, CALM, &full.message).await;
+                return reject(tls, CALM, &full.message).await;
             }
         };
         let ending = self.authenticator.ending(&peer);
         let share = self.connections.tenants().share(tenant);
         let stream = PeerStream::new(tls, peer, place, share, ending);
-        // The server ends before its doors do only at shutdown.
+        // The server ends before its listeners do only at shutdown.
         let _closing = self.let_in.send(Ok(stream)).await;
     }
 }
@@ -344,14 +343,14 @@ fn refusal(error: &io::Error) -> Option<Refusal> {
 }
 
 /// Says why in HTTP/2's terms, which every gRPC client turns into a status, and parts.
-async fn turn_away(mut tls: TlsStream<Raw>, code: u8, words: &str) {
+async fn reject(mut tls: TlsStream<Raw>, code: u8, words: &str) {
     let message = goaway(code, words);
     let said = async {
         tls.write_all(&message).await?;
         tls.flush().await
     };
     let _either_way_it_ends = tokio::time::timeout(DRAIN_TIME, said).await;
-    part(tls).await;
+    drain(tls).await;
 }
 
 /// An empty SETTINGS frame, as a server must begin, and GOAWAY.
@@ -367,7 +366,7 @@ fn goaway(code: u8, words: &str) -> Vec<u8> {
 }
 
 /// Lets a refused client read why: no more from us, and its own words read away, within bounds.
-async fn part<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
+async fn drain<S: AsyncRead + AsyncWrite + Unpin>(mut stream: S) {
     let drain = async {
         stream.shutdown().await?;
         let mut bounded = (&mut stream).take(DRAIN_BYTES);

@@ -31,7 +31,7 @@ impl identity::audit::AuditHeadSink for NoSink {
     fn put(&self, _sequence: u64, _hash: identity::audit::Hash) {}
 }
 
-/// A node's identity with its doors open and a gRPC server behind them that knows no method of
+/// A node's identity with its listeners open and a gRPC server behind them that knows no method of
 /// ours: a call that gets through is answered UNIMPLEMENTED.
 struct House {
     dir: tempfile::TempDir,
@@ -92,7 +92,7 @@ impl House {
             connections: connections_of(dir.path(), connections, per_tenant).await,
             handshake_timeout: timeout,
         };
-        let Doors {
+        let Listeners {
             incoming,
             mut tasks,
         } = open(options, authenticator).await.unwrap();
@@ -206,7 +206,7 @@ async fn no_certificate_and_a_wrong_ca_are_refused_with_an_alert_that_has_a_name
 }
 
 #[tokio::test]
-async fn who_is_refused_at_the_door_is_on_record_and_counted() {
+async fn a_refused_handshake_is_on_record_and_counted() {
     let house = House::open(ROOMY).await;
     let other = tempfile::tempdir().unwrap();
     drop(identity_in(other.path()).await);
@@ -251,7 +251,7 @@ async fn who_is_refused_at_the_door_is_on_record_and_counted() {
 }
 
 #[tokio::test]
-async fn a_nodes_certificate_doesnt_open_the_door() {
+async fn a_nodes_certificate_is_refused() {
     let house = House::open(ROOMY).await;
     let borrowed = tempfile::tempdir().unwrap();
     for (from, to) in [
@@ -319,7 +319,7 @@ async fn one_connection_too_many_is_told_so() {
 }
 
 #[tokio::test]
-async fn silent_and_slow_clients_are_dropped_and_harm_nobody() {
+async fn silent_and_slow_clients_are_dropped_and_harm_no_other() {
     let house = House::open((64, 64, Duration::from_secs(6))).await;
     let mut silent = Vec::new();
     for n in 0..200 {

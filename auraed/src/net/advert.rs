@@ -8,6 +8,8 @@ use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use kernel::netlink::{Advertised, Advertisement, Advertisements};
+use runtime::watched::watch;
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use super::lease::{Lease, NameServer};
@@ -20,12 +22,8 @@ pub(super) struct Routers(AsyncFd<Advertisements>);
 
 impl Routers {
     /// Listens, in the network namespace of the calling thread.
-    #[expect(
-        deprecated,
-        reason = "the type owns its descriptor and never replaces it; the newer call is unsafe"
-    )]
     pub(super) fn listen() -> io::Result<Self> {
-        AsyncFd::new(Advertisements::open()?).map(Self)
+        watch(Advertisements::open()?, Interest::READABLE).map(Self)
     }
 
     /// Waits for the next advertisement. Cancel-safe.

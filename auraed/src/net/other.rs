@@ -71,7 +71,7 @@ impl Ours {
     }
 }
 
-/// Who else has the link; `None` where nobody does. `run` is `/run`.
+/// Who else has the link; `None` where no manager does. `run` is `/run`.
 ///
 /// # Errors
 /// The kernel doesn't tell its addresses or routes.
@@ -139,8 +139,8 @@ fn by_state(run: &Path, view: &LinkView) -> Option<&'static str> {
     up.lines().any(name).then_some("ifupdown manages it")
 }
 
-/// Whether somebody has set the address: the kernel makes those of loopback and of links by itself,
-/// and of advertised prefixes those that aren't permanent.
+/// Whether a manager has set the address: the kernel makes those of loopback and of links by
+/// itself, and of advertised prefixes those that aren't permanent.
 fn is_set(message: &AddressMessage, index: u32) -> bool {
     let header = &message.header;
     let link_local = message.attributes.iter().any(
@@ -153,7 +153,7 @@ fn is_set(message: &AddressMessage, index: u32) -> bool {
             || header.flags.contains(AddressHeaderFlags::Permanent))
 }
 
-/// Whether somebody has made the route out of that link.
+/// Whether a manager has made the route out of that link.
 fn is_made(route: &RouteMessage, index: u32) -> bool {
     let ours = [
         RouteProtocol::Unspec,
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn a_route_that_somebody_made_is_told_from_the_kernels() {
+    fn a_route_that_a_manager_made_is_told_from_the_kernels() {
         let mut route = RouteMessage::default();
         route.attributes.push(RouteAttribute::Oif(3));
         for (protocol, made) in [

@@ -3,9 +3,10 @@
 //! and the bytes of its requests while they arrive. Both are quotas of the tenant (`streams`,
 //! `request_bytes`), so a tenant that sends or opens too much is refused, and other tenants aren't.
 //!
-//! The caller is checked before the body: a caller whose certificate was revoked is refused, with
-//! its line in the audit, before a byte of its request is stored. A unary request that doesn't
-//! arrive within [`BODY_TIME`] is refused. Which action is permitted is not decided here.
+//! The caller's certificate is checked here, once for every call, those of health and reflection
+//! included ([`Authenticated`]): a caller whose certificate was revoked is refused, with its line
+//! in the audit, before a byte of its request is stored. A unary request that doesn't arrive within
+//! [`BODY_TIME`] is refused. Which action is permitted is not decided here.
 //!
 //! Calls and their answers are worked for in the turns of the caller's tenant (`tenants::Time`). A
 //! tenant whose calls of a method were refused too often for a quota waits with the next one,
@@ -16,11 +17,10 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-use api::action::Action;
 use api::status::to_status;
 use http::{Request, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
-use identity::{Identity, Peer, Target};
+use identity::{Identity, Peer};
 use model::error::{Error, Reason};
 use model::name::Tenant;
 use model::quota::Quota;
@@ -30,7 +30,7 @@ use tonic::body::Body;
 use tonic::{Code, Status};
 use tower::{Layer, Service};
 
-use super::layer::CallId;
+use super::caller::Authenticated;
 
 /// How long a unary request may take to arrive, from its first byte that is asked for.
 const BODY_TIME: Duration = Duration::from_secs(10);
@@ -57,30 +57,12 @@ impl BudgetLayer {
         }
     }
 
-    /// Counts the call among those of the caller's tenant. `id` is the call's, for the audit.
-    async fn enter(
-        &self,
-        peer: &Peer,
-        action: Option<&'static Action>,
-        id: String,
-    ) -> Result<Taken, Error> {
-        if let Err(unauthenticated) = self.identity.check(peer) {
-            if let Some(action) = action {
-                // Authorized again, for the line in the audit.
-                let target = Target::own().request(id);
-                self.identity.authorize(peer, action.name, target).await?;
-            }
-            return Err(unauthenticated.into());
-        }
-        self.streams.take(&peer.user().tenant, 1)
-    }
-
     /// Answers a call of this peer, once it has been counted.
     async fn answer<S>(
         self,
         mut inner: S,
-        request: Request<Body>,
-        peer: Peer,
+        mut request: Request<Body>,
+        tenant: Tenant,
         share: Share,
     ) -> Result<Response<Body>, S::Error>
     where
@@ -88,14 +70,12 @@ impl BudgetLayer {
     {
         let action = api::action::of_rpc(request.uri().path());
         let method = action.map_or("", |action| action.name);
-        let tenant = peer.user().tenant.clone();
         let wait = self.refusals.wait(&tenant, method, Instant::now());
         if let Some(wait) = wait {
             tokio::time::sleep(wait).await;
         }
-        let id = request.extensions().get::<CallId>();
-        let id = id.map(|id| id.0.clone()).unwrap_or_default();
-        let response = match self.enter(&peer, action, id).await {
+        let checked = Authenticated::check(&self.identity, &mut request, action).await;
+        let response = match checked.and_then(|_caller| self.streams.take(&tenant, 1)) {
             Ok(place) => {
                 let streams = action.is_some_and(|action| action.client_streams);
                 let (bytes, of) = (self.bytes, tenant.clone());
@@ -154,15 +134,16 @@ where
     fn call(&mut self, request: Request<Body>) -> Self::Future {
         // The clone may not be ready; the one that was asked is.
         let next = self.inner.clone();
-        let mut inner = std::mem::replace(&mut self.inner, next);
+        let inner = std::mem::replace(&mut self.inner, next);
         let layer = self.layer.clone();
         let Some(peer) = request.extensions().get::<Peer>().cloned() else {
-            // Every handler refuses a call without a peer.
-            return Box::pin(async move { inner.call(request).await });
+            // Only a listener that forgets the peer leads here.
+            let error = Error::internal("the connection has no peer identity");
+            return Box::pin(async move { Ok(to_status(error).into_http()) });
         };
         let share = layer.tenants.share(&peer.user().tenant);
         let of_body = share.clone();
-        Box::pin(share.run(layer.answer(inner, request, peer, of_body)))
+        Box::pin(share.run(layer.answer(inner, request, peer.user().tenant.clone(), of_body)))
     }
 }
 

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The caller of a call: the connection's peer, and the permits for all effects of the call. Every
-//! handler begins here, so that a caller whose certificate was revoked gets that error before its
-//! request is read.
+//! The caller of a call: that its certificate counts ([`Authenticated`]), and the permits for all
+//! effects of the call ([`Caller`]). The layer of `budget` checks the certificate before the
+//! request is read, and hands the result on in the request's extensions; every handler begins with
+//! it. A handler that the layer doesn't surround refuses all calls.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use api::action::Action;
 use api::status::to_status;
 use identity::{Effect, Identity, Peer, Permit, Reach, Standing, Target};
 use model::error::Error;
@@ -14,6 +16,48 @@ use model::request::Scope;
 use tonic::{Request, Status};
 
 use super::layer::CallId;
+
+/// A caller whose certificate counted when the call began. Only [`Authenticated::check`] makes one.
+#[derive(Clone)]
+pub(super) struct Authenticated {
+    peer: Peer,
+    /// The call's, for the audit.
+    id: String,
+}
+
+impl Authenticated {
+    /// Checks the certificate of the connection's peer, and puts the result in place of the peer.
+    /// `action` is the call's, where the method is one of the contract: then the audit gets a line
+    /// about a caller that is refused.
+    pub(super) async fn check<B>(
+        identity: &Identity,
+        request: &mut http::Request<B>,
+        action: Option<&Action>,
+    ) -> Result<Self, Error> {
+        let id = request.extensions().get::<CallId>();
+        let id = id.map(|id| id.0.clone()).unwrap_or_default();
+        let Some(peer) = request.extensions_mut().remove::<Peer>() else {
+            // Only a listener that forgets the peer leads here; no call is served without one.
+            return Err(Error::internal("the connection has no peer identity"));
+        };
+        if let Err(unauthenticated) = identity.check(&peer) {
+            if let Some(action) = action {
+                // `authorize` refuses the caller as well, and writes the line.
+                let target = Target::own().request(id);
+                identity.authorize(&peer, action.name, target).await?;
+            }
+            return Err(unauthenticated.into());
+        }
+        let authenticated = Self { peer, id };
+        request.extensions_mut().insert(authenticated.clone());
+        Ok(authenticated)
+    }
+
+    /// The caller's own tenant.
+    pub(super) fn tenant(&self) -> &Tenant {
+        &self.peer.user().tenant
+    }
+}
 
 /// A caller, and the action of the call.
 pub(super) struct Caller {
@@ -27,30 +71,22 @@ pub(super) struct Caller {
 
 impl Caller {
     /// The caller of `request`, whose action is `action`.
-    pub(super) async fn enter<T>(
+    pub(super) fn of<T>(
         identity: &Arc<Identity>,
         request: &Request<T>,
         action: &'static str,
     ) -> Result<Self, Status> {
-        let extensions = request.extensions();
-        let Some(peer) = extensions.get::<Peer>().cloned() else {
-            // Only a listener that forgets the peer leads here; no call is served without one.
-            let error = Error::internal("the connection has no peer identity");
+        let Some(Authenticated { peer, id }) = request.extensions().get().cloned() else {
+            let error = Error::internal("the caller of this call was not checked");
             return Err(to_status(error));
         };
-        let id = extensions.get::<CallId>();
-        let caller = Self {
+        Ok(Self {
             identity: Arc::clone(identity),
             peer,
             action,
-            id: id.map(|id| id.0.clone()).unwrap_or_default(),
+            id,
             permitted: Mutex::default(),
-        };
-        if caller.identity.check(&caller.peer).is_err() {
-            // Asked again for the line in the audit.
-            caller.permit(Target::own()).await?;
-        }
-        Ok(caller)
+        })
     }
 
     /// The caller's own tenant, which is meant where a request names none.

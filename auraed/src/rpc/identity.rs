@@ -63,8 +63,8 @@ struct Wish<'a> {
 }
 
 impl IdentityService {
-    async fn enter<T>(&self, request: &Request<T>, action: &'static str) -> Result<Caller, Status> {
-        Caller::enter(&self.identity, request, action).await
+    fn enter<T>(&self, request: &Request<T>, action: &'static str) -> Result<Caller, Status> {
+        Caller::of(&self.identity, request, action)
     }
 
     /// The named user and the permit for it; the audit's line names it, too.
@@ -150,7 +150,7 @@ impl IdentityService {
 #[tonic::async_trait]
 impl Service for IdentityService {
     async fn create_user(&self, request: Request<wire::CreateUserRequest>) -> Answer<wire::User> {
-        let caller = self.enter(&request, action::CREATE_USER).await?;
+        let caller = self.enter(&request, action::CREATE_USER)?;
         let message = request.into_inner();
         let (permit, name) = self
             .about_user(&caller, &message.tenant, &message.name)
@@ -167,7 +167,7 @@ impl Service for IdentityService {
         &self,
         request: Request<wire::ListUsersRequest>,
     ) -> Answer<wire::ListUsersResponse> {
-        let caller = self.enter(&request, action::LIST_USERS).await?;
+        let caller = self.enter(&request, action::LIST_USERS)?;
         let scope = scope(caller.tenant(), &request.get_ref().tenant).map_err(to_status)?;
         let permit = caller.permit_scope(&scope, None).await?;
         let users = self.identity.list_users(&permit);
@@ -177,7 +177,7 @@ impl Service for IdentityService {
     }
 
     async fn disable_user(&self, request: Request<wire::DisableUserRequest>) -> Answer<wire::User> {
-        let caller = self.enter(&request, action::DISABLE_USER).await?;
+        let caller = self.enter(&request, action::DISABLE_USER)?;
         let message = request.into_inner();
         let (permit, name) = self
             .about_user(&caller, &message.tenant, &message.name)
@@ -189,7 +189,7 @@ impl Service for IdentityService {
     }
 
     async fn enable_user(&self, request: Request<wire::EnableUserRequest>) -> Answer<wire::User> {
-        let caller = self.enter(&request, action::ENABLE_USER).await?;
+        let caller = self.enter(&request, action::ENABLE_USER)?;
         let message = request.into_inner();
         let (permit, name) = self
             .about_user(&caller, &message.tenant, &message.name)
@@ -204,7 +204,7 @@ impl Service for IdentityService {
         &self,
         request: Request<wire::ListCertificatesRequest>,
     ) -> Answer<wire::ListCertificatesResponse> {
-        let caller = self.enter(&request, action::LIST_CERTIFICATES).await?;
+        let caller = self.enter(&request, action::LIST_CERTIFICATES)?;
         let message = request.into_inner();
         let own = caller.peer().user().name.to_string();
         let name = Some(message.name)
@@ -219,7 +219,7 @@ impl Service for IdentityService {
     }
 
     async fn issue(&self, request: Request<wire::IssueRequest>) -> Answer<wire::IssueResponse> {
-        let caller = self.enter(&request, action::ISSUE).await?;
+        let caller = self.enter(&request, action::ISSUE)?;
         let message = request.into_inner();
         check_length("csr_pem", &message.csr_pem, MAX_CSR).map_err(to_status)?;
         let lifetime = maybe_duration("lifetime", message.lifetime.as_ref()).map_err(to_status)?;
@@ -236,7 +236,7 @@ impl Service for IdentityService {
     }
 
     async fn renew(&self, request: Request<wire::RenewRequest>) -> Answer<wire::IssueResponse> {
-        let caller = self.enter(&request, action::RENEW).await?;
+        let caller = self.enter(&request, action::RENEW)?;
         let message = request.into_inner();
         check_length("csr_pem", &message.csr_pem, MAX_CSR).map_err(to_status)?;
         let lifetime = maybe_duration("lifetime", message.lifetime.as_ref()).map_err(to_status)?;
@@ -251,7 +251,7 @@ impl Service for IdentityService {
     }
 
     async fn revoke(&self, request: Request<wire::RevokeRequest>) -> Answer<wire::RevokeResponse> {
-        let caller = self.enter(&request, action::REVOKE).await?;
+        let caller = self.enter(&request, action::REVOKE)?;
         let message = request.into_inner();
         check_printable("reason", &message.reason).map_err(to_status)?;
         let revoked = match message.user.is_empty() {
@@ -263,7 +263,7 @@ impl Service for IdentityService {
     }
 
     async fn allow(&self, request: Request<wire::AllowRequest>) -> Answer<wire::Grant> {
-        let caller = self.enter(&request, action::ALLOW).await?;
+        let caller = self.enter(&request, action::ALLOW)?;
         let message = request.into_inner();
         let wish = Wish {
             tenant: &message.tenant,
@@ -276,7 +276,7 @@ impl Service for IdentityService {
     }
 
     async fn deny(&self, request: Request<wire::DenyRequest>) -> Answer<wire::Grant> {
-        let caller = self.enter(&request, action::DENY).await?;
+        let caller = self.enter(&request, action::DENY)?;
         let message = request.into_inner();
         let wish = Wish {
             tenant: &message.tenant,
@@ -292,7 +292,7 @@ impl Service for IdentityService {
         &self,
         request: Request<wire::WithdrawRequest>,
     ) -> Answer<wire::WithdrawResponse> {
-        let caller = self.enter(&request, action::WITHDRAW).await?;
+        let caller = self.enter(&request, action::WITHDRAW)?;
         let permit = caller.permit(Target::own()).await?;
         let withdrawn = self.identity.withdraw(permit, &request.get_ref().id).await;
         withdrawn
@@ -304,7 +304,7 @@ impl Service for IdentityService {
         &self,
         request: Request<wire::ExplainRequest>,
     ) -> Answer<wire::ExplainResponse> {
-        let caller = self.enter(&request, action::EXPLAIN).await?;
+        let caller = self.enter(&request, action::EXPLAIN)?;
         let message = request.into_inner();
         let user = user_key(caller.tenant(), &message.tenant, "user", &message.user)?;
         let target = maybe_parse("target_tenant", &message.target_tenant).map_err(to_status)?;
@@ -325,7 +325,7 @@ impl Service for IdentityService {
     type AuditStream = Answers<wire::AuditResponse>;
 
     async fn audit(&self, request: Request<wire::AuditRequest>) -> Answer<Self::AuditStream> {
-        let caller = self.enter(&request, action::AUDIT).await?;
+        let caller = self.enter(&request, action::AUDIT)?;
         let message = request.into_inner();
         let since = maybe_timestamp("since", message.since.as_ref()).map_err(to_status)?;
         let until = maybe_timestamp("until", message.until.as_ref()).map_err(to_status)?;
@@ -361,7 +361,7 @@ impl Service for IdentityService {
         &self,
         request: Request<wire::WhoAmIRequest>,
     ) -> Answer<wire::WhoAmIResponse> {
-        let caller = self.enter(&request, action::WHO_AM_I).await?;
+        let caller = self.enter(&request, action::WHO_AM_I)?;
         let permit = caller.permit(Target::own()).await?;
         let who = self.identity.who_am_i(&permit, caller.peer());
         Ok(Response::new(wire::WhoAmIResponse {

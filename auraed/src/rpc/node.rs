@@ -107,7 +107,7 @@ impl NodeService {
         request: &Request<T>,
         action: &'static str,
     ) -> Result<Permit, Status> {
-        let caller = Caller::enter(&self.identity, request, action).await?;
+        let caller = Caller::of(&self.identity, request, action)?;
         caller.permit(Target::own()).await
     }
 }
@@ -154,7 +154,7 @@ impl Service for NodeService {
         &self,
         request: Request<wire::ShutdownRequest>,
     ) -> Answer<wire::ShutdownResponse> {
-        let caller = Caller::enter(&self.identity, &request, action::SHUTDOWN).await?;
+        let caller = Caller::of(&self.identity, &request, action::SHUTDOWN)?;
         let message = request.into_inner();
         let mode = mode(message.mode).map_err(to_status)?;
         let bound = maybe_duration("bound", message.bound.as_ref()).map_err(to_status)?;

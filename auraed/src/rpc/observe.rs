@@ -57,7 +57,7 @@ impl Service for ObserveService {
     type LogsStream = Answers<wire::LogsResponse>;
 
     async fn logs(&self, request: Request<wire::LogsRequest>) -> Answer<Self::LogsStream> {
-        let caller = Caller::enter(&self.identity, &request, action::LOGS).await?;
+        let caller = Caller::of(&self.identity, &request, action::LOGS)?;
         let query = convert::logs(caller.tenant(), request.into_inner()).map_err(to_status)?;
         let permit = permit_all(&caller, caller.tenant(), &query.refs, Reach::Subtree).await?;
         let items = self.observe.logs(permit, query).map_err(to_status)?;
@@ -66,7 +66,7 @@ impl Service for ObserveService {
     }
 
     async fn usage(&self, request: Request<wire::UsageRequest>) -> Answer<wire::UsageResponse> {
-        let caller = Caller::enter(&self.identity, &request, action::USAGE).await?;
+        let caller = Caller::of(&self.identity, &request, action::USAGE)?;
         let query = convert::usage(caller.tenant(), request.into_inner()).map_err(to_status)?;
         let permit = permit_all(&caller, &query.tenant, &query.refs, Reach::Object).await?;
         let sample = self.observe.usage(permit, query).await;
@@ -80,7 +80,7 @@ impl Service for ObserveService {
         &self,
         request: Request<wire::WatchUsageRequest>,
     ) -> Answer<Self::WatchUsageStream> {
-        let caller = Caller::enter(&self.identity, &request, action::WATCH_USAGE).await?;
+        let caller = Caller::of(&self.identity, &request, action::WATCH_USAGE)?;
         let watch = convert::watch_usage(caller.tenant(), request.into_inner());
         let watch = watch.map_err(to_status)?;
         let (tenant, refs) = (&watch.query.tenant, &watch.query.refs);

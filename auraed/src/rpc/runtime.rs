@@ -42,12 +42,12 @@ pub(super) struct RuntimeService {
 type Answer<T> = Result<Response<T>, Status>;
 
 impl RuntimeService {
-    pub(super) async fn enter<T>(
+    pub(super) fn enter<T>(
         &self,
         request: &Request<T>,
         action: &'static str,
     ) -> Result<Caller, Status> {
-        Caller::enter(&self.identity, request, action).await
+        Caller::of(&self.identity, request, action)
     }
 
     /// Awaits `work` of a Run call. A call that answers at once and has no deadline gets the
@@ -209,7 +209,7 @@ impl Service for RuntimeService {
         &self,
         request: Request<wire::RunExecutableRequest>,
     ) -> Answer<wire::ExecutableStatus> {
-        let mut caller = self.enter(&request, action::RUN_EXECUTABLE).await?;
+        let mut caller = self.enter(&request, action::RUN_EXECUTABLE)?;
         let bounded = has_deadline(&request);
         let request = convert::run_executable(caller.tenant(), request.into_inner());
         let request = request.map_err(to_status)?;
@@ -224,7 +224,7 @@ impl Service for RuntimeService {
     }
 
     async fn run_cell(&self, request: Request<wire::RunCellRequest>) -> Answer<wire::CellStatus> {
-        let mut caller = self.enter(&request, action::RUN_CELL).await?;
+        let mut caller = self.enter(&request, action::RUN_CELL)?;
         let bounded = has_deadline(&request);
         let request = convert::run_cell(caller.tenant(), request.into_inner());
         let request = request.map_err(to_status)?;
@@ -243,7 +243,7 @@ impl Service for RuntimeService {
         &self,
         request: Request<wire::UpdateCellRequest>,
     ) -> Answer<wire::CellStatus> {
-        let caller = self.enter(&request, action::UPDATE_CELL).await?;
+        let caller = self.enter(&request, action::UPDATE_CELL)?;
         let request = convert::update_cell(caller.tenant(), request.into_inner());
         let request = request.map_err(to_status)?;
         let permit = caller.permit_for(&request.target).await?;
@@ -255,7 +255,7 @@ impl Service for RuntimeService {
         &self,
         request: Request<wire::UpdateExecutableRequest>,
     ) -> Answer<wire::ExecutableStatus> {
-        let caller = self.enter(&request, action::UPDATE_EXECUTABLE).await?;
+        let caller = self.enter(&request, action::UPDATE_EXECUTABLE)?;
         let request = convert::update_executable(caller.tenant(), request.into_inner());
         let request = request.map_err(to_status)?;
         let permit = caller.permit_for(&request.target).await?;
@@ -267,17 +267,17 @@ impl Service for RuntimeService {
         &self,
         request: Request<wire::FreezeCellRequest>,
     ) -> Answer<wire::CellStatus> {
-        let caller = self.enter(&request, action::FREEZE_CELL).await?;
+        let caller = self.enter(&request, action::FREEZE_CELL)?;
         self.hold(caller, request.into_inner().r#ref, true).await
     }
 
     async fn thaw_cell(&self, request: Request<wire::ThawCellRequest>) -> Answer<wire::CellStatus> {
-        let caller = self.enter(&request, action::THAW_CELL).await?;
+        let caller = self.enter(&request, action::THAW_CELL)?;
         self.hold(caller, request.into_inner().r#ref, false).await
     }
 
     async fn get(&self, request: Request<wire::GetRequest>) -> Answer<wire::Object> {
-        let caller = self.enter(&request, action::GET).await?;
+        let caller = self.enter(&request, action::GET)?;
         let target = object::object_ref(caller.tenant(), request.into_inner().r#ref);
         let target = target.map_err(to_status)?;
         let permit = caller.permit_for(&target).await?;
@@ -285,7 +285,7 @@ impl Service for RuntimeService {
     }
 
     async fn list(&self, request: Request<wire::ListRequest>) -> Answer<wire::ListResponse> {
-        let caller = self.enter(&request, action::LIST).await?;
+        let caller = self.enter(&request, action::LIST)?;
         let query = convert::list(caller.tenant(), request.into_inner()).map_err(to_status)?;
         self.page(&caller, query).await
     }
@@ -293,7 +293,7 @@ impl Service for RuntimeService {
     type WatchStream = Answers<wire::WatchEvent>;
 
     async fn watch(&self, request: Request<wire::WatchRequest>) -> Answer<Self::WatchStream> {
-        let caller = self.enter(&request, action::WATCH).await?;
+        let caller = self.enter(&request, action::WATCH)?;
         let query = convert::watch(caller.tenant(), request.into_inner()).map_err(to_status)?;
         let filter = &query.filter;
         let permit = caller
@@ -307,7 +307,7 @@ impl Service for RuntimeService {
     }
 
     async fn wait(&self, request: Request<wire::WaitRequest>) -> Answer<wire::Object> {
-        let caller = self.enter(&request, action::WAIT).await?;
+        let caller = self.enter(&request, action::WAIT)?;
         let target = convert::wait(caller.tenant(), request.into_inner()).map_err(to_status)?;
         let permit = caller.permit_for(&target).await?;
         any(&*caller
@@ -316,7 +316,7 @@ impl Service for RuntimeService {
     }
 
     async fn signal(&self, request: Request<wire::SignalRequest>) -> Answer<wire::Object> {
-        let caller = self.enter(&request, action::SIGNAL).await?;
+        let caller = self.enter(&request, action::SIGNAL)?;
         let request = convert::signal(caller.tenant(), request.into_inner());
         let request = request.map_err(to_status)?;
         let target = &request.target;
@@ -334,7 +334,7 @@ impl Service for RuntimeService {
     }
 
     async fn stop(&self, request: Request<wire::StopRequest>) -> Answer<wire::Object> {
-        let caller = self.enter(&request, action::STOP).await?;
+        let caller = self.enter(&request, action::STOP)?;
         let request = convert::stop(caller.tenant(), request.into_inner()).map_err(to_status)?;
         let permit = caller.permit_below(&request.target).await?;
         any(&*caller
@@ -343,7 +343,7 @@ impl Service for RuntimeService {
     }
 
     async fn remove(&self, request: Request<wire::RemoveRequest>) -> Answer<wire::RemoveResponse> {
-        let caller = self.enter(&request, action::REMOVE).await?;
+        let caller = self.enter(&request, action::REMOVE)?;
         let request = convert::remove(caller.tenant(), request.into_inner());
         let request = request.map_err(to_status)?;
         let also = self.effects_of_remove(&request);
@@ -367,7 +367,7 @@ impl Service for RuntimeService {
         &self,
         request: Request<tonic::Streaming<wire::AttachRequest>>,
     ) -> Answer<Self::AttachStream> {
-        let caller = self.enter(&request, action::ATTACH).await?;
+        let caller = self.enter(&request, action::ATTACH)?;
         let attaching = Attaching {
             runtime: self.runtime.clone(),
             logs: self.logs.clone(),

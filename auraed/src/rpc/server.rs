@@ -12,22 +12,18 @@ use api::node::v0::node_server::NodeServer;
 use api::observe::v0::observe_server::ObserveServer;
 use api::runtime::v0::runtime_server::RuntimeServer;
 use api::sets::v0::sets_server::SetsServer;
-use api::status::to_status;
 use api::tenant::v0::tenant_server::TenantServer;
 use futures_util::Stream;
 use identity::{Identity, Peer};
-use model::error::Error;
 use model::quota::Quota;
 use observe::{Logs, Observe};
 use runtime::Runtime;
 use store::Store;
 use tenants::{Pool, Tenants};
 use tokio::io::{AsyncRead, AsyncWrite};
-use tonic::service::interceptor::InterceptedService;
-use tonic::service::{Interceptor, Routes};
+use tonic::service::Routes;
 use tonic::transport::Server;
 use tonic::transport::server::Connected;
-use tonic::{Request, Status};
 
 use super::SERVICES;
 use super::budget::BudgetLayer;
@@ -130,7 +126,6 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
         deadline,
         max_message,
     } = services;
-    let known = Known(Arc::clone(&identity));
     let observe_service = ObserveService {
         identity: Arc::clone(&identity),
         observe: Observe::new(
@@ -167,62 +162,32 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
         .add_service(NodeServer::new(node_service).max_decoding_message_size(max_message))
         .add_service(TenantServer::new(tenant_service).max_decoding_message_size(max_message))
         .add_service(SetsServer::new(sets_service).max_decoding_message_size(max_message));
-    add_health(&mut routes, &known).await;
-    add_reflection(&mut routes, &known)?;
+    add_health(&mut routes).await;
+    add_reflection(&mut routes)?;
     Ok(routes.routes())
 }
 
-async fn add_health(routes: &mut tonic::service::RoutesBuilder, known: &Known) {
+/// Health and reflection answer nothing about any tenant: every caller whose certificate counts may
+/// use them, without a line in the audit.
+async fn add_health(routes: &mut tonic::service::RoutesBuilder) {
     let (reporter, health) = tonic_health::server::health_reporter();
     for service in SERVICES {
         reporter
             .set_service_status(service, tonic_health::ServingStatus::Serving)
             .await;
     }
-    routes.add_service(known.guard(health));
+    routes.add_service(health);
 }
 
 /// Both versions: older `grpcurl`s ask for the alpha.
-fn add_reflection(
-    routes: &mut tonic::service::RoutesBuilder,
-    known: &Known,
-) -> Result<(), ServeError> {
+fn add_reflection(routes: &mut tonic::service::RoutesBuilder) -> Result<(), ServeError> {
     let builder = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(api::FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(api::ERROR_DETAILS_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    routes.add_service(known.guard(builder().build_v1()?));
-    routes.add_service(known.guard(builder().build_v1alpha()?));
+    routes.add_service(builder().build_v1()?);
+    routes.add_service(builder().build_v1alpha()?);
     Ok(())
-}
-
-/// Health and reflection answer nothing about any tenant. Every caller whose certificate counts may
-/// use them, without a line in the audit.
-#[derive(Clone)]
-struct Known(Arc<Identity>);
-
-impl Known {
-    fn guard<S>(
-        &self,
-        service: S,
-    ) -> InterceptedService<S, impl Interceptor + Clone + Send + Sync + 'static + use<S>> {
-        let identity = Arc::clone(&self.0);
-        InterceptedService::new(service, move |request: Request<()>| {
-            check(&identity, request)
-        })
-    }
-}
-
-fn check(identity: &Identity, request: Request<()>) -> Result<Request<()>, Status> {
-    match request.extensions().get::<Peer>() {
-        None => Err(to_status(Error::internal(
-            "the connection has no peer identity",
-        ))),
-        Some(peer) => match identity.check(peer) {
-            Ok(()) => Ok(request),
-            Err(why) => Err(to_status(why.into())),
-        },
-    }
 }

@@ -3,7 +3,6 @@
 //! set; clients do, with the members' own methods.
 
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use api::action::sets as action;
 use api::convert::object::scope;
@@ -18,7 +17,7 @@ use model::name::Tenant;
 use model::request::Scope;
 use model::set::{MAX_BYTES, Manifest, check_name};
 use model::time::Timestamp;
-use store::{MAX_SETS_PER_TENANT, SetRow, SetWritten, Store};
+use store::{MAX_SETS_PER_TENANT, SetRow, SetWritten, Store, now_ns};
 use tonic::{Request, Response, Status};
 
 use super::caller::Caller;
@@ -32,15 +31,15 @@ pub(super) struct SetsService {
 type Answer<T> = Result<Response<T>, Status>;
 
 impl SetsService {
-    async fn enter<T>(&self, request: &Request<T>, action: &'static str) -> Result<Caller, Status> {
-        Caller::enter(&self.identity, request, action).await
+    fn enter<T>(&self, request: &Request<T>, action: &'static str) -> Result<Caller, Status> {
+        Caller::of(&self.identity, request, action)
     }
 }
 
 #[tonic::async_trait]
 impl Service for SetsService {
     async fn get(&self, request: Request<wire::GetRequest>) -> Answer<wire::Set> {
-        let caller = self.enter(&request, action::GET).await?;
+        let caller = self.enter(&request, action::GET)?;
         let message = request.into_inner();
         let tenant = tenant(&caller, "tenant", &message.tenant)?;
         check_name("name", &message.name).map_err(to_status)?;
@@ -53,7 +52,7 @@ impl Service for SetsService {
     }
 
     async fn list(&self, request: Request<wire::ListRequest>) -> Answer<wire::ListResponse> {
-        let caller = self.enter(&request, action::LIST).await?;
+        let caller = self.enter(&request, action::LIST)?;
         let scope = scope(caller.tenant(), &request.get_ref().tenant).map_err(to_status)?;
         let permit = caller.permit_scope(&scope, None).await?;
         let whose = match scope {
@@ -69,7 +68,7 @@ impl Service for SetsService {
     }
 
     async fn put(&self, request: Request<wire::PutRequest>) -> Answer<wire::Set> {
-        let caller = self.enter(&request, action::PUT).await?;
+        let caller = self.enter(&request, action::PUT)?;
         let message = request.into_inner();
         let (whose, name, manifest) = put(message.set).map_err(to_status)?;
         let tenant = tenant(&caller, "set.tenant", &whose)?;
@@ -91,7 +90,7 @@ impl Service for SetsService {
     }
 
     async fn remove(&self, request: Request<wire::RemoveRequest>) -> Answer<wire::RemoveResponse> {
-        let caller = self.enter(&request, action::REMOVE).await?;
+        let caller = self.enter(&request, action::REMOVE)?;
         let message = request.into_inner();
         let tenant = tenant(&caller, "tenant", &message.tenant)?;
         check_name("name", &message.name).map_err(to_status)?;
@@ -155,9 +154,4 @@ fn to_wire(row: SetRow) -> Result<wire::Set, Error> {
         changed_by: row.changed_by,
         ..to_set(manifest)
     })
-}
-
-fn now_ns() -> i64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |now| i64::try_from(now.as_nanos()).unwrap_or(i64::MAX))
 }

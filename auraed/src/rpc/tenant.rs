@@ -29,15 +29,15 @@ pub(super) struct TenantService {
 type Answer<T> = Result<Response<T>, Status>;
 
 impl TenantService {
-    async fn enter<T>(&self, request: &Request<T>, action: &'static str) -> Result<Caller, Status> {
-        Caller::enter(&self.identity, request, action).await
+    fn enter<T>(&self, request: &Request<T>, action: &'static str) -> Result<Caller, Status> {
+        Caller::of(&self.identity, request, action)
     }
 }
 
 #[tonic::async_trait]
 impl Service for TenantService {
     async fn list(&self, request: Request<wire::ListRequest>) -> Answer<wire::ListResponse> {
-        let caller = self.enter(&request, action::LIST).await?;
+        let caller = self.enter(&request, action::LIST)?;
         let permit = caller.permit(identity::Target::every_tenant()).await?;
         let tenants = self.tenants.list(permit);
         Ok(Response::new(wire::ListResponse {
@@ -46,7 +46,7 @@ impl Service for TenantService {
     }
 
     async fn get(&self, request: Request<wire::GetRequest>) -> Answer<wire::TenantStatus> {
-        let caller = self.enter(&request, action::GET).await?;
+        let caller = self.enter(&request, action::GET)?;
         let name = maybe_parse("name", &request.get_ref().name).map_err(to_status)?;
         let name = name.unwrap_or_else(|| caller.tenant().clone());
         let permit = caller.permit_at(&name, None).await?;
@@ -55,7 +55,7 @@ impl Service for TenantService {
     }
 
     async fn set(&self, request: Request<wire::SetRequest>) -> Answer<wire::TenantStatus> {
-        let caller = self.enter(&request, action::SET).await?;
+        let caller = self.enter(&request, action::SET)?;
         let message = request.into_inner();
         let name: Tenant = parse("name", &message.name).map_err(to_status)?;
         let changes = convert::quotas(message.quotas.unwrap_or_default());
@@ -72,7 +72,7 @@ impl Service for TenantService {
     }
 
     async fn remove(&self, request: Request<wire::RemoveRequest>) -> Answer<wire::RemoveResponse> {
-        let caller = self.enter(&request, action::REMOVE).await?;
+        let caller = self.enter(&request, action::REMOVE)?;
         let name: Tenant = parse("name", &request.get_ref().name).map_err(to_status)?;
         let permit = caller.permit_at(&name, None).await?;
         let has_users = self

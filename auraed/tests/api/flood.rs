@@ -15,7 +15,9 @@ const CONNECTIONS: usize = 10_000;
 /// Of them, those with a good certificate: a handshake costs milliseconds of both.
 const PROVEN: usize = 300;
 /// The contract's bound for each tenant.
-const PER_TENANT: usize = 64;
+const PER_TENANT: u64 = 64;
+/// Within what others are served, on a machine that is busy with other things as well.
+const SERVED: Duration = Duration::from_secs(20);
 /// What 512 strangers and 256 guests may cost the daemon, at 40 KB each, and a half again.
 const MOST_KB: u64 = (512 + 256) * 40 * 3 / 2;
 
@@ -68,19 +70,21 @@ async fn greedy(node: &TestNode, target: &Target) -> Vec<client::Node> {
     held
 }
 
+/// How many connections of that tenant the node counts.
+async fn counted(administrator: &Person, tenant: &str) -> u64 {
+    let request = api::tenant::v0::GetRequest {
+        name: tenant.into(),
+    };
+    let status = administrator.node.tenant().get(request).await.unwrap();
+    let quotas = status.into_inner().quotas;
+    let held = quotas.iter().find(|quota| quota.quota == "connections");
+    held.unwrap().used.unwrap()
+}
+
 /// Waits until the node counts no connection of that tenant any more.
 async fn has_left(administrator: &Person, tenant: &str) {
-    let deadline = Instant::now() + Duration::from_secs(10);
-    loop {
-        let request = api::tenant::v0::GetRequest {
-            name: tenant.into(),
-        };
-        let status = administrator.node.tenant().get(request).await.unwrap();
-        let quotas = status.into_inner().quotas;
-        let held = quotas.iter().find(|quota| quota.quota == "connections");
-        if held.unwrap().used == Some(0) {
-            return;
-        }
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while counted(administrator, tenant).await > 0 {
         assert!(Instant::now() < deadline, "a closed connection counts");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -103,7 +107,7 @@ async fn meanwhile<T>(
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn ten_thousand_connections_cost_little_and_harm_nobody() {
+async fn ten_thousand_connections_cost_little_and_harm_no_other_tenant() {
     let Some(node) = TestNode::start() else {
         return;
     };
@@ -128,12 +132,14 @@ async fn ten_thousand_connections_cost_little_and_harm_nobody() {
         peak.saturating_sub(before),
     );
     assert_eq!(strangers.len(), CONNECTIONS - PROVEN);
-    assert_eq!(guests.len(), PER_TENANT);
+    // The node's count: a client on a busy machine may hear too late that it was rejected.
+    assert_eq!(counted(&administrator, "acme").await, PER_TENANT);
+    assert!(guests.len() as u64 >= PER_TENANT, "{}", guests.len());
     assert!(peak - before < MOST_KB, "from {before} KB to {peak} KB");
-    assert!(slowest < Duration::from_secs(20), "{slowest:?}");
+    assert!(slowest < SERVED, "{slowest:?}");
 
     drop((strangers, guests));
-    let deadline = Instant::now() + Duration::from_secs(10);
+    let deadline = Instant::now() + Duration::from_secs(60);
     while client::Node::connect(&target).await.is_err() {
         assert!(Instant::now() < deadline, "places come back");
     }

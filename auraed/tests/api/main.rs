@@ -220,7 +220,7 @@ async fn a_stream_ends_within_a_second_of_its_caller() {
 }
 
 #[tokio::test]
-async fn reflection_and_health_are_for_everybody_who_is_somebody() {
+async fn reflection_and_health_are_for_every_user() {
     let Some(node) = TestNode::start() else {
         return;
     };

@@ -14,7 +14,7 @@ use tokio::io::AsyncReadExt;
 use crate::caller::Person;
 
 /// How long a node may take to open its API.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 
 pub(crate) struct TestNode {
     folder: TempDir,
@@ -63,7 +63,7 @@ impl TestNode {
         let started = Instant::now();
         while std::os::unix::net::UnixStream::connect(self.socket()).is_err() {
             let ended = self.process.try_wait().unwrap();
-            if ended.is_some() || started.elapsed() > PATIENCE {
+            if ended.is_some() || started.elapsed() > TIMEOUT {
                 panic!("the node did not come up ({ended:?}):\n{}", self.log());
             }
             std::thread::sleep(Duration::from_millis(20));
@@ -180,9 +180,9 @@ impl Drop for TestNode {
         for name in [self.cgroup.clone(), self.second_cgroup()] {
             // A node that was killed leaves its cells to the next one, and here is none.
             if let Ok(group) = all.child(&name) {
-                let _ = group.kill_and_wait(PATIENCE);
+                let _ = group.kill_and_wait(TIMEOUT);
             }
-            if let Err(error) = all.remove(&name, PATIENCE) {
+            if let Err(error) = all.remove(&name, TIMEOUT) {
                 eprintln!("---- left behind: {error}");
             }
         }

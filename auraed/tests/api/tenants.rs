@@ -160,7 +160,7 @@ async fn quotas_are_the_administrators_alone_and_bad_ones_are_named() {
 }
 
 #[tokio::test]
-async fn a_tenant_with_all_its_calls_open_keeps_nobody_else_from_calling() {
+async fn a_tenant_with_all_its_calls_open_keeps_no_other_from_calling() {
     let Some((node, administrator, eve, bob)) = two_tenants().await else {
         return;
     };
@@ -201,7 +201,7 @@ async fn a_tenant_with_all_its_calls_open_keeps_nobody_else_from_calling() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flood_of_large_requests_is_bounded_and_harms_nobody_else() {
+async fn a_flood_of_large_requests_is_bounded_and_harms_no_other_tenant() {
     let Some((node, administrator, eve, bob)) = two_tenants().await else {
         return;
     };

@@ -21,7 +21,7 @@ use crate::liars::{Liar, say};
 use crate::stories::sh;
 
 /// How long these daemons wait for a cell-init.
-const PATIENCE: Duration = Duration::from_secs(2);
+const TIMEOUT: Duration = Duration::from_secs(2);
 /// The bounds that a stop then has: that, what an init has to end after it, and a slow host.
 const BOUND: Duration = Duration::from_secs(15);
 
@@ -88,7 +88,7 @@ fn forgetful(daemon: OwnedFd, init: OwnedFd) {
     });
 }
 
-/// Hands on everything; what comes after the first start only once the daemon's patience is over.
+/// Hands on everything; what comes after the first start only once the daemon's timeout has passed.
 fn late_once(daemon: OwnedFd, init: OwnedFd) {
     let (daemon, init) = (Arc::new(daemon), Arc::new(init));
     let (to, from) = (daemon.clone(), init.clone());
@@ -98,7 +98,7 @@ fn late_once(daemon: OwnedFd, init: OwnedFd) {
             if let Ok(CellEvent::Started { .. }) = CellEvent::decode(&said.0)
                 && !std::mem::replace(&mut late, true)
             {
-                std::thread::sleep(PATIENCE + Duration::from_secs(1));
+                std::thread::sleep(TIMEOUT + Duration::from_secs(1));
             }
             if give(&to, &said).is_none() {
                 return;
@@ -108,7 +108,7 @@ fn late_once(daemon: OwnedFd, init: OwnedFd) {
     while take(&daemon).is_some_and(|asked| give(&init, &asked).is_some()) {}
 }
 
-/// What a go-between does once the greeting is handed on.
+/// What a go-between does once the handshake is handed on.
 type Role = fn(OwnedFd, OwnedFd);
 
 /// Makes these cells, and has the next daemon find go-betweens in place of their inits.
@@ -118,7 +118,7 @@ fn between(node: &Node, cells: &[(&str, Role)]) {
         .iter()
         .map(|(name, _)| daemon.cell(name).meta.uid)
         .collect();
-    std::fs::write(node.dir().join("timeout"), PATIENCE.as_millis().to_string()).unwrap();
+    std::fs::write(node.dir().join("timeout"), TIMEOUT.as_millis().to_string()).unwrap();
     node.kill_daemon_while(|| {
         for (uid, (_, role)) in uids.into_iter().zip(cells) {
             let (liar, role) = (Liar::of(node, uid), *role);
@@ -177,7 +177,7 @@ pub(crate) fn a_start_that_takes_too_long_is_given_up_alone(name: &str) {
     daemon.start("web/slow", &["/bin/sleep", "1000"]);
     let begun = Instant::now();
     assert!(daemon.stop("web", Some(0)).state().is_final());
-    assert!(begun.elapsed() < PATIENCE, "{:?}", begun.elapsed());
+    assert!(begun.elapsed() < TIMEOUT, "{:?}", begun.elapsed());
 }
 
 pub(crate) fn a_refused_freeze_changes_nothing(name: &str) {

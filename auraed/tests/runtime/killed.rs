@@ -116,7 +116,7 @@ fn is_silent(object: &Object) -> bool {
 }
 
 /// A cell's init that says nothing keeps the next daemon from nobody else's cells.
-pub(crate) fn a_silent_cell_init_keeps_nobody_waiting(name: &str) {
+pub(crate) fn a_silent_cell_init_delays_no_other_cell(name: &str) {
     let node = Node::start(name);
     let mut daemon = node.client();
     let mute = daemon.cell("mute");

@@ -105,7 +105,7 @@ const LIES: [(&str, Lie); 15] = [
     }),
 ];
 
-/// Said after an honest greeting, of an honest cell's workload.
+/// Said after an honest handshake, of an honest cell's workload.
 type Slander = fn(WireUid) -> CellEvent;
 
 /// What is out of place ends the cell; what concerns nobody in it is passed over.
@@ -215,7 +215,7 @@ impl Liar {
         }
     }
 
-    /// Hears the next daemon's greeting, and answers it with this. The connection is kept.
+    /// Hears the next daemon's handshake, and answers it with this. The connection is kept.
     pub(crate) fn lie(self, how: impl FnOnce(&OwnedFd, Words)) -> (OwnedFd, OwnedFd) {
         let daemon = seqpacket::accept(&self.listener, Mode::Blocking).unwrap();
         let _ = seqpacket::receive(&daemon, &mut [0; 100]);
@@ -232,7 +232,7 @@ fn cell(daemon: &mut Client, name: &str) -> (Uid, Uid) {
     (cell, job.meta.uid)
 }
 
-pub(crate) fn a_lying_cell_init_harms_nobody_else(name: &str) {
+pub(crate) fn a_lying_cell_init_harms_no_other_cell(name: &str) {
     let node = Node::start(name);
     let mut daemon = node.client();
     let (honest, job) = cell(&mut daemon, "honest");
@@ -306,7 +306,7 @@ pub(crate) fn a_lying_cell_init_harms_nobody_else(name: &str) {
 }
 
 /// The process that it is said to have started is PID 1: nothing of that may be shown or signalled.
-pub(crate) fn a_start_that_is_somebody_elses_process_is_the_cells_end(name: &str) {
+pub(crate) fn a_start_with_another_cells_process_ends_the_cell(name: &str) {
     let node = Node::start(name);
     let mut daemon = node.client();
     let (uid, _) = cell(&mut daemon, "liar");

@@ -2,9 +2,9 @@
 //! Stories of the runtime on this host's own kernel, as root, with real inits: cells, executables,
 //! their ends, and daemons that are killed at any moment.
 //!
-//! The binary plays every role. Without arguments it tells the stories; `init DIR` is node-init,
-//! which starts the spawner from it and `serve DIR`, the daemon, which obeys what the stories ask
-//! over a socket.
+//! The binary plays every role. With the arguments of a test it tells the stories; `init DIR` is
+//! node-init, which starts the spawner from it and `serve DIR`, the daemon, which obeys what the
+//! stories ask over a socket.
 
 #![allow(
     clippy::unwrap_used,
@@ -28,7 +28,9 @@ mod slow;
 mod stories;
 mod updates;
 
-fn main() {
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
     init::be_spawner_if_named();
     let args: Vec<String> = std::env::args().skip(1).collect();
     match args
@@ -39,6 +41,7 @@ fn main() {
     {
         ["init", dir] => host::be_init(dir),
         ["serve", dir, "--init-fd", fd] => serve::run(dir, fd),
-        filters => stories::tell(filters),
+        _ => return stories::tell(),
     }
+    ExitCode::SUCCESS
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The stories: what must hold of cells and executables on a real kernel.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use model::exit::How;
@@ -9,6 +9,7 @@ use model::lifecycle::State;
 use model::name::Uid;
 use model::status::Object;
 use model::{cell, executable as exe};
+use testkit::stories::Told;
 
 use crate::client::{Answer, Ask, Client, draft, executable, refusal, run};
 use crate::host::Node;
@@ -80,38 +81,26 @@ const STORIES: &[(&str, Story)] = &[
         "groups-after",
         groups::an_ordered_end_leaves_no_group_of_a_tenant,
     ),
-    ("silent", killed::a_silent_cell_init_keeps_nobody_waiting),
+    ("silent", killed::a_silent_cell_init_delays_no_other_cell),
     ("many", killed::many_cells_are_adopted_together),
-    ("liars", liars::a_lying_cell_init_harms_nobody_else),
+    ("liars", liars::a_lying_cell_init_harms_no_other_cell),
     ("mute", held::a_cell_init_that_says_nothing_is_lost),
     ("half-frozen", held::a_refused_freeze_changes_nothing),
     ("late", held::a_start_that_takes_too_long_is_given_up_alone),
     (
         "strangers",
-        liars::a_start_that_is_somebody_elses_process_is_the_cells_end,
+        liars::a_start_with_another_cells_process_ends_the_cell,
     ),
     ("moments", chaos::at_random_moments_nothing_is_lost),
 ];
 
-/// Tells those whose name contains a filter; all without one.
-pub(crate) fn tell(filters: &[&str]) {
-    if !rustix::process::geteuid().is_root() {
-        eprintln!("the stories need root: nothing was tested");
-        return;
-    }
-    let filters: Vec<_> = filters.iter().filter(|f| !f.starts_with('-')).collect();
-    let mut failed = 0;
-    for (name, story) in STORIES {
-        if !filters.is_empty() && !filters.iter().any(|f| name.contains(**f)) {
-            continue;
-        }
-        let begun = Instant::now();
-        let outcome = catch_unwind(AssertUnwindSafe(|| story(name)));
-        let said = if outcome.is_ok() { "ok" } else { "FAILED" };
-        println!("story {name} ... {said} ({:.1?})", begun.elapsed());
-        failed += i32::from(outcome.is_err());
-    }
-    std::process::exit(failed.min(1));
+/// Tells those that were asked for; all without a name.
+pub(crate) fn tell() -> ExitCode {
+    let root = || match rustix::process::geteuid().is_root() {
+        true => Ok(()),
+        false => Err("the stories need root"),
+    };
+    testkit::stories::run(STORIES, root, |name, story| Told::by(|| story(name)))
 }
 
 /// A script for `sh`.

@@ -32,7 +32,7 @@ const STABLE: Duration = Duration::from_secs(11);
 const ENDING: usize = 20;
 const PRINTED: usize = 10_000;
 /// A daemon that isn't back by then is lost.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 impl Bench {
     /// Builds the crowd and takes what is wanted from it.
@@ -256,8 +256,8 @@ impl Bench {
                 return Ok(found);
             }
             ensure!(
-                since.elapsed() < PATIENCE,
-                "no daemon answered for {PATIENCE:?}"
+                since.elapsed() < TIMEOUT,
+                "no daemon answered for {TIMEOUT:?}"
             );
             again.tick().await;
         }
@@ -364,8 +364,8 @@ impl Bench {
         let mut again = tokio::time::interval(Duration::from_millis(1));
         while groups.iter().any(|group| group.exists()) {
             ensure!(
-                started.elapsed() < PATIENCE,
-                "cgroups are left after {PATIENCE:?}"
+                started.elapsed() < TIMEOUT,
+                "cgroups are left after {TIMEOUT:?}"
             );
             again.tick().await;
         }

@@ -59,7 +59,7 @@ const VISITS: [Visit; 6] = [
     Visit::Neighbour,
 ];
 
-/// The rows that somebody asked for; none: all.
+/// The rows that were asked for; none: all.
 #[derive(Clone, Debug)]
 pub(crate) struct Wanted(Vec<String>);
 

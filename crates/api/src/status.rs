@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_of_somebody_else_is_read_without_inventing() {
+    fn a_status_of_another_server_is_read_without_inventing() {
         let failure = from_status(&Status::unavailable("transport error"));
         assert_eq!(failure.reason, None);
         assert_eq!(failure.hint, None);

@@ -373,7 +373,7 @@ mod tests {
     }
 
     #[test]
-    fn a_goodbye_is_found_behind_the_settings_and_nowhere_else() {
+    fn a_goaway_is_found_behind_the_settings_and_nowhere_else() {
         let settings = [0, 0, 6, 4, 0, 0, 0, 0, 0, 0, 3, 0, 0, 0, 100];
         assert_eq!(goaway(&settings), None);
         assert_eq!(goaway(&settings[..12]), None);

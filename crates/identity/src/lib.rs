@@ -29,7 +29,6 @@ use model::name::Label;
 use tokio::sync::{Mutex, watch};
 
 use audit::{Audit, AuditError, AuditHeadSink, AuditLimits, Head};
-use authn::peer::now_ns;
 use authz::actions::Actions;
 use authz::directory::Directory;
 use authz::policy::Engine;
@@ -37,7 +36,7 @@ use ca::authority::Authority;
 use ca::certificates::LiveCertificate;
 use ca::pki::Pki;
 use ca::revocation_log::RevocationLog;
-use store::{NodeFacts, Role, Store, StoreError, UserRow};
+use store::{NodeFacts, Role, Store, StoreError, UserRow, now_ns};
 
 pub use audit::AuditPage;
 pub use authn::handshake_failures::{HANDSHAKE, Refusal};

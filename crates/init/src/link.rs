@@ -195,7 +195,7 @@ mod tests {
     use kernel::seqpacket::Mode;
 
     #[test]
-    fn a_dead_peers_answers_keep_nobody_from_its_requests() {
+    fn a_dead_peers_requests_are_read_although_its_answers_fail() {
         let (ours, theirs) = seqpacket::pair(Mode::Nonblocking).unwrap();
         let mut link = Link::new(ours);
         let event = NodeEvent::Refused {

@@ -27,18 +27,18 @@ const SAID: &[u8] = b"auraed: no memory is left; init waits for some\n";
 static WAITS: AtomicBool = AtomicBool::new(false);
 
 /// From now on this process, and every clone of it that doesn't execute, waits where the kernel
-/// refuses it memory. Has an effect only where [`Patient`] is its global allocator.
+/// refuses it memory. Has an effect only where [`WaitForMemory`] is its global allocator.
 pub fn wait_for_memory() {
     WAITS.store(true, Ordering::Relaxed);
 }
 
 /// The system's allocator, and [`wait_for_memory`].
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Patient;
+pub struct WaitForMemory;
 
 // SAFETY: every request is handed to the system's allocator as it came, once or more often until
 // it is met; what it returns is handed back unchanged.
-unsafe impl GlobalAlloc for Patient {
+unsafe impl GlobalAlloc for WaitForMemory {
     #[inline]
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         // SAFETY: the caller's promise for `layout` is `System`'s condition.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A name that somebody may have meant.
+// A name that the user may have meant.
 
 /** `; did you mean "name"?` where one of the names is near, else nothing. */
 export function didYouMean(written: string, names: readonly string[]): string {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whom a call is about, in every way that a program may say it.
+// The object of a call, in every way that a program may say it.
 
 import { isPlain, known, type Plain } from "./data.ts";
 import { isWorkload, message, type Workload } from "./workload.ts";
 
 /**
  * Names an object: its path, its declaration, its status, what `runtime.Get` gave, or a reference.
- * A status says which run as well: an object that was made anew since isn't it any more.
+ * A status says which run as well: an object that was recreated since is another one.
  */
 export type Target =
   | string

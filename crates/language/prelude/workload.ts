@@ -6,7 +6,7 @@ import { copy, equal, fromJSON, isPlain, known, type Plain, toJSON } from "./dat
 import { didYouMean } from "./nearest.ts";
 import { table, type WorkloadTable } from "./table.ts";
 
-/** The label of what an apply refuses to stop or to make anew. */
+/** The label of what an apply refuses to stop or to recreate. */
 const PROTECT = "aurae.io/protect";
 
 /** A workload as data: inert until it is handed to a subsystem. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A thread with a stack deep enough for any program that the limits let through. The parser, the
 //! transformer, the printer, the formatter and every visitor recurse as deep as the program nests:
-//! whoever touches a syntax tree does so inside [`on_big_stack`]. Whoever keeps trees (an editors'
+//! code that touches a syntax tree runs inside [`on_big_stack`]. Code that keeps trees (an editors'
 //! server) runs as a whole inside one call; calls within it run where they are.
 
 use std::cell::Cell;

@@ -24,7 +24,9 @@ use language::check::Environment;
 use language::lsp::{Setup, serve};
 use serde_json::{Value, json};
 
-/// An editor, and the folder it works in.
+/// An editor, and the folder it works in. The unit tests of `lsp` have another one: it opens and
+/// changes documents, says what it is capable of, and reads the server's own types, which aren't
+/// public. This one keeps findings as they come and knows packages; framing is all they share.
 struct Editor {
     folder: tempfile::TempDir,
     output: UnixStream,
@@ -170,7 +172,7 @@ impl Editor {
         labels.collect()
     }
 
-    fn goodbye(mut self) {
+    fn shut_down(mut self) {
         assert_eq!(self.ask("shutdown", Value::Null), Value::Null);
         self.tell("exit", Value::Null);
         assert!(self.server.take().unwrap().join().unwrap().unwrap());
@@ -226,7 +228,7 @@ fn typescripts_service_answers_beside_ours() {
     edits(&mut editor);
     more_edits(&mut editor);
     survives(&mut editor);
-    editor.goodbye();
+    editor.shut_down();
     assert_eq!(
         children("lib/tsc"),
         Vec::<i32>::new(),

@@ -12,11 +12,12 @@
 use std::fs;
 use std::io::{self, BufReader};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, ExitCode};
 use std::sync::Arc;
 
 use language::check::Environment;
 use serde_json::Value;
+use testkit::stories::Told;
 
 /// Set to do without neovim where there is none: the test then says so and passes.
 const WITHOUT: &str = "AURAE_TESTS_WITHOUT_NEOVIM";
@@ -24,14 +25,14 @@ const WITHOUT: &str = "AURAE_TESTS_WITHOUT_NEOVIM";
 /// The argument that makes this program the server.
 const SERVE: &str = "serve-neovim";
 
-fn main() {
-    let mut arguments = std::env::args().skip(1);
-    match arguments.next().as_deref() {
-        Some(SERVE) => serve(),
-        // A runner that lists the tests of all programs.
-        Some("--list") => println!("neovim_works_with_the_server: test"),
-        _ => neovim_works_with_the_server(),
+const STORIES: &[(&str, fn())] = &[("neovim_works_with_the_server", neovim_works_with_the_server)];
+
+fn main() -> ExitCode {
+    if std::env::args().nth(1).as_deref() == Some(SERVE) {
+        serve();
+        return ExitCode::SUCCESS;
     }
+    testkit::stories::run(STORIES, || Ok(()), |_, story| Told::by(story))
 }
 
 fn serve() {
@@ -95,5 +96,4 @@ fn neovim_works_with_the_server() {
     let wanted = "const s = await runtime.List({ pageSize: 3 });\nconst answer = s.objects;\n\
                   print(answer.length);";
     assert_eq!(told["text"].as_str().unwrap().trim_end(), wanted);
-    println!("test neovim_works_with_the_server ... ok");
 }

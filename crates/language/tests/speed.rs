@@ -115,7 +115,7 @@ fn resident() -> u64 {
         .unwrap()
 }
 
-/// A server on a thread of its own, and an editor that has greeted it.
+/// A server on a thread of its own, and an editor that has initialized it.
 struct Served {
     editor: UnixStream,
     answers: BufReader<UnixStream>,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which logs are being written, and the bell that tells their readers of more. Holds no bytes: a
-//! reader reads files, so a slow one costs nobody anything.
+//! reader reads files, so a slow one costs the others nothing.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};

@@ -74,7 +74,7 @@ const ATTACHED: usize = 4096;
 
 impl Logs {
     /// Makes `root` (0700) where it isn't there and starts the threads. Looks at no log: one is
-    /// opened when somebody prints or reads, so thousands cost nothing here.
+    /// opened when a workload prints or a client reads, so thousands cost nothing here.
     ///
     /// # Errors
     /// The folder can't be made, or the kernel gives no thread or descriptor.
@@ -167,7 +167,7 @@ impl Logs {
         known.unwrap_or_else(on_disk)
     }
 
-    /// Says that nobody writes any more (the leaf cgroup is empty): takes what is left in the
+    /// Says that no process writes any more (the leaf cgroup is empty): takes what is left in the
     /// pipes, marks the end, closes them. When it answers, every byte is the kernel's: the daemon
     /// may be killed, the pipes may be closed. The disk has it some milliseconds later; nobody
     /// waits for that.

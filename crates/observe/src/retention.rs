@@ -12,7 +12,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use model::name::{Tenant, Uid};
 use model::quota::Quota;
@@ -252,7 +252,7 @@ impl Thread {
             segments: Folder::new(&self.root, key).segments()?,
             live: true,
         };
-        self.carry_out(&plan(&[found], &Bounds::of_each_log(now_s())).going)
+        self.carry_out(&plan(&[found], &Bounds::of_each_log(runtime::now().seconds())).going)
     }
 
     fn look_at_tenants(&mut self, due: BTreeSet<Tenant>, config: &LogsConfig) -> io::Result<()> {
@@ -267,7 +267,7 @@ impl Thread {
         let logs = self.find(folder::of_tenant(&self.root, tenant)?, config)?;
         let bounds = Bounds {
             tenants: [(tenant.clone(), self.shared.limit(tenant))].into(),
-            ..Bounds::of_each_log(now_s())
+            ..Bounds::of_each_log(runtime::now().seconds())
         };
         let used = self.hold(&logs, &bounds)?;
         let used = used.get(tenant).copied().unwrap_or(0);
@@ -298,7 +298,7 @@ impl Thread {
                     (tenant, limit)
                 })
                 .collect(),
-            now_s: now_s(),
+            now_s: runtime::now().seconds(),
         };
         let used = self.hold(&logs, &bounds)?;
         *self.shared.used() = used;
@@ -384,7 +384,7 @@ fn leave_marker(folder: &Folder, base: u64) -> io::Result<()> {
     };
     let end = Record {
         entry: Entry::End { size: 0 },
-        time_us: now_s().saturating_mul(1_000_000),
+        time_us: runtime::now().seconds().saturating_mul(1_000_000),
     };
     let mut bytes = header.encode().to_vec();
     bytes.extend(end.encode());
@@ -407,15 +407,10 @@ fn room(root: &Path, used: u64, config: &LogsConfig) -> u64 {
     let free = fs.f_bavail.saturating_mul(fs.f_frsize);
     let whole = fs.f_blocks.saturating_mul(fs.f_frsize);
     let reserve = whole / 100 * u64::from(config.keep_free_percent.min(100));
-    // Whoever else fills the disk can't push out logs altogether.
+    // Other users of the disk can't push out logs altogether.
     used.saturating_add(free)
         .saturating_sub(reserve)
         .max(reserve)
-}
-
-fn now_s() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    now.map_or(0, |d| d.as_secs())
 }
 
 #[cfg(test)]

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What objects use, read from their cgroups when somebody asks. What this node can't know is
+//! What objects use, read from their cgroups when a client asks. What this node can't know is
 //! absent, with the reason: never 0.
-
-use std::time::{SystemTime, UNIX_EPOCH};
 
 use kernel::cgroup::Cgroup;
 use model::object::{Kind, ObjectRef};
 use model::observe::{Usage, UsageSample};
 use model::status::FinalUsage;
-use model::time::Timestamp;
 
 use super::folder::LogKey;
 use super::logs::Logs;
@@ -16,8 +13,6 @@ use runtime::{Measured, Objects};
 
 /// Reads them all. Blocks for some tens of microseconds per object.
 pub(super) fn sample(logs: &Logs, objects: &dyn Objects, measured: Vec<Measured>) -> UsageSample {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let time = now.map_or(0, |d| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX));
     let rows = measured.into_iter().map(|one| {
         let mut usage = Usage::unknown(one.object);
         match &one.cgroup {
@@ -33,7 +28,7 @@ pub(super) fn sample(logs: &Logs, objects: &dyn Objects, measured: Vec<Measured>
     });
     UsageSample {
         usage: rows.collect(),
-        time: Timestamp(time),
+        time: runtime::now(),
     }
 }
 

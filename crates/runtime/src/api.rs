@@ -34,8 +34,8 @@ impl Runtime {
         }
         let uid = object.meta().uid;
         let Some(mut end) = self.shared.index.end_of(uid) else {
-            // It ended and was removed between our look and now; its end went to whoever asked
-            // then.
+            // It ended and was removed between our look and now; its end went to the client that
+            // asked then.
             return Err(object.meta().to_ref().not_found());
         };
         let ended = end.wait_for(Option::is_some).await;
@@ -280,7 +280,7 @@ impl Runtime {
         self.with_totals(self.shared.index.present(object))
     }
 
-    /// How much a running executable has written is asked when somebody looks.
+    /// How much a running executable has written is asked when a client reads its status.
     pub(super) fn with_totals(&self, object: Arc<Object>) -> Arc<Object> {
         let Object::Executable(executable) = &*object else {
             return object;

@@ -4,10 +4,10 @@
 //! does.
 //!
 //! The input is the descriptor itself. Its owner (`cell::owner`) keeps one reference; a second one
-//! is whoever is attached, and a third is refused. So an attacher that is dropped, however it went,
+//! is the attached client, and a third is refused. So an attacher that is dropped, however it went,
 //! gives it back.
 
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use kernel::tty;
@@ -16,7 +16,10 @@ use model::executable::Terminal;
 use model::name::Uid;
 use model::request::AttachStart;
 use model::status::Object;
+use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+
+use crate::watched::watch;
 use tokio::sync::watch;
 
 use super::Runtime;
@@ -40,7 +43,7 @@ pub struct Attachment {
     pub kept: Option<Kept>,
 }
 
-/// Keeps what removes itself, as long as somebody is attached to it.
+/// Keeps what removes itself, as long as a client is attached to it.
 #[derive(Debug)]
 pub struct Kept {
     _counted: Counted,
@@ -64,28 +67,10 @@ impl End {
     }
 }
 
-/// The descriptor, shared with the owner.
-struct Shared(Arc<OwnedFd>);
-
-impl AsRawFd for Shared {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
-    }
-}
-
-#[allow(
-    deprecated,
-    reason = "what replaces it is unsafe, which only `kernel` may use; a Shared owns its descriptor and never \
-              changes it, as that asks for"
-)]
-fn watched(end: Shared) -> std::io::Result<AsyncFd<Shared>> {
-    AsyncFd::new(end)
-}
-
 /// An executable's standard input. Dropped, it is there for the next attacher.
 pub struct Input {
     /// `None` once it was closed.
-    end: Option<AsyncFd<Shared>>,
+    end: Option<AsyncFd<Arc<OwnedFd>>>,
     terminal: bool,
     owner: CellHandle,
     uid: Uid,
@@ -95,7 +80,7 @@ impl Input {
     fn new(end: Arc<OwnedFd>, terminal: bool, owner: CellHandle, uid: Uid) -> Result<Self, Error> {
         let failed = |e: std::io::Error| Error::internal(format!("standard input: {e}"));
         rustix::io::ioctl_fionbio(&*end, true).map_err(|e| failed(e.into()))?;
-        let end = watched(Shared(end)).map_err(failed)?;
+        let end = watch(end, Interest::READABLE | Interest::WRITABLE).map_err(failed)?;
         Ok(Self {
             end: Some(end),
             terminal,
@@ -108,7 +93,7 @@ impl Input {
     /// half-way stays written.
     ///
     /// # Errors
-    /// `WRONG_STATE`: it was closed, or nobody reads any more.
+    /// `WRONG_STATE`: it was closed, or no process reads it.
     pub async fn write(&mut self, mut bytes: &[u8]) -> Result<(), Error> {
         let Some(end) = &self.end else {
             return Err(Error::new(Reason::WrongState, "standard input was closed"));
@@ -119,7 +104,7 @@ impl Input {
         };
         while !bytes.is_empty() {
             let mut ready = end.writable().await.map_err(gone)?;
-            let written = ready.try_io(|end| Ok(rustix::io::write(&*end.get_ref().0, bytes)?));
+            let written = ready.try_io(|end| Ok(rustix::io::write(&**end.get_ref(), bytes)?));
             match written {
                 Ok(Ok(count)) => bytes = bytes.get(count..).unwrap_or_default(),
                 Ok(Err(e)) if e.kind() == std::io::ErrorKind::Interrupted => {}
@@ -159,7 +144,7 @@ impl Input {
             rows: size.rows,
             columns: size.columns,
         };
-        let set = tty::set_size(&*end.get_ref().0, size);
+        let set = tty::set_size(&**end.get_ref(), size);
         set.map_err(|e| Error::internal(format!("the terminal's size: {e}")).errno(e.errno()))
     }
 }

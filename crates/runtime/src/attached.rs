@@ -47,7 +47,7 @@ impl Attachments {
         }
     }
 
-    /// Whether somebody is attached.
+    /// Whether a client is attached.
     pub(crate) fn is_attached(&self, uid: Uid) -> bool {
         let counts = self.lock();
         counts.get(&uid).is_some_and(|count| count.borrow().now > 0)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Whether somebody still waits for what a request makes. What a request changes is done by a task
+//! Whether a client still waits for what a request makes. What a request changes is done by a task
 //! of its own, which a caller that goes away leaves whole once it has begun; a creation that waits
 //! for its turn leaves the queue instead, and is never made.
 //!

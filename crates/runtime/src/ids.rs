@@ -30,7 +30,7 @@ impl IdRange {
     }
 
     /// The id that the cell's init has, outside: the last of the cell's own. The cell itself
-    /// doesn't have it, so that nobody in it can be the same user.
+    /// doesn't have it, so that no user in it is the same.
     pub(crate) fn init_id(self) -> u32 {
         self.first
             .saturating_add(self.count.min(OWN))

@@ -11,11 +11,11 @@
 //!               │            ▲
 //!      requests │            │ reads
 //!               ▼            │
-//!   cell::owner ──publishes──► index     one task per cell          readers wait for nobody
+//!   cell::owner ──publishes──► index     one task per cell          readers never wait
 //!     │   │  │
 //!     │   │  └── ports: Logs, Archive
 //!     │   └───── kernel: cgroups
-//!     └───────── link: cell-init; link::node: node-init (make: new cells)
+//!     └───────── link: cell-init; link::node: node-init (create: new cells)
 //! ```
 
 mod adopt;
@@ -43,7 +43,7 @@ mod settings;
 mod staging;
 mod tally;
 mod tenant;
-mod watched;
+pub mod watched;
 
 use std::sync::Arc;
 
@@ -228,6 +228,6 @@ impl Shared {
 }
 
 /// By the node's clock, as it is set: it can jump.
-pub(crate) fn now() -> Timestamp {
+pub fn now() -> Timestamp {
     Timestamp(kernel::time::realtime_ns())
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the runtime needs of its neighbours, as narrow as it needs it: somebody who stores output,
-//! somebody who keeps finished records. Linux and the inits it calls itself.
+//! What the runtime needs of its neighbours, as narrow as it needs it: one that stores output,
+//! one that keeps finished records. Linux and the inits it calls itself.
 
 use std::os::fd::OwnedFd;
 

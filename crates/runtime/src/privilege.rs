@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What reaches out of a tenant's own cells is for administrators: parts of the node's file system,
 //! the node's own namespaces, protection from its OOM killer. Policies speak of methods and
-//! objects; this is about fields, and without it whoever may run a cell would be the node's root.
+//! objects; this is about fields, and without it a user who may run a cell would be the node's
+//! root.
 
 use model::cell::CellSpec;
 use model::error::{Error, Reason};

@@ -41,7 +41,7 @@ pub(crate) struct CellRecord {
     pub(crate) asked: Option<IdempotencyKey>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ids: Option<IdRange>,
-    /// Somebody froze this cell (not one around it).
+    /// A client froze this cell (not one around it).
     #[serde(default)]
     pub(crate) frozen: bool,
     /// Ends and goes with this executable of its own.
@@ -98,7 +98,7 @@ pub(crate) struct Archived {
     pub(crate) asked: Option<IdempotencyKey>,
 }
 
-/// The most changes of an object that are counted; nobody comes near it.
+/// The most changes of an object that are counted: far more than one has.
 const MAX_GENERATION: u64 = 1 << 62;
 
 /// What is checked before anything is reckoned with it: every number in a record is a cell-init's

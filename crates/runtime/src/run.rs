@@ -52,7 +52,7 @@ impl Runtime {
             &request.spec,
             &request.own_cell,
         );
-        let asked = Asked::new(tenant, &request.request_id, &body, request.wait_for)?;
+        let asked = RunRequest::new(tenant, &request.request_id, &body, request.wait_for)?;
         let names = Names {
             own: MayReplace::of(&permit, tenant, &request.path),
             cell: request
@@ -74,7 +74,7 @@ impl Runtime {
         privilege::check_cell(&permit, &request.path, &request.spec)?;
         let body = (&request.path, &request.labels, &request.spec);
         let tenant = &request.tenant;
-        let asked = Asked::new(tenant, &request.request_id, &body, request.wait_for)?;
+        let asked = RunRequest::new(tenant, &request.request_id, &body, request.wait_for)?;
         let replace = MayReplace::of(&permit, tenant, &request.path);
         let shared = self.shared.clone();
         let run = move |run: Run| async move { run_cell(&shared, run, request, replace).await };
@@ -95,7 +95,7 @@ impl Runtime {
     /// Runs the first of all requests with the same id; the others get its answer.
     async fn once<F>(
         &self,
-        asked: Asked,
+        asked: RunRequest,
         run: impl FnOnce(Run) -> F + Send + 'static,
     ) -> Result<Arc<Object>, Error>
     where
@@ -112,7 +112,7 @@ impl Runtime {
     /// Carries a request out, in a task that a caller that goes away leaves to itself.
     async fn first<F>(
         &self,
-        asked: Asked,
+        asked: RunRequest,
         callers: Callers,
         outcome: watch::Sender<Outcome>,
         run: impl FnOnce(Run) -> F + Send + 'static,
@@ -126,7 +126,7 @@ impl Runtime {
         let wait_for = asked.wait_for;
         let share = self.shared.tenants.share(&asked.tenant);
         let work = async move {
-            let Asked { tenant, key, .. } = asked;
+            let RunRequest { tenant, key, .. } = asked;
             let id = key.as_ref().map(|key| key.id.clone());
             let asked = key;
             let result = run(Run {
@@ -174,14 +174,14 @@ impl Runtime {
 }
 
 /// A request to run something.
-struct Asked {
+struct RunRequest {
     tenant: Tenant,
     /// Where it came with an id.
     key: Option<IdempotencyKey>,
     wait_for: WaitFor,
 }
 
-impl Asked {
+impl RunRequest {
     fn new(
         tenant: &Tenant,
         id: &Option<RequestId>,

@@ -98,7 +98,7 @@ impl Drop for Stage {
     }
 }
 
-/// Whoever waits for an answer may be gone.
+/// The caller that waits for an answer may be gone.
 fn carry_out(order: Order) {
     match order {
         Order::Open(name, directories, reply) => {

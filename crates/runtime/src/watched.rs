@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A descriptor that tokio waits for. One place, because the wrapper that tells what a descriptor
-//! is without `unsafe` is deprecated.
+//! A descriptor that tokio waits for. One place, because the functions of tokio that register one
+//! without `unsafe` are deprecated. `link`, `attach` and `cell` call it, and `net` of the daemon.
 
-use std::fs::File;
-use std::os::fd::OwnedFd;
+use std::io;
+use std::os::fd::AsRawFd;
 
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-/// Registers it. Call it within a tokio runtime.
+/// Registers `owner`'s descriptor. Call it within a tokio runtime. `owner` owns its descriptor, and
+/// never replaces it: otherwise tokio would wait for another one.
 ///
 /// # Errors
 /// Where the reactor takes no more, or the descriptor can't be polled.
 #[allow(
     deprecated,
-    reason = "what replaces it is unsafe, which only `kernel` may use; a File owns its descriptor"
+    reason = "what replaces it is unsafe, which only `kernel` may use; its condition is ours"
 )]
-pub(crate) fn watch(fd: OwnedFd, interest: Interest) -> std::io::Result<AsyncFd<File>> {
-    AsyncFd::with_interest(File::from(fd), interest)
+pub fn watch<T: AsRawFd>(owner: T, interest: Interest) -> io::Result<AsyncFd<T>> {
+    AsyncFd::with_interest(owner, interest)
 }

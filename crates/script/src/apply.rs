@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! An apply: a program runs, and what it declares is brought about: made where it isn't there, left
-//! alone where it is as declared, changed while it runs where that can be, made anew otherwise.
+//! alone where it is as declared, changed while it runs where that can be, recreated otherwise.
 //! What it makes carries its set's label; what carries the label and isn't declared any more is
 //! stopped in the end, if the program came to its end.
 //!
 //! What is done to an object is done to the run, and to the generation, that was looked at: where
-//! somebody else was quicker, the apply fails and says so, and changes nothing of theirs.
+//! another client was quicker, the apply fails, says so, and changes nothing.
 //!
 //! The decisions are the plan's: both drive `reconcile`.
 
@@ -44,8 +44,8 @@ impl Apply {
         }
     }
 
-    /// The same, with somebody who hears of each change when it is begun (`Change::is_open`), and
-    /// when it is done or has failed.
+    /// The same, with a listener that is told of each change when it is begun (`Change::is_open`),
+    /// and when it is done or has failed.
     pub fn heard_by(claim: Claim, hear: impl Fn(&Change) + Send + Sync + 'static) -> Self {
         Self {
             journal: Journal::new(claim).listened_by(Listener::new(hear)),
@@ -298,11 +298,11 @@ impl Doing<'_> {
         self.nodes.unary(ask).await
     }
 
-    /// What has been stopped to be made anew and couldn't be isn't there now: that has to be said.
+    /// What was stopped to be recreated, and could not be, isn't there now: the message says so.
     fn cleared(&self, mut failure: Failure) -> Failure {
         let path = &self.declared.path;
         failure.message.push_str(&format!(
-            "; {path} was stopped to be made anew, and doesn't run now"
+            "; {path} was stopped to be recreated, and doesn't run now"
         ));
         failure
     }
@@ -394,12 +394,12 @@ impl Doing<'_> {
         send(self.nodes, self.node(), "runtime.UpdateCell", &request).await
     }
 
-    /// Somebody else has changed it since it was looked at, or made it anew.
+    /// Another client has changed it since it was compared, or recreated it.
     fn overtaken(&self, mut failure: Failure) -> Failure {
         if matches!(failure.code.as_str(), "CONFLICT" | "NOT_FOUND") {
             let path = &self.declared.path;
             failure.code = "CONFLICT".to_owned();
-            failure.message = format!("somebody else has changed {path} since it was looked at");
+            failure.message = format!("another client has changed {path} since it was compared");
             failure.hint = Some("apply once more: it compares with what is there then".to_owned());
             failure.object = Some(path.clone());
         }

@@ -22,3 +22,4 @@ pub mod reconcile;
 pub mod session;
 pub mod value;
 pub mod wire;
+pub mod yaml;

@@ -11,16 +11,19 @@ use std::os::unix::net::UnixStream;
 use std::process::{Command, ExitCode, Stdio};
 
 use rustix::io::Errno;
+use testkit::stories::Told;
+
+const STORIES: &[(&str, fn())] = &[(
+    "a_confined_process_can_do_nothing",
+    a_confined_process_can_do_nothing,
+)];
 
 fn main() -> ExitCode {
-    let mut arguments = std::env::args().skip(1);
-    match arguments.next().as_deref() {
-        Some("inside") => inside(),
-        // What `cargo nextest` and `cargo test -- --list` ask for.
-        Some("--list") => println!("a_confined_process_can_do_nothing: test"),
-        _ => a_confined_process_can_do_nothing(),
+    if std::env::args().nth(1).as_deref() == Some("inside") {
+        inside();
+        return ExitCode::SUCCESS;
     }
-    ExitCode::SUCCESS
+    testkit::stories::run(STORIES, || Ok(()), |_, story| Told::by(story))
 }
 
 /// Each attempt by its name, and how it was answered.
@@ -130,8 +133,4 @@ fn a_confined_process_can_do_nothing() {
             "{answer}"
         );
     }
-    println!(
-        "test a_confined_process_can_do_nothing ... ok ({} attempts)",
-        answers.lines().count()
-    );
 }

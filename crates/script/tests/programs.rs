@@ -81,7 +81,7 @@ async fn an_uncaught_error_says_where() {
 }
 
 #[tokio::test]
-async fn a_rejection_that_nobody_handles_fails_the_program() {
+async fn a_rejection_that_is_not_handled_fails_the_program() {
     let thrown = run("Promise.reject(new RangeError('lost')); await sleep(1000);")
         .await
         .unwrap_err();

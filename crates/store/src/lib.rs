@@ -14,6 +14,7 @@
 //! A failing disk makes the store *degraded* ([`Health`]): reads go on, writes answer
 //! [`StoreError::Degraded`], and a probe each second finds out when writing works again.
 
+mod clock;
 mod error;
 mod facts;
 #[cfg(test)]
@@ -37,6 +38,7 @@ use std::sync::Arc;
 
 use rusqlite::Connection;
 
+pub use clock::now_ns;
 pub use error::StoreError;
 pub use facts::NodeFacts;
 pub use finished::Finished;

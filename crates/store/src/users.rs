@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Users and their roles. A certificate says who somebody is; what that somebody may do is decided
+//! Users and their roles. A certificate names a user; what the user may do is decided
 //! by these rows and the grants.
 
 use rusqlite::{Row, params};

@@ -91,10 +91,10 @@ struct Queue {
     thread: Option<JoinHandle<()>>,
 }
 
-/// Whoever drops the last handle finds the files closed: the next to open them may be in a hurry.
+/// The files are closed when the last handle is dropped: they may be opened again at once.
 impl Drop for Queue {
     fn drop(&mut self) {
-        // The thread ends when nobody can send any more.
+        // The thread ends when there is no sender any more.
         self.jobs = channel().0;
         if let Some(thread) = self.thread.take()
             && thread.join().is_err()

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How much of which quotas each tenant has. Plain numbers: whoever owns a pool keeps them under
+//! How much of which quotas each tenant has. Plain numbers: the owner of a pool keeps them under
 //! its own lock, and asks [`model::quota::Limits::admit`] with what [`Counts::used`] answers.
 
 use std::collections::HashMap;
@@ -28,7 +28,7 @@ impl Counts {
         }
     }
 
-    /// A tenant has so much more; nobody is asked.
+    /// A tenant has so much more, whatever its quota.
     pub fn add(&mut self, tenant: &Tenant, quota: Quota, amount: u64) {
         *self.of.entry((tenant.clone(), quota)).or_default() += amount;
         *self.all.entry(quota).or_default() += amount;

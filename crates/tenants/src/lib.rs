@@ -3,7 +3,7 @@
 //! pools.
 //!
 //! [`Tenants`] answers `Tenant.List`, `Get`, `Set` and `Remove`, each with the `Permit` that
-//! identity gave for it, and hands the rule ([`model::quota::Limits`]) to whoever owns a pool: the
+//! identity gave for it, and hands the rule ([`model::quota::Limits`]) to the owner of a pool: the
 //! runtime (cells, executables, ids, cgroups), the listener (connections), the API's layers (calls
 //! and their bytes), the log engine (readers, bytes). A pool of the daemon's memory that nobody
 //! else counts is a [`Pool`]. It limits nothing by itself, and knows no cgroup.
@@ -42,7 +42,7 @@ use identity::Permit;
 use model::error::{Error, Reason};
 use model::name::Tenant;
 use model::quota::{Amount, Capacity, Limits, Quota, Quotas};
-use store::{Store, TenantRow};
+use store::{Store, TenantRow, now_ns};
 use tokio::sync::watch;
 
 pub use counts::Counts;
@@ -71,7 +71,7 @@ pub struct QuotaStatus {
     pub quota: Quota,
     /// What was set, or the default.
     pub amount: Amount,
-    /// Whether somebody has set it.
+    /// Whether an administrator has set it.
     pub set: bool,
     /// The number that it means on this node; `u64::MAX`: no bound.
     pub limit: u64,
@@ -285,7 +285,7 @@ impl Tenants {
         Ok(())
     }
 
-    /// Stores a tenant, and lets everybody see it. The caller holds `changing`.
+    /// Stores a tenant, and publishes it. The caller holds `changing`.
     async fn put(&self, name: &Tenant, quotas: Quotas) -> Result<(), Error> {
         let known = self.created().get(name).copied();
         if known.is_none() && self.created().len() >= MAX_TENANTS {
@@ -321,7 +321,7 @@ impl Tenants {
         self.inner.mirror.write(rows.collect())
     }
 
-    /// What a tenant uses of each quota that somebody counts, in the quota's unit.
+    /// What a tenant uses of each quota that a pool counts, in the quota's unit.
     pub fn used(&self, name: &Tenant) -> BTreeMap<Quota, u64> {
         let mut used = BTreeMap::new();
         for meter in self.all_meters() {
@@ -392,8 +392,4 @@ fn readable(row: &TenantRow) -> Quotas {
         tracing::error!(tenant = row.name, %error, "its quotas can't be read; it has the defaults");
         Quotas::default()
     })
-}
-
-fn now_ns() -> i64 {
-    i64::try_from(jiff::Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX)
 }

@@ -41,13 +41,13 @@ export function isAuraeScript(firstLine: string): boolean {
 
 /**
  * Whether a TypeScript file is a program of Aurae: below a root, or by its first line. Every other
- * TypeScript file is somebody else's, and left alone.
+ * TypeScript file is another tool's, and left alone.
  */
 export function isOurs(file: string, firstLine: string): boolean {
   return isAuraeScript(firstLine) || rootOf(file) !== undefined;
 }
 
-/** What to tell somebody whose `aurae` could not be started. */
+/** What to tell a user whose `aurae` could not be started. */
 export function startHelp(command: string, problem: string): string {
   return (
     `Aurae: can't start "${command} lsp": ${problem}. ` +

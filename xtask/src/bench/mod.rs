@@ -42,7 +42,7 @@ const PROGRAM: &str = "/usr/local/lib/aurae-testbed/aurae-bench";
 /// The VM that the figures speak of: a thousand cells have room in it.
 const MEMORY_MIB: u32 = 3072;
 /// A VM that measures for longer hangs.
-const PATIENCE: Duration = Duration::from_secs(60 * 60);
+const TIMEOUT: Duration = Duration::from_secs(60 * 60);
 /// What `./x dist` ships, and what measures it.
 const PACKAGES: [&str; 8] = [
     "-p",
@@ -222,7 +222,7 @@ fn figures(node: &Node, rows: &[&str], bench: &Bench) -> Result<Vec<Row>> {
     let mut words = vec![PROGRAM, "--vm"];
     words.extend(sizes.iter().map(String::as_str));
     words.extend(rows);
-    let finished = node.start_program(&words)?.finish_within(PATIENCE)?;
+    let finished = node.start_program(&words)?.finish_within(TIMEOUT)?;
     let said = String::from_utf8_lossy(&finished.err);
     eprint!("{said}");
     ensure!(

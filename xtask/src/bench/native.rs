@@ -19,7 +19,7 @@ const CGROUP: &str = "aurae-bench-node";
 /// For the last of its processes to be gone.
 const LEAVING: Duration = Duration::from_secs(5);
 /// Until it serves.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Measures these rows.
 pub(super) fn measure(binaries: &Path, rows: &[&str], wanted: &super::Bench) -> Result<Vec<Row>> {
@@ -92,7 +92,7 @@ impl Service {
             let said = || fs::read_to_string(self.state.join("auraed.out")).unwrap_or_default();
             ensure!(ended.is_none(), "auraed ended: {ended:?}\n{}", said());
             ensure!(
-                started.elapsed() < PATIENCE,
+                started.elapsed() < TIMEOUT,
                 "auraed doesn't serve:\n{}",
                 said()
             );

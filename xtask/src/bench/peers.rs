@@ -100,7 +100,7 @@ done
 "#;
 
 /// A script on a peer's machine that takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(900);
+const TIMEOUT: Duration = Duration::from_secs(900);
 
 /// Measures what the wanted rows have beside them on a Debian with systemd; `rows` are the VM's
 /// figures so far, and get more.
@@ -264,7 +264,7 @@ fn journal(node: &Node, rows: &[Row]) -> Result<Vec<Row>> {
 
 /// Runs a script that prints names and numbers.
 fn told(node: &Node, script: &str) -> Result<BTreeMap<String, f64>> {
-    let finished = node.start(script)?.finish_within(PATIENCE)?;
+    let finished = node.start(script)?.finish_within(TIMEOUT)?;
     let out = String::from_utf8_lossy(&finished.out).into_owned();
     let err = String::from_utf8_lossy(&finished.err);
     ensure!(

@@ -22,10 +22,10 @@ Examples:
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct AuditArgs {
-    /// Only since: 10m, 2026-01-31T12:00:00Z
+    /// Only lines since then: 10m, 2026-01-31T12:00:00Z
     #[arg(long, value_name = "TIME", value_parser = parse_instant)]
     since: Option<Timestamp>,
-    /// Only until
+    /// Only lines until then, in the same form
     #[arg(long, value_name = "TIME", value_parser = parse_instant)]
     until: Option<Timestamp>,
     /// Only of this caller, by SPIFFE ID
@@ -34,7 +34,7 @@ pub(super) struct AuditArgs {
     /// Only this action, or a subsystem's
     #[arg(long, value_name = "ACTION")]
     action: Option<String>,
-    /// Only denials
+    /// Only calls that were denied
     #[arg(long)]
     denied: bool,
     /// Go on with what comes

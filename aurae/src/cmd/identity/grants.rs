@@ -40,7 +40,7 @@ pub(super) struct GrantArgs {
 #[command(after_help = "Examples:\n  aurae identity withdraw grant-17\n\n\
                   Ids are in `aurae identity user ls -o json`.")]
 pub(super) struct WithdrawArgs {
-    /// The grant
+    /// The id of the grant
     #[arg(value_name = "ID")]
     id: String,
 }

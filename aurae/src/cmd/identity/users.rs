@@ -53,7 +53,7 @@ struct CreateArgs {
 struct NameArgs {
     #[command(flatten)]
     output: OutputArgs,
-    /// The user
+    /// The user's name
     #[arg(value_name = "USER")]
     name: String,
 }

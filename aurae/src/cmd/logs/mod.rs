@@ -74,7 +74,7 @@ enum StreamChoice {
 /// How lines are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum LogFormat {
-    /// Lines
+    /// Each line as it was printed, with the name and the time where asked for
     Text,
     /// An object per line: name, uid, stream, time, line (or base64, where it isn't UTF-8)
     Json,

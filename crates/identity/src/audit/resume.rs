@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How the audit goes on where an earlier daemon left it: finds the ends of the chains, and notes
-//! what a crash has torn or somebody has cut. Called once, by `Audit::open`.
+//! what a crash has torn or a user with root has cut. Called once, by `Audit::open`.
 //!
 //! An audit of one chain, as earlier daemons wrote it, is the node's chain: its lines stay there,
 //! and what tenants' users ask for from now on goes into theirs.

@@ -116,7 +116,7 @@ async fn an_untouched_chain_over_many_files_and_starts_is_intact() {
     assert!(segments(dir.path()).len() > 5);
 }
 
-/// What somebody with root does to the files while no daemon runs.
+/// What a user with root does to the files while no daemon runs.
 #[derive(Clone, Debug)]
 enum Tampering {
     FlipByte(usize),

@@ -40,7 +40,7 @@ pub(super) struct Shared {
     pub(super) limits: AuditLimits,
     pub(super) health: Health,
     pub(super) state: Mutex<State>,
-    /// Wakes the syncer: lines to sync, somebody waits, or the end.
+    /// Wakes the syncer: lines to sync, a caller that waits, or the end.
     pub(super) wake: Condvar,
     pub(super) sink: Box<dyn AuditHeadSink>,
 }
@@ -53,7 +53,7 @@ pub(super) struct State {
     pub(super) disk: Disk,
     /// Whether lines were written since the last sync began.
     pub(super) dirty: bool,
-    /// Somebody waits for the disk: no pause to gather.
+    /// A caller waits for the disk: no pause to gather.
     pub(super) urgent: bool,
     /// Decisions that could not be written.
     pub(super) lost: u64,
@@ -228,7 +228,7 @@ impl Shared {
         }
     }
 
-    /// The syncer's loop: gathers for a moment, unless somebody waits, then syncs.
+    /// The syncer's loop: gathers for a moment, unless a caller waits, then syncs.
     pub(super) fn sync_forever(&self, synced: &watch::Sender<u64>) {
         loop {
             let mut state = self.lock();

@@ -36,12 +36,12 @@ impl fmt::Display for Refusal {
 }
 
 impl Identity {
-    /// Records a failed handshake. `door` names the listener and is one of few words; `source` and
-    /// `words` are the address and the cause of the last of many. An audit that can't be written
-    /// reports it in its health.
-    pub fn turned_away(
+    /// Records a failed handshake. `listener` is one of few words; `source` and `words` are the
+    /// address and the cause of the last of many. An audit that can't be written reports it in its
+    /// health.
+    pub fn rejected(
         &self,
-        door: &str,
+        listener: &str,
         uid: Option<u32>,
         source: &str,
         refusal: Refusal,
@@ -49,7 +49,7 @@ impl Identity {
     ) {
         let entry = Entry {
             // Folded by actor and action: the actor has no name.
-            actor: format!("{door}: {refusal}"),
+            actor: format!("{listener}: {refusal}"),
             uid,
             action: HANDSHAKE.to_owned(),
             note: format!("{words} (from {source})"),

@@ -4,7 +4,7 @@
 //! certificate still counts, and open streams end when it doesn't.
 
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use model::error::{Error, Reason};
 
@@ -247,18 +247,7 @@ impl Identity {
     }
 }
 
-/// Seconds since the epoch.
-pub(crate) fn now_seconds() -> i64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    i64::try_from(since.as_secs()).unwrap_or(i64::MAX)
-}
-
-/// Nanoseconds since the epoch.
-pub(crate) fn now_ns() -> i64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
-    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+/// Whole seconds since 1970, as certificates count time.
+fn now_seconds() -> i64 {
+    store::now_ns() / 1_000_000_000
 }

@@ -9,10 +9,9 @@ use super::authorize::explain;
 use super::directory::MAX_GRANTS;
 use super::policy::Grant;
 use super::target::{Effect, Reach};
-use crate::authn::peer::now_ns;
 use crate::ca::issue::only_administrators;
 use crate::{Identity, Permit, UserKey};
-use store::{GrantEffect, GrantRow};
+use store::{GrantEffect, GrantRow, now_ns};
 
 /// The parts of a new grant.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -9,12 +9,12 @@ use model::name::{Label, Tenant};
 
 use super::directory::{Account, MAX_USERS};
 use super::policy::Grant;
-use crate::authn::peer::{Peer, now_ns};
+use crate::authn::peer::Peer;
 use crate::authn::spiffe::{SpiffeId, Subject};
 use crate::ca::issue::only_administrators;
 use crate::ca::revocation_log::Line;
 use crate::{Identity, Permit, UserKey};
-use store::{Role, UserRow};
+use store::{Role, UserRow, now_ns};
 
 /// A user, as the API shows it.
 #[derive(Clone, PartialEq, Eq, Debug)]

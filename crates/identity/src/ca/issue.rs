@@ -10,10 +10,10 @@ use model::name::Label;
 
 use super::authority::{Signed, key_of_request};
 use super::revocation_log::Line;
-use crate::authn::peer::{Peer, now_ns};
+use crate::authn::peer::Peer;
 use crate::authn::spiffe::{SpiffeId, Subject};
 use crate::{Identity, Permit, UserKey};
-use store::{IssuedRow, MAX_CERTIFICATES};
+use store::{IssuedRow, MAX_CERTIFICATES, now_ns};
 
 /// The shortest life of a certificate.
 const SHORTEST: Duration = Duration::from_secs(1);

@@ -19,8 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use super::pki::{Pki, PkiError};
 use crate::UserKey;
-use crate::authn::peer::now_ns;
-use store::{IssuedRow, RevocationRow, Store, StoreError, UserRow};
+use store::{IssuedRow, RevocationRow, Store, StoreError, UserRow, now_ns};
 
 const FILE: &str = "refused.jsonl";
 

@@ -9,11 +9,10 @@ use model::name::{Label, Tenant};
 
 use super::revocation_log::Line;
 use crate::audit::Entry;
-use crate::authn::peer::now_ns;
 use crate::authn::spiffe::parse_serial;
 use crate::authz::directory::{Directory, MAX_REVOCATIONS};
 use crate::{Identity, Permit, UserKey};
-use store::{IssuedRow, RevocationRow};
+use store::{IssuedRow, RevocationRow, now_ns};
 
 /// A second in nanoseconds.
 const SECOND: i64 = 1_000_000_000;

@@ -395,7 +395,7 @@ async fn grants_survive_a_restart() {
 }
 
 #[tokio::test]
-async fn nobody_grants_more_than_he_has() {
+async fn no_user_grants_more_than_it_has() {
     let world = World::new().await;
     let ann = &world.ann;
     for action in [

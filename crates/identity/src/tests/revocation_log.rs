@@ -11,7 +11,7 @@ fn refusals(log: &Path) -> usize {
 }
 
 #[tokio::test]
-async fn a_lost_database_lets_nobody_in_again() {
+async fn a_lost_database_keeps_revoked_certificates_refused() {
     let world = World::new().await;
     let permit = world.permit("identity.Revoke", Target::own()).await;
     let serial = world.ann.serial();

@@ -18,7 +18,7 @@ use crate::protocol::{Failure, Launch, Principal, Step};
 /// The most that is read of either file, in bytes.
 const LIMIT: u64 = 4 * 1024 * 1024;
 
-/// Whom the executable runs as.
+/// The user that the executable runs as.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     pub(super) uid: u32,
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_given_is_root_and_a_number_needs_no_entry() {
+    fn no_user_given_is_root_and_a_number_needs_no_entry() {
         let root = resolve_in(&launch(None, None, &[]), PASSWD, GROUP).unwrap();
         assert_eq!((root.uid, root.gid), (0, 0));
         let who = resolve_in(&launch(Some(Principal::Id(77)), None, &[]), PASSWD, GROUP).unwrap();

@@ -31,7 +31,7 @@ const COMPLAINTS: u32 = 8;
 
 /// How far the conversation is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) enum Greeting {
+pub(super) enum Handshake {
     #[default]
     None,
     /// It has sent `Hello`; the answer waits for cells in creation and for the spawner's first
@@ -43,7 +43,7 @@ pub(super) enum Greeting {
 /// The daemon's process and the connection to it.
 pub(super) struct Daemon {
     pub(super) child: Option<Child>,
-    pub(super) greeting: Greeting,
+    pub(super) handshake: Handshake,
     pub(super) starts: u64,
     back_off: BackOff,
     start_at: Deadline,
@@ -58,7 +58,7 @@ impl Default for Daemon {
     fn default() -> Daemon {
         Daemon {
             child: None,
-            greeting: Greeting::None,
+            handshake: Handshake::None,
             starts: 0,
             back_off: BackOff::NEW,
             start_at: Deadline::after(Duration::ZERO),
@@ -177,7 +177,7 @@ impl Node {
     }
 
     fn forget_daemon(&mut self) {
-        self.daemon.greeting = Greeting::None;
+        self.daemon.handshake = Handshake::None;
         self.daemon.welcome_due = None;
         self.daemon.complaints = 0;
         for cell in &mut self.cells.0 {
@@ -236,7 +236,7 @@ impl Node {
         if let NodeRequest::Hello { version, build } = request {
             return self.hear_hello(version, &build, &packet);
         }
-        if self.daemon.greeting == Greeting::None {
+        if self.daemon.handshake == Handshake::None {
             return self.complain("a request before Hello");
         }
         match request {
@@ -265,7 +265,7 @@ impl Node {
             return self.complain("a Hello of another process than the daemon");
         }
         if version == VERSION {
-            self.daemon.greeting = Greeting::Heard;
+            self.daemon.handshake = Handshake::Heard;
             self.daemon.welcome_due = Some(Deadline::after(WELCOME_BOUND));
             return;
         }
@@ -328,10 +328,10 @@ impl Node {
 
     /// Answers a daemon that waits for its `Welcome`, and sends ends that it doesn't know.
     pub(super) fn tell_news(&mut self) {
-        if self.daemon.greeting == Greeting::Heard {
+        if self.daemon.handshake == Handshake::Heard {
             self.welcome_if_settled();
         }
-        if self.daemon.greeting != Greeting::Welcomed || !self.news {
+        if self.daemon.handshake != Handshake::Welcomed || !self.news {
             return;
         }
         let Some(child) = &mut self.daemon.child else {
@@ -375,7 +375,7 @@ impl Node {
             cells: self.cells.running(),
             isolation,
         };
-        self.daemon.greeting = Greeting::Welcomed;
+        self.daemon.handshake = Handshake::Welcomed;
         self.daemon.welcome_due = None;
         self.news = true;
         self.post(&NodeEvent::Welcome(welcome), &[]);

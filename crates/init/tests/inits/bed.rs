@@ -18,7 +18,7 @@ use kernel::mount::{self, Attributes, Change};
 use kernel::seqpacket::{self, Mode};
 
 /// Nothing in these tests takes longer, unless it is broken.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(20);
 /// The first id of the node that cells are given.
 pub(crate) const IDS: u32 = 1_000_000;
 
@@ -97,7 +97,7 @@ pub(crate) fn try_send(
 
 /// The next message, or `None` at the end of the connection.
 pub(crate) fn receive<P: Packet>(socket: impl AsFd) -> Option<(P, Vec<OwnedFd>)> {
-    receive_within(socket, PATIENCE)
+    receive_within(socket, TIMEOUT)
 }
 
 /// [`receive`] with another bound.
@@ -137,7 +137,7 @@ impl Node {
     }
 
     /// One that starts the next daemon at once, however often they die.
-    pub(crate) fn impatient() -> Node {
+    pub(crate) fn with_short_timeouts() -> Node {
         Node::with(Duration::from_secs(5), &[("AURAE_TEST_AT_ONCE", "1")])
     }
 
@@ -213,7 +213,7 @@ impl Node {
 
     /// The daemon's socket and pid, before its welcome.
     pub(crate) fn raw_daemon(&self) -> (OwnedFd, i32) {
-        let deadline = kernel::poll::Deadline::after(PATIENCE);
+        let deadline = kernel::poll::Deadline::after(TIMEOUT);
         let ready = kernel::poll::wait(&self.control, kernel::poll::Interest::Readable, deadline);
         assert!(ready.unwrap(), "no daemon came");
         let connection = seqpacket::accept(&self.control, Mode::Blocking).unwrap();
@@ -274,11 +274,11 @@ impl Drop for Node {
     fn drop(&mut self) {
         let _ = self.init.kill();
         let _ = self.init.wait();
-        let _ = self.base.kill_and_wait(PATIENCE);
+        let _ = self.base.kill_and_wait(TIMEOUT);
         remove_below(&self.base);
         let above = Cgroup::open(self.base.path().parent().unwrap()).unwrap();
         let name = self.base.path().file_name().unwrap().to_str().unwrap();
-        let _ = above.remove(name, PATIENCE);
+        let _ = above.remove(name, TIMEOUT);
     }
 }
 
@@ -902,10 +902,7 @@ pub(crate) fn as_user(uid: u32, gid: u32, act: impl FnOnce() -> bool + Send) -> 
 pub(crate) fn until(what: &str, so: impl Fn() -> bool) {
     let start = Instant::now();
     while !so() {
-        assert!(
-            start.elapsed() < PATIENCE,
-            "it never came to be that {what}"
-        );
+        assert!(start.elapsed() < TIMEOUT, "it never came to be that {what}");
         std::thread::sleep(Duration::from_millis(2));
     }
 }

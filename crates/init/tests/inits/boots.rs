@@ -184,8 +184,8 @@ impl Machine {
     }
 
     /// What the daemon misses, once it has looked around; `None` if it hasn't by then.
-    fn look_around(&mut self, patience: Duration) -> Option<String> {
-        let until = Instant::now() + patience;
+    fn look_around(&mut self, timeout: Duration) -> Option<String> {
+        let until = Instant::now() + timeout;
         loop {
             let left = until.saturating_duration_since(Instant::now());
             match self.lines.recv_timeout(left) {
@@ -233,11 +233,11 @@ impl Drop for Machine {
     fn drop(&mut self) {
         let _ = self.outer.kill();
         let _ = self.outer.wait();
-        let _ = self.group.kill_and_wait(PATIENCE);
+        let _ = self.group.kill_and_wait(TIMEOUT);
         remove_below(&self.group);
         let above = Cgroup::open(self.group.path().parent().unwrap()).unwrap();
         let name = self.group.path().file_name().unwrap().to_str().unwrap();
-        let _ = above.remove(name, PATIENCE);
+        let _ = above.remove(name, TIMEOUT);
     }
 }
 

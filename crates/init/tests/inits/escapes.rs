@@ -37,8 +37,8 @@ pub(crate) const STORIES: &[Story] = &[
     ),
     ("ps_shows_whose_init_it_is", ps_shows_whose_init_it_is),
     (
-        "a_new_user_namespace_inside_helps_nobody",
-        a_new_user_namespace_inside_helps_nobody,
+        "a_new_user_namespace_inside_gives_no_permission",
+        a_new_user_namespace_inside_gives_no_permission,
     ),
     (
         "a_cgroup_shows_its_own_leaf_alone",
@@ -277,7 +277,7 @@ fn ps_shows_whose_init_it_is() {
     );
 }
 
-fn a_new_user_namespace_inside_helps_nobody() {
+fn a_new_user_namespace_inside_gives_no_permission() {
     let shown = tried(
         "unshare -Urm sh -c 'mount -o remount,rw / || echo still read-only
             umount /tmp || echo still there; umount /proc || echo still mounted

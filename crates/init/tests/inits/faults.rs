@@ -526,7 +526,7 @@ impl Subject for NodeInit {
 }
 
 fn node_init_bears_a_failure_of_every_call() {
-    let node = Node::impatient();
+    let node = Node::with_short_timeouts();
     let tracer = Tracer::attach(i32::try_from(node.init.id()).unwrap());
     let mut init = NodeInit {
         tracer,

@@ -93,7 +93,7 @@ fn cells(node: &Node, daemon: &mut Daemon) {
         let group = node.base.create(&format!("raw{turn}")).unwrap();
         let group = group.into_fd();
         let _ = raw(Kinds::ALL, Some(&group));
-        node.base.remove(&format!("raw{turn}"), PATIENCE).unwrap();
+        node.base.remove(&format!("raw{turn}"), TIMEOUT).unwrap();
         raws.push(start.elapsed());
 
         let plan = Plan::bare(&format!("ours{turn}"), IDS + 10_000_000);
@@ -109,9 +109,9 @@ fn cells(node: &Node, daemon: &mut Daemon) {
         let (event, _) = daemon.event();
         assert!(matches!(event, NodeEvent::CellExited { .. }));
         ends.push(start.elapsed());
-        cell.group.remove("exe0", PATIENCE).unwrap();
+        cell.group.remove("exe0", TIMEOUT).unwrap();
         let tenant = node.place().tenant("tenant");
-        tenant.remove(&name, PATIENCE).unwrap();
+        tenant.remove(&name, TIMEOUT).unwrap();
         ours.push(start.elapsed());
         send(&daemon.socket, &NodeRequest::AckCell { uid: cell.uid }, &[]);
     }

@@ -28,8 +28,10 @@ mod workloads;
 
 use std::process::ExitCode;
 
+use testkit::stories::Told;
+
 #[global_allocator]
-static ALLOCATOR: kernel::oom_wait::Patient = kernel::oom_wait::Patient;
+static ALLOCATOR: kernel::oom_wait::WaitForMemory = kernel::oom_wait::WaitForMemory;
 
 type Story = (&'static str, fn());
 
@@ -65,34 +67,15 @@ fn main() -> ExitCode {
         Some("serve-machine") => machine::be_daemon(arguments.collect()),
         Some("workload") => escapes::be_workload(arguments.collect()),
         Some("--figures") => figures::measure(),
-        filter => return run(filter.filter(|word| !word.starts_with('-'))),
+        _ => return run(),
     }
     ExitCode::SUCCESS
 }
 
-fn run(filter: Option<&str>) -> ExitCode {
-    if !rustix::process::geteuid().is_root() {
-        testkit::skip("cells can be made by root alone");
-        return ExitCode::SUCCESS;
-    }
-    let mut failed = 0;
-    for (name, story) in stories() {
-        if filter.is_some_and(|filter| !name.contains(filter)) {
-            continue;
-        }
-        let start = std::time::Instant::now();
-        let passed = std::panic::catch_unwind(story).is_ok();
-        let word = if passed { "ok" } else { "FAILED" };
-        println!(
-            "story {name} ... {word} ({} ms)",
-            start.elapsed().as_millis()
-        );
-        failed += u32::from(!passed);
-    }
-    println!("{failed} failed");
-    if failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
-    }
+fn run() -> ExitCode {
+    let root = || match rustix::process::geteuid().is_root() {
+        true => Ok(()),
+        false => Err("cells can be made by root alone"),
+    };
+    testkit::stories::run(&stories(), root, |_, story| Told::by(story))
 }

@@ -48,8 +48,8 @@ pub(crate) const STORIES: &[Story] = &[
         output_waits_for_the_next_daemon,
     ),
     (
-        "a_failed_start_that_nobody_waits_for_ends_as_in_a_shell",
-        a_failed_start_that_nobody_waits_for_ends_as_in_a_shell,
+        "a_failed_start_without_a_waiting_client_ends_as_in_a_shell",
+        a_failed_start_without_a_waiting_client_ends_as_in_a_shell,
     ),
     ("orphans_are_reaped", orphans_are_reaped),
     (
@@ -368,7 +368,7 @@ fn output_waits_for_the_next_daemon() {
     );
 }
 
-fn a_failed_start_that_nobody_waits_for_ends_as_in_a_shell() {
+fn a_failed_start_without_a_waiting_client_ends_as_in_a_shell() {
     let node = Node::start();
     let mut daemon = node.daemon();
     let mut cell = daemon.cell(&node, node.plan());

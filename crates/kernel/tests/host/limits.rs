@@ -29,7 +29,7 @@ pub(crate) const STORIES: &[Story] = &[
     ),
     (
         "nobody_is_cloned_into_a_group_that_hands_controllers_on",
-        inner_groups_take_nobody,
+        inner_groups_take_no_process,
     ),
 ];
 
@@ -185,7 +185,7 @@ fn every_limit_can_be_written() {
     });
 }
 
-fn inner_groups_take_nobody() {
+fn inner_groups_take_no_process() {
     with_controllers(&["memory"], |group| {
         group.enable(&["memory"]).unwrap();
         assert_eq!(group.enabled().unwrap(), ["memory"]);

@@ -3,7 +3,8 @@
 //!
 //! No default harness, because that one has threads and `clone` refuses them. Each story runs in a
 //! process of its own (a clone of this one), so it may leave its namespaces, credentials and root
-//! behind. `cargo test -p kernel --test host -- WORD` runs those whose name contains WORD.
+//! behind. `cargo test -p kernel --test host -- WORD` runs those whose name contains WORD, `--list`
+//! lists all.
 #![allow(
     clippy::unwrap_used,
     clippy::panic,
@@ -22,12 +23,14 @@ mod oom_wait;
 mod privileges;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::process::ExitCode;
 
 use kernel::clone::{Cloned, Options, clone};
 use kernel::wait::{Exit, ExitStatus, Reap, Target, wait};
+use testkit::stories::Told;
 
 #[global_allocator]
-static ALLOCATOR: kernel::oom_wait::Patient = kernel::oom_wait::Patient;
+static ALLOCATOR: kernel::oom_wait::WaitForMemory = kernel::oom_wait::WaitForMemory;
 
 /// The exit code of a story that this machine can't tell; it has printed why.
 const IGNORED: i32 = 77;
@@ -55,16 +58,11 @@ fn ok_in_clone(options: Options<'_>, body: impl FnOnce()) {
     assert_eq!(in_clone(options, body).status, ExitStatus::Code(0));
 }
 
-fn main() {
-    if kernel::process::effective_uid() != 0 {
-        println!("host stories IGNORED: they need root");
-        return;
-    }
-    let words: Vec<String> = std::env::args()
-        .skip(1)
-        .filter(|a| !a.starts_with('-'))
-        .collect();
-    let wanted = |name: &str| words.is_empty() || words.iter().any(|w| name.contains(w.as_str()));
+fn main() -> ExitCode {
+    let root = || match kernel::process::effective_uid() {
+        0 => Ok(()),
+        _ => Err("host stories need root"),
+    };
     let groups: &[&[Story]] = &[
         clones::STORIES,
         cgroups::STORIES,
@@ -75,20 +73,11 @@ fn main() {
         limits::STORIES,
         oom_wait::STORIES,
     ];
-    let mut failed = 0;
-    for (name, story) in groups
-        .iter()
-        .flat_map(|g| g.iter())
-        .filter(|(name, _)| wanted(name))
-    {
-        let exit = in_clone(Options::default(), story);
-        let outcome = match exit.status {
-            ExitStatus::Code(0) => "ok",
-            ExitStatus::Code(code) if i32::from(code) == IGNORED => "ignored",
-            _ => "FAILED",
-        };
-        println!("host story {name} ... {outcome}");
-        failed += i32::from(outcome == "FAILED");
-    }
-    std::process::exit(failed.min(1));
+    testkit::stories::run(&groups.concat(), root, |_, story| {
+        match in_clone(Options::default(), story).status {
+            ExitStatus::Code(0) => Told::Passed,
+            ExitStatus::Code(code) if i32::from(code) == IGNORED => Told::Ignored,
+            _ => Told::Failed,
+        }
+    })
 }

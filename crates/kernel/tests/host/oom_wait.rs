@@ -34,13 +34,13 @@ fn use_up() {
 }
 
 /// A process without memory that wants much, and the end of its stderr.
-fn in_want(patient: bool) -> (i32, File) {
+fn in_want(waits: bool) -> (i32, File) {
     let (reader, writer) = pipe::pipe().unwrap();
     match clone(Options::default()).unwrap() {
         Cloned::Child => {
             process::place_fd(writer.as_fd(), 2).unwrap();
             use_up();
-            if patient {
+            if waits {
                 wait_for_memory();
             }
             let much = vec![1_u8; MUCH];

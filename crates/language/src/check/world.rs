@@ -27,7 +27,7 @@ pub(crate) struct Slot {
     pub(crate) types: Arc<OnceLock<Arc<Table>>>,
     /// The values and types it exports.
     pub(crate) exports: Arc<OnceLock<Arc<Table>>>,
-    /// What it is read from once somebody asks; without that others fill the slot (`schedule`).
+    /// What it is read from once it is asked for; without that others fill the slot (`schedule`).
     pub(crate) origin: Option<Arc<Origin>>,
 }
 
@@ -111,7 +111,7 @@ impl World {
         self.modules.get(index)
     }
 
-    /// What a module exports; `None` in a circle, and where nobody can look at it now.
+    /// What a module exports; `None` in a circle, and where it can't be looked at now.
     pub(crate) fn exports(&self, file: FileId) -> Option<&Table> {
         let slot = self.slot(file)?;
         if slot.exports.get().is_none()

@@ -11,7 +11,7 @@ const REFERENCE: &str = "aurae.runtime.v0.ObjectRef";
 /// What holds an object of any kind.
 const OBJECT: &str = "aurae.runtime.v0.Object";
 
-/// The field by which a request says whom it is about: `ref`, or `refs`. A target may stand in its
+/// The field by which a request names its object: `ref`, or `refs`. A target may stand in its
 /// place.
 pub(crate) fn target_field(request: &Message) -> Option<&Field> {
     let named = |name, cardinality| {
@@ -160,7 +160,7 @@ fn options(text: &mut String, schema: &Schema, method: &Method, request: &Messag
     doc::write(
         text,
         "  ",
-        &format!("What `{}` takes beside whom it is about.", method.name),
+        &format!("What `{}` takes beside its object.", method.name),
     );
     line(text, &format!("  interface {name} {{"));
     if rest.is_empty() {

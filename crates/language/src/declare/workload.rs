@@ -124,7 +124,7 @@ fn data(text: &mut String) {
     line(text, "  labels?: Record<string, string>;");
     line(
         text,
-        "  /** An apply refuses to stop it or to make it anew: the label `aurae.io/protect`. */",
+        "  /** An apply refuses to stop or to recreate it: the label `aurae.io/protect`. */",
     );
     line(text, "  protect?: boolean;");
 }

@@ -47,7 +47,7 @@ pub fn scan(source: &Source) -> Vec<Finding> {
     scan_for(source, most).into_iter().collect()
 }
 
-/// As [`scan`], for whom less is too much.
+/// As [`scan`], with a smaller limit.
 pub(crate) fn scan_for(source: &Source, most: Depths) -> Option<Finding> {
     let length = source.text().len();
     if length > FILE_BYTES {

@@ -24,7 +24,7 @@ const ITS_ALONE: [&str; 4] = [
 ];
 
 impl<W: Write> Loop<'_, W> {
-    /// Starts it where it is there; the editor has greeted us with these words.
+    /// Starts it where it is there; the editor has initialized us with these words.
     pub(super) fn begin_beside(&mut self, hello: &Value) {
         if !self.setup.typescript || self.typescript.is_some() {
             return;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the server says of itself when an editor greets it.
+//! What the server says of itself when an editor initializes it.
 
 use lsp_types::*;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Makes findings on a thread of its own, so that questions are answered meanwhile. It is given
 //! snapshots and holds one order at most: a newer one replaces what waits and ends what is being
-//! done, whose result nobody wants. What it finds goes back to the server's loop, which alone
-//! writes to the editor.
+//! done, whose result is not wanted any more. What it finds goes back to the server's loop, which
+//! alone writes to the editor.
 
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -59,7 +59,7 @@ struct State {
 }
 
 impl Desk {
-    /// Starts the thread. It ends when the desk goes or nobody listens.
+    /// Starts the thread. It ends when the desk goes or the receiver does.
     ///
     /// # Errors
     /// The system has no room for the thread.
@@ -123,7 +123,7 @@ impl Shared {
         }
     }
 
-    /// Fails where nobody listens any more.
+    /// Fails where the receiver is gone.
     fn fill(&self, order: Order, sender: &SyncSender<Incoming>) -> Result<(), ()> {
         let version = order.version;
         let stale = || self.newest.load(Ordering::Acquire) != version;
@@ -148,7 +148,7 @@ impl Shared {
     }
 }
 
-/// Files that are gone once nobody wants what is made of them.
+/// Files that are gone once what is made of them is not wanted.
 pub(super) struct WhileWanted<'f> {
     pub(super) files: &'f dyn Files,
     pub(super) stale: &'f (dyn Fn() -> bool + Sync),

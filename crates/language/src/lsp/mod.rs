@@ -68,7 +68,7 @@ pub struct Setup {
     pub typescript: bool,
 }
 
-/// Answers an editor until it says goodbye or its stream ends. True if it said goodbye properly,
+/// Answers an editor until it sends `exit` or its stream ends. True if it ended in order,
 /// by `shutdown` and then `exit`.
 ///
 /// # Errors

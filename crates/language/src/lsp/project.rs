@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The modules below one root as an editor has them: unsaved texts before files, each module looked
-//! at only once somebody asks for it, and again only when it or what it imports has changed. Trees
+//! at only once it is asked for, and again only when it or what it imports has changed. Trees
 //! aren't kept; a module is small, and parsing it again costs less than keeping it. A clone is a
 //! snapshot: cheap, for another thread, and what it comes to know of modules that haven't changed
 //! since is known here, too.
@@ -282,7 +282,7 @@ impl Project {
     }
 
     /// All that is wrong with a module: its form first, its types only where its form is sound.
-    /// Where `stale` says that nobody wants them any more, they are of no use.
+    /// Where `stale` says that they are not wanted any more, they are of no use.
     pub(super) fn findings(&self, path: &str, stale: &(dyn Fn() -> bool + Sync)) -> Vec<Claim> {
         let Some(entry) = self.id(path).and_then(|id| self.entry(id)) else {
             return Vec::new();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the server tells an editor unasked: findings, that they are being made, and that those of a
-//! closed document are nobody's any more. Made elsewhere (`findings`), ordered and told here.
+//! closed document are withdrawn. Made elsewhere (`findings`), ordered and told here.
 
 use std::collections::HashMap;
 use std::path::PathBuf;

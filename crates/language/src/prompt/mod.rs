@@ -96,7 +96,7 @@ impl Prompt {
         let told = self.look(id, |module, _| {
             let expression = last(module);
             let whole = expression.map(GetSpan::span);
-            // That nobody awaits it is no fault: it isn't evaluated.
+            // That it isn't awaited is no fault: it isn't evaluated.
             let idle = |report: &Report| {
                 let whole = whole.map(|it| Span::new(it.start, it.end));
                 report.seen == Seen::Own && Some(report.at) == whole

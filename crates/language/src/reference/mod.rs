@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The reference of the API, a page of Markdown per subsystem, from the schema and the protos'
-//! comments: `docs/language/reference/`. A test keeps the pages true; nobody writes them.
+//! comments: `docs/language/reference/`. A test keeps the pages true; they aren't written by hand.
 
 use std::fmt::Write;
 
@@ -64,8 +64,8 @@ fn globals(schema: &Schema) -> Page {
 }
 
 const HOW: &str = "\
-Every method takes a request, a plain object, and a context `{ timeout?, signal? }`. Where a request says whom it
-is about by `ref`, the target may be given in its place: `runtime.Stop(\"web/nginx\", { grace: \"1s\" })`. Methods
+Every method takes a request, a plain object, and a context `{ timeout?, signal? }`. Where a request names its
+object by `ref`, the target may be given in its place: `runtime.Stop(\"web/nginx\", { grace: \"1s\" })`. Methods
 that answer once give a promise; those that answer with a stream are read with `for await`.
 
 Fields marked *always there* are in every answer, zero, empty or false where nothing was set; the others are

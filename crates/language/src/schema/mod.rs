@@ -209,7 +209,7 @@ impl Schema {
         API.as_ref()
     }
 
-    /// The same without comments, for who runs programs and shows nobody what the API says of
+    /// The same without comments, for callers that run programs and don't show what the API says of
     /// itself: reading the comments takes longer than all else that a short program does.
     ///
     /// # Errors

@@ -3,7 +3,7 @@
 //! above the program, else the one on `PATH`. npm's package holds a script for Node.js and, in a
 //! package beside it, the native program, which is taken where it is: no Node.js is needed.
 //!
-//! Whoever can write a `node_modules` above a program (`/tmp/node_modules` above `/tmp/a/b.ts`)
+//! A user who can write a `node_modules` above a program (`/tmp/node_modules` above `/tmp/a/b.ts`)
 //! would choose what is executed here. So one is passed over unless it and what it holds belong to
 //! the caller or to root, and no one else may write there.
 
@@ -192,7 +192,7 @@ mod tests {
         assert_eq!(said, NotFound::TooOld { program, version });
     }
 
-    /// Whoever may write there would choose what the caller executes.
+    /// A user who may write there would choose what the caller executes.
     #[test]
     fn a_compiler_that_others_may_change_is_passed_over() {
         let folder = tempfile::tempdir().unwrap();

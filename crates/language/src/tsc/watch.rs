@@ -91,7 +91,7 @@ fn reader(from: impl Read + Send + 'static) -> io::Result<Receiver<io::Result<Ve
         .spawn(move || {
             let mut text = Vec::new();
             let read = from.take(LONGEST).read_to_end(&mut text);
-            // Nobody listens where the time is over.
+            // The receiver is gone where the time is over.
             let _ = sender.send(read.map(|_| text));
         })?;
     Ok(receiver)

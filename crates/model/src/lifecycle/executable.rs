@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_store_that_takes_nothing_holds_up_the_acknowledgement_and_nobody_else() {
+    fn a_store_that_takes_nothing_holds_up_the_acknowledgement_alone() {
         let storing = Teardown::Storing(Keep::Record);
         let (unstored, effects) = storing.after(Event::NotStored);
         assert!(effects.contains(&Effect::Answer) && !effects.contains(&Effect::Acknowledge));

@@ -130,7 +130,7 @@ proptest! {
     /// However tenants take and give back, no tenant passes its own quota, ordinary tenants never
     /// reach into the reserve, and administrators can always take what the reserve has.
     #[test]
-    fn nobody_reaches_into_the_reserve_or_past_its_own(
+    fn no_tenant_reaches_into_the_reserve_or_past_its_own(
         steps in proptest::collection::vec((0usize..4, 1u64..20, any::<bool>()), 1..200)
     ) {
         let names = ["ann", "bob", "eve", "system"].map(tenant);

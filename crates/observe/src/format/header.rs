@@ -88,7 +88,7 @@ fn word(bytes: &[u8], at: usize) -> u64 {
     chunk.map_or(0, |chunk| u64::from_le_bytes(*chunk))
 }
 
-/// FNV-1a, 64 bits: the header is written once and read seldom, and nobody forges it against
+/// FNV-1a, 64 bits: the header is written once and read seldom, and no attacker forges it against
 /// himself.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {

@@ -127,7 +127,7 @@ impl Walk {
     }
 }
 
-/// What is left of a segment that nobody writes to: the longest prefix of which index and data say
+/// What is left of a segment without a writer: the longest prefix of which index and data say
 /// the same.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Recovered {

@@ -54,7 +54,7 @@ pub struct Drained {
     pub stderr_bytes: u64,
     /// Length of the whole output, what was never stored included.
     pub end_offset: u64,
-    /// Bytes dropped of which not even the count could be stored; nobody but this value tells of
+    /// Bytes dropped of which not even the count could be stored; only this value tells of
     /// them.
     pub unrecorded_bytes: u64,
 }
@@ -203,7 +203,7 @@ impl Mover {
     }
 
     fn carry_out(&mut self, command: Command) {
-        // Whoever asked and went away doesn't need the answer.
+        // A caller that went away doesn't need the answer.
         match command {
             Command::Attach { what, reply } => drop(reply.send(self.attach(what))),
             Command::Drain { uid, reply } => drop(reply.send(self.drain(uid))),

@@ -369,7 +369,7 @@ fn report(key: &super::folder::LogKey, errno: Errno) {
 fn now() -> Now {
     Now {
         instant: Instant::now(),
-        wall_us: kernel::time::realtime_ns() / 1000,
+        wall_us: runtime::now().0 / 1_000,
     }
 }
 

@@ -30,7 +30,8 @@ pub(crate) struct Files {
 }
 
 impl Files {
-    /// Data first: a record without its bytes is void, bytes without their record are of nobody.
+    /// Data first: a record without its bytes is void, bytes without their record belong to no
+    /// stream.
     pub(crate) fn sync(&self) -> io::Result<()> {
         self.data.sync_data()?;
         self.index.sync_data()

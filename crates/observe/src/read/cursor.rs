@@ -125,7 +125,7 @@ impl Cursor {
         }
     }
 
-    /// What a log that nobody writes any more lacks at its end, though it has no end marker.
+    /// What a log without a writer lacks at its end, though it has no end marker.
     pub(super) fn missing_at_end(&self) -> io::Result<Option<LogGap>> {
         let Some(open) = &self.segment else {
             return Ok(None);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Reading logs: the last lines, a span of time, from a place on, and on as they grow. A reader
 //! pulls: between two items it holds a place and a few files, no queue and no lock, so that a slow
-//! one harms nobody. Of all readers a few at a time look at files; one that follows a log pauses
+//! one delays no other. Of all readers a few at a time look at files; one that follows a log pauses
 //! the longer between two looks, the more of its tenant's readers there are.
 //!
 //! [`cursor`] goes forwards, [`tail`] finds where the last lines begin; both block, and are called
@@ -217,7 +217,7 @@ impl LogReader {
                     drop(tokio::time::timeout(wait, more).await);
                 }
                 (more, _) => {
-                    // Cut short at its end? Only where nobody writes any more.
+                    // Cut short at its end? Only where no process writes any more.
                     let look = more.is_none() && !ended;
                     self.finish(look, offset).await?;
                 }
@@ -243,7 +243,7 @@ impl LogReader {
         let Some(until) = self.options.until else {
             return Some(Duration::from_secs(3600));
         };
-        let left = until.since(now());
+        let left = until.since(runtime::now());
         (!left.is_zero()).then_some(left)
     }
 
@@ -332,8 +332,4 @@ pub(super) async fn blocking<T: Send + 'static>(
         Ok(outcome) => outcome.map_err(|e| disk(&folder, &e)),
         Err(e) => Err(Error::internal(format!("reading a log failed: {e}"))),
     }
-}
-
-fn now() -> Timestamp {
-    Timestamp(kernel::time::realtime_ns())
 }

@@ -68,7 +68,7 @@ async fn print(workload: &Workload, lines: std::ops::Range<u32>) -> u64 {
 }
 
 #[tokio::test]
-async fn a_full_disk_drops_and_counts_and_blocks_nobody() {
+async fn a_full_disk_drops_and_counts_and_blocks_no_workload() {
     let Some(disk) = Tmpfs::new("1m") else {
         testkit::skip("this user may not mount a tmpfs");
         return;

@@ -89,7 +89,7 @@ const FAILING: [[Sysno; 2]; 3] = [
 ];
 
 #[test]
-fn a_failing_disk_drops_and_counts_and_blocks_nobody() {
+fn a_failing_disk_drops_and_counts_and_blocks_no_workload() {
     for calls in FAILING {
         let root = folder();
         let [out, _err] = fifos(root.path());

@@ -5,7 +5,6 @@ use std::io::Write;
 
 use futures_util::StreamExt;
 use model::observe::GapReason;
-use model::time::Timestamp;
 use proptest::prelude::*;
 
 use super::*;
@@ -89,7 +88,7 @@ async fn a_follower_goes_on_while_segments_rotate() {
 }
 
 #[tokio::test]
-async fn a_reader_that_stops_reading_harms_nobody() {
+async fn a_reader_that_stops_reading_harms_no_other() {
     let root = folder();
     let config = LogsConfig {
         keep_every: Duration::from_millis(200),
@@ -161,14 +160,10 @@ async fn a_cursor_goes_on_after_its_message() {
 async fn time_and_stream_choose() {
     let root = folder();
     let (logs, workload) = attached(root.path(), LogsConfig::default(), small()).await;
-    let now = || {
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-        Timestamp(now.unwrap().as_nanos() as u64)
-    };
     (&workload.stdout).write_all(b"early\n").unwrap();
     settled(&logs, &key(1), 6).await;
     tokio::time::sleep(Duration::from_millis(5)).await;
-    let middle = now();
+    let middle = runtime::now();
     tokio::time::sleep(Duration::from_millis(5)).await;
     (&workload.stderr).write_all(b"wrong\n").unwrap();
     (&workload.stdout).write_all(b"late\n").unwrap();

@@ -57,7 +57,7 @@ fn over_the_bound_the_oldest_goes_whosever_it_is() {
 }
 
 #[test]
-fn nobody_pushes_out_another_tenants_logs() {
+fn no_tenant_pushes_out_another_tenants_logs() {
     let logs = [
         found("quiet", 1, &[9_000, 8_000]),
         found("noisy", 2, &[50, 40, 30, 20, 10]),

@@ -29,9 +29,9 @@ use crate::link::cell::{CellLink, connect};
 use crate::record::{self, CellRecord};
 use crate::tenant::inits;
 
-/// When nobody has answered for so long, those who haven't yet are waited for no more: the others
-/// are served, and they are said not to answer. A cell-init answers within a millisecond of getting
-/// a processor.
+/// When no cell-init has answered for so long, those that haven't are waited for no more: the
+/// others are served, and they are said not to answer. A cell-init answers within a millisecond of
+/// getting a processor.
 const QUIET: Duration = Duration::from_secs(2);
 
 /// A cell-init that answered, and tells the truth as far as it can be seen from outside.
@@ -50,7 +50,7 @@ pub(super) struct Found {
     pub(super) exit: Option<oneshot::Receiver<ExitRecord>>,
 }
 
-/// A cell-init that was greeted.
+/// A cell-init with which a handshake was begun.
 #[derive(Clone, Debug)]
 pub(super) struct Accepted {
     pub(super) uid: Uid,
@@ -59,13 +59,13 @@ pub(super) struct Accepted {
     pub(super) pid: Option<i32>,
 }
 
-/// What became of a greeting.
+/// What became of a handshake.
 pub(super) struct Answer {
-    pub(super) greeted: Accepted,
+    pub(super) peer: Accepted,
     pub(super) outcome: Result<Box<Found>, String>,
 }
 
-/// The greetings that are not answered yet.
+/// The handshakes that are not answered yet.
 pub(super) struct Handshakes {
     tasks: JoinSet<Answer>,
     open: BTreeMap<Uid, Accepted>,
@@ -84,12 +84,12 @@ impl Handshakes {
         let (mut tasks, mut open) = (JoinSet::new(), BTreeMap::new());
         for (uid, socket) in sockets(&shared.settings.cells_dir)? {
             let pid = pids.get(&uid).copied();
-            let greeted = Accepted { uid, socket, pid };
-            open.insert(uid, greeted.clone());
+            let peer = Accepted { uid, socket, pid };
+            open.insert(uid, peer.clone());
             let shared = shared.clone();
             tasks.spawn(async move {
-                let outcome = handshake(&shared, &greeted).await.map(Box::new);
-                Answer { greeted, outcome }
+                let outcome = handshake(&shared, &peer).await.map(Box::new);
+                Answer { peer, outcome }
             });
         }
         Ok(Self { tasks, open })
@@ -101,7 +101,7 @@ impl Handshakes {
         loop {
             match self.tasks.join_next().await? {
                 Ok(answer) => {
-                    self.open.remove(&answer.greeted.uid);
+                    self.open.remove(&answer.peer.uid);
                     return Some(answer);
                 }
                 Err(error) => tracing::error!(%error, "a cell could not be taken over"),
@@ -143,12 +143,12 @@ fn sockets(folder: &Path) -> Result<Vec<(Uid, PathBuf)>, Error> {
     Ok(found)
 }
 
-async fn handshake(shared: &Shared, greeted: &Accepted) -> Result<Found, String> {
-    let (link, greeting) = connect(&greeted.socket, record::wire(greeted.uid))
+async fn handshake(shared: &Shared, peer: &Accepted) -> Result<Found, String> {
+    let (link, welcome) = connect(&peer.socket, record::wire(peer.uid))
         .await
         .map_err(|e| e.to_string())?;
-    let record: CellRecord = record::decode(&greeting.record)?;
-    if record.meta.uid != greeted.uid || record.meta.kind != Kind::Cell {
+    let record: CellRecord = record::decode(&welcome.record)?;
+    if record.meta.uid != peer.uid || record.meta.kind != Kind::Cell {
         return Err("its record is of another object".to_owned());
     }
     let key = Key {
@@ -159,23 +159,23 @@ async fn handshake(shared: &Shared, greeted: &Accepted) -> Result<Found, String>
     let group = shared.root.descendant(&below).map_err(|e| e.to_string())?;
     let name = format!("{}/{}", shared.root_name, below.display());
     let inits = inits::names(&shared.root_name, &key.tenant);
-    let pid = greeted.pid.or(greeting.sender);
+    let pid = peer.pid.or(welcome.sender);
     let pid = pid.ok_or_else(|| "the kernel doesn't say who answered".to_owned())?;
     let init = InitProcess::find(pid, &inits)?;
     verify(&group, &record, &init)?;
-    let examined = greeting.workloads.into_iter();
+    let examined = welcome.workloads.into_iter();
     let examined = examined.map(|kept| examine(&group, &name, &key, kept));
     let workloads = examined.collect::<Result<_, _>>()?;
     Ok(Found {
-        uid: greeted.uid,
+        uid: peer.uid,
         key,
-        socket: greeted.socket.clone(),
+        socket: peer.socket.clone(),
         link,
         record,
         group,
         workloads,
         init: Arc::new(init),
-        child: greeted.pid.is_some(),
+        child: peer.pid.is_some(),
         exit: None,
     })
 }
@@ -231,13 +231,13 @@ pub(super) struct Seen {
 }
 
 /// Looks; none where there is nothing to be seen, and so nothing that could be served.
-pub(super) fn look_at(shared: &Shared, greeted: &Accepted) -> Option<Seen> {
-    let pid = greeted.pid?;
+pub(super) fn look_at(shared: &Shared, peer: &Accepted) -> Option<Seen> {
+    let pid = peer.pid?;
     let inits = find::path_of_process(pid).ok()?;
     let name = inits::tenant_of(shared.root.path(), &inits)?;
     let tenant = shared.root.child(name).ok()?;
-    let path = init::find_marked(&tenant, greeted.uid)?;
-    let meta = std::fs::metadata(&greeted.socket).ok()?;
+    let path = init::find_marked(&tenant, peer.uid)?;
+    let meta = std::fs::metadata(&peer.socket).ok()?;
     let created = u64::try_from(meta.mtime()).unwrap_or(0);
     Some(Seen {
         key: Key {

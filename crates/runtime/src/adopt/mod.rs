@@ -4,12 +4,12 @@
 //!
 //! A record comes from a cell-init, which counts as hostile. What it says of its own tenant, path
 //! and ids is compared with where the kernel has its process; a cell whose init lies, or can't be
-//! talked to, is killed. One that says nothing keeps nobody waiting: it is listed as what the
+//! talked to, is killed. One that says nothing delays no other cell: it is listed as what the
 //! kernel knows of it, with the condition `InitSilent`, until it answers or is given up.
 //!
 //! ```text
-//!  greet: a task per cell-init, on every worker ──► Adopter: names, ids, index ──► API opens
-//!                                                     └─► owners go on, one by one (resume)
+//!  handshake: a task per cell-init, on every worker ──► Adopter: names, ids, index ──► API opens
+//!                                                         └─► owners go on, one by one (resume)
 //! ```
 
 mod handshake;
@@ -54,7 +54,7 @@ const AGEING: Duration = Duration::from_secs(60);
 pub struct Adoption {
     /// Cells that live.
     pub cells: usize,
-    /// Executables in them, and ends that nobody had acknowledged.
+    /// Executables in them, and ends that were not acknowledged.
     pub executables: usize,
     /// Finished records.
     pub finished: usize,
@@ -107,14 +107,14 @@ impl Runtime {
             known,
             resuming: Arc::new(Semaphore::new(1)),
         });
-        let mut greetings = Handshakes::begin(&shared, welcome)?;
+        let mut handshakes = Handshakes::begin(&shared, welcome)?;
         let mut adopter = Adopter::new(shared.clone(), attaching);
-        adopter.begin(&mut greetings).await;
+        adopter.begin(&mut handshakes).await;
         adopter.adoption.finished = publish_finished(&shared, finished);
         orphans::kill_orphans(&shared, &adopter.kept, &adopter.inits).await;
         let adoption = adopter.adoption;
-        if greetings.silent().next().is_some() {
-            tokio::spawn(adopter.go_on(greetings));
+        if handshakes.silent().next().is_some() {
+            tokio::spawn(adopter.go_on(handshakes));
         } else {
             shared.node.all_adopted().await;
         }
@@ -152,7 +152,8 @@ fn open_root(path: &Path) -> Result<Cgroup, Error> {
     Ok(root)
 }
 
-/// A token for whoever is about to attach a log, and what says that the last one was given back.
+/// A token for each task that is about to attach a log, and what says that the last one was given
+/// back.
 fn logs_known() -> (Attaching, watch::Receiver<bool>) {
     let (attaching, mut gone) = mpsc::channel(1);
     let (publish, known) = watch::channel(false);
@@ -302,13 +303,13 @@ impl Adopter {
     }
 
     /// Takes over who has answered, and says of the others that they have not.
-    async fn begin(&mut self, greetings: &mut Handshakes) {
-        let answers = greetings.prompt().await;
-        for greeted in greetings.silent() {
-            if let Some(seen) = handshake::look_at(&self.shared, greeted) {
+    async fn begin(&mut self, handshakes: &mut Handshakes) {
+        let answers = handshakes.prompt().await;
+        for peer in handshakes.silent() {
+            if let Some(seen) = handshake::look_at(&self.shared, peer) {
                 self.kept.insert(group_path(&self.shared, &seen.key));
                 self.inits.insert(seen.pid);
-                self.silent.insert(greeted.uid, seen.key);
+                self.silent.insert(peer.uid, seen.key);
             }
         }
         self.take_over(answers).await;
@@ -317,16 +318,16 @@ impl Adopter {
             socket: found.socket.clone(),
             pid: Some(found.init.pid()),
         });
-        for greeted in greetings.silent().cloned().chain(behind) {
-            self.say_silent(&greeted);
+        for peer in handshakes.silent().cloned().chain(behind) {
+            self.say_silent(&peer);
         }
         self.release();
     }
 
-    /// Goes on until every greeting has come to something.
-    async fn go_on(mut self, mut greetings: Handshakes) {
-        while let Some(answer) = greetings.next().await {
-            self.silent.remove(&answer.greeted.uid);
+    /// Goes on until every handshake has ended.
+    async fn go_on(mut self, mut handshakes: Handshakes) {
+        while let Some(answer) = handshakes.next().await {
+            self.silent.remove(&answer.peer.uid);
             self.take_over(vec![answer]).await;
             self.release();
         }
@@ -336,12 +337,12 @@ impl Adopter {
 
     async fn take_over(&mut self, answers: Vec<Answer>) {
         let mut living = std::mem::take(&mut self.behind);
-        for Answer { greeted, outcome } in answers {
+        for Answer { peer, outcome } in answers {
             match outcome {
                 Ok(found) => living.push(*found),
                 Err(error) => {
-                    self.adoption.refused += usize::from(greeted.pid.is_some());
-                    self.give_up(greeted.uid, &greeted.socket, greeted.pid, &error);
+                    self.adoption.refused += usize::from(peer.pid.is_some());
+                    self.give_up(peer.uid, &peer.socket, peer.pid, &error);
                 }
             }
         }
@@ -441,12 +442,12 @@ impl Adopter {
     }
 
     /// Shows a cell that has not answered, as far as the kernel tells of it.
-    fn say_silent(&self, greeted: &Accepted) {
-        let Some(seen) = handshake::look_at(&self.shared, greeted) else {
+    fn say_silent(&self, peer: &Accepted) {
+        let Some(seen) = handshake::look_at(&self.shared, peer) else {
             return;
         };
         tracing::error!(cell = %seen.key.path, pid = seen.pid, "the cell's init does not answer");
-        let cell = silent::status(&self.shared, greeted.uid, &seen);
+        let cell = silent::status(&self.shared, peer.uid, &seen);
         if !self.shared.index.publish_silent(cell, seen.ids) {
             tracing::error!(cell = %seen.key.path, "its name is another cell's");
         }
@@ -457,7 +458,7 @@ impl Adopter {
     fn give_up(&self, uid: Uid, socket: &Path, pid: Option<i32>, error: &str) {
         give_up(&self.shared, uid, socket, pid, error);
         if let Some(key) = silent::lost(&self.shared, uid, error) {
-            // One that was shown: the sweep was before.
+            // One that was shown: orphans were removed before.
             let group = group_path(&self.shared, &key);
             let around = group.parent().map(Cgroup::open);
             if let Some(Ok(around)) = around {
@@ -467,7 +468,7 @@ impl Adopter {
         if pid.is_some() {
             let node = self.shared.node.clone();
             let uid = record::wire(uid);
-            // Its end may have been asked for, and nobody is to be told of it now.
+            // Its end may have been asked for, and no client is to be told of it now.
             tokio::spawn(async move { node.acknowledge(uid).await });
         }
     }

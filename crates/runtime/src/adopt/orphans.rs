@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Cell-inits that are of no living cell: killed. Cgroups of cells whose init is gone: killed and
-//! removed. Those inside of a living cell are its
-//! owner's to find, who reads its folder anyway (`cell::resume`).
+//! removed. Those inside of a living cell are found by its owner, which reads the cell's folder
+//! anyway (`cell::resume`).
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use crate::tenant::inits;
 /// How long the kernel may take to let go of one.
 const GONE: Duration = Duration::from_secs(10);
 /// How long dead cells may take to go before the API is opened; the rest goes on beside it.
-const SWEEP: Duration = Duration::from_secs(2);
+const KILLING: Duration = Duration::from_secs(2);
 
 /// Kills the cells at the top that are not among these, and removes them; and every cell-init that
 /// is not among `living`. Called when no cell is being made.
@@ -43,8 +43,8 @@ pub(super) async fn kill_orphans(
             }
         }
     }
-    let buried = futures_util::future::join_all(killed);
-    if tokio::time::timeout(SWEEP, buried).await.is_err() {
+    let killed_all = futures_util::future::join_all(killed);
+    if tokio::time::timeout(KILLING, killed_all).await.is_err() {
         tracing::warn!("dead cells still go; the API is opened meanwhile");
     }
 }
@@ -87,7 +87,10 @@ pub(crate) fn kill_orphan(
         tracing::warn!(group = %path.display(), "a cgroup that is of no cell is left alone");
         return None;
     };
-    let taken = claim(shared, key, Kind::Cell)?;
+    let claim = claim(shared, key, Kind::Cell);
+    if let Claim::Taken = claim {
+        return None;
+    }
     let around = around.try_clone().ok()?;
     tracing::warn!(group = %path.display(), "a cgroup without an init is killed and removed");
     if let Ok(group) = around.child(name) {
@@ -98,18 +101,30 @@ pub(crate) fn kill_orphan(
         if let Err(error) = around.remove(&name, GONE) {
             tracing::error!(%error, "the cgroup of a dead cell stays behind");
         }
-        drop(taken);
+        drop(claim);
     }))
 }
 
-/// Takes the name of what is to go. Outside none: somebody has it. Inside none: nobody can have it,
-/// because nothing new may begin there.
-pub(crate) fn claim(shared: &Arc<Shared>, key: Key, kind: Kind) -> Option<Option<Reservation>> {
-    let uid = crate::api::new_uid().ok()?;
+/// Whether the group of a name may be removed.
+pub(crate) enum Claim {
+    /// Yes: the name is reserved until this is dropped.
+    Reserved(#[expect(dead_code, reason = "held, not read")] Reservation),
+    /// Yes: nothing new may begin there, so no object takes the name meanwhile.
+    Closed,
+    /// No: an object has the name, and its owner deals with the group.
+    Taken,
+}
+
+/// Takes the name of a group that is to be removed.
+pub(crate) fn claim(shared: &Arc<Shared>, key: Key, kind: Kind) -> Claim {
+    let Ok(uid) = crate::api::new_uid() else {
+        // Without a number nothing can be reserved; the next daemon removes the group.
+        return Claim::Taken;
+    };
     match shared.index.reserve(key, uid, kind, IdWish::None) {
-        Ok(taken) => Some(Some(taken)),
-        Err(error) if error.reason == Reason::AlreadyExists => None,
-        Err(_) => Some(None),
+        Ok(reservation) => Claim::Reserved(reservation),
+        Err(error) if error.reason == Reason::AlreadyExists => Claim::Taken,
+        Err(_) => Claim::Closed,
     }
 }
 

@@ -22,7 +22,7 @@ impl Owner {
                 Some(Call::Start(uid)) => self.started(uid, started_ns, received.fds),
                 // Its leaf was killed; the end of it follows.
                 None if self.exchange.was_given_up(request) => {}
-                _ => self.protocol_error("it started what nobody asked for"),
+                _ => self.protocol_error("it started what it was not asked for"),
             },
             CellEvent::Failed { request, failure } => {
                 // None: an answer after our timeout ended; it was dealt with then.
@@ -38,7 +38,7 @@ impl Owner {
             }
             CellEvent::Exited { uid, exit } => self.exited(crate::record::unwire(uid), exit),
             CellEvent::Welcome { .. } | CellEvent::Refused { .. } | CellEvent::Workload(_) => {
-                self.protocol_error("it greets again");
+                self.protocol_error("it repeats the handshake");
             }
         }
     }
@@ -115,7 +115,7 @@ impl Owner {
             return self.start_failed(uid, &failure);
         }
         self.silent(&LinkError::Silent(timeout));
-        // Whoever asked is told why; nothing else is to be done without an init.
+        // The caller is told why; nothing else is to be done without an init.
         if let Call::Signal { .. } | Call::Relabel { .. } | Call::FreezeIntent { .. } = call {
             self.refused(call, &failure);
         }

@@ -1,22 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How an update of a cell is carried out, one step after the other, so that record, kernel and
-//! view say the same whatever fails, and whenever the daemon is killed:
+//! view say the same whatever fails, and whenever the daemon is killed. [`super::progress`] decides
+//! what comes next, and here it is done.
 //!
-//! ```text
-//!  Announce ─► Apply ─► Commit ─► answered     recorded: begun; then each step; recorded: done
-//!                │ a step is refused
-//!                ▼
-//!              Undo ─► Withdraw ─► refused        the steps that were done, backwards
-//! ```
-//!
-//! Until `Commit` the record holds the old spec and a note of what is being changed, with the ids
+//! Until the commit the record holds the old spec and a note of what is being changed, with the ids
 //! of the mounts concerned. A daemon that finds such a note takes back what it finds done.
 
-use std::collections::VecDeque;
-use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
 use init::protocol::{CellRequest, Failure};
+use kernel::cgroup::Cgroup;
 use model::cell::{CellSpec, Mount};
 use model::error::{Error, Reason};
 use model::label::Labels;
@@ -25,10 +18,11 @@ use model::status::Object;
 use rustix::io::Errno;
 
 use super::owner::{Call, Owner};
+use super::progress::{Effect, Phase, Progress};
 use super::{Reply, limits};
 use crate::layout;
 use crate::mounts::Prepared;
-use crate::record::{self, Pending};
+use crate::record::{self, CellRecord, Pending};
 use crate::staging::Stage;
 
 /// One effect of an update.
@@ -44,73 +38,100 @@ pub(crate) enum Step {
     DetachTarget(String),
 }
 
-/// What the cell-init is being asked for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Phase {
-    Announce,
-    Apply,
-    Commit,
-    Undo,
-    Withdraw,
-}
-
 /// An update that is being carried out.
 pub(crate) struct Running {
-    /// What is to be.
+    /// What is to be; once it is committed, what was.
     pub(super) spec: CellSpec,
     pub(super) labels: Labels,
-    pub(super) steps: VecDeque<Step>,
-    /// What was done, to be taken back from behind.
-    pub(super) undo: Vec<Step>,
+    pub(super) progress: Progress<Step>,
     /// A mount on its way: the cell-init is attaching the folder that it is to come by.
-    pub(super) coming: Option<(Stage, Prepared)>,
+    coming: Option<(Stage, Prepared)>,
     /// The folder, while the cell-init copies what has come to its place.
-    pub(super) stage: Option<Stage>,
-    /// Takes back the step that is being done.
-    pub(super) inverse: Option<Step>,
-    pub(super) phase: Phase,
-    /// Why it is being taken back.
-    pub(super) error: Option<Error>,
-    /// `None`: an earlier daemon's; nobody waits.
-    pub(super) reply: Option<Reply<Arc<Object>>>,
+    stage: Option<Stage>,
+    /// `None`: an earlier daemon's; no client waits.
+    reply: Option<Reply<Arc<Object>>>,
 }
 
-impl Owner {
-    /// Has it in the record that something is about to change; without effects there is nothing to
-    /// announce.
-    pub(super) fn announce_update(&mut self, update: Running, pending: Pending) {
-        let effects = !update.steps.is_empty();
-        self.updating = Some(update);
-        if effects {
-            self.record.pending = Some(pending);
-            self.write_change(Phase::Announce);
-        } else {
-            self.commit_update();
+impl Running {
+    pub(super) fn new(
+        spec: CellSpec,
+        labels: Labels,
+        progress: Progress<Step>,
+        reply: Option<Reply<Arc<Object>>>,
+    ) -> Self {
+        Self {
+            spec,
+            labels,
+            progress,
+            coming: None,
+            stage: None,
+            reply,
         }
     }
 
-    /// Takes back what an earlier daemon had done.
-    pub(super) fn take_back(&mut self, undo: Vec<Step>) {
-        self.updating = Some(Running {
-            spec: self.record.spec.clone(),
-            labels: self.record.meta.labels.clone(),
-            steps: VecDeque::new(),
-            undo,
-            coming: None,
-            stage: None,
-            inverse: None,
-            phase: Phase::Undo,
-            error: None,
-            reply: None,
-        });
-        self.next_step();
+    /// Spec and labels of record and update change places.
+    fn swap(&mut self, record: &mut CellRecord) {
+        std::mem::swap(&mut record.spec, &mut self.spec);
+        std::mem::swap(&mut record.meta.labels, &mut self.labels);
     }
 
-    fn write_change(&mut self, phase: Phase) {
+    /// A mount that the cell had is lost in taking the update back: the record says so.
+    fn lose(&mut self, inverse: Option<Step>, record: &mut CellRecord) {
+        let Some(Step::Detach(lost, _)) = inverse else {
+            return;
+        };
+        let mut draft = model::cell::Draft::from(record.spec.clone());
+        draft.mounts.retain(|mount| *mount != lost);
+        if let Ok(spec) = CellSpec::try_from(draft) {
+            record.spec = spec;
+            record.meta.generation += 1;
+        }
+        let why = self.progress.error.take();
+        self.progress.error =
+            why.map(|why| why.hint(format!("the cell has lost the mount of {}", lost.source)));
+    }
+}
+
+impl Owner {
+    /// Begins an update. `pending` is the note of it for a daemon that finds it unfinished.
+    pub(super) fn begin_change(&mut self, mut update: Running, pending: Option<Pending>) {
+        let first = update.progress.begin();
+        self.updating = Some(update);
+        self.record.pending = pending;
+        self.carry_out_change(first);
+    }
+
+    fn carry_out_change(&mut self, effect: Effect<Step>) {
         let Some(update) = &mut self.updating else {
             return;
         };
-        update.phase = phase;
+        match effect {
+            Effect::Announce => self.write_change(),
+            Effect::Take(step) => self.take(step),
+            // Everything is as asked for: the record says so from here on.
+            Effect::Commit => {
+                update.swap(&mut self.record);
+                self.record.meta.generation += 1;
+                self.record.pending = None;
+                self.write_change();
+            }
+            Effect::Uncommit => {
+                update.swap(&mut self.record);
+                self.record.meta.generation -= 1;
+            }
+            Effect::Lost(inverse, error) => {
+                tracing::error!(cell = %self.key.path, %error, "a step was not taken back");
+                update.lose(inverse, &mut self.record);
+            }
+            Effect::Withdraw => {
+                self.record.pending = None;
+                self.write_change();
+            }
+            Effect::Finish => self.finish_update(),
+        }
+    }
+
+    fn write_change(&mut self) {
         match record::encode(&self.record) {
             Ok(record) => self.call(Call::Change, Vec::new(), |request| {
                 CellRequest::PutCellRecord { request, record }
@@ -122,24 +143,24 @@ impl Owner {
     /// The cell-init refused a step; a mount that isn't there is detached.
     pub(super) fn change_refused(&mut self, failure: &Failure) {
         const NOT_MOUNTED: [Errno; 2] = [Errno::NOENT, Errno::INVAL];
-        let Some(update) = &mut self.updating else {
+        let Some(Running { progress, .. }) = &self.updating else {
             return;
         };
         let detaching = matches!(
-            update.inverse,
+            progress.inverse(),
             Some(Step::Attach(..) | Step::DetachTarget(_))
         );
         if detaching && NOT_MOUNTED.contains(&Errno::from_raw_os_error(failure.errno)) {
             return self.changed(Ok(()));
         }
-        let error = match update.phase {
+        let error = match progress.phase() {
             Phase::Apply | Phase::Undo => not_mounted(detaching, failure),
             _ => super::start::failure("the cell's record was not written", failure),
         };
         self.changed(Err(error.about("cell", self.key.path.to_string())));
     }
 
-    /// The step that was being done is done, or refused.
+    /// What was being done is done, or refused.
     pub(super) fn changed(&mut self, outcome: Result<(), Error>) {
         let Some(update) = &mut self.updating else {
             return;
@@ -148,83 +169,36 @@ impl Owner {
             return self.has_come(coming);
         }
         update.stage = None;
-        let inverse = update.inverse.take();
-        match (update.phase, outcome) {
-            (Phase::Announce, Ok(())) => {
-                update.phase = Phase::Apply;
-                self.next_step();
-            }
-            (Phase::Announce, Err(error)) => {
-                update.error = Some(error);
-                self.withdraw_update();
-            }
-            (Phase::Apply, Ok(())) => {
-                update.undo.extend(inverse);
-                self.next_step();
-            }
-            (Phase::Apply, Err(error)) => {
-                update.error = Some(error);
-                update.phase = Phase::Undo;
-                self.next_step();
-            }
-            (Phase::Commit, Ok(())) => self.finish_update(),
-            (Phase::Commit, Err(error)) => {
-                update.error = Some(error);
-                self.uncommit();
-                self.next_step();
-            }
-            (Phase::Undo, outcome) => {
-                if let Err(error) = outcome {
-                    self.not_undone(inverse, &error);
-                }
-                self.next_step();
-            }
-            // The last record that the cell-init has says that it is to be taken back: harmless.
-            (Phase::Withdraw, _) => self.finish_update(),
-        }
-    }
-
-    /// The next step in the direction that the update goes.
-    fn next_step(&mut self) {
-        let Some(update) = &mut self.updating else {
-            return;
-        };
-        match update.phase {
-            Phase::Undo => match update.undo.pop() {
-                Some(step) => self.take(step),
-                None => self.withdraw_update(),
-            },
-            _ => match update.steps.pop_front() {
-                Some(step) => self.take(step),
-                None => self.commit_update(),
-            },
+        for effect in update.progress.after(outcome) {
+            self.carry_out_change(effect);
         }
     }
 
     fn take(&mut self, step: Step) {
+        let Some(Running { progress, .. }) = &mut self.updating else {
+            return;
+        };
         match step {
             Step::Limit { to, from } => {
-                let outcome = self.set_limits(&to, &from);
-                self.expect_change(Step::Limit { to: from, from: to });
+                let outcome = set_limits(&self.group, &to, &from);
+                progress.expect(Step::Limit { to: from, from: to });
                 self.changed(outcome);
             }
             Step::Detach(mount, spare) => {
                 let target = mount.effective_target().as_bytes().to_vec();
-                self.expect_change(Step::Attach(mount, spare));
+                progress.expect(Step::Attach(mount, spare));
                 self.detach(target);
             }
             Step::DetachTarget(target) => {
                 let bytes = target.clone().into_bytes();
-                self.expect_change(Step::DetachTarget(target));
+                progress.expect(Step::DetachTarget(target));
                 self.detach(bytes);
             }
-            Step::Attach(mount, prepared) => self.attach(mount, prepared),
-        }
-    }
-
-    fn expect_change(&mut self, inverse: Step) {
-        if let Some(update) = &mut self.updating {
-            update.inverse = Some(inverse);
+            Step::Attach(mount, prepared) => {
+                let source = mount.source.clone();
+                progress.expect(Step::Detach(mount, None));
+                self.attach(&source, prepared);
+            }
         }
     }
 
@@ -235,31 +209,23 @@ impl Owner {
         });
     }
 
-    fn attach(&mut self, mount: Mount, prepared: Option<Prepared>) {
-        let source = mount.source.clone();
-        self.expect_change(Step::Detach(mount, None));
-        match prepared {
-            Some(prepared) => {
-                let directories = vec![prepared.target.directory];
-                match self.shared.staging.open(directories) {
-                    Ok((stage, slave)) => self.stage(stage, slave, prepared),
-                    Err(error) => self.changed(Err(error)),
-                }
-            }
-            None => {
-                let message = format!("the node no longer has {source}");
-                self.changed(Err(Error::internal(message)));
-            }
-        }
-    }
-
-    fn stage(&mut self, stage: Stage, slave: OwnedFd, prepared: Prepared) {
-        if let Some(update) = &mut self.updating {
-            update.coming = Some((stage, prepared));
-        }
-        self.call(Call::Change, vec![slave], |request| CellRequest::Stage {
-            request,
+    fn attach(&mut self, source: &str, prepared: Option<Prepared>) {
+        let gone = || Error::internal(format!("the node no longer has {source}"));
+        let staged = prepared.ok_or_else(gone).and_then(|prepared| {
+            let (stage, slave) = self.shared.staging.open(vec![prepared.target.directory])?;
+            Ok((stage, slave, prepared))
         });
+        match staged {
+            Ok((stage, slave, prepared)) => {
+                if let Some(update) = &mut self.updating {
+                    update.coming = Some((stage, prepared));
+                }
+                self.call(Call::Change, vec![slave], |request| CellRequest::Stage {
+                    request,
+                });
+            }
+            Err(error) => self.changed(Err(error)),
+        }
     }
 
     /// The cell has the folder: now the mount itself, and the copy of it.
@@ -278,63 +244,6 @@ impl Owner {
         });
     }
 
-    /// Sets them all, or leaves them as they were.
-    fn set_limits(&self, to: &Resources, from: &Resources) -> Result<(), Error> {
-        let set = |to, from| limits::exactly(to, from).and_then(|l| limits::set(&self.group, &l));
-        set(to, from).inspect_err(|_| {
-            if let Err(error) = set(from, to) {
-                tracing::error!(cell = %self.key.path, %error, "a limit could not be taken back");
-            }
-        })
-    }
-
-    /// Everything is as asked for: the record says so from here on.
-    fn commit_update(&mut self) {
-        let Some(update) = &mut self.updating else {
-            return;
-        };
-        self.record.pending = None;
-        std::mem::swap(&mut self.record.spec, &mut update.spec);
-        std::mem::swap(&mut self.record.meta.labels, &mut update.labels);
-        self.record.meta.generation += 1;
-        self.write_change(Phase::Commit);
-    }
-
-    fn uncommit(&mut self) {
-        let Some(update) = &mut self.updating else {
-            return;
-        };
-        std::mem::swap(&mut self.record.spec, &mut update.spec);
-        std::mem::swap(&mut self.record.meta.labels, &mut update.labels);
-        self.record.meta.generation -= 1;
-        update.phase = Phase::Undo;
-    }
-
-    /// A mount that the cell had is lost in taking an update back: the record says so.
-    fn not_undone(&mut self, inverse: Option<Step>, error: &Error) {
-        tracing::error!(cell = %self.key.path, %error, "a step of an update was not taken back");
-        let Some(Step::Detach(lost, _)) = inverse else {
-            return;
-        };
-        let mut draft = model::cell::Draft::from(self.record.spec.clone());
-        draft.mounts.retain(|mount| *mount != lost);
-        if let Ok(spec) = CellSpec::try_from(draft) {
-            self.record.spec = spec;
-            self.record.meta.generation += 1;
-        }
-        if let Some(update) = &mut self.updating
-            && let Some(why) = update.error.take()
-        {
-            let lost = format!("the cell has lost the mount of {}", lost.source);
-            update.error = Some(why.hint(lost));
-        }
-    }
-
-    fn withdraw_update(&mut self) {
-        self.record.pending = None;
-        self.write_change(Phase::Withdraw);
-    }
-
     fn finish_update(&mut self) {
         let Some(update) = self.updating.take() else {
             return;
@@ -348,12 +257,24 @@ impl Owner {
         }
         if let Some(reply) = update.reply {
             let updated = update
+                .progress
                 .error
                 .map_or_else(|| self.object(self.record.meta.uid), Err);
             let _ = reply.send(updated);
         }
         self.next_update();
     }
+}
+
+/// Sets them all, or leaves them as they were.
+fn set_limits(group: &Cgroup, to: &Resources, from: &Resources) -> Result<(), Error> {
+    let set = |to, from| limits::exactly(to, from).and_then(|l| limits::set(group, &l));
+    set(to, from).inspect_err(|_| {
+        if let Err(error) = set(from, to) {
+            let group = group.path().display();
+            tracing::error!(%group, %error, "a limit could not be taken back");
+        }
+    })
 }
 
 /// A cell-init could not attach or detach.

@@ -48,7 +48,7 @@ impl Owner {
             tracing::warn!(cell = %self.key.path, %error, "the cell's init is lost");
             self.lose(&error.to_string(), End::Lost);
         }
-        // Its descriptor tells when it is gone, whoever its parent is.
+        // Its descriptor tells when it is gone, also where it is not node-init's child.
         let init = self.init.clone();
         let due = Instant::now() + if expected { INIT_GRACE } else { Duration::ZERO };
         self.beside(async move {
@@ -67,7 +67,7 @@ impl Owner {
         self.lose("the cell's init has ended", End::InitEnded);
     }
 
-    /// Everything here ends now, and nobody will know how.
+    /// Everything here ends now; how is not known.
     fn lose(&mut self, why: &str, event: End) {
         self.ends(event);
         self.step(Life::Stop);
@@ -80,7 +80,7 @@ impl Owner {
         for uid in self.executables.uids() {
             self.lose_executable(uid, why);
         }
-        // Whoever waits for an answer of the cell-init is told so.
+        // The callers that wait for an answer of the cell-init are told so.
         self.exchange.forget();
         self.updating = None;
         self.updates.clear();

@@ -47,7 +47,7 @@ impl Exchange {
         self.link.take().is_some()
     }
 
-    /// Drops what waits for an answer: whoever asked is told that the cell has ended.
+    /// Drops what waits for an answer: the callers are told that the cell has ended.
     pub(super) fn forget(&mut self) {
         self.waiting.clear();
     }

@@ -37,7 +37,7 @@ pub(crate) struct Executable {
     pub(crate) adopted_exit: Option<Exit>,
     /// How far its end has come.
     pub(crate) teardown: Teardown,
-    /// Somebody watches its leaf; from that moment on it is killed.
+    /// A task watches its leaf; from that moment on it is killed.
     pub(crate) kill_at: Option<watch::Sender<Option<Instant>>>,
     /// Who waits for its end.
     pub(crate) waiting: Vec<Reply<Arc<Object>>>,
@@ -92,7 +92,7 @@ impl Executable {
         Ok(())
     }
 
-    /// Stops at that moment at the latest: kills from then on. Whether somebody has to begin to
+    /// Stops at that moment at the latest: kills from then on. Whether a task has to begin to
     /// watch the leaf.
     pub(crate) fn kill_by(&mut self, at: Instant) -> Option<watch::Receiver<Option<Instant>>> {
         match &self.kill_at {

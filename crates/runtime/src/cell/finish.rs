@@ -41,7 +41,7 @@ impl Owner {
         match self.executables.get(&uid) {
             Some(executable) if executable.exit.is_none() => self.main_ended(uid, exit_of(&exit)),
             Some(_) => {}
-            // Started, given up for lost and killed: nobody else will acknowledge it.
+            // Started, given up for lost and killed: only this acknowledges it.
             None => self.acknowledge(uid),
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Freezing and thawing a cell: the leaves of its executables and, through their owners, those of
-//! the cells in it. Never an `_init`: a frozen cell-init could answer nobody.
+//! the cells in it. Never an `_init`: a frozen cell-init could not answer.
 //!
 //! A cell is held when it was frozen itself or a cell around it was; thawing an outer cell leaves
 //! an inner one frozen that was frozen by name. Nothing can be started in a frozen cell
@@ -87,7 +87,7 @@ impl Owner {
                 .await
                 .into_iter()
                 .all(|ok| ok);
-            Event::Settled {
+            Event::FreezeDone {
                 frozen,
                 reached,
                 reply,
@@ -114,7 +114,7 @@ impl Owner {
         }
     }
 
-    pub(super) fn settled(&mut self, frozen: bool, reached: bool, reply: Reply<Arc<Object>>) {
+    pub(super) fn freeze_done(&mut self, frozen: bool, reached: bool, reply: Reply<Arc<Object>>) {
         self.step(if self.is_frozen() {
             Life::Freeze
         } else {

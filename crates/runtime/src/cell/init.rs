@@ -84,7 +84,7 @@ impl AsFd for InitProcess {
 }
 
 /// A pidfd can be read, as `poll` has it, when its process has ended.
-async fn ready(pidfd: &AsyncFd<std::fs::File>) {
+async fn ready(pidfd: &AsyncFd<OwnedFd>) {
     while let Ok(mut guard) = pidfd.readable().await {
         if pidfd::has_ended(pidfd.get_ref()).unwrap_or(true) {
             return;

@@ -160,7 +160,7 @@ fn pipes(keep_stdin: bool) -> Result<Streams, Error> {
 }
 
 /// Lets a program open `/dev/stdout` and its like, as servers do for their logs: the pipe is the
-/// node's, which to the program is a stranger. Nobody else comes to it: the way is through
+/// node's, which to the program is another user. No other process reaches it: the way is through
 /// `/proc/PID/fd`, which is the program's own.
 fn reopenable(pipe: impl std::os::fd::AsFd, mode: u32) -> std::io::Result<()> {
     Ok(rustix::fs::fchmod(

@@ -108,7 +108,7 @@ pub(crate) async fn emptied(group: Arc<Cgroup>, mut kill_at: watch::Receiver<Opt
                 kill(&group);
                 again = Some(Instant::now() + AGAIN);
             }
-            // The sender is the owner's; where that is gone nobody shortens the wait any more.
+            // The sender is the owner's; where that is gone the wait isn't shortened any more.
             Ok(()) = kill_at.changed() => {}
         }
     }
@@ -116,7 +116,8 @@ pub(crate) async fn emptied(group: Arc<Cgroup>, mut kill_at: watch::Receiver<Opt
 
 fn watch_events(group: &Cgroup) -> Result<AsyncFd<File>, kernel::Error> {
     let file = group.open_events("cgroup.events")?;
-    crate::watched::watch(file, Interest::PRIORITY).map_err(|e| kernel::Error::from_io("epoll", &e))
+    crate::watched::watch(File::from(file), Interest::PRIORITY)
+        .map_err(|e| kernel::Error::from_io("epoll", &e))
 }
 
 /// Reads through the watched descriptor: the kernel wakes a poll only for what was not read through

@@ -14,7 +14,7 @@
 //!
 //! The owner decides. What it knows is kept by types of one purpose: [`exchange`] (what the
 //! cell-init was asked), [`executables`] (which there are), `model::lifecycle` (how far an end has
-//! come), [`change`] (an update that is carried out).
+//! come), [`progress`] (how far an update has come) and [`change`] (what of it is on its way).
 
 mod answers;
 mod change;
@@ -30,6 +30,7 @@ pub(crate) mod launch;
 pub(crate) mod leaf;
 pub(crate) mod limits;
 pub(crate) mod owner;
+mod progress;
 mod relabel;
 pub(crate) mod resume;
 mod start;
@@ -56,7 +57,7 @@ use super::record::ExecutableRecord;
 /// How many requests wait for an owner. Senders of more wait.
 const QUEUE: usize = 64;
 
-/// Where an answer goes. Whoever asked may be gone; then nobody is told.
+/// Where an answer goes. It is dropped where the caller is gone.
 pub(crate) type Reply<T> = oneshot::Sender<Result<T, Error>>;
 
 /// What can be asked of a cell's owner.
@@ -129,7 +130,7 @@ pub(crate) struct CellHandle {
 impl CellHandle {
     /// A handle whose owner is gone.
     #[cfg(test)]
-    pub(crate) fn of_nobody(uid: Uid) -> Self {
+    pub(crate) fn without_owner(uid: Uid) -> Self {
         let own = kernel::process::id();
         let pidfd = kernel::pidfd::open(own).unwrap();
         Self {

@@ -42,12 +42,12 @@ use crate::record::CellRecord;
 /// Everything that happens to a cell.
 pub(crate) enum Event {
     /// A request came.
-    Asked(Request),
+    Request(Request),
     /// The cell-init says.
     Said(Received<CellEvent>),
     /// The cell-init can't be talked to any more.
     Silent(LinkError),
-    /// The cell-init has ended; `None`: nobody knows how.
+    /// The cell-init has ended; `None`: how is not known.
     InitEnded(Option<ExitRecord>),
     /// The oldest call was not answered in time.
     Late,
@@ -64,7 +64,7 @@ pub(crate) enum Event {
     /// The cell's own end is stored, or can't be now.
     CellStored(Result<(), Error>),
     /// Freezing or thawing is done.
-    Settled {
+    FreezeDone {
         frozen: bool,
         reached: bool,
         reply: Reply<Arc<Object>>,
@@ -145,7 +145,7 @@ pub(crate) struct Beginning {
     pub(crate) link: CellLink,
     pub(crate) socket: PathBuf,
     /// Resolves when node-init says that the cell-init has ended; `None` where its parent died with
-    /// an earlier node-init, and nobody will say so.
+    /// an earlier node-init: then no exit comes.
     pub(crate) exit: Option<oneshot::Receiver<ExitRecord>>,
 }
 
@@ -219,13 +219,13 @@ impl Owner {
             Some(event) = self.tasks.next() => event,
             () = leaf::until(late) => Event::Late,
             // The index holds a handle for as long as this task runs.
-            Some(request) = inbox.recv() => Event::Asked(request),
+            Some(request) = inbox.recv() => Event::Request(request),
         }
     }
 
     fn handle(&mut self, event: Event) {
         match event {
-            Event::Asked(request) => self.asked(request),
+            Event::Request(request) => self.requested(request),
             Event::Said(received) => self.said(received),
             Event::Silent(error) => self.silent(&error),
             Event::InitEnded(exit) => self.init_ended(exit),
@@ -236,17 +236,17 @@ impl Owner {
             Event::Stored(uid, outcome) => self.stored(uid, outcome),
             Event::NestedEnded => self.ends(cell::Event::NestedEnded),
             Event::CellStored(outcome) => self.cell_stored(outcome),
-            Event::Settled {
+            Event::FreezeDone {
                 frozen,
                 reached,
                 reply,
-            } => self.settled(frozen, reached, reply),
+            } => self.freeze_done(frozen, reached, reply),
             Event::Removed(outcome) => self.removed(outcome),
             Event::InitAcknowledged => self.ends(cell::Event::Acknowledged),
         }
     }
 
-    fn asked(&mut self, request: Request) {
+    fn requested(&mut self, request: Request) {
         match request {
             Request::Start(order) => self.start(*order),
             Request::Stop { uid, grace, reply } => self.stop(uid, grace, Some(reply)),

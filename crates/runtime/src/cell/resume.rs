@@ -13,9 +13,11 @@ use model::status::Object;
 use model::time::Timestamp;
 
 use super::executable::{Executable, exit_of};
+use super::executables::Executables;
 use super::leaf;
 use super::owner::Owner;
-use crate::adopt::orphans;
+use crate::Shared;
+use crate::adopt::orphans::{self, Claim};
 use crate::index::Key;
 use crate::index::requests::IdempotencyKey;
 use crate::link::cell::{Kept, Outputs};
@@ -96,17 +98,17 @@ fn own_process(
     }
 }
 
-impl Owner {
-    /// [`own_process`], of this cell.
-    pub(super) fn own_process(
-        &self,
-        leaf: &Cgroup,
-        process: Process,
-    ) -> Result<Option<u32>, String> {
-        let name = || find::group_of_path(self.group.path()).map_err(|e| e.to_string());
-        own_process(name, leaf, process)
-    }
+/// [`own_process`], by the cell's group.
+pub(super) fn process_in(
+    cell: &Cgroup,
+    leaf: &Cgroup,
+    process: Process,
+) -> Result<Option<u32>, String> {
+    let name = || find::group_of_path(cell.path()).map_err(|e| e.to_string());
+    own_process(name, leaf, process)
+}
 
+impl Owner {
     /// Takes a workload over. An error says that it is told of twice.
     pub(crate) fn adopt(&mut self, examined: Examined, attaching: Attaching) -> Result<(), String> {
         let Examined {
@@ -177,7 +179,7 @@ impl Owner {
 
     /// Goes on with what the earlier daemon had begun. Called when the objects are published.
     pub(crate) fn resume(&mut self) {
-        self.remove_strangers();
+        remove_orphans(&self.shared, &self.group, &self.key, &self.executables);
         self.resume_update();
         for uid in self.adopted() {
             let Some(executable) = self.executables.get_mut(&uid) else {
@@ -199,36 +201,36 @@ impl Owner {
             self.stop_cell(None);
         }
     }
+}
 
-    /// Groups without a record: leaves of starts that a crash cut short, of which nobody was told,
-    /// and nested cells whose init is gone.
-    fn remove_strangers(&self) {
-        let Ok(children) = self.group.children() else {
-            return;
+/// Groups without a record: leaves of starts that a crash cut short, of which no client was told,
+/// and nested cells whose init is gone.
+fn remove_orphans(shared: &Arc<Shared>, around: &Cgroup, cell: &Key, known: &Executables) {
+    let Ok(children) = around.children() else {
+        return;
+    };
+    for name in children.iter().filter_map(|name| name.to_str()) {
+        if known.values().any(|e| e.name() == name) {
+            continue;
+        }
+        let Ok(group) = around.child(name) else {
+            continue;
         };
-        for name in children.iter().filter_map(|name| name.to_str()) {
-            if self.executables.values().any(|e| e.name() == name) {
-                continue;
-            }
-            let Ok(group) = self.group.child(name) else {
-                continue;
-            };
-            if super::init::marked(&group).is_some() {
-                // Beside, and only where no living cell has that name.
-                drop(orphans::kill_orphan(&self.shared, &self.group, name));
-                continue;
-            }
-            let Ok(path) = format!("{}/{name}", self.key.path).parse() else {
-                continue;
-            };
-            let tenant = self.key.tenant.clone();
-            let key = Key { tenant, path };
-            // Who has the name is making something there, and deals with what is there.
-            if let Some(_taken) = orphans::claim(&self.shared, key, Kind::Executable) {
-                leaf::kill(&group);
-                if let Err(error) = self.group.remove(name, std::time::Duration::from_secs(1)) {
-                    tracing::warn!(%error, "a cgroup stays behind");
-                }
+        if super::init::marked(&group).is_some() {
+            // Beside, and only where no living cell has that name.
+            drop(orphans::kill_orphan(shared, around, name));
+            continue;
+        }
+        let Ok(path) = format!("{}/{name}", cell.path).parse() else {
+            continue;
+        };
+        let tenant = cell.tenant.clone();
+        let key = Key { tenant, path };
+        let claim = orphans::claim(shared, key, Kind::Executable);
+        if !matches!(claim, Claim::Taken) {
+            leaf::kill(&group);
+            if let Err(error) = around.remove(name, std::time::Duration::from_secs(1)) {
+                tracing::warn!(%error, "a cgroup stays behind");
             }
         }
     }

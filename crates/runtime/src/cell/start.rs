@@ -18,6 +18,7 @@ use rustix::io::Errno;
 
 use super::executable::Executable;
 use super::owner::{Call, Event, Owner};
+use super::resume::process_in;
 use super::{Reply, StartOrder, launch, leaf, limits};
 use crate::index::Reservation;
 use crate::link::{LinkError, fds};
@@ -77,11 +78,6 @@ impl Owner {
         }
     }
 
-    /// Whether it shares the node's mounts, and so all of the node's files are its own to grant.
-    fn has_node_mounts(&self) -> bool {
-        self.key.path.parent().is_none() && self.record.spec.shares(Namespace::Mount)
-    }
-
     fn prepare(
         &mut self,
         record: record::ExecutableRecord,
@@ -91,10 +87,10 @@ impl Owner {
         let bytes = record::encode(&record)?;
         inits::admit_record(&self.shared, &self.key.tenant, bytes.len())?;
         let effective = record.spec.effective(record.logs);
-        let seccomp = self
-            .shared
-            .seccomp
-            .compile(&effective, self.has_node_mounts())?;
+        // With the node's mounts all of the node's files are the cell's own to grant.
+        let has_node_mounts =
+            self.key.path.parent().is_none() && self.record.spec.shares(Namespace::Mount);
+        let seccomp = self.shared.seccomp.compile(&effective, has_node_mounts)?;
         let wanted = limits::of(&effective.resources)?;
         limits::enable(&self.group, &effective.resources)?;
         limits::check_protection(&self.group, &effective.resources)?;
@@ -140,13 +136,13 @@ impl Owner {
     /// The program was executed.
     pub(super) fn started(&mut self, uid: Uid, started_ns: u64, given: Vec<OwnedFd>) {
         let Some(starting) = self.executables.take_starting(&uid) else {
-            return self.protocol_error("it started what nobody asked for");
+            return self.protocol_error("it started what it was not asked for");
         };
         let mut given = given.into_iter();
         let wants_terminal = starting.source.is_none();
         let handed = fds::pidfd(given.next()).and_then(|(_, process)| {
             let terminal = wants_terminal.then(|| fds::terminal(given.next()));
-            let pid = self.own_process(&starting.executable.leaf, process);
+            let pid = process_in(&self.group, &starting.executable.leaf, process);
             Ok((pid.map_err(LinkError::Malformed)?, terminal.transpose()?))
         });
         let (pid, terminal) = match handed {
@@ -227,7 +223,7 @@ impl Owner {
             executable.status.conditions.push(condition);
             self.publish_executable(uid);
         }
-        // Only now, so that whoever is told and attaches finds a log.
+        // Only now, so that a client that is told and attaches finds a log.
         if let Some(starter) = starter {
             let _ = starter.send(self.object(uid));
         }

@@ -6,20 +6,32 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::Arc;
 
+use kernel::cgroup::Cgroup;
 use kernel::mount::info::{self, MountInfo};
 use model::cell::{CellSpec, Mount};
 use model::error::{Error, Reason};
+use model::label::Labels;
 use model::request::UpdateCell;
 use model::status::Object;
 
-use super::change::{Phase, Running, Step};
+use super::change::{Running, Step};
 use super::owner::Owner;
+use super::progress::Progress;
 use super::{Reply, limits};
 use crate::mounts;
 use crate::record::{Mounted, Pending};
 
 /// How many updates wait for the one that is being carried out.
 const WAITING: usize = 64;
+
+/// What an update comes to.
+struct Plan {
+    spec: CellSpec,
+    labels: Labels,
+    steps: VecDeque<Step>,
+    /// Goes into the record before the first step.
+    pending: Pending,
+}
 
 impl Owner {
     /// One at a time: what an update finds is what the one before has left.
@@ -35,7 +47,7 @@ impl Owner {
         let _ = reply.send(Err(error.about("cell", self.key.path.to_string())));
     }
 
-    /// Whoever waits comes next.
+    /// The update that has waited longest comes next.
     pub(super) fn next_update(&mut self) {
         while self.updating.is_none()
             && let Some((request, reply)) = self.updates.pop_front()
@@ -46,13 +58,16 @@ impl Owner {
 
     fn begin_update(&mut self, request: &UpdateCell, reply: Reply<Arc<Object>>) {
         match self.plan(request) {
-            Ok((update, pending)) => self.announce_update(
-                Running {
-                    reply: Some(reply),
-                    ..update
-                },
+            Ok(Plan {
+                spec,
+                labels,
+                steps,
                 pending,
-            ),
+            }) => {
+                let pending = (!steps.is_empty()).then_some(pending);
+                let update = Running::new(spec, labels, Progress::of(steps), Some(reply));
+                self.begin_change(update, pending);
+            }
             Err(error) => {
                 let _ = reply.send(Err(error));
             }
@@ -60,7 +75,7 @@ impl Owner {
     }
 
     /// Everything that can be refused is, before anything changes.
-    fn plan(&self, request: &UpdateCell) -> Result<(Running, Pending), Error> {
+    fn plan(&self, request: &UpdateCell) -> Result<Plan, Error> {
         if self.ending.has_begun() {
             let message = format!("the cell {} is stopping", self.key.path);
             return Err(Error::new(Reason::WrongState, message));
@@ -79,95 +94,22 @@ impl Owner {
         let (spec, labels) =
             model::update::apply(&request.mask, old, (&request.spec, &request.labels))?;
         limits::exactly(&spec.resources, &self.record.spec.resources)?;
-        self.enable(&spec)?;
-        let (steps, pending) = self.steps_to(&spec)?;
-        let update = Running {
+        enable(&self.group, &self.shared.root, &spec)?;
+        let (steps, pending) = steps_to(&self.record.spec, &spec, self.status.pid, self.root_id)?;
+        Ok(Plan {
             spec,
             labels,
             steps,
-            undo: Vec::new(),
-            coming: None,
-            stage: None,
-            inverse: None,
-            phase: Phase::Announce,
-            error: None,
-            reply: None,
-        };
-        Ok((update, pending))
+            pending,
+        })
     }
 
-    /// The limits, then what goes, then what comes: a new mount may take an old one's place.
-    fn steps_to(&self, spec: &CellSpec) -> Result<(VecDeque<Step>, Pending), Error> {
-        let mut steps = VecDeque::new();
-        let mut pending = Pending {
-            resources: spec.resources.clone(),
-            added: Vec::new(),
-            removed: Vec::new(),
-        };
-        if spec.resources != self.record.spec.resources {
-            steps.push_back(Step::Limit {
-                to: spec.resources.clone(),
-                from: self.record.spec.resources.clone(),
-            });
-        }
-        let going: Vec<_> = missing(&self.record.spec, spec).collect();
-        let coming: Vec<_> = missing(spec, &self.record.spec).collect();
-        let mounted = match going.is_empty() && coming.is_empty() {
-            true => Vec::new(),
-            false => self.mounts()?,
-        };
-        for mount in going {
-            // What is no longer there on the node can be taken back, but not given again.
-            let spare = mounts::prepare(mount, self.root_id).ok();
-            pending.removed.extend(uppermost(&mounted, mount));
-            steps.push_back(Step::Detach(mount.clone(), spare));
-        }
-        for mount in coming {
-            let prepared = mounts::prepare(mount, self.root_id)?;
-            let target = mount.effective_target();
-            let gone = |id: u32| pending.removed.iter().any(|removed| removed.mount == id);
-            let below = ids_at(&mounted, target).rfind(|id| !gone(*id));
-            pending.added.push(Mounted {
-                target: target.to_owned(),
-                mount: below.unwrap_or(NONE),
-            });
-            steps.push_back(Step::Attach(mount.clone(), Some(prepared)));
-        }
-        Ok((steps, pending))
-    }
-
-    /// The controllers of the cell's own limits are its parent's to hand on, and so on up.
-    fn enable(&self, spec: &CellSpec) -> Result<(), Error> {
-        let mut above: Vec<_> = self.group.path().ancestors().skip(1).collect();
-        above.retain(|path| path.starts_with(self.shared.root.path()));
-        for path in above.into_iter().rev() {
-            let group = kernel::cgroup::Cgroup::open(path)
-                .map_err(|e| Error::internal(e.to_string()).errno(e.errno()))?;
-            limits::enable(&group, &spec.resources)?;
-        }
-        let around = self.group.path().parent().map(kernel::cgroup::Cgroup::open);
-        match around {
-            Some(Ok(around)) => limits::check_protection(&around, &spec.resources),
-            _ => Ok(()),
-        }
-    }
-
-    /// What is mounted in the cell, the uppermost last.
-    fn mounts(&self) -> Result<Vec<MountInfo>, Error> {
-        let pid = self.status.pid.unwrap_or_default();
-        let file = format!("/proc/{pid}/mountinfo");
-        let text = std::fs::read(&file).map_err(|e| {
-            Error::internal(format!("{file}: {e}")).errno(e.raw_os_error().unwrap_or_default())
-        })?;
-        info::parse(&text).map_err(|e| Error::internal(format!("{file}: {e}")))
-    }
-
-    /// Takes back what an earlier daemon began and did not get to finishing: nobody was told of it.
+    /// Takes back what an earlier daemon began and did not finish: no client was told of it.
     pub(super) fn resume_update(&mut self) {
         let Some(pending) = self.record.pending.take() else {
             return;
         };
-        let mounted = self.mounts().unwrap_or_else(|error| {
+        let mounted = mounted_in(self.status.pid).unwrap_or_else(|error| {
             tracing::error!(cell = %self.key.path, %error, "what an update left can't be seen");
             Vec::new()
         });
@@ -188,9 +130,9 @@ impl Owner {
                 undo.push(Step::Attach(mount.clone(), prepared));
             }
         }
-        // The copy that a cell-init attaches has a number that nobody could know before: it is what
-        // is neither below nor to be removed at its target. Elsewhere its number may be that of
-        // another mount that was removed: the kernel gives the lowest free one.
+        // The copy that a cell-init attaches has a number that could not be known before: it is
+        // what is neither below nor to be removed at its target. Elsewhere its number may be that
+        // of another mount that was removed: the kernel gives the lowest free one.
         let is_added = |added: &&Mounted| {
             let old = |id: u32| {
                 let same =
@@ -204,8 +146,81 @@ impl Owner {
             undo.push(Step::DetachTarget(added.target.clone()));
         }
         tracing::warn!(cell = %self.key.path, "an update that was cut short is taken back");
-        self.take_back(undo);
+        let (spec, labels) = (&self.record.spec, &self.record.meta.labels);
+        let progress = Progress::taken_back(undo);
+        let update = Running::new(spec.clone(), labels.clone(), progress, None);
+        self.begin_change(update, None);
     }
+}
+
+/// From the old spec: the limits, then what goes, then what comes: a new mount may take an old
+/// one's place. `pid` is of the cell's init, `root_id` the node's id of the cell's root.
+fn steps_to(
+    old: &CellSpec,
+    spec: &CellSpec,
+    pid: Option<u32>,
+    root_id: u32,
+) -> Result<(VecDeque<Step>, Pending), Error> {
+    let mut steps = VecDeque::new();
+    let mut pending = Pending {
+        resources: spec.resources.clone(),
+        added: Vec::new(),
+        removed: Vec::new(),
+    };
+    if spec.resources != old.resources {
+        steps.push_back(Step::Limit {
+            to: spec.resources.clone(),
+            from: old.resources.clone(),
+        });
+    }
+    let going: Vec<_> = missing(old, spec).collect();
+    let coming: Vec<_> = missing(spec, old).collect();
+    let mounted = match going.is_empty() && coming.is_empty() {
+        true => Vec::new(),
+        false => mounted_in(pid)?,
+    };
+    for mount in going {
+        // What is no longer there on the node can be taken back, but not given again.
+        let spare = mounts::prepare(mount, root_id).ok();
+        pending.removed.extend(uppermost(&mounted, mount));
+        steps.push_back(Step::Detach(mount.clone(), spare));
+    }
+    for mount in coming {
+        let prepared = mounts::prepare(mount, root_id)?;
+        let target = mount.effective_target();
+        let gone = |id: u32| pending.removed.iter().any(|removed| removed.mount == id);
+        let below = ids_at(&mounted, target).rfind(|id| !gone(*id));
+        pending.added.push(Mounted {
+            target: target.to_owned(),
+            mount: below.unwrap_or(NONE),
+        });
+        steps.push_back(Step::Attach(mount.clone(), Some(prepared)));
+    }
+    Ok((steps, pending))
+}
+
+/// The controllers of the cell's own limits are its parent's to hand on, and so on up to `root`.
+fn enable(cell: &Cgroup, root: &Cgroup, spec: &CellSpec) -> Result<(), Error> {
+    let mut above: Vec<_> = cell.path().ancestors().skip(1).collect();
+    above.retain(|path| path.starts_with(root.path()));
+    for path in above.into_iter().rev() {
+        let group =
+            Cgroup::open(path).map_err(|e| Error::internal(e.to_string()).errno(e.errno()))?;
+        limits::enable(&group, &spec.resources)?;
+    }
+    match cell.path().parent().map(Cgroup::open) {
+        Some(Ok(around)) => limits::check_protection(&around, &spec.resources),
+        _ => Ok(()),
+    }
+}
+
+/// What is mounted in the cell whose init is `pid`, the uppermost last.
+fn mounted_in(pid: Option<u32>) -> Result<Vec<MountInfo>, Error> {
+    let file = format!("/proc/{}/mountinfo", pid.unwrap_or_default());
+    let text = std::fs::read(&file).map_err(|e| {
+        Error::internal(format!("{file}: {e}")).errno(e.raw_os_error().unwrap_or_default())
+    })?;
+    info::parse(&text).map_err(|e| Error::internal(format!("{file}: {e}")))
 }
 
 /// The mounts of `one` that are not in `other`.

@@ -47,8 +47,8 @@ const UNDO: Duration = Duration::from_secs(10);
 pub(crate) const AT_THE_SPAWNER: usize = 4;
 
 /// What there is of a cell that is being made, to be taken back unless it is kept. The name and the
-/// ids stay reserved until nothing of a failed cell lives any more: nobody else is to have ids that
-/// a process still has.
+/// ids stay reserved until nothing of a failed cell lives any more: no other cell is to have ids
+/// that a process still has.
 struct Made {
     reservation: Reservation,
     parent: Cgroup,

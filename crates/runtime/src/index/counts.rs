@@ -45,7 +45,7 @@ impl Counts {
         (self.limits)().admit(tenant, quota, wanted, used)
     }
 
-    /// A tenant has so much more; nobody is asked.
+    /// A tenant has so much more, whatever its quota.
     pub(super) fn add(&mut self, tenant: &Tenant, quota: Quota, amount: u64) {
         self.counts.add(tenant, quota, amount);
     }

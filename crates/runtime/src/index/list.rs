@@ -37,7 +37,7 @@ fn token_of(object: &Object) -> String {
     format!("{}:{}", object.meta().tenant, object.meta().path)
 }
 
-/// When a finished object ended; the beginning of time where nobody knows.
+/// When a finished object ended; 1970 where it is not known.
 pub(crate) fn finished(object: &Object) -> Timestamp {
     match object {
         Object::Cell(cell) => cell.finished,
@@ -125,7 +125,7 @@ impl Index {
 }
 
 impl Inner {
-    /// The objects of the filter's tenant, or of the cell that it names, and nobody else's: what a
+    /// The objects of the filter's tenant, or of the cell that it names, and no others: what a
     /// tenant asks for costs him what he has.
     pub(super) fn from(
         &self,

@@ -93,7 +93,7 @@ struct Inner {
     uids: HashMap<Uid, Key>,
     reserved: BTreeMap<Key, (Uid, Kind)>,
     cells: BTreeMap<Key, CellEntry>,
-    /// The ids of cells that nobody owns yet.
+    /// The ids of cells without an owner yet.
     silent: BTreeMap<Key, silent::Held>,
     /// Objects that have not ended, reserved ones included, and the node's ids that cells have.
     counts: Counts,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Cells whose init has not answered this daemon: their names and their ids are taken, nobody owns
+//! Cells whose init has not answered this daemon: their names and their ids are taken, no task owns
 //! them, and what is asked of them is refused with the reason. `adopt` says which they are.
 
 use model::error::Error;

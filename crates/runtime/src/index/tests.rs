@@ -167,7 +167,7 @@ fn the_name_of_a_departing_cell_is_ending_or_free() {
     for keep in [true, false].repeat(200) {
         let index = index();
         let reservation = reserve(&index, "web", 1).unwrap();
-        let (handle, range) = (CellHandle::of_nobody(Uid([1; 16])), reservation.range());
+        let (handle, range) = (CellHandle::without_owner(Uid([1; 16])), reservation.range());
         index.register(key("web"), handle, range, 0).unwrap();
         index.publish_new(cell("web", 1, State::Running), reservation);
         index.close(&key("web"), false).unwrap();
@@ -225,7 +225,7 @@ fn the_oldest_finished_records_are_the_first_to_go() {
 }
 
 #[test]
-fn a_tenant_s_many_records_push_out_nobody_else_s() {
+fn a_tenant_s_many_records_push_out_no_other_tenant_s() {
     let index = index();
     let mut quiet = cell("quiet", 1, State::Exited);
     quiet.meta_mut().tenant = "other".parse().unwrap();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The conversation with a cell-init, over `cells/UID.sock`, and its greeting. The peer counts as
+//! The conversation with a cell-init, over `cells/UID.sock`, and its handshake. The peer counts as
 //! hostile.
 
 use std::os::fd::OwnedFd;
@@ -62,13 +62,13 @@ pub(crate) enum Outputs {
     Terminal(OwnedFd),
 }
 
-/// Connects to the cell-init that listens at `path` and greets it as the one of `uid`.
+/// Connects to the cell-init that listens at `path` as that of `uid`.
 pub(crate) async fn connect(path: &Path, uid: Uid) -> Result<(CellLink, Handshake), LinkError> {
     let conversation = async {
         let mut link = CellLink::new(call(path).await?)?.with_senders()?;
         link.send(&CellRequest::Hello { version: VERSION }, Vec::new())?;
-        let greeting = handshake(&mut link, uid).await?;
-        Ok((link, greeting))
+        let welcome = handshake(&mut link, uid).await?;
+        Ok((link, welcome))
     };
     timeout(GREETING, conversation)
         .await
@@ -76,7 +76,7 @@ pub(crate) async fn connect(path: &Path, uid: Uid) -> Result<(CellLink, Handshak
 }
 
 /// A connection that the init may not have accepted yet. Where those of earlier daemons, dead by
-/// now, fill its queue, it is asked again: the kernel tells nobody when there is room.
+/// now, fill its queue, it is asked again: the kernel doesn't say when there is room.
 async fn call(path: &Path) -> Result<OwnedFd, LinkError> {
     const AGAIN: Duration = Duration::from_millis(20);
     loop {

@@ -3,7 +3,7 @@
 //!
 //! A cell-init may hand over anything. A regular file or a FUSE file where a pipe is expected would
 //! block the thread that moves logs; another process's pidfd would have us show, or signal,
-//! somebody else's process.
+//! another cell's process.
 
 use std::fs::File;
 use std::os::fd::OwnedFd;

@@ -7,7 +7,7 @@
 //! whatever is malformed, too long, or has a wrong number or type of descriptors ends the link with
 //! an error, never the daemon.
 //!
-//! `cell` and `node` are the two conversations, each with its greeting.
+//! `cell` and `node` are the two conversations, each with its handshake.
 
 pub(crate) mod cell;
 pub(crate) mod fds;
@@ -16,17 +16,20 @@ pub(crate) mod node;
 use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use init::protocol::codec::{CodecError, Packet};
 use init::protocol::{MAX_PACKET, VERSION};
 use kernel::seqpacket;
 use rustix::io::Errno;
+use tokio::io::Interest;
 use tokio::io::unix::{AsyncFd, AsyncFdReadyGuard};
+
+use crate::watched::watch;
 
 /// The most packets that wait for a peer that doesn't read.
 pub(crate) const MAX_OUTBOX: usize = 256;
-/// How long an init may take over a greeting.
+/// How long an init may take over a handshake.
 pub(crate) const GREETING: std::time::Duration = std::time::Duration::from_secs(20);
 
 thread_local! {
@@ -99,27 +102,9 @@ pub(crate) struct Received<E> {
 
 /// A connection and what has not been sent on it yet.
 pub(crate) struct Link<C: Conversation> {
-    io: AsyncFd<Socket>,
+    io: AsyncFd<OwnedFd>,
     outbox: VecDeque<(Vec<u8>, Vec<OwnedFd>)>,
     conversation: std::marker::PhantomData<fn() -> C>,
-}
-
-/// An owned descriptor that tokio can register.
-struct Socket(OwnedFd);
-
-impl AsRawFd for Socket {
-    fn as_raw_fd(&self) -> RawFd {
-        self.0.as_raw_fd()
-    }
-}
-
-#[allow(
-    deprecated,
-    reason = "what replaces it is unsafe, which only `kernel` may use; a Socket owns its descriptor and never \
-              changes it, as that asks for"
-)]
-fn watched(socket: Socket) -> io::Result<AsyncFd<Socket>> {
-    AsyncFd::new(socket)
 }
 
 impl<C: Conversation> Link<C> {
@@ -127,7 +112,7 @@ impl<C: Conversation> Link<C> {
     pub(crate) fn new(socket: OwnedFd) -> Result<Self, LinkError> {
         seqpacket::reserve_send_buffer(&socket, MAX_PACKET)?;
         Ok(Self {
-            io: watched(Socket(socket))?,
+            io: watch(socket, Interest::READABLE | Interest::WRITABLE)?,
             outbox: VecDeque::new(),
             conversation: std::marker::PhantomData,
         })
@@ -135,7 +120,7 @@ impl<C: Conversation> Link<C> {
 
     /// Has the kernel say who sent each packet.
     pub(crate) fn with_senders(self) -> Result<Self, LinkError> {
-        seqpacket::pass_credentials(&self.io.get_ref().0)?;
+        seqpacket::pass_credentials(self.io.get_ref())?;
         Ok(self)
     }
 
@@ -180,7 +165,7 @@ impl<C: Conversation> Link<C> {
         };
         let received = Self::receive(&mut guard);
         if guard.ready().is_writable() && !self.outbox.is_empty() {
-            let emptied = flush(&guard.get_inner().0, &mut self.outbox)?;
+            let emptied = flush(guard.get_inner(), &mut self.outbox)?;
             if !emptied {
                 guard.clear_ready_matching(tokio::io::Ready::WRITABLE);
             }
@@ -189,13 +174,13 @@ impl<C: Conversation> Link<C> {
     }
 
     fn receive(
-        guard: &mut AsyncFdReadyGuard<'_, Socket>,
+        guard: &mut AsyncFdReadyGuard<'_, OwnedFd>,
     ) -> Result<Option<Received<C::Event>>, LinkError> {
         if !guard.ready().is_readable() && !guard.ready().is_read_closed() {
             return Ok(None);
         }
         BUFFER.with_borrow_mut(
-            |buffer| match seqpacket::receive(&guard.get_inner().0, buffer) {
+            |buffer| match seqpacket::receive(guard.get_inner(), buffer) {
                 Ok(Some(packet)) => {
                     let bytes = buffer.get(..packet.length).unwrap_or_default();
                     Ok(Some(Received {
@@ -215,7 +200,7 @@ impl<C: Conversation> Link<C> {
     }
 
     fn flush(&mut self) -> Result<bool, LinkError> {
-        flush(&self.io.get_ref().0, &mut self.outbox)
+        flush(self.io.get_ref(), &mut self.outbox)
     }
 }
 

@@ -187,7 +187,7 @@ impl Port for Parent {
     }
 }
 
-/// There is nobody left to work for.
+/// There is no caller left to work for.
 fn gone() -> ! {
     std::process::exit(0)
 }
@@ -195,7 +195,7 @@ fn gone() -> ! {
 /// Writes what it can of a message, from wherever the process ends.
 pub(super) fn last_words(message: &FromEvaluator) {
     if let Ok(frame) = codec::encode(message, MAX_FROM) {
-        // The process is ending: there is nobody to tell that this failed.
+        // The process is ending: there is no caller to tell that this failed.
         let _ = send(rustix::stdio::stdin(), &frame, SendFlags::NOSIGNAL);
     }
 }

@@ -47,7 +47,7 @@ pub enum Mode {
 
 /// Where a program's text goes.
 pub trait Output: Send + Sync + 'static {
-    /// Shows text, on standard error where `error`. May wait for whoever reads it.
+    /// Shows text, on standard error where `error`. May wait for the reader.
     fn print(&self, error: bool, text: String) -> BoxFuture<'_, ()>;
 }
 
@@ -277,7 +277,7 @@ fn unknown(schema: &Schema, action: &str) -> Failure {
 pub(crate) struct Question<'a> {
     pub(crate) found: &'a Found,
     pub(crate) call: &'a Call,
-    /// Where in the program, where somebody wants to know.
+    /// Where in the program, where the caller wants to know.
     pub(crate) at: Option<String>,
 }
 

@@ -331,7 +331,7 @@ impl Plan {
         }
     }
 
-    /// What the node has of it; nothing where the cell around it would be made anew.
+    /// What the node has of it; nothing where the cell around it would be recreated.
     async fn present(
         &self,
         nodes: &Nodes,

@@ -24,7 +24,7 @@ pub const MAX_CALLS: usize = 1024;
 pub enum ToEvaluator {
     /// First, and once.
     Start(Start),
-    /// A module that will be imported, so that nobody has to ask for it.
+    /// A module that will be imported, so that the evaluator needn't ask for it.
     Preload(Module),
     /// Run this module, and everything it imports.
     Run {
@@ -169,7 +169,7 @@ pub enum FromEvaluator {
     /// `Run` or `Evaluate` has ended.
     Done {
         /// The value, printed readably (`Evaluate` alone, and not for `undefined`), or the error
-        /// that nobody caught.
+        /// that was not caught.
         result: Result<Option<String>, Thrown>,
     },
     /// The evaluator itself is at fault, and ends.
@@ -273,14 +273,14 @@ impl Limit {
     }
 }
 
-/// An error that nobody caught.
+/// An error that was not caught.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Thrown {
     /// `TypeError`, `AuraeError`; empty where it wasn't an error that was thrown.
     pub name: String,
     /// What it says, or the thrown value printed.
     pub message: String,
-    /// Where, innermost first, in compiled positions; empty where nobody knows.
+    /// Where, innermost first, in compiled positions; empty where it is not known.
     pub stack: Vec<Frame>,
     /// Of a failed call.
     pub failure: Option<Box<Failure>>,

@@ -45,7 +45,7 @@ impl Current {
             .unwrap_or_default()
     }
 
-    /// Counts what was asked for: another one means that somebody has changed it since.
+    /// Counts what was asked for: another one means that a client has changed it since.
     pub(crate) fn generation(&self) -> u64 {
         meta(&self.object).map_or(0, |meta| meta.generation)
     }

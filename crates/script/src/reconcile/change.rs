@@ -12,11 +12,11 @@ use super::difference::Difference;
 pub enum Action {
     /// It isn't there.
     Create,
-    /// It was there, has ended, and begins anew.
+    /// It was there, has ended, and is started again.
     Start,
     /// It is changed while it runs.
     Update,
-    /// What differs can't be changed while it runs: it is stopped, removed and made anew.
+    /// What differs can't be changed while it runs: it is stopped, removed and recreated.
     Replace,
     /// It is stopped, by the program or because the program doesn't declare it any more.
     Stop,
@@ -60,8 +60,8 @@ pub struct Change {
     pub error: Option<String>,
 }
 
-/// What is said of a change that nobody saw the end of.
-pub(crate) const BEGUN: &str = "it was begun, and nobody saw whether it was done";
+/// The message of a change whose end was not seen.
+pub(crate) const BEGUN: &str = "it was begun, and its outcome is not known";
 
 impl Change {
     /// A change that nothing more is said of.
@@ -79,7 +79,7 @@ impl Change {
         }
     }
 
-    /// Whether it was begun and nobody knows how it ended.
+    /// Whether it was begun and its outcome is not known.
     pub fn is_open(&self) -> bool {
         self.error.as_deref() == Some(BEGUN)
     }

@@ -199,7 +199,7 @@ impl Declared {
             return Ok(());
         }
         let path = current.reference().path;
-        let message = format!("{path} is protected, and would have to be stopped and made anew");
+        let message = format!("{path} is protected, and would have to be stopped and recreated");
         let mut failure = Failure::new("PROTECTED", message).hint(
             "leave its fields as they are; or apply it without `protect` first, then change it",
         );
@@ -305,7 +305,7 @@ fn verdict(action: Action, differences: Vec<Difference>, reason: Option<String>)
     }
 }
 
-/// Why it has to be started anew, in words; none where it runs, or has done what it was for.
+/// Why it has to be started again, in words; none where it runs, or has done what it was for.
 fn ended(current: &Current, as_declared: bool) -> Option<String> {
     let (state, exit) = match current.object.object.as_ref()? {
         object::Object::Cell(cell) => (cell.state(), None),

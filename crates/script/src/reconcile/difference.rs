@@ -26,7 +26,7 @@ pub struct Difference {
     /// What is declared; none: nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<Json>,
-    /// Its value is nobody's to read here: `from` and `to` only say that there is one.
+    /// Its value isn't shown here: `from` and `to` only say that there is one.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub sensitive: bool,
     /// What is declared will be known only once it is applied.

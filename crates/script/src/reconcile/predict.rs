@@ -134,7 +134,7 @@ pub(crate) fn answer(
     Ok(Value::Object(members.collect()))
 }
 
-/// Whom a request is about, for people: its reference's path, its user, its name.
+/// The object of a request, for people: its reference's path, its user, its name.
 pub(crate) fn subject(request: &DynamicMessage) -> String {
     if let Some(reference) = child(request, "ref") {
         return text(&reference, "path");

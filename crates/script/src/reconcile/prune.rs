@@ -317,7 +317,7 @@ async fn of_set(
     running(nodes, node, filter).await
 }
 
-/// A cell can't be made anew with objects in it that aren't of the set.
+/// A cell can't be recreated with objects in it that aren't of the set.
 ///
 /// # Errors
 /// There is one: it is named.
@@ -332,7 +332,7 @@ pub(crate) async fn refuse_foreign(
     };
     let path = &reference.path;
     let message = format!(
-        "{path} would have to be made anew, but {other} runs in it and isn't of the set {set}"
+        "{path} would have to be recreated, but {other} runs in it and isn't of the set {set}"
     );
     let mut failure = Failure::new("CONFLICT", message).hint(format!(
         "stop {other} first, or leave those fields of {path} as they are"

@@ -5,7 +5,7 @@
 //! A session trusts its evaluator with nothing: a message that breaks the protocol ends the
 //! process. Limits act twice. First the evaluator is asked to stop, and the session goes on; if it
 //! hasn't within [`GRACE`], the process is killed and the session is over ([`Session::is_alive`]):
-//! whoever wants to go on starts another.
+//! a caller that wants to go on starts another.
 //!
 //! What calls mean, which files may be read and how a stack is shown are the host's (`host`).
 //!
@@ -66,7 +66,7 @@ pub struct Options {
 }
 
 impl Options {
-    /// Bytes of the engine's heap where nobody says otherwise.
+    /// Bytes of the engine's heap unless the caller says otherwise.
     pub const MAX_MEMORY: u64 = 256 << 20;
 
     /// This program as `eval`, without a time limit, with [`Self::MAX_MEMORY`] if `start` says 0.
@@ -156,9 +156,9 @@ pub struct Session {
     timeout: Option<Duration>,
     process: Process,
     alive: bool,
-    /// Names were asked for, and nobody waits for them any more.
+    /// Names were asked for, and the caller waits for them no longer.
     names_owed: bool,
-    /// How it ended while nobody evaluated anything.
+    /// How it ended while nothing was evaluated.
     ended: Option<Event>,
 }
 
@@ -178,7 +178,7 @@ impl Session {
     /// too.
     ///
     /// # Errors
-    /// What nobody caught, or what ended it.
+    /// The error that was not caught, or what ended it.
     pub async fn run(&mut self, modules: Vec<Module>, entry: &str) -> Result<(), Thrown> {
         self.preload(modules).await?;
         let entry = entry.to_owned();
@@ -199,7 +199,7 @@ impl Session {
     /// Evaluates a compiled line; its value comes printed, `undefined` as nothing.
     ///
     /// # Errors
-    /// What nobody caught, or what ended it.
+    /// The error that was not caught, or what ended it.
     pub async fn evaluate(&mut self, name: &str, code: &str) -> Result<Option<String>, Thrown> {
         self.finish(&ToEvaluator::Evaluate {
             name: name.to_owned(),
@@ -326,7 +326,7 @@ impl Session {
             Some(Event::Done(result)) => result,
             Some(Event::Names(_)) => {
                 self.kill().await;
-                Err(lost("it answered what nobody had asked"))
+                Err(lost("it answered a call that was not made"))
             }
             Some(Event::Gone(why)) => {
                 let end = self.kill().await;

@@ -17,7 +17,7 @@ use super::{Host, QUEUE, ROLE, Session, StartError, THIS_PROGRAM, serve};
 use crate::protocol::codec::{self, MAX_TO};
 use crate::protocol::{Start, ToEvaluator};
 
-/// A process that nobody serves yet. Dropping it kills it.
+/// A process without a server yet. Dropping it kills it.
 #[derive(Debug)]
 pub struct Starting {
     process: Process,

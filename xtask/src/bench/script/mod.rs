@@ -27,7 +27,7 @@ const TURNS: usize = 5;
 /// Completions that are asked for.
 const COMPLETIONS: usize = 300;
 /// A program that takes longer hangs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Measures everything that there is to this row.
 pub(super) fn measure(binaries: &Path) -> Vec<Row> {
@@ -190,7 +190,7 @@ fn answered(command: &mut Command) -> Result<f64> {
         exec::shown(command),
         exec::last_lines(&said, 5)
     );
-    ensure!(time < PATIENCE, "`{}` took {time:?}", exec::shown(command));
+    ensure!(time < TIMEOUT, "`{}` took {time:?}", exec::shown(command));
     Ok(time.as_secs_f64() * 1e3)
 }
 

@@ -63,7 +63,7 @@ pub fn is_unfinished(text: &str) -> bool {
     asked.unwrap_or(false)
 }
 
-/// `{ a: 1 }` is an object to whoever types it, and a block to the grammar.
+/// `{ a: 1 }` is an object to the user who types it, and a block to the grammar.
 fn as_object(source: &Source, options: Options) -> Option<Compiled> {
     let text = source.text().trim();
     if !text.starts_with('{') || text.ends_with(';') {

@@ -186,7 +186,7 @@ impl Drop for Editor {
         self.ask("shutdown", Value::Null);
         self.tell("exit", Value::Null);
         let ended = self.server.take().unwrap().join().unwrap();
-        assert!(ended.unwrap(), "said goodbye");
+        assert!(ended.unwrap(), "shut down in order");
     }
 }
 

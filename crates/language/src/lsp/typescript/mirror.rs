@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
+use super::own_folder::OwnFolder;
 use crate::lsp::{declared, place, project};
 use crate::source::Source;
 use crate::tsc::{Files, write_project};
@@ -22,7 +23,7 @@ struct Seen {
 }
 
 pub(in crate::lsp) struct Mirror {
-    folder: tempfile::TempDir,
+    folder: OwnFolder,
     /// By their roots.
     projects: HashMap<PathBuf, Seen>,
     /// What stands for what: in the mirror, and as the editor names it.
@@ -33,7 +34,7 @@ pub(in crate::lsp) struct Mirror {
 
 impl Mirror {
     pub(super) fn new(cache: Option<&Path>) -> io::Result<Self> {
-        let folder = tempfile::Builder::new().prefix("aurae-lsp-").tempdir()?;
+        let folder = OwnFolder::new(&std::env::temp_dir())?;
         let types = crate::declare::aurae_d_ts().ok();
         let declarations = types.zip(cache).and_then(|(text, cache)| {
             let source = Source::new("aurae.d.ts", text);

@@ -22,6 +22,7 @@ use crate::tsc::Compiler;
 
 pub(super) mod merge;
 mod mirror;
+mod own_folder;
 mod pipe;
 
 pub(super) use mirror::Mirror;

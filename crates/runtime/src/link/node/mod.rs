@@ -4,8 +4,8 @@
 //! its head there, and the node's power goes through it.
 //!
 //! Node-init keeps the end of each cell-init until it is acknowledged, and has room for a bounded
-//! number of them. So each is acknowledged by somebody: by its cell's owner, or by whoever gives up
-//! making the cell ([`NodeInit::acknowledge`], also before the end has come); an end that nobody
+//! number of them. So each is acknowledged: by its cell's owner, or by the task that gives up
+//! making the cell ([`NodeInit::acknowledge`], also before the end has come); an end that none
 //! waits for, here, once all cells are adopted ([`NodeInit::all_adopted`]). See [`End`].
 
 use std::collections::{HashMap, VecDeque};
@@ -53,7 +53,7 @@ pub enum InitState {
     Gone,
 }
 
-/// A cell-init that was made. Its end is to be acknowledged by whoever has this.
+/// A cell-init that was made. The task that has this acknowledges its end.
 #[derive(Debug)]
 pub(crate) struct Created {
     pub(crate) process: InitProcess,
@@ -123,7 +123,7 @@ impl NodeInit {
             NodeEvent::Refused { version, reason } => {
                 return Err(LinkError::Refused { version, reason }.into());
             }
-            other => return Err(LinkError::Malformed(format!("{other:?} is no greeting")).into()),
+            other => return Err(LinkError::Malformed(format!("{other:?} is no handshake")).into()),
         };
         let (commands, inbox) = mpsc::channel(QUEUE);
         let (publish, state) = watch::channel(InitState::Serving);
@@ -190,12 +190,12 @@ impl NodeInit {
         exits
     }
 
-    /// The end of this cell's init is dealt with, or nobody wants to know of it when it comes.
+    /// The end of this cell's init is dealt with, or no task waits for it.
     pub(crate) async fn acknowledge(&self, uid: Uid) {
         self.command(Command::Acknowledge(uid)).await;
     }
 
-    /// Whoever asks for the end of a cell that an earlier daemon made has asked.
+    /// Adoption has asked for the ends of all cells that an earlier daemon made.
     pub(crate) async fn all_adopted(&self) {
         self.command(Command::AllAdopted).await;
     }
@@ -221,13 +221,13 @@ impl NodeInit {
 ///            └─ it ends, later ──▶ (sent)              └── all adopted ──▶ (sent)
 /// ```
 enum End {
-    /// It has not come; somebody waits for it.
+    /// It has not come; a task waits for it.
     Awaited(oneshot::Sender<ExitRecord>),
     /// It came before anybody asked.
     Early(ExitRecord),
     /// Who waited for it knows, and acknowledges it in time.
     Told,
-    /// It has not come, and nobody waits for it any more.
+    /// It has not come, and no task waits for it any more.
     Unwanted,
 }
 
@@ -265,7 +265,7 @@ impl Connection {
 
     async fn run(mut self, mut inbox: mpsc::Receiver<Command>) {
         loop {
-            // No more is sent than init reads; whoever has more waits.
+            // No more is sent than init reads; the sender of more waits.
             let room = self.link.has_room();
             let owed = if room { self.owed.pop_front() } else { None };
             let outcome = match owed {
@@ -381,7 +381,7 @@ impl Connection {
         let (told, exit) = oneshot::channel();
         let end = match reply.send(Ok(Created { process, exit })) {
             Ok(()) => End::Awaited(told),
-            // The asker is gone, and its cell is nobody's.
+            // The task that asked is gone, and its cell has no owner.
             Err(unsent) => {
                 if let Ok(created) = unsent {
                     created.process.kill();
@@ -395,7 +395,7 @@ impl Connection {
     fn ended(&mut self, uid: Uid, exit: ExitRecord) -> Result<(), LinkError> {
         match self.ends.remove(&uid) {
             Some(End::Awaited(owner)) => {
-                // Whoever has let go of the other end acknowledges it, too.
+                // The task that has dropped the other end acknowledges it, too.
                 let _ = owner.send(exit);
                 self.ends.insert(uid, End::Told);
             }

@@ -133,7 +133,7 @@ async fn created(node: &NodeInit, init: &Init, number: u8) -> (Uid, Created) {
 }
 
 #[tokio::test]
-async fn an_end_that_nobody_waits_for_is_acknowledged() {
+async fn an_end_that_no_task_waits_for_is_acknowledged() {
     let (node, init) = pair().await;
     // Of cells that died without a daemon: one is asked for in time.
     let (nobodys, owned) = (Uid([1; 16]), Uid([2; 16]));
@@ -167,10 +167,10 @@ async fn the_end_of_a_cell_that_was_given_up_is_acknowledged() {
     node.acknowledge(uid).await;
     init.is_acknowledged(uid).await;
     // ... and before the cell itself came.
-    let impatient = node.clone();
+    let gives_up = node.clone();
     let asking = tokio::spawn(async move {
         let (callers, _present) = Callers::new();
-        impatient.create(launch(3), vec![], &callers).await
+        gives_up.create(launch(3), vec![], &callers).await
     });
     let NodeRequest::CreateCell { request, launch } = init.hear().await else {
         panic!("no request for a cell")
@@ -216,7 +216,7 @@ async fn a_creation_that_everybody_gave_up_leaves_the_queue_and_is_never_made() 
 
 // The test blocks in its sends while the task reads.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_thousand_ends_that_nobody_waits_for_are_acknowledged() {
+async fn a_thousand_ends_that_no_task_waits_for_are_acknowledged() {
     let (node, init) = pair().await;
     let uid = |number: u32| {
         let mut uid = [7; 16];

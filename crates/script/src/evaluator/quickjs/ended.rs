@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! How what runs has ended otherwise than well: what nobody caught or handled, what a plan has met,
-//! an interrupt. Part of [`QuickJs`], whose turns ask for it.
+//! How what runs has ended otherwise than well: what was not caught or handled, what a plan has
+//! met, an interrupt. Part of [`QuickJs`], whose turns ask for it.
 
 use rquickjs::{Promise, Value};
 
@@ -26,7 +26,7 @@ impl QuickJs {
         result.err()
     }
 
-    /// A rejection that nobody handles; `but` not the promise that we look at ourselves.
+    /// A rejection that is not handled; `but` not the promise that we look at ourselves.
     pub(super) fn unhandled(&self, but: Option<&Kept<Promise<'static>>>) -> Option<Thrown> {
         let rejected = std::mem::take(&mut *self.rejected.borrow_mut());
         self.context.with(|ctx| {

@@ -39,7 +39,7 @@ const STACK: usize = 8 << 20;
 /// Jobs between two looks at interrupts and timers.
 const JOBS: usize = 256;
 
-/// Rejected promises that are remembered until somebody handles them.
+/// Rejected promises that are remembered until they are handled.
 const MAX_REJECTED: usize = 1000;
 
 type Kept<T> = Persistent<T>;
@@ -217,7 +217,7 @@ fn given<'js>(ctx: &Ctx<'js>, start: &Start) -> rquickjs::Result<Option<Object<'
     Ok(Some(given))
 }
 
-/// Remembers a promise that was rejected, or forgets one that somebody handles after all.
+/// Remembers a promise that was rejected, or forgets one that is handled after all.
 fn track<'js>(
     all: &mut Vec<Rejected>,
     ctx: &Ctx<'js>,
@@ -376,7 +376,7 @@ impl QuickJs {
         let told = self.with(|ctx| {
             let object = Object::new(ctx.clone())?;
             f(&self.hooks, ctx, &object)?;
-            #[expect(clippy::cast_precision_loss, reason = "nobody makes 2^53 calls")]
+            #[expect(clippy::cast_precision_loss, reason = "no program makes 2^53 calls")]
             let call = call as f64;
             self.hooks
                 .function(ctx, "answer")?
@@ -409,7 +409,7 @@ impl QuickJs {
         Ok(true)
     }
 
-    /// What came of what runs, once it has ended, or what nobody handled.
+    /// What came of what runs, once it has ended, or what was not handled.
     fn settled(&mut self) -> Option<Result<Option<String>, Thrown>> {
         let Some(running) = &self.running else {
             if let Some(thrown) = self.unhandled(None) {

@@ -142,7 +142,7 @@ impl Native {
                 stack: thrown::stack(&stack.0),
             });
             native.say(&ctx, &message)?;
-            #[expect(clippy::cast_precision_loss, reason = "nobody makes 2^53 calls")]
+            #[expect(clippy::cast_precision_loss, reason = "no program makes 2^53 calls")]
             Ok::<_, rquickjs::Error>(call as f64)
         };
         object.set("call", Function::new(ctx.clone(), call)?)?;

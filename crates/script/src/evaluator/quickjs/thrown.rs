@@ -13,7 +13,7 @@ const MAX_MESSAGE: usize = 64 << 10;
 /// Causes that are kept, and how deep they are looked for: a cause may be its own.
 const MAX_CAUSES: usize = 16;
 
-/// What `value`, which nobody caught, says.
+/// What `value`, which was not caught, says.
 pub(super) fn describe<'js>(ctx: &Ctx<'js>, hooks: &Hooks, value: &Value<'js>) -> Thrown {
     if value.is_uncatchable_error() {
         let mut thrown = Thrown::limit(Limit::Interrupt, "interrupted");
@@ -175,7 +175,7 @@ fn frames<'js>(ctx: &Ctx<'js>, error: &Object<'js>) -> Vec<Frame> {
     stack_below(&said("stack"), top)
 }
 
-/// The frames of a stack's text that have a place in somebody's source; ours (`aurae:`) and the
+/// The frames of a stack's text that have a place in a program's source; ours (`aurae:`) and the
 /// engine's own have none, but their names tell what the frame below called.
 pub(super) fn stack(text: &str) -> Vec<Frame> {
     stack_below(text, Doing::Fails(String::new()))

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! YAML to values and back. Integers beyond what a number holds exactly are `bigint`s; anchors and
-//! merge keys are resolved; keys that aren't scalars, tags and bytes are refused.
+//! YAML to values, and values to the tree that [`crate::yaml`] writes. Integers beyond what a
+//! number holds exactly are `bigint`s; anchors and merge keys are resolved; keys that aren't
+//! scalars, tags and bytes are refused.
 
 use serde::de::{DeserializeSeed, Deserializer, Error, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_yaml_ng::{Mapping, Number, Value as Yaml};
@@ -102,7 +103,7 @@ impl Visitor<'_> for Is<'_> {
 /// A document of a value.
 pub(super) fn stringify(value: Value) -> Result<String, String> {
     let yaml = into_yaml(value)?.unwrap_or(Yaml::Null);
-    serde_yaml_ng::to_string(&yaml).map_err(|e| e.to_string())
+    Ok(crate::yaml::document(&yaml))
 }
 
 fn from_yaml(yaml: Yaml) -> Result<Value, String> {
