@@ -66,7 +66,6 @@ fn executable() -> runtime::RunExecutableRequest {
             r#ref: at("web/main"),
             labels: [("a".to_owned(), "b".to_owned())].into(),
             spec: Some(spec),
-            ..Default::default()
         }),
         ..Default::default()
     }
@@ -117,31 +116,32 @@ fn set() -> sets::PutRequest {
     }
 }
 
-/// Each request that the API's conversions check, whole, and the check.
-fn each(check: &mut dyn FnMut(&str, Vec<u8>, &dyn Fn(&[u8]) -> Result<()>)) {
-    fn one<M: Message + Default, T>(
-        name: &'static str,
-        whole: &M,
-        convert: fn(&Tenant, M) -> Result<T>,
-        check: &mut dyn FnMut(&str, Vec<u8>, &dyn Fn(&[u8]) -> Result<()>),
-    ) {
-        let ask = move |bytes: &[u8]| convert(&own(), M::decode(bytes).unwrap()).map(|_| ());
-        check(name, whole.encode_to_vec(), &ask);
+/// Whether the node would take these bytes.
+type Check = Box<dyn Fn(&[u8]) -> Result<()>>;
+
+/// A request that the API's conversions check.
+struct Row {
+    /// Its message's name, without `aurae.`.
+    name: &'static str,
+    whole: Vec<u8>,
+    check: Check,
+}
+
+fn row<M, T>(name: &'static str, whole: &M, convert: fn(&Tenant, M) -> Result<T>) -> Row
+where
+    M: Message + Default + 'static,
+    T: 'static,
+{
+    Row {
+        name,
+        whole: whole.encode_to_vec(),
+        check: Box::new(move |bytes| convert(&own(), M::decode(bytes).unwrap()).map(|_| ())),
     }
-    let executable_at = || at("web/main");
-    one(
-        "aurae.runtime.v0.RunExecutableRequest",
-        &executable(),
-        convert::request::run_executable,
-        check,
-    );
-    one(
-        "aurae.runtime.v0.RunCellRequest",
-        &cell(),
-        convert::request::run_cell,
-        check,
-    );
-    let whole = runtime::UpdateCellRequest {
+}
+
+/// What makes and changes objects.
+fn changes() -> Vec<Row> {
+    let update_cell = runtime::UpdateCellRequest {
         r#ref: at("web"),
         spec: Some(cell_spec()),
         update_mask: Some(prost_types::FieldMask {
@@ -149,127 +149,117 @@ fn each(check: &mut dyn FnMut(&str, Vec<u8>, &dyn Fn(&[u8]) -> Result<()>)) {
         }),
         ..Default::default()
     };
-    one(
-        "aurae.runtime.v0.UpdateCellRequest",
-        &whole,
-        convert::request::update_cell,
-        check,
-    );
-    let whole = runtime::UpdateExecutableRequest {
-        r#ref: executable_at(),
+    let update_executable = runtime::UpdateExecutableRequest {
+        r#ref: at("web/main"),
         labels: [("a".to_owned(), "b".to_owned())].into(),
         ..Default::default()
     };
-    one(
-        "aurae.runtime.v0.UpdateExecutableRequest",
-        &whole,
-        convert::request::update_executable,
-        check,
-    );
-    let whole = runtime::SignalRequest {
-        r#ref: executable_at(),
+    use convert::request as of;
+    vec![
+        row(
+            "runtime.v0.RunExecutableRequest",
+            &executable(),
+            of::run_executable,
+        ),
+        row("runtime.v0.RunCellRequest", &cell(), of::run_cell),
+        row(
+            "runtime.v0.UpdateCellRequest",
+            &update_cell,
+            of::update_cell,
+        ),
+        row(
+            "runtime.v0.UpdateExecutableRequest",
+            &update_executable,
+            of::update_executable,
+        ),
+        row("sets.v0.PutRequest", &set(), |_, m: sets::PutRequest| {
+            convert::set::put(m.set)
+        }),
+    ]
+}
+
+/// What ends them.
+fn ends() -> Vec<Row> {
+    let signal = runtime::SignalRequest {
+        r#ref: at("web/main"),
         signal: "TERM".into(),
         all_processes: true,
     };
-    one(
-        "aurae.runtime.v0.SignalRequest",
-        &whole,
-        convert::request::signal,
-        check,
-    );
-    let whole = runtime::StopRequest {
-        r#ref: executable_at(),
+    let stop = runtime::StopRequest {
+        r#ref: at("web/main"),
         grace: Some(prost_types::Duration {
             seconds: 1,
             nanos: 0,
         }),
     };
-    one(
-        "aurae.runtime.v0.StopRequest",
-        &whole,
-        convert::request::stop,
-        check,
-    );
-    let whole = runtime::RemoveRequest {
-        r#ref: executable_at(),
+    let remove = runtime::RemoveRequest {
+        r#ref: at("web/main"),
         recursive: true,
         force: true,
     };
-    one(
-        "aurae.runtime.v0.RemoveRequest",
-        &whole,
-        convert::request::remove,
-        check,
-    );
-    let whole = runtime::AttachStart {
-        r#ref: executable_at(),
+    use convert::request as of;
+    vec![
+        row("runtime.v0.SignalRequest", &signal, of::signal),
+        row("runtime.v0.StopRequest", &stop, of::stop),
+        row("runtime.v0.RemoveRequest", &remove, of::remove),
+    ]
+}
+
+/// What names one object and nothing else.
+fn named() -> Vec<Row> {
+    use convert::object::object_ref;
+    let get = runtime::GetRequest { r#ref: at("web") };
+    let freeze = runtime::FreezeCellRequest { r#ref: at("web") };
+    let thaw = runtime::ThawCellRequest { r#ref: at("web") };
+    vec![
+        row(
+            "runtime.v0.GetRequest",
+            &get,
+            |own, m: runtime::GetRequest| object_ref(own, m.r#ref),
+        ),
+        row(
+            "runtime.v0.FreezeCellRequest",
+            &freeze,
+            |own, m: runtime::FreezeCellRequest| object_ref(own, m.r#ref),
+        ),
+        row(
+            "runtime.v0.ThawCellRequest",
+            &thaw,
+            |own, m: runtime::ThawCellRequest| object_ref(own, m.r#ref),
+        ),
+    ]
+}
+
+/// What looks.
+fn looks() -> Vec<Row> {
+    let attach = runtime::AttachStart {
+        r#ref: at("web/main"),
         stdin: true,
         ..Default::default()
     };
-    one(
-        "aurae.runtime.v0.AttachStart",
-        &whole,
-        convert::request::attach_start,
-        check,
-    );
-    let whole = runtime::ListRequest {
+    let list = runtime::ListRequest {
         page_size: 10,
         selector: "a=b".into(),
         ..Default::default()
     };
-    one(
-        "aurae.runtime.v0.ListRequest",
-        &whole,
-        convert::request::list,
-        check,
-    );
-    let whole = runtime::GetRequest { r#ref: at("web") };
-    one(
-        "aurae.runtime.v0.GetRequest",
-        &whole,
-        |own, m: runtime::GetRequest| convert::object::object_ref(own, m.r#ref),
-        check,
-    );
-    let whole = runtime::FreezeCellRequest { r#ref: at("web") };
-    one(
-        "aurae.runtime.v0.FreezeCellRequest",
-        &whole,
-        |own, m: runtime::FreezeCellRequest| convert::object::object_ref(own, m.r#ref),
-        check,
-    );
-    let whole = runtime::ThawCellRequest { r#ref: at("web") };
-    one(
-        "aurae.runtime.v0.ThawCellRequest",
-        &whole,
-        |own, m: runtime::ThawCellRequest| convert::object::object_ref(own, m.r#ref),
-        check,
-    );
-    let whole = observe::LogsRequest {
+    let logs = observe::LogsRequest {
         refs: at("web/main").into_iter().collect(),
         ..Default::default()
     };
-    one(
-        "aurae.observe.v0.LogsRequest",
-        &whole,
-        convert::observe::logs,
-        check,
-    );
-    let whole = observe::UsageRequest {
+    let usage = observe::UsageRequest {
         refs: at("web/main").into_iter().collect(),
         ..Default::default()
     };
-    one(
-        "aurae.observe.v0.UsageRequest",
-        &whole,
-        convert::observe::usage,
-        check,
-    );
-    one(
-        "aurae.sets.v0.PutRequest",
-        &set(),
-        |_, m: sets::PutRequest| convert::set::put(m.set),
-        check,
-    );
+    vec![
+        row(
+            "runtime.v0.AttachStart",
+            &attach,
+            convert::request::attach_start,
+        ),
+        row("runtime.v0.ListRequest", &list, convert::request::list),
+        row("observe.v0.LogsRequest", &logs, convert::observe::logs),
+        row("observe.v0.UsageRequest", &usage, convert::observe::usage),
+    ]
 }
 
 fn is_required(field: &FieldDescriptor) -> bool {
@@ -309,17 +299,18 @@ fn what_the_node_refuses_when_it_is_missing_is_required() {
     let pool = api::descriptor_pool().unwrap();
     let mut wrong = Vec::new();
     let mut required = 0;
-    each(&mut |name, bytes, ask| {
-        let kind: MessageDescriptor = pool.get_message_by_name(name).unwrap();
-        let whole = DynamicMessage::decode(kind, bytes.as_slice()).unwrap();
-        if let Err(e) = ask(&bytes) {
+    for row in [changes(), ends(), named(), looks()].into_iter().flatten() {
+        let name = format!("aurae.{}", row.name);
+        let kind: MessageDescriptor = pool.get_message_by_name(&name).unwrap();
+        let whole = DynamicMessage::decode(kind, row.whole.as_slice()).unwrap();
+        if let Err(e) = (row.check)(&row.whole) {
             wrong.push(format!("{name} is not whole: {e:?}"));
         }
         for (field, path, less) in without_each(&whole) {
             if field.full_name().starts_with("google.") {
                 continue;
             }
-            let refused = ask(&less.encode_to_vec()).err();
+            let refused = (row.check)(&less.encode_to_vec()).err();
             required += usize::from(is_required(&field));
             if refused.is_some() != is_required(&field) {
                 wrong.push(format!(
@@ -329,7 +320,7 @@ fn what_the_node_refuses_when_it_is_missing_is_required() {
                 ));
             }
         }
-    });
+    }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(required > 20, "{required}");
 }

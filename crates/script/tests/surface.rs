@@ -87,11 +87,10 @@ struct Members {
 
 /// What the engine has.
 async fn engine() -> BTreeMap<String, Members> {
-    let layer = language::prelude::compiled().unwrap();
     let start = Start {
         prelude: vec![Module {
             name: language::prelude::NAME.to_owned(),
-            code: layer.code,
+            code: language::prelude::JAVASCRIPT.to_owned(),
         }],
         ..Start::default()
     };
