@@ -52,11 +52,6 @@ impl Authenticated {
         request.extensions_mut().insert(authenticated.clone());
         Ok(authenticated)
     }
-
-    /// The caller's own tenant.
-    pub(super) fn tenant(&self) -> &Tenant {
-        &self.peer.user().tenant
-    }
 }
 
 /// A caller, and the action of the call.
