@@ -526,7 +526,7 @@ impl<'a> Module<'a, '_> {
         out: &mut Vec<Report>,
     ) -> Verdict {
         let mut verdict = Yes;
-        // A list of what holds an `any` is a list of `any`, which the API's schema doesn't care for.
+        // A list of what holds an `any` is a list of `any`, which the schema doesn't care for.
         let is_any = |element: &ArrayExpressionElement<'a>| {
             let expression = element.as_expression();
             expression.is_some_and(|it| self.infer(it).is_any())
