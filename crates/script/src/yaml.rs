@@ -279,8 +279,10 @@ list:
         ] {
             assert_eq!(of_field(text), format!("k: {text}\n"));
         }
-        let keys = json!({ "on": 1, "1:30": 2 });
-        assert_eq!(emit(&keys).unwrap(), "\"1:30\": 2\n\"on\": 1\n");
+        for key in ["on", "1:30"] {
+            let keys = emit(&json!({ key: 1 })).unwrap();
+            assert_eq!(keys, format!("\"{key}\": 1\n"));
+        }
     }
 
     #[test]
