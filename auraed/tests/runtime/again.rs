@@ -154,11 +154,11 @@ pub(crate) fn a_name_that_does_not_get_free_is_refused_in_time(name: &str) {
     node.kill_daemon();
     let mut daemon = node.client();
     executable(daemon.ask(own("solo/solo", &["/bin/sleep", "1000"], false, false)));
-    let deaf = sh("trap '' TERM; while :; do sleep 1; done");
+    let deaf = sh("trap '' TERM; echo deaf; while :; do sleep 1; done");
     let Ask::Run { path, spec, .. } = run("solo/deaf", &deaf, false) else {
         unreachable!()
     };
-    executable(daemon.ask(Ask::Run {
+    let deaf = executable(daemon.ask(Ask::Run {
         path,
         spec: exe::Draft {
             stop_grace: Some(Duration::from_secs(3600)),
@@ -168,6 +168,9 @@ pub(crate) fn a_name_that_does_not_get_free_is_refused_in_time(name: &str) {
         id: None,
         wait: false,
     }));
+    let uid = deaf.meta.uid;
+    // A stop that comes before would end it.
+    wait_until("it ignores the stop", || daemon.log(uid) == "deaf\n");
     daemon.stop("solo/solo", None);
     let asked = Instant::now();
     let answer = daemon.ask(own("solo/solo", &["/bin/true"], false, true));
