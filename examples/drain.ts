@@ -28,6 +28,7 @@ for (const { cell } of objects) {
     cell: { ref: { path }, labels: cell.meta?.labels, spec: cell.spec },
   });
   for (const { meta, spec } of inside) {
+    if (spec === undefined) continue;
     await to.on.runtime.RunExecutable({
       executable: { ref: { path: meta?.ref?.path }, labels: meta?.labels, spec },
     });

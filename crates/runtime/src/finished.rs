@@ -44,7 +44,11 @@ pub(crate) fn summary(object: &Object) -> Option<Object> {
                 ..executable::Draft::default()
             };
             executable.spec = program.try_into().ok()?;
-            executable.effective = executable::Draft::default();
+            // The next daemon has to know what should be gone already.
+            executable.effective = executable::Draft {
+                auto_remove: executable.effective.auto_remove,
+                ..executable::Draft::default()
+            };
         }
     }
     Some(summary)

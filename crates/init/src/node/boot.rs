@@ -44,7 +44,9 @@ pub(super) fn boot(role: Role, options: &Options) -> Result<Console> {
             for problem in problems {
                 console.say(&problem.to_string());
             }
-            if insist(|line| console.say(line), initramfs::is_here)? {
+            // Without /proc, which may be what could not be mounted, it is asked in vain.
+            let is_initramfs = || mount_proc().and_then(|()| initramfs::is_here());
+            if insist(|line| console.say(line), is_initramfs)? {
                 initramfs::pass(&console);
             }
             console.say(concat!(
