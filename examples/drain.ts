@@ -28,9 +28,10 @@ for (const { cell } of objects) {
     cell: { ref: { path }, labels: cell.meta?.labels, spec: cell.spec },
   });
   for (const { meta, spec } of inside) {
-    if (spec === undefined) continue;
+    const at = meta?.ref?.path;
+    if (at === undefined || spec === undefined) continue;
     await to.on.runtime.RunExecutable({
-      executable: { ref: { path: meta?.ref?.path }, labels: meta?.labels, spec },
+      executable: { ref: { path: at }, labels: meta?.labels, spec },
     });
   }
   await from.on.runtime.Remove(path, { recursive: true, force: true });
