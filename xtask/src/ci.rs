@@ -6,7 +6,7 @@ use std::process::{Command, ExitCode};
 use anyhow::Result;
 use testkit::exec;
 
-use crate::{build, test};
+use crate::{build, demo, test};
 
 /// Licences, duplicates and sources of what we depend on. Its database of advisories is a download
 /// from elsewhere, so it is a check of its own: `cargo deny check advisories`.
@@ -33,6 +33,9 @@ pub(crate) fn run() -> Result<ExitCode> {
     )?;
     println!("ci: licences, duplicates and sources of the dependencies");
     deny()?;
+    println!("ci: the README's first command");
+    // It ends with an error, or has told all of its story.
+    demo::run()?;
     test::run(&test::Test::everything())
 }
 

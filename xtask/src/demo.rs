@@ -70,7 +70,7 @@ impl Demo {
         self.step("The node, as its administrator sees it");
         self.shown("aurae node info")?;
         self.step("An isolated cell with limits. It shares no namespace with anybody");
-        self.shown("aurae cell run web --memory 64M --cpus 0.5 --pids-limit 32")
+        self.shown("aurae cell run web --read /srv/demo --memory 64M --cpus 0.5 --pids-limit 32")
     }
 
     fn server(&self) -> Result<()> {

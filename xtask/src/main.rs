@@ -46,7 +46,7 @@ enum Task {
     Fresh(fresh::Fresh),
     /// Run the long searches in full: faults, kills, fuzzing
     Soak(soak::Soak),
-    /// What CI runs: form, lints, licences, then the tests
+    /// What CI runs: form, lints, licences, the demo, then the tests
     Ci,
 }
 
