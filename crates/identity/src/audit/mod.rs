@@ -55,7 +55,8 @@ const NOTE_RETIRED: &str = "audit.Retired";
 
 /// Who holds the newest line's number and hash outside the daemon.
 pub trait AuditHeadSink: Send + Sync {
-    /// Called after each commit, from the audit's own thread; must not wait.
+    /// Called under the audit's lock: after each commit, and before lines newer than the last
+    /// head are retired; must not wait.
     fn put(&self, sequence: u64, hash: Hash);
 }
 
@@ -182,15 +183,12 @@ impl Audit {
     }
 
     fn put(&self, entry: Entry, foldable: bool) -> Result<Option<u64>, AuditError> {
-        let mut state = self.shared.lock();
-        if foldable && !state.folds.admits(&entry, Instant::now()) {
-            return Ok(None);
-        }
-        let written = self.shared.append(&mut state, entry);
-        let sequence = written.map_err(|e| AuditError::new(&self.shared.dir, e))?;
-        drop(state);
-        self.shared.wake.notify_one();
-        Ok(Some(sequence))
+        let shared = &self.shared;
+        let written = shared.writing(|state| {
+            let admitted = !foldable || state.folds.admits(&entry, Instant::now());
+            admitted.then(|| shared.append(state, entry)).transpose()
+        });
+        written.map_err(|e| AuditError::new(&shared.dir, e))
     }
 
     /// Waits until the line is on disk.
@@ -242,8 +240,8 @@ impl Audit {
 
     /// Writes counted reads and denials now, without waiting for their windows.
     pub fn flush(&self) {
-        let mut state = self.shared.lock();
-        self.shared.flush_folded(&mut state, true);
+        let shared = &self.shared;
+        shared.writing(|state| shared.flush_folded(state, true));
     }
 }
 

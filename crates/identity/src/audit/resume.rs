@@ -37,6 +37,7 @@ pub(super) fn resume(dir: &Path, held: Option<Head>) -> Result<(State, Vec<Entry
         chains,
         sequence,
         disk: Disk::new(sequence),
+        told: 0,
         dirty: false,
         urgent: false,
         lost: 0,

@@ -667,3 +667,42 @@ async fn a_quota_that_is_lowered_holds_from_the_next_line_on() {
     audit.record(entry_of("a", 200)).unwrap();
     assert!(audit.bytes(&tenant) <= 10_000, "{}", audit.bytes(&tenant));
 }
+
+/// A slow disk: the syncer is behind while a tenant's lines are retired by its newer ones.
+#[tokio::test]
+async fn the_head_that_is_held_is_of_lines_that_are_kept() {
+    let dir = tempfile::tempdir().unwrap();
+    let held = Held::default();
+    let limits = bounded(1 << 20, &[("loud", 20_000)]);
+    let audit = open(dir.path(), limits.clone(), &held);
+    let first = audit.record(entry_of("quiet", 0)).unwrap().unwrap();
+    audit.settled(first).await.unwrap();
+    // One critical section: the syncer gets no turn.
+    let shared = &audit.shared;
+    shared.writing(|state| {
+        for n in 0..300 {
+            shared.append(state, entry_of("loud", n)).unwrap();
+        }
+    });
+    // As after `kill -9`: the lines are in their files, the head where it was put last.
+    let at = held.get();
+    let again = Audit::open(dir.path(), limits, at, Box::new(held.clone())).unwrap();
+    assert!(at.unwrap().sequence > first);
+    assert_eq!(again.reader().verify(again.head()).unwrap().problem, None);
+}
+
+/// A line may be written on the way to one that then fails: of a gap, or of what was retired.
+#[tokio::test]
+async fn a_line_reaches_the_disk_also_where_what_wrote_it_failed() {
+    let dir = tempfile::tempdir().unwrap();
+    let audit = open(dir.path(), AuditLimits::default(), &Held::default());
+    let first = audit.record(entry(1)).unwrap().unwrap();
+    audit.settled(first).await.unwrap();
+    // Nothing is left to do: the syncer sleeps until it is woken.
+    let shared = &audit.shared;
+    let second = shared.writing(|state| shared.append(state, note("x", "x".to_owned())).unwrap());
+    let mut synced = audit.commits();
+    let reached = synced.wait_for(|sequence| *sequence >= second);
+    let reached = tokio::time::timeout(Duration::from_secs(60), reached).await;
+    reached.expect("the syncer was not woken").unwrap();
+}

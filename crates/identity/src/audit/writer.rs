@@ -51,6 +51,8 @@ pub(super) struct State {
     /// Of the newest line of all chains.
     pub(super) sequence: u64,
     pub(super) disk: Disk,
+    /// The head that the sink was given last.
+    pub(super) told: u64,
     /// Whether lines were written since the last sync began.
     pub(super) dirty: bool,
     /// A caller waits for the disk: no pause to gather.
@@ -71,6 +73,11 @@ impl State {
         }
     }
 
+    /// Whether the syncer sleeps without an end: no line waits for the disk, and none was counted.
+    fn is_idle(&self) -> bool {
+        !self.dirty && self.folds.is_empty()
+    }
+
     fn chain(&mut self, owner: &Owner) -> io::Result<&mut Chain> {
         let chain = self.chains.get_mut(owner);
         chain.ok_or_else(|| io::Error::other("the chain was not opened"))
@@ -87,6 +94,21 @@ impl Shared {
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
         // A panic elsewhere leaves the state as whole as a crash would: the file is the truth.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Does what may write lines, and wakes the syncer where it has something to do since then.
+    /// It is awake while there is: woken for each line that it gathers, it would only look at the
+    /// clock.
+    pub(super) fn writing<T>(&self, work: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.lock();
+        let idle = state.is_idle();
+        let done = work(&mut state);
+        let begun = idle && !state.is_idle();
+        drop(state);
+        if begun {
+            self.wake.notify_one();
+        }
+        done
     }
 
     /// Appends one line, after a note about those that could not be.
@@ -212,6 +234,13 @@ impl Shared {
         let Some(second) = state.chain(owner)?.second() else {
             return Ok(());
         };
+        // The head that is held elsewhere is of lines that are kept: one of lines that are gone
+        // can't be compared at the next start, which would take them for cut off. Who holds it
+        // lives as long as the kernel does, so the disk isn't waited for.
+        if second > state.told {
+            let head = state.head();
+            self.tell(state, head);
+        }
         let words = format!("lines before {second} were retired");
         let mut retired = note(NOTE_RETIRED, words);
         retired.count = second;
@@ -219,6 +248,14 @@ impl Shared {
         retired.time = jiff::Timestamp::now().to_string();
         self.write_there(state, owner, retired)?;
         state.chain(owner)?.retire_oldest()
+    }
+
+    /// Gives the sink a head, unless it has a newer one.
+    fn tell(&self, state: &mut State, head: Head) {
+        if head.sequence > state.told {
+            state.told = head.sequence;
+            self.sink.put(head.sequence, head.hash);
+        }
     }
 
     pub(super) fn flush_folded(&self, state: &mut State, all: bool) {
@@ -292,11 +329,11 @@ impl Shared {
                 }
             }
         } else if state.disk.confirm(standing, head.sequence) {
+            self.tell(&mut state, head);
             if standing == Standing::Mending && state.lost == 0 {
                 self.health.recover();
             }
             drop(state);
-            self.sink.put(head.sequence, head.hash);
             synced.send_replace(head.sequence);
         }
     }
