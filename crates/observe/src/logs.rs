@@ -169,8 +169,8 @@ impl Logs {
 
     /// Says that no process writes any more (the leaf cgroup is empty): takes what is left in the
     /// pipes, marks the end, closes them. When it answers, every byte is the kernel's: the daemon
-    /// may be killed, the pipes may be closed. The disk has it some milliseconds later; nobody
-    /// waits for that.
+    /// may be killed, the pipes may be closed. The disk has it some milliseconds later; no
+    /// caller waits for that.
     ///
     /// # Errors
     /// `WRONG_STATE` where the log isn't attached; the end could not be marked; the mover has

@@ -2,10 +2,10 @@
 //! The mounts of a cell, prepared as detached mounts with the node's privileges. They come into the
 //! cell by `staging`; its init copies them to their places.
 //!
-//! A source is opened without following any symbolic link, so that nobody who can write somewhere
-//! on the way decides what is mounted. A read-only mount is a plain read-only bind: mode bits go on
+//! A source is opened without following any symbolic link: write access to a folder on the way
+//! doesn't decide what is mounted. A read-only mount is a plain read-only bind: mode bits go on
 //! meaning what they mean on the node. A writable mount maps one on-disk owner to the cell's root
-//! and nobody else.
+//! and no other owner.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};

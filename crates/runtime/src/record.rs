@@ -37,8 +37,8 @@ pub(crate) struct StopIntent {
 pub(crate) struct CellRecord {
     pub(crate) meta: Meta,
     pub(crate) spec: CellSpec,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) asked: Option<IdempotencyKey>,
+    #[serde(default, rename = "asked", skip_serializing_if = "Option::is_none")]
+    pub(crate) idempotency_key: Option<IdempotencyKey>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) ids: Option<IdRange>,
     /// A client froze this cell (not one around it).
@@ -78,8 +78,8 @@ pub(crate) struct Mounted {
 pub(crate) struct ExecutableRecord {
     pub(crate) meta: Meta,
     pub(crate) spec: ExecutableSpec,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) asked: Option<IdempotencyKey>,
+    #[serde(default, rename = "asked", skip_serializing_if = "Option::is_none")]
+    pub(crate) idempotency_key: Option<IdempotencyKey>,
     /// The node's defaults when it began, so that a changed configuration does not change it.
     #[serde(default)]
     pub(crate) logs: LogPolicy,
@@ -94,8 +94,8 @@ pub(crate) struct ExecutableRecord {
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub(crate) struct Archived {
     pub(crate) object: Object,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) asked: Option<IdempotencyKey>,
+    #[serde(default, rename = "asked", skip_serializing_if = "Option::is_none")]
+    pub(crate) idempotency_key: Option<IdempotencyKey>,
 }
 
 /// The most changes of an object that are counted: far more than one has.

@@ -52,7 +52,7 @@ impl Runtime {
             &request.spec,
             &request.own_cell,
         );
-        let asked = RunRequest::new(tenant, &request.request_id, &body, request.wait_for)?;
+        let wanted = RunRequest::new(tenant, &request.request_id, &body, request.wait_for)?;
         let names = Names {
             own: MayReplace::of(&permit, tenant, &request.path),
             cell: request
@@ -62,7 +62,7 @@ impl Runtime {
         };
         let shared = self.shared.clone();
         let run = move |run: Run| async move { run_executable(&shared, run, request, names).await };
-        self.once(asked, run).await
+        self.once(wanted, run).await
     }
 
     /// Makes a cell.
@@ -74,11 +74,11 @@ impl Runtime {
         privilege::check_cell(&permit, &request.path, &request.spec)?;
         let body = (&request.path, &request.labels, &request.spec);
         let tenant = &request.tenant;
-        let asked = RunRequest::new(tenant, &request.request_id, &body, request.wait_for)?;
+        let wanted = RunRequest::new(tenant, &request.request_id, &body, request.wait_for)?;
         let replace = MayReplace::of(&permit, tenant, &request.path);
         let shared = self.shared.clone();
         let run = move |run: Run| async move { run_cell(&shared, run, request, replace).await };
-        self.once(asked, run).await
+        self.once(wanted, run).await
     }
 
     /// Nothing new begins on a node that goes down.
@@ -95,7 +95,7 @@ impl Runtime {
     /// Runs the first of all requests with the same id; the others get its answer.
     async fn once<F>(
         &self,
-        asked: RunRequest,
+        wanted: RunRequest,
         run: impl FnOnce(Run) -> F + Send + 'static,
     ) -> Result<Arc<Object>, Error>
     where
@@ -103,16 +103,16 @@ impl Runtime {
     {
         self.open()?;
         let (callers, _present) = Callers::new();
-        match asked.begin(&self.shared.index, &callers)? {
-            Attempt::First(outcome) => self.first(asked, callers, outcome, run).await,
-            Attempt::Again(outcome, _present) => self.again(outcome, asked.wait_for).await,
+        match wanted.begin(&self.shared.index, &callers)? {
+            Attempt::First(outcome) => self.first(wanted, callers, outcome, run).await,
+            Attempt::Again(outcome, _present) => self.again(outcome, wanted.wait_for).await,
         }
     }
 
     /// Carries a request out, in a task that a caller that goes away leaves to itself.
     async fn first<F>(
         &self,
-        asked: RunRequest,
+        wanted: RunRequest,
         callers: Callers,
         outcome: watch::Sender<Outcome>,
         run: impl FnOnce(Run) -> F + Send + 'static,
@@ -123,15 +123,18 @@ impl Runtime {
         let uid = new_uid()?;
         let index = self.shared.index.clone();
         let mut end = index.expect_end(uid);
-        let wait_for = asked.wait_for;
-        let share = self.shared.tenants.share(&asked.tenant);
+        let wait_for = wanted.wait_for;
+        let share = self.shared.tenants.share(&wanted.tenant);
         let work = async move {
-            let RunRequest { tenant, key, .. } = asked;
-            let id = key.as_ref().map(|key| key.id.clone());
-            let asked = key;
+            let RunRequest {
+                tenant,
+                key: idempotency_key,
+                ..
+            } = wanted;
+            let id = idempotency_key.as_ref().map(|key| key.id.clone());
             let result = run(Run {
                 uid,
-                asked,
+                idempotency_key,
                 callers,
             })
             .await;
@@ -207,7 +210,7 @@ impl RunRequest {
 /// A run that is being carried out.
 struct Run {
     uid: Uid,
-    asked: Option<IdempotencyKey>,
+    idempotency_key: Option<IdempotencyKey>,
     callers: Callers,
 }
 
@@ -235,7 +238,7 @@ async fn run_cell(
         path: request.path,
     };
     let record = CellRecord {
-        asked: run.asked,
+        idempotency_key: run.idempotency_key,
         ..cell_record(
             meta(&key, run.uid, Kind::Cell, request.labels),
             request.spec,
@@ -250,7 +253,7 @@ fn cell_record(meta: Meta, spec: CellSpec) -> CellRecord {
     CellRecord {
         meta,
         spec,
-        asked: None,
+        idempotency_key: None,
         ids: None,
         frozen: false,
         goes_with: None,
@@ -342,7 +345,7 @@ async fn run_executable(
     let record = ExecutableRecord {
         meta: meta(&key, run.uid, Kind::Executable, request.labels),
         spec: request.spec,
-        asked: run.asked,
+        idempotency_key: run.idempotency_key,
         logs: shared.settings.logs,
         stop: None,
         attach_follows: request.attach_follows,

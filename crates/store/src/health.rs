@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Whether a part of the node that must write works, in words that `Node.Get` shows. Set by the
-//! part's own thread, read by anybody without waiting.
+//! part's own thread, read from any thread without waiting.
 
 use std::sync::Arc;
 

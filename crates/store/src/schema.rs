@@ -138,7 +138,7 @@ pub(super) fn connect(file: &Path) -> Result<Connection, StoreError> {
     connection
         .pragma_update(None, "foreign_keys", true)
         .map_err(fail)?;
-    // The writer does it itself, when nobody waits.
+    // The writer does it itself, when no caller waits.
     connection
         .pragma_update(None, "wal_autocheckpoint", 0)
         .map_err(fail)?;
@@ -240,7 +240,7 @@ pub(super) fn quick_check(connection: &Connection) -> rusqlite::Result<Option<St
     Ok(verdict.filter(|v| v != "ok"))
 }
 
-/// A write that reaches the disk, and changes nothing that anybody reads.
+/// A write that reaches the disk, and changes nothing that is ever read.
 pub(super) fn probe(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "synchronous", "FULL")?;
     connection.execute(

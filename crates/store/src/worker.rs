@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The store's two threads. The writer gathers what has been queued into one transaction (group
-//! commit); each job has a savepoint, so one that fails takes nobody with it. A job that can wait
+//! commit); each job has a savepoint, so one that fails takes no other with it. A job that can wait
 //! goes into the transaction of the next one that can't, or into its own after [`LATER`]. The
 //! reader serves queries from committed snapshots, also while writing is broken.
 //!
@@ -173,6 +173,7 @@ impl Writer {
             file: file.clone(),
             health,
             unmoved: 0,
+            durable: None,
         };
         queue.thread = spawn("store-writer", &file, move || thread.serve(&jobs))?;
         Ok(Self { queue })
@@ -226,14 +227,16 @@ struct WriterThread {
     health: Health,
     /// Jobs that were committed since the log of writes was last moved into the file.
     unmoved: usize,
+    /// Whether the connection waits for the disk at each commit; `None`: not known.
+    durable: Option<bool>,
 }
 
 impl WriterThread {
     fn serve(mut self, jobs: &Receiver<Box<dyn Job>>) {
         let mut waiting = Waiting::default();
         loop {
-            let next = match self.patience(&waiting) {
-                Some(patience) => jobs.recv_timeout(patience),
+            let next = match self.timeout(&waiting) {
+                Some(timeout) => jobs.recv_timeout(timeout),
                 None => jobs.recv().map_err(|_| RecvTimeoutError::Disconnected),
             };
             let now = Instant::now();
@@ -254,7 +257,7 @@ impl WriterThread {
     }
 
     /// How long the next job may take to come; `None`: as long as it likes.
-    fn patience(&self, waiting: &Waiting) -> Option<Duration> {
+    fn timeout(&self, waiting: &Waiting) -> Option<Duration> {
         let probe = (!self.health.is_well()).then_some(PROBE_EVERY);
         let due = waiting
             .due
@@ -262,7 +265,8 @@ impl WriterThread {
         probe.into_iter().chain(due).min()
     }
 
-    fn probe(&self) {
+    fn probe(&mut self) {
+        self.durable = None;
         match schema::probe(&self.connection) {
             Ok(()) => self.health.recover(),
             Err(e) => {
@@ -312,32 +316,48 @@ impl WriterThread {
     }
 
     fn transaction(
-        &self,
+        &mut self,
         batch: &mut [Box<dyn Job>],
         durable: bool,
     ) -> rusqlite::Result<Vec<Result<(), StoreError>>> {
-        let level = if durable { "FULL" } else { "NORMAL" };
-        self.connection.pragma_update(None, "synchronous", level)?;
-        self.connection.execute_batch("BEGIN IMMEDIATE")?;
+        self.wait_for_disk(durable)?;
+        self.execute("BEGIN IMMEDIATE")?;
         let mut outcomes = Vec::with_capacity(batch.len());
         for job in batch {
-            self.connection.execute_batch("SAVEPOINT job")?;
+            self.execute("SAVEPOINT job")?;
             let outcome = match job.run(&self.connection) {
                 Ok(()) => Ok(()),
                 // The disk fails for everybody.
                 Err(e) if StoreError::broken(&e, &self.file).is_some() => return Err(e),
                 Err(e) => {
-                    self.connection.execute_batch("ROLLBACK TO job")?;
+                    self.execute("ROLLBACK TO job")?;
                     Err(StoreError::Statement {
                         detail: e.to_string(),
                     })
                 }
             };
-            self.connection.execute_batch("RELEASE job")?;
+            self.execute("RELEASE job")?;
             outcomes.push(outcome);
         }
-        self.connection.execute_batch("COMMIT")?;
+        self.execute("COMMIT")?;
         Ok(outcomes)
+    }
+
+    /// Sets whether commits wait for the disk from now on.
+    fn wait_for_disk(&mut self, durable: bool) -> rusqlite::Result<()> {
+        if self.durable == Some(durable) {
+            return Ok(());
+        }
+        self.durable = None;
+        let level = if durable { "FULL" } else { "NORMAL" };
+        self.connection.pragma_update(None, "synchronous", level)?;
+        self.durable = Some(durable);
+        Ok(())
+    }
+
+    /// A statement without an answer, compiled once.
+    fn execute(&self, sql: &str) -> rusqlite::Result<()> {
+        self.connection.prepare_cached(sql)?.execute([]).map(drop)
     }
 
     fn roll_back(&self) {

@@ -5,8 +5,8 @@
 //! [`Tenants`] answers `Tenant.List`, `Get`, `Set` and `Remove`, each with the `Permit` that
 //! identity gave for it, and hands the rule ([`model::quota::Limits`]) to the owner of a pool: the
 //! runtime (cells, executables, ids, cgroups), the listener (connections), the API's layers (calls
-//! and their bytes), the log engine (readers, bytes). A pool of the daemon's memory that nobody
-//! else counts is a [`Pool`]. It limits nothing by itself, and knows no cgroup.
+//! and their bytes), the log engine (readers, bytes). A pool of the daemon's memory that no
+//! subsystem counts is a [`Pool`]. It limits nothing by itself, and knows no cgroup.
 //!
 //! What can't be counted out is had in turns by tenant: the daemon's time ([`Time`]) and places at
 //! what works for all ([`Turns`]). What is refused too often is paced ([`Refusals`]).

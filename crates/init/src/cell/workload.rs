@@ -5,8 +5,8 @@
 //!            exec                    main process ended              Ack
 //! Starting ────────▶ Running ──────────────────────────────▶ Ended ─────▶ (gone)
 //!    │ exec failed                                             ▲
-//!    └─────────▶ Failing ── reaped ──▶ (gone, `Failed`)        │ nobody asks any
-//!                   └──────────────────────────────────────────┘ more: 127 or 126
+//!    └─────────▶ Failing ── reaped ──▶ (gone, `Failed`)        │ the start was
+//!                   └──────────────────────────────────────────┘ given up: 127 or 126
 //! ```
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};

@@ -117,8 +117,9 @@ impl Groups {
             let _in_use = tenant.remove(INITS, Duration::ZERO);
         }
         let all = self.base.as_ref().and_then(|base| base.child(INITS).ok());
-        for name in all.iter().flat_map(children) {
-            let _in_use = all.as_ref().map(|all| all.remove(&name, Duration::ZERO));
+        let Some(all) = all else { return };
+        for (name, _) in all.groups() {
+            let _in_use = all.remove(&name, Duration::ZERO);
         }
     }
 
@@ -178,17 +179,8 @@ impl Groups {
     /// The groups in one of the base's, with their names.
     fn below(&self, name: &str) -> Vec<(String, Cgroup)> {
         let all = self.base.as_ref().and_then(|base| base.child(name).ok());
-        let Some(all) = all else { return Vec::new() };
-        let names = children(&all).into_iter();
-        names
-            .filter_map(|name| all.child(&name).ok().map(|group| (name, group)))
-            .collect()
+        all.map(|all| all.groups()).unwrap_or_default()
     }
-}
-
-fn children(group: &Cgroup) -> Vec<String> {
-    let names = group.children().unwrap_or_default().into_iter();
-    names.filter_map(|name| name.into_string().ok()).collect()
 }
 
 /// A cell's init, as the kernel shows it.

@@ -708,8 +708,8 @@ pub(crate) fn launch_of(argv: &[&str]) -> Launch {
 impl Cell {
     /// Hangs up, for others to connect.
     pub(crate) fn without_link(mut self) -> Cell {
-        let (nobody, _) = seqpacket::pair(Mode::Blocking).unwrap();
-        self.link.socket = nobody;
+        let (unconnected, _) = seqpacket::pair(Mode::Blocking).unwrap();
+        self.link.socket = unconnected;
         self
     }
 

@@ -111,9 +111,9 @@ fn what_can_not_run_is_the_answer_itself() {
     nowhere.cwd = b"/no/such/folder".to_vec();
     let nowhere = cell.try_start(&nowhere).err().unwrap();
     assert_eq!((nowhere.step, nowhere.errno), (Step::Directory, 2));
-    let mut nobody = launch_of(&["/bin/true"]);
-    nobody.user = Some(Principal::Name("mallory".into()));
-    assert_eq!(cell.try_start(&nobody).err().unwrap().step, Step::User);
+    let mut unknown = launch_of(&["/bin/true"]);
+    unknown.user = Some(Principal::Name("mallory".into()));
+    assert_eq!(cell.try_start(&unknown).err().unwrap().step, Step::User);
     // Nothing of them is left.
     cell.reconnect();
     assert!(cell.link.workloads.is_empty());

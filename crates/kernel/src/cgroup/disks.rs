@@ -27,10 +27,7 @@ fn disks_in(folder: &Path) -> Result<Vec<(u32, u32)>> {
         if is_empty || is_hidden || !disk.join("device").exists() {
             continue;
         }
-        let number = text("dev");
-        let numbers = number.trim().split_once(':');
-        let numbers = numbers.and_then(|(major, minor)| Some((major, minor.parse().ok()?)));
-        found.extend(numbers.and_then(|(major, minor)| Some((major.parse().ok()?, minor))));
+        found.extend(parse::device(text("dev").trim()));
     }
     found.sort_unstable();
     Ok(found)

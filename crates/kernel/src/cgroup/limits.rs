@@ -174,13 +174,11 @@ impl Cgroup {
     }
 }
 
-/// The first words of lines of `MAJOR:MINOR key=value…`.
+/// The devices of the lines of `io.max`.
 fn devices(text: &str) -> Vec<(u32, u32)> {
-    let numbers = text.lines().filter_map(|line| {
-        let (major, minor) = line.split_whitespace().next()?.split_once(':')?;
-        Some((major.parse().ok()?, minor.parse().ok()?))
-    });
-    numbers.collect()
+    super::parse::nested(text)
+        .map(|(device, _)| device)
+        .collect()
 }
 
 #[cfg(test)]

@@ -237,6 +237,16 @@ impl Cgroup {
         Ok(names)
     }
 
+    /// The groups directly below, with their names: those that can be opened and whose names are
+    /// text. For a walk over what is there, where a group that just goes is no failure.
+    pub fn groups(&self) -> Vec<(String, Cgroup)> {
+        let names = self.children().unwrap_or_default().into_iter();
+        let names = names.filter_map(|name| name.into_string().ok());
+        names
+            .filter_map(|name| self.child(&name).ok().map(|group| (name, group)))
+            .collect()
+    }
+
     /// Removes a group directly below and everything below that. Waits until each is empty; kills
     /// no process. A group that isn't there counts as removed.
     ///

@@ -33,11 +33,17 @@ pub(super) fn single(text: &str) -> Option<u64> {
     text.trim().parse().ok()
 }
 
-/// Lines of `MAJOR:MINOR key=value key=value`.
+/// `MAJOR:MINOR`.
+pub(super) fn device(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+/// Lines of `MAJOR:MINOR key=value key=value`. A value that is no number is passed over.
 pub(super) fn nested(text: &str) -> impl Iterator<Item = ((u32, u32), Vec<(&str, u64)>)> {
     text.lines().filter_map(|line| {
         let mut fields = line.split_whitespace();
-        let (major, minor) = fields.next()?.split_once(':')?;
+        let device = device(fields.next()?)?;
         let pair = |field: &str| -> Option<(usize, u64)> {
             let (key, value) = field.split_once('=')?;
             Some((key.len(), value.parse().ok()?))
@@ -45,7 +51,7 @@ pub(super) fn nested(text: &str) -> impl Iterator<Item = ((u32, u32), Vec<(&str,
         let values = fields
             .filter_map(|f| pair(f).and_then(|(n, v)| Some((f.get(..n)?, v))))
             .collect();
-        Some(((major.parse().ok()?, minor.parse().ok()?), values))
+        Some((device, values))
     })
 }
 

@@ -116,15 +116,10 @@ impl Cgroup {
         };
         let stat = self.read("memory.stat")?;
         let value = |key| parse::flat(&stat, key).unwrap_or(0);
-        let single = |file: &str| -> Result<Option<u64>> {
-            Ok(self
-                .read_optional(file)?
-                .and_then(|text| parse::single(&text)))
-        };
         Ok(Some(MemoryUsage {
             current: parse::single(&current).unwrap_or(0),
-            peak: single("memory.peak")?,
-            swap_current: single("memory.swap.current")?,
+            peak: self.memory_peak()?,
+            swap_current: self.number("memory.swap.current")?,
             anon: value("anon"),
             file: value("file"),
             kernel: value("kernel"),
@@ -137,8 +132,7 @@ impl Cgroup {
     /// # Errors
     /// `ENOENT`: the group was removed.
     pub fn memory_current(&self) -> Result<Option<u64>> {
-        let current = self.read_optional("memory.current")?;
-        Ok(current.and_then(|text| parse::single(&text)))
+        self.number("memory.current")
     }
 
     /// The most memory that the group ever had, in bytes; `None` without the controller and before
@@ -147,8 +141,7 @@ impl Cgroup {
     /// # Errors
     /// `ENOENT`: the group was removed.
     pub fn memory_peak(&self) -> Result<Option<u64>> {
-        let peak = self.read_optional("memory.peak")?;
-        Ok(peak.and_then(|text| parse::single(&text)))
+        self.number("memory.peak")
     }
 
     /// The most processes and threads that the group ever had; `None` without the controller and
@@ -157,8 +150,7 @@ impl Cgroup {
     /// # Errors
     /// `ENOENT`: the group was removed.
     pub fn pids_peak(&self) -> Result<Option<u64>> {
-        let peak = self.read_optional("pids.peak")?;
-        Ok(peak.and_then(|text| parse::single(&text)))
+        self.number("pids.peak")
     }
 
     /// How often the memory limits were met since the group was made; `None` without the
@@ -205,6 +197,12 @@ impl Cgroup {
     /// `ENOENT`: the group was removed.
     pub fn io_stat(&self) -> Result<Option<Vec<IoStat>>> {
         Ok(self.read_optional("io.stat")?.map(|text| read_io(&text)))
+    }
+
+    /// What a file of one number says; `None` as in `read_optional`.
+    fn number(&self, file: &str) -> Result<Option<u64>> {
+        let text = self.read_optional(file)?;
+        Ok(text.and_then(|text| parse::single(&text)))
     }
 
     /// `None` where neither the file nor its controller is there; an error where the group is gone.

@@ -38,7 +38,7 @@ pub enum Unit {
 }
 
 /// The least bound of bytes a second, 64 KiB. With less, the kernel holds single requests for
-/// seconds, and whoever waits for the disk's journal with them.
+/// seconds, and with them every process that waits for the disk's journal.
 pub const MIN_BYTE_RATE: u64 = 64 << 10;
 /// The least bound of operations a second.
 pub const MIN_RATE: u64 = 16;

@@ -34,7 +34,7 @@ pub(crate) struct Attach {
 pub(crate) enum Command {
     /// Read from these from now on.
     Attach { what: Attach, reply: Reply<()> },
-    /// Nobody writes any more: take what is left, mark the end, close.
+    /// It has no writer any more: take what is left, mark the end, close.
     Drain { uid: Uid, reply: Reply<Drained> },
     /// Begin another segment, so that retention can take the one that is written.
     Rotate { key: LogKey },

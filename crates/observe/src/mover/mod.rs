@@ -341,8 +341,8 @@ struct Sweep {
 }
 
 /// A source that is ready without having anything must not keep the loop spinning. A pipe that hung
-/// up has nobody left who could write; a terminal may be opened again by somebody in its session,
-/// which an edge-triggered watch tells.
+/// up has no writer left; a terminal may be opened again by a process of its session, which an
+/// edge-triggered watch tells.
 fn quiet(epoll: &std::os::fd::OwnedFd, token: u64, source: &mut Source) {
     use epoll::EventFlags;
     let outcome = if source.is_terminal() {

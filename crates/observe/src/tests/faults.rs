@@ -98,7 +98,7 @@ fn a_failing_disk_drops_and_counts_and_blocks_no_workload() {
         wait_for(&mut subject, printed);
         let mover = subject.thread("log-mover");
         mover.fails(calls);
-        // More than a pipe holds: who prints would be blocked if nobody read.
+        // More than a pipe holds: the printing program would block if nothing read.
         printed += print(&out, 100..10_000);
         assert!(mover.is_well(), "{calls:?} never failed");
         let mut line = 10_000;

@@ -137,7 +137,7 @@ async fn a_mover_killed_at_random_loses_and_doubles_nothing() {
     );
 }
 
-/// Reads on where the last look ended, with nobody writing.
+/// Reads on where the last look ended, while nothing is written.
 async fn catch_up(root: &Path, seen: &mut Seen) {
     let folder = folder::Folder::new(&root.join("logs"), &key(1));
     let registry = Arc::default();

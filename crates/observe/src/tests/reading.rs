@@ -58,7 +58,7 @@ async fn a_follower_sees_every_byte_over_many_segments() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_follower_goes_on_while_segments_rotate() {
     let root = folder();
-    // A segment is 32 KiB; nothing is dropped, for nobody looks at retention between.
+    // A segment is 32 KiB; nothing is dropped, because retention isn't looked at between.
     let config = LogsConfig {
         keep_every: Duration::from_secs(3600),
         ..LogsConfig::default()
@@ -237,8 +237,7 @@ async fn the_last_lines_are_whole_lines() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
-    /// However the bytes are cut, the last lines of one stream are those that anybody would cut
-    /// from the whole.
+    /// However the bytes are cut, the last lines of one stream are those of the whole text.
     #[test]
     fn the_tail_of_anything(
         pieces in prop::collection::vec("[ab\n]{1,30}", 1..30), lines in 0u64..40,

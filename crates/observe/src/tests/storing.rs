@@ -82,7 +82,7 @@ async fn the_next_daemon_goes_on_at_the_end() {
         }
         settled(&logs, &key(1), expected.len() as u64).await;
         logs.stop().await.unwrap();
-        // Nobody reads now: it waits in the pipe.
+        // Nothing reads now: it waits in the pipe.
         (&workload.stdout).write_all(b"in between\n").unwrap();
         expected.extend(b"in between\n");
     }
@@ -146,7 +146,7 @@ async fn many_writers_are_served_alike() {
             .await
             .unwrap();
     }
-    // One prints without end; nobody else notices.
+    // One prints without end; the others don't notice.
     let mut flood = workloads[0].1.stdout.try_clone().unwrap();
     let stop = std::sync::Arc::new(std::sync::atomic::AtomicBool::new(false));
     let stopped = std::sync::Arc::clone(&stop);

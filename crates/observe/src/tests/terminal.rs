@@ -27,7 +27,7 @@ async fn what_a_terminal_shows_is_stored() {
         bytes += line.len() as u64 + 1;
     }
     settled(&logs, &key(1), bytes).await;
-    // Everybody closes it, then somebody of the session opens it again.
+    // Every process closes it, then one of the session opens it again.
     drop(slave);
     tokio::time::sleep(Duration::from_millis(20)).await;
     let mut slave = open();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Handshake the cell-inits that an earlier daemon left, all at once: each in a task of its own,
-//! which also compares what it says with the kernel. Nothing here is seen by anybody yet; `adopt`
+//! which also compares what it says with the kernel. No client sees any of it yet; `adopt`
 //! takes the answers in their order.
 
 use std::collections::BTreeMap;
@@ -72,7 +72,7 @@ pub(super) struct Handshakes {
 }
 
 impl Handshakes {
-    /// Greets every cell-init that there is a socket of.
+    /// Begins a handshake with every cell-init that there is a socket of.
     ///
     /// # Errors
     /// Where the folder of the sockets can't be read.
@@ -96,7 +96,7 @@ impl Handshakes {
     }
 
     /// The next answer; none when all have come. One that never comes is an answer after the
-    /// link's own bound, [`crate::link::GREETING`].
+    /// link's own bound, [`crate::link::HANDSHAKE`].
     pub(super) async fn next(&mut self) -> Option<Answer> {
         loop {
             match self.tasks.join_next().await? {

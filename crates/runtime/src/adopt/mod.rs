@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How a daemon comes back: the view is rebuilt from the cells' sockets, checked against the
-//! kernel's cgroup tree and id maps, and completed by the archive. Only then does anybody see it.
+//! kernel's cgroup tree and id maps, and completed by the archive. Only then do clients see it.
 //!
 //! A record comes from a cell-init, which counts as hostile. What it says of its own tenant, path
 //! and ids is compared with where the kernel has its process; a cell whose init lies, or can't be
@@ -283,7 +283,7 @@ struct Adopter {
     /// They have answered, and a cell around them has not.
     behind: Vec<Found>,
     /// Published, and not running yet.
-    owners: Vec<(Owner, Line)>,
+    owners: Vec<(Box<Owner>, Line)>,
     adoption: Adoption,
 }
 
@@ -478,7 +478,7 @@ fn introduce(shared: &Arc<Shared>, key: Key, owner: &mut Owner, line: &Line) -> 
     let (record, cell, executables) = owner.parts();
     let mut objects = vec![(cell, None)];
     objects.extend(executables);
-    let (ids, asked, uid) = (record.ids, record.asked.clone(), record.meta.uid);
+    let (ids, idempotency_key, uid) = (record.ids, record.idempotency_key.clone(), record.meta.uid);
     let tmpfs = tmpfs_bytes(&record.spec);
     if ids.is_some_and(|ids| !shared.index.take_ids(&key, ids)) {
         return Err(format!("its ids {ids:?} are another cell's"));
@@ -488,16 +488,16 @@ fn introduce(shared: &Arc<Shared>, key: Key, owner: &mut Owner, line: &Line) -> 
         .index
         .register(key.clone(), handle, ids, tmpfs)
         .map_err(|e| e.to_string())?;
-    if let Some(asked) = asked {
-        shared.index.remember(&key.tenant, &asked, uid);
+    if let Some(idempotency_key) = idempotency_key {
+        shared.index.remember(&key.tenant, &idempotency_key, uid);
     }
-    for (object, asked) in objects {
+    for (object, idempotency_key) in objects {
         let uid = object.meta().uid;
         if !shared.index.publish_known(object) {
             return Err("two objects have one name".to_owned());
         }
-        if let Some(asked) = asked {
-            shared.index.remember(&key.tenant, &asked, uid);
+        if let Some(idempotency_key) = idempotency_key {
+            shared.index.remember(&key.tenant, &idempotency_key, uid);
         }
     }
     Ok(())
@@ -513,8 +513,10 @@ fn publish_finished(shared: &Arc<Shared>, finished: Vec<(Finished, Archived)>) -
         let key = Key::of(&object);
         if shared.index.publish_known(object.clone()) {
             published += 1;
-            if let Some(asked) = &archived.asked {
-                shared.index.remember(&key.tenant, asked, meta.uid);
+            if let Some(idempotency_key) = &archived.idempotency_key {
+                shared
+                    .index
+                    .remember(&key.tenant, idempotency_key, meta.uid);
             }
             // An earlier daemon kept it for an attachment, and did not get to removing it.
             if removes_itself(&object) {

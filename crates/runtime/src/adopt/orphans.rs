@@ -49,7 +49,7 @@ pub(super) async fn kill_orphans(
     }
 }
 
-/// What is no cell's init any more: its socket is gone, so nobody could ever talk to it.
+/// What is no cell's init any more: its socket is gone, and no daemon can talk to it.
 fn kill_inits(group: &Cgroup, kept: &HashSet<i32>) {
     let Ok(pids) = group.processes() else { return };
     for pid in pids.into_iter().filter(|pid| !kept.contains(pid)) {
@@ -65,13 +65,10 @@ fn kill_inits(group: &Cgroup, kept: &HashSet<i32>) {
 }
 
 fn tenants(root: &Cgroup) -> Vec<Cgroup> {
-    let names = root.children().unwrap_or_default();
-    let names = names.iter().filter_map(|name| name.to_str());
+    let groups = root.groups().into_iter();
     // `_init` and `_daemon` are the node's own.
-    names
-        .filter(|name| !name.starts_with('_'))
-        .filter_map(|name| root.child(name).ok())
-        .collect()
+    let tenants = groups.filter(|(name, _)| !name.starts_with('_'));
+    tenants.map(|(_, group)| group).collect()
 }
 
 /// Kills a group that is of no living cell, and removes it beside. Its name is taken meanwhile, so

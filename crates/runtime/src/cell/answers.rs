@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the owner asks its cell-init, and what it does with what the cell-init says. The numbers
-//! and deadlines are [`super::exchange`]'s.
+//! How the owner asks its cell-init, and what it does with what the cell-init says: has the part
+//! that it concerns look at it, and asks what comes next. The numbers and deadlines are
+//! [`super::exchange`]'s.
+
+use std::os::fd::OwnedFd;
 
 use init::protocol::{CellEvent, CellRequest, Failure};
+use model::error::Error;
+use model::name::Uid;
 use rustix::io::Errno;
 
+use super::change::Ask;
+use super::executable::Executable;
 use super::owner::{Call, Owner};
 use crate::link::{LinkError, Received};
+use crate::record;
 
 /// How many packets are heard before a call counts as not answered.
 const HEARD_FIRST: usize = 64;
@@ -36,22 +44,61 @@ impl Owner {
                     self.done(call);
                 }
             }
-            CellEvent::Exited { uid, exit } => self.exited(crate::record::unwire(uid), exit),
+            CellEvent::Exited { uid, exit } => self.exited(record::unwire(uid), exit),
             CellEvent::Welcome { .. } | CellEvent::Refused { .. } | CellEvent::Workload(_) => {
                 self.protocol_error("it repeats the handshake");
             }
         }
     }
 
+    /// The program of an executable was executed.
+    fn started(&mut self, uid: Uid, started_ns: u64, given: Vec<OwnedFd>) {
+        let started = self.executables.started(uid, started_ns, given, &self.cell);
+        if let Err(error) = started {
+            return self.silent(&error);
+        }
+        // What was asked of the cell while the executable was being started.
+        if self.ending.has_begun() {
+            let grace = self.cell.record.stop.and_then(|stop| stop.grace);
+            self.stop(uid, grace, None);
+        } else if self.cell.is_frozen()
+            && let Some(executable) = self.executables.get_mut(&uid)
+        {
+            executable.hold(true, &self.cell);
+        }
+    }
+
+    /// The intent of a stop is written: now the signal.
+    pub(super) fn stop_written(&mut self, uid: Uid) {
+        let executable = self.executables.get(&uid);
+        let Some(signal) = executable.and_then(Executable::stop_signal) else {
+            return;
+        };
+        let uid = record::wire(uid);
+        self.call(Call::Noted("the stop signal"), Vec::new(), |request| {
+            CellRequest::Signal {
+                request,
+                uid,
+                signal,
+            }
+        });
+    }
+
     fn done(&mut self, call: Call) {
         match call {
             Call::StopIntent(uid) => self.stop_written(uid),
             Call::Signal { uid, reply } => {
-                let status = self.object(uid);
+                let status = self.cell.object(uid);
                 let _ = reply.send(status);
             }
-            Call::Relabel { uid, reply, .. } => self.relabelled(uid, reply),
-            Call::FreezeIntent { frozen, reply } => self.freeze_written(frozen, reply),
+            Call::Relabel { uid, reply, .. } => {
+                self.executables.relabelled(uid, reply, &self.cell);
+            }
+            // The record says so: now the kernel.
+            Call::FreezeIntent { frozen, reply } => {
+                self.cell.record.frozen = frozen;
+                self.executables.freeze(frozen, reply, &self.cell);
+            }
             Call::Start(_) => self.protocol_error("a start is answered without a process"),
             Call::Change => self.changed(Ok(())),
             Call::Exit | Call::Noted(_) => {}
@@ -60,7 +107,7 @@ impl Owner {
 
     fn refused(&mut self, call: Call, failure: &Failure) {
         match call {
-            Call::Start(uid) => self.start_failed(uid, failure),
+            Call::Start(uid) => self.executables.start_failed(uid, failure, &self.cell),
             // The intent could not be written: the stop goes on all the same, by its deadline.
             Call::StopIntent(uid) => self.stop_written(uid),
             Call::Signal { uid, reply } => {
@@ -73,17 +120,20 @@ impl Owner {
             }
             Call::Relabel { uid, old, reply } => {
                 let error = super::start::failure("the labels were not written", failure);
-                self.not_relabelled(uid, old, error, reply);
+                self.executables.not_relabelled(uid, old, error, reply);
             }
             Call::FreezeIntent { reply, .. } => {
                 let error = super::start::failure("the cell's record was not written", failure);
                 let _ = reply.send(Err(error));
             }
-            Call::Change => self.change_refused(failure),
+            Call::Change => {
+                let outcome = self.updates.refused(failure, &self.cell);
+                self.changed(outcome);
+            }
             // It keeps what it was told to let go of, or knows of more than we do.
             Call::Exit => self.protocol_error("it doesn't end when it is told to"),
             Call::Noted(what) => {
-                tracing::warn!(cell = %self.key.path, ?failure, "the cell's init refused: {what}");
+                tracing::warn!(cell = %self.cell.key.path, ?failure, "the cell's init refused: {what}");
             }
         }
     }
@@ -104,7 +154,7 @@ impl Owner {
     }
 
     fn not_answered(&mut self, number: u64, call: Call) {
-        let timeout = self.shared.settings.init_timeout;
+        let timeout = self.cell.shared.settings.init_timeout;
         let failure = Failure {
             step: init::protocol::Step::Protocol,
             errno: Errno::TIMEDOUT.raw_os_error(),
@@ -112,7 +162,7 @@ impl Owner {
         };
         if let Call::Start(uid) = call {
             self.exchange.give_up(number);
-            return self.start_failed(uid, &failure);
+            return self.executables.start_failed(uid, &failure, &self.cell);
         }
         self.silent(&LinkError::Silent(timeout));
         // The caller is told why; nothing else is to be done without an init.
@@ -121,11 +171,43 @@ impl Owner {
         }
     }
 
+    /// The step of the update that is being carried out is done, or refused.
+    fn changed(&mut self, outcome: Result<(), Error>) {
+        let ask = self.updates.after(outcome, &mut self.cell);
+        self.go_on(ask);
+    }
+
+    /// Asks what the update needs that is being carried out; where that is finished, the next.
+    pub(super) fn go_on(&mut self, ask: Option<Ask>) {
+        let is_ending = self.ending.has_begun();
+        let next = ask.or_else(|| self.updates.next(&mut self.cell, is_ending));
+        let Some(ask) = next else { return };
+        let (call, none) = (Call::Change, Vec::new());
+        match ask {
+            Ask::Record(record) => self.call(call, none, |request| CellRequest::PutCellRecord {
+                request,
+                record,
+            }),
+            Ask::Unmount(target) => self.call(call, none, |request| CellRequest::Unmount {
+                request,
+                target,
+            }),
+            Ask::Stage(slave) => {
+                self.call(call, vec![slave], |request| CellRequest::Stage { request });
+            }
+            Ask::Mount(to) => self.call(call, none, |request| CellRequest::Mount {
+                request,
+                from: 0,
+                to,
+            }),
+        }
+    }
+
     /// Asks the cell-init. The answer comes as an event; so does a link that is gone.
     pub(super) fn call(
         &mut self,
         call: Call,
-        fds: Vec<std::os::fd::OwnedFd>,
+        fds: Vec<OwnedFd>,
         request: impl FnOnce(u64) -> CellRequest,
     ) {
         if let Err((call, error)) = self.exchange.ask(call, fds, request) {

@@ -1,24 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
 //! How an update of a cell is carried out, one step after the other, so that record, kernel and
 //! view say the same whatever fails, and whenever the daemon is killed. [`super::progress`] decides
-//! what comes next, and here it is done.
+//! what comes next, and here it is done. Which updates there are, and what each comes to, is
+//! [`super::update`]'s.
+//!
+//! ```text
+//!  begin ─► Ask ─► the cell-init ─► after ─► Ask ─► … ─► after ─► nothing: it is finished
+//! ```
 //!
 //! Until the commit the record holds the old spec and a note of what is being changed, with the ids
 //! of the mounts concerned. A daemon that finds such a note takes back what it finds done.
 
+use std::collections::VecDeque;
+use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use init::protocol::{CellRequest, Failure};
+use init::protocol::{Failure, MountTarget};
 use kernel::cgroup::Cgroup;
 use model::cell::{CellSpec, Mount};
 use model::error::{Error, Reason};
 use model::label::Labels;
+use model::request::UpdateCell;
 use model::resources::Resources;
 use model::status::Object;
 use rustix::io::Errno;
 
-use super::owner::{Call, Owner};
 use super::progress::{Effect, Phase, Progress};
+use super::state::Cell;
 use super::{Reply, limits};
 use crate::layout;
 use crate::mounts::Prepared;
@@ -92,177 +100,196 @@ impl Running {
     }
 }
 
-impl Owner {
-    /// Begins an update. `pending` is the note of it for a daemon that finds it unfinished.
-    pub(super) fn begin_change(&mut self, mut update: Running, pending: Option<Pending>) {
-        let first = update.progress.begin();
-        self.updating = Some(update);
-        self.record.pending = pending;
-        self.carry_out_change(first);
+/// What the cell-init is to be asked next. Its answer is [`Updates::after`]'s.
+pub(super) enum Ask {
+    /// To keep this record of the cell.
+    Record(Vec<u8>),
+    /// To detach what is mounted there.
+    Unmount(Vec<u8>),
+    /// To attach the folder by which mounts come.
+    Stage(OwnedFd),
+    /// To copy what has come to its place.
+    Mount(MountTarget),
+}
+
+/// The updates of a cell.
+#[derive(Default)]
+pub(super) struct Updates {
+    /// The one that is being carried out.
+    running: Option<Running>,
+    /// Those that come after it: bounded in [`super::update`].
+    pub(super) waiting: VecDeque<(Box<UpdateCell>, Reply<Arc<Object>>)>,
+}
+
+impl Updates {
+    pub(super) fn is_busy(&self) -> bool {
+        self.running.is_some()
     }
 
-    fn carry_out_change(&mut self, effect: Effect<Step>) {
-        let Some(update) = &mut self.updating else {
-            return;
-        };
+    /// There is no init to carry them out any more: those that wait for one are told so.
+    pub(super) fn forget(&mut self) {
+        self.running = None;
+        self.waiting.clear();
+    }
+
+    /// Begins an update. `pending` is the note of it for a daemon that finds it unfinished. Returns
+    /// what the cell-init is to be asked, unless the update is finished without.
+    pub(super) fn begin(
+        &mut self,
+        mut update: Running,
+        pending: Option<Pending>,
+        cell: &mut Cell,
+    ) -> Option<Ask> {
+        let first = update.progress.begin();
+        self.running = Some(update);
+        cell.record.pending = pending;
+        self.carry_out(first, cell)
+    }
+
+    fn carry_out(&mut self, effect: Effect<Step>, cell: &mut Cell) -> Option<Ask> {
+        let update = self.running.as_mut()?;
         match effect {
-            Effect::Announce => self.write_change(),
-            Effect::Take(step) => self.take(step),
+            Effect::Announce => self.write(cell),
+            Effect::Take(step) => self.take(step, cell),
             // Everything is as asked for: the record says so from here on.
             Effect::Commit => {
-                update.swap(&mut self.record);
-                self.record.meta.generation += 1;
-                self.record.pending = None;
-                self.write_change();
+                update.swap(&mut cell.record);
+                cell.record.meta.generation += 1;
+                cell.record.pending = None;
+                self.write(cell)
             }
             Effect::Uncommit => {
-                update.swap(&mut self.record);
-                self.record.meta.generation -= 1;
+                update.swap(&mut cell.record);
+                cell.record.meta.generation -= 1;
+                None
             }
             Effect::Lost(inverse, error) => {
-                tracing::error!(cell = %self.key.path, %error, "a step was not taken back");
-                update.lose(inverse, &mut self.record);
+                tracing::error!(cell = %cell.key.path, %error, "a step was not taken back");
+                update.lose(inverse, &mut cell.record);
+                None
             }
             Effect::Withdraw => {
-                self.record.pending = None;
-                self.write_change();
+                cell.record.pending = None;
+                self.write(cell)
             }
-            Effect::Finish => self.finish_update(),
+            Effect::Finish => {
+                self.finish(cell);
+                None
+            }
         }
     }
 
-    fn write_change(&mut self) {
-        match record::encode(&self.record) {
-            Ok(record) => self.call(Call::Change, Vec::new(), |request| {
-                CellRequest::PutCellRecord { request, record }
-            }),
-            Err(error) => self.changed(Err(error)),
+    fn write(&mut self, cell: &mut Cell) -> Option<Ask> {
+        match record::encode(&cell.record) {
+            Ok(record) => Some(Ask::Record(record)),
+            Err(error) => self.after(Err(error), cell),
         }
     }
 
-    /// The cell-init refused a step; a mount that isn't there is detached.
-    pub(super) fn change_refused(&mut self, failure: &Failure) {
+    /// What a refusal of the cell-init comes to; a mount that isn't there is detached.
+    pub(super) fn refused(&self, failure: &Failure, cell: &Cell) -> Result<(), Error> {
         const NOT_MOUNTED: [Errno; 2] = [Errno::NOENT, Errno::INVAL];
-        let Some(Running { progress, .. }) = &self.updating else {
-            return;
-        };
+        let progress = self.running.as_ref().map(|running| &running.progress);
         let detaching = matches!(
-            progress.inverse(),
+            progress.and_then(Progress::inverse),
             Some(Step::Attach(..) | Step::DetachTarget(_))
         );
         if detaching && NOT_MOUNTED.contains(&Errno::from_raw_os_error(failure.errno)) {
-            return self.changed(Ok(()));
+            return Ok(());
         }
-        let error = match progress.phase() {
-            Phase::Apply | Phase::Undo => not_mounted(detaching, failure),
+        let error = match progress.map(Progress::phase) {
+            Some(Phase::Apply | Phase::Undo) => not_mounted(detaching, failure),
             _ => super::start::failure("the cell's record was not written", failure),
         };
-        self.changed(Err(error.about("cell", self.key.path.to_string())));
+        Err(error.about("cell", cell.key.path.to_string()))
     }
 
-    /// What was being done is done, or refused.
-    pub(super) fn changed(&mut self, outcome: Result<(), Error>) {
-        let Some(update) = &mut self.updating else {
-            return;
-        };
+    /// What was being done is done, or refused. Returns what the cell-init is to be asked next;
+    /// nothing where the update is finished.
+    pub(super) fn after(&mut self, outcome: Result<(), Error>, cell: &mut Cell) -> Option<Ask> {
+        let update = self.running.as_mut()?;
         if let (Some(coming), Ok(())) = (update.coming.take(), &outcome) {
-            return self.has_come(coming);
+            return self.has_come(coming, cell);
         }
         update.stage = None;
+        let mut ask = None;
+        // The last one alone can have something to be asked: what comes before it has no outcome.
         for effect in update.progress.after(outcome) {
-            self.carry_out_change(effect);
+            ask = self.carry_out(effect, cell);
         }
+        ask
     }
 
-    fn take(&mut self, step: Step) {
-        let Some(Running { progress, .. }) = &mut self.updating else {
-            return;
-        };
+    fn take(&mut self, step: Step, cell: &mut Cell) -> Option<Ask> {
+        let progress = &mut self.running.as_mut()?.progress;
         match step {
             Step::Limit { to, from } => {
-                let outcome = set_limits(&self.group, &to, &from);
+                let outcome = set_limits(&cell.group, &to, &from);
                 progress.expect(Step::Limit { to: from, from: to });
-                self.changed(outcome);
+                self.after(outcome, cell)
             }
             Step::Detach(mount, spare) => {
                 let target = mount.effective_target().as_bytes().to_vec();
                 progress.expect(Step::Attach(mount, spare));
-                self.detach(target);
+                Some(Ask::Unmount(target))
             }
             Step::DetachTarget(target) => {
                 let bytes = target.clone().into_bytes();
                 progress.expect(Step::DetachTarget(target));
-                self.detach(bytes);
+                Some(Ask::Unmount(bytes))
             }
             Step::Attach(mount, prepared) => {
                 let source = mount.source.clone();
                 progress.expect(Step::Detach(mount, None));
-                self.attach(&source, prepared);
+                self.attach(&source, prepared, cell)
             }
         }
     }
 
-    fn detach(&mut self, target: Vec<u8>) {
-        self.call(Call::Change, Vec::new(), |request| CellRequest::Unmount {
-            request,
-            target,
-        });
-    }
-
-    fn attach(&mut self, source: &str, prepared: Option<Prepared>) {
+    fn attach(&mut self, source: &str, prepared: Option<Prepared>, cell: &mut Cell) -> Option<Ask> {
         let gone = || Error::internal(format!("the node no longer has {source}"));
         let staged = prepared.ok_or_else(gone).and_then(|prepared| {
-            let (stage, slave) = self.shared.staging.open(vec![prepared.target.directory])?;
+            let directories = vec![prepared.target.directory];
+            let (stage, slave) = cell.shared.staging.open(directories)?;
             Ok((stage, slave, prepared))
         });
         match staged {
             Ok((stage, slave, prepared)) => {
-                if let Some(update) = &mut self.updating {
-                    update.coming = Some((stage, prepared));
-                }
-                self.call(Call::Change, vec![slave], |request| CellRequest::Stage {
-                    request,
-                });
+                self.running.as_mut()?.coming = Some((stage, prepared));
+                Some(Ask::Stage(slave))
             }
-            Err(error) => self.changed(Err(error)),
+            Err(error) => self.after(Err(error), cell),
         }
     }
 
     /// The cell has the folder: now the mount itself, and the copy of it.
-    fn has_come(&mut self, (stage, prepared): (Stage, Prepared)) {
+    fn has_come(&mut self, (stage, prepared): (Stage, Prepared), cell: &mut Cell) -> Option<Ask> {
         let Prepared { mount, target } = prepared;
         if let Err(error) = stage.attach(vec![mount]) {
-            return self.changed(Err(error));
+            return self.after(Err(error), cell);
         }
-        if let Some(update) = &mut self.updating {
-            update.stage = Some(stage);
-        }
-        self.call(Call::Change, Vec::new(), |request| CellRequest::Mount {
-            request,
-            from: 0,
-            to: target,
-        });
+        self.running.as_mut()?.stage = Some(stage);
+        Some(Ask::Mount(target))
     }
 
-    fn finish_update(&mut self) {
-        let Some(update) = self.updating.take() else {
+    fn finish(&mut self, cell: &mut Cell) {
+        let Some(update) = self.running.take() else {
             return;
         };
-        if self.status.meta.generation != self.record.meta.generation {
-            self.status.meta = self.record.meta.clone();
-            self.status.spec = self.record.spec.clone();
-            self.status.effective =
-                layout::effective(&self.record.spec, &self.key, self.record.ids);
-            self.publish_cell();
+        if cell.status.meta.generation != cell.record.meta.generation {
+            cell.status.meta = cell.record.meta.clone();
+            cell.status.spec = cell.record.spec.clone();
+            cell.status.effective =
+                layout::effective(&cell.record.spec, &cell.key, cell.record.ids);
+            cell.publish();
         }
         if let Some(reply) = update.reply {
             let updated = update
                 .progress
                 .error
-                .map_or_else(|| self.object(self.record.meta.uid), Err);
+                .map_or_else(|| cell.object(cell.record.meta.uid), Err);
             let _ = reply.send(updated);
         }
-        self.next_update();
     }
 }
 

@@ -18,7 +18,9 @@ use model::time::Timestamp;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use super::Reply;
+use super::owner::Event as Happened;
+use super::state::Cell;
+use super::{Reply, leaf};
 use crate::record::ExecutableRecord;
 
 /// An executable whose program was executed and whose end is not dealt with yet.
@@ -45,7 +47,7 @@ pub(crate) struct Executable {
 
 impl Executable {
     /// One that runs.
-    pub(crate) fn new(record: ExecutableRecord, leaf: Arc<Cgroup>) -> Self {
+    pub(crate) fn new(record: ExecutableRecord, leaf: Arc<Cgroup>) -> Box<Self> {
         let effective = record.spec.effective(record.logs);
         let status = ExecutableStatus {
             meta: record.meta.clone(),
@@ -60,7 +62,7 @@ impl Executable {
             stderr_bytes: 0,
             final_usage: None,
         };
-        Self {
+        Box::new(Self {
             record,
             effective,
             status,
@@ -72,7 +74,7 @@ impl Executable {
             teardown: Teardown::BEGIN,
             kill_at: None,
             waiting: Vec::new(),
-        }
+        })
     }
 
     pub(crate) fn uid(&self) -> Uid {
@@ -92,20 +94,25 @@ impl Executable {
         Ok(())
     }
 
-    /// Stops at that moment at the latest: kills from then on. Whether a task has to begin to
-    /// watch the leaf.
-    pub(crate) fn kill_by(&mut self, at: Instant) -> Option<watch::Receiver<Option<Instant>>> {
-        match &self.kill_at {
-            Some(sender) => {
-                sender.send_modify(|due| *due = Some(due.map_or(at, |due| due.min(at))));
-                None
-            }
-            None => {
-                let (sender, receiver) = watch::channel(Some(at));
-                self.kill_at = Some(sender);
-                Some(receiver)
-            }
+    /// Tells how it is.
+    pub(super) fn publish(&self, cell: &Cell) {
+        let object = Object::Executable(self.status.clone());
+        cell.shared.index.publish(object);
+    }
+
+    /// Stops at that moment at the latest: watches the leaf until it is empty, killing from then
+    /// on.
+    pub(super) fn kill_by(&mut self, at: Instant, cell: &Cell) {
+        if let Some(sender) = &self.kill_at {
+            return sender.send_modify(|due| *due = Some(due.map_or(at, |due| due.min(at))));
         }
+        let (sender, due) = watch::channel(Some(at));
+        self.kill_at = Some(sender);
+        let (uid, group) = (self.uid(), self.leaf.clone());
+        cell.beside(async move {
+            leaf::emptied(group, due).await;
+            Happened::LeafEmpty(uid)
+        });
     }
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The executables of one cell: those that run or end, and those that the cell-init was asked to
-//! start. It finds them; what becomes of them is the owner's.
+//! start. Here they are found; what becomes of them is in `start`, `stop`, `freeze`, `relabel`,
+//! `input` and `finish`.
 
 use std::collections::HashMap;
 
@@ -9,32 +10,37 @@ use model::name::Uid;
 use super::executable::Executable;
 use super::start::Starting;
 
-/// See the module.
+/// See the module. A table has room for more than are in it, and an executable is kilobytes: so
+/// the tables hold pointers.
 #[derive(Default)]
 pub(super) struct Executables {
-    begun: HashMap<Uid, Executable>,
+    begun: HashMap<Uid, Box<Executable>>,
     starting: HashMap<Uid, Starting>,
 }
 
 impl Executables {
     /// One whose program was executed and whose end is not dealt with.
     pub(super) fn get(&self, uid: &Uid) -> Option<&Executable> {
-        self.begun.get(uid)
+        self.begun.get(uid).map(Box::as_ref)
     }
 
     pub(super) fn get_mut(&mut self, uid: &Uid) -> Option<&mut Executable> {
-        self.begun.get_mut(uid)
+        self.begun.get_mut(uid).map(Box::as_mut)
     }
 
     pub(super) fn values(&self) -> impl Iterator<Item = &Executable> {
-        self.begun.values()
+        self.begun.values().map(Box::as_ref)
+    }
+
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut Executable> {
+        self.begun.values_mut().map(Box::as_mut)
     }
 
     pub(super) fn uids(&self) -> Vec<Uid> {
         self.begun.keys().copied().collect()
     }
 
-    pub(super) fn insert(&mut self, uid: Uid, executable: Executable) {
+    pub(super) fn insert(&mut self, uid: Uid, executable: Box<Executable>) {
         self.begun.insert(uid, executable);
     }
 
@@ -47,7 +53,7 @@ impl Executables {
         self.starting.get(uid)
     }
 
-    pub(super) fn start(&mut self, uid: Uid, starting: Starting) {
+    pub(super) fn insert_starting(&mut self, uid: Uid, starting: Starting) {
         self.starting.insert(uid, starting);
     }
 
@@ -68,7 +74,7 @@ impl Executables {
     /// Whether a newer run has the name.
     pub(super) fn has_another_of_its_name(&self, executable: &Executable) -> bool {
         let starting = self.starting.values().map(Starting::executable);
-        let mut all = self.begun.values().chain(starting);
+        let mut all = self.values().chain(starting);
         all.any(|other| other.uid() != executable.uid() && other.name() == executable.name())
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The end of an executable: `model::lifecycle::executable` decides what comes next, and here it is
-//! done. That of the cell is in [`super::ending`].
+//! done. Not here: what the cell-init and the rest of the cell are told of it, which is the
+//! owner's ([`super::ends`]), and the end of the cell ([`super::ending`]).
 //!
 //! ```text
 //!  main ended → leaf empty → output stored → end stored → acknowledged → leaf removed
@@ -14,7 +15,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use init::protocol::{CellRequest, ExitRecord};
 use kernel::signal::Signal;
 use model::error::Error;
 use model::exit::Exit;
@@ -26,273 +26,213 @@ use model::status::Object;
 use store::Finished;
 use tokio::time::Instant;
 
-use super::executable::{condition, exit_of};
+use super::executable::{Executable, condition};
+use super::executables::Executables;
 use super::leaf;
-use super::owner::{Event, Owner};
+use super::owner::Event;
+use super::state::Cell;
 use crate::ports::{Archive, LogTotals};
-use crate::record::{self, Archived};
+use crate::record::Archived;
 
 /// How long to wait before the store is asked again.
 const STORE_AGAIN: Duration = Duration::from_secs(5);
 
-impl Owner {
-    /// The cell-init says that a main process has ended.
-    pub(super) fn exited(&mut self, uid: Uid, exit: ExitRecord) {
-        match self.executables.get(&uid) {
-            Some(executable) if executable.exit.is_none() => self.main_ended(uid, exit_of(&exit)),
-            Some(_) => {}
-            // Started, given up for lost and killed: only this acknowledges it.
-            None => self.acknowledge(uid),
+/// What the outcome of storing an end is to that end. One that can't be stored now the cell-init
+/// goes on keeping.
+pub(super) fn stored(outcome: Result<(), Error>) -> End {
+    match outcome {
+        Ok(()) => End::Stored,
+        Err(error) => {
+            tracing::error!(%error, "an end could not be stored; it stays with the cell's init");
+            End::NotStored
         }
     }
+}
 
-    fn acknowledge(&mut self, uid: Uid) {
-        let uid = record::wire(uid);
-        self.tell(&CellRequest::Ack { uid });
-    }
-
-    pub(super) fn main_ended(&mut self, uid: Uid, exit: Exit) {
-        let Some(executable) = self.executables.get_mut(&uid) else {
-            return;
-        };
-        executable.exit = Some(exit);
-        executable.status.pid = None;
-        let alone = !leaf::populated(&executable.leaf);
-        self.happened(uid, End::MainEnded { alone });
+/// What happened to it, as its end has it.
+impl Executable {
+    /// Its main process has ended.
+    pub(super) fn main_ended(&mut self, exit: Exit) -> End {
+        self.exit = Some(exit);
+        self.status.pid = None;
+        let alone = !leaf::populated(&self.leaf);
+        End::MainEnded { alone }
     }
 
     /// Its cell's init is lost. How it ended can't be known, unless it was told before.
-    pub(super) fn lose_executable(&mut self, uid: Uid, why: &str) {
-        let Some(executable) = self.executables.get_mut(&uid) else {
-            return;
-        };
-        if executable.exit.is_none() {
-            executable.exit = Some(Exit {
-                started: executable.status.started,
+    pub(super) fn lost(&mut self, why: &str) -> End {
+        if self.exit.is_none() {
+            self.exit = Some(Exit {
+                started: self.status.started,
                 finished: Some(crate::now()),
                 ..Exit::unknown()
             });
-            executable.status.pid = None;
+            self.status.pid = None;
             let condition = condition("InitLost", "CellInitEnded", why.to_owned());
-            executable.status.conditions.push(condition);
+            self.status.conditions.push(condition);
         }
-        self.happened(uid, End::Lost);
+        End::Lost
     }
 
-    pub(super) fn drained(&mut self, uid: Uid, totals: LogTotals) {
-        let Some(executable) = self.executables.get_mut(&uid) else {
-            return;
-        };
-        executable.status.stdout_bytes = totals.stdout;
-        executable.status.stderr_bytes = totals.stderr;
-        executable.status.exit = executable.exit;
+    /// Its output is stored.
+    pub(super) fn drained(&mut self, totals: LogTotals, cell: &Cell) -> End {
+        self.status.stdout_bytes = totals.stdout;
+        self.status.stderr_bytes = totals.stderr;
+        self.status.exit = self.exit;
         let is_awaited =
-            executable.record.attach_follows || self.shared.attachments.is_attached(uid);
-        let keep = match (executable.effective.auto_remove, is_awaited) {
+            self.record.attach_follows || cell.shared.attachments.is_attached(self.uid());
+        End::Drained(match (self.effective.auto_remove, is_awaited) {
             (false, _) => Keep::Record,
             (true, true) => Keep::UntilDetached,
             (true, false) => Keep::Nothing,
-        };
-        self.happened(uid, End::Drained(keep));
+        })
     }
 
-    /// The end is safe, or can't be made so now: then the cell-init goes on keeping it.
-    pub(super) fn stored(&mut self, uid: Uid, outcome: Result<(), Error>) {
-        let event = match outcome {
-            Ok(()) => End::Stored,
-            Err(error) => {
-                tracing::error!(%error, "an end could not be stored; it stays with the cell's init");
-                End::NotStored
-            }
-        };
-        self.happened(uid, event);
-    }
-
-    /// Something that the end of an executable depends on.
-    pub(super) fn happened(&mut self, uid: Uid, event: End) {
-        let Some(executable) = self.executables.get_mut(&uid) else {
-            return;
-        };
-        let before = executable.teardown;
+    /// What is to be done after that event, and whether its end is dealt with by then. It is so
+    /// once.
+    pub(super) fn after(&mut self, event: End) -> (Vec<Effect>, bool) {
+        let before = self.teardown;
         let (teardown, effects) = before.after(event);
-        executable.teardown = teardown;
-        let path = &executable.record.meta.path;
+        self.teardown = teardown;
+        let path = &self.record.meta.path;
         tracing::debug!(%path, ?event, ?teardown, ?effects, "an executable's end");
-        for effect in effects {
-            self.carry_out(uid, effect);
+        (
+            effects,
+            teardown == Teardown::Over && before != Teardown::Over,
+        )
+    }
+}
+
+impl Executables {
+    /// Does what the end of one asks for. [`Effect::Acknowledge`] is not done here: it is said to
+    /// the cell-init.
+    pub(super) fn carry_out(&mut self, uid: Uid, effect: Effect, cell: &Cell) {
+        if effect == Effect::RemoveGroup {
+            return self.remove_leaf(uid, cell);
         }
-        // Once: an effect may find the cell-init lost, which every executable here is told.
-        if teardown == Teardown::Over && before != Teardown::Over {
-            self.over(uid);
+        if let Some(executable) = self.get_mut(&uid) {
+            executable.carry_out(effect, cell);
         }
     }
 
-    fn carry_out(&mut self, uid: Uid, effect: Effect) {
+    /// Where the end was told before it could be stored, a new run may have taken the leaf's place.
+    fn remove_leaf(&self, uid: Uid, cell: &Cell) {
+        if let Some(executable) = self.get(&uid)
+            && !self.has_another_of_its_name(executable)
+        {
+            leaf::remove(&cell.group, executable.name());
+        }
+    }
+}
+
+/// What its end asks for.
+impl Executable {
+    fn carry_out(&mut self, effect: Effect, cell: &Cell) {
         match effect {
-            Effect::StopRest => self.stop_rest(uid),
-            Effect::Kill => self.kill_by(uid, Instant::now()),
-            Effect::Drain => self.drain(uid),
-            Effect::Conclude(life) => self.conclude(uid, life),
-            Effect::Store => self.store(uid),
-            Effect::StoreLater => self.store_later(uid),
-            Effect::Acknowledge => self.acknowledge(uid),
-            Effect::RemoveGroup => self.remove_leaf(uid),
-            Effect::Publish => self.publish_end(uid),
-            Effect::Answer => self.answer(uid),
-            Effect::Forget(keep) => self.forget(uid, keep),
+            Effect::StopRest => self.stop_rest(cell),
+            Effect::Kill => self.kill_by(Instant::now(), cell),
+            Effect::Drain => self.drain(cell),
+            Effect::Conclude(life) => self.conclude(life),
+            Effect::Store => self.store(cell),
+            Effect::StoreLater => self.store_later(cell),
+            Effect::Publish => self.publish_end(cell),
+            Effect::Answer => self.answer(cell),
+            Effect::Forget(keep) => self.forget(keep, cell),
+            // Not for it alone to do: see above.
+            Effect::Acknowledge | Effect::RemoveGroup => {}
         }
     }
 
     /// The main process left others behind.
-    fn stop_rest(&mut self, uid: Uid) {
-        let Some(executable) = self.executables.get_mut(&uid) else {
-            return;
-        };
-        let is_due = executable.record.stop.is_some() && executable.kill_at.is_some();
-        let due = (!is_due).then(|| Instant::now() + executable.effective.stop_grace);
-        let signal = i32::from(executable.effective.stop_signal.number());
+    fn stop_rest(&mut self, cell: &Cell) {
+        let is_due = self.record.stop.is_some() && self.kill_at.is_some();
+        let due = (!is_due).then(|| Instant::now() + self.effective.stop_grace);
+        let signal = i32::from(self.effective.stop_signal.number());
         if let Some(signal) = Signal::from_number(signal) {
-            super::stop::thaw_leaf(&executable.leaf);
-            if let Err(error) = leaf::signal_all(&executable.leaf, signal) {
+            super::stop::thaw_leaf(&self.leaf);
+            if let Err(error) = leaf::signal_all(&self.leaf, signal) {
                 tracing::warn!(%error, "what a main process left behind was not signalled");
             }
         }
-        if executable.step(Life::Stop).is_ok() {
-            self.publish_executable(uid);
+        if self.step(Life::Stop).is_ok() {
+            self.publish(cell);
         }
         if let Some(due) = due {
-            self.kill_by(uid, due);
+            self.kill_by(due, cell);
         }
     }
 
-    /// Watches the leaf until it is empty, killing from that moment on.
-    pub(super) fn kill_by(&mut self, uid: Uid, due: Instant) {
-        let Some(executable) = self.executables.get_mut(&uid) else {
-            return;
-        };
-        if let Some(due) = executable.kill_by(due) {
-            let group = executable.leaf.clone();
-            self.beside(async move {
-                leaf::emptied(group, due).await;
-                Event::LeafEmpty(uid)
-            });
-        }
-    }
-
-    fn drain(&mut self, uid: Uid) {
-        let Some(executable) = self.executables.get_mut(&uid) else {
-            return;
-        };
-        executable.input = None;
-        let drained = self.shared.logs.finish(uid);
+    fn drain(&mut self, cell: &Cell) {
+        let uid = self.uid();
+        self.input = None;
+        let drained = cell.shared.logs.finish(uid);
         // While its last output is being stored.
-        let used = super::usage::last(&executable.leaf, &self.shared.controllers);
-        executable.status.final_usage = Some(used);
-        self.beside(async move { Event::Drained(uid, drained.await) });
+        let used = super::usage::last(&self.leaf, &cell.shared.controllers);
+        self.status.final_usage = Some(used);
+        cell.beside(async move { Event::Drained(uid, drained.await) });
     }
 
-    fn conclude(&mut self, uid: Uid, life: Life) {
-        if let Some(executable) = self.executables.get_mut(&uid)
-            && let Err(error) = executable.step(life)
-        {
+    fn conclude(&mut self, life: Life) {
+        if let Err(error) = self.step(life) {
             tracing::error!(%error, "an end out of turn");
         }
     }
 
-    fn to_store(&self, uid: Uid) -> Option<Finished> {
-        let executable = self.executables.get(&uid)?;
-        let object = Object::Executable(executable.status.clone());
-        Some(archived(object, executable.record.asked.clone()))
+    fn to_store(&self) -> Finished {
+        let object = Object::Executable(self.status.clone());
+        archived(object, self.record.idempotency_key.clone())
     }
 
-    fn store(&self, uid: Uid) {
-        if let Some(end) = self.to_store(uid) {
-            let stored = self.shared.archive.put(end);
-            self.beside(async move { Event::Stored(uid, stored.await) });
-        }
+    fn store(&self, cell: &Cell) {
+        let uid = self.uid();
+        let stored = cell.shared.archive.put(self.to_store());
+        cell.beside(async move { Event::Stored(uid, stored.await) });
     }
 
-    fn store_later(&self, uid: Uid) {
-        let Some(end) = self.to_store(uid) else {
-            return;
-        };
-        let shared = self.shared.clone();
-        self.beside(async move {
+    fn store_later(&self, cell: &Cell) {
+        let uid = self.uid();
+        let end = self.to_store();
+        let shared = cell.shared.clone();
+        cell.beside(async move {
             tokio::time::sleep(STORE_AGAIN).await;
             Event::Stored(uid, shared.keep_ended(end).await)
         });
     }
 
-    /// Where the end was told before it could be stored, a new run may have taken the leaf's place.
-    fn remove_leaf(&self, uid: Uid) {
-        let Some(executable) = self.executables.get(&uid) else {
-            return;
-        };
-        if !self.executables.has_another_of_its_name(executable) {
-            leaf::remove(&self.group, executable.name());
-        }
-    }
-
     /// Tells the end. An own cell is closed before: a client that was told may use the name at
     /// once, and its new run waits for a cell that is known to end.
-    fn publish_end(&self, uid: Uid) {
-        if self.record.goes_with == Some(uid) {
-            self.close();
+    fn publish_end(&self, cell: &Cell) {
+        if cell.goes_with(self.uid()) {
+            cell.close();
         }
-        let published = self.shared.index.by_uid(uid);
+        let published = cell.shared.index.by_uid(self.uid());
         if published.is_some_and(|object| !object.state().is_final()) {
-            self.publish_executable(uid);
+            self.publish(cell);
         }
     }
 
     /// The end as published, or as it is known where the object was removed meanwhile.
-    fn end_of(&self, uid: Uid) -> Option<Arc<Object>> {
-        let published = self.shared.index.by_uid(uid);
-        published.or_else(|| {
-            let executable = self.executables.get(&uid)?;
-            Some(Arc::new(Object::Executable(executable.status.clone())))
-        })
+    fn end(&self, cell: &Cell) -> Arc<Object> {
+        let published = cell.shared.index.by_uid(self.uid());
+        published.unwrap_or_else(|| Arc::new(Object::Executable(self.status.clone())))
     }
 
-    fn answer(&mut self, uid: Uid) {
-        let Some(end) = self.end_of(uid) else { return };
-        let Some(executable) = self.executables.get_mut(&uid) else {
-            return;
-        };
-        for reply in executable.waiting.drain(..) {
+    fn answer(&mut self, cell: &Cell) {
+        let end = self.end(cell);
+        for reply in self.waiting.drain(..) {
             let _ = reply.send(Ok(end.clone()));
         }
     }
 
-    fn forget(&self, uid: Uid, keep: Keep) {
+    fn forget(&self, keep: Keep, cell: &Cell) {
+        let shared = &cell.shared;
         match keep {
-            Keep::Record => self.shared.forget_whole(uid),
-            Keep::UntilDetached => {
-                if let Some(end) = self.end_of(uid) {
-                    self.shared.forget_after_attachments(end);
-                }
-            }
+            Keep::Record => shared.forget_whole(self.uid()),
+            Keep::UntilDetached => shared.forget_after_attachments(self.end(cell)),
             Keep::Nothing => {
-                self.shared.attachments.forget(uid);
-                if let Some(end) = self.end_of(uid) {
-                    self.shared.forget_later(&end);
-                }
+                shared.attachments.forget(self.uid());
+                shared.forget_later(&self.end(cell));
             }
-        }
-    }
-
-    /// Its end is dealt with.
-    fn over(&mut self, uid: Uid) {
-        self.executables.remove(&uid);
-        if self.record.goes_with == Some(uid) {
-            self.stop_cell(None);
-        }
-        let tenant = &self.record.meta.tenant;
-        let shared = &self.shared;
-        if shared.index.is_crowded(tenant) {
-            shared.age_out();
-        } else if shared.archive.is_over(&shared.tenants.limits(), tenant) {
-            shared.hold_finished_bytes();
         }
     }
 }
@@ -300,7 +240,7 @@ impl Owner {
 /// What the archive keeps.
 pub(crate) fn archived(
     object: Object,
-    asked: Option<crate::index::requests::IdempotencyKey>,
+    idempotency_key: Option<crate::index::requests::IdempotencyKey>,
 ) -> Finished {
     let meta = object.meta();
     let ended = crate::index::list::finished(&object);
@@ -314,8 +254,14 @@ pub(crate) fn archived(
         path: meta.path.to_string(),
         kind: kind.to_owned(),
         finished_ns: i64::try_from(ended.0).unwrap_or(i64::MAX),
-        request_id: asked.as_ref().map(|asked| asked.id.to_string()),
+        request_id: idempotency_key
+            .as_ref()
+            .map(|idempotency_key| idempotency_key.id.to_string()),
         // A status is plain data: it can't fail to become JSON.
-        record: serde_json::to_vec(&Archived { object, asked }).unwrap_or_default(),
+        record: serde_json::to_vec(&Archived {
+            object,
+            idempotency_key,
+        })
+        .unwrap_or_default(),
     }
 }

@@ -9,68 +9,68 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use init::protocol::CellRequest;
+use model::error::{Error, Reason};
 use model::lifecycle::Event as Life;
-use model::name::Uid;
 use model::status::Object;
 
-use super::owner::{Call, Event, Owner};
+use super::executable::Executable;
+use super::executables::Executables;
+use super::owner::Event;
+use super::state::Cell;
 use super::{Reply, Request, leaf};
 use crate::record;
-use model::error::{Error, Reason};
 
 /// How long the kernel may take to stop every process.
 const SETTLE: Duration = Duration::from_secs(10);
 
-impl Owner {
-    pub(super) fn freeze(&mut self, frozen: bool, by_parent: bool, reply: Reply<Arc<Object>>) {
-        let life = if frozen { Life::Freeze } else { Life::Thaw };
-        if let Err(illegal) = self.status.state.after(life) {
-            let error = Error::from(illegal).about("cell", self.key.path.to_string());
-            let _ = reply.send(Err(error));
-            return;
-        }
-        if by_parent {
-            self.parent_frozen = frozen;
-            return self.apply_freeze(frozen, reply);
-        }
-        if !frozen && self.parent_frozen {
-            let message = format!("the cell around {} is frozen", self.key.path);
-            let error = Error::new(Reason::WrongState, message).hint("thaw that one");
-            let _ = reply.send(Err(error));
-            return;
-        }
-        // What holds is what is written: it is set once the init has it.
-        let mut intended = self.record.clone();
-        intended.frozen = frozen;
-        match record::encode(&intended) {
-            Ok(record) => {
-                self.call(
-                    Call::FreezeIntent { frozen, reply },
-                    Vec::new(),
-                    |request| CellRequest::PutCellRecord { request, record },
-                );
-            }
-            Err(error) => {
-                let _ = reply.send(Err(error));
-            }
-        }
+/// Whether the cell can be frozen or thawed; a frozen cell around it is thawed by itself alone.
+pub(super) fn admits(frozen: bool, by_parent: bool, cell: &Cell) -> Result<(), Error> {
+    let life = if frozen { Life::Freeze } else { Life::Thaw };
+    if let Err(illegal) = cell.status.state.after(life) {
+        return Err(Error::from(illegal).about("cell", cell.key.path.to_string()));
     }
-
-    /// The record says so: now the kernel.
-    pub(super) fn freeze_written(&mut self, frozen: bool, reply: Reply<Arc<Object>>) {
-        self.record.frozen = frozen;
-        self.apply_freeze(frozen, reply);
+    if !by_parent && !frozen && cell.parent_frozen {
+        let message = format!("the cell around {} is frozen", cell.key.path);
+        return Err(Error::new(Reason::WrongState, message).hint("thaw that one"));
     }
+    Ok(())
+}
 
-    fn apply_freeze(&mut self, frozen: bool, reply: Reply<Arc<Object>>) {
-        let hold = self.is_frozen();
-        for uid in self.executables.uids() {
-            self.hold(uid, hold);
+/// The record that says so. What holds is what is written: it is set once the init has it.
+pub(super) fn intent(frozen: bool, cell: &Cell) -> Result<Vec<u8>, Error> {
+    let mut intended = cell.record.clone();
+    intended.frozen = frozen;
+    record::encode(&intended)
+}
+
+/// Every process is held, or goes on, or not in time.
+pub(super) fn done(frozen: bool, reached: bool, reply: Reply<Arc<Object>>, cell: &mut Cell) {
+    cell.step(if cell.is_frozen() {
+        Life::Freeze
+    } else {
+        Life::Thaw
+    });
+    cell.publish();
+    let answer = if reached {
+        cell.object(cell.record.meta.uid)
+    } else {
+        let what = if frozen { "stopped" } else { "went on" };
+        let message = format!("not every process {what} within {SETTLE:?}; the rest will");
+        Err(Error::new(Reason::Deadline, message).about("cell", cell.key.path.to_string()))
+    };
+    let _ = reply.send(answer);
+}
+
+impl Executables {
+    /// The cell is to be held, or not: now the kernel, and the cells in it. [`done`] answers.
+    pub(super) fn freeze(&mut self, frozen: bool, reply: Reply<Arc<Object>>, cell: &Cell) {
+        let hold = cell.is_frozen();
+        for executable in self.values_mut() {
+            executable.hold(hold, cell);
         }
-        let leaves: Vec<_> = self.executables.values().map(|e| e.leaf.clone()).collect();
-        let nested = self.shared.index.nested(&self.key);
-        self.beside(async move {
+        let leaves: Vec<_> = self.values().map(|e| e.leaf.clone()).collect();
+        let nested = cell.shared.index.nested(&cell.key);
+        cell.beside(async move {
             let cells = nested.iter().map(|cell| {
                 cell.ask(|reply| Request::Freeze {
                     frozen: hold,
@@ -94,40 +94,22 @@ impl Owner {
             }
         });
     }
+}
 
-    /// Holds one executable, or lets it go on. One that is to end is not held.
-    pub(super) fn hold(&mut self, uid: Uid, hold: bool) {
-        let Some(executable) = self.executables.get_mut(&uid) else {
-            return;
-        };
-        if executable.record.stop.is_some() || executable.exit.is_some() {
+impl Executable {
+    /// Holds it, or lets it go on. One that is to end is not held.
+    pub(super) fn hold(&mut self, hold: bool, cell: &Cell) {
+        if self.record.stop.is_some() || self.exit.is_some() {
             return;
         }
         let value = if hold { "1" } else { "0" };
-        if let Err(error) = executable.leaf.write("cgroup.freeze", value) {
+        if let Err(error) = self.leaf.write("cgroup.freeze", value) {
             tracing::warn!(%error, "an executable could not be frozen or thawed");
             return;
         }
         let life = if hold { Life::Freeze } else { Life::Thaw };
-        if executable.step(life).is_ok() {
-            self.publish_executable(uid);
+        if self.step(life).is_ok() {
+            self.publish(cell);
         }
-    }
-
-    pub(super) fn freeze_done(&mut self, frozen: bool, reached: bool, reply: Reply<Arc<Object>>) {
-        self.step(if self.is_frozen() {
-            Life::Freeze
-        } else {
-            Life::Thaw
-        });
-        self.publish_cell();
-        let answer = if reached {
-            self.object(self.record.meta.uid)
-        } else {
-            let what = if frozen { "stopped" } else { "went on" };
-            let message = format!("not every process {what} within {SETTLE:?}; the rest will");
-            Err(Error::new(Reason::Deadline, message).about("cell", self.key.path.to_string()))
-        };
-        let _ = reply.send(answer);
     }
 }

@@ -1,38 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The owner's side of standard input: hands it to one attacher at a time, and closes it for good.
+//! The daemon's side of standard input: hands it to one attacher at a time, and closes it for good.
 
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use init::protocol::CellRequest;
 use model::error::{Error, Reason};
 use model::name::Uid;
 
-use super::Reply;
 use super::executable::Executable;
-use super::owner::{Call, Owner};
-use crate::record;
+use super::executables::Executables;
 
-impl Owner {
-    /// Answers with the write end, unless an attacher has it.
-    pub(super) fn take_input(&self, uid: Uid, reply: Reply<Arc<OwnedFd>>) {
-        // Fails where the attacher went away: the reference goes with the answer.
-        let _ = reply.send(input_of(self.executables.get(&uid)));
+impl Executables {
+    /// The write end, unless an attacher has it. Where the attacher went away meanwhile, it goes
+    /// with the answer.
+    pub(super) fn input(&self, uid: Uid) -> Result<Arc<OwnedFd>, Error> {
+        input_of(self.get(&uid))
     }
 
-    /// Drops our reference and has the cell-init drop its own: the executable reads the end of
+    /// Drops our reference. Once the cell-init has dropped its own, the executable reads the end of
     /// file.
-    pub(super) fn close_input(&mut self, uid: Uid, reply: Reply<()>) {
-        if let Some(executable) = self.executables.get_mut(&uid) {
+    pub(super) fn close_input(&mut self, uid: Uid) {
+        if let Some(executable) = self.get_mut(&uid) {
             executable.input = None;
         }
-        let call = Call::Noted("closing standard input");
-        let uid = record::wire(uid);
-        self.call(call, Vec::new(), |request| CellRequest::CloseStdin {
-            request,
-            uid,
-        });
-        let _ = reply.send(Ok(()));
     }
 }
 

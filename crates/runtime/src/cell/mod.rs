@@ -7,18 +7,22 @@
 //! goes up the tree by message, so no two tasks ever wait for each other.
 //!
 //! ```text
-//!  requests ─┐
-//!  cell-init ┼─► owner::Owner::run ── event by event ──► kernel, cell-init, index, logs, archive
-//!  tasks ────┘        (answers, start, finish, ending, stop, freeze, update: a file each)
+//!  requests ──► requests ─┐       ┌─► Executables   start, stop, freeze, relabel, input, finish
+//!  cell-init ─► answers ──┼ Owner ┼─► Updates       update, change, progress
+//!  tasks ─────► ends ─────┘       ├─► Ending        ending
+//!                                 └─► Exchange      ──► cell-init
 //! ```
 //!
-//! The owner decides. What it knows is kept by types of one purpose: [`exchange`] (what the
-//! cell-init was asked), [`executables`] (which there are), `model::lifecycle` (how far an end has
-//! come), [`progress`] (how far an update has come) and [`change`] (what of it is on its way).
+//! The owner takes one event after the other ([`owner`]) and hands it to the part that it concerns
+//! (`requests`, `answers`, `ends`). No part reaches the owner or another part: each has its own
+//! state, gets the cell ([`state::Cell`]), and does by itself what touches kernel, index, logs and
+//! archive. It returns what remains to be done: what the cell-init is to be asked, and the event
+//! for the machine of an end. The owner alone talks to the cell-init.
 
 mod answers;
 mod change;
 mod ending;
+mod ends;
 mod exchange;
 pub(crate) mod executable;
 mod executables;
@@ -32,8 +36,10 @@ pub(crate) mod limits;
 pub(crate) mod owner;
 mod progress;
 mod relabel;
+mod requests;
 pub(crate) mod resume;
 mod start;
+mod state;
 
 pub(crate) use start::{failure as start_failure, said as start_said};
 mod stop;

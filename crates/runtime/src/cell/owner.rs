@@ -5,32 +5,31 @@
 //! Nothing in here waits but the loop itself. What takes time goes on beside it as a task whose
 //! result is an [`Event`] like any other; what the cell-init is asked is a [`Call`] that its answer
 //! finds again. A cell-init that doesn't answer in time, or not as agreed, is lost, and its cell is
-//! killed: see `ending`. Only a start may take as long as it does: its program's file may be where
+//! killed: see `ends`. Only a start may take as long as it does: its program's file may be where
 //! reading hangs, which is no fault of the init; the start is given up and the cell goes on.
 
-use std::collections::VecDeque;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use futures_util::future::BoxFuture;
 use futures_util::stream::FuturesUnordered;
 use init::protocol::{CellEvent, ExitRecord};
 use kernel::cgroup::Cgroup;
 use model::error::Error;
 use model::label::Labels;
-use model::lifecycle::cell::{self, Teardown};
-use model::lifecycle::{self, executable};
+use model::lifecycle::cell;
+use model::lifecycle::executable;
 use model::name::Uid;
-use model::request::UpdateCell;
 use model::status::{CellStatus, Object};
 use tokio::sync::{mpsc, oneshot, watch};
 
-use super::change::Running;
+use super::change::Updates;
+use super::ending::Ending;
 use super::exchange::Exchange;
 use super::executables::Executables;
 use super::init::InitProcess;
-use super::{CellHandle, QUEUE, Reply, Request, leaf};
+use super::state::Cell;
+use super::{CellHandle, QUEUE, Reply, Request, ending, finish, freeze, leaf};
 use crate::Shared;
 use crate::index::Key;
 use crate::index::requests::IdempotencyKey;
@@ -102,35 +101,14 @@ pub(crate) enum Call {
     Noted(&'static str),
 }
 
-/// See the module.
+/// See the module. It is kilobytes, and goes from hand to hand before it runs: it is boxed.
 pub(crate) struct Owner {
-    pub(super) shared: Arc<Shared>,
-    pub(super) key: Key,
-    pub(super) record: CellRecord,
-    pub(super) status: CellStatus,
-    /// The cell's own group.
-    pub(super) group: Arc<Cgroup>,
-    /// The node's id of the cell's root.
-    pub(super) root_id: u32,
-    /// The cell around it is frozen.
-    pub(super) parent_frozen: bool,
-    /// The process of its init.
-    pub(super) init: Arc<InitProcess>,
-    /// The conversation with it; closed once it is gone.
+    pub(super) cell: Cell,
+    /// The conversation with its init; closed once it is gone.
     pub(super) exchange: Exchange,
-    pub(super) socket: PathBuf,
-    /// Its init is node-init's child.
-    pub(super) child: bool,
     pub(super) executables: Executables,
-    /// An update that is being carried out.
-    pub(super) updating: Option<Running>,
-    /// Those that come after it; bounded in `update`.
-    pub(super) updates: VecDeque<(Box<UpdateCell>, Reply<Arc<Object>>)>,
-    /// Who waits for the end of the cell.
-    pub(super) waiting: Vec<Reply<Arc<Object>>>,
-    /// How far its end has come.
-    pub(super) ending: Teardown,
-    tasks: FuturesUnordered<BoxFuture<'static, Event>>,
+    pub(super) updates: Updates,
+    pub(super) ending: Ending,
 }
 
 /// What an owner begins with.
@@ -151,7 +129,7 @@ pub(crate) struct Beginning {
 
 impl Owner {
     /// An owner and its handle; nothing runs yet.
-    pub(crate) fn new(shared: Arc<Shared>, beginning: Beginning) -> (Self, Line) {
+    pub(crate) fn new(shared: Arc<Shared>, beginning: Beginning) -> (Box<Self>, Line) {
         let (requests, inbox) = mpsc::channel(QUEUE);
         let (over, ended) = watch::channel(false);
         let handle = CellHandle {
@@ -162,7 +140,7 @@ impl Owner {
             ended,
         };
         let exchange = Exchange::new(beginning.link, shared.settings.init_timeout);
-        let owner = Self {
+        let cell = Cell {
             shared,
             key: beginning.key,
             record: beginning.record,
@@ -170,19 +148,21 @@ impl Owner {
             group: Arc::new(beginning.group),
             root_id: beginning.root_id,
             parent_frozen: beginning.parent_frozen,
-            init: beginning.init,
-            exchange,
-            socket: beginning.socket,
-            child: beginning.exit.is_some(),
-            executables: Executables::default(),
-            updating: None,
-            updates: VecDeque::new(),
-            waiting: Vec::new(),
-            ending: Teardown::Lives,
             tasks: FuturesUnordered::new(),
         };
+        let child = beginning.exit.is_some();
+        let ending = Ending::new(beginning.init, child, beginning.socket);
+        let owner = Box::new(Self {
+            cell,
+            exchange,
+            executables: Executables::default(),
+            updates: Updates::default(),
+            ending,
+        });
         if let Some(exit) = beginning.exit {
-            owner.beside(async move { Event::InitEnded(exit.await.ok()) });
+            owner
+                .cell
+                .beside(async move { Event::InitEnded(exit.await.ok()) });
         }
         (
             owner,
@@ -196,17 +176,18 @@ impl Owner {
 
     /// Runs until the cell is gone.
     pub(crate) async fn run(
-        mut self,
+        mut self: Box<Self>,
         mut inbox: mpsc::Receiver<Request>,
         over: watch::Sender<bool>,
     ) {
-        while !self.is_over() {
+        while !self.ending.is_over() {
             let event = self.next(&mut inbox).await;
             self.handle(event);
             self.advance();
         }
         inbox.close();
-        self.shut_down(&over);
+        let Self { cell, ending, .. } = *self;
+        ending.depart(cell, &over);
     }
 
     async fn next(&mut self, inbox: &mut mpsc::Receiver<Request>) -> Event {
@@ -216,7 +197,7 @@ impl Owner {
                 Ok(received) => Event::Said(received),
                 Err(error) => Event::Silent(error),
             },
-            Some(event) = self.tasks.next() => event,
+            Some(event) = self.cell.tasks.next() => event,
             () = leaf::until(late) => Event::Late,
             // The index holds a handle for as long as this task runs.
             Some(request) = inbox.recv() => Event::Request(request),
@@ -230,93 +211,37 @@ impl Owner {
             Event::Silent(error) => self.silent(&error),
             Event::InitEnded(exit) => self.init_ended(exit),
             Event::Late => self.late(),
-            Event::Attached(uid, outcome) => self.attached(uid, outcome),
+            Event::Attached(uid, outcome) => {
+                self.reports(uid, |executable, cell| executable.attached(outcome, cell));
+            }
             Event::LeafEmpty(uid) => self.happened(uid, executable::Event::Emptied),
-            Event::Drained(uid, totals) => self.drained(uid, totals),
-            Event::Stored(uid, outcome) => self.stored(uid, outcome),
+            Event::Drained(uid, totals) => {
+                self.reports(uid, |executable, cell| executable.drained(totals, cell));
+            }
+            Event::Stored(uid, outcome) => self.happened(uid, finish::stored(outcome)),
             Event::NestedEnded => self.ends(cell::Event::NestedEnded),
-            Event::CellStored(outcome) => self.cell_stored(outcome),
+            Event::CellStored(outcome) => self.ends(ending::stored(outcome, &self.cell)),
             Event::FreezeDone {
                 frozen,
                 reached,
                 reply,
-            } => self.freeze_done(frozen, reached, reply),
-            Event::Removed(outcome) => self.removed(outcome),
+            } => freeze::done(frozen, reached, reply, &mut self.cell),
+            Event::Removed(outcome) => {
+                let event = ending::removed(outcome, &mut self.cell);
+                self.ends(event);
+            }
             Event::InitAcknowledged => self.ends(cell::Event::Acknowledged),
         }
     }
 
-    fn requested(&mut self, request: Request) {
-        match request {
-            Request::Start(order) => self.start(*order),
-            Request::Stop { uid, grace, reply } => self.stop(uid, grace, Some(reply)),
-            Request::StopCell { grace, reply } => {
-                self.waiting.push(reply);
-                self.stop_cell(grace);
-            }
-            Request::Update { request, reply } => self.update(request, reply),
-            Request::Relabel {
-                uid,
-                request,
-                reply,
-            } => self.relabel(uid, *request, reply),
-            Request::Signal {
-                uid,
-                signal,
-                all,
-                reply,
-            } => self.signal(uid, signal, all, reply),
-            Request::Freeze {
-                frozen,
-                by_parent,
-                reply,
-            } => self.freeze(frozen, by_parent, reply),
-            Request::TakeInput { uid, reply } => self.take_input(uid, reply),
-            Request::CloseInput { uid, reply } => self.close_input(uid, reply),
-        }
-    }
-
-    /// Something that takes time.
-    pub(super) fn beside(&self, task: impl Future<Output = Event> + Send + 'static) {
-        self.tasks.push(Box::pin(task));
-    }
-
-    /// The pure step of the cell's own life.
-    pub(super) fn step(&mut self, event: lifecycle::Event) {
-        match self.status.state.after(event) {
-            Ok(state) => self.status.state = state,
-            Err(illegal) => tracing::debug!(cell = %self.key.path, %illegal, "ignored"),
-        }
-    }
-
-    pub(super) fn publish_cell(&self) {
-        self.shared.index.publish(Object::Cell(self.status.clone()));
-    }
-
-    pub(super) fn publish_executable(&self, uid: Uid) {
-        if let Some(executable) = self.executables.get(&uid) {
-            self.shared
-                .index
-                .publish(Object::Executable(executable.status.clone()));
-        }
-    }
-
-    /// The object as published.
-    pub(super) fn object(&self, uid: Uid) -> Result<Arc<Object>, Error> {
-        self.shared
-            .index
-            .by_uid(uid)
-            .ok_or_else(|| Error::not_found("object", uid.to_string()))
-    }
-
-    /// Whether executables here are to be held.
-    pub(super) fn is_frozen(&self) -> bool {
-        self.record.frozen || self.parent_frozen
+    /// See [`Cell::close`].
+    pub(crate) fn close(&self) {
+        self.cell.close();
     }
 
     /// The request that asked for the cell.
     pub(crate) fn request_id(&self) -> Option<&IdempotencyKey> {
-        self.record.asked.as_ref()
+        self.cell.record.idempotency_key.as_ref()
     }
 }
 

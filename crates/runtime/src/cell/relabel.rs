@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use init::protocol::CellRequest;
 use model::error::{Error, Reason};
 use model::label::Labels;
 use model::name::Uid;
@@ -13,44 +12,19 @@ use model::request::UpdateExecutable;
 use model::status::Object;
 
 use super::Reply;
-use super::owner::{Call, Owner};
+use super::executables::Executables;
+use super::state::Cell;
 use crate::record;
 
-impl Owner {
-    /// Answers when the record is written.
-    pub(super) fn relabel(
-        &mut self,
-        uid: Uid,
-        request: UpdateExecutable,
-        reply: Reply<Arc<Object>>,
-    ) {
-        match self.put_labels(uid, request) {
-            Ok((bytes, old)) => {
-                let uid_on_wire = record::wire(uid);
-                self.call(Call::Relabel { uid, old, reply }, Vec::new(), |request| {
-                    CellRequest::PutRecord {
-                        request,
-                        uid: uid_on_wire,
-                        record: bytes,
-                    }
-                });
-            }
-            Err(error) => {
-                let _ = reply.send(Err(error));
-            }
-        }
-    }
-
+impl Executables {
     /// Into the record in memory at once: a stop that is written meanwhile is written with them.
-    fn put_labels(
+    /// Returns the record to be written, and the labels that it had.
+    pub(super) fn put_labels(
         &mut self,
         uid: Uid,
         request: UpdateExecutable,
     ) -> Result<(Vec<u8>, Labels), Error> {
-        let found = self
-            .executables
-            .get_mut(&uid)
-            .filter(|it| it.exit.is_none());
+        let found = self.get_mut(&uid).filter(|it| it.exit.is_none());
         let Some(executable) = found else {
             let message = format!("{} has ended", request.target.path);
             return Err(Error::new(Reason::WrongState, message));
@@ -82,13 +56,13 @@ impl Owner {
     }
 
     /// The record is written: now it is told.
-    pub(super) fn relabelled(&mut self, uid: Uid, reply: Reply<Arc<Object>>) {
-        if let Some(executable) = self.executables.get_mut(&uid) {
+    pub(super) fn relabelled(&mut self, uid: Uid, reply: Reply<Arc<Object>>, cell: &Cell) {
+        if let Some(executable) = self.get_mut(&uid) {
             executable.status.meta.labels = executable.record.meta.labels.clone();
             executable.status.meta.generation = executable.record.meta.generation;
-            self.publish_executable(uid);
+            executable.publish(cell);
         }
-        let _ = reply.send(self.object(uid));
+        let _ = reply.send(cell.object(uid));
     }
 
     /// The record isn't written: what was stays.
@@ -99,7 +73,7 @@ impl Owner {
         error: Error,
         reply: Reply<Arc<Object>>,
     ) {
-        if let Some(executable) = self.executables.get_mut(&uid) {
+        if let Some(executable) = self.get_mut(&uid) {
             executable.record.meta.labels = old;
             executable.record.meta.generation -= 1;
         }

@@ -30,7 +30,7 @@ pub(crate) type Attaching = tokio::sync::mpsc::Sender<std::convert::Infallible>;
 
 /// A workload whose record was read and compared with what the kernel says.
 pub(crate) struct Examined {
-    executable: Executable,
+    executable: Box<Executable>,
     source: LogSource,
 }
 
@@ -121,14 +121,14 @@ impl Owner {
             return Err(format!("it keeps two records of {path}"));
         }
         let _ = executable.step(Life::Started);
-        if self.is_frozen() && executable.record.stop.is_none() {
+        if self.cell.is_frozen() && executable.record.stop.is_none() {
             let _ = executable.step(Life::Freeze);
         }
         if executable.record.stop.is_some() {
             let _ = executable.step(Life::Stop);
         }
-        let attached = self.attach_logs(&executable, source);
-        self.beside(async move {
+        let attached = executable.attach_logs(source, &self.cell);
+        self.cell.beside(async move {
             let event = attached.await;
             drop(attaching);
             event
@@ -143,20 +143,20 @@ impl Owner {
         reason = "two lists that are taken apart at once"
     )]
     pub(crate) fn parts(&mut self) -> (CellRecord, Object, Vec<(Object, Option<IdempotencyKey>)>) {
-        if self.is_frozen() {
-            self.step(Life::Freeze);
+        if self.cell.is_frozen() {
+            self.cell.step(Life::Freeze);
         }
-        if self.record.stop.is_some() {
-            self.step(Life::Stop);
+        if self.cell.record.stop.is_some() {
+            self.cell.step(Life::Stop);
         }
         let executables = self.executables.values().map(|executable| {
             let object = Object::Executable(executable.status.clone());
-            (object, executable.record.asked.clone())
+            (object, executable.record.idempotency_key.clone())
         });
         let executables = executables.collect();
         (
-            self.record.clone(),
-            Object::Cell(self.status.clone()),
+            self.cell.record.clone(),
+            Object::Cell(self.cell.status.clone()),
             executables,
         )
     }
@@ -169,32 +169,39 @@ impl Owner {
     /// Whether the cell's end is all that [`Owner::resume`] will bring about: it was asked to stop,
     /// or the executable that it goes with has ended, and an earlier daemon has told so.
     pub(crate) fn is_to_end(&self) -> bool {
-        self.record.stop.is_some() || self.is_orphaned()
+        self.cell.record.stop.is_some() || self.is_orphaned()
     }
 
     fn is_orphaned(&self) -> bool {
-        let goes_with = self.record.goes_with;
+        let goes_with = self.cell.record.goes_with;
         goes_with.is_some_and(|uid| self.executables.get(&uid).is_none())
     }
 
     /// Goes on with what the earlier daemon had begun. Called when the objects are published.
     pub(crate) fn resume(&mut self) {
-        remove_orphans(&self.shared, &self.group, &self.key, &self.executables);
-        self.resume_update();
+        remove_orphans(
+            &self.cell.shared,
+            &self.cell.group,
+            &self.cell.key,
+            &self.executables,
+        );
+        let ask = self.updates.resume(&mut self.cell);
+        self.go_on(ask);
         for uid in self.adopted() {
             let Some(executable) = self.executables.get_mut(&uid) else {
                 continue;
             };
             if let Some(exit) = executable.adopted_exit.take() {
                 self.main_ended(uid, exit);
-            } else if executable.record.stop.is_some() {
-                self.resume_stop(uid);
+            } else if let Some(intent) = executable.record.stop {
+                executable.resume_stop(intent, &self.cell);
+                self.stop_written(uid);
             } else {
-                self.hold(uid, self.is_frozen());
+                executable.hold(self.cell.is_frozen(), &self.cell);
             }
         }
         let orphaned = self.is_orphaned();
-        if let Some(stop) = self.record.stop {
+        if let Some(stop) = self.cell.record.stop {
             let passed = crate::now().since(stop.at);
             self.stop_cell(stop.grace.map(|grace| grace.saturating_sub(passed)));
         } else if orphaned {

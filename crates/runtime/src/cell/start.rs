@@ -5,7 +5,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use init::protocol::{CellRequest, Failure, Step};
+use init::protocol::{Failure, Launch, Step};
 use kernel::cgroup::Cgroup;
 use model::cell::Namespace;
 use model::error::{Error, Reason};
@@ -16,19 +16,21 @@ use model::status::Object;
 use model::time::Timestamp;
 use rustix::io::Errno;
 
-use super::executable::Executable;
-use super::owner::{Call, Event, Owner};
+use super::executable::{Executable, condition};
+use super::executables::Executables;
+use super::owner::Event;
 use super::resume::process_in;
+use super::state::Cell;
 use super::{Reply, StartOrder, launch, leaf, limits};
 use crate::index::Reservation;
 use crate::link::{LinkError, fds};
 use crate::ports::{LogOwner, LogSource};
-use crate::record;
+use crate::record::{self, ExecutableRecord};
 use crate::tenant::inits;
 
 /// An executable that the cell-init was asked to start.
 pub(crate) struct Starting {
-    executable: Executable,
+    executable: Box<Executable>,
     /// None of a terminal: its master comes with the answer.
     source: Option<LogSource>,
     reservation: Reservation,
@@ -41,15 +43,22 @@ impl Starting {
     }
 }
 
-impl Owner {
-    pub(super) fn start(&mut self, order: StartOrder) {
+impl Executables {
+    /// Makes what an executable needs, and waits for its start from then on. Returns what the
+    /// cell-init is to be asked, and the descriptors; nothing where it was refused: the caller was
+    /// told.
+    pub(super) fn start(
+        &mut self,
+        order: StartOrder,
+        cell: &Cell,
+    ) -> Option<(Launch, Vec<OwnedFd>)> {
         let StartOrder {
             record,
             reservation,
             reply,
         } = order;
         let uid = record.meta.uid;
-        match self.prepare(record) {
+        match prepare(record, cell) {
             Ok((executable, prepared)) => {
                 let directory = executable.leaf.try_clone().map(Cgroup::into_fd);
                 let starting = Starting {
@@ -58,190 +67,64 @@ impl Owner {
                     reservation,
                     reply,
                 };
-                self.executables.start(uid, starting);
+                self.insert_starting(uid, starting);
                 match directory {
                     Ok(directory) => {
                         let mut fds = vec![directory];
                         fds.extend(prepared.fds);
-                        let launch = prepared.launch;
-                        self.call(Call::Start(uid), fds, |request| CellRequest::Start {
-                            request,
-                            launch,
-                        });
+                        return Some((prepared.launch, fds));
                     }
-                    Err(error) => self.not_started(uid, kernel_failed("a descriptor", &error)),
+                    Err(error) => {
+                        self.not_started(uid, kernel_failed("a descriptor", &error), cell);
+                    }
                 }
             }
             Err(error) => {
                 let _ = reply.send(Err(error));
             }
         }
+        None
     }
 
-    fn prepare(
+    /// The program was executed: it is an executable of the cell from here on. An error says what
+    /// is wrong with what the cell-init has handed over.
+    pub(super) fn started(
         &mut self,
-        record: record::ExecutableRecord,
-    ) -> Result<(Executable, launch::Prepared), Error> {
-        self.admits_start()?;
-        let uid = record.meta.uid;
-        let bytes = record::encode(&record)?;
-        inits::admit_record(&self.shared, &self.key.tenant, bytes.len())?;
-        let effective = record.spec.effective(record.logs);
-        // With the node's mounts all of the node's files are the cell's own to grant.
-        let has_node_mounts =
-            self.key.path.parent().is_none() && self.record.spec.shares(Namespace::Mount);
-        let seccomp = self.shared.seccomp.compile(&effective, has_node_mounts)?;
-        let wanted = limits::of(&effective.resources)?;
-        limits::enable(&self.group, &effective.resources)?;
-        limits::check_protection(&self.group, &effective.resources)?;
-        let name = record.meta.path.name().to_owned();
-        let leaf = leaf::make(&self.group, &name, self.root_id)
-            .map_err(|e| kernel_failed("the executable's cgroup could not be made", &e))?;
-        let prepared = limits::set(&leaf, &wanted)
-            .and_then(|()| launch::prepare(uid, &effective, bytes, seccomp));
-        match prepared {
-            Ok(mut prepared) => {
-                let mut executable = Executable::new(record, Arc::new(leaf));
-                executable.input = prepared.input.take().map(Arc::new);
-                Ok((executable, prepared))
+        uid: Uid,
+        started_ns: u64,
+        given: Vec<OwnedFd>,
+        cell: &Cell,
+    ) -> Result<(), LinkError> {
+        let Some(starting) = self.take_starting(&uid) else {
+            let what = "it started what it was not asked for";
+            return Err(LinkError::Malformed(what.to_owned()));
+        };
+        match handed_over(&starting, given, cell) {
+            Ok((pid, terminal)) => {
+                let started = Timestamp(started_ns);
+                let executable = starting.begin(pid, started, terminal, cell);
+                self.insert(uid, executable);
+                Ok(())
             }
             Err(error) => {
-                leaf::remove(&self.group, &name);
+                self.insert_starting(uid, starting);
                 Err(error)
             }
         }
     }
 
-    fn admits_start(&self) -> Result<(), Error> {
-        let refuse = |what: &str, hint: &str| {
-            Err(Error::new(
-                Reason::WrongState,
-                format!("the cell {} {what}", self.key.path),
-            )
-            .about("cell", self.key.path.to_string())
-            .hint(hint))
-        };
-        if self.ending.has_begun() || !self.exchange.is_open() {
-            return refuse(
-                "is stopping: nothing new can begin in it",
-                "run the cell again",
-            );
-        }
-        if self.is_frozen() {
-            return refuse("is frozen", "thaw it first");
-        }
-        Ok(())
-    }
-
-    /// The program was executed.
-    pub(super) fn started(&mut self, uid: Uid, started_ns: u64, given: Vec<OwnedFd>) {
-        let Some(starting) = self.executables.take_starting(&uid) else {
-            return self.protocol_error("it started what it was not asked for");
-        };
-        let mut given = given.into_iter();
-        let wants_terminal = starting.source.is_none();
-        let handed = fds::pidfd(given.next()).and_then(|(_, process)| {
-            let terminal = wants_terminal.then(|| fds::terminal(given.next()));
-            let pid = process_in(&self.group, &starting.executable.leaf, process);
-            Ok((pid.map_err(LinkError::Malformed)?, terminal.transpose()?))
-        });
-        let (pid, terminal) = match handed {
-            Ok(handed) => handed,
-            Err(error) => {
-                self.executables.start(uid, starting);
-                return self.silent(&error);
-            }
-        };
-        let Starting {
-            mut executable,
-            source,
-            reservation,
-            reply,
-        } = starting;
-        if let Some(master) = &terminal {
-            // Without a second descriptor there is no input; the output matters more.
-            executable.input = master.try_clone().ok().map(Arc::new);
-        }
-        executable.status.pid = pid;
-        executable.status.started = Some(Timestamp(started_ns));
-        if let Err(error) = executable.step(Life::Started) {
-            tracing::error!(%error, "a start out of turn");
-        }
-        if let Some(source) = source.or(terminal.map(LogSource::Terminal)) {
-            let attached = self.attach_logs(&executable, source);
-            self.beside(attached);
-        }
-        if let Some(asked) = &executable.record.asked {
-            self.shared.index.remember(&self.key.tenant, asked, uid);
-        }
-        let object = Object::Executable(executable.status.clone());
-        if let Some(displaced) = self.shared.index.publish_new(object, reservation) {
-            self.shared.forget_beside(&displaced);
-        }
-        executable.starter = Some(reply);
-        self.executables.insert(uid, executable);
-        self.catch_up(uid);
-    }
-
-    /// What was asked of the cell while the executable was being started.
-    fn catch_up(&mut self, uid: Uid) {
-        if self.ending.has_begun() {
-            let grace = self.record.stop.and_then(|stop| stop.grace);
-            self.stop(uid, grace, None);
-        } else if self.is_frozen() {
-            self.hold(uid, true);
-        }
-    }
-
-    /// Has the output stored from now on; the end of it is not stored before that has begun.
-    pub(super) fn attach_logs(
-        &self,
-        executable: &Executable,
-        source: LogSource,
-    ) -> impl Future<Output = Event> + Send + use<> {
-        let uid = executable.uid();
-        let owner = LogOwner {
-            tenant: self.key.tenant.clone(),
-            path: executable.record.meta.path.clone(),
-            uid,
-            policy: executable.effective.logs,
-        };
-        let attached = self.shared.logs.attach(owner, source);
-        async move { Event::Attached(uid, attached.await) }
-    }
-
-    pub(super) fn attached(&mut self, uid: Uid, outcome: Result<(), Error>) {
-        let Some(executable) = self.executables.get_mut(&uid) else {
-            return;
-        };
-        let starter = executable.starter.take();
-        if let Err(error) = outcome {
-            tracing::error!(executable = %executable.record.meta.path, %error, "output is not stored");
-            let message = error.message.clone();
-            let condition =
-                super::executable::condition("OutputNotStored", "LogUnavailable", message);
-            executable.status.conditions.push(condition);
-            self.publish_executable(uid);
-        }
-        // Only now, so that a client that is told and attaches finds a log.
-        if let Some(starter) = starter {
-            let _ = starter.send(self.object(uid));
-        }
-        self.happened(uid, End::LogOpened);
-    }
-
-    pub(super) fn start_failed(&mut self, uid: Uid, failure: &Failure) {
+    /// The cell-init could not start it, or has not in time.
+    pub(super) fn start_failed(&mut self, uid: Uid, failure: &Failure, cell: &Cell) {
         let name = self
-            .executables
             .starting(&uid)
             .map(|s| s.executable.record.meta.path.to_string());
         let error = not_executed(failure).about("executable", name.unwrap_or_default());
-        self.not_started(uid, error);
+        self.not_started(uid, error, cell);
     }
 
     /// Takes back what was made for it.
-    pub(super) fn not_started(&mut self, uid: Uid, error: Error) {
-        let Some(starting) = self.executables.take_starting(&uid) else {
+    pub(super) fn not_started(&mut self, uid: Uid, error: Error, cell: &Cell) {
+        let Some(starting) = self.take_starting(&uid) else {
             return;
         };
         let Starting {
@@ -253,10 +136,135 @@ impl Owner {
         if leaf::populated(&executable.leaf) {
             leaf::kill(&executable.leaf);
         }
-        leaf::remove(&self.group, executable.name());
+        leaf::remove(&cell.group, executable.name());
         drop(reservation);
         let _ = reply.send(Err(error));
     }
+}
+
+impl Starting {
+    /// Its program runs: has its output stored, and tells of it.
+    fn begin(
+        self,
+        pid: Option<u32>,
+        started: Timestamp,
+        terminal: Option<OwnedFd>,
+        cell: &Cell,
+    ) -> Box<Executable> {
+        let Starting {
+            mut executable,
+            source,
+            reservation,
+            reply,
+        } = self;
+        if let Some(master) = &terminal {
+            // Without a second descriptor there is no input; the output matters more.
+            executable.input = master.try_clone().ok().map(Arc::new);
+        }
+        executable.status.pid = pid;
+        executable.status.started = Some(started);
+        if let Err(error) = executable.step(Life::Started) {
+            tracing::error!(%error, "a start out of turn");
+        }
+        if let Some(source) = source.or(terminal.map(LogSource::Terminal)) {
+            cell.beside(executable.attach_logs(source, cell));
+        }
+        let shared = &cell.shared;
+        if let Some(idempotency_key) = &executable.record.idempotency_key {
+            shared
+                .index
+                .remember(&cell.key.tenant, idempotency_key, executable.uid());
+        }
+        let object = Object::Executable(executable.status.clone());
+        if let Some(displaced) = shared.index.publish_new(object, reservation) {
+            shared.forget_beside(&displaced);
+        }
+        executable.starter = Some(reply);
+        executable
+    }
+}
+
+impl Executable {
+    /// Has the output stored from now on; the end of it is not stored before that has begun.
+    pub(super) fn attach_logs(
+        &self,
+        source: LogSource,
+        cell: &Cell,
+    ) -> impl Future<Output = Event> + Send + use<> {
+        let uid = self.uid();
+        let owner = LogOwner {
+            tenant: cell.key.tenant.clone(),
+            path: self.record.meta.path.clone(),
+            uid,
+            policy: self.effective.logs,
+        };
+        let attached = cell.shared.logs.attach(owner, source);
+        async move { Event::Attached(uid, attached.await) }
+    }
+
+    /// Its output is being stored, or can't be.
+    pub(super) fn attached(&mut self, outcome: Result<(), Error>, cell: &Cell) -> End {
+        let starter = self.starter.take();
+        if let Err(error) = outcome {
+            tracing::error!(executable = %self.record.meta.path, %error, "output is not stored");
+            let condition = condition("OutputNotStored", "LogUnavailable", error.message.clone());
+            self.status.conditions.push(condition);
+            self.publish(cell);
+        }
+        // Only now, so that a client that is told and attaches finds a log.
+        if let Some(starter) = starter {
+            let _ = starter.send(cell.object(self.uid()));
+        }
+        End::LogOpened
+    }
+}
+
+/// The leaf and the streams of an executable, and what its cell-init is told.
+fn prepare(
+    record: ExecutableRecord,
+    cell: &Cell,
+) -> Result<(Box<Executable>, launch::Prepared), Error> {
+    let uid = record.meta.uid;
+    let bytes = record::encode(&record)?;
+    inits::admit_record(&cell.shared, &cell.key.tenant, bytes.len())?;
+    let effective = record.spec.effective(record.logs);
+    // With the node's mounts all of the node's files are the cell's own to grant.
+    let has_node_mounts =
+        cell.key.path.parent().is_none() && cell.record.spec.shares(Namespace::Mount);
+    let seccomp = cell.shared.seccomp.compile(&effective, has_node_mounts)?;
+    let wanted = limits::of(&effective.resources)?;
+    limits::enable(&cell.group, &effective.resources)?;
+    limits::check_protection(&cell.group, &effective.resources)?;
+    let name = record.meta.path.name().to_owned();
+    let leaf = leaf::make(&cell.group, &name, cell.root_id)
+        .map_err(|e| kernel_failed("the executable's cgroup could not be made", &e))?;
+    let prepared =
+        limits::set(&leaf, &wanted).and_then(|()| launch::prepare(uid, &effective, bytes, seccomp));
+    match prepared {
+        Ok(mut prepared) => {
+            let mut executable = Executable::new(record, Arc::new(leaf));
+            executable.input = prepared.input.take().map(Arc::new);
+            Ok((executable, prepared))
+        }
+        Err(error) => {
+            leaf::remove(&cell.group, &name);
+            Err(error)
+        }
+    }
+}
+
+/// Its process, as the daemon numbers it, and its terminal, where it has one.
+fn handed_over(
+    starting: &Starting,
+    given: Vec<OwnedFd>,
+    cell: &Cell,
+) -> Result<(Option<u32>, Option<OwnedFd>), LinkError> {
+    let mut given = given.into_iter();
+    let wants_terminal = starting.source.is_none();
+    let (_, process) = fds::pidfd(given.next())?;
+    let terminal = wants_terminal.then(|| fds::terminal(given.next()));
+    let pid = process_in(&cell.group, &starting.executable.leaf, process);
+    Ok((pid.map_err(LinkError::Malformed)?, terminal.transpose()?))
 }
 
 fn kernel_failed(what: &str, error: &kernel::Error) -> Error {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Changing a running cell: labels, limits, mounts; all of it or nothing. What can be refused is
-//! refused here, before anything changes; [`super::change`] carries it out.
+//! refused here, before anything changes; [`super::change`] carries it out, one update at a time.
 
 use std::collections::VecDeque;
 use std::path::Path;
@@ -14,9 +14,9 @@ use model::label::Labels;
 use model::request::UpdateCell;
 use model::status::Object;
 
-use super::change::{Running, Step};
-use super::owner::Owner;
+use super::change::{Ask, Running, Step, Updates};
 use super::progress::Progress;
+use super::state::Cell;
 use super::{Reply, limits};
 use crate::mounts;
 use crate::record::{Mounted, Pending};
@@ -33,124 +33,122 @@ struct Plan {
     pending: Pending,
 }
 
-impl Owner {
-    /// One at a time: what an update finds is what the one before has left.
-    pub(super) fn update(&mut self, request: Box<UpdateCell>, reply: Reply<Arc<Object>>) {
-        if self.updating.is_none() {
-            return self.begin_update(&request, reply);
+impl Updates {
+    /// One at a time: what an update finds is what the one before has left. [`Self::next`] begins
+    /// it.
+    pub(super) fn put(&mut self, request: Box<UpdateCell>, reply: Reply<Arc<Object>>, cell: &Cell) {
+        if !self.is_busy() || self.waiting.len() < WAITING {
+            return self.waiting.push_back((request, reply));
         }
-        if self.updates.len() < WAITING {
-            return self.updates.push_back((request, reply));
-        }
-        let message = format!("{WAITING} updates of the cell {} wait", self.key.path);
+        let message = format!("{WAITING} updates of the cell {} wait", cell.key.path);
         let error = Error::new(Reason::LimitExceeded, message).hint("ask again later");
-        let _ = reply.send(Err(error.about("cell", self.key.path.to_string())));
+        let _ = reply.send(Err(error.about("cell", cell.key.path.to_string())));
     }
 
-    /// The update that has waited longest comes next.
-    pub(super) fn next_update(&mut self) {
-        while self.updating.is_none()
-            && let Some((request, reply)) = self.updates.pop_front()
+    /// Begins the update that has waited longest, where none is being carried out. Returns what the
+    /// cell-init is to be asked.
+    pub(super) fn next(&mut self, cell: &mut Cell, is_ending: bool) -> Option<Ask> {
+        while !self.is_busy()
+            && let Some((request, reply)) = self.waiting.pop_front()
         {
-            self.begin_update(&request, reply);
-        }
-    }
-
-    fn begin_update(&mut self, request: &UpdateCell, reply: Reply<Arc<Object>>) {
-        match self.plan(request) {
-            Ok(Plan {
-                spec,
-                labels,
-                steps,
-                pending,
-            }) => {
-                let pending = (!steps.is_empty()).then_some(pending);
-                let update = Running::new(spec, labels, Progress::of(steps), Some(reply));
-                self.begin_change(update, pending);
-            }
-            Err(error) => {
-                let _ = reply.send(Err(error));
+            match plan(&request, cell, is_ending) {
+                Ok(plan) => {
+                    let pending = (!plan.steps.is_empty()).then_some(plan.pending);
+                    let progress = Progress::of(plan.steps);
+                    let update = Running::new(plan.spec, plan.labels, progress, Some(reply));
+                    if let Some(ask) = self.begin(update, pending, cell) {
+                        return Some(ask);
+                    }
+                }
+                Err(error) => {
+                    let _ = reply.send(Err(error));
+                }
             }
         }
-    }
-
-    /// Everything that can be refused is, before anything changes.
-    fn plan(&self, request: &UpdateCell) -> Result<Plan, Error> {
-        if self.ending.has_begun() {
-            let message = format!("the cell {} is stopping", self.key.path);
-            return Err(Error::new(Reason::WrongState, message));
-        }
-        let now = self.record.meta.generation;
-        if request
-            .expected_generation
-            .is_some_and(|expected| expected != now)
-        {
-            let message = format!("the cell {} has generation {now}", self.key.path);
-            return Err(Error::new(Reason::Conflict, message)
-                .about("cell", self.key.path.to_string())
-                .hint("read it again, and update what it says now"));
-        }
-        let old = (&self.record.spec, &self.record.meta.labels);
-        let (spec, labels) =
-            model::update::apply(&request.mask, old, (&request.spec, &request.labels))?;
-        limits::exactly(&spec.resources, &self.record.spec.resources)?;
-        enable(&self.group, &self.shared.root, &spec)?;
-        let (steps, pending) = steps_to(&self.record.spec, &spec, self.status.pid, self.root_id)?;
-        Ok(Plan {
-            spec,
-            labels,
-            steps,
-            pending,
-        })
+        None
     }
 
     /// Takes back what an earlier daemon began and did not finish: no client was told of it.
-    pub(super) fn resume_update(&mut self) {
-        let Some(pending) = self.record.pending.take() else {
-            return;
-        };
-        let mounted = mounted_in(self.status.pid).unwrap_or_else(|error| {
-            tracing::error!(cell = %self.key.path, %error, "what an update left can't be seen");
+    /// Returns what the cell-init is to be asked.
+    pub(super) fn resume(&mut self, cell: &mut Cell) -> Option<Ask> {
+        let pending = cell.record.pending.take()?;
+        let mounted = mounted_in(cell.status.pid).unwrap_or_else(|error| {
+            tracing::error!(cell = %cell.key.path, %error, "what an update left can't be seen");
             Vec::new()
         });
-        let is_mounted = |mount: &Mounted| {
-            let target = Path::new(&mount.target);
-            mounted
-                .iter()
-                .any(|m| m.id == mount.mount && m.target == target)
-        };
-        let mut undo = vec![Step::Limit {
-            to: self.record.spec.resources.clone(),
-            from: pending.resources,
-        }];
-        for removed in pending.removed.iter().filter(|mount| !is_mounted(mount)) {
-            let of_target = |mount: &&Mount| mount.effective_target() == removed.target;
-            if let Some(mount) = self.record.spec.mounts.iter().find(of_target) {
-                let prepared = mounts::prepare(mount, self.root_id).ok();
-                undo.push(Step::Attach(mount.clone(), prepared));
-            }
-        }
-        // The copy that a cell-init attaches has a number that could not be known before: it is
-        // what is neither below nor to be removed at its target. Elsewhere its number may be that
-        // of another mount that was removed: the kernel gives the lowest free one.
-        let is_added = |added: &&Mounted| {
-            let old = |id: u32| {
-                let same =
-                    |removed: &Mounted| removed.mount == id && removed.target == added.target;
-                pending.removed.iter().any(same)
-            };
-            let uppermost = ids_at(&mounted, &added.target).next_back();
-            uppermost.is_some_and(|id| id != added.mount && !old(id))
-        };
-        for added in pending.added.iter().filter(is_added) {
-            undo.push(Step::DetachTarget(added.target.clone()));
-        }
-        tracing::warn!(cell = %self.key.path, "an update that was cut short is taken back");
-        let (spec, labels) = (&self.record.spec, &self.record.meta.labels);
+        let undo = steps_back(pending, &mounted, &cell.record.spec, cell.root_id);
+        tracing::warn!(cell = %cell.key.path, "an update that was cut short is taken back");
+        let (spec, labels) = (&cell.record.spec, &cell.record.meta.labels);
         let progress = Progress::taken_back(undo);
         let update = Running::new(spec.clone(), labels.clone(), progress, None);
-        self.begin_change(update, None);
+        self.begin(update, None, cell)
     }
+}
+
+/// Everything that can be refused is, before anything changes.
+fn plan(request: &UpdateCell, cell: &Cell, is_ending: bool) -> Result<Plan, Error> {
+    if is_ending {
+        let message = format!("the cell {} is stopping", cell.key.path);
+        return Err(Error::new(Reason::WrongState, message));
+    }
+    let now = cell.record.meta.generation;
+    if request
+        .expected_generation
+        .is_some_and(|expected| expected != now)
+    {
+        let message = format!("the cell {} has generation {now}", cell.key.path);
+        return Err(Error::new(Reason::Conflict, message)
+            .about("cell", cell.key.path.to_string())
+            .hint("read it again, and update what it says now"));
+    }
+    let old = (&cell.record.spec, &cell.record.meta.labels);
+    let (spec, labels) =
+        model::update::apply(&request.mask, old, (&request.spec, &request.labels))?;
+    limits::exactly(&spec.resources, &cell.record.spec.resources)?;
+    enable(&cell.group, &cell.shared.root, &spec)?;
+    let (steps, pending) = steps_to(&cell.record.spec, &spec, cell.status.pid, cell.root_id)?;
+    Ok(Plan {
+        spec,
+        labels,
+        steps,
+        pending,
+    })
+}
+
+/// From what an unfinished update has left to the spec that the cell has; the last one comes first.
+fn steps_back(pending: Pending, mounted: &[MountInfo], spec: &CellSpec, root_id: u32) -> Vec<Step> {
+    let is_mounted = |mount: &Mounted| {
+        let target = Path::new(&mount.target);
+        mounted
+            .iter()
+            .any(|m| m.id == mount.mount && m.target == target)
+    };
+    let mut undo = vec![Step::Limit {
+        to: spec.resources.clone(),
+        from: pending.resources,
+    }];
+    for removed in pending.removed.iter().filter(|mount| !is_mounted(mount)) {
+        let of_target = |mount: &&Mount| mount.effective_target() == removed.target;
+        if let Some(mount) = spec.mounts.iter().find(of_target) {
+            let prepared = mounts::prepare(mount, root_id).ok();
+            undo.push(Step::Attach(mount.clone(), prepared));
+        }
+    }
+    // The copy that a cell-init attaches has a number that could not be known before: it is
+    // what is neither below nor to be removed at its target. Elsewhere its number may be that
+    // of another mount that was removed: the kernel gives the lowest free one.
+    let is_added = |added: &&Mounted| {
+        let old = |id: u32| {
+            let same = |removed: &Mounted| removed.mount == id && removed.target == added.target;
+            pending.removed.iter().any(same)
+        };
+        let uppermost = ids_at(mounted, &added.target).next_back();
+        uppermost.is_some_and(|id| id != added.mount && !old(id))
+    };
+    for added in pending.added.iter().filter(is_added) {
+        undo.push(Step::DetachTarget(added.target.clone()));
+    }
+    undo
 }
 
 /// From the old spec: the limits, then what goes, then what comes: a new mount may take an old

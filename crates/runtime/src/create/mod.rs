@@ -28,9 +28,9 @@ use crate::cell::owner::{Beginning, Line, Owner};
 use crate::ids::IdRange;
 use crate::index::{Key, Reservation};
 use crate::layout::{effective, socket_path, status, tmpfs_bytes};
-use crate::link::cell::CellLink;
+use crate::link::cell::{CellLink, HelloSent};
 use crate::link::node::NodeInit;
-use crate::link::{GREETING, LinkError};
+use crate::link::{HANDSHAKE, LinkError};
 use crate::mounts::Prepared;
 use crate::record::{self, CellRecord};
 
@@ -162,7 +162,7 @@ async fn with_init(
     group: Cgroup,
     made: &mut Made,
     callers: &Callers,
-) -> Result<(Owner, Line, CellStatus), Error> {
+) -> Result<(Box<Owner>, Line, CellStatus), Error> {
     let Wanted {
         key,
         record,
@@ -194,16 +194,15 @@ async fn with_init(
         // The node refuses it with the right words.
         () = callers.gone() => None,
     };
+    let lost =
+        |e: LinkError| Error::internal(format!("the new cell's init can't be talked to: {e}"));
+    let hello = HelloSent::to(&made.socket).await.map_err(lost)?;
     let created = shared.node.create(launch, fds, callers).await;
     drop(turn);
     let created = created.map_err(|e| not_made(e, &key))?;
     let process = Arc::new(created.process);
     made.init = Some((shared.node.clone(), uid, process.clone()));
-    let lost =
-        |e: LinkError| Error::internal(format!("the new cell's init can't be talked to: {e}"));
-    let (mut link, _) = crate::link::cell::connect(&made.socket, uid)
-        .await
-        .map_err(lost)?;
+    let (mut link, _) = hello.welcomed(uid).await.map_err(lost)?;
     bring(shared, &mut link, mounts).await?;
     let below = shared.root_below.join(key.below());
     let status = status(&record, effective, process.pid(), &below);
@@ -256,8 +255,8 @@ async fn bring(shared: &Shared, link: &mut CellLink, mounts: Vec<Prepared>) -> R
 async fn ask(link: &mut CellLink, request: CellRequest, fds: Vec<OwnedFd>) -> Result<(), Error> {
     let lost = |e: LinkError| Error::internal(format!("the new cell's init is lost: {e}"));
     link.send(&request, fds).map_err(lost)?;
-    let answer = tokio::time::timeout(GREETING, link.next()).await;
-    let answer = answer.map_err(|_| lost(LinkError::Silent(GREETING)))?;
+    let answer = tokio::time::timeout(HANDSHAKE, link.next()).await;
+    let answer = answer.map_err(|_| lost(LinkError::Silent(HANDSHAKE)))?;
     match answer.map_err(lost)?.event {
         CellEvent::Done { request: 0 } => Ok(()),
         CellEvent::Failed {
@@ -273,15 +272,15 @@ async fn ask(link: &mut CellLink, request: CellRequest, fds: Vec<OwnedFd>) -> Re
 /// Lets everybody know, and the owner begin.
 fn publish(
     shared: &Arc<Shared>,
-    owner: Owner,
+    owner: Box<Owner>,
     line: Line,
     status: CellStatus,
     reservation: Reservation,
 ) -> CellHandle {
-    if let Some(asked) = owner.request_id() {
+    if let Some(idempotency_key) = owner.request_id() {
         shared
             .index
-            .remember(&status.meta.tenant, asked, status.meta.uid);
+            .remember(&status.meta.tenant, idempotency_key, status.meta.uid);
     }
     if let Some(displaced) = shared.index.publish_new(Object::Cell(status), reservation) {
         shared.forget_beside(&displaced);

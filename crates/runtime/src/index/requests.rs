@@ -64,19 +64,19 @@ impl Requests {
     pub(crate) fn begin(
         &mut self,
         tenant: &Tenant,
-        asked: &IdempotencyKey,
+        idempotency_key: &IdempotencyKey,
         callers: &Callers,
     ) -> Result<Attempt, Error> {
-        let name = (tenant.clone(), asked.id.clone());
+        let name = (tenant.clone(), idempotency_key.id.clone());
         if let Some(known) = self.known.get(&name) {
             let outcome = &known.outcome;
             let gave_up = outcome.has_changed().is_err() && outcome.borrow().is_none();
             let failed = matches!(&*outcome.borrow(), Some(Err(_)));
             if !gave_up && !failed {
                 let present = known.callers.as_ref().map(Callers::join);
-                return match known.digest == asked.digest {
+                return match known.digest == idempotency_key.digest {
                     true => Ok(Attempt::Again(outcome.clone(), present)),
-                    false => Err(reused(asked)),
+                    false => Err(reused(idempotency_key)),
                 };
             }
         }
@@ -84,20 +84,20 @@ impl Requests {
             self.counts.admit(tenant, Quota::RequestIds, 1)?;
         }
         let (sender, receiver) = watch::channel(None);
-        self.insert(name, asked, receiver, Some(callers.clone()));
+        self.insert(name, idempotency_key, receiver, Some(callers.clone()));
         Ok(Attempt::First(sender))
     }
 
     fn insert(
         &mut self,
         name: (Tenant, RequestId),
-        asked: &IdempotencyKey,
+        idempotency_key: &IdempotencyKey,
         outcome: watch::Receiver<Outcome>,
         callers: Option<Callers>,
     ) {
         let tenant = name.0.clone();
         let entry = Known {
-            digest: asked.digest.clone(),
+            digest: idempotency_key.digest.clone(),
             outcome,
             callers,
         };
@@ -133,11 +133,11 @@ impl Requests {
     }
 
     /// The run of that uid answers the request from now on.
-    pub(crate) fn remember(&mut self, tenant: &Tenant, asked: &IdempotencyKey, uid: Uid) {
-        let name = (tenant.clone(), asked.id.clone());
+    pub(crate) fn remember(&mut self, tenant: &Tenant, idempotency_key: &IdempotencyKey, uid: Uid) {
+        let name = (tenant.clone(), idempotency_key.id.clone());
         self.by_uid.insert(uid, name.clone());
         let (_, receiver) = watch::channel(Some(Ok(uid)));
-        self.insert(name, asked, receiver, None);
+        self.insert(name, idempotency_key, receiver, None);
     }
 
     /// The run's record is gone.
@@ -154,10 +154,10 @@ impl Requests {
     }
 }
 
-fn reused(asked: &IdempotencyKey) -> Error {
+fn reused(idempotency_key: &IdempotencyKey) -> Error {
     let message = format!(
         "the request id {:?} was used for another request",
-        asked.id.as_str()
+        idempotency_key.id.as_str()
     );
     Error::new(Reason::RequestIdReused, message)
         .field("request_id")
@@ -169,10 +169,10 @@ impl super::Index {
     pub(crate) fn begin(
         &self,
         tenant: &Tenant,
-        asked: &IdempotencyKey,
+        idempotency_key: &IdempotencyKey,
         callers: &Callers,
     ) -> Result<Attempt, Error> {
-        self.lock().requests.begin(tenant, asked, callers)
+        self.lock().requests.begin(tenant, idempotency_key, callers)
     }
 
     /// That request failed.
@@ -181,7 +181,7 @@ impl super::Index {
     }
 
     /// The run of that uid answers this request from now on.
-    pub(crate) fn remember(&self, tenant: &Tenant, asked: &IdempotencyKey, uid: Uid) {
-        self.lock().requests.remember(tenant, asked, uid);
+    pub(crate) fn remember(&self, tenant: &Tenant, idempotency_key: &IdempotencyKey, uid: Uid) {
+        self.lock().requests.remember(tenant, idempotency_key, uid);
     }
 }

@@ -11,7 +11,7 @@ use kernel::seqpacket::{self, Mode};
 use rustix::io::Errno;
 use tokio::time::timeout;
 
-use super::{Conversation, GREETING, Link, LinkError, Received, fds};
+use super::{Conversation, HANDSHAKE, Link, LinkError, Received, fds};
 
 /// Marks the conversation.
 pub(crate) struct ToCell;
@@ -64,15 +64,42 @@ pub(crate) enum Outputs {
 
 /// Connects to the cell-init that listens at `path` as that of `uid`.
 pub(crate) async fn connect(path: &Path, uid: Uid) -> Result<(CellLink, Handshake), LinkError> {
-    let conversation = async {
-        let mut link = CellLink::new(call(path).await?)?.with_senders()?;
-        link.send(&CellRequest::Hello { version: VERSION }, Vec::new())?;
-        let welcome = handshake(&mut link, uid).await?;
-        Ok((link, welcome))
-    };
-    timeout(GREETING, conversation)
+    let conversation = async { welcomed(say_hello(path).await?, uid).await };
+    in_time(conversation).await
+}
+
+/// A conversation whose first word waits in the socket, for a cell-init that is being created.
+pub(crate) struct HelloSent(CellLink);
+
+impl HelloSent {
+    /// Connects to the socket at `path` that the cell-init will have. It finds the `Hello` when it
+    /// comes, and answers before node-init has said that it is there.
+    pub(crate) async fn to(path: &Path) -> Result<Self, LinkError> {
+        in_time(say_hello(path)).await.map(Self)
+    }
+
+    /// Its answer, as that of `uid`. Call it when the cell-init is known to be there: it has
+    /// [`HANDSHAKE`] from now on.
+    pub(crate) async fn welcomed(self, uid: Uid) -> Result<(CellLink, Handshake), LinkError> {
+        in_time(welcomed(self.0, uid)).await
+    }
+}
+
+async fn in_time<T>(step: impl Future<Output = Result<T, LinkError>>) -> Result<T, LinkError> {
+    timeout(HANDSHAKE, step)
         .await
-        .map_err(|_| LinkError::Silent(GREETING))?
+        .map_err(|_| LinkError::Silent(HANDSHAKE))?
+}
+
+async fn say_hello(path: &Path) -> Result<CellLink, LinkError> {
+    let mut link = CellLink::new(call(path).await?)?.with_senders()?;
+    link.send(&CellRequest::Hello { version: VERSION }, Vec::new())?;
+    Ok(link)
+}
+
+async fn welcomed(mut link: CellLink, uid: Uid) -> Result<(CellLink, Handshake), LinkError> {
+    let welcome = handshake(&mut link, uid).await?;
+    Ok((link, welcome))
 }
 
 /// A connection that the init may not have accepted yet. Where those of earlier daemons, dead by

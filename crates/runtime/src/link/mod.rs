@@ -30,7 +30,7 @@ use crate::watched::watch;
 /// The most packets that wait for a peer that doesn't read.
 pub(crate) const MAX_OUTBOX: usize = 256;
 /// How long an init may take over a handshake.
-pub(crate) const GREETING: std::time::Duration = std::time::Duration::from_secs(20);
+pub(crate) const HANDSHAKE: std::time::Duration = std::time::Duration::from_secs(20);
 
 thread_local! {
     // One per worker instead of one per link: a thousand links would otherwise hold 160 MB.

@@ -11,7 +11,7 @@
 //! What it may have is a bound of its own, and the daemon refuses what would pass it: the kernel's
 //! `memory.max` behind it is twice as much. A node-init of before has no `BASE/_inits` and looks
 //! for inits in `BASE/tenants/TENANT/_inits` alone: there they are made as long as it runs, and
-//! there they are found, whoever made them.
+//! there they are found, whichever daemon made them.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -68,16 +68,12 @@ pub(crate) fn names(root: &str, tenant: &Tenant) -> Vec<String> {
 
 /// The groups of inits of all tenants, wherever they are.
 pub(crate) fn all(root: &Cgroup) -> Vec<Cgroup> {
-    let below = |group: &Cgroup| -> Vec<Cgroup> {
-        let names = group.children().unwrap_or_default();
-        let names = names.iter().filter_map(|name| name.to_str());
-        names.filter_map(|name| group.child(name).ok()).collect()
-    };
     let outside = outside(root.path()).and_then(|path| Cgroup::open(&path).ok());
-    let mut found = outside.as_ref().map(below).unwrap_or_default();
-    let tenants = below(root).into_iter();
-    found.extend(tenants.filter_map(|tenant| tenant.child(INITS).ok()));
-    found
+    let outside = outside.map(|all| all.groups()).unwrap_or_default();
+    let tenants = root.groups().into_iter();
+    let beside_cells = tenants.filter_map(|(_, tenant)| tenant.child(INITS).ok());
+    let outside = outside.into_iter().map(|(_, group)| group);
+    outside.chain(beside_cells).collect()
 }
 
 /// The group of a tenant's inits; made with what its cells need where it isn't there. `cells`: the

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The daemon's own time, shared by tenants. The async runtime runs tasks in the order in which
-//! they are woken, whoever they work for: without this a tenant with a thousand busy calls has the
-//! daemon, and another one's call waits for each of them, at each of its steps.
+//! they are woken, whichever tenant they work for: without this a tenant with a thousand busy calls
+//! has the daemon, and another one's call waits for each of them, at each of its steps.
 //!
 //! What works for a tenant (a connection, a call, the body of its answer, the owner of a cell) is
 //! polled through a [`Turn`]. Its time is counted in the tenant's [`Account`]:

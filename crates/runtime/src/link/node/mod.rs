@@ -19,7 +19,7 @@ use init::protocol::{
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 
-use super::{Conversation, GREETING, Link, LinkError, Received, fds};
+use super::{Conversation, HANDSHAKE, Link, LinkError, Received, fds};
 use crate::caller::Callers;
 use crate::cell::init::InitProcess;
 
@@ -96,7 +96,8 @@ enum Command {
 pub struct NodeInitError(#[from] LinkError);
 
 impl NodeInit {
-    /// Greets node-init over `socket` and starts the task. Call it within a tokio runtime.
+    /// Makes the handshake with node-init over `socket` and starts the task. Call it within a tokio
+    /// runtime.
     ///
     /// # Errors
     /// Where the init refuses (another version), is silent, or doesn't speak the protocol.
@@ -111,9 +112,9 @@ impl NodeInit {
             },
             Vec::new(),
         )?;
-        let first = timeout(GREETING, link.next())
+        let first = timeout(HANDSHAKE, link.next())
             .await
-            .map_err(|_| LinkError::Silent(GREETING))??;
+            .map_err(|_| LinkError::Silent(HANDSHAKE))??;
         let welcome = match first.event {
             NodeEvent::Welcome(welcome) if welcome.version == VERSION => welcome,
             NodeEvent::Welcome(Welcome { version, .. }) => {
@@ -179,14 +180,14 @@ impl NodeInit {
         &self,
         uids: Vec<Uid>,
     ) -> HashMap<Uid, oneshot::Receiver<ExitRecord>> {
-        let (mut asked, mut exits) = (Vec::with_capacity(uids.len()), HashMap::new());
+        let (mut awaited, mut exits) = (Vec::with_capacity(uids.len()), HashMap::new());
         for uid in uids {
             let (reply, exit) = oneshot::channel();
-            asked.push((uid, reply));
+            awaited.push((uid, reply));
             exits.insert(uid, exit);
         }
         // Where the task is gone, so are the senders, and the receivers say so.
-        let _ = self.commands.send(Command::Exits(asked)).await;
+        let _ = self.commands.send(Command::Exits(awaited)).await;
         exits
     }
 
@@ -223,7 +224,7 @@ impl NodeInit {
 enum End {
     /// It has not come; a task waits for it.
     Awaited(oneshot::Sender<ExitRecord>),
-    /// It came before anybody asked.
+    /// It came before it was asked for.
     Early(ExitRecord),
     /// Who waited for it knows, and acknowledges it in time.
     Told,
@@ -306,8 +307,8 @@ impl Connection {
                     fds,
                 )
             }
-            Command::Exits(asked) => {
-                for (uid, reply) in asked {
+            Command::Exits(awaited) => {
+                for (uid, reply) in awaited {
                     let end = match self.ends.remove(&uid) {
                         Some(End::Early(exit)) => {
                             // The asker may be gone; it acknowledges all the same.

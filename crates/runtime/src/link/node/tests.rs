@@ -41,7 +41,7 @@ impl Init {
         let NodeRequest::CreateCell { request, launch } = self.hear().await else {
             panic!("no request for a cell")
         };
-        let (pid, pidfd) = somebody();
+        let (pid, pidfd) = process();
         let created = NodeEvent::CellCreated { request, pid };
         self.say(&created, &[pidfd.as_fd()]);
         launch.uid
@@ -77,7 +77,7 @@ fn exit() -> ExitRecord {
 }
 
 /// A process that may be killed; it ends with this one.
-fn somebody() -> (i32, OwnedFd) {
+fn process() -> (i32, OwnedFd) {
     let mut command = std::process::Command::new("cat");
     let child = command.stdin(std::process::Stdio::piped()).spawn().unwrap();
     let pid = i32::try_from(child.id()).unwrap();
@@ -177,7 +177,7 @@ async fn the_end_of_a_cell_that_was_given_up_is_acknowledged() {
     };
     asking.abort();
     assert!(asking.await.unwrap_err().is_cancelled());
-    let (pid, pidfd) = somebody();
+    let (pid, pidfd) = process();
     init.say(&NodeEvent::CellCreated { request, pid }, &[pidfd.as_fd()]);
     init.end(launch.uid);
     init.is_acknowledged(launch.uid).await;
