@@ -54,7 +54,7 @@ mod generated {
 }
 
 pub use generated::{identity, node, observe, runtime, sets, tenant};
-pub use model::{capability, quantity, quota};
+pub use model::{capability, label, quantity, quota, selector};
 
 /// The descriptors of all services and messages, as an encoded `google.protobuf.FileDescriptorSet`.
 pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/aurae.bin"));

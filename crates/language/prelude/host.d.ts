@@ -122,10 +122,19 @@ declare const args: readonly string[];
 /**
  * The program's own values, of which `defaults` says the names and kinds, with those of
  * `--values FILE` laid over them: objects member by member, everything else whole. What isn't among
- * the defaults, or is of another kind, is refused with its place in the file. An empty object is a
- * table with keys of the file's; `undefined` may become anything. A program asks once.
+ * the defaults, or is of another kind, is refused with its place in the file; items of a list are
+ * like those of the defaults. An empty object is a table with keys of the file's; `undefined` may
+ * become anything. A program asks once, and with a file before it calls a node.
  */
 declare function values<T extends object>(defaults: T): T;
+
+/**
+ * The nodes whose context has such labels (`aurae config set-context NAME --label role=web`), in
+ * alphabetical order of the contexts' names: each is what `node(NAME)` gives, and as text its name.
+ * Selectors are those of everywhere: `role=web,zone!=b`, `canary`, `env in (a,b)`; `""` selects all.
+ * Where none matches, the call fails with `NOT_FOUND`.
+ */
+declare function nodes(selector: string): readonly Subsystems[];
 
 /**
  * What this program declared as `from` it declares as `to` now, and what is below it with it. Said

@@ -32,6 +32,9 @@ interface AuraeHost {
     context: AuraeHostContext | undefined,
   ): AuraeHostStream;
 
+  /** The names of the contexts whose labels match, sorted. Throws where it is no selector. */
+  nodes(selector: string): string[];
+
   /** Gives `value` back; refuses what a plan doesn't know. Asked before a value is looked at. */
   known<T>(value: T): T;
 

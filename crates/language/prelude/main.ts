@@ -2,7 +2,7 @@
 // Puts everything in its place: the globals of a program, and what the evaluator takes.
 
 import { AuraeError } from "./error.ts";
-import { nameOf, subsystems } from "./subsystems.ts";
+import { nameOf, nodesBySelector, subsystems } from "./subsystems.ts";
 import { table } from "./table.ts";
 import { describe, isWorkload, shapeOf, Workload, workloadClasses } from "./workload.ts";
 
@@ -12,6 +12,7 @@ function global(name: string, value: unknown): void {
 
 for (const [name, subsystem] of Object.entries(subsystems(undefined))) global(name, subsystem);
 for (const [name, made] of workloadClasses()) global(name, made);
+global("nodes", nodesBySelector);
 global("Workload", Workload);
 global("AuraeError", AuraeError);
 

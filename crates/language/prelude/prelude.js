@@ -966,6 +966,7 @@ async function findUser(raw, whose, name, context) {
  };
  throw new AuraeError(failure);
 }
+const contexts = __aurae;
 const FRIENDLY = {
  runtime: (raw) => ({
   Run: (what, options, context) => runAny(raw, what, options, context),
@@ -988,7 +989,10 @@ function subsystems(node) {
  if (before !== undefined) return before;
  const entries = table.subsystems.map((shape) => [shape.name, subsystem(node, shape)]);
  const all = Object.fromEntries(entries);
- if (node !== undefined) Object.defineProperty(all, "toJSON", { value: () => node });
+ if (node !== undefined) {
+  Object.defineProperty(all, "toJSON", { value: () => node });
+  Object.defineProperty(all, "toString", { value: () => node });
+ }
  Object.freeze(all);
  made.set(node, all);
  return all;
@@ -1025,6 +1029,11 @@ function nodeByName() {
   throw new TypeError("node: expected the name of a context, such as node(\"alice\")");
  };
 }
+function nodesBySelector(selector) {
+ known(selector);
+ if (typeof selector === "string") return contexts.nodes(selector).map(subsystems);
+ throw new TypeError("nodes: expected a selector of labels, such as nodes(\"role=web\")");
+}
 function named(call, action) {
  Object.defineProperty(call, "name", { value: action });
  Object.defineProperty(call, "action", { value: action });
@@ -1055,6 +1064,7 @@ function global(name, value) {
 }
 for (const [name, subsystem] of Object.entries(subsystems(undefined))) global(name, subsystem);
 for (const [name, made] of workloadClasses()) global(name, made);
+global("nodes", nodesBySelector);
 global("Workload", Workload);
 global("AuraeError", AuraeError);
 for (const name of table.notOffered) {

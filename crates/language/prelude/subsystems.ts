@@ -2,12 +2,15 @@
 // The global objects, for the command line's node and for others.
 
 import { bind, type Call, type Raw } from "./call.ts";
-import type { Plain } from "./data.ts";
+import { known, type Plain } from "./data.ts";
 import { userHandle } from "./identity.ts";
 import { didYouMean } from "./nearest.ts";
 import { linesOf, type LinesOptions } from "./observe.ts";
 import { allPages, runAny, waitFor } from "./runtime.ts";
 import { type SubsystemTable, table } from "./table.ts";
+
+/** Kept here: the global is gone when a program runs. */
+const contexts: AuraeHost = __aurae;
 
 /** What takes the place of a raw method, or stands beside them. */
 const FRIENDLY: Record<string, (raw: Raw) => Raw> = {
@@ -41,8 +44,11 @@ export function subsystems(node: string | undefined): Subsystems {
   if (before !== undefined) return before;
   const entries = table.subsystems.map((shape) => [shape.name, subsystem(node, shape)]);
   const all = Object.fromEntries(entries) as Subsystems;
-  // In a label, an environment or a file it is its context's name.
-  if (node !== undefined) Object.defineProperty(all, "toJSON", { value: () => node });
+  // In a label, an environment, a file or a sentence it is its context's name.
+  if (node !== undefined) {
+    Object.defineProperty(all, "toJSON", { value: () => node });
+    Object.defineProperty(all, "toString", { value: () => node });
+  }
   Object.freeze(all);
   made.set(node, all);
   return all;
@@ -75,6 +81,13 @@ function nodeByName(): object {
     if (typeof context === "string" && context !== "") return subsystems(context);
     throw new TypeError('node: expected the name of a context, such as node("alice")');
   };
+}
+
+/** `nodes("role=web")`: the subsystems of all contexts with such labels, by their names. */
+export function nodesBySelector(selector: unknown): readonly Subsystems[] {
+  known(selector);
+  if (typeof selector === "string") return contexts.nodes(selector).map(subsystems);
+  throw new TypeError('nodes: expected a selector of labels, such as nodes("role=web")');
 }
 
 /** A function object that knows its action. */

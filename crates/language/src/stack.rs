@@ -6,6 +6,7 @@
 
 use std::cell::Cell;
 use std::io;
+use std::thread::{Scope, ScopedJoinHandle};
 
 /// The stack's size in bytes. Only what is used becomes memory. A program at the limits' edge
 /// (`limits`) needs less than half of it in a debug build; a test holds that.
@@ -37,16 +38,24 @@ pub fn on_big_stack<R: Send>(work: impl FnOnce() -> R + Send) -> io::Result<R> {
 pub(crate) fn on_fresh_stack<R: Send>(
     work: impl FnOnce() -> R + Send,
 ) -> io::Result<std::thread::Result<R>> {
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new()
-            .name("parser".into())
-            .stack_size(STACK_BYTES)
-            .spawn_scoped(scope, || {
-                BIG.set(true);
-                work()
-            })?;
-        Ok(thread.join())
-    })
+    std::thread::scope(|scope| Ok(spawn_big(scope, work)?.join()))
+}
+
+/// Begins `work` on a thread of the scope with a stack of [`STACK_BYTES`].
+///
+/// # Errors
+/// The system has no room for the thread: says so, and nothing runs.
+pub(crate) fn spawn_big<'scope, R: Send + 'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    work: impl FnOnce() -> R + Send + 'scope,
+) -> io::Result<ScopedJoinHandle<'scope, R>> {
+    std::thread::Builder::new()
+        .name("parser".into())
+        .stack_size(STACK_BYTES)
+        .spawn_scoped(scope, || {
+            BIG.set(true);
+            work()
+        })
 }
 
 /// Whether the caller runs on a big stack.

@@ -313,6 +313,10 @@ fn edits(editor: &mut Editor) {
         actions.contains("import { total } from \\\"./sum.ts\\\""),
         "{actions}"
     );
+    assert!(
+        !actions.contains("Import `total`"),
+        "ours isn't offered, too: {actions}"
+    );
 }
 
 /// What is ordinary TypeScript: implementations and organized imports are its answer, a range's

@@ -20,10 +20,10 @@ use crate::host::nodes::Nodes;
 use crate::protocol::{Failure, Moved};
 use crate::reconcile::asking::{Current, get, question, send};
 use crate::reconcile::change::{Action, Change, Report};
-use crate::reconcile::desired::{Declared, Verdict, apart, child};
+use crate::reconcile::desired::{Declared, Verdict, apart, child, going};
 use crate::reconcile::difference::mask_path;
 use crate::reconcile::journal::{Journal, Key, Listener, change};
-use crate::reconcile::keyed::Keyed;
+use crate::reconcile::keyed::{Compared, Keyed};
 use crate::reconcile::predict::subject;
 use crate::reconcile::set::Claim;
 use crate::reconcile::{noop, prune};
@@ -140,18 +140,16 @@ impl Apply {
     ) -> Result<Value, Failure> {
         let node = asked.call.node.as_deref();
         let set = self.journal.set();
-        let own = set.own_tenant(nodes, node).await?;
-        let Some(keyed) = Keyed::of(asked.found, &message, &own) else {
-            return Err(Failure::new("INTERNAL", "it declares nothing"));
-        };
-        let member = keyed.member();
-        let (_, declared) = set.members(nodes, node).await?;
-        let again = declared.contains(&member);
-        let current = keyed.current(nodes, node).await?;
-        let ours = set.holds(nodes, node, &member).await?;
-        let verdict = keyed.verdict(current.as_ref(), ours, set.claim())?;
+        let Compared {
+            keyed,
+            current,
+            ours,
+            again,
+            verdict,
+        } = Keyed::compared(nodes, set, asked, &message).await?;
         let action = verdict.action;
         if ours || !matches!(action, Action::Unchanged) {
+            let member = keyed.member();
             set.join(nodes, node, Some(&member)).await?;
             set.declare(nodes, node, member).await?;
         }
@@ -197,14 +195,12 @@ impl Apply {
             Some(parent) => get(nodes, node, &declared.tenant, parent).await?,
             None => None,
         };
+        let noted = |verdict| {
+            let (node, at) = (asked.call.node.clone(), asked.at.clone());
+            change(&declared, verdict, node, at)
+        };
         if !set.claim().is_about(&declared.path) {
-            let noted = change(
-                &declared,
-                apart(),
-                asked.call.node.clone(),
-                asked.at.clone(),
-            );
-            self.journal.note(noted);
+            self.journal.note(noted(apart()));
             return match &current {
                 Some(current) => Ok(wire::from_message(&current.status)?),
                 // It isn't there: a status that says nothing.
@@ -213,8 +209,8 @@ impl Apply {
                 ))?),
             };
         }
-        let before = match (self.journal.before(&declared.path), &current) {
-            (Some(path), None) => get(nodes, node, &declared.tenant, &path).await?,
+        let before = match (self.journal.before(&declared.path), &current, &own) {
+            (Some(path), None, None) => get(nodes, node, &declared.tenant, &path).await?,
             _ => None,
         };
         let moved = before.as_ref().map(|it| declared.moved(set.claim(), it));
@@ -225,7 +221,8 @@ impl Apply {
                 (declared.verdict(set.claim(), there.0, there.1)?, None)
             }
         };
-        let (current, own) = (current.or(before), own);
+        let going = going(before.as_ref(), own.as_ref(), current.as_ref());
+        let current = current.or(before);
         if verdict.action != Action::Unchanged {
             set.join(nodes, node, None).await?;
         }
@@ -235,17 +232,11 @@ impl Apply {
             declared: &declared,
             set: &self.journal.claim().set,
         };
-        let noted = change(
-            &declared,
-            verdict.clone(),
-            asked.call.node.clone(),
-            asked.at.clone(),
-        );
         let status = match verdict.action {
-            Action::Unchanged if again => doing.bring_about(&verdict, current, own).await?,
+            Action::Unchanged if again => doing.bring_about(&verdict, current, going).await?,
             _ => {
-                let begun = self.journal.begin(noted);
-                let status = doing.bring_about(&verdict, current, own).await;
+                let begun = self.journal.begin(noted(verdict.clone()));
+                let status = doing.bring_about(&verdict, current, going).await;
                 self.journal.end(begun, status)?
             }
         };
@@ -266,9 +257,9 @@ impl Doing<'_> {
         &self,
         verdict: &Verdict,
         current: Option<Current>,
-        own: Option<Current>,
+        going: Option<ObjectRef>,
     ) -> Result<DynamicMessage, Failure> {
-        let Some(current) = current else {
+        let (Some(current), Some(going)) = (current, going) else {
             return self.run().await;
         };
         match verdict.action {
@@ -280,10 +271,8 @@ impl Doing<'_> {
             }
             _ => {
                 // With an executable's own cell goes the executable, and whatever else is in it.
-                let going = own.unwrap_or(current);
-                prune::refuse_foreign(self.nodes, self.node(), &going.reference(), self.set)
-                    .await?;
-                self.clear(going.reference()).await?;
+                prune::refuse_foreign(self.nodes, self.node(), &going, self.set).await?;
+                self.clear(going).await?;
                 self.run().await.map_err(|failure| self.cleared(failure))
             }
         }

@@ -230,6 +230,33 @@ impl Running {
         self.located(&thrown.stack)
     }
 
+    /// An error's message with what was called and is no function, which the engine leaves out:
+    /// `web.nmae is not a function`. Other messages stay as they are.
+    pub fn named(&self, message: &str, stack: &[Frame]) -> String {
+        const CONSTRUCTOR: &str = "not a constructor";
+        let named = || {
+            let ends = ["not a function", CONSTRUCTOR];
+            let rest = ends.into_iter().find(|rest| message.ends_with(rest))?;
+            let before = message.strip_suffix(rest)?;
+            // A message with a subject is the program's own, or another engine's.
+            let bare = before.is_empty() || before.ends_with(": ");
+            let frame = stack.first().filter(|_| bare)?;
+            if frame.doing != Doing::CallsNone {
+                return None;
+            }
+            let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+            let compiled = inner.compiled.get(&frame.module)?;
+            let (called, is_new) = compiled.called(frame.line, frame.column)?;
+            // The program throws an error of these words.
+            if called == "TypeError" {
+                return None;
+            }
+            let rest = if is_new { CONSTRUCTOR } else { rest };
+            Some(format!("{before}{called} is {rest}"))
+        };
+        named().unwrap_or_else(|| message.to_owned())
+    }
+
     fn located(&self, stack: &[Frame]) -> Located {
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let found: Vec<_> = stack

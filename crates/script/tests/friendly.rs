@@ -74,6 +74,10 @@ impl Host for Node {
         async move { Err(Failure::new("NOT_FOUND", path)) }.boxed()
     }
 
+    fn nodes(&self, selector: String) -> BoxFuture<'_, Result<Vec<String>, Failure>> {
+        async move { Ok(selector.split(',').map(str::to_owned).collect()) }.boxed()
+    }
+
     fn print(&self, _: bool, text: String) -> BoxFuture<'_, ()> {
         self.printed.lock().unwrap().push_str(&text);
         async {}.boxed()
@@ -231,6 +235,23 @@ runtime.RunCell: expected cell data, got a Executable
 }
 
 #[tokio::test]
+async fn what_a_selector_matches_is_nodes_like_those_by_name() {
+    let (printed, asked) = run(r#"
+        const all = nodes("alice,bob");
+        for (const one of all) await one.runtime.Run(new Cell({ name: "web" }));
+        print(all.length, all[0] === node("alice"), `${all[1]}`, JSON.stringify({ on: all }));
+        try { nodes({ role: "web" }); } catch (e) { print(e.message); }
+    "#)
+    .await;
+    let expected = "\
+2 true bob {\"on\":[\"alice\",\"bob\"]}
+nodes: expected a selector of labels, such as nodes(\"role=web\")
+";
+    assert_eq!(printed.unwrap(), expected);
+    assert_eq!(asked, ["runtime.RunCell@alice", "runtime.RunCell@bob"]);
+}
+
+#[tokio::test]
 async fn errors_say_which_call_object_and_field() {
     let (printed, _) = run(r#"
         const failed = async (what) => {
@@ -306,11 +327,11 @@ async fn a_cluster_s_values_are_laid_over_the_programs_and_nothing_else_is_taken
     for (text, wrong) in [
         (
             "{ \"copies\": 1,\n  \"coipes\": 2 }",
-            "prod.json:2:3: coipes is no value of this program",
+            "prod.json:2:3: coipes is no value of this program; did you mean copies?",
         ),
         (
             "{ \"limits\": { \"disk\": 2 } }",
-            "prod.json:1:15: limits.disk is no value of this program",
+            "prod.json:1:15: limits.disk is no value of this program; there is memory, cpu",
         ),
         (
             "copies: many",
@@ -341,4 +362,74 @@ async fn a_cluster_s_values_are_laid_over_the_programs_and_nothing_else_is_taken
         own.unwrap(),
         "1\nvalues: a program asks for its values once\n"
     );
+}
+
+/// What a program whose values have lists and numbers prints, with a file of them.
+async fn typed(text: &str) -> Result<String, String> {
+    let code = r#"
+        const v = values({
+          size: 1, big: 5n, anything: [],
+          servers: [{ name: "a", ports: [80], weight: 1n }, { name: "b", ports: [], note: "spare" }],
+        });
+        print(JSON.stringify(v, (_, it) => typeof it === "bigint" ? `${it}n` : it));
+    "#;
+    let values = Values {
+        name: "prod.yaml".to_owned(),
+        text: text.to_owned(),
+    };
+    let (printed, _) = run_with(code, Some(values)).await;
+    printed.map_err(|thrown| thrown.message)
+}
+
+#[tokio::test]
+async fn items_of_lists_and_numbers_are_what_the_program_has() {
+    let whole =
+        "size: 2\nbig: 7\nanything: [1, x]\nservers: [{ name: c, ports: [1, 2], weight: 3 }]\n";
+    assert_eq!(
+        typed(whole).await.unwrap(),
+        "{\"size\":2,\"big\":\"7n\",\"anything\":[1,\"x\"],\
+         \"servers\":[{\"name\":\"c\",\"ports\":[1,2],\"weight\":\"3n\"}]}\n"
+    );
+    for (text, wrong) in [
+        (
+            "servers:\n- name: c\n  ports: [http]",
+            "prod.yaml:3:11: servers.0.ports.0 is a number, got text",
+        ),
+        (
+            "servers:\n- naem: c\n  name: c\n  ports: []",
+            "prod.yaml:2:3: servers.0.naem is no value of this program; did you mean name?",
+        ),
+        ("servers: [{ name: c }]", "servers.0 lacks ports"),
+        ("servers: [c]", "servers.0 is an object, got text"),
+        ("big: 1.5", "prod.yaml:1:1: big is a whole number, got 1.5"),
+        (
+            "size: 9007199254740993",
+            "size is a number of at most 2^53, got 9007199254740993",
+        ),
+    ] {
+        let told = typed(text).await.unwrap_err();
+        assert!(told.contains(wrong), "{text}: {told}");
+    }
+}
+
+#[tokio::test]
+async fn a_file_of_values_is_judged_before_any_call() {
+    let code = r#"
+        try { await runtime.Run(new Cell({ name: "web" })); } catch (e) { print(e.message); }
+        print(values({ copies: 1 }).copies);
+        await runtime.Run(new Cell({ name: "late" }));
+    "#;
+    let values = Values {
+        name: "prod.json".to_owned(),
+        text: "{ \"copies\": 2 }".to_owned(),
+    };
+    let (printed, asked) = run_with(code, Some(values)).await;
+    assert_eq!(
+        printed.unwrap(),
+        "prod.json: the program asks a node before it has called values()\n2\n"
+    );
+    assert_eq!(asked, ["runtime.RunCell"]);
+    // Without a file a program may ask for them when it likes.
+    let (_, asked) = run(code).await;
+    assert_eq!(asked, ["runtime.RunCell", "runtime.RunCell"]);
 }

@@ -101,3 +101,56 @@ async fn calls_over_several_lines_are_pointed_at() {
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n\n"));
 }
+
+/// What is called and is none, and what an error says of it.
+const NO_FUNCTIONS: &[(&str, &str)] = &[
+    (
+        "const web = { name: 3 as any };\nweb\n  .nmae(\n    1,\n  );",
+        "web.nmae is not a function",
+    ),
+    (
+        "runtimes();\nvar runtimes: any;",
+        "runtimes is not a function",
+    ),
+    (
+        "const fs: any[] = [];\nfs[0](1);",
+        "fs[0] is not a function",
+    ),
+    (
+        "const o: any = {};\nnew o.Cel({ name: 'a' });",
+        "o.Cel is not a constructor",
+    ),
+    // The engine's own function calls it.
+    ("[1].map(3 as any);", "not a function"),
+    // The program says so itself.
+    ("throw new TypeError('not a function');", "not a function"),
+    (
+        "throw new TypeError('that is not a function');",
+        "that is not a function",
+    ),
+];
+
+#[tokio::test]
+async fn what_is_called_and_is_no_function_is_named() {
+    for (text, wanted) in NO_FUNCTIONS {
+        for plan in [false, true] {
+            let entry = Entry::Text {
+                name: "main.ts".to_owned(),
+                text: (*text).to_owned(),
+            };
+            let options = language::compile::Options { plan };
+            let (running, modules) = Running::load(Place::Nowhere, entry, &[], options).unwrap();
+            let start = Start {
+                plan,
+                ..Start::default()
+            };
+            let (mut session, _) = support::session(support::options(start)).await;
+            let thrown = session.run(modules, "main.ts").await.unwrap_err();
+            let said = running.named(&thrown.message, &thrown.stack);
+            // A plan's guards may leave the name alone.
+            let alone = wanted.rsplit_once('.').map_or(*wanted, |(_, name)| name);
+            let right = said == *wanted || plan && said.ends_with(alone);
+            assert!(right, "{text} (plan: {plan}): {said} for {wanted}");
+        }
+    }
+}

@@ -11,9 +11,8 @@ use super::assign::Verdict;
 use super::convert::span;
 use super::fit::Place;
 use super::module::Module;
-use super::report::Report;
+use super::substitute::{substitute, substitute_signature};
 use super::types::{Signature, Type, same};
-use super::world::substitute_signature;
 use crate::source::Span;
 
 use Verdict::{No, Unsure, Yes};
@@ -54,11 +53,11 @@ impl<'n, 'a> Called<'n, 'a> {
         }
     }
 
-    fn spreads(&self) -> bool {
+    pub(super) fn spreads(&self) -> bool {
         self.arguments.iter().any(Argument::is_spread)
     }
 
-    fn counts(&self, signature: &Signature) -> bool {
+    pub(super) fn counts(&self, signature: &Signature) -> bool {
         let given = self.arguments.len();
         self.spreads()
             || (given >= signature.required()
@@ -131,7 +130,7 @@ impl<'a> Module<'a, '_> {
             let ty = named.next().unwrap_or_default();
             (generic.name.clone(), ty)
         });
-        super::world::substitute(&signature.returns, &bindings.collect::<Vec<_>>())
+        substitute(&signature.returns, &bindings.collect::<Vec<_>>())
     }
 
     pub(crate) fn new_type(&self, new: &NewExpression<'a>) -> Type {
@@ -220,7 +219,7 @@ impl<'a> Module<'a, '_> {
         (verdict == Yes || signatures.iter().all(|other| alike(other))).then(|| first.clone())
     }
 
-    fn accepts(&self, signature: &Signature, called: &Called<'_, 'a>) -> Verdict {
+    pub(super) fn accepts(&self, signature: &Signature, called: &Called<'_, 'a>) -> Verdict {
         if called.spreads() {
             return Unsure;
         }
@@ -237,7 +236,7 @@ impl<'a> Module<'a, '_> {
     }
 
     /// The signature with its own type parameters replaced by what the arguments say.
-    fn instantiate(&self, signature: &Signature, called: &Called<'_, 'a>) -> Signature {
+    pub(super) fn instantiate(&self, signature: &Signature, called: &Called<'_, 'a>) -> Signature {
         if signature.generics.is_empty() {
             return signature.clone();
         }
@@ -342,7 +341,7 @@ impl<'a> Module<'a, '_> {
         Some(match signature.generics.is_empty() {
             true => wanted,
             // Its own parameters would have to be inferred without this argument.
-            false => super::world::substitute(
+            false => substitute(
                 &wanted,
                 &signature
                     .generics
@@ -351,98 +350,6 @@ impl<'a> Module<'a, '_> {
                     .collect::<Vec<_>>(),
             ),
         })
-    }
-
-    /// Says what is wrong with a call.
-    pub(crate) fn check_call(
-        &self,
-        signatures: &[Arc<Signature>],
-        called: &Called<'_, 'a>,
-        out: &mut Vec<Report>,
-    ) {
-        if called.spreads() {
-            return;
-        }
-        let before = out.len();
-        match signatures {
-            [] => {}
-            [one] => self.check_signature(one, called, out),
-            many => self.check_overloads(many, called, out),
-        }
-        for report in out.get_mut(before..).unwrap_or_default() {
-            report.certain = Some(called.api || report.certain == Some(true));
-        }
-    }
-
-    fn check_signature(
-        &self,
-        signature: &Signature,
-        called: &Called<'_, 'a>,
-        out: &mut Vec<Report>,
-    ) {
-        if !called.counts(signature) {
-            out.push(wrong_count(signature, called));
-            return;
-        }
-        let signature = self.instantiate(signature, called);
-        let mut refused = false;
-        for (index, argument) in called.arguments.iter().enumerate() {
-            let wanted = signature.param(index);
-            let (Some(expression), Some(wanted)) = (argument.as_expression(), wanted) else {
-                continue;
-            };
-            let mut reports = Vec::new();
-            let place = Place::new(&wanted, span(expression.span()));
-            let verdict = self.fit(expression, place, &mut reports);
-            if verdict != No {
-                self.timed(&wanted, expression, &mut reports);
-            }
-            // `tsc` tells of the first argument that doesn't fit.
-            if refused {
-                reports.iter_mut().for_each(Report::hide);
-            }
-            refused |= verdict == No;
-            out.append(&mut reports);
-        }
-    }
-
-    /// No overload fits: the one that the arguments come nearest to is explained.
-    fn check_overloads(
-        &self,
-        signatures: &[Arc<Signature>],
-        called: &Called<'_, 'a>,
-        out: &mut Vec<Report>,
-    ) {
-        let mut refused = Vec::new();
-        for signature in signatures.iter().filter(|it| called.counts(it)) {
-            let mut reports = Vec::new();
-            self.check_signature(signature, called, &mut reports);
-            match self.accepts(signature, called) {
-                No => {}
-                Unsure => return,
-                Yes => {
-                    // What the types allow and the API doesn't.
-                    let own = |report: &Report| report.seen == super::report::Seen::Own;
-                    out.extend(reports.into_iter().filter(own));
-                    return;
-                }
-            }
-            reports.retain(|report| report.seen != super::report::Seen::Own);
-            refused.push(reports);
-        }
-        // `tsc` 7 puts its error where the last overload is refused.
-        let Some(last) = refused.last() else { return };
-        let tsc = last.first().map_or(called.anchor, |report| report.anchor);
-        let nearest = refused
-            .iter()
-            .min_by_key(|reports| reports.iter().map(weight).sum::<u32>());
-        for (index, report) in nearest.into_iter().flatten().enumerate() {
-            let mut report = report.clone().anchored(tsc);
-            if index > 0 {
-                report.hide();
-            }
-            out.push(report);
-        }
     }
 }
 
@@ -456,37 +363,6 @@ fn lenient(signatures: Signatures, params: &FormalParameters<'_>) -> Signatures 
         Arc::new(eased)
     });
     eased.collect()
-}
-
-/// How far a report says the arguments are from what is wanted.
-fn weight(report: &Report) -> u32 {
-    match report.code {
-        "wrong-enum" | "missing-await" => 1,
-        // A slip of the pen is nearer than a field of another form.
-        "unknown-field" if !report.fixes.is_empty() => 1,
-        "unknown-field" => 3,
-        "missing-field" => 3,
-        _ => 2,
-    }
-}
-
-fn wrong_count(signature: &Signature, called: &Called<'_, '_>) -> Report {
-    let given = called.arguments.len();
-    let required = signature.required();
-    let wanted = match (required, signature.params.len()) {
-        (least, _) if signature.rest => format!("at least {least}"),
-        (least, most) if least == most => least.to_string(),
-        (least, most) => format!("{least} to {most}"),
-    };
-    let at = match given < required {
-        true => called.anchor,
-        false => called
-            .arguments
-            .get(signature.params.len())
-            .map_or(called.whole, |argument| span(argument.span())),
-    };
-    let message = format!("expected {wanted} arguments, found {given}");
-    Report::new("wrong-type", at, message).help(format!("it takes {signature}"))
 }
 
 /// Whether a type parameter is in it.

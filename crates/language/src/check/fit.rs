@@ -323,7 +323,11 @@ impl<'a> Module<'a, '_> {
         }
         let missing = match given.open {
             true => None,
-            false => self.missing(object, wanted, &given.names, place),
+            false => {
+                // A field that was mistyped is there under another name: one mistake, one finding.
+                given.names.extend(unknown.iter().filter_map(meant));
+                self.missing(object, wanted, &given.names, place)
+            }
         };
         // In the order in which `tsc` gives up: parts, fields too many, fields missing.
         let mut shown = parts.iter().any(|part| part.seen == Seen::Tsc);
@@ -398,245 +402,8 @@ impl<'a> Module<'a, '_> {
         }
     }
 
-    fn unknown_field(
-        &self,
-        name: &str,
-        wanted: &Type,
-        fields: &[Field],
-        key: Span,
-        place: Place<'_>,
-    ) -> Report {
-        let names = || fields.iter().map(|field| field.name.as_ref());
-        let message = match wanted {
-            Type::Named(owner, _) => format!("`{}` has no field `{name}`", owner.name),
-            _ => format!("there is no field `{name}` here"),
-        };
-        let all: Vec<&str> = names().collect();
-        let report = Report::new("unknown-field", key, message)
-            .help(format!("its fields: {}", listed(&all)))
-            .suggesting(name, names(), key, false);
-        match place.fresh {
-            true => report,
-            false => report.own(),
-        }
-    }
-
-    /// The required fields that aren't given.
-    fn missing(
-        &self,
-        object: &ObjectExpression<'a>,
-        wanted: &Type,
-        given: &[String],
-        place: Place<'_>,
-    ) -> Option<Report> {
-        let shape = self.world.shape(wanted)?;
-        if shape.nominal {
-            return None;
-        }
-        let absent = shape
-            .fields
-            .iter()
-            .filter(|field| !field.optional)
-            .filter(|field| !given.iter().any(|it| *it == *field.name))
-            // Every object has them.
-            .filter(|it| !matches!(super::world::of_object(&it.name), Lookup::Unknown));
-        let absent: Vec<&Field> = absent.collect();
-        let first = absent.first()?;
-        let names: Vec<&str> = absent.iter().map(|field| field.name.as_ref()).collect();
-        let at = span(object.span);
-        let at = Span::new(at.start, at.start.saturating_add(1));
-        let message = match names.as_slice() {
-            [name] => format!("the field `{name}` is missing"),
-            many => format!("fields are missing: {}", listed(many)),
-        };
-        let report = Report::new("missing-field", at, message)
-            .anchored(place.anchor)
-            .help(format!("`{}` is {}", first.name, first.ty));
-        Some(self.adding(report, object, &absent))
-    }
-
-    /// Offers to write the absent fields at the end of the literal.
-    fn adding(&self, report: Report, object: &ObjectExpression<'a>, absent: &[&Field]) -> Report {
-        let text = absent
-            .iter()
-            .map(|field| format!("{}: {}", field.name, self.sample(&field.ty)));
-        let text = text.collect::<Vec<_>>().join(", ");
-        let title = format!("Add {}", listed_fields(absent));
-        match object.properties.last() {
-            Some(last) => {
-                let end = last.span().end;
-                report.fix(title, Span::new(end, end), format!(", {text}"))
-            }
-            None => {
-                let start = object.span.start.saturating_add(1);
-                let end = object.span.end.saturating_sub(1);
-                report.fix(title, Span::new(start, end), format!(" {text} "))
-            }
-        }
-    }
-
-    /// A value to begin with.
-    fn sample(&self, ty: &Type) -> String {
-        match self.resolve(ty).present().members().first() {
-            Some(Type::StringLiteral(value)) => format!("{value:?}"),
-            Some(Type::String | Type::Template) => "\"\"".to_owned(),
-            Some(Type::Number) => "0".to_owned(),
-            Some(Type::BigInt) => "0n".to_owned(),
-            Some(Type::Boolean | Type::BooleanLiteral(_)) => "false".to_owned(),
-            Some(Type::Array(_)) => "[]".to_owned(),
-            Some(Type::Object(_) | Type::Named(..)) => "{}".to_owned(),
-            _ => "undefined".to_owned(),
-        }
-    }
-
-    fn fit_array(
-        &self,
-        array: &ArrayExpression<'a>,
-        wanted: &Type,
-        place: Place<'_>,
-        out: &mut Vec<Report>,
-    ) -> Verdict {
-        let mut takers = Vec::new();
-        for member in wanted.members() {
-            match self.resolve(member) {
-                Type::Array(element) => takers.push(element.as_ref().clone()),
-                Type::Any | Type::Param(_) | Type::Tuple(_) | Type::Union(_) => return Unsure,
-                other => {
-                    let list = Type::Array(Type::Any.into());
-                    if let Some(element) = other.argument_of(&["Iterable"]) {
-                        takers.push(element);
-                    } else if self.world.assignable(&list, &other) != No {
-                        return Unsure;
-                    }
-                }
-            }
-        }
-        match takers.as_slice() {
-            [] => self.refuse(span(array.span), "an array", wanted, place, out),
-            [element] => self.fit_elements(array, element, place, out),
-            _ => Unsure,
-        }
-    }
-
-    fn fit_elements(
-        &self,
-        array: &ArrayExpression<'a>,
-        wanted: &Type,
-        place: Place<'_>,
-        out: &mut Vec<Report>,
-    ) -> Verdict {
-        let mut verdict = Yes;
-        // A list with an `any` in it is a list of `any`, for which the API's schema doesn't care.
-        let is_any = |element: &ArrayExpressionElement<'a>| {
-            let expression = element.as_expression();
-            expression.is_some_and(|it| self.infer(it).is_any())
-        };
-        if !place.api && array.elements.iter().any(is_any) {
-            return Unsure;
-        }
-        for element in &array.elements {
-            let fits = match element.as_expression() {
-                Some(expression) => {
-                    let anchor = span(expression.span());
-                    let place = Place {
-                        wanted,
-                        anchor,
-                        ..place
-                    };
-                    self.fit(expression, place, out)
-                }
-                None => Unsure,
-            };
-            verdict = verdict.and(fits);
-        }
-        verdict
-    }
-
-    fn fit_arrow(
-        &self,
-        arrow: &ArrowFunctionExpression<'a>,
-        wanted: &Type,
-        place: Place<'_>,
-        out: &mut Vec<Report>,
-    ) -> Verdict {
-        let Some(returns) = self.returns_wanted(wanted) else {
-            return self.refuse(span(arrow.span), "a function", wanted, place, out);
-        };
-        let annotated = arrow.return_type.is_some()
-            || arrow
-                .params
-                .items
-                .iter()
-                .any(|it| it.type_annotation.is_some());
-        let body = arrow.body.as_expression();
-        match (body, returns) {
-            (Some(body), Some(returns)) if !annotated && !arrow.r#async => {
-                let place = Place {
-                    wanted: &returns,
-                    anchor: span(body.span()),
-                    fresh: false,
-                    api: place.api,
-                };
-                match self.fit(body, place, out) {
-                    No => No,
-                    _ => Unsure,
-                }
-            }
-            _ => Unsure,
-        }
-    }
-
-    fn fit_function(
-        &self,
-        wanted: &Type,
-        expression: &Expression<'a>,
-        place: Place<'_>,
-        out: &mut Vec<Report>,
-    ) -> Verdict {
-        match self.returns_wanted(wanted) {
-            Some(_) => Unsure,
-            None => {
-                let at = span(expression.span());
-                self.refuse(at, "a function", wanted, place, out)
-            }
-        }
-    }
-
-    /// What a function that is asked for shall return; the inner `None` where that isn't sure,
-    /// the outer where no function is asked for at all.
-    fn returns_wanted(&self, wanted: &Type) -> Option<Option<Type>> {
-        let mut found = None;
-        for member in wanted.members() {
-            let member = self.resolve(member);
-            match &member {
-                Type::Object(_) | Type::Named(..) => {
-                    let Some(shape) = self.world.shape(&member) else {
-                        return Some(None);
-                    };
-                    match (shape.calls.as_slice(), found.is_none()) {
-                        ([signature], true) if signature.generics.is_empty() => {
-                            found = Some(match &signature.returns {
-                                Type::Undefined | Type::Any => None,
-                                other => Some(other.clone()),
-                            });
-                        }
-                        ([], _) if !shape.fields.iter().any(|field| !field.optional) => {
-                            return Some(None);
-                        }
-                        ([], _) => {}
-                        _ => return Some(None),
-                    }
-                }
-                Type::Any | Type::Param(_) | Type::Union(_) => return Some(None),
-                Type::ClassOf(_) | Type::ValueOf(_) => return Some(None),
-                _ => {}
-            }
-        }
-        found
-    }
-
     /// Says that something of this form stands where another is asked for.
-    fn refuse(
+    pub(super) fn refuse(
         &self,
         at: Span,
         found: &str,
@@ -679,7 +446,7 @@ struct Given {
     open: bool,
 }
 
-fn listed(names: &[&str]) -> String {
+pub(super) fn listed(names: &[&str]) -> String {
     const SHOWN: usize = 20;
     let shown: Vec<String> = names
         .iter()
@@ -693,7 +460,15 @@ fn listed(names: &[&str]) -> String {
     format!("{}{more}", shown.join(", "))
 }
 
-fn listed_fields(fields: &[&Field]) -> String {
+pub(super) fn listed_fields(fields: &[&Field]) -> String {
     let names: Vec<&str> = fields.iter().map(|field| field.name.as_ref()).collect();
     listed(&names)
+}
+
+/// The field that a mistyped one was meant to be.
+fn meant(unknown: &Report) -> Option<String> {
+    let fixes =
+        (unknown.code == "unknown-field" && unknown.seen == Seen::Tsc).then_some(&unknown.fixes)?;
+    let edit = fixes.first()?.edits.first()?;
+    Some(edit.text.clone())
 }

@@ -9,18 +9,26 @@
 //! `.type` and by the editors' server.
 
 mod absent;
+mod arguments;
 mod assign;
 mod calls;
+mod class;
 mod convert;
 mod ends;
 mod fit;
+mod given;
 mod infer;
 mod learn;
 mod module;
+mod names;
 mod narrow;
+mod parts;
+mod promises;
 mod range;
 mod report;
 mod schedule;
+mod shape;
+mod substitute;
 mod symbols;
 mod table;
 #[cfg(test)]

@@ -12,8 +12,9 @@ use oxc::ast::ast::*;
 use oxc::semantic::{Semantic, SymbolId};
 use oxc::span::GetSpan;
 
+use super::class::class_declaration;
 use super::convert::{Converter, Docs, Names, name_in, span};
-use super::table::{Table, ValueDeclaration, class_declaration, type_declaration};
+use super::table::{Table, ValueDeclaration, type_declaration};
 use super::types::{Field, FileId, Name, Shape, Type};
 use super::world::World;
 

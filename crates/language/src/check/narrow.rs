@@ -69,7 +69,7 @@ pub(crate) fn narrowed(module: &Module<'_, '_>) -> Narrowed {
                     .iter()
                     .filter_map(Argument::as_expression)
                     .for_each(&mut add);
-                // `this is T`, which hardly anybody writes.
+                // `this is T`, which is hardly ever written.
                 if let Some(callee) = call.callee.get_member_expr()
                     && module.program.source_text.contains("this is ")
                 {

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! All that is declared around a module: the environment and the modules it imports. Looks up
-//! names and members, and puts arguments in the place of type parameters. Knows nothing of syntax.
+//! names and members; `shape` makes one list of them. Knows nothing of syntax.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use super::convert::THIS;
+use super::shape::both;
+use super::substitute::{bind, substitute, substitute_field};
 use super::table::{Environment, Table, TypeDeclaration, ValueDeclaration};
-use super::types::{ENVIRONMENT, Field, FileId, Generic, Name, Param, Shape, Signature, Type};
+use super::types::{ENVIRONMENT, Field, FileId, Name, Shape, Type};
 use crate::source::Source;
 
 /// The environment and the modules that have been looked at so far. A clone shares what comes to be
@@ -68,7 +70,7 @@ pub(crate) enum Lookup {
 }
 
 /// How far aliases and bases are followed.
-const FOLLOWED: u32 = 12;
+pub(super) const FOLLOWED: u32 = 12;
 
 /// How many types are looked at for one member.
 const STEPS: u32 = 300;
@@ -93,8 +95,6 @@ const OF_OBJECTS: [&str; 7] = [
     "toString",
     "valueOf",
 ];
-
-type Bindings = Vec<(Arc<str>, Type)>;
 
 /// Takes the last module off [`LOOKING`], even if looking at it panicked.
 struct Looked;
@@ -402,97 +402,6 @@ impl World {
             _ => true,
         }
     }
-
-    /// The shape of an object type, bases merged; `None` for what is no object or isn't known.
-    pub(crate) fn shape(&self, ty: &Type) -> Option<Arc<Shape>> {
-        let Type::Object(shape) = self.expand(ty) else {
-            return None;
-        };
-        if shape.extends.is_empty() {
-            return Some(shape);
-        }
-        let mut merged = shape.as_ref().clone();
-        for base in std::mem::take(&mut merged.extends) {
-            let Some(base) = self.shape_below(&base, FOLLOWED) else {
-                merged.open = true;
-                continue;
-            };
-            for field in &base.fields {
-                match merged.fields.iter_mut().find(|it| it.name == field.name) {
-                    // What it declares itself stands for the bases'.
-                    Some(_) if shape.field(&field.name).is_some() => {}
-                    Some(known) => *known = both(known.clone(), field.clone()),
-                    None => merged.fields.push(field.clone()),
-                }
-            }
-            merged.open |= base.open;
-            merged.nominal |= base.nominal;
-            merged.index = merged.index.or_else(|| base.index.clone());
-            if merged.calls.is_empty() {
-                merged.calls.extend(base.calls.iter().cloned());
-            }
-            if merged.constructs.is_empty() {
-                merged.constructs.extend(base.constructs.iter().cloned());
-            }
-        }
-        Some(Arc::new(merged))
-    }
-
-    fn shape_below(&self, ty: &Type, left: u32) -> Option<Arc<Shape>> {
-        if left == 0 {
-            return None;
-        }
-        let Type::Object(shape) = self.expand(ty) else {
-            return None;
-        };
-        match shape.extends.is_empty() {
-            true => Some(shape),
-            false => {
-                let fields = self.fields(ty);
-                let mut flat = shape.as_ref().clone();
-                flat.fields = fields.0;
-                flat.open = fields.1;
-                // A class has one base at most, so this is a line.
-                let bases = std::mem::take(&mut flat.extends);
-                if let [base @ Type::ClassOf(_)] = bases.as_slice()
-                    && flat.constructs.is_empty()
-                    && let Some(base) = self.shape_below(base, left - 1)
-                {
-                    flat.constructs.extend(base.constructs.iter().cloned());
-                }
-                Some(Arc::new(flat))
-            }
-        }
-    }
-}
-
-/// A member that two types of an intersection have: it is both. What is certain of that is said of
-/// plain objects only.
-fn both(known: Field, other: Field) -> Field {
-    if super::types::same(&known.ty, &other.ty) {
-        return Field {
-            optional: known.optional && other.optional,
-            ..known
-        };
-    }
-    let plain = |ty: &Type| match ty {
-        Type::Object(shape) => shape.calls.is_empty() && shape.constructs.is_empty(),
-        Type::Named(..) => !is_promise(ty),
-        _ => false,
-    };
-    let ty = match plain(&known.ty) && plain(&other.ty) {
-        true => Shape {
-            extends: vec![known.ty.clone(), other.ty],
-            ..Shape::default()
-        }
-        .into_type(),
-        false => Type::Any,
-    };
-    Field {
-        ty,
-        optional: known.optional && other.optional,
-        ..known
-    }
 }
 
 /// A member as it is read of `receiver`.
@@ -533,97 +442,5 @@ fn of_function(name: &str) -> Lookup {
     match OF_FUNCTIONS.contains(&name) {
         true => Lookup::Unknown,
         false => of_object(name),
-    }
-}
-
-/// Parameters with what stands for them: the argument, the default, or any.
-pub(crate) fn bind(generics: &[Generic], arguments: &[Type]) -> Bindings {
-    let mut bindings: Bindings = Vec::new();
-    for (index, generic) in generics.iter().enumerate() {
-        let argument = arguments.get(index).cloned();
-        let default = || generic.default.as_ref().map(|ty| substitute(ty, &bindings));
-        let ty = argument.or_else(default).unwrap_or_default();
-        bindings.push((generic.name.clone(), ty));
-    }
-    bindings
-}
-
-/// The type with parameters replaced.
-pub(crate) fn substitute(ty: &Type, bindings: &[(Arc<str>, Type)]) -> Type {
-    if bindings.is_empty() {
-        return ty.clone();
-    }
-    let list =
-        |types: &[Type]| -> Vec<Type> { types.iter().map(|ty| substitute(ty, bindings)).collect() };
-    match ty {
-        Type::Param(name) => {
-            let found = bindings.iter().find(|(param, _)| param == name);
-            found.map_or_else(|| ty.clone(), |(_, ty)| ty.clone())
-        }
-        Type::Union(members) => Type::union(list(members)),
-        Type::Array(element) => Type::Array(Arc::new(substitute(element, bindings))),
-        Type::Tuple(elements) => Type::Tuple(list(elements).into()),
-        Type::Named(name, arguments) if !arguments.is_empty() => {
-            Type::Named(name.clone(), list(arguments).into())
-        }
-        Type::Object(shape) => substitute_shape(shape, bindings).into_type(),
-        other => other.clone(),
-    }
-}
-
-fn substitute_shape(shape: &Shape, bindings: &[(Arc<str>, Type)]) -> Shape {
-    let signatures = |list: &[Arc<Signature>]| -> Vec<Arc<Signature>> {
-        let replaced = list.iter().map(|it| substitute_signature(it, bindings));
-        replaced.map(Arc::new).collect()
-    };
-    let fields = shape.fields.iter();
-    Shape {
-        fields: fields.map(|it| substitute_field(it, bindings)).collect(),
-        index: shape.index.as_ref().map(|ty| substitute(ty, bindings)),
-        calls: signatures(&shape.calls),
-        constructs: signatures(&shape.constructs),
-        extends: shape
-            .extends
-            .iter()
-            .map(|ty| substitute(ty, bindings))
-            .collect(),
-        open: shape.open,
-        nominal: shape.nominal,
-    }
-}
-
-fn substitute_field(field: &Field, bindings: &[(Arc<str>, Type)]) -> Field {
-    Field {
-        ty: substitute(&field.ty, bindings),
-        ..field.clone()
-    }
-}
-
-/// A signature with parameters replaced, but not its own.
-pub(crate) fn substitute_signature(
-    signature: &Signature,
-    bindings: &[(Arc<str>, Type)],
-) -> Signature {
-    let own = |name: &str| signature.generics.iter().any(|it| it.name.as_ref() == name);
-    let bindings: Bindings = bindings
-        .iter()
-        .filter(|(name, _)| !own(name))
-        .cloned()
-        .collect();
-    let params = signature.params.iter().map(|param| {
-        let ty = substitute(&param.ty, &bindings);
-        // `void` for a type parameter: nothing need be given.
-        let nothing = matches!(param.ty, Type::Param(_))
-            && ty.members().iter().any(|it| matches!(it, Type::Undefined));
-        Param {
-            ty,
-            optional: param.optional || nothing,
-            ..param.clone()
-        }
-    });
-    Signature {
-        params: params.collect(),
-        returns: substitute(&signature.returns, &bindings),
-        ..signature.clone()
     }
 }

@@ -61,7 +61,13 @@ struct Call {
     /// Where the name of the called begins, or `new`.
     at: u32,
     name: Option<Box<str>>,
+    /// What is called, without the arguments.
+    called: Span,
+    is_new: bool,
 }
+
+/// Characters of what is called that an error names.
+const MAX_CALLED: usize = 80;
 
 impl Calls {
     /// Reads generated code. Must run inside [`crate::stack::on_big_stack`].
@@ -101,6 +107,20 @@ impl Calls {
             Doing::Fails(name) => named(name),
         };
         found.map(|call| call.at)
+    }
+
+    /// What was called at the engine's place `told`, as `code` has it, and whether with `new`. Its
+    /// name alone where it is long, or where a plan's guards are in it.
+    pub(super) fn called(&self, code: &str, told: u32) -> Option<(String, bool)> {
+        let call = self.all.iter().find(|call| call.told == told)?;
+        let range = call.called.start as usize..call.called.end as usize;
+        let text: String = code.get(range)?.lines().map(str::trim).collect();
+        let is_long = text.chars().count() > MAX_CALLED;
+        let text = match is_long || text.contains("__") {
+            true => call.name.as_deref().map(str::to_owned)?,
+            false => text,
+        };
+        Some((text, call.is_new))
     }
 }
 
@@ -179,6 +199,8 @@ impl Reader {
             is_exact: self.last.1,
             at: at.unwrap_or(place),
             name: name.map(Into::into),
+            called: called.span(),
+            is_new: at.is_some(),
         });
     }
 }

@@ -97,6 +97,15 @@ impl Compiled {
         written.map_or_else(here, |offset| Some(self.source.position(offset)))
     }
 
+    /// What was called at a frame's place, where the engine says that it is no function, and
+    /// whether with `new`: `web.nmae`.
+    pub fn called(&self, line: u32, column: u32) -> Option<(String, bool)> {
+        let told = map::offset(&self.code, line, column)?;
+        let read = || stack::on_big_stack(|| called::Calls::read(&self.code)).unwrap_or_default();
+        let calls = self.calls.get_or_init(read);
+        calls.called(&self.code, told)
+    }
+
     /// Where a place in `code` comes from: lines from 1, columns from 1 in UTF-8 bytes, as the
     /// engine's stack traces count. The answer counts characters, as people do. `None` for code
     /// that nothing written stands behind.

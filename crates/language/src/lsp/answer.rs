@@ -14,8 +14,8 @@ use super::capable::capabilities;
 use super::navigate::{self, Use};
 use super::outline;
 use super::project::Project;
-use super::publish::{Progress, diagnostic};
-use super::rename::{prepare, rename};
+use super::publish::Progress;
+use super::rename::{Edits, prepare, rename};
 use super::{Setup, complete, declared, place, tell};
 use crate::check::{ENVIRONMENT, FileId, LIBRARY};
 use crate::finding::Finding;
@@ -106,7 +106,7 @@ impl Server {
             "textDocument/completion" => {
                 let at: CompletionParams = params(given)?;
                 let (project, id, offset) = self.at(&at.text_document_position)?;
-                let items = complete::complete(project, id, offset);
+                let items = complete::complete_and_import(project, id, offset);
                 json(CompletionResponse::Array(items))
             }
             "textDocument/hover" => {
@@ -156,7 +156,7 @@ impl Server {
                 })
             }
             "textDocument/formatting" => self.format(params(given)?),
-            "textDocument/codeAction" => self.actions(params(given)?),
+            "textDocument/codeAction" => self.actions(&params(given)?),
             other => self.answer_more(other, given),
         }
     }
@@ -212,6 +212,7 @@ impl Server {
         let source = crate::source::Source::new(path.as_str(), text.as_str());
         if let Some(project) = self.projects.get_mut(&folder) {
             project.set(&path, Some(text));
+            project.enter_some();
         }
         let document = Document {
             folder,
@@ -225,7 +226,7 @@ impl Server {
 
     /// The project that a file belongs to, made if there is none: the nearest `aurae.json`'s folder
     /// or the file's own.
-    fn project_of(&mut self, file: &Path) -> Option<(PathBuf, String)> {
+    pub(super) fn project_of(&mut self, file: &Path) -> Option<(PathBuf, String)> {
         let (root, path) = match Root::of_entry(file) {
             Ok(found) => found,
             // A file that isn't saved yet.
@@ -252,6 +253,7 @@ impl Server {
         if let Some(project) = self.projects.get_mut(&document.folder) {
             let text = document.source.text().to_owned();
             project.set(&document.path, Some(text));
+            project.enter_some();
         }
     }
 
@@ -313,10 +315,6 @@ impl Server {
         )
     }
 
-    #[allow(
-        clippy::mutable_key_type,
-        reason = "the protocol's own type of a workspace edit"
-    )]
     fn rename(&mut self, given: RenameParams) -> Result<Value, Failure> {
         let name = given.new_name;
         if !navigate::is_name(&name) {
@@ -324,21 +322,7 @@ impl Server {
         }
         let (project, id, offset) = self.at(&given.text_document_position)?;
         let edits = rename(project, id, offset, &name).map_err(Failure::Refused)?;
-        let mut changes: HashMap<Uri, Vec<TextEdit>> = HashMap::new();
-        for (file, edits) in edits {
-            let Some(entry) = project.entry(file) else {
-                continue;
-            };
-            let Some(uri) = place::uri(&project.file(&entry.path)) else {
-                continue;
-            };
-            let edits = edits.into_iter().map(|(span, new_text)| TextEdit {
-                range: place::range(&entry.source, span),
-                new_text,
-            });
-            changes.insert(uri, edits.collect());
-        }
-        json(WorkspaceEdit::new(changes))
+        json(workspace_edit(project, edits))
     }
 
     fn format(&mut self, given: DocumentFormattingParams) -> Result<Value, Failure> {
@@ -360,53 +344,29 @@ impl Server {
             new_text: text,
         }])
     }
+}
 
-    #[allow(
-        clippy::mutable_key_type,
-        reason = "the protocol's own type of a workspace edit"
-    )]
-    fn actions(&mut self, given: CodeActionParams) -> Result<Value, Failure> {
-        let uri = given.text_document.uri;
-        let findings = self.findings(&uri)?;
-        let mut actions = Vec::new();
-        for finding in findings {
-            let range = place::range(&finding.source, finding.span);
-            if range.end < given.range.start || given.range.end < range.start {
-                continue;
-            }
-            for (index, fix) in finding.fixes.iter().enumerate() {
-                let edits = fix.edits.iter().map(|edit| TextEdit {
-                    range: place::range(&finding.source, edit.span),
-                    new_text: edit.text.clone(),
-                });
-                let changes = HashMap::from([(uri.clone(), edits.collect())]);
-                actions.push(CodeActionOrCommand::CodeAction(CodeAction {
-                    title: fix.title.clone(),
-                    kind: Some(CodeActionKind::QUICKFIX),
-                    diagnostics: Some(vec![diagnostic(&finding)]),
-                    edit: Some(WorkspaceEdit::new(changes)),
-                    is_preferred: Some(index == 0),
-                    ..CodeAction::default()
-                }));
-            }
-        }
-        json(actions)
+/// Changes of modules, as the protocol has them.
+#[allow(
+    clippy::mutable_key_type,
+    reason = "the protocol's own type of a workspace edit"
+)]
+pub(super) fn workspace_edit(project: &Project, edits: Edits) -> WorkspaceEdit {
+    let mut changes: HashMap<Uri, Vec<TextEdit>> = HashMap::new();
+    for (file, edits) in edits {
+        let Some(entry) = project.entry(file) else {
+            continue;
+        };
+        let Some(uri) = place::uri(&project.file(&entry.path)) else {
+            continue;
+        };
+        let edits = edits.into_iter().map(|(span, new_text)| TextEdit {
+            range: place::range(&entry.source, span),
+            new_text,
+        });
+        changes.insert(uri, edits.collect());
     }
-
-    /// What is wrong with a document as it is now: what was told of it, or what is found quickly.
-    fn findings(&mut self, uri: &Uri) -> Result<Vec<Finding>, Failure> {
-        let version = self.version;
-        let known = self.documents.get(uri).and_then(|it| it.found.clone());
-        if let Some((made, findings)) = known
-            && made == version
-        {
-            return Ok(findings);
-        }
-        let path = self.documents.get(uri).map(|it| it.path.clone());
-        let (project, _) = self.of(uri)?;
-        let own = project.own_findings(&path.unwrap_or_default());
-        Ok(own.unwrap_or_else(|syntax| syntax))
-    }
+    WorkspaceEdit::new(changes)
 }
 
 fn empty() -> crate::source::Source {

@@ -9,14 +9,14 @@ use std::time::Instant;
 use lsp_server::{Message, Notification, Request, Response};
 use serde_json::Value;
 
-use super::answer::Failure;
+use super::answer::{Failure, Server};
 use super::findings::Told;
 use super::typescript::{Answered, Asked, Companion, merge};
 use super::{Loop, place, wire};
 use crate::tsc;
 
-/// Questions that we have no answer to, but its: where it has none there is nothing to show.
-const ITS_ALONE: [&str; 4] = [
+/// Questions about which its word is the last: where it finds nothing there is nothing to show.
+const ITS_WORD: [&str; 4] = [
     "callHierarchy/incomingCalls",
     "callHierarchy/outgoingCalls",
     "textDocument/inlayHint",
@@ -114,31 +114,27 @@ impl<W: Write> Loop<'_, W> {
         match asked {
             Asked::Request(request) => {
                 let id = request.id.clone();
-                let value = match (request.method.as_str(), merge::usable(result)) {
+                let value = match (request.method.as_str(), result) {
                     ("textDocument/codeAction", Some(its)) => {
-                        let ours = self.ours(request).unwrap_or_default();
+                        let ours = self.mended(request).unwrap_or_default();
                         merge::actions(ours, its)
                     }
-                    (_, Some(value)) => value,
-                    (_, None) => return self.answer_ourselves(request),
+                    (method, Some(value)) if ITS_WORD.contains(&method) => value,
+                    (_, result) => match merge::usable(result) {
+                        Some(value) => value,
+                        None => return self.answer_ourselves(request),
+                    },
                 };
                 wire::write(self.output, Message::Response(Response::new_ok(id, value)))
             }
-            Asked::Findings {
-                version,
-                uri,
-                claims,
-            } => {
-                let (findings, its) = match &result {
+            Asked::Findings { version, uri, made } => {
+                let told = match &result {
                     Some(answer) if version == self.server.version => {
-                        self.found.merge(&uri, claims, answer)
+                        let (findings, its) = self.found.merge(&uri, made.claims, answer);
+                        self.server.publish(version, uri, findings, its)
                     }
-                    _ => (
-                        claims.into_iter().map(|it| it.finding).collect(),
-                        Vec::new(),
-                    ),
+                    _ => self.server.publish_alone(version, uri, made),
                 };
-                let told = self.server.publish(version, uri, findings, its);
                 told.map_or(Ok(()), |message| wire::write(self.output, message))
             }
         }
@@ -147,20 +143,11 @@ impl<W: Write> Loop<'_, W> {
     /// Tells the editor what was found, after its service has been asked too.
     pub(super) fn publish(&mut self, told: Told) -> io::Result<()> {
         let told = match (told, &mut self.typescript) {
-            (
-                Told::Findings {
-                    version,
-                    uri,
-                    claims,
-                },
-                Some(typescript),
-            ) if version == self.server.version => {
-                match typescript.findings(version, uri, claims) {
-                    Some((version, uri, claims)) => Told::Findings {
-                        version,
-                        uri,
-                        claims,
-                    },
+            (Told::Findings { version, uri, made }, Some(typescript))
+                if version == self.server.version =>
+            {
+                match typescript.findings(version, uri, made) {
+                    Some((version, uri, made)) => Told::Findings { version, uri, made },
                     None => return Ok(()),
                 }
             }
@@ -177,9 +164,6 @@ impl<W: Write> Loop<'_, W> {
         let id = request.id.clone();
         let response = match request.method.as_str() {
             "completionItem/resolve" => Response::new_ok(id, request.params),
-            method if self.server.extended && ITS_ALONE.contains(&method) => {
-                Response::new_ok(id, Value::Null)
-            }
             _ => match self.ours(request) {
                 Ok(value) => Response::new_ok(id, value),
                 Err(failure) => failure.response(id),
@@ -189,9 +173,21 @@ impl<W: Write> Loop<'_, W> {
     }
 
     fn ours(&mut self, request: Request) -> Result<Value, Failure> {
+        self.guarded(|server| server.answer(request))
+    }
+
+    /// Our actions where its own are known: what mends our findings, and no imports.
+    fn mended(&mut self, request: Request) -> Result<Value, Failure> {
+        self.guarded(|server| server.repairs_alone(request.params))
+    }
+
+    fn guarded(
+        &mut self,
+        answer: impl FnOnce(&mut Server) -> Result<Value, Failure>,
+    ) -> Result<Value, Failure> {
         use std::panic::{AssertUnwindSafe, catch_unwind};
         let server = &mut self.server;
-        let answered = catch_unwind(AssertUnwindSafe(|| server.answer(request)));
+        let answered = catch_unwind(AssertUnwindSafe(|| answer(server)));
         let broken = |_| Failure::Internal("this question can't be answered".to_owned());
         answered.map_err(broken)?
     }

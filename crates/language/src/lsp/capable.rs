@@ -19,17 +19,15 @@ fn extend(to: &mut ServerCapabilities) {
     if let Some(completion) = &mut to.completion_provider {
         completion.resolve_provider = Some(true);
     }
-    to.call_hierarchy_provider = Some(CallHierarchyServerCapability::Simple(true));
-    to.inlay_hint_provider = Some(OneOf::Left(true));
-    let kinds = [
+    to.code_action_provider = Some(actions(&[
         CodeActionKind::QUICKFIX,
         CodeActionKind::SOURCE_ORGANIZE_IMPORTS,
         CodeActionKind::SOURCE_FIX_ALL,
-    ];
-    to.code_action_provider = Some(CodeActionProviderCapability::Options(CodeActionOptions {
-        code_action_kinds: Some(kinds.to_vec()),
-        ..CodeActionOptions::default()
-    }));
+    ]));
+}
+
+/// Imports follow the modules that are renamed.
+fn renames() -> WorkspaceServerCapabilities {
     let modules = FileOperationFilter {
         scheme: Some("file".to_owned()),
         pattern: FileOperationPattern {
@@ -41,13 +39,20 @@ fn extend(to: &mut ServerCapabilities) {
     let renames = FileOperationRegistrationOptions {
         filters: vec![modules],
     };
-    to.workspace = Some(WorkspaceServerCapabilities {
+    WorkspaceServerCapabilities {
         workspace_folders: None,
         file_operations: Some(WorkspaceFileOperationsServerCapabilities {
             will_rename: Some(renames),
             ..WorkspaceFileOperationsServerCapabilities::default()
         }),
-    });
+    }
+}
+
+fn actions(kinds: &[CodeActionKind]) -> CodeActionProviderCapability {
+    CodeActionProviderCapability::Options(CodeActionOptions {
+        code_action_kinds: Some(kinds.to_vec()),
+        ..CodeActionOptions::default()
+    })
 }
 
 /// What is answered here.
@@ -95,7 +100,13 @@ fn own() -> InitializeResult {
             folding_range_provider: Some(FoldingRangeProviderCapability::Simple(true)),
             selection_range_provider: Some(SelectionRangeProviderCapability::Simple(true)),
             workspace_symbol_provider: Some(OneOf::Left(true)),
-            code_action_provider: Some(CodeActionProviderCapability::Simple(true)),
+            workspace: Some(renames()),
+            call_hierarchy_provider: Some(CallHierarchyServerCapability::Simple(true)),
+            inlay_hint_provider: Some(OneOf::Left(true)),
+            code_action_provider: Some(actions(&[
+                CodeActionKind::QUICKFIX,
+                CodeActionKind::SOURCE_ORGANIZE_IMPORTS,
+            ])),
             semantic_tokens_provider: Some(
                 SemanticTokensServerCapabilities::SemanticTokensOptions(SemanticTokensOptions {
                     legend,

@@ -12,6 +12,7 @@ use oxc::ast::ast::*;
 use oxc::semantic::NodeId;
 
 use super::cursor::{node_at, wanted};
+use super::imports;
 use super::narrowed::narrowed;
 use super::project::Project;
 use super::repair::{self, MARK};
@@ -19,13 +20,30 @@ use crate::check::{Field, FileId, Module, Type, readable};
 
 /// The items at `offset` of a module.
 pub(crate) fn complete(project: &Project, id: FileId, offset: u32) -> Vec<CompletionItem> {
+    completed(project, id, offset, false)
+}
+
+/// The same, and what other modules export with the edit that imports it.
+pub(super) fn complete_and_import(
+    project: &Project,
+    id: FileId,
+    offset: u32,
+) -> Vec<CompletionItem> {
+    completed(project, id, offset, true)
+}
+
+fn completed(project: &Project, id: FileId, offset: u32, import: bool) -> Vec<CompletionItem> {
     let Some(entry) = project.entry(id) else {
         return Vec::new();
     };
     let repaired = repair::at_cursor(&entry.source, offset);
     let items = project.with(id, &repaired, |module, _| {
         let here = node_at(module, offset)?;
-        at_node(project, module, here)
+        let mut items = at_node(project, module, here)?;
+        if import {
+            items.extend(imports::items(project, module, here));
+        }
+        Some(items)
     });
     items.flatten().unwrap_or_default()
 }

@@ -9,7 +9,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::check::{Environment, FileId, LIBRARY};
+use crate::check::{ENVIRONMENT, Environment, FileId, LIBRARY};
 use crate::root::Root;
 use crate::source::Source;
 
@@ -24,6 +24,15 @@ pub(super) fn source(environment: &Environment, file: FileId) -> Source {
     match file == LIBRARY {
         true => Source::new(ECMASCRIPT, Environment::library_text()),
         false => Source::new(API, environment.text()),
+    }
+}
+
+/// Which of the environment's texts a file is, by its name.
+pub(super) fn is_of(path: &Path) -> Option<FileId> {
+    match path.file_name()?.to_str()? {
+        API => Some(ENVIRONMENT),
+        ECMASCRIPT => Some(LIBRARY),
+        _ => None,
     }
 }
 

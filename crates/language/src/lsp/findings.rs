@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use lsp_types::Uri;
+use lsp_types::{Diagnostic, Uri};
 
-use super::Incoming;
 use super::project::Project;
+use super::{Incoming, unused};
 use crate::check::Claim;
 use crate::program::Files;
 use crate::root::ReadError;
@@ -27,14 +27,18 @@ pub(super) struct Order {
     pub(super) documents: Vec<(Uri, String, Arc<Project>)>,
 }
 
+/// What was made of one document.
+#[derive(Default)]
+pub(super) struct Made {
+    pub(super) claims: Vec<Claim>,
+    /// What is never read, for editors where TypeScript's service doesn't say it.
+    pub(super) unused: Vec<Diagnostic>,
+}
+
 /// What came of an order.
 pub(super) enum Told {
     /// All that is wrong with one document.
-    Findings {
-        version: u64,
-        uri: Uri,
-        claims: Vec<Claim>,
-    },
+    Findings { version: u64, uri: Uri, made: Made },
     /// The order is done.
     Done { version: u64 },
 }
@@ -131,16 +135,16 @@ impl Shared {
             if stale() {
                 return Ok(());
             }
-            let made = || project.findings(&path, &stale);
-            let claims = catch_unwind(AssertUnwindSafe(made)).unwrap_or_default();
+            let claims = || project.findings(&path, &stale);
+            let unused = || unused::of(&project, &path);
+            let made = Made {
+                claims: catch_unwind(AssertUnwindSafe(claims)).unwrap_or_default(),
+                unused: catch_unwind(AssertUnwindSafe(unused)).unwrap_or_default(),
+            };
             if stale() {
                 return Ok(());
             }
-            let told = Told::Findings {
-                version,
-                uri,
-                claims,
-            };
+            let told = Told::Findings { version, uri, made };
             sender.send(Incoming::Told(told)).map_err(|_| ())?;
         }
         let done = Incoming::Told(Told::Done { version });

@@ -18,18 +18,24 @@ use serde_json::Value;
 use crate::check::Environment;
 use crate::stack;
 
+mod actions;
 mod answer;
 mod beside;
+mod calls;
 mod capable;
 pub(crate) mod complete;
 mod cursor;
 mod declared;
 mod everywhere;
 mod findings;
+mod hints;
+mod imports;
 mod members;
 mod more;
+mod moved;
 mod narrowed;
 mod navigate;
+mod organize;
 mod outline;
 mod place;
 pub(crate) mod project;
@@ -42,6 +48,7 @@ mod tell;
 #[cfg(test)]
 mod tests;
 mod typescript;
+mod unused;
 mod wire;
 
 use answer::Server;

@@ -25,6 +25,12 @@ use crate::source::Source;
 /// At most so many modules are looked for below a root when a name is searched everywhere.
 const MODULES: usize = 5000;
 
+/// So many modules are looked at on the way of one answer.
+const STEP: usize = 32;
+
+/// So many files and folders are looked through for those.
+const NEAR: usize = 5000;
+
 /// One module.
 #[derive(Clone)]
 pub(crate) struct Entered {
@@ -60,6 +66,8 @@ pub(crate) struct Project {
     ids: Arc<HashMap<String, FileId>>,
     /// Unsaved texts by path.
     open: Arc<HashMap<String, String>>,
+    /// Modules below the root that aren't known yet; none: they haven't been looked for.
+    left: Option<Vec<String>>,
     /// Modules without anything wrong in their form, with the names they had then.
     right: Arc<Mutex<HashMap<String, Vec<String>>>>,
 }
@@ -75,6 +83,7 @@ impl Project {
             entries: Vec::new(),
             ids: Arc::default(),
             open: Arc::default(),
+            left: None,
             right: Arc::default(),
         }
     }
@@ -134,6 +143,7 @@ impl Project {
     /// Reads again what isn't open and has changed in its file.
     pub(super) fn reread(&mut self) {
         self.right().clear();
+        self.left = None;
         let ids: Vec<FileId> = self
             .entries()
             .filter(|(_, entry)| !self.open.contains_key(&entry.path))
@@ -360,6 +370,18 @@ impl Project {
         own
     }
 
+    /// Enters at most [`STEP`] more of the modules below the root: a big workspace comes to be
+    /// known while one types, and no answer waits for all of it.
+    pub(super) fn enter_some(&mut self) {
+        let left = self.left.take();
+        let mut left = left.unwrap_or_else(|| below(self.root.path(), NEAR));
+        left.retain(|path| !self.ids.contains_key(path));
+        for path in left.split_off(left.len().saturating_sub(STEP)) {
+            self.enter(&path);
+        }
+        self.left = Some(left);
+    }
+
     /// Enters every module below the root, at most [`MODULES`].
     pub(crate) fn enter_all(&mut self) {
         for path in modules_below(self.root.path()) {
@@ -371,13 +393,20 @@ impl Project {
 /// The modules below a root relative to it, at most [`MODULES`]; hidden folders and those of other
 /// tools aren't looked into.
 pub(super) fn modules_below(root: &Path) -> Vec<String> {
+    below(root, usize::MAX)
+}
+
+/// Those that are among the first `items` files and folders.
+fn below(root: &Path, items: usize) -> Vec<String> {
     let mut folders = vec![root.to_path_buf()];
     let mut found = Vec::new();
+    let mut left = items;
     while let Some(folder) = folders.pop() {
         let Ok(list) = std::fs::read_dir(&folder) else {
             continue;
         };
-        for item in list.flatten() {
+        for item in list.flatten().take(left) {
+            left = left.saturating_sub(1);
             let name = item.file_name();
             let name = name.to_string_lossy();
             let hidden = name.starts_with('.') || name == "node_modules" || name == "target";
@@ -391,7 +420,7 @@ pub(super) fn modules_below(root: &Path) -> Vec<String> {
                 _ => {}
             }
         }
-        if found.len() > MODULES {
+        if found.len() > MODULES || left == 0 {
             break;
         }
     }

@@ -11,7 +11,7 @@ use lsp_types::*;
 use serde_json::Value;
 
 use super::answer::{Document, Server};
-use super::findings::{Order, Told};
+use super::findings::{Made, Order, Told};
 use super::place;
 use super::project::Project;
 use crate::finding::{Finding, Severity};
@@ -74,7 +74,7 @@ impl Server {
     }
 
     /// What the editor is told of a document, if it is of the newest text: what was found here, and
-    /// what TypeScript's service says in the protocol's words.
+    /// in the protocol's words what TypeScript's service says, or what is never read.
     pub(super) fn publish(
         &mut self,
         version: u64,
@@ -94,16 +94,19 @@ impl Server {
         Some(published(&uri, all))
     }
 
+    /// The same without TypeScript's service.
+    pub(super) fn publish_alone(&mut self, version: u64, uri: Uri, made: Made) -> Option<Message> {
+        let findings = made.claims.into_iter().map(|it| it.finding).collect();
+        let unused = made.unused.into_iter();
+        let unused = unused.filter_map(|it| serde_json::to_value(it).ok());
+        self.publish(version, uri, findings, unused.collect())
+    }
+
     /// What the editor is told of findings, if they are of the newest text.
     pub(super) fn told(&mut self, told: Told) -> Vec<Message> {
         match told {
-            Told::Findings {
-                version,
-                uri,
-                claims,
-            } => {
-                let findings = claims.into_iter().map(|it| it.finding).collect();
-                let told = self.publish(version, uri, findings, Vec::new());
+            Told::Findings { version, uri, made } => {
+                let told = self.publish_alone(version, uri, made);
                 told.into_iter().collect()
             }
             Told::Done { version }

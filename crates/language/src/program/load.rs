@@ -6,7 +6,8 @@ use std::collections::{BTreeSet, HashMap};
 
 use oxc::allocator::Allocator;
 
-use super::outline::{Import, ImportedName, outline};
+use super::ahead::Ahead;
+use super::outline::{Import, ImportedName, Outline, outline};
 use super::resolve::target;
 use super::{Files, Module, Program};
 use crate::finding::{Edit, Finding, Fix, Severity};
@@ -22,14 +23,15 @@ struct Open {
 }
 
 /// Adds the module of `source` and all that it imports to `program`, each after what it imports.
-pub(super) fn reach(program: &mut Program, files: &dyn Files, source: Source) {
+/// What has been read ahead isn't read again.
+pub(super) fn reach(program: &mut Program, files: &dyn Files, source: Source, ahead: &mut Ahead) {
     let mut findings = Vec::new();
     let mut arena = Allocator::default();
-    let first = read(program, &mut arena, source, &mut findings);
+    let first = open(program, &mut arena, source, ahead, &mut findings);
     let known = program.modules.len();
     let mut way = vec![first];
-    while let Some(open) = way.last_mut() {
-        let Some(import) = open.module.outline.imports.get(open.next) else {
+    while let Some(opened) = way.last_mut() {
+        let Some(import) = opened.module.outline.imports.get(opened.next) else {
             let done = way.pop();
             if let Some(Open { module, .. }) = done {
                 let at = program.modules.len();
@@ -38,28 +40,29 @@ pub(super) fn reach(program: &mut Program, files: &dyn Files, source: Source) {
             }
             continue;
         };
-        open.next += 1;
+        opened.next += 1;
         let Some(path) = import.target.clone() else {
             continue;
         };
         if program.index.contains_key(&path) {
             continue;
         }
-        let (import, importer) = (import.clone(), open.module.source.clone());
-        if let Some(begin) = way.iter().position(|open| open.module.path == path) {
+        let (import, importer) = (import.clone(), opened.module.source.clone());
+        if let Some(begin) = way.iter().position(|it| it.module.path == path) {
             if import.type_only || import.dynamic {
                 continue;
             }
             let names = way.get(begin..).unwrap_or_default().iter();
-            let names: Vec<_> = names.map(|open| open.module.path.clone()).collect();
+            let names: Vec<_> = names.map(|it| it.module.path.clone()).collect();
             findings.push(cycle(&importer, &import, &names));
             continue;
         }
-        match files.text(&path) {
-            Ok(text) => {
-                let source = Source::new(path, text);
-                way.push(read(program, &mut arena, source, &mut findings));
-            }
+        let source = match ahead.source(&path) {
+            Some(source) => Ok(source),
+            None => files.text(&path).map(|text| Source::new(path, text)),
+        };
+        match source {
+            Ok(source) => way.push(open(program, &mut arena, source, ahead, &mut findings)),
             Err(error) => findings.push(unresolved(&importer, &import, error.to_string())),
         }
     }
@@ -73,49 +76,71 @@ pub(super) fn reach(program: &mut Program, files: &dyn Files, source: Source) {
     program.findings.append(&mut findings);
 }
 
-/// Parses one module and resolves its specifiers.
-fn read(
+/// Takes a module on the way, if the program may still grow.
+fn open(
     program: &mut Program,
     arena: &mut Allocator,
     source: Source,
+    ahead: &mut Ahead,
     findings: &mut Vec<Finding>,
 ) -> Open {
-    let path = source.name().to_owned();
     let before = program.bytes;
     program.bytes = before.saturating_add(source.text().len());
-    let mut module = Module {
-        path,
-        source,
-        outline: super::Outline::default(),
-    };
     if program.bytes > limits::PROGRAM_BYTES {
         if before <= limits::PROGRAM_BYTES {
-            findings.push(limits::program_too_long(&module.source));
+            findings.push(limits::program_too_long(&source));
         }
+        let module = Module {
+            path: source.name().to_owned(),
+            source,
+            outline: Outline::default(),
+        };
         return Open { module, next: 0 };
     }
+    let known = ahead.take(source.name());
+    let Read {
+        module,
+        findings: own,
+    } = known.unwrap_or_else(|| read(&program.globals, arena, source));
+    findings.extend(own);
+    Open { module, next: 0 }
+}
+
+/// One module and what is wrong with its form, as far as it can be seen in it alone.
+pub(super) struct Read {
+    pub(super) module: Module,
+    pub(super) findings: Vec<Finding>,
+}
+
+/// Parses one module and resolves its specifiers.
+pub(super) fn read(globals: &[String], arena: &mut Allocator, source: Source) -> Read {
+    let mut findings = Vec::new();
     arena.reset();
-    let source = module.source.clone();
     let parsed = parse::parse(arena, &source);
-    let sound = parsed.is_sound();
-    module.outline = outline(&parsed);
-    if sound {
+    let mut outline = outline(&parsed);
+    if parsed.is_sound() {
         findings.extend(parse::analyse(&parsed).1);
     }
     findings.extend(parsed.findings);
-    for import in &mut module.outline.imports {
-        match target(&module.path, &import.specifier) {
+    let path = source.name().to_owned();
+    for import in &mut outline.imports {
+        match target(&path, &import.specifier) {
             Ok(path) => import.target = Some(path),
             Err(message) => findings.push(unresolved(&source, import, message)),
         }
     }
-    shadows(program, &module, findings);
-    Open { module, next: 0 }
+    let module = Module {
+        path,
+        source: source.clone(),
+        outline,
+    };
+    shadows(globals, &module, &mut findings);
+    Read { module, findings }
 }
 
-fn shadows(program: &Program, module: &Module, findings: &mut Vec<Finding>) {
+fn shadows(globals: &[String], module: &Module, findings: &mut Vec<Finding>) {
     for (name, span) in &module.outline.declared {
-        if program.globals.contains(name) {
+        if globals.contains(name) {
             findings.push(Finding {
                 code: "shadowed-global".into(),
                 severity: Severity::Warning,
@@ -168,7 +193,7 @@ fn names_of(program: &Program, module: &Module, findings: &mut Vec<Finding>) {
         let names = known
             .entry(&target.path)
             .or_insert_with(|| exported(program, target));
-        // A module that doesn't parse exports nothing that we could hold against anybody.
+        // A module that doesn't parse exports nothing that an import could be held against.
         if names.is_empty() && program.is_broken(target, findings) {
             continue;
         }

@@ -15,10 +15,12 @@ use crate::root::{ReadError, Root};
 use crate::source::Source;
 use crate::stack;
 
+mod ahead;
 mod load;
 mod outline;
 mod resolve;
 
+use ahead::Ahead;
 pub use outline::{Export, Import, ImportedName, Outline, outline};
 
 /// Where modules' texts come from.
@@ -138,9 +140,10 @@ impl Program {
         }
         let first = sources.first().map(|source| source.name().to_owned());
         let work = || {
+            let mut ahead = Ahead::of(&program, files, &sources);
             for source in sources {
                 if !program.index.contains_key(source.name()) {
-                    load::reach(&mut program, files, source);
+                    load::reach(&mut program, files, source, &mut ahead);
                 }
             }
         };
@@ -171,7 +174,10 @@ impl Program {
         let (known, bytes) = (self.modules.len(), self.bytes);
         let found = self.findings.len();
         let source = Source::new(path.clone(), text);
-        let work = || load::reach(self, files, source);
+        let work = || {
+            let mut ahead = Ahead::of(self, files, std::slice::from_ref(&source));
+            load::reach(self, files, source, &mut ahead);
+        };
         stack::on_big_stack(work).map_err(|error| {
             ImportError::Read(ReadError::System {
                 path: path.clone(),

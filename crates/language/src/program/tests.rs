@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Programs of several modules, and what is wrong with them.
 
+use std::collections::HashSet;
+use std::sync::{Condvar, Mutex};
+use std::thread::ThreadId;
+use std::time::Duration;
+
 use super::*;
 
 /// Files in memory.
@@ -271,4 +276,84 @@ fn a_type_that_is_imported_as_a_value_is_refused() {
         "main.ts",
     );
     assert_eq!(found(&right), []);
+}
+
+/// A wide program whose modules are all wrong in some way; texts are given once two threads have
+/// asked for one, if there are two.
+struct Wide {
+    texts: HashMap<String, String>,
+    asked: Mutex<HashSet<ThreadId>>,
+    changed: Condvar,
+    wanted: usize,
+}
+
+impl Wide {
+    fn new(modules: usize) -> Self {
+        let mut texts = HashMap::new();
+        let mut main = String::new();
+        for index in 0..modules {
+            main += &format!("import {{ a{index} }} from \"./a{index}.ts\";\n");
+            let next = (index + 1) % modules;
+            let text = format!(
+                "import {{ b }} from \"./a{next}.ts\";\nimport \"./gone{index}.ts\";\n\
+                 export const a{index} = b; const {} = 1;\n",
+                ["fine", "Cell"][index % 2]
+            );
+            texts.insert(format!("a{index}.ts"), text);
+        }
+        texts.insert("main.ts".to_owned(), main);
+        let threads = std::thread::available_parallelism().map_or(1, usize::from);
+        Self {
+            texts,
+            asked: Mutex::default(),
+            changed: Condvar::new(),
+            wanted: threads.min(2),
+        }
+    }
+}
+
+impl Files for Wide {
+    fn text(&self, path: &str) -> Result<String, ReadError> {
+        if path != "main.ts" {
+            let mut asked = self.asked.lock().unwrap();
+            asked.insert(std::thread::current().id());
+            self.changed.notify_all();
+            let few = |asked: &mut HashSet<ThreadId>| asked.len() < self.wanted;
+            let waited = self
+                .changed
+                .wait_timeout_while(asked, Duration::from_secs(60), few);
+            assert!(!waited.unwrap().1.timed_out(), "another thread reads, too");
+        }
+        let text = self.texts.get(path).cloned();
+        text.ok_or_else(|| ReadError::Missing(path.to_owned()))
+    }
+}
+
+#[test]
+fn a_wide_program_is_read_on_several_threads_and_told_in_one_order() {
+    let told = |modules: usize| {
+        let files = Wide::new(modules);
+        let entry = Entry::File("main.ts".to_owned());
+        let program = Program::load(&files, entry, &["Cell"]).unwrap();
+        let order: Vec<String> = program.modules().iter().map(|it| it.path.clone()).collect();
+        let findings = program.findings().iter().map(|finding| {
+            let place = (finding.source.name().to_owned(), finding.span);
+            (finding.code.to_string(), place, finding.message.clone())
+        });
+        (order, findings.collect::<Vec<_>>())
+    };
+    let (order, findings) = told(60);
+    assert_eq!(order.len(), 61);
+    assert_eq!(order[60], "main.ts");
+    // The first that is come to leads to all others, which lead back to it.
+    assert_eq!(order[0], "a59.ts");
+    assert_eq!(order[59], "a0.ts");
+    let count = |code: &str| findings.iter().filter(|it| it.0 == code).count();
+    assert_eq!(count("unresolved-import"), 60);
+    assert_eq!(count("missing-export"), 60);
+    assert_eq!(count("shadowed-global"), 30);
+    assert_eq!(count("import-cycle"), 1);
+    for _ in 0..5 {
+        assert_eq!(told(60), (order.clone(), findings.clone()));
+    }
 }

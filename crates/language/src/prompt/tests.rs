@@ -109,7 +109,10 @@ fn the_cursor_is_told_what_may_follow() {
     assert!(completed(&[web], "print(we").contains(&"print(web".to_owned()));
     assert_eq!(completed(&[], "runtime.RunC"), ["runtime.RunCell"]);
     let answer = completed(&[], "(await runtime.List({})).");
-    assert!(!answer.is_empty(), "members of an answer that nobody has");
+    assert!(
+        !answer.is_empty(),
+        "members of an answer that doesn't exist"
+    );
     let fields = completed(&[], "new Cell({ name: \"web\", reso");
     assert_eq!(fields, ["new Cell({ name: \"web\", resources: "]);
     let values = completed(&[], "new Cell({ name: \"web\", share: [\"n");

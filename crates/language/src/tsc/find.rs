@@ -5,7 +5,7 @@
 //!
 //! A user who can write a `node_modules` above a program (`/tmp/node_modules` above `/tmp/a/b.ts`)
 //! would choose what is executed here. So one is passed over unless it and what it holds belong to
-//! the caller or to root, and no one else may write there.
+//! the caller or to root, and no other user may write there.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -38,6 +38,12 @@ pub trait Port {
     /// Why there is none, for the program.
     fn read_file(&mut self, path: &str, from: &str) -> Result<Vec<u8>, Failure>;
 
+    /// Waits for the names of the contexts that match.
+    ///
+    /// # Errors
+    /// It is no selector, or none matches; for the program.
+    fn nodes(&mut self, selector: String) -> Result<Vec<String>, Failure>;
+
     /// Says something to the parent; waits while it doesn't listen.
     ///
     /// # Errors
@@ -170,6 +176,7 @@ fn take<E: Engine>(engine: &mut E, parent: &RefCell<Parent>, message: ToEvaluato
         ToEvaluator::Interrupt
         | ToEvaluator::Start(_)
         | ToEvaluator::Module { .. }
-        | ToEvaluator::File { .. } => {}
+        | ToEvaluator::File { .. }
+        | ToEvaluator::Nodes { .. } => {}
     }
 }

@@ -154,6 +154,15 @@ impl Port for Parent {
         })
     }
 
+    fn nodes(&mut self, selector: String) -> Result<Vec<String>, Failure> {
+        self.say(&FromEvaluator::Nodes { selector })
+            .map_err(|e| Failure::new("RESOURCE_EXHAUSTED", e.to_string()))?;
+        self.answer(|message| match message {
+            ToEvaluator::Nodes { result } => Ok(result),
+            other => Err(other),
+        })
+    }
+
     fn say(&mut self, message: &FromEvaluator) -> Result<(), CodecError> {
         let frame = codec::encode(message, MAX_FROM)?;
         let mut rest = frame.as_slice();

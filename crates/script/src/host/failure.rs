@@ -38,6 +38,12 @@ pub(super) fn of_status(status: Status) -> Failure {
     of_error(&Error::from(status))
 }
 
+/// Whether there was no answer but a connection that broke.
+pub(super) fn is_lost(status: &Status) -> bool {
+    let error = Error::from(status.clone());
+    error.refusal().is_some_and(Refusal::is_lost_connection)
+}
+
 /// A failure to reach a node, or its refusal.
 pub(super) fn of_error(error: &Error) -> Failure {
     let failure = Failure {

@@ -159,6 +159,10 @@ impl Host for NodeHost {
         beside(move || program.read(&from, &path)).boxed()
     }
 
+    fn nodes(&self, selector: String) -> BoxFuture<'_, Result<Vec<String>, Failure>> {
+        async move { self.nodes.select(&selector) }.boxed()
+    }
+
     fn print(&self, error: bool, text: String) -> BoxFuture<'_, ()> {
         self.output.print(error, text)
     }

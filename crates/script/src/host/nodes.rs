@@ -4,9 +4,11 @@
 //! a program's values become is `wire`'s, and whether a call is sent at all is `host`'s.
 
 use std::collections::HashMap;
+use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use api::selector::Selector;
 use client::{Config, Node};
 use futures_util::stream::BoxStream;
 use futures_util::{Stream, StreamExt};
@@ -16,10 +18,10 @@ use prost_reflect::{DynamicMessage, MethodDescriptor, ReflectMessage, Value as F
 use tokio::sync::{OnceCell, OwnedSemaphorePermit, Semaphore};
 use tonic::client::Grpc;
 use tonic::transport::Channel;
-use tonic::{IntoStreamingRequest, Request};
+use tonic::{IntoStreamingRequest, Request, Status};
 
 use super::codec::Dynamic;
-use super::failure::{self, LIMIT_EXCEEDED};
+use super::failure::{self, BAD_ARGUMENT, LIMIT_EXCEEDED};
 use super::{Api, Found};
 use crate::protocol::Failure;
 
@@ -29,6 +31,9 @@ pub const MAX_UNARY: usize = 64;
 pub const MAX_STREAMS: usize = 128;
 /// The largest answer that is read: as for every other client.
 const MAX_ANSWER: usize = 64 << 20;
+
+/// Labels that the error of an empty selection shows.
+const MAX_SHOWN: usize = 20;
 
 /// A call with its request checked.
 #[derive(Clone, Debug)]
@@ -140,6 +145,41 @@ impl Nodes {
         name.unwrap_or_default().to_owned()
     }
 
+    /// The names of the contexts whose labels match, in alphabetical order.
+    ///
+    /// # Errors
+    /// It is no selector; or none matches: a program that goes on with no node declares nothing,
+    /// and an apply of that stops what its set has on every node.
+    pub(crate) fn select(&self, text: &str) -> Result<Vec<String>, Failure> {
+        let wrong = |problem: <Selector as FromStr>::Err| {
+            let message = format!("nodes: the selector {text:?} {}", problem.message);
+            Failure {
+                hint: problem.hint.clone(),
+                ..Failure::new(BAD_ARGUMENT, message)
+            }
+        };
+        let selector: Selector = text.parse().map_err(wrong)?;
+        let names = self.config.select(&selector);
+        if names.is_empty() {
+            let message = format!("nodes({text:?}) matches no context");
+            return Err(Failure::new("NOT_FOUND", message).hint(self.selectable()));
+        }
+        Ok(names)
+    }
+
+    /// What could have been selected, where nothing was.
+    fn selectable(&self) -> String {
+        let file = self.config.file().display();
+        let labels: Vec<_> = self.config.labels().into_iter().take(MAX_SHOWN).collect();
+        match (self.config.contexts.is_empty(), labels.as_slice()) {
+            (true, _) => format!("there is none in {file}"),
+            (false, []) => {
+                "none has a label: `aurae config set-context NAME --label KEY=VALUE`".into()
+            }
+            (false, labels) => format!("there are {}", labels.join(", ")),
+        }
+    }
+
     /// Connects to the command line's node already, while the program isn't there yet. What keeps
     /// from it is the first call's to tell.
     pub fn reach(self: &Arc<Self>) {
@@ -162,10 +202,21 @@ impl Nodes {
         if let Some(Answering(answer)) = &self.answering {
             return answer(&ask);
         }
-        let (mut grpc, request, path) = self.prepare(&ask).await?;
+        let answer = match self.send_once(&ask).await? {
+            // The connection makes itself again. The node knows a request with an id again.
+            Err(status) if failure::is_lost(&status) && may_come_twice(&ask) => {
+                self.send_once(&ask).await?
+            }
+            answer => answer,
+        };
+        answer.map_err(failure::of_status)
+    }
+
+    async fn send_once(&self, ask: &Ask) -> Result<Result<DynamicMessage, Status>, Failure> {
+        let (mut grpc, request, path) = self.prepare(ask).await?;
         let codec = Dynamic::new(ask.descriptor.output());
         let answer = grpc.unary(request, path, codec).await;
-        Ok(answer.map_err(failure::of_status)?.into_inner())
+        Ok(answer.map(tonic::Response::into_inner))
     }
 
     /// A stream of answers to one question.
@@ -287,6 +338,25 @@ impl Nodes {
             Failure::new(LIMIT_EXCEEDED, message).hint("close those that aren't read any more")
         })
     }
+}
+
+/// Whether a call whose answer was lost may be made once more: it changes nothing, or the node does
+/// it once, by its request id. It knows that as long as it has the run's record, so what removes
+/// itself may be over and forgotten.
+fn may_come_twice(ask: &Ask) -> bool {
+    let id = ask.request.get_field_by_name("request_id");
+    let has_id = id.is_some_and(|id| id.as_str().is_some_and(|id| !id.is_empty()));
+    !ask.method.mutating || (has_id && !removes_itself(&ask.request))
+}
+
+fn removes_itself(request: &DynamicMessage) -> bool {
+    let inner = |message: &DynamicMessage, field: &str| {
+        let value = message.get_field_by_name(field)?;
+        value.as_message().cloned()
+    };
+    let spec = inner(request, "executable").and_then(|executable| inner(&executable, "spec"));
+    let flag = spec.and_then(|spec| spec.get_field_by_name("auto_remove")?.as_bool());
+    flag == Some(true)
 }
 
 async fn ready(connected: &Connected, ask: &Ask) -> Result<(Grpc<Channel>, PathAndQuery), Failure> {

@@ -19,10 +19,10 @@ use crate::host::nodes::Nodes;
 use crate::protocol::{Assumed, Failure, Moved};
 use crate::reconcile::asking::{Current, get};
 use crate::reconcile::change::{Action, Change, Report};
-use crate::reconcile::desired::{Declared, Verdict, apart, child, text};
+use crate::reconcile::desired::{Declared, Verdict, apart, child, going, text};
 use crate::reconcile::difference::Difference;
 use crate::reconcile::journal::{Journal, Key, change};
-use crate::reconcile::keyed::Keyed;
+use crate::reconcile::keyed::{Compared, Keyed};
 use crate::reconcile::predict::{self, Unknowns, called, subject, take_unknowns};
 use crate::reconcile::prune::{Leftover, What};
 use crate::reconcile::set::Claim;
@@ -210,9 +210,9 @@ impl Plan {
                 ))?),
             };
         }
-        let before = match current {
-            None => self.before(nodes, node, &declared).await?,
-            Some(_) => None,
+        let before = match (&current, &own) {
+            (None, None) => self.before(nodes, node, &declared).await?,
+            _ => None,
         };
         let moved = before.as_ref().map(|it| declared.moved(set.claim(), it));
         let mut verdict = match moved.transpose()?.flatten() {
@@ -221,10 +221,9 @@ impl Plan {
         };
         mark_unknown(&mut verdict, &declared.kind, unknowns);
         if verdict.action == Action::Replace
-            && let Some(going) = own.as_ref().or(current.as_ref()).or(before.as_ref())
+            && let Some(reference) = going(before.as_ref(), own.as_ref(), current.as_ref())
         {
             let set = &self.journal.claim().set;
-            let reference = going.reference();
             prune::refuse_foreign(nodes, node.as_deref(), &reference, set).await?;
             if before.is_some() {
                 let key = (node.clone(), declared.tenant.clone(), reference.path);
@@ -307,19 +306,18 @@ impl Plan {
             return Err(unknown(&format!("{path} is {what}")));
         }
         let set = self.journal.set();
-        let own = set.own_tenant(nodes, node).await?;
-        let Some(keyed) = Keyed::of(asked.found, &message, &own) else {
-            return Err(Failure::new("INTERNAL", "it declares nothing"));
-        };
+        let Compared {
+            keyed,
+            current,
+            ours,
+            again,
+            verdict,
+        } = Keyed::compared(nodes, set, asked, &message).await?;
         let output = asked.found.descriptor.output();
         let name = keyed.name();
-        let (_, declared) = set.members(nodes, node).await?;
-        if declared.contains(&keyed.member()) {
+        if again {
             return predict::answer(&asked.call.method, &name, &message, &output);
         }
-        let current = keyed.current(nodes, node).await?;
-        let ours = set.holds(nodes, node, &keyed.member()).await?;
-        let verdict = keyed.verdict(current.as_ref(), ours, set.claim())?;
         set.declare(nodes, node, keyed.member()).await?;
         let unchanged = matches!(verdict.action, Action::Unchanged | Action::Adopt);
         if ours || !set.claim().refresh {

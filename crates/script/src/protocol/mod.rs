@@ -55,6 +55,11 @@ pub enum ToEvaluator {
         /// The bytes, or why there are none.
         result: Result<Vec<u8>, Failure>,
     },
+    /// The answer to `Nodes`.
+    Nodes {
+        /// The names of the contexts, sorted and at least one, or why there are none.
+        result: Result<Vec<String>, Failure>,
+    },
     /// The answer to a unary call, or an item of a stream, or a stream's end.
     Answer {
         /// Which call.
@@ -133,6 +138,11 @@ pub enum FromEvaluator {
         path: String,
         /// The module that says so.
         from: String,
+    },
+    /// Wants the names of the contexts whose labels match, and waits for them.
+    Nodes {
+        /// As written.
+        selector: String,
     },
     /// Calls a method of the API; answered by `Answer`, once if it is unary.
     Call(Call),

@@ -38,6 +38,11 @@ impl Current {
         })
     }
 
+    /// What every object has.
+    pub(crate) fn meta(&self) -> Option<&Meta> {
+        meta(&self.object)
+    }
+
     /// Who it is, tenant and uid included.
     pub(crate) fn reference(&self) -> ObjectRef {
         meta(&self.object)

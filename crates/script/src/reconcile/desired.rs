@@ -288,6 +288,23 @@ impl Declared {
     }
 }
 
+/// What a replacement stops. With an executable that brought its own cell that cell goes, and
+/// whatever else is in it. `before` is what runs under the path that the program has given up for
+/// this one, and `own` the cell that this one brings, where it is there.
+pub(crate) fn going(
+    before: Option<&Current>,
+    own: Option<&Current>,
+    current: Option<&Current>,
+) -> Option<ObjectRef> {
+    match before {
+        Some(before) => before
+            .meta()
+            .and_then(goes_with)
+            .or(Some(before.reference())),
+        None => own.or(current).map(Current::reference),
+    }
+}
+
 /// What is done about an object that the command line leaves out: nothing.
 pub(crate) fn apart() -> Verdict {
     verdict(

@@ -92,6 +92,9 @@ pub trait Host: Send + Sync + 'static {
     /// Reads a file below the root; at most what fits [`codec::MAX_TO`].
     fn read_file(&self, path: String, from: String) -> BoxFuture<'_, Result<Vec<u8>, Failure>>;
 
+    /// The names of the contexts whose labels match the selector, sorted; an error where none does.
+    fn nodes(&self, selector: String) -> BoxFuture<'_, Result<Vec<String>, Failure>>;
+
     /// Shows text; the program waits when it prints faster than this returns.
     fn print(&self, error: bool, text: String) -> BoxFuture<'_, ()>;
 

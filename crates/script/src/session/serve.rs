@@ -92,6 +92,10 @@ impl Server {
                 let result = self.host.read_file(path, from).await;
                 self.reply(ToEvaluator::File { result }).await
             }
+            FromEvaluator::Nodes { selector } => {
+                let result = self.host.nodes(selector).await;
+                self.reply(ToEvaluator::Nodes { result }).await
+            }
             FromEvaluator::Call(call) => self.calls.begin(call).map_err(str::to_owned),
             FromEvaluator::Pull { call } => self.calls.pull(call).map_err(str::to_owned),
             FromEvaluator::Send { call, item } => {
@@ -135,6 +139,9 @@ fn too_long(message: &ToEvaluator, why: &str) -> ToEvaluator {
     let failure = Failure::new("RESOURCE_EXHAUSTED", why);
     match message {
         ToEvaluator::File { .. } => ToEvaluator::File {
+            result: Err(failure),
+        },
+        ToEvaluator::Nodes { .. } => ToEvaluator::Nodes {
             result: Err(failure),
         },
         _ => ToEvaluator::Module {

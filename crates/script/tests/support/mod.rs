@@ -59,6 +59,10 @@ impl Host for Table {
         .boxed()
     }
 
+    fn nodes(&self, selector: String) -> BoxFuture<'_, Result<Vec<String>, Failure>> {
+        async move { Ok(selector.split(',').map(str::to_owned).collect()) }.boxed()
+    }
+
     fn print(&self, error: bool, text: String) -> BoxFuture<'_, ()> {
         let mut printed = self.printed.lock().unwrap();
         if error {
@@ -170,7 +174,7 @@ pub(crate) async fn line(
 pub(crate) async fn until_printed(host: &Table, text: &str) {
     let printed = async {
         while !host.text().contains(text) {
-            // The table tells nobody of what it keeps.
+            // The table doesn't say when it keeps more.
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };

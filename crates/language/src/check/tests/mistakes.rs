@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What somebody gets wrong who comes from elsewhere, against the API's own types: each mistake is
-//! found once, where it is, in words that say what to do.
+//! What a user of other tools gets wrong, against the API's own types: each mistake is found once,
+//! where it is, in words that say what to do.
 
 use super::*;
 
@@ -44,6 +44,13 @@ const MISTAKES: &[Mistake] = &[
         "unknown-field",
         "`Cell` has no field `resource`",
         "did you mean `resources`?",
+    ),
+    // A required field that is mistyped is one mistake.
+    (
+        "await runtime.RunCell({ «cel»: { ref: { path: \"a\" } } });",
+        "unknown-field",
+        "has no field `cel`",
+        "did you mean `cell`?",
     ),
     // What is missing.
     (

@@ -258,7 +258,6 @@ fn the_generated_declarations_are_understood() {
                 new Executable({ name: \"a\", argv: [\"x\"], nice: 40 });";
     let codes: Vec<_> = said(text).into_iter().map(|(code, _)| code).collect();
     let expected = [
-        "missing-field",
         "unknown-field",
         "wrong-type",
         "unknown-method",
@@ -266,6 +265,38 @@ fn the_generated_declarations_are_understood() {
         "out-of-range",
     ];
     assert_eq!(codes, expected);
+}
+
+#[test]
+fn any_workload_is_run_alone_or_among_others() {
+    let environment = Arc::new(Environment::new(crate::declare::aurae_d_ts().unwrap()));
+    let said = |text: &str| {
+        let source = Source::new("main.ts", text);
+        let imports = HashMap::new();
+        let findings = check(&environment, &[File { source, imports }]);
+        let said = findings
+            .iter()
+            .map(|it| format!("{}: {}", it.code, it.message));
+        said.collect::<Vec<_>>()
+    };
+    for right in [
+        "async function f(w: Workload): Promise<Ran> { return await runtime.Run(w); }\n\
+         print((await f(new Cell({ name: \"a\" }))).state);",
+        "async function f(w: Workload) { return (await runtime.Run(w, undefined, { timeout: 1 })).meta; }\n\
+         print(await f(new Executable({ name: \"a\", argv: [\"x\"] })));",
+        "async function f(all: Workload[]): Promise<Ran[]> { return await runtime.Run(all); }\n\
+         print((await f([new Cell({ name: \"a\" })])).length);",
+        "const w: Cell | Executable = args.length > 0 ? new Cell({ name: \"a\" }) \
+         : new Executable({ name: \"a\", argv: [\"x\"] });\nprint((await runtime.Run(w)).state);",
+    ] {
+        assert_eq!(said(right), [""; 0], "{right}");
+    }
+    for wrong in [
+        "await runtime.Run(\"web\");",
+        "const all: string[] = [\"web\"];\nawait runtime.Run(all);",
+    ] {
+        assert_eq!(said(wrong).len(), 1, "{wrong}: {:?}", said(wrong));
+    }
 }
 
 #[test]

@@ -17,7 +17,7 @@ use lsp_types::Uri;
 use serde_json::{Value, json};
 
 use super::Incoming;
-use crate::check::Claim;
+use super::findings::Made;
 use crate::tsc::Compiler;
 
 pub(super) mod merge;
@@ -69,11 +69,7 @@ pub(super) enum Asked {
     /// The editor's.
     Request(Request),
     /// What is wrong with a document; ours has been found.
-    Findings {
-        version: u64,
-        uri: Uri,
-        claims: Vec<Claim>,
-    },
+    Findings { version: u64, uri: Uri, made: Made },
 }
 
 /// What came of a question: its result, or none.
@@ -212,25 +208,17 @@ impl Companion {
         &mut self,
         version: u64,
         uri: Uri,
-        claims: Vec<Claim>,
-    ) -> Option<(u64, Uri, Vec<Claim>)> {
+        made: Made,
+    ) -> Option<(u64, Uri, Made)> {
         let params = json!({ "textDocument": { "uri": uri.as_str() } });
         let params = self.mirror.outward(&params).filter(|_| self.is_ready());
-        let asked = Asked::Findings {
-            version,
-            uri,
-            claims,
-        };
+        let asked = Asked::Findings { version, uri, made };
         let back = match params {
             Some(params) => self.ask("textDocument/diagnostic", params, asked)?,
             None => asked,
         };
         match back {
-            Asked::Findings {
-                version,
-                uri,
-                claims,
-            } => Some((version, uri, claims)),
+            Asked::Findings { version, uri, made } => Some((version, uri, made)),
             Asked::Request(_) => None,
         }
     }

@@ -3,7 +3,7 @@
 // `__aurae`, on which the bindings of the API stand. It runs inside the evaluator, before the
 // bindings and the program. What it can't do itself it asks of `native`, which the engine gives.
 // What it returns is what the engine calls.
-(function (native, start, inspect, plan, values) {
+(function (native, start, inspect, plan, given) {
   "use strict";
   // The engine's ten would end within the bindings.
   Error.stackTraceLimit = 64;
@@ -251,6 +251,7 @@
   // Calls whose request is being read, which may run the program's code and begin others.
   let beginning = 0;
   const begin = (node, method, request, context, stream, answer) => {
+    given.settled();
     const signal = context?.signal;
     signal?.throwIfAborted();
     if (open.size + beginning >= MAX_CALLS) {
@@ -373,6 +374,13 @@
   }
   Object.assign(host, { call, stream });
 
+  host.nodes = (selector) => {
+    const { stack } = new Error();
+    const { names, failure } = native.nodes(wellFormed(selector));
+    if (failure === undefined) return names;
+    throw failed(failure, stack);
+  };
+
   // Files, text, YAML, arguments.
   const readFile = (path, stack) => {
     const { bytes, failure } = native.readFile(`${path}`, stack);
@@ -415,7 +423,7 @@
     stringify: (value) => native.yamlStringify(allKnown(value)),
   }));
   define("args", Object.freeze([...start.args]));
-  define("values", values);
+  define("values", given.values);
   define("moved", ({ from, to }) => {
     const isPath = (path) => typeof known(path) === "string" && path !== "";
     if (!isPath(from) || !isPath(to) || from === to) {

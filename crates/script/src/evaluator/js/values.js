@@ -28,40 +28,71 @@
     if (typeof value !== "object" || value === null) return;
     for (const [key, inner] of Object.entries(value)) check(inner, [...path, key]);
   };
-  const lay = (below, over, path) => {
+  const unknown = (path, names) => {
+    const meant = native.nearest(path.at(-1), names);
+    const hint = meant === undefined ? `there is ${names.join(", ")}` : `did you mean ${meant}?`;
+    refuse(path, `is no value of this program; ${hint}`);
+  };
+  // Numbers are one kind in the file, and two in a program.
+  const scalar = (below, over, path) => {
+    if (typeof below === "bigint") {
+      if (typeof over === "bigint" || Number.isInteger(over)) return BigInt(over);
+      refuse(path, `is a whole number, got ${over}`);
+    }
+    if (typeof over === "bigint") refuse(path, `is a number of at most 2^53, got ${over}`);
+    return over;
+  };
+  // An item of a list is whole, and like those that the program has.
+  const item = (samples, over, path) => {
     // Nothing says what it would be: anything.
+    if (samples.length === 0 || samples.some((one) => (one ?? undefined) === undefined)) return over;
+    const kinds = [...new Set(samples.map(kind))];
+    if (!kinds.includes(kind(over))) refuse(path, `is ${kinds.join(" or ")}, got ${kind(over)}`);
+    const alike = samples.filter((one) => kind(one) === kind(over));
+    if (Array.isArray(over)) return items(alike.flat(), over, path);
+    if (!isPlain(over)) return scalar(alike[0], over, path);
+    const names = [...new Set(alike.flatMap(Object.keys))];
+    if (names.length === 0) return over;
+    const lacking = names.find((name) =>
+      !Object.hasOwn(over, name) && alike.every((one) => Object.hasOwn(one, name)));
+    if (lacking !== undefined) refuse(path, `lacks ${lacking}`);
+    const members = Object.entries(over).map(([key, value]) => {
+      const inner = [...path, key];
+      if (!names.includes(key)) unknown(inner, names);
+      const having = alike.filter((one) => Object.hasOwn(one, key));
+      return [key, item(having.map((one) => one[key]), value, inner)];
+    });
+    return Object.fromEntries(members);
+  };
+  const items = (samples, over, path) =>
+    over.map((value, at) => item(samples, value, [...path, `${at}`]));
+  const lay = (below, over, path) => {
     if (below === undefined || below === null) return over;
     if (kind(over) !== kind(below)) refuse(path, `is ${kind(below)}, got ${kind(over)}`);
-    if (Array.isArray(below)) {
-      const first = below[0];
-      return over.map((item, at) => {
-        // Items of a list are all of one shape, and whole.
-        const path_ = [...path, `${at}`];
-        if (first !== undefined && kind(item) !== kind(first)) {
-          refuse(path_, `is ${kind(first)}, got ${kind(item)}`);
-        }
-        return item;
-      });
-    }
-    if (typeof below === "bigint") return BigInt(over);
-    if (!isPlain(below)) return over;
+    if (Array.isArray(below)) return items(below, over, path);
+    if (!isPlain(below)) return scalar(below, over, path);
     const names = Object.keys(below);
-    const laid = { ...below };
-    for (const [key, value] of Object.entries(over)) {
+    // An empty object is a table: its keys are the file's.
+    if (names.length === 0) return over;
+    const laid = Object.entries(over).map(([key, value]) => {
       const inner = [...path, key];
-      // An empty object is a table: its keys are the file's.
-      if (names.length === 0) laid[key] = value;
-      else if (Object.hasOwn(below, key)) laid[key] = lay(below[key], value, inner);
-      else refuse(inner, `is no value of this program; there is ${names.join(", ")}`);
-    }
-    return laid;
+      if (!names.includes(key)) unknown(inner, names);
+      return [key, lay(below[key], value, inner)];
+    });
+    return { ...below, ...Object.fromEntries(laid) };
   };
   let taken = false;
-  return (defaults) => {
+  const values = (defaults) => {
     if (taken) throw new TypeError("values: a program asks for its values once");
     taken = true;
     if (!isPlain(defaults)) throw new TypeError("values: expected an object of defaults");
     check(defaults, []);
     return given ? lay(defaults, native.yamlParse(given.text), []) : defaults;
   };
+  // What is wrong in the file is told before anything is asked of a node.
+  const settled = () => {
+    if (!given || taken) return;
+    throw new TypeError(`${given.name}: the program asks a node before it has called values()`);
+  };
+  return { values, settled };
 })

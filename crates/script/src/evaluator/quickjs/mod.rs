@@ -274,7 +274,7 @@ impl QuickJs {
             let inspect: Function<'_> = function("aurae:inspect")?.call((object.clone(),))?;
             let plan = start.plan.then(|| function("aurae:plan")).transpose()?;
             let values = function("aurae:values")?;
-            let values: Function<'_> = values.call((object.clone(), given(ctx, start)?))?;
+            let values: Object<'_> = values.call((object.clone(), given(ctx, start)?))?;
             let runtime = function("aurae:runtime")?;
             let hooks: Object<'_> = runtime.call((object, said, inspect, plan, values))?;
             self.hooks.set(ctx, hooks);

@@ -6,6 +6,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 use std::time::Instant;
 
+use language::schema::nearest;
 use rquickjs::convert::Coerced;
 use rquickjs::function::Opt;
 use rquickjs::promise::PromiseState;
@@ -115,6 +116,10 @@ impl Native {
             yaml::place(&text, &path).map(|(line, column)| vec![line, column])
         };
         object.set("valuesPlace", Function::new(ctx.clone(), place)?)?;
+        let nearest = |word: String, names: Vec<String>| {
+            nearest(&word, names.iter().map(String::as_str)).map(str::to_owned)
+        };
+        object.set("nearest", Function::new(ctx.clone(), nearest)?)?;
         let native = self.clone();
         let stringify = move |ctx: Ctx<'js>, value: Js<'js>| {
             let value = convert::out(&ctx, &native.hooks, "the value", value)?;
@@ -191,7 +196,18 @@ impl Native {
             }
             Ok::<_, rquickjs::Error>(result)
         };
-        object.set("readFile", Function::new(ctx.clone(), read)?)
+        object.set("readFile", Function::new(ctx.clone(), read)?)?;
+        let native = self.clone();
+        let nodes = move |ctx: Ctx<'js>, selector: String| {
+            let found = native.port.borrow_mut().nodes(selector);
+            let result = Object::new(ctx.clone())?;
+            match found {
+                Ok(names) => result.set("names", names)?,
+                Err(why) => result.set("failure", failure(&ctx, &why)?)?,
+            }
+            Ok::<_, rquickjs::Error>(result)
+        };
+        object.set("nodes", Function::new(ctx.clone(), nodes)?)
     }
 
     fn say(&self, ctx: &Ctx<'_>, message: &FromEvaluator) -> Result<()> {

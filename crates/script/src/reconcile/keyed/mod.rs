@@ -3,6 +3,8 @@
 //! one is named, found, compared and taken away is read from the method's `declares` option; no
 //! method is known by name here.
 
+mod compared;
+
 use std::collections::BTreeMap;
 
 use api::sets::v0::Member;
@@ -17,6 +19,8 @@ use super::set::Claim;
 use crate::host::nodes::{Ask, Nodes};
 use crate::host::{Found, Question};
 use crate::protocol::Failure;
+
+pub(crate) use compared::Compared;
 
 /// One declared object.
 #[derive(Clone, Debug)]
