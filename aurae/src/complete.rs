@@ -69,6 +69,7 @@ fn with_candidates(command: &str, arg: Arg) -> Arg {
             ArgValueCandidates::new(objects)
         }
         ("CONTEXT" | "CONTEXT|ADDRESS", _) => ArgValueCandidates::new(contexts),
+        ("KEY=VALUE|KEY-", "set-context") => ArgValueCandidates::new(labels),
         ("USER", _) => ArgValueCandidates::new(users),
         _ => return arg,
     };
@@ -122,6 +123,13 @@ fn contexts() -> Vec<CompletionCandidate> {
         .keys()
         .map(CompletionCandidate::new)
         .collect()
+}
+
+/// The labels of the other contexts: what a new one probably gets.
+fn labels() -> Vec<CompletionCandidate> {
+    let config = Config::load(&Config::default_path()).unwrap_or_default();
+    let labels = config.labels().into_iter();
+    labels.map(CompletionCandidate::new).collect()
 }
 
 /// The names that a node answers in time; none, where it doesn't.

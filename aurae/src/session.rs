@@ -60,7 +60,11 @@ impl Session {
 
     /// After a connection was lost: tries until the node answers again, for [`AWAY_LIMIT`] at most.
     /// A refusal of the node is an error at once.
-    pub(crate) async fn reconnect(&self, mut problem: client::Error) -> Result<Node, Failure> {
+    pub(crate) async fn reconnect(&self, problem: client::Error) -> Result<Node, Failure> {
+        Ok(self.reconnected(problem).await?)
+    }
+
+    async fn reconnected(&self, mut problem: client::Error) -> Result<Node, client::Error> {
         let deadline = Instant::now() + AWAY_LIMIT;
         let mut pause = FIRST_PAUSE;
         while problem.is_transient() && Instant::now() < deadline {
@@ -71,7 +75,7 @@ impl Session {
                 Err(again) => problem = again,
             }
         }
-        Err(problem.into())
+        Err(problem)
     }
 
     /// Asks what is harmless to ask: once more, when the daemon died meanwhile.
@@ -79,13 +83,33 @@ impl Session {
         &self,
         question: impl AsyncFn(&Node) -> Result<Response<T>, Status>,
     ) -> Result<T, Failure> {
+        Ok(self.ask_again(true, question).await?)
+    }
+
+    /// The same for what changes something: once more only with a request id, by which the node
+    /// knows the second request for the first.
+    pub(crate) async fn ask_with<T>(
+        &self,
+        request_id: &str,
+        question: impl AsyncFn(&Node) -> Result<Response<T>, Status>,
+    ) -> Result<T, client::Error> {
+        self.ask_again(!request_id.is_empty(), question).await
+    }
+
+    async fn ask_again<T>(
+        &self,
+        again: bool,
+        question: impl AsyncFn(&Node) -> Result<Response<T>, Status>,
+    ) -> Result<T, client::Error> {
         let problem = match question(&self.node).await {
             Ok(answer) => return Ok(answer.into_inner()),
             Err(status) => client::Error::from(status),
         };
-        let node = self.reconnect(problem).await?;
-        let answer = question(&node).await.map_err(client::Error::from)?;
-        Ok(answer.into_inner())
+        if !again {
+            return Err(problem);
+        }
+        let node = self.reconnected(problem).await?;
+        Ok(question(&node).await?.into_inner())
     }
 
     /// Whose objects; empty: the caller's own.

@@ -51,7 +51,7 @@ fn compiler() -> Option<PathBuf> {
     None
 }
 
-/// A field that nobody has, which both see, and sums that the compiler alone sees.
+/// A field that doesn't exist, which both see, and sums that the compiler alone sees.
 const WRONG: &str = r#"const web = new Cell({ name: "web", memroy: 1 });
 // 𝒳 takes two of the compiler's columns
 const size = /* 𝒳 */ web.name * 2;

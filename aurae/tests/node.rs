@@ -242,7 +242,7 @@ fn the_end_of_input_is_told_to_the_next_daemon() {
     assert_eq!(read_line(&mut stdout), "ready", "{}", node.log());
     node.signal_daemon(Signal::STOP);
     drop(stdin);
-    // On its way; there is nobody who could say that it has arrived.
+    // On its way; no answer says that it has arrived.
     std::thread::sleep(Duration::from_millis(300));
     node.kill_daemon();
     assert_eq!(run.wait().unwrap().code(), Some(0), "{}", node.log());

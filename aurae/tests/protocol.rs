@@ -312,6 +312,44 @@ fn a_key_is_made_here_and_only_the_request_goes_out() {
 }
 
 #[test]
+fn a_call_whose_daemon_dies_is_made_again_where_it_may_come_twice() {
+    let node = Fixture::start();
+    let again = |args: &[&str]| {
+        node.break_next(1);
+        let run = node.aurae(args);
+        assert_eq!(node.left_to_break(), 0, "{run:?}");
+        run
+    };
+    // What changes nothing.
+    let who = again(&["identity", "whoami"]).ok();
+    assert!(who.contains("ann"), "{who}");
+    let version = again(&["version"]).ok();
+    assert!(version.contains("9.9.9"), "{version}");
+    let said = again(&["-e", "print((await node.Get({})).name)"]).ok();
+    assert_eq!(said, "one\n");
+    // What the node knows again by its id; without one it may have been done or not.
+    let run = |more: &[&str]| {
+        let words = ["--name", "web", "-d", "--", "exit", "0"];
+        again(&[&["run"], more, &words].concat())
+    };
+    assert_eq!(run(&["--request-id", "r1"]).out, "web/web\n");
+    let lost = run(&[]);
+    assert_eq!(
+        (lost.status, lost.out.as_str()),
+        (Some(125), ""),
+        "{lost:?}"
+    );
+    let code = |id: &str| {
+        format!(
+            "const run = new Executable({{ name: 'web/web', argv: ['exit', '0'] }});\n             await runtime.RunExecutable(run, {{ ownCell: {{}}{id} }}); print('done');"
+        )
+    };
+    assert_eq!(again(&["-e", &code(", requestId: 'r2'")]).ok(), "done\n");
+    let lost = again(&["-e", &code("")]).fails(1);
+    assert!(lost.contains("UNAVAILABLE"), "{lost}");
+}
+
+#[test]
 fn contexts_are_kept_in_the_file() {
     let node = Fixture::start();
     let set = [
@@ -346,6 +384,21 @@ fn contexts_are_kept_in_the_file() {
     assert!(
         listed.contains("*        lab   https://[::1]:9401"),
         "{listed}"
+    );
+    let label = |label: &str| node.aurae(&["config", "set-context", "lab", "--label", label]);
+    label("role=web").ok();
+    label("zone=b").ok();
+    let listed = node.aurae(&["config", "get-contexts"]).ok();
+    assert!(listed.contains("role=web,zone=b"), "{listed}");
+    label("zone-").ok();
+    let listed = node.aurae(&["config", "get-contexts"]).ok();
+    assert!(listed.contains("role=web\n"), "{listed}");
+    let wrong = label("role=no spaces").fails(1);
+    assert!(wrong.contains("contexts.lab.labels"), "{wrong}");
+    assert!(
+        node.aurae(&["config", "get-contexts"])
+            .ok()
+            .contains("role=web\n")
     );
     node.aurae(&["config", "delete-context", "lab"]).ok();
     let gone: Run = node.aurae(&["config", "use-context", "lab"]);

@@ -186,7 +186,7 @@ fn what_is_printed_meanwhile_leaves_the_line_that_is_typed() {
     typist.types(" 7\r");
     typist.sees("42\r\n");
     typist.sees(PROMPT);
-    // More than anybody reads, and nothing waits for anything.
+    // More than a person reads, and nothing waits for anything.
     asks(
         &mut typist,
         "for (let i = 0; i < 500; i++) setTimeout(() => print('line', i), 1); undefined",

@@ -83,7 +83,7 @@ impl Reference {
 
 impl Drop for Reference {
     fn drop(&mut self) {
-        // It takes its cgroup away before it ends; one that hangs is waited for by nobody.
+        // It takes its cgroup away before it ends; one that hangs is not waited for.
         if self.ask("drop", 0).is_err() || self.ask("end", 0).is_err() {
             let _ = self.child.kill();
         }

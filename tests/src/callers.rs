@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Stories of who calls and with what: two tenants that use the same names on one node, and input
-//! that nobody should send.
+//! that no client should send.
 
 use anyhow::{Context, Result, ensure};
 use testkit::node::{Node, Options};

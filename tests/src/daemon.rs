@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Stories of the daemon's death: nobody notices, nothing is lost, nothing is stuck.
+//! Stories of the daemon's death: no workload notices, nothing is lost, nothing is stuck.
 
 use anyhow::{Result, ensure};
 use testkit::node::{Node, Options};

@@ -69,7 +69,7 @@ impl Demo {
     fn cell(&self) -> Result<()> {
         self.step("The node, as its administrator sees it");
         self.shown("aurae node info")?;
-        self.step("An isolated cell with limits. It shares no namespace with anybody");
+        self.step("An isolated cell with limits. It shares no namespace");
         self.shown("aurae cell run web --read /srv/demo --memory 64M --cpus 0.5 --pids-limit 32")
     }
 
@@ -97,7 +97,7 @@ impl Demo {
     }
 
     fn logs(&self) -> Result<()> {
-        self.step("Its log, followed while somebody visits");
+        self.step("Its log, followed during a visit");
         self.shown(
             "aurae run --cell web --name guest -d -- /srv/demo/visitor 5
              aurae logs -f --tail 0 web/nginx & follower=$!
@@ -126,7 +126,7 @@ impl Demo {
                 .any(|now| now.0 == *path && now.1 == *uid && now.2 == *pid);
             ensure!(same, "{path} (pid {pid}) isn't what it was: {after:?}");
         }
-        self.step("Nobody noticed: the same processes, and every visit in the log, once");
+        self.step("Nothing was lost: the same processes, and every visit in the log, once");
         self.shown("aurae ps")?;
         let log = self.node.sh("aurae logs web/nginx")?;
         // The guest's five came before.

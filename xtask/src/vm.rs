@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `./x vm`: a node for anybody's use.
+//! `./x vm`: a node to try things on.
 
 use std::io::{stderr, stdout};
 use std::path::{Path, PathBuf};

@@ -174,12 +174,12 @@ async fn make(session: &Session, args: &RunArgs) -> Result<u8, Failure> {
         request_id: args.request_id.clone().unwrap_or_default(),
         wait_for: WaitFor::Started.into(),
     };
-    let answer = session
-        .node
-        .runtime()
-        .run_cell(session.node.unary(request))
-        .await?;
-    print_changed(args.output.output, vec![as_object(answer.into_inner())])?;
+    let make = async |node: &client::Node| {
+        let request = node.unary(request.clone());
+        node.runtime().run_cell(request).await
+    };
+    let made = session.ask_with(&request.request_id, make).await?;
+    print_changed(args.output.output, vec![as_object(made)])?;
     Ok(0)
 }
 

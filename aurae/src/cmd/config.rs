@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `aurae config`: contexts, as kubectl has them.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use clap::Subcommand;
@@ -10,6 +11,7 @@ use client::{Address, Config};
 use crate::failure::Failure;
 use crate::global::Global;
 use crate::output::{Style, Table, note, print, print_line};
+use crate::spec::parse_pair;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -61,6 +63,7 @@ Examples:
   aurae config set-context home --address https://[2001:db8::1]:9401 --ca ca.pem \\
       --certificate me.pem --key me.key --id spiffe://home.example/node/home
   aurae config set-context home --context-tenant blue
+  aurae config set-context home --label role=web --label zone-
 
 Paths are kept absolute. Comments in the file are not kept.";
 
@@ -91,9 +94,20 @@ struct SetArgs {
     /// The tenant whose objects are meant, instead of your own
     #[arg(long, value_name = "TENANT")]
     context_tenant: Option<String>,
+    /// A label, by which a program's nodes("KEY=VALUE") finds it; KEY- takes one away
+    #[arg(short, long, value_name = "KEY=VALUE|KEY-", value_parser = parse_label)]
+    label: Vec<(String, Option<String>)>,
     /// Use it from now on
     #[arg(long)]
     current: bool,
+}
+
+/// A label to set, or the key of one to take away, as in kubectl.
+fn parse_label(text: &str) -> Result<(String, Option<String>), String> {
+    match text.strip_suffix('-') {
+        Some(key) if !key.is_empty() && !key.contains('=') => Ok((key.to_owned(), None)),
+        _ => parse_pair(text).map(|(key, value)| (key, Some(value))),
+    }
 }
 
 /// Does what was asked for.
@@ -137,7 +151,7 @@ fn get_contexts(global: &Global, config: &Config) -> Result<(), Failure> {
         ));
         return Ok(());
     }
-    let mut table = Table::new(&["CURRENT", "NAME", "ADDRESS", "USER", "TENANT"]);
+    let mut table = Table::new(&["CURRENT", "NAME", "ADDRESS", "USER", "TENANT", "LABELS"]);
     for (name, context) in &config.contexts {
         let current = config.current_context.as_ref() == Some(name);
         let address = config
@@ -150,9 +164,22 @@ fn get_contexts(global: &Global, config: &Config) -> Result<(), Failure> {
             address.unwrap_or_default().into(),
             context.user.as_str().into(),
             context.tenant.as_deref().unwrap_or("-").into(),
+            labels(context).into(),
         ]);
     }
     print(&table.render(Style::of(&std::io::stdout(), global.color)))
+}
+
+/// As a selector would have them; `-` where there are none.
+fn labels(context: &ContextEntry) -> String {
+    let labels = context.labels.iter();
+    let labels: Vec<_> = labels
+        .map(|(key, value)| format!("{key}={value}"))
+        .collect();
+    if labels.is_empty() {
+        return "-".to_owned();
+    }
+    labels.join(",")
 }
 
 fn view(config: &Config) -> Result<(), Failure> {
@@ -169,7 +196,14 @@ fn set(config: &mut Config, args: &SetArgs) -> Result<(), Failure> {
             node: args.name.clone(),
             user: args.name.clone(),
             tenant: None,
+            labels: BTreeMap::new(),
         });
+    for (key, value) in &args.label {
+        match value {
+            Some(value) => context.labels.insert(key.clone(), value.clone()),
+            None => context.labels.remove(key),
+        };
+    }
     if let Some(tenant) = &args.context_tenant {
         context.tenant = Some(tenant.clone()).filter(|tenant| !tenant.is_empty());
     }

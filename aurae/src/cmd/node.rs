@@ -88,12 +88,8 @@ pub(crate) async fn run(session: &Session, args: &NodeArgs) -> Result<u8, Failur
 }
 
 async fn info(session: &Session, format: Format) -> Result<(), Failure> {
-    let answer = session
-        .node
-        .node()
-        .get(session.node.unary(GetRequest {}))
-        .await?;
-    let status = answer.into_inner();
+    let get = async |node: &client::Node| node.node().get(node.unary(GetRequest {})).await;
+    let status = session.ask(get).await?;
     match format {
         Format::Json | Format::Yaml => print_message(format, &status),
         Format::Name => print_line(&status.name),
@@ -177,8 +173,11 @@ fn features(status: &NodeStatus) -> Table {
 }
 
 async fn config(session: &Session, format: Format) -> Result<(), Failure> {
-    let request = session.node.unary(GetConfigRequest {});
-    let answer = session.node.node().get_config(request).await?.into_inner();
+    let get = async |node: &client::Node| {
+        let request = node.unary(GetConfigRequest {});
+        node.node().get_config(request).await
+    };
+    let answer = session.ask(get).await?;
     match format {
         Format::Json | Format::Yaml => print_message(format, &answer),
         Format::Name => answer

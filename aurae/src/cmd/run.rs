@@ -190,14 +190,21 @@ pub(crate) async fn launch(
     let has_own_cell = request.own_cell.is_some();
     let spec = request.executable.as_ref().and_then(|it| it.spec.as_ref());
     let argv = spec.map(|spec| spec.argv.clone()).unwrap_or_default();
-    let status = match session
-        .node
-        .runtime()
-        .run_executable(session.node.unary(request))
-        .await
-    {
-        Ok(answer) => answer.into_inner(),
-        Err(status) => return Err(hinted(session, classify(status), &argv)),
+    // The node knows a request id as long as the record of its run: what removes itself may be over
+    // and forgotten when it is asked again.
+    let is_kept = request.attach_follows || !spec.is_some_and(|spec| spec.auto_remove);
+    let known_by = if is_kept {
+        request.request_id.as_str()
+    } else {
+        ""
+    };
+    let start = async |node: &client::Node| {
+        let request = node.unary(request.clone());
+        node.runtime().run_executable(request).await
+    };
+    let status = match session.ask_with(known_by, start).await {
+        Ok(status) => status,
+        Err(problem) => return Err(hinted(session, classify(problem), &argv)),
     };
     if flags.detach {
         return detached(session, format, status).await;
@@ -237,8 +244,7 @@ pub(crate) fn say_that_it_runs_on(path: &str) {
 }
 
 /// The statuses that shells know.
-fn classify(status: tonic::Status) -> Failure {
-    let problem = client::Error::from(status);
+fn classify(problem: client::Error) -> Failure {
     let reason = problem.refusal().map(|refusal| refusal.reason);
     let status = match reason {
         Some(ErrorReason::ProgramNotFound) => PROGRAM_NOT_FOUND,

@@ -90,9 +90,12 @@ async fn ls(session: &Session, args: &LsArgs) -> Result<(), Failure> {
         true => "*".to_owned(),
         false => session.tenant(),
     };
-    let request = session.node.unary(ListRequest { tenant });
-    let mut sets = SetsClient::new(session.node.channel());
-    let answer = sets.list(request).await?.into_inner();
+    let request = ListRequest { tenant };
+    let list = async |node: &client::Node| {
+        let request = node.unary(request.clone());
+        SetsClient::new(node.channel()).list(request).await
+    };
+    let answer = session.ask(list).await?;
     match args.output.output {
         Format::Json | Format::Yaml => print_message(args.output.output, &answer),
         Format::Name => answer.sets.iter().try_for_each(|set| print_line(&set.name)),
@@ -127,12 +130,15 @@ fn table(sets: &[Set]) -> Table {
 }
 
 async fn show(session: &Session, args: &ShowArgs) -> Result<(), Failure> {
-    let request = session.node.unary(GetRequest {
+    let request = GetRequest {
         tenant: session.tenant(),
         name: args.name.clone(),
-    });
-    let mut sets = SetsClient::new(session.node.channel());
-    let set = sets.get(request).await?.into_inner();
+    };
+    let get = async |node: &client::Node| {
+        let request = node.unary(request.clone());
+        SetsClient::new(node.channel()).get(request).await
+    };
+    let set = session.ask(get).await?;
     let format = args.output.output;
     if format.is_machine() {
         return print_message(format, &set);

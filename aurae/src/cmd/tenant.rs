@@ -115,8 +115,11 @@ pub(crate) async fn run(session: &Session, args: &TenantArgs) -> Result<u8, Fail
     let mut client = session.node.tenant();
     match &args.command {
         TenantCommand::Ls(output) => {
-            let request = session.node.unary(ListRequest {});
-            let answer = client.list(request).await?.into_inner();
+            let all = async |node: &client::Node| {
+                let request = node.unary(ListRequest {});
+                node.tenant().list(request).await
+            };
+            let answer = session.ask(all).await?;
             match output.output {
                 format if format.is_machine() => print_message(format, &answer)?,
                 Format::Name => answer
@@ -129,8 +132,11 @@ pub(crate) async fn run(session: &Session, args: &TenantArgs) -> Result<u8, Fail
         }
         TenantCommand::Show(args) => {
             let name = args.name.clone().unwrap_or_else(|| session.tenant());
-            let request = session.node.unary(GetRequest { name });
-            let status = client.get(request).await?.into_inner();
+            let get = async |node: &client::Node| {
+                let request = node.unary(GetRequest { name: name.clone() });
+                node.tenant().get(request).await
+            };
+            let status = session.ask(get).await?;
             show(session, args.output.output, &status)?;
         }
         TenantCommand::Set(args) => {

@@ -62,10 +62,6 @@ pub(crate) async fn run(global: &Global, args: &VersionArgs) -> Result<u8, Failu
 
 async fn node_version(global: &Global) -> Result<String, Failure> {
     let session = Session::open(global).await?;
-    let answer = session
-        .node
-        .node()
-        .get(session.node.unary(GetRequest {}))
-        .await?;
-    Ok(answer.into_inner().version)
+    let get = async |node: &client::Node| node.node().get(node.unary(GetRequest {})).await;
+    Ok(session.ask(get).await?.version)
 }

@@ -96,7 +96,11 @@ impl Node {
     fn wait_until_ready(&self, notify: &UnixDatagram) {
         let mut message = [0; 256];
         loop {
-            let count = notify.recv(&mut message);
+            let count = match notify.recv(&mut message) {
+                // A call with a time limit isn't taken up again after the process was stopped.
+                Err(problem) if problem.kind() == std::io::ErrorKind::Interrupted => continue,
+                count => count,
+            };
             let count =
                 count.unwrap_or_else(|problem| panic!("never ready: {problem}\n{}", self.log()));
             if String::from_utf8_lossy(&message[..count]).contains("READY=1") {

@@ -169,6 +169,10 @@ fn names_of_objects_cells_contexts_and_users_are_completed() {
     assert_eq!(completed(&node, &["logs", "w"]), ["web", "web/job"]);
     assert_eq!(completed(&node, &["exec", "w"]), ["web"]);
     assert_eq!(completed(&node, &["config", "use-context", "t"]), ["test"]);
+    node.aurae(&["config", "set-context", "test", "-l", "role=web"])
+        .ok();
+    let labels = completed(&node, &["config", "set-context", "other", "--label", "ro"]);
+    assert_eq!(labels, ["role=web"]);
     let users = completed(&node, &["identity", "user", "disable", "al"]);
     assert_eq!(users, ["alice"]);
     // A node that isn't there keeps no shell waiting.

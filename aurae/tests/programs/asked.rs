@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Stories of an apply on a terminal: it shows its plan and asks, tells what is being done, and
-//! asks nothing where it was told to go ahead or where nobody sits there.
+//! asks nothing where it was told to go ahead or where there is no terminal.
 
 use super::{Folder, node};
 use crate::typist::Typist;

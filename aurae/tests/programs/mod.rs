@@ -151,6 +151,12 @@ fn an_error_is_shown_where_it_was_written() {
     ] {
         assert!(told.contains(part), "no {part} in:\n{told}");
     }
+    let file = folder.file("typo.ts", "const web: any = {};\nprint(web.nmae(1));\n");
+    let told = node.aurae(&[&file]).fails(1);
+    assert!(
+        told.contains("TypeError: web.nmae is not a function") && told.contains("typo.ts:2:11"),
+        "{told}"
+    );
 }
 
 #[test]
@@ -491,6 +497,48 @@ print(Date.now() - began < 3900);
     assert_eq!(other.aurae(&["ps", "-o", "name"]).ok(), "on-bob\n");
     one.aurae(&["rm", "-rf", "on-alice"]).ok();
     other.aurae(&["rm", "-rf", "on-bob"]).ok();
+    a_selection_is_applied_and_left(&one, &other, &folder);
+}
+
+/// A node that loses its label loses what the set had there.
+fn a_selection_is_applied_and_left(one: &Node, other: &Node, folder: &Folder) {
+    let label = |name: &str, label: &str| {
+        one.aurae_as(
+            "both.toml",
+            &["config", "set-context", name, "--label", label],
+        )
+        .ok()
+    };
+    let file = folder.file(
+        "selected.ts",
+        r#"for (const on of nodes("role=web")) {
+  await on.runtime.Run(new Cell({ name: "picked", labels: { on: `${on}` } }));
+}
+"#,
+    );
+    one.aurae_as("both.toml", &["config", "use-context", "alice"])
+        .ok();
+    let none = one.aurae_as("both.toml", &["apply", &file]);
+    assert!(
+        none.err.contains("selected.ts:1:") && none.err.contains("matches no context"),
+        "{none:?}"
+    );
+    label("alice", "role=web");
+    label("bob", "role=web");
+    let planned = one.aurae_as("both.toml", &["plan", &file]).ok();
+    assert!(planned.contains("2 to create"), "{planned}");
+    one.aurae_as("both.toml", &["apply", &file]).ok();
+    for node in [one, other] {
+        assert_eq!(node.aurae(&["ps", "-o", "name"]).ok(), "picked\n");
+    }
+    let again = one.aurae_as("both.toml", &["apply", &file]).ok();
+    assert_eq!(again, "nothing changed: 2 as declared\n");
+    label("bob", "role-");
+    let left = one.aurae_as("both.toml", &["apply", &file]).ok();
+    assert!(left.contains("- stop cell picked"), "{left}");
+    assert_eq!(other.aurae(&["ps", "-o", "name"]).ok(), "");
+    assert_eq!(one.aurae(&["ps", "-o", "name"]).ok(), "picked\n");
+    one.aurae(&["rm", "-rf", "picked"]).ok();
 }
 
 #[test]

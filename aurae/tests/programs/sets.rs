@@ -383,6 +383,67 @@ fn a_drift_report_tells_what_differs_from_what_was_applied_and_nothing_else() {
 }
 
 #[test]
+fn a_workload_with_its_own_cell_is_moved_with_that_cell() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let text = |name: &str, moved: &str| {
+        format!(
+            "{moved}\nawait runtime.RunExecutable(new Executable({{ name: \"{name}/app\", argv: \
+             [\"sleep\", \"1000\"] }}), {{ ownCell: {{}} }});"
+        )
+    };
+    let file = folder.file("o.ts", &text("web", ""));
+    node.aurae(&["apply", &file]).ok();
+    let before = uid(&node, "web/app");
+    folder.file(
+        "o.ts",
+        &text("front", "moved({ from: \"web\", to: \"front\" });"),
+    );
+    let names = || node.aurae(&["ps", "-o", "name"]).ok();
+    // What else runs in the cell would go with it.
+    let guest = [
+        "run", "--cell", "web", "--name", "guest", "-d", "--", "sleep", "1000",
+    ];
+    node.aurae(&guest).ok();
+    for way in ["plan", "apply"] {
+        let refused = node.aurae(&[way, &file]).fails(1);
+        assert!(
+            refused.contains("web/guest runs in it and isn't of the set o"),
+            "{way}: {refused}"
+        );
+    }
+    assert_eq!(names(), "web\nweb/app\nweb/guest\n");
+    node.aurae(&["rm", "-f", "web/guest"]).ok();
+    // A cell that has the new name already isn't taken for the one that goes.
+    node.aurae(&["cell", "run", "front"]).ok();
+    node.aurae(&["apply", &file]).fails(1);
+    assert_eq!(names(), "front\nweb\nweb/app\n");
+    assert_eq!(uid(&node, "web/app"), before);
+    node.aurae(&["rm", "-rf", "front"]).ok();
+
+    let planned = node.aurae(&["plan", &file]).ok();
+    assert!(
+        planned.contains("± replace executable front/app") && planned.contains("it was web/app"),
+        "{planned}"
+    );
+    assert!(
+        planned.contains("set o: 1 to replace, 0 unchanged"),
+        "{planned}"
+    );
+    let applied = node.aurae(&["apply", &file]).ok();
+    assert!(
+        applied.contains("set o: 1 × replace, 0 unchanged"),
+        "{applied}"
+    );
+    assert_eq!(names(), "front\nfront/app\n");
+    assert_eq!(
+        node.aurae(&["apply", &file]).ok(),
+        "nothing changed: 1 as declared\n"
+    );
+    node.aurae(&["set", "rm", "--yes", "o"]).ok();
+}
+
+#[test]
 fn what_has_another_name_is_replaced_as_one_change() {
     let Some(node) = node() else { return };
     let folder = Folder::new();

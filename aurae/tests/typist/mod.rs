@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Somebody at a terminal: a pseudo-terminal that a test types into, and reads from what a program
+//! A user at a terminal: a pseudo-terminal that a test types into, and reads from what a program
 //! shows there. For the tests of the prompt and of what is drawn live.
 
 use std::fs::File;
@@ -14,7 +14,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 /// For a busy machine; nothing waits this long where all is well.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// Somebody at a terminal.
+/// A user at a terminal.
 pub(crate) struct Typist {
     terminal: File,
     shown: Receiver<Vec<u8>>,

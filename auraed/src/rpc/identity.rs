@@ -206,11 +206,13 @@ impl Service for IdentityService {
     ) -> Answer<wire::ListCertificatesResponse> {
         let caller = self.enter(&request, action::LIST_CERTIFICATES)?;
         let message = request.into_inner();
-        let own = caller.peer().user().name.to_string();
-        let name = Some(message.name)
-            .filter(|name| !name.is_empty())
-            .unwrap_or(own);
-        let (permit, name) = self.about_user(&caller, &message.tenant, &name).await?;
+        let own = caller.peer().user();
+        let (tenant, name) = match message.name.as_str() {
+            // In whichever tenant's context: its own.
+            "" => (own.tenant.as_str(), own.name.as_str()),
+            name => (message.tenant.as_str(), name),
+        };
+        let (permit, name) = self.about_user(&caller, tenant, name).await?;
         let listed = self.identity.certificates(permit, name).await;
         let listed = listed.map_err(to_status)?.into_iter();
         Ok(Response::new(wire::ListCertificatesResponse {
@@ -293,6 +295,9 @@ impl Service for IdentityService {
         request: Request<wire::WithdrawRequest>,
     ) -> Answer<wire::WithdrawResponse> {
         let caller = self.enter(&request, action::WITHDRAW)?;
+        if request.get_ref().id.is_empty() {
+            return Err(to_status(Error::invalid("id", "is required")));
+        }
         let permit = caller.permit(Target::own()).await?;
         let withdrawn = self.identity.withdraw(permit, &request.get_ref().id).await;
         withdrawn
@@ -306,7 +311,11 @@ impl Service for IdentityService {
     ) -> Answer<wire::ExplainResponse> {
         let caller = self.enter(&request, action::EXPLAIN)?;
         let message = request.into_inner();
-        let user = user_key(caller.tenant(), &message.tenant, "user", &message.user)?;
+        let user = match message.user.as_str() {
+            // In whichever tenant's context: its own.
+            "" => caller.peer().user().clone(),
+            name => user_key(caller.tenant(), &message.tenant, "user", name)?,
+        };
         let target = maybe_parse("target_tenant", &message.target_tenant).map_err(to_status)?;
         let path = maybe_path(&message.path)?;
         let permit = caller.permit_at(&user.tenant, None).await?;

@@ -21,6 +21,7 @@ mod node;
 mod privileges;
 mod raw;
 mod requests;
+mod required;
 mod stories;
 mod table;
 mod tenants;
@@ -105,7 +106,7 @@ async fn every_method_is_for_whom_it_should_be() {
     node.stop();
 }
 
-/// Whatever is asked: who is nobody any more is told why, and nothing else.
+/// Whatever is asked: a caller whose certificate isn't accepted is told why, and nothing else.
 async fn refused_by_certificate(row: &Row, cast: &Cast) {
     for (person, reason) in [
         (&cast.revoked, Reason::CertRevoked),

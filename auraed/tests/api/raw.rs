@@ -107,7 +107,7 @@ pub(crate) async fn health(person: &Person, service: &str) -> Answer {
 }
 
 /// One message there, the first one back. A stream of requests stays open for the answer's sake.
-async fn send(person: &Person, path: &'static str, message: Vec<u8>) -> Answer {
+pub(crate) async fn send(person: &Person, path: &'static str, message: Vec<u8>) -> Answer {
     let refused = |status: Status| Answer::Refused(Box::new(from_status(&status)));
     let mut grpc = tonic::client::Grpc::new(person.node.channel());
     grpc.ready().await.unwrap();

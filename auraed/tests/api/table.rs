@@ -82,8 +82,8 @@ const fn member(action: &'static str, message: fn(Whom) -> Vec<u8>) -> Row {
     }
 }
 
-/// About the caller or the node, which everybody may do.
-const fn anybody(action: &'static str, message: fn(Whom) -> Vec<u8>) -> Row {
+/// About the caller or the node, which every caller may do.
+const fn every_caller(action: &'static str, message: fn(Whom) -> Vec<u8>) -> Row {
     Row {
         action,
         message,
@@ -139,7 +139,7 @@ pub(crate) fn argv(words: &[&str]) -> runtime::ExecutableSpec {
 
 /// The run of `web/main`.
 static MAIN: OnceLock<String> = OnceLock::new();
-/// A grant of somebody else's.
+/// A grant of another user's.
 static GRANT: OnceLock<String> = OnceLock::new();
 
 /// In the order in which they are called: what ends things comes last.
@@ -261,10 +261,10 @@ pub(crate) const ROWS: &[Row] = &[
         }
         .encode_to_vec()
     }),
-    anybody("identity.WhoAmI", |_| {
+    every_caller("identity.WhoAmI", |_| {
         identity::WhoAmIRequest {}.encode_to_vec()
     }),
-    anybody("identity.Renew", |_| {
+    every_caller("identity.Renew", |_| {
         // Refused as no signing request, once permitted.
         identity::RenewRequest {
             csr_pem: "none".into(),
@@ -404,7 +404,7 @@ pub(crate) const ROWS: &[Row] = &[
         }
         .encode_to_vec()
     }),
-    anybody("node.Get", |_| node::GetRequest {}.encode_to_vec()),
+    every_caller("node.Get", |_| node::GetRequest {}.encode_to_vec()),
     node_wide(
         "node.GetConfig",
         |_| node::GetConfigRequest {}.encode_to_vec(),

@@ -54,7 +54,7 @@ fn some(text: &str) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// An ordinary call of somebody else's.
+/// An ordinary call of another person's.
 async fn is_served(person: &Person) {
     let list = wire::ListRequest::default();
     person.node.runtime().list(list).await.unwrap();

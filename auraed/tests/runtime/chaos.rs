@@ -141,7 +141,7 @@ impl Chaos {
             while begin(&mut self.dice, &mut self.owed, &mut daemon, kill, n).is_ok() {
                 n += 1;
             }
-            // Whoever hangs up is dead.
+            // A daemon that hangs up is dead.
             let begun = Instant::now();
             while !dead.load(Ordering::Relaxed) {
                 assert!(

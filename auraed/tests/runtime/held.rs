@@ -143,7 +143,7 @@ pub(crate) fn a_cell_init_that_says_nothing_is_lost(name: &str) {
         ],
     );
     let mut daemon = node.client();
-    // Whoever asks is told, and not later.
+    // A caller that asks is told at once.
     let begun = Instant::now();
     let (_, errno) = refusal(daemon.ask(Ask::Freeze {
         path: "asked".into(),

@@ -115,7 +115,7 @@ fn is_silent(object: &Object) -> bool {
     matches!(object, Object::Cell(cell) if cell.conditions.iter().any(|c| c.kind == "InitSilent"))
 }
 
-/// A cell's init that says nothing keeps the next daemon from nobody else's cells.
+/// A cell's init that says nothing keeps the next daemon from no other cell.
 pub(crate) fn a_silent_cell_init_delays_no_other_cell(name: &str) {
     let node = Node::start(name);
     let mut daemon = node.client();

@@ -108,7 +108,7 @@ const LIES: [(&str, Lie); 15] = [
 /// Said after an honest handshake, of an honest cell's workload.
 type Slander = fn(WireUid) -> CellEvent;
 
-/// What is out of place ends the cell; what concerns nobody in it is passed over.
+/// What is out of place ends the cell; what concerns nothing in it is passed over.
 const SLANDERS: [(&str, bool, Slander); 4] = [
     ("slander-exit", false, |uid| CellEvent::Exited {
         uid,
@@ -197,7 +197,7 @@ fn hear(socket: &OwnedFd) -> (CellEvent, Vec<OwnedFd>) {
     )
 }
 
-/// Somebody in the place of a cell's init.
+/// A process in the place of a cell's init.
 pub(crate) struct Liar {
     listener: OwnedFd,
     real: PathBuf,
@@ -272,7 +272,7 @@ pub(crate) fn a_lying_cell_init_harms_no_other_cell(name: &str) {
         }
         threads
     });
-    // Nobody hangs up.
+    // No peer hangs up.
     let _kept: Vec<_> = threads
         .into_iter()
         .map(|thread| thread.join().unwrap())

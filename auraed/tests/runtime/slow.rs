@@ -104,7 +104,7 @@ pub(crate) fn what_is_removed_before_it_could_be_stored_stays_removed(name: &str
         daemon.run(job, &["/bin/true"]);
     }
     assert!(matches!(daemon.ask(remove("web/gone")), Answer::Removed(1)));
-    // What nobody wants to know of any more waits for no store.
+    // What no caller wants to know any more waits for no store.
     let leaf = node.cgroup().join("acme/web/gone");
     wait_until("it has left its cell", || !leaf.exists());
     std::fs::remove_file(node.dir().join("broken")).unwrap();

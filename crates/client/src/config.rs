@@ -17,13 +17,16 @@
 //! node = "home"
 //! user = "me"
 //! tenant = "blue"                         # instead of the user's own
+//! labels = { role = "web" }               # what a program's `nodes("role=web")` selects by
 //! ```
 //!
 //! Without a file: the local node with its administrator's credentials.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
+use api::label::Labels;
+use api::selector::Selector;
 use serde::{Deserialize, Serialize};
 
 use crate::address::Address;
@@ -73,6 +76,9 @@ pub struct ContextEntry {
     /// The tenant whose objects are meant; the user's own where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tenant: Option<String>,
+    /// What selectors find it by. They are the client's own: the node knows nothing of them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub labels: BTreeMap<String, String>,
 }
 
 /// The contents of the configuration file.
@@ -166,7 +172,7 @@ impl Config {
         })
     }
 
-    /// Every name that a context uses must be there.
+    /// Every name that a context uses must be there, and labels are as on a node's objects.
     fn check(&self) -> Result<(), Error> {
         for (name, context) in &self.contexts {
             if !self.nodes.contains_key(&context.node) {
@@ -177,6 +183,11 @@ impl Config {
                 let problem = format!("contexts.{name}.user: there is no user {:?}", context.user);
                 return Err(self.wrong(problem));
             }
+            if let Err(problem) = Labels::new(context.labels.clone()) {
+                let field = problem.field.as_deref().unwrap_or_default();
+                let problem = format!("contexts.{name}.labels{field}: {}", problem.message);
+                return Err(self.wrong(problem));
+            }
         }
         match &self.current_context {
             Some(name) if !self.contexts.contains_key(name) => {
@@ -184,6 +195,21 @@ impl Config {
             }
             _ => Ok(()),
         }
+    }
+
+    /// The names of the contexts whose labels match, in alphabetical order.
+    pub fn select(&self, selector: &Selector) -> Vec<String> {
+        let matching = self.contexts.iter().filter(|(_, context)| {
+            // They were checked when the file was read.
+            Labels::new(context.labels.clone()).is_ok_and(|labels| selector.matches(&labels))
+        });
+        matching.map(|(name, _)| name.clone()).collect()
+    }
+
+    /// The labels of all contexts, each once: `role=web`.
+    pub fn labels(&self) -> BTreeSet<String> {
+        let all = self.contexts.values().flat_map(|context| &context.labels);
+        all.map(|(key, value)| format!("{key}={value}")).collect()
     }
 
     /// The file that it is from.
@@ -321,6 +347,12 @@ user = "me"
 node = "lab"
 user = "me"
 tenant = "blue"
+labels = { role = "web", zone = "b" }
+
+[contexts.bench]
+node = "lab"
+user = "me"
+labels = { role = "web" }
 "#;
 
     fn load(text: &str) -> Result<Config, Error> {
@@ -388,7 +420,35 @@ tenant = "blue"
             .target(Some("x"))
             .unwrap_err()
             .to_string();
-        assert!(missing.contains("\"x\"; there are: home, lab"), "{missing}");
+        assert!(
+            missing.contains("\"x\"; there are: bench, home, lab"),
+            "{missing}"
+        );
+    }
+
+    #[test]
+    fn contexts_are_selected_by_their_labels_in_alphabetical_order() {
+        let config = load(TWO).unwrap();
+        let select = |text: &str| config.select(&text.parse().unwrap());
+        assert_eq!(select("role=web"), ["bench", "lab"]);
+        assert_eq!(select("role=web,zone!=b"), ["bench"]);
+        assert_eq!(select("!role"), ["home"]);
+        assert_eq!(select(""), ["bench", "home", "lab"]);
+        assert!(select("role=db").is_empty());
+        assert_eq!(
+            config.labels().into_iter().collect::<Vec<_>>(),
+            ["role=web", "zone=b"]
+        );
+    }
+
+    #[test]
+    fn a_label_that_is_none_is_named_with_its_context() {
+        let text = TWO.replace("zone = \"b\"", "zone = \"no spaces\"");
+        let problem = load(&text).unwrap_err().to_string();
+        assert!(
+            problem.contains("contexts.lab.labels[\"zone\"]: \"no spaces\" must be"),
+            "{problem}"
+        );
     }
 
     #[test]

@@ -14,6 +14,8 @@ use testkit::exec;
 use super::table::{self, Row};
 use crate::build;
 
+/// A tmpfs on every Linux with glibc: see shm_overview(7). `/run` may be a container's disk.
+const TMPFS: &str = "/dev/shm";
 /// Its cgroup, below the host's root of cgroup2.
 const CGROUP: &str = "aurae-bench-node";
 /// For the last of its processes to be gone.
@@ -38,7 +40,7 @@ pub(super) struct Service {
     init: Child,
     /// On the disk that the project is on.
     state: PathBuf,
-    /// Where the paths of sockets stay short.
+    /// On a tmpfs, as `/run` is on a node; paths of sockets stay short there.
     run: tempfile::TempDir,
 }
 
@@ -53,7 +55,7 @@ impl Service {
             fs::remove_dir_all(&state)?;
         }
         fs::create_dir_all(&state)?;
-        let run = tempfile::tempdir()?;
+        let run = tempfile::tempdir_in(TMPFS)?;
         let said = fs::File::create(state.join("auraed.out"))?;
         let init = Command::new(binaries.join("auraed"))
             .arg("--state-dir")

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use api::identity::v0::{
     IssueRequest, IssueResponse, ListCertificatesRequest, RenewRequest, RevokeRequest,
-    WhoAmIRequest,
 };
 use client::credentials::NewKey;
 use client::write_private;
@@ -223,14 +222,8 @@ pub(super) async fn renew(session: &Session, args: &RenewArgs) -> Result<(), Fai
 }
 
 async fn time_left(session: &Session) -> Result<Option<Duration>, Failure> {
-    let request = session.node.unary(WhoAmIRequest {});
-    let answer = session
-        .node
-        .identity()
-        .who_am_i(request)
+    let expires = super::who_am_i(session)
         .await?
-        .into_inner();
-    let expires = answer
         .expires
         .and_then(|time| std::time::SystemTime::try_from(time).ok());
     Ok(expires.and_then(|time| time.duration_since(std::time::SystemTime::now()).ok()))
@@ -269,12 +262,15 @@ pub(super) async fn certificates(
     session: &Session,
     args: &CertificatesArgs,
 ) -> Result<(), Failure> {
-    let request = session.node.unary(ListCertificatesRequest {
+    let request = ListCertificatesRequest {
         tenant: session.tenant(),
         name: args.user.clone(),
-    });
-    let answer = session.node.identity().list_certificates(request).await?;
-    let answer = answer.into_inner();
+    };
+    let list = async |node: &client::Node| {
+        let request = node.unary(request.clone());
+        node.identity().list_certificates(request).await
+    };
+    let answer = session.ask(list).await?;
     if args.output.output.is_machine() {
         return print_message(args.output.output, &answer);
     }

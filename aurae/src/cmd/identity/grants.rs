@@ -135,14 +135,18 @@ pub(super) async fn withdraw(session: &Session, args: &WithdrawArgs) -> Result<(
 
 /// Explains; the status says whether it is allowed.
 pub(super) async fn explain(session: &Session, args: &ExplainArgs) -> Result<u8, Failure> {
-    let request = session.node.unary(ExplainRequest {
+    let request = ExplainRequest {
         tenant: session.tenant(),
         user: args.user.clone().unwrap_or_default(),
         action: args.action.clone(),
         target_tenant: args.target_tenant.clone().unwrap_or_default(),
         path: args.path.clone().unwrap_or_default(),
-    });
-    let answer = session.node.identity().explain(request).await?.into_inner();
+    };
+    let explain = async |node: &client::Node| {
+        let request = node.unary(request.clone());
+        node.identity().explain(request).await
+    };
+    let answer = session.ask(explain).await?;
     if args.output.output.is_machine() {
         print_message(args.output.output, &answer)?;
     } else {

@@ -6,7 +6,7 @@ mod credentials;
 mod grants;
 mod users;
 
-use api::identity::v0::WhoAmIRequest;
+use api::identity::v0::{WhoAmIRequest, WhoAmIResponse};
 use clap::Subcommand;
 
 use crate::failure::Failure;
@@ -96,14 +96,17 @@ pub(crate) async fn run(session: &Session, args: &IdentityArgs) -> Result<u8, Fa
     Ok(0)
 }
 
+/// What the node knows the caller as.
+async fn who_am_i(session: &Session) -> Result<WhoAmIResponse, Failure> {
+    let who = async |node: &client::Node| {
+        let request = node.unary(WhoAmIRequest {});
+        node.identity().who_am_i(request).await
+    };
+    session.ask(who).await
+}
+
 async fn whoami(session: &Session, args: OutputArgs) -> Result<(), Failure> {
-    let request = session.node.unary(WhoAmIRequest {});
-    let answer = session
-        .node
-        .identity()
-        .who_am_i(request)
-        .await?
-        .into_inner();
+    let answer = who_am_i(session).await?;
     if args.output.is_machine() {
         return print_message(args.output, &answer);
     }

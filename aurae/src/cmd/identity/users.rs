@@ -124,13 +124,12 @@ async fn ls(session: &Session, args: &LsArgs) -> Result<(), Failure> {
         true => "*".to_owned(),
         false => session.tenant(),
     };
-    let request = session.node.unary(ListUsersRequest { tenant });
-    let answer = session
-        .node
-        .identity()
-        .list_users(request)
-        .await?
-        .into_inner();
+    let request = ListUsersRequest { tenant };
+    let list = async |node: &client::Node| {
+        let request = node.unary(request.clone());
+        node.identity().list_users(request).await
+    };
+    let answer = session.ask(list).await?;
     match args.output.output {
         Format::Json | Format::Yaml => print_message(args.output.output, &answer),
         Format::Name => answer

@@ -18,8 +18,9 @@ pub(crate) fn findings(findings: &[Finding], style: Style) {
 pub(crate) fn thrown(thrown: &Thrown, running: &Running, style: Style) {
     let located = running.locate(thrown);
     let at = located.at.as_ref();
+    let message = running.named(&thrown.message, &thrown.stack);
     let text = frame::error(
-        &sentence(thrown),
+        &sentence(thrown, &message),
         at.map(|(source, position)| (source, *position)),
         // The first is the frame itself.
         located.trace.get(1..).unwrap_or_default(),
@@ -30,16 +31,17 @@ pub(crate) fn thrown(thrown: &Thrown, running: &Running, style: Style) {
     for cause in &thrown.causes {
         let place = running.place(&cause.stack);
         let place = place.map_or(String::new(), |place| format!("\n   at {place}"));
-        note(&format!("caused by: {}{place}", printable(&cause.text)));
+        let text = running.named(&cause.text, &cause.stack);
+        note(&format!("caused by: {}{place}", printable(&text)));
     }
 }
 
-fn sentence(thrown: &Thrown) -> String {
+fn sentence(thrown: &Thrown, message: &str) -> String {
     if let Some(failure) = &thrown.failure {
         return of_call(failure);
     }
-    match (thrown.name.as_str(), thrown.message.as_str()) {
-        _ if thrown.limit.is_some() => thrown.message.clone(),
+    match (thrown.name.as_str(), message) {
+        _ if thrown.limit.is_some() => message.to_owned(),
         ("", message) => format!("thrown: {message}"),
         (name, "") => name.to_owned(),
         (name, message) => format!("{name}: {message}"),
