@@ -20,7 +20,7 @@ enum Effect {
     Decides,
 }
 
-const ROWS: [(&str, Audience, Effect); 43] = [
+const ROWS: [(&str, Audience, Effect); 53] = [
     ("runtime.RunExecutable", Member, Changes),
     ("runtime.RunCell", Member, Changes),
     ("runtime.UpdateCell", Member, Changes),
@@ -64,6 +64,16 @@ const ROWS: [(&str, Audience, Effect); 43] = [
     ("sets.List", Member, Reads),
     ("sets.Put", Member, Changes),
     ("sets.Remove", Member, Changes),
+    ("image.Pull", Member, Changes),
+    ("image.Push", Member, Changes),
+    ("image.List", Member, Reads),
+    ("image.Get", Member, Reads),
+    ("image.Remove", Member, Changes),
+    ("image.Pin", Member, Changes),
+    ("image.Prune", Member, Changes),
+    ("image.Import", Member, Changes),
+    ("image.Export", Member, Reads),
+    ("image.Verify", Member, Reads),
 ];
 
 /// One definition per method.

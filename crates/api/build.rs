@@ -9,7 +9,7 @@ use prost_reflect::{DescriptorPool, DynamicMessage, Value};
 use prost_types::FileDescriptorSet;
 
 const ROOT: &str = "../../proto";
-const FILES: [&str; 8] = [
+const FILES: [&str; 9] = [
     "aurae/runtime/v0/object.proto",
     "aurae/runtime/v0/errors.proto",
     "aurae/runtime/v0/runtime.proto",
@@ -18,6 +18,7 @@ const FILES: [&str; 8] = [
     "aurae/node/v0/node.proto",
     "aurae/tenant/v0/tenant.proto",
     "aurae/sets/v0/sets.proto",
+    "aurae/image/v0/image.proto",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

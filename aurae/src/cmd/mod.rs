@@ -12,6 +12,7 @@ pub(crate) mod declaring;
 pub(crate) mod exec;
 pub(crate) mod fmt;
 pub(crate) mod identity;
+pub(crate) mod image;
 pub(crate) mod inspect;
 pub(crate) mod kill;
 pub(crate) mod logs;

@@ -33,6 +33,7 @@ named! {
     node: NodeStatus, GetConfigResponse, ReloadResponse, ShutdownResponse;
     tenant: ListResponse, TenantStatus;
     sets: Set, ListResponse;
+    image: Image, ListResponse, PruneResponse, ImportResponse, VerifyResponse;
 }
 
 fn reflect<M: Named>(message: &M) -> Result<DynamicMessage, Failure> {

@@ -12,7 +12,7 @@ use std::io::{self, Write};
 
 pub(crate) use message::{Named, to_json, to_value, to_yaml};
 pub(crate) use objects::{command_line, exit_words, meta, path, reference, state_cell, tree};
-pub(crate) use progress::{Progress, Steps, clear};
+pub(crate) use progress::{Progress, Steps, Told, clear};
 pub(crate) use style::{Color, ColorChoice, Style, printable};
 pub(crate) use table::{Cell, Table};
 

@@ -70,6 +70,61 @@ impl Drop for Progress {
     }
 }
 
+/// Something long that says itself how far it is. The line goes when this is dropped.
+pub(crate) struct Told {
+    what: String,
+    words: Arc<Mutex<String>>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Told {
+    /// Begins to tell.
+    pub(crate) fn start(what: String) -> Self {
+        let words = Arc::new(Mutex::new(what.clone()));
+        let task = match std::io::stderr().is_terminal() {
+            true => tokio::spawn(draw_words(Arc::clone(&words))),
+            false => tokio::spawn(remind_words(Arc::clone(&words))),
+        };
+        Self { what, words, task }
+    }
+
+    /// How far it is now.
+    pub(crate) fn say(&self, how_far: String) {
+        let mut words = self.words.lock().unwrap_or_else(PoisonError::into_inner);
+        *words = format!("{}: {how_far}", self.what);
+    }
+}
+
+impl Drop for Told {
+    fn drop(&mut self) {
+        self.task.abort();
+        clear();
+    }
+}
+
+fn line_of(words: &Mutex<String>, since: Instant) -> String {
+    let words = words.lock().unwrap_or_else(PoisonError::into_inner);
+    format!("{words} ({}s)", since.elapsed().as_secs())
+}
+
+async fn draw_words(words: Arc<Mutex<String>>) {
+    let started = Instant::now();
+    let mut ticks = tokio::time::interval_at((started + DELAY).into(), STEP);
+    for frame in FRAMES.iter().cycle() {
+        ticks.tick().await;
+        show(&format!("{frame} {}", line_of(&words, started)));
+    }
+}
+
+async fn remind_words(words: Arc<Mutex<String>>) {
+    let started = Instant::now();
+    let mut ticks = tokio::time::interval_at((started + REMINDER).into(), REMINDER);
+    loop {
+        ticks.tick().await;
+        super::note(&line_of(&words, started));
+    }
+}
+
 /// The steps of something long: what is being done, how many are done. The line goes when the last
 /// of its clones is dropped.
 #[derive(Clone)]

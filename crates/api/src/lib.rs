@@ -51,9 +51,14 @@ mod generated {
             tonic::include_proto!("aurae.sets.v0");
         }
     }
+    pub mod image {
+        pub mod v0 {
+            tonic::include_proto!("aurae.image.v0");
+        }
+    }
 }
 
-pub use generated::{identity, node, observe, runtime, sets, tenant};
+pub use generated::{identity, image, node, observe, runtime, sets, tenant};
 pub use model::{capability, label, quantity, quota, selector};
 
 /// The descriptors of all services and messages, as an encoded `google.protobuf.FileDescriptorSet`.
@@ -92,6 +97,7 @@ mod tests {
             names,
             [
                 "aurae.identity.v0.Identity",
+                "aurae.image.v0.Images",
                 "aurae.node.v0.Node",
                 "aurae.observe.v0.Observe",
                 "aurae.runtime.v0.Runtime",
