@@ -20,6 +20,8 @@ const REQUEST_IDS: u64 = 65_536;
 const FINISHED_BYTES: u64 = 256 << 20;
 /// The audit, in bytes.
 const AUDIT_BYTES: u64 = 256 << 20;
+/// Transfers of images at the same time; each takes a thread for the disk now and then.
+const IMAGE_TRANSFERS: u64 = 32;
 
 /// The node's, as configured.
 pub(crate) fn of(config: &Config) -> Capacity {
@@ -44,6 +46,8 @@ pub(crate) fn of(config: &Config) -> Capacity {
         (Quota::LogBytes, config.logs.node_max_size.0),
         (Quota::FinishedBytes, FINISHED_BYTES),
         (Quota::AuditBytes, AUDIT_BYTES),
+        (Quota::ImageBytes, config.images.node_max_size.0),
+        (Quota::ImageTransfers, IMAGE_TRANSFERS),
     ]);
     Capacity {
         whole,

@@ -13,6 +13,7 @@ use std::time::{Duration, SystemTime};
 use anyhow::Context;
 use identity::audit::{AuditHeadSink, AuditLimits, Hash, Head};
 use identity::{Identity, Options as IdentityOptions};
+use image::node::Images;
 use init::protocol::{PowerMode, Role, Welcome};
 use model::quota::Quota;
 use observe::Logs;
@@ -91,6 +92,7 @@ struct Parts {
     node_init: NodeInit,
     identity: Arc<Identity>,
     logs: Logs,
+    images: Images,
     tenants: Tenants,
     runtime: Runtime,
     controllers: Vec<String>,
@@ -108,6 +110,7 @@ impl Parts {
         let tenants = Tenants::start(store.clone(), state, capacity::of(config)).await?;
         let logs = Logs::start(&state.join("logs"), logs_config(config))?;
         logs.hold_quotas(&tenants);
+        let images = start_images(config, &tenants).await?;
         let settings = runtime_settings(config)?;
         let controllers = kernel::cgroup::Cgroup::open(&settings.cgroup_root)?.controllers()?;
         // Cell-inits answer while policies are read here.
@@ -141,6 +144,7 @@ impl Parts {
             node_init,
             identity,
             logs,
+            images,
             tenants,
             runtime,
             controllers,
@@ -231,6 +235,7 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
         runtime: parts.runtime.clone(),
         store: parts.store.clone(),
         logs: parts.logs.clone(),
+        images: parts.images.clone(),
         node: daemon.clone(),
         tenants: parts.tenants.clone(),
         deadline: daemon.deadline.clone(),

@@ -20,6 +20,7 @@ pub(crate) struct Config {
     pub(crate) api: Api,
     pub(crate) limits: Limits,
     pub(crate) logs: Logs,
+    pub(crate) images: Images,
     pub(crate) identity: Identity,
     pub(crate) runtime: Runtime,
     pub(crate) shutdown: Shutdown,
@@ -90,6 +91,20 @@ pub(crate) struct Logs {
     pub(crate) max_age: Span,
     /// Of all executables together.
     pub(crate) node_max_size: ByteSize,
+}
+
+/// Where images come from, and how many are kept.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub(crate) struct Images {
+    /// Bytes of the images of all tenants together, as received and unpacked.
+    pub(crate) node_max_size: ByteSize,
+    /// Images that are neither pinned nor run by a cell are removed so long after their last use.
+    pub(crate) max_age: Span,
+    /// How registries are reached: mirrors, CAs, plain HTTP. It may be absent.
+    pub(crate) registries: PathBuf,
+    /// Credentials of registries, as `docker login` writes them. It may be absent.
+    pub(crate) credentials: PathBuf,
 }
 
 /// How long certificates live.
@@ -207,6 +222,17 @@ impl Default for Logs {
     }
 }
 
+impl Default for Images {
+    fn default() -> Self {
+        Self {
+            node_max_size: ByteSize(64 << 30),
+            max_age: seconds(30 * DAY),
+            registries: "/etc/aurae/registries.toml".into(),
+            credentials: "/etc/aurae/docker.json".into(),
+        }
+    }
+}
+
 impl Default for Identity {
     fn default() -> Self {
         Self {
@@ -240,7 +266,7 @@ pub(crate) fn is_reloadable(key: &str) -> bool {
     // The largest message is the server's for as long as it serves.
     key != "limits.message"
         && (["api.deadline", "node.log_level"].contains(&key)
-            || ["logs.", "identity.", "limits.", "runtime.finished_"]
+            || ["logs.", "identity.", "limits.", "images.node_", "runtime.finished_"]
                 .iter()
                 .any(|p| key.starts_with(p)))
 }

@@ -8,14 +8,18 @@ use std::time::Duration;
 
 use api::action::{self, Action};
 
-/// Calls that answer when an object has ended, so they have no default. Run calls answer at once or
+/// Calls that answer when an object has ended, or when a disk has read or freed what may be large,
+/// so they have no default. Run calls answer at once or
 /// at the end, as their request says, and apply the default themselves.
-const UNBOUNDED: [&str; 5] = [
+const UNBOUNDED: [&str; 8] = [
     action::runtime::RUN_EXECUTABLE,
     action::runtime::RUN_CELL,
     action::runtime::WAIT,
     action::runtime::STOP,
     action::runtime::REMOVE,
+    action::image::REMOVE,
+    action::image::PRUNE,
+    action::image::VERIFY,
 ];
 
 /// The default of unary calls that come without a deadline; clones share it, and it may change at

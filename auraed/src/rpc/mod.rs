@@ -10,6 +10,7 @@ mod budget;
 mod caller;
 pub(crate) mod deadline;
 mod identity;
+mod image;
 mod layer;
 pub(crate) mod node;
 mod observe;
@@ -20,11 +21,12 @@ mod stream;
 mod tenant;
 
 /// The services that a node offers.
-const SERVICES: [&str; 6] = [
+const SERVICES: [&str; 7] = [
     "aurae.runtime.v0.Runtime",
     "aurae.observe.v0.Observe",
     "aurae.identity.v0.Identity",
     "aurae.node.v0.Node",
     "aurae.tenant.v0.Tenant",
     "aurae.sets.v0.Sets",
+    "aurae.image.v0.Images",
 ];

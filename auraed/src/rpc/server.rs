@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::identity::v0::identity_server::IdentityServer;
+use api::image::v0::images_server::ImagesServer;
 use api::node::v0::node_server::NodeServer;
 use api::observe::v0::observe_server::ObserveServer;
 use api::runtime::v0::runtime_server::RuntimeServer;
@@ -15,6 +16,7 @@ use api::sets::v0::sets_server::SetsServer;
 use api::tenant::v0::tenant_server::TenantServer;
 use futures_util::Stream;
 use identity::{Identity, Peer};
+use image::node::Images;
 use model::quota::Quota;
 use observe::{Logs, Observe};
 use runtime::Runtime;
@@ -29,6 +31,7 @@ use super::SERVICES;
 use super::budget::BudgetLayer;
 use super::deadline::DefaultDeadline;
 use super::identity::IdentityService;
+use super::image::ImageService;
 use super::layer::GuardLayer;
 use super::node::{NodePort, NodeService};
 use super::observe::ObserveService;
@@ -57,6 +60,7 @@ pub(crate) struct Services {
     pub(crate) runtime: Runtime,
     pub(crate) store: Store,
     pub(crate) logs: Logs,
+    pub(crate) images: Images,
     pub(crate) node: Arc<dyn NodePort>,
     pub(crate) tenants: Tenants,
     /// Of unary calls without a deadline of their own.
@@ -121,6 +125,7 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
         runtime,
         store,
         logs,
+        images,
         node,
         tenants,
         deadline,
@@ -138,6 +143,11 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
         runtime: runtime.clone(),
         identity: Arc::clone(&identity),
         tenants: tenants.clone(),
+    };
+    let image_service = ImageService {
+        identity: Arc::clone(&identity),
+        images,
+        timeout: deadline.get(),
     };
     let runtime_service = RuntimeService {
         identity: Arc::clone(&identity),
@@ -161,7 +171,8 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
         .add_service(IdentityServer::new(identity_service).max_decoding_message_size(max_message))
         .add_service(NodeServer::new(node_service).max_decoding_message_size(max_message))
         .add_service(TenantServer::new(tenant_service).max_decoding_message_size(max_message))
-        .add_service(SetsServer::new(sets_service).max_decoding_message_size(max_message));
+        .add_service(SetsServer::new(sets_service).max_decoding_message_size(max_message))
+        .add_service(ImagesServer::new(image_service).max_decoding_message_size(max_message));
     add_health(&mut routes).await;
     add_reflection(&mut routes)?;
     Ok(routes.routes())

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The node's database: identity facts, tenants, users, grants, revocations, sets, names of images,
-//! finished runs.
+//! The node's database: identity facts, tenants, users, grants, revocations, sets, finished runs.
 //! SQLite in WAL mode, one file under the state directory.
 //!
 //! It is not the truth about what runs (the kernel and the inits hold that): deleting the database
@@ -23,7 +22,6 @@ mod fault_tests;
 mod finished;
 mod grants;
 mod health;
-mod images;
 mod issued;
 mod lock;
 mod revocations;
@@ -46,7 +44,6 @@ pub use facts::NodeFacts;
 pub use finished::Finished;
 pub use grants::{GrantEffect, GrantRow};
 pub use health::Health;
-pub use images::{ImageRow, MAX_IMAGES_PER_TENANT};
 pub use issued::{IssuedRow, MAX_CERTIFICATES};
 pub use lock::{LockError, StateLock};
 pub use revocations::RevocationRow;

@@ -104,20 +104,6 @@ const MIGRATIONS: &[&str] = &[
     DROP INDEX finished_by_time;
     DROP INDEX finished_by_request;
 ",
-    "
-    CREATE TABLE images (
-        tenant       TEXT NOT NULL,
-        reference    TEXT NOT NULL,
-        digest       TEXT NOT NULL,
-        index_digest TEXT NOT NULL,
-        platform     TEXT NOT NULL,
-        size         INTEGER NOT NULL,
-        pulled_ns    INTEGER NOT NULL,
-        used_ns      INTEGER NOT NULL,
-        pinned       INTEGER NOT NULL,
-        PRIMARY KEY (tenant, reference)
-    ) STRICT, WITHOUT ROWID;
-",
 ];
 
 /// The schema that this daemon writes.

@@ -63,6 +63,23 @@ impl Pool {
         })
     }
 
+    /// Counts what a tenant has already, also beyond its quota: what the disk kept over a restart.
+    pub fn count(&self, tenant: &Tenant, amount: u64) -> Taken {
+        self.lock().add(tenant, self.inner.quota, amount);
+        Taken {
+            pool: self.clone(),
+            tenant: tenant.clone(),
+            amount,
+        }
+    }
+
+    /// The most that a tenant may take now.
+    pub fn room(&self, tenant: &Tenant) -> u64 {
+        let limits = self.inner.tenants.limits();
+        let used = self.lock().used(tenant, self.inner.quota);
+        limits.room(tenant, self.inner.quota, used)
+    }
+
     fn admit(&self, tenant: &Tenant, amount: u64) -> Result<(), Error> {
         let limits = self.inner.tenants.limits();
         let mut taken = self.lock();

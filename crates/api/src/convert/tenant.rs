@@ -46,6 +46,8 @@ fields! {
     LogBytes = log_bytes,
     FinishedBytes = finished_bytes,
     AuditBytes = audit_bytes,
+    ImageBytes = image_bytes,
+    ImageTransfers = image_transfers,
     IoReadBytes = io_read_bytes,
     IoWriteBytes = io_write_bytes,
     IoReads = io_reads,

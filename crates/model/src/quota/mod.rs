@@ -122,6 +122,10 @@ quotas! {
     FinishedBytes = "finished_bytes", Bytes, Amount::percent(25);
     /// Bytes of the audit; the oldest lines go first. Default 25 %.
     AuditBytes = "audit_bytes", Bytes, Amount::percent(25);
+    /// Bytes of images, as received and unpacked. Default 25 %.
+    ImageBytes = "image_bytes", Bytes, Amount::percent(25);
+    /// Pulls, pushes, imports, exports and verifications at the same time. Default 25 %.
+    ImageTransfers = "image_transfers", Count, Amount::percent(25);
 }
 
 impl fmt::Display for Quota {
@@ -415,22 +419,30 @@ impl Limits {
         if used.tenant.saturating_add(wanted) > limit {
             return Err(self.tenant_is_full(tenant, quota, wanted, used.tenant));
         }
-        let whole = self.capacity.of(quota);
-        let (taken, most) = match tenant.as_str() == ADMINISTRATORS {
-            true => (used.all, whole),
-            false => {
-                let most = self.capacity.for_tenants(quota);
-                let reserve = whole.saturating_sub(most);
-                (
-                    used.all - used.administrators.min(reserve).min(used.all),
-                    most,
-                )
-            }
-        };
+        let (taken, most) = self.taken_of_node(tenant, quota, used);
         match taken.saturating_add(wanted) > most {
             true => Err(node_is_full(quota, wanted, taken, most)),
             false => Ok(()),
         }
+    }
+
+    /// The most that [`Limits::admit`] lets a tenant take at this moment.
+    pub fn room(&self, tenant: &Tenant, quota: Quota, used: Used) -> u64 {
+        let own = self.limit(tenant, quota).saturating_sub(used.tenant);
+        let (taken, most) = self.taken_of_node(tenant, quota, used);
+        own.min(most.saturating_sub(taken))
+    }
+
+    /// What counts as taken of the node's pool for this tenant, and the most that may be.
+    fn taken_of_node(&self, tenant: &Tenant, quota: Quota, used: Used) -> (u64, u64) {
+        let whole = self.capacity.of(quota);
+        if tenant.as_str() == ADMINISTRATORS {
+            return (used.all, whole);
+        }
+        let most = self.capacity.for_tenants(quota);
+        let reserve = whole.saturating_sub(most);
+        let taken = used.all - used.administrators.min(reserve).min(used.all);
+        (taken, most)
     }
 
     fn tenant_is_full(&self, tenant: &Tenant, quota: Quota, wanted: u64, used: u64) -> Error {

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Images on a real node, without a registry: archives in and out, tenants beside each other,
+//! quotas, hostile layers. Pulls and pushes are `crates/image`'s to test, with real registries.
+
+use api::image::v0::images_client::ImagesClient;
+use api::image::v0::{self as wire, import_request::Of};
+use api::status::{Reason, from_status};
+use api::tenant::v0 as tenants;
+use serde_json::json;
+use sha2::{Digest, Sha256};
+use tonic::Status;
+use tonic::transport::Channel;
+
+use crate::caller::Person;
+use crate::node::TestNode;
+
+/// A tar archive of these files.
+fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    for (path, data) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(data.len() as u64);
+        header.set_mode(0o644);
+        // As it is: what `set_path` refuses is what a hostile layer has.
+        let name = path.as_bytes();
+        header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name);
+        header.set_cksum();
+        builder.append(&header, *data).unwrap();
+    }
+    builder.into_inner().unwrap()
+}
+
+fn hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn digest(bytes: &[u8]) -> String {
+    format!("sha256:{}", hex(bytes))
+}
+
+/// An OCI layout of one image with these layers, as tar.
+pub(crate) fn archive(name: &str, layers: &[Vec<u8>]) -> Vec<u8> {
+    let diff_ids: Vec<_> = layers.iter().map(|layer| digest(layer)).collect();
+    let config = json!({
+        "os": "linux",
+        "architecture": "amd64",
+        "config": { "Entrypoint": ["/app"], "Env": ["A=1"], "WorkingDir": "/srv" },
+        "rootfs": { "type": "layers", "diff_ids": diff_ids },
+    });
+    let config = config.to_string().into_bytes();
+    let entry = |media: &str, bytes: &[u8]| {
+        let media = format!("application/vnd.oci.image.{media}");
+        json!({ "mediaType": media, "digest": digest(bytes), "size": bytes.len() })
+    };
+    let manifest = json!({
+        "schemaVersion": 2,
+        "mediaType": "application/vnd.oci.image.manifest.v1+json",
+        "config": entry("config.v1+json", &config),
+        "layers": layers.iter().map(|l| entry("layer.v1.tar", l)).collect::<Vec<_>>(),
+    });
+    let manifest = manifest.to_string().into_bytes();
+    let mut named = entry("manifest.v1+json", &manifest);
+    named["annotations"] = json!({ "org.opencontainers.image.ref.name": name });
+    let index = json!({ "schemaVersion": 2, "manifests": [named] }).to_string().into_bytes();
+    let mut files = vec![
+        ("oci-layout".to_owned(), br#"{"imageLayoutVersion":"1.0.0"}"#.to_vec()),
+        ("index.json".to_owned(), index),
+    ];
+    for blob in layers.iter().chain([&config, &manifest]) {
+        files.push((format!("blobs/sha256/{}", hex(blob)), blob.clone()));
+    }
+    let files: Vec<_> = files.iter().map(|(path, data)| (path.as_str(), data.as_slice())).collect();
+    tar(&files)
+}
+
+fn images(person: &Person) -> ImagesClient<Channel> {
+    ImagesClient::new(person.node.channel())
+}
+
+/// Imports an archive, in pieces.
+pub(crate) async fn import(person: &Person, archive: &[u8]) -> Result<Vec<wire::Image>, Status> {
+    let begin = Of::Begin(wire::ImportBegin::default());
+    let pieces = archive.chunks(100_000).map(|piece| Of::Data(piece.to_vec()));
+    let messages: Vec<_> = std::iter::once(begin)
+        .chain(pieces)
+        .map(|of| wire::ImportRequest { of: Some(of) })
+        .collect();
+    let answer = images(person).import(tokio_stream::iter(messages)).await?;
+    Ok(answer.into_inner().images)
+}
+
+fn get(reference: &str) -> wire::GetRequest {
+    wire::GetRequest {
+        reference: reference.to_owned(),
+        ..Default::default()
+    }
+}
+
+async fn export(person: &Person, reference: &str) -> Vec<u8> {
+    let request = wire::ExportRequest {
+        reference: reference.to_owned(),
+        ..Default::default()
+    };
+    let mut pieces = images(person).export(request).await.unwrap().into_inner();
+    let mut archive = Vec::new();
+    while let Some(piece) = pieces.message().await.unwrap() {
+        archive.extend(piece.data);
+    }
+    archive
+}
+
+async fn list(person: &Person) -> Vec<String> {
+    let answer = images(person).list(wire::ListRequest::default()).await.unwrap();
+    answer.into_inner().images.into_iter().map(|image| image.reference).collect()
+}
+
+fn remove(reference: &str) -> wire::RemoveRequest {
+    wire::RemoveRequest {
+        reference: reference.to_owned(),
+        ..Default::default()
+    }
+}
+
+fn reason(status: &Status) -> Option<Reason> {
+    from_status(status).map(|error| error.reason)
+}
+
+const APP: &str = "registry.test/demo/app:v1";
+
+fn layers() -> Vec<Vec<u8>> {
+    vec![tar(&[("app", b"#!/bin/sh\n")]), tar(&[("etc/name", b"demo\n")])]
+}
+
+#[tokio::test]
+async fn an_imported_image_is_shown_verified_exported_and_removed() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let ann = administrator.introduce(&node, "acme", "ann", None).await;
+    let imported = import(&ann, &archive(APP, &layers())).await.unwrap();
+    assert_eq!(imported[0].reference, APP);
+    let image = images(&ann).get(get(APP)).await.unwrap().into_inner();
+    assert_eq!(image.layers.len(), 2);
+    let config = image.config.unwrap();
+    assert_eq!((config.entrypoint, config.working_dir), (vec!["/app".to_owned()], "/srv".into()));
+    // By a part of its digest, too.
+    let part = image.digest.trim_start_matches("sha256:").get(..12).unwrap();
+    assert_eq!(images(&ann).get(get(part)).await.unwrap().into_inner().reference, APP);
+    let unpacked = node.state().join("images/layers");
+    assert_eq!(std::fs::read_dir(&unpacked).unwrap().count(), 2);
+
+    let verified = images(&ann).verify(wire::VerifyRequest::default()).await.unwrap();
+    assert_eq!(verified.into_inner().images[0].problems, Vec::<String>::new());
+    let exported = export(&ann, APP).await;
+    images(&ann).remove(remove(APP)).await.unwrap();
+    assert_eq!(list(&ann).await, Vec::<String>::new());
+    assert_eq!(std::fs::read_dir(&unpacked).unwrap().count(), 0);
+    // What was exported is the same image.
+    let again = import(&ann, &exported).await.unwrap();
+    assert_eq!((again[0].reference.as_str(), &again[0].digest), (APP, &image.digest));
+}
+
+#[tokio::test]
+async fn two_tenants_share_bytes_and_each_sees_its_own() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let ann = administrator.introduce(&node, "acme", "ann", None).await;
+    let eve = administrator.introduce(&node, "evil", "eve", None).await;
+    import(&ann, &archive(APP, &layers())).await.unwrap();
+    assert_eq!(list(&eve).await, Vec::<String>::new());
+    let hidden = images(&eve).get(get(APP)).await.unwrap_err();
+    assert_eq!(reason(&hidden), Some(Reason::NotFound));
+    // By its digest neither.
+    let image = images(&ann).get(get(APP)).await.unwrap().into_inner();
+    let hidden = images(&eve).get(get(&image.digest)).await.unwrap_err();
+    assert_eq!(reason(&hidden), Some(Reason::NotFound));
+    // Who brings the bytes has them; they stay for the other when one of both goes.
+    import(&eve, &archive(APP, &layers())).await.unwrap();
+    images(&eve).remove(remove(APP)).await.unwrap();
+    let verified = images(&ann).verify(wire::VerifyRequest::default()).await.unwrap();
+    assert_eq!(verified.into_inner().images[0].problems, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn a_tenant_past_its_quota_of_images_is_refused_and_leaves_nothing() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let ann = administrator.introduce(&node, "acme", "ann", None).await;
+    let eve = administrator.introduce(&node, "evil", "eve", None).await;
+    let quotas = tenants::Quotas {
+        image_bytes: Some("1M".into()),
+        ..Default::default()
+    };
+    let request = tenants::SetRequest {
+        name: "evil".into(),
+        quotas: Some(quotas),
+    };
+    administrator.node.tenant().set(request).await.unwrap();
+    let large = vec![tar(&[("large", &vec![7; 2 << 20])])];
+    let refused = import(&eve, &archive(APP, &large)).await.unwrap_err();
+    assert_eq!(reason(&refused), Some(Reason::LimitExceeded), "{refused}");
+    assert!(refused.message().contains("image_bytes"), "{refused}");
+    assert_eq!(list(&eve).await, Vec::<String>::new());
+    assert_eq!(std::fs::read_dir(node.state().join("images/layers")).unwrap().count(), 0);
+    // The other tenant is not touched.
+    import(&ann, &archive(APP, &large)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_hostile_layer_is_refused_by_name_and_leaves_nothing() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let eve = administrator.introduce(&node, "evil", "eve", None).await;
+    let outside = node.state().join("images/escaped");
+    let hostile = vec![tar(&[("../../escaped", b"x")])];
+    let refused = import(&eve, &archive(APP, &hostile)).await.unwrap_err();
+    assert!(refused.message().contains("../../escaped"), "{refused}");
+    assert!(!outside.exists());
+    assert_eq!(list(&eve).await, Vec::<String>::new());
+    assert_eq!(std::fs::read_dir(node.state().join("images/layers")).unwrap().count(), 0);
+    assert_eq!(std::fs::read_dir(node.state().join("images/work")).unwrap().count(), 0);
+}
+
+#[tokio::test]
+async fn images_are_there_after_the_daemon_was_killed() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let ann = administrator.introduce(&node, "acme", "ann", None).await;
+    import(&ann, &archive(APP, &layers())).await.unwrap();
+    let pin = wire::PinRequest {
+        reference: APP.to_owned(),
+        pinned: true,
+        ..Default::default()
+    };
+    images(&ann).pin(pin).await.unwrap();
+    node.kill_daemon().await;
+    let image = images(&ann).get(get(APP)).await.unwrap().into_inner();
+    assert!(image.pinned);
+    let verified = images(&ann).verify(wire::VerifyRequest::default()).await.unwrap();
+    assert_eq!(verified.into_inner().images[0].problems, Vec::<String>::new());
+    let status = ann.node.tenant().get(tenants::GetRequest::default()).await.unwrap();
+    let quotas = status.into_inner().quotas;
+    let bytes = quotas.iter().find(|quota| quota.quota == "image_bytes").unwrap();
+    assert!(bytes.used.unwrap() > 0, "what is there counts");
+}

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The node's images: which tenant has which, what they take of its quotas, and the transfers that
+//! bring and take them. Tenants share bytes; each sees what it pulled or imported itself.
+//!
+//! ```text
+//!  Pull ── quota ── registry::Client ──> store::Ingest ──> unpack (a confined process) ──> layers/
+//!  Import ─ quota ─ archive ─────────────────┘                     │
+//!                                            names: index.json <───┘ when all of it is there
+//! ```
+//!
+//! It is not the store (which knows owners as opaque strings) and no registry's client. The API of
+//! images calls it with the `Permit` of each call; the runtime asks it for the layers of a cell.
+
+mod find;
+mod holdings;
+mod records;
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use identity::Permit;
+use model::error::Error;
+use model::name::Tenant;
+use model::quota::Quota;
+use model::request::Scope;
+use model::time::Timestamp;
+use tenants::{Pool, Tenants};
+
+use crate::error::Result;
+use crate::store::Store;
+
+pub use records::{Content, Record};
+
+use holdings::{Hold, Holdings};
+
+/// A handle to the node's images; cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Images {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    store: Store,
+    holdings: Holdings,
+    transfers: Pool,
+    held: Mutex<BTreeMap<Key, Held>>,
+}
+
+/// Whose image, and its reference in full.
+type Key = (Tenant, String);
+
+/// One image of one tenant.
+#[derive(Debug)]
+struct Held {
+    record: Record,
+    /// Gives the quota back with the image.
+    _hold: Hold,
+}
+
+/// An image with what its manifest says; `None`: the disk has lost it, and a pull brings it again.
+#[derive(Clone, Debug)]
+pub struct Image {
+    /// What the tenant calls it.
+    pub record: Record,
+    /// Manifest and configuration.
+    pub content: Option<Content>,
+}
+
+impl Images {
+    /// Opens the store below the state directory, and counts what tenants have there already.
+    /// Blocks; called before the API is served.
+    ///
+    /// # Errors
+    /// Those of [`Store::open`].
+    pub fn open(state_dir: &Path, tenants: &Tenants) -> Result<Self> {
+        let store = Store::open(&state_dir.join("images"))?;
+        let holdings = Holdings::new(Pool::new(tenants, Quota::ImageBytes));
+        let mut held = BTreeMap::new();
+        for record in store.names().into_iter().filter_map(Record::of) {
+            let content = Content::read(&store, &record.manifest);
+            let content = content.inspect_err(|error| {
+                let image = &record.reference;
+                tracing::warn!(%error, image, "an image is damaged; pull it again");
+            });
+            let blobs = content.map(|content| content.shares(&store, &record.manifest));
+            let hold = holdings.count(&record.tenant, blobs.unwrap_or_default());
+            let key = (record.tenant.clone(), record.reference.clone());
+            held.insert(key, Held { record, _hold: hold });
+        }
+        Ok(Self {
+            inner: Arc::new(Inner {
+                store,
+                holdings,
+                transfers: Pool::new(tenants, Quota::ImageTransfers),
+                held: Mutex::new(held),
+            }),
+        })
+    }
+
+    /// The images of a tenant, or of all that the permit shows, by tenant and reference.
+    ///
+    /// # Errors
+    /// A store that can't be read.
+    pub async fn list(&self, permit: Permit, scope: Scope) -> std::result::Result<Vec<Image>, Error> {
+        let shown = |record: &Record| match &scope {
+            Scope::Tenant(tenant) => record.tenant == *tenant && permit.shows_tenant(tenant),
+            Scope::Every => permit.shows_tenant(&record.tenant),
+        };
+        let records: Vec<_> = {
+            let held = self.inner.lock();
+            let records = held.values().map(|held| &held.record);
+            records.filter(|record| shown(record)).cloned().collect()
+        };
+        self.blocking(move |inner| Ok(inner.with_content(records))).await
+    }
+
+    /// One image.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, with the reference in full.
+    pub async fn get(
+        &self,
+        permit: Permit,
+        tenant: &Tenant,
+        reference: &str,
+    ) -> std::result::Result<Image, Error> {
+        permit.demand_tenant(tenant)?;
+        let record = self.inner.find(tenant, reference)?;
+        let mut images = self.blocking(move |inner| Ok(inner.with_content(vec![record]))).await?;
+        images.pop().ok_or_else(|| Error::not_found("image", reference))
+    }
+
+    /// Keeps an image from pruning, or no longer.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`; the store can't be written.
+    pub async fn pin(
+        &self,
+        permit: Permit,
+        tenant: &Tenant,
+        reference: &str,
+        pinned: bool,
+    ) -> std::result::Result<Image, Error> {
+        permit.demand_tenant(tenant)?;
+        let record = self.inner.find(tenant, reference)?;
+        let changed = self.blocking(move |inner| {
+            let record = inner.change(&record, |record| record.pinned = pinned)?;
+            Ok(inner.with_content(vec![record]))
+        });
+        let mut images = changed.await?;
+        images.pop().ok_or_else(|| Error::not_found("image", reference))
+    }
+
+    /// Notes that a cell was started with an image: its age for pruning begins anew. Written at
+    /// most once an hour, as access times are on most file systems.
+    ///
+    /// # Errors
+    /// The store can't be written.
+    pub async fn used(
+        &self,
+        tenant: &Tenant,
+        reference: &str,
+        now: Timestamp,
+    ) -> std::result::Result<(), Error> {
+        let record = self.inner.find(tenant, reference)?;
+        if now.since(record.used).as_secs() < COARSE_SECONDS {
+            return Ok(());
+        }
+        let changed = self.blocking(move |inner| inner.change(&record, |it| it.used = now));
+        changed.await.map(drop)
+    }
+
+    /// Disk work, on a thread that may wait.
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Inner) -> Result<T> + Send + 'static,
+    ) -> std::result::Result<T, Error> {
+        let inner = Arc::clone(&self.inner);
+        let done = tokio::task::spawn_blocking(move || work(&inner)).await;
+        let ended = |error| Error::internal(format!("the disk's thread has failed: {error}"));
+        done.map_err(ended)?.map_err(Error::from)
+    }
+}
+
+/// How old the note of a use may be.
+const COARSE_SECONDS: u64 = 60 * 60;
+
+impl Inner {
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Held>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn with_content(&self, records: Vec<Record>) -> Vec<Image> {
+        let image = |record: Record| Image {
+            content: Content::read(&self.store, &record.manifest).ok(),
+            record,
+        };
+        records.into_iter().map(image).collect()
+    }
+
+    /// Changes what is noted of an image, on the disk first.
+    fn change(&self, record: &Record, change: impl FnOnce(&mut Record)) -> Result<Record> {
+        let mut changed = record.clone();
+        change(&mut changed);
+        changed.write(&self.store)?;
+        let key = (changed.tenant.clone(), changed.reference.clone());
+        if let Some(held) = self.lock().get_mut(&key) {
+            held.record = changed.clone();
+        }
+        Ok(changed)
+    }
+}

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A pull from its request to the image's name: what the tenant has, what its quota admits, what
+//! the registry gives, what is unpacked of it. The name comes last, so that an image is there
+//! altogether or not at all.
+
+use std::time::Duration;
+
+use identity::Permit;
+use model::error::{Error, Reason};
+use model::name::Tenant;
+use model::time::Timestamp;
+use tokio::sync::watch;
+
+use super::holdings::Hold;
+use super::records::{Content, Record};
+use super::transfer::Transfer;
+use super::{Image, Images, now};
+use crate::digest::Digest;
+use crate::error::ImageError;
+use crate::manifest::Descriptor;
+use crate::platform::Platform;
+use crate::reference::Reference;
+use crate::registry::credentials::Credentials;
+use crate::registry::policy::{Decision, PullPolicy};
+use crate::registry::progress::Progress;
+use crate::registry::pull::{PullRequest, Pulled};
+
+/// How long a transfer may take.
+pub(super) const DEADLINE: Duration = Duration::from_secs(6 * 60 * 60);
+
+/// What is to be pulled.
+#[derive(Clone, Debug)]
+pub struct Pull {
+    /// For whom.
+    pub tenant: Tenant,
+    /// What.
+    pub reference: Reference,
+    /// Whether the registry is asked.
+    pub policy: PullPolicy,
+    /// What it must run on; `None`: this node.
+    pub platform: Option<Platform>,
+    /// Shown to the registry; `None`: the node's own, where it has some.
+    pub credentials: Option<Credentials>,
+}
+
+impl Images {
+    /// Begins a pull.
+    ///
+    /// # Errors
+    /// `PERMISSION_DENIED`; `LIMIT_EXCEEDED` where the tenant has as many transfers as it may.
+    /// Everything else is the transfer's.
+    pub fn pull(&self, permit: Permit, pull: Pull) -> Result<Transfer<Image>, Error> {
+        permit.demand_tenant(&pull.tenant)?;
+        let place = self.inner.transfers.take(&pull.tenant, 1)?;
+        let images = self.clone();
+        Ok(Transfer::start(async move |progress| {
+            let _place = place;
+            images.pulled(pull, progress).await
+        }))
+    }
+
+    async fn pulled(&self, pull: Pull, progress: watch::Sender<Progress>) -> Result<Image, Error> {
+        let platform = pull.platform.clone().unwrap_or_else(Platform::ours);
+        let there = self.there(&pull, &platform).await?;
+        match (pull.policy.decide(there.is_some()), there.clone()) {
+            (Decision::Use, Some(image)) => return Ok(image),
+            (Decision::Refuse, _) => return Err(never(&pull.reference)),
+            _ => {}
+        }
+        let known = there.map(|image| {
+            let record = image.record;
+            record.index.unwrap_or(record.manifest.digest)
+        });
+        let request = PullRequest {
+            reference: pull.reference.clone(),
+            platform: platform.clone(),
+            credentials: pull.credentials.clone(),
+            owner: pull.tenant.to_string(),
+            known,
+            deadline: DEADLINE,
+        };
+        let hold = self.admission(&pull.tenant);
+        let pulled = self.inner.client.pull(&self.inner.store, &request, &hold, progress.clone());
+        let pulled = pulled.await.map_err(Error::from)?;
+        let content = self.content(&pulled.manifest).await?;
+        check_platform(&content, &platform, &pull.reference)?;
+        let hold = self.unpacked(hold.into_hold(), &content, &progress).await?;
+        self.named(&pull, &pulled, content, hold).await
+    }
+
+    /// What the tenant has by this name already: all of it, for this platform.
+    async fn there(&self, pull: &Pull, platform: &Platform) -> Result<Option<Image>, Error> {
+        let full = pull.reference.to_string();
+        let record = match self.inner.record(&pull.tenant, &full) {
+            Some(record) => record,
+            None => return Ok(None),
+        };
+        let wanted = platform.clone();
+        self.blocking(move |inner| {
+            let images = inner.with_content(vec![record]);
+            let whole = |image: &Image| {
+                let content = image.content.as_ref();
+                content.is_some_and(|content| {
+                    wanted.accepts(&content.platform()) && content.is_whole(&inner.store)
+                })
+            };
+            Ok(images.into_iter().find(whole))
+        })
+        .await
+    }
+
+    async fn content(&self, manifest: &Descriptor) -> Result<Content, Error> {
+        let manifest = manifest.clone();
+        self.blocking(move |inner| Content::read(&inner.store, &manifest)).await
+    }
+
+    /// Gives the image its name.
+    async fn named(
+        &self,
+        pull: &Pull,
+        pulled: &Pulled,
+        content: Content,
+        hold: Hold,
+    ) -> Result<Image, Error> {
+        let time = now();
+        let index = pulled.target.digest.clone();
+        let record = Record {
+            tenant: pull.tenant.clone(),
+            reference: pull.reference.to_string(),
+            manifest: pulled.manifest.clone(),
+            index: (index != pulled.manifest.digest).then_some(index),
+            pulled: time,
+            used: time,
+            pinned: false,
+        };
+        let record = self.keep(record, hold).await?;
+        Ok(self.image(record, Some(content)))
+    }
+}
+
+/// An image for another platform than asked for: one without an index says it only in its
+/// configuration.
+fn check_platform(content: &Content, wanted: &Platform, name: &Reference) -> Result<(), Error> {
+    let found = content.platform();
+    if wanted.accepts(&found) {
+        return Ok(());
+    }
+    let problem = format!("{name} is for {found}, not for {wanted}");
+    let hint = format!("name its platform: aurae image pull --platform {found} …");
+    Err(Error::new(Reason::Unsupported, problem).hint(hint))
+}
+
+fn never(reference: &Reference) -> Error {
+    let familiar = reference.familiar();
+    Error::not_found("image", reference.to_string())
+        .hint(format!("the policy is never: aurae image pull --policy always {familiar}"))
+}

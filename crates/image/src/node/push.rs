@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A push of an image that a tenant has, to where its name says or elsewhere.
+
+use identity::Permit;
+use model::error::Error;
+use model::name::Tenant;
+
+use super::pull::DEADLINE;
+use super::Images;
+use super::transfer::Transfer;
+use crate::digest::Digest;
+use crate::reference::Reference;
+use crate::registry::credentials::Credentials;
+use crate::registry::push::PushRequest;
+
+/// What is to be pushed.
+#[derive(Clone, Debug)]
+pub struct Push {
+    /// Whose image.
+    pub tenant: Tenant,
+    /// Which, as [`Images::get`] takes it.
+    pub reference: String,
+    /// Where to; `None`: where its name says.
+    pub to: Option<Reference>,
+    /// Shown to the registry; `None`: the node's own, where it has some.
+    pub credentials: Option<Credentials>,
+}
+
+impl Images {
+    /// Begins a push. Its end is the digest that the registry has the image under.
+    ///
+    /// # Errors
+    /// `PERMISSION_DENIED`; `NOT_FOUND`; `LIMIT_EXCEEDED` where the tenant has as many transfers as
+    /// it may. Everything else is the transfer's.
+    pub fn push(&self, permit: Permit, push: Push) -> Result<Transfer<Digest>, Error> {
+        permit.demand_tenant(&push.tenant)?;
+        let record = self.inner.find(&push.tenant, &push.reference)?;
+        let to = match push.to {
+            Some(to) => to,
+            None => record.reference.parse().map_err(|error| {
+                Error::invalid("to", error).hint("the image has no registry's name: say where to")
+            })?,
+        };
+        let place = self.inner.transfers.take(&push.tenant, 1)?;
+        let request = PushRequest {
+            reference: to,
+            target: record.manifest.digest.clone(),
+            credentials: push.credentials,
+            owner: push.tenant.to_string(),
+            mount_from: self.repositories(&push.tenant),
+            deadline: DEADLINE,
+        };
+        let images = self.clone();
+        Ok(Transfer::start(async move |progress| {
+            let _place = place;
+            let inner = &images.inner;
+            let pushed = inner.client.push(&inner.store, &request, progress).await;
+            pushed.map(|_| request.target.clone()).map_err(Error::from)
+        }))
+    }
+}
