@@ -19,6 +19,8 @@ pub mod manifest;
 pub mod platform;
 pub mod reference;
 pub mod store;
+pub mod transfer;
+pub mod unpack;
 
 pub use digest::Digest;
 pub use error::{ImageError, Result};
