@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+//! OCI images: their names and documents, the node's content-addressed store, the unpacker of
+//! layers, and the client of registries.
+//!
+//! It is a library without a daemon, and knows no tenants: an *owner* is an opaque string to it,
+//! and who may see what is decided above. The store and the unpacker block; the registry's client
+//! alone is async. Callers: `auraed` (the API of images, and `auraed unpack`), and later `pod`.
+//!
+//! ```text
+//!  registry ──> store::Ingest ──> blobs/ ──> unpack (a process of its own) ──> layers/
+//!                                   │
+//!                     index.json: owner, name -> manifest
+//! ```
+
+pub mod config;
+pub mod digest;
+pub mod error;
+pub mod manifest;
+pub mod platform;
+pub mod reference;
+pub mod store;
+
+pub use digest::Digest;
+pub use error::{ImageError, Result};
+pub use manifest::Descriptor;
+pub use platform::Platform;
+pub use reference::Reference;

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The node's images on disk: blobs by digest, names, unpacked layers. The folder is itself an OCI
+//! layout, so that other tools can read it, and so that losing everything else loses names at most.
+//!
+//! ```text
+//!  STATE/images/    0700, root's
+//!    oci-layout, index.json     the layout; index.json: owner and name -> manifest
+//!    blobs/ALGORITHM/HEX        whole, verified and on disk, or absent
+//!    ingest/ALGORITHM-HEX.N     what has come of a blob; resumed by offset, verified at the end
+//!    layers/ALGORITHM-HEX/      an unpacked layer, by its diff id; whole or absent
+//!    work/                      what is in the making; emptied at start
+//!    lock                       one process has the store open
+//! ```
+//!
+//! Every step that makes something visible is one `rename` of what is on disk already. A crash
+//! between two of them leaves files that the next [`Store::open`] removes or that go on.
+//!
+//! All calls block. What is *pinned* ([`Store::pin`]) is not collected while the pin lives.
+
+mod blobs;
+mod files;
+mod ingest;
+mod names;
+mod pins;
+mod repair;
+#[cfg(test)]
+mod tests;
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use crate::error::{ImageError, Result};
+
+pub use ingest::{Ingest, MAX_INGESTS_PER_DIGEST};
+pub use names::{MAX_NAMES, MAX_OWNER, Named};
+pub use pins::Pin;
+pub use repair::Repair;
+
+use ingest::Claims;
+use names::Names;
+use pins::Pins;
+
+/// A handle to the store; cheap to clone. The last one that goes unlocks the folder.
+#[derive(Clone, Debug)]
+pub struct Store {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    root: PathBuf,
+    repaired: Repair,
+    names: Mutex<Names>,
+    claims: Mutex<Claims>,
+    pins: Arc<Mutex<Pins>>,
+    /// Held for its lock alone.
+    _lock: File,
+}
+
+/// A panic of another holder leaves these maps whole: each is changed by one call.
+fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Store {
+    /// Opens or creates the store in `root`, and repairs what a crash has left there.
+    ///
+    /// # Errors
+    /// [`ImageError::Busy`] where another process has it open; [`ImageError::Corrupt`] for a layout
+    /// of another version; [`ImageError::Io`] and [`ImageError::DiskFull`] for what the disk says.
+    pub fn open(root: &Path) -> Result<Self> {
+        for folder in ["", "blobs/sha256", "blobs/sha512", "ingest", "layers", "work"] {
+            files::create_private(&root.join(folder))?;
+        }
+        let lock = files::lock(&root.join("lock"))?;
+        files::check_layout(&root.join("oci-layout"))?;
+        let mut repaired = repair::run(root)?;
+        let names = Names::load(&root.join("index.json"), &mut repaired)?;
+        Ok(Self {
+            inner: Arc::new(Inner {
+                root: root.to_path_buf(),
+                repaired,
+                names: Mutex::new(names),
+                claims: Mutex::default(),
+                pins: Arc::default(),
+                _lock: lock,
+            }),
+        })
+    }
+
+    /// The folder.
+    pub fn root(&self) -> &Path {
+        &self.inner.root
+    }
+
+    /// What opening it has mended.
+    pub fn repaired(&self) -> &Repair {
+        &self.inner.repaired
+    }
+}
