@@ -18,6 +18,7 @@ pub mod error;
 pub mod manifest;
 pub mod platform;
 pub mod reference;
+pub mod registry;
 pub mod store;
 pub mod transfer;
 pub mod unpack;

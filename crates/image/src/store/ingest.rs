@@ -4,6 +4,8 @@
 //!
 //! Several may bring the same blob at once, each into a file of its own: who is slow, or lies,
 //! delays no other. The first that is whole is the blob; for the others it is the same bytes.
+//! A partial blob belongs to its *scope* (an owner and a source): another's pull never goes on from
+//! it, or a registry that serves the tail alone would complete what it doesn't have.
 
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
@@ -15,48 +17,72 @@ use super::{ImageError, Pin, Result, Store, files, locked};
 use crate::digest::{Digest, Verifier};
 use crate::manifest::MAX_BLOB;
 
-/// The most ingests of one blob at once.
+/// The most ingests of one blob at once in one scope.
 pub const MAX_INGESTS_PER_DIGEST: u32 = 16;
 
-/// Which files of `ingest/` are being written now: a bit for each number of a digest.
+/// Which file of a digest: whose it is, as a hash of the scope, and a number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Slot {
+    scope: u64,
+    number: u32,
+}
+
+/// The scope of what this node makes or reads by itself.
+const LOCAL: &str = "";
+
+/// Short, for a file's name. Two scopes with one hash would share a partial blob, whose bytes are
+/// verified all the same; 64 bits make that no plan.
+fn scope_hash(scope: &str) -> u64 {
+    let digest = Digest::of(scope.as_bytes());
+    let head = digest.hex().get(..16).unwrap_or_default();
+    u64::from_str_radix(head, 16).unwrap_or_default()
+}
+
+/// Which files of `ingest/` are being written now: a bit for each number of a digest and scope.
 #[derive(Debug, Default)]
-pub(super) struct Claims(HashMap<Digest, u32>);
+pub(super) struct Claims(HashMap<(Digest, u64), u32>);
 
 impl Claims {
     /// Takes a number that is free: one for which `rank` is highest.
-    fn take(&mut self, digest: &Digest, rank: impl Fn(u32) -> u64) -> Option<u32> {
-        let taken = self.0.entry(digest.clone()).or_default();
-        let free = (0..MAX_INGESTS_PER_DIGEST).rev().filter(|slot| *taken & (1 << slot) == 0);
-        let slot = free.max_by_key(|slot| rank(*slot))?;
-        *taken |= 1 << slot;
+    fn take(&mut self, digest: &Digest, scope: u64, rank: impl Fn(Slot) -> u64) -> Option<Slot> {
+        let taken = self.0.entry((digest.clone(), scope)).or_default();
+        let free = (0..MAX_INGESTS_PER_DIGEST).rev().filter(|number| *taken & (1 << number) == 0);
+        let slot = free
+            .map(|number| Slot { scope, number })
+            .max_by_key(|slot| rank(*slot))?;
+        *taken |= 1 << slot.number;
         Some(slot)
     }
 
-    fn release(&mut self, digest: &Digest, slot: u32) {
-        if let Some(taken) = self.0.get_mut(digest) {
-            *taken &= !(1 << slot);
+    fn release(&mut self, digest: &Digest, slot: Slot) {
+        let key = (digest.clone(), slot.scope);
+        if let Some(taken) = self.0.get_mut(&key) {
+            *taken &= !(1 << slot.number);
             if *taken == 0 {
-                self.0.remove(digest);
+                self.0.remove(&key);
             }
         }
     }
 
     /// Whether this file of `ingest/` is being written.
-    pub(super) fn holds(&self, digest: &Digest, slot: u32) -> bool {
-        self.0.get(digest).is_some_and(|taken| taken & (1 << slot) != 0)
+    pub(super) fn holds(&self, digest: &Digest, slot: Slot) -> bool {
+        let taken = self.0.get(&(digest.clone(), slot.scope));
+        taken.is_some_and(|taken| taken & (1 << slot.number) != 0)
     }
 }
 
 /// The name of a partial blob.
-fn file_name(digest: &Digest, slot: u32) -> String {
-    format!("{}.{slot}", digest.file_name())
+fn file_name(digest: &Digest, slot: Slot) -> String {
+    format!("{}.{:016x}.{}", digest.file_name(), slot.scope, slot.number)
 }
 
 /// Reads what [`file_name`] wrote.
-pub(super) fn parse_file_name(name: &str) -> Option<(Digest, u32)> {
+pub(super) fn parse_file_name(name: &str) -> Option<(Digest, Slot)> {
     let (digest, slot) = name.split_once('.')?;
-    let slot = slot.parse().ok().filter(|slot| *slot < MAX_INGESTS_PER_DIGEST)?;
-    Some((Digest::from_file_name(digest)?, slot))
+    let (scope, number) = slot.split_once('.')?;
+    let number = number.parse().ok().filter(|number| *number < MAX_INGESTS_PER_DIGEST)?;
+    let scope = u64::from_str_radix(scope, 16).ok()?;
+    Some((Digest::from_file_name(digest)?, Slot { scope, number }))
 }
 
 /// A blob on its way in. Dropped before [`Ingest::finish`], what has come stays for the next
@@ -65,7 +91,7 @@ pub(super) fn parse_file_name(name: &str) -> Option<(Digest, u32)> {
 pub struct Ingest {
     file: File,
     path: PathBuf,
-    slot: u32,
+    slot: Slot,
     digest: Digest,
     size: u64,
     verifier: Verifier,
@@ -77,13 +103,22 @@ pub struct Ingest {
 }
 
 impl Store {
-    /// Begins to take a blob of `size` bytes, or goes on where an earlier attempt ended
-    /// ([`Ingest::offset`]). The bytes that are there are read and hashed first.
+    /// Begins to take a blob of `size` bytes that this node makes or reads by itself, or goes on
+    /// where an earlier attempt ended ([`Ingest::offset`]).
+    ///
+    /// # Errors
+    /// Those of [`Store::ingest_for`].
+    pub fn ingest(&self, digest: &Digest, size: u64) -> Result<Ingest> {
+        self.ingest_for(LOCAL, digest, size)
+    }
+
+    /// Begins to take a blob of `size` bytes, or goes on where an earlier attempt of the same
+    /// `scope` ended ([`Ingest::offset`]). The bytes that are there are read and hashed first.
     ///
     /// # Errors
     /// [`ImageError::TooMuch`] past [`MAX_BLOB`]; [`ImageError::Busy`] past
     /// [`MAX_INGESTS_PER_DIGEST`]; [`ImageError::Io`], [`ImageError::DiskFull`].
-    pub fn ingest(&self, digest: &Digest, size: u64) -> Result<Ingest> {
+    pub fn ingest_for(&self, scope: &str, digest: &Digest, size: u64) -> Result<Ingest> {
         if size > MAX_BLOB {
             return Err(ImageError::TooMuch {
                 what: format!("blob {digest} of {size} bytes"),
@@ -95,7 +130,7 @@ impl Store {
             let metadata = std::fs::symlink_metadata(folder.join(file_name(digest, slot)));
             metadata.map_or(0, |metadata| metadata.len())
         };
-        let slot = locked(&self.inner.claims).take(digest, there);
+        let slot = locked(&self.inner.claims).take(digest, scope_hash(scope), there);
         let slot = slot.ok_or_else(|| ImageError::Busy {
             what: format!("blob {digest}"),
             by: format!("{MAX_INGESTS_PER_DIGEST} pulls bring it already; try again later"),

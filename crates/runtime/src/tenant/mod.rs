@@ -9,6 +9,7 @@ pub(crate) mod inits;
 pub(crate) mod io;
 
 use std::collections::HashMap;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
@@ -21,6 +22,9 @@ use tenants::{Meter, Tenants};
 
 use super::cell::limits as group_limits;
 use super::{Runtime, Shared};
+
+/// The group of what the daemon does for a tenant; no cell can have such a name.
+const WORK: &str = "_work";
 
 /// Of `cpu.max`.
 const PERIOD_US: u64 = 100_000;
@@ -187,6 +191,19 @@ fn tell_all(shared: &Shared) {
 }
 
 impl Runtime {
+    /// The folder of the group in which the daemon's own processes work for a tenant (unpacking an
+    /// image): within the tenant's quotas, beside its cells. Blocks.
+    ///
+    /// # Errors
+    /// `INTERNAL`: the kernel refuses the group.
+    pub fn work_group(&self, tenant: &Tenant) -> Result<PathBuf, Error> {
+        let made = group(&self.shared, tenant).and_then(|group| group.ensure(WORK));
+        let made = made.map_err(|error| {
+            Error::internal(format!("the tenant's group for work can't be made: {error}"))
+        })?;
+        Ok(made.path().to_owned())
+    }
+
     /// Removes the group of a tenant that was removed. One that still holds a cell stays: the next
     /// cell that begins there is told the default quotas.
     pub async fn tenant_is_gone(&self, tenant: Tenant) {
