@@ -58,6 +58,15 @@ pub(crate) enum Role {
         #[arg(short = 'o', long = "output", value_name = "FORMAT", value_parser = ["text", "json"], default_value = "text")]
         output: String,
     },
+    /// Unpack a layer of an image; started by the daemon, not by hand
+    #[command(hide = true)]
+    Unpack {
+        /// The cgroup to work in
+        #[arg(long, value_name = "DIR")]
+        group: PathBuf,
+        /// What to unpack, as JSON
+        options: String,
+    },
     /// Issue a new administrator's certificate with this node's CA, offline, so that root is never
     /// locked out
     Credentials,

@@ -12,6 +12,7 @@ mod capacity;
 mod config;
 mod daemon;
 mod host;
+mod images;
 mod listen;
 mod meters;
 mod net;
@@ -19,6 +20,7 @@ mod reserve;
 mod rpc;
 mod serve;
 mod telemetry;
+mod unpack;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -61,6 +63,7 @@ fn run(arguments: Arguments, machine: bool) -> anyhow::Result<ExitCode> {
     match arguments.role.unwrap_or(Role::Init) {
         Role::Init => be_init(&common, machine),
         Role::Serve { init_fd } => serve::run(&common, init_fd),
+        Role::Unpack { group, options } => unpack::run(&group, &options),
         Role::Config { output } => print_config(&common, &output),
         Role::Credentials => mint_credentials(&common),
     }

@@ -31,7 +31,7 @@ use crate::daemon::{Daemon, bounds, lifetimes, logs_config};
 use crate::rpc::deadline::DefaultDeadline;
 use crate::rpc::node::ShutdownMode;
 use crate::rpc::server::Services;
-use crate::{actions, boot, capacity, host, listen, meters, net, reserve, rpc, telemetry};
+use crate::{actions, boot, capacity, host, images, listen, meters, net, reserve, rpc, telemetry};
 
 /// The version that init gets, for its messages.
 const BUILD: &str = env!("CARGO_PKG_VERSION");
@@ -110,7 +110,6 @@ impl Parts {
         let tenants = Tenants::start(store.clone(), state, capacity::of(config)).await?;
         let logs = Logs::start(&state.join("logs"), logs_config(config))?;
         logs.hold_quotas(&tenants);
-        let images = start_images(config, &tenants).await?;
         let settings = runtime_settings(config)?;
         let controllers = kernel::cgroup::Cgroup::open(&settings.cgroup_root)?.controllers()?;
         // Cell-inits answer while policies are read here.
@@ -124,6 +123,7 @@ impl Parts {
         let identity = Arc::new(identity);
         meters::register(&tenants, &identity);
         let (runtime, adoption) = adopting.await??;
+        let images = images::start(config, &runtime, &tenants).await?;
         tokio::spawn({
             let (runtime, logs) = (runtime.clone(), logs.clone());
             async move {
@@ -229,6 +229,7 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
     keep_network(config, &daemon, &mut beside);
     let identity = parts.identity.clone();
     beside.spawn(async move { identity.keep_certificates().await });
+    beside.spawn(images::prune(parts.images.clone(), config.images.max_age.0));
     let (close, mut closing) = watch::channel(false);
     let services = Services {
         identity: parts.identity.clone(),

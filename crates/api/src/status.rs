@@ -37,6 +37,7 @@ pub fn code(reason: Reason) -> Code {
         | Reason::ProgramNotExecutable
         | Reason::Unsupported
         | Reason::ControllerUnavailable
+        | Reason::RegistryFailed
         | Reason::StdinTaken => Code::FailedPrecondition,
         Reason::Conflict => Code::Aborted,
         Reason::LimitExceeded => Code::ResourceExhausted,

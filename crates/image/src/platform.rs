@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::digest::Digest;
 use crate::error::{ImageError, Result};
 use crate::manifest::Descriptor;
 
@@ -43,6 +44,13 @@ impl Platform {
             variant: variant.map(str::to_owned),
             os_version: None,
         }
+    }
+
+    /// Whether what was built for `other` runs here: what [`Platform::choose`] takes of an index.
+    pub fn runs(&self, other: &Self) -> bool {
+        let mut entry = Descriptor::new("", Digest::of(b""), 0);
+        entry.platform = Some(other.clone());
+        self.choose(std::slice::from_ref(&entry)).is_ok()
     }
 
     /// With the one name that means the same.

@@ -60,11 +60,13 @@ pub enum Reason {
     Internal,
     /// Another attachment holds standard input.
     StdinTaken,
+    /// A registry of images can't be reached, refuses, or answers with an error.
+    RegistryFailed,
 }
 
 impl Reason {
     /// Every reason, in the order of their numbers on the wire (1 and up).
-    pub const ALL: [Reason; 22] = [
+    pub const ALL: [Reason; 23] = [
         Reason::InvalidField,
         Reason::NotFound,
         Reason::AlreadyExists,
@@ -87,6 +89,7 @@ impl Reason {
         Reason::Deadline,
         Reason::Internal,
         Reason::StdinTaken,
+        Reason::RegistryFailed,
     ];
 
     /// The name on the wire, e.g. `NOT_FOUND`.
@@ -114,6 +117,7 @@ impl Reason {
             Reason::Deadline => "DEADLINE",
             Reason::Internal => "INTERNAL",
             Reason::StdinTaken => "STDIN_TAKEN",
+            Reason::RegistryFailed => "REGISTRY_FAILED",
         }
     }
 

@@ -11,7 +11,7 @@ use api::image::v0 as wire;
 use api::status::to_status;
 use futures_util::{Stream, stream};
 use image::node::{Pieces, Transfer};
-use image::registry::progress::Progress;
+use image::registry::Progress;
 use model::error::{Error, Reason};
 use tokio::sync::mpsc;
 use tonic::{Status, Streaming};

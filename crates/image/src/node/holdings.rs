@@ -14,6 +14,7 @@ use model::name::Tenant;
 use tenants::{Pool, Taken};
 
 use crate::digest::Digest;
+use crate::manifest::{Descriptor, Manifest};
 
 /// See the module. Clones share it.
 #[derive(Clone, Debug)]
@@ -46,6 +47,12 @@ pub(super) struct Hold {
     holdings: Holdings,
     tenant: Tenant,
     kept: Vec<Kept>,
+}
+
+/// A manifest and what it points to, with the sizes that it says.
+pub(super) fn blobs(descriptor: &Descriptor, manifest: &Manifest) -> Vec<(Kept, u64)> {
+    let all = std::iter::once(descriptor).chain(manifest.blobs());
+    all.map(|blob| (Kept::Blob(blob.digest.clone()), blob.size)).collect()
 }
 
 impl Holdings {
@@ -92,6 +99,12 @@ impl Holdings {
     /// The most that a tenant may receive now, in bytes.
     pub(super) fn room(&self, tenant: &Tenant) -> u64 {
         self.bytes.room(tenant)
+    }
+
+    /// Why a tenant can't receive more than its room; `None`: there is no bound.
+    pub(super) fn full(&self, tenant: &Tenant) -> Option<Error> {
+        let more = self.room(tenant).saturating_add(1);
+        self.bytes.take(tenant, more).err()
     }
 
     fn none(&self, tenant: &Tenant) -> Hold {

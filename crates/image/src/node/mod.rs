@@ -11,13 +11,21 @@
 //! It is not the store (which knows owners as opaque strings) and no registry's client. The API of
 //! images calls it with the `Permit` of each call; the runtime asks it for the layers of a cell.
 
+mod archive;
 mod find;
 mod holdings;
+mod keep;
+mod layers;
+mod pull;
+mod push;
 mod records;
+mod transfer;
+mod verify;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use identity::Permit;
 use model::error::Error;
@@ -28,9 +36,16 @@ use model::time::Timestamp;
 use tenants::{Pool, Tenants};
 
 use crate::error::Result;
+use crate::registry::Client;
 use crate::store::Store;
 
+pub use keep::Pruned;
+pub use layers::Unpacker;
+pub use pull::Pull;
+pub use push::Push;
 pub use records::{Content, Record};
+pub use transfer::{Pieces, Transfer};
+pub use verify::Verified;
 
 use holdings::{Hold, Holdings};
 
@@ -45,6 +60,8 @@ struct Inner {
     store: Store,
     holdings: Holdings,
     transfers: Pool,
+    client: Client,
+    unpacker: Unpacker,
     held: Mutex<BTreeMap<Key, Held>>,
 }
 
@@ -66,6 +83,19 @@ pub struct Image {
     pub record: Record,
     /// Manifest and configuration.
     pub content: Option<Content>,
+    /// Cells that run it.
+    pub cells: u32,
+}
+
+/// What the images of a node need.
+#[derive(Debug)]
+pub struct Settings {
+    /// The store is in its folder `images`.
+    pub state_dir: PathBuf,
+    /// Talks to registries.
+    pub client: Client,
+    /// Starts the unpacker.
+    pub unpacker: Unpacker,
 }
 
 impl Images {
@@ -74,8 +104,8 @@ impl Images {
     ///
     /// # Errors
     /// Those of [`Store::open`].
-    pub fn open(state_dir: &Path, tenants: &Tenants) -> Result<Self> {
-        let store = Store::open(&state_dir.join("images"))?;
+    pub fn open(settings: Settings, tenants: &Tenants) -> Result<Self> {
+        let store = Store::open(&settings.state_dir.join("images"))?;
         let holdings = Holdings::new(Pool::new(tenants, Quota::ImageBytes));
         let mut held = BTreeMap::new();
         for record in store.names().into_iter().filter_map(Record::of) {
@@ -84,8 +114,8 @@ impl Images {
                 let image = &record.reference;
                 tracing::warn!(%error, image, "an image is damaged; pull it again");
             });
-            let blobs = content.map(|content| content.shares(&store, &record.manifest));
-            let hold = holdings.count(&record.tenant, blobs.unwrap_or_default());
+            let kept = content.map(|content| content.kept(&store, &record.manifest));
+            let hold = holdings.count(&record.tenant, kept.unwrap_or_default());
             let key = (record.tenant.clone(), record.reference.clone());
             held.insert(key, Held { record, _hold: hold });
         }
@@ -94,6 +124,8 @@ impl Images {
                 store,
                 holdings,
                 transfers: Pool::new(tenants, Quota::ImageTransfers),
+                client: settings.client,
+                unpacker: settings.unpacker,
                 held: Mutex::new(held),
             }),
         })
@@ -184,6 +216,12 @@ impl Images {
     }
 }
 
+/// This moment, as records have it.
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Timestamp(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}
+
 /// How old the note of a use may be.
 const COARSE_SECONDS: u64 = 60 * 60;
 
@@ -192,12 +230,32 @@ impl Inner {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// The tenant's image of exactly this name.
+    fn record(&self, tenant: &Tenant, reference: &str) -> Option<Record> {
+        let key = (tenant.clone(), reference.to_owned());
+        self.lock().get(&key).map(|held| held.record.clone())
+    }
+
     fn with_content(&self, records: Vec<Record>) -> Vec<Image> {
-        let image = |record: Record| Image {
-            content: Content::read(&self.store, &record.manifest).ok(),
-            record,
+        let image = |record: Record| {
+            let content = Content::read(&self.store, &record.manifest).ok();
+            self.image(record, content)
         };
         records.into_iter().map(image).collect()
+    }
+
+    fn image(&self, record: Record, content: Option<Content>) -> Image {
+        Image {
+            cells: self.cells_of(&record),
+            record,
+            content,
+        }
+    }
+
+    /// How many cells of its tenant run an image. None does yet: cells have no images.
+    #[expect(clippy::unused_self, reason = "the cells are counted here once they have images")]
+    fn cells_of(&self, _record: &Record) -> u32 {
+        0
     }
 
     /// Changes what is noted of an image, on the disk first.

@@ -3,27 +3,25 @@
 //! the registry gives, what is unpacked of it. The name comes last, so that an image is there
 //! altogether or not at all.
 
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use identity::Permit;
 use model::error::{Error, Reason};
 use model::name::Tenant;
-use model::time::Timestamp;
 use tokio::sync::watch;
 
-use super::holdings::Hold;
+use super::holdings::{Hold, blobs};
 use super::records::{Content, Record};
 use super::transfer::Transfer;
 use super::{Image, Images, now};
 use crate::digest::Digest;
-use crate::error::ImageError;
 use crate::manifest::Descriptor;
 use crate::platform::Platform;
 use crate::reference::Reference;
-use crate::registry::credentials::Credentials;
-use crate::registry::policy::{Decision, PullPolicy};
-use crate::registry::progress::Progress;
-use crate::registry::pull::{PullRequest, Pulled};
+use crate::registry::{
+    Admission, Credentials, Decision, Progress, PullPolicy, PullRequest, Pulled, State,
+};
 
 /// How long a transfer may take.
 pub(super) const DEADLINE: Duration = Duration::from_secs(6 * 60 * 60);
@@ -71,6 +69,7 @@ impl Images {
             let record = image.record;
             record.index.unwrap_or(record.manifest.digest)
         });
+        let held = Arc::default();
         let request = PullRequest {
             reference: pull.reference.clone(),
             platform: platform.clone(),
@@ -78,14 +77,28 @@ impl Images {
             owner: pull.tenant.to_string(),
             known,
             deadline: DEADLINE,
+            admission: self.admission(&pull.tenant, &held),
         };
-        let hold = self.admission(&pull.tenant);
-        let pulled = self.inner.client.pull(&self.inner.store, &request, &hold, progress.clone());
+        let pulled = self.inner.client.pull(&self.inner.store, &request, progress.clone());
         let pulled = pulled.await.map_err(Error::from)?;
         let content = self.content(&pulled.manifest).await?;
         check_platform(&content, &platform, &pull.reference)?;
-        let hold = self.unpacked(hold.into_hold(), &content, &progress).await?;
+        let hold = held.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let hold = hold.ok_or_else(|| Error::internal("the pull was not admitted"))?;
+        let told = |blob: &Digest, done: bool| tell(&progress, blob, done);
+        // The layers stay until the image has its name.
+        let (hold, _layers) = self.unpacked(&pull.tenant, hold, &content, &told).await?;
         self.named(&pull, &pulled, content, hold).await
+    }
+
+    /// Counts what a manifest points to for the tenant, before it is fetched.
+    fn admission(&self, tenant: &Tenant, held: &Arc<Mutex<Option<Hold>>>) -> Admission {
+        let (images, tenant, held) = (self.clone(), tenant.clone(), Arc::clone(held));
+        Admission::new(move |descriptor, manifest| {
+            let hold = images.inner.holdings.take(&tenant, blobs(descriptor, manifest))?;
+            *held.lock().unwrap_or_else(PoisonError::into_inner) = Some(hold);
+            Ok(())
+        })
     }
 
     /// What the tenant has by this name already: all of it, for this platform.
@@ -101,7 +114,7 @@ impl Images {
             let whole = |image: &Image| {
                 let content = image.content.as_ref();
                 content.is_some_and(|content| {
-                    wanted.accepts(&content.platform()) && content.is_whole(&inner.store)
+                    wanted.runs(&content.platform()) && content.is_whole(&inner.store)
                 })
             };
             Ok(images.into_iter().find(whole))
@@ -134,15 +147,26 @@ impl Images {
             pinned: false,
         };
         let record = self.keep(record, hold).await?;
-        Ok(self.image(record, Some(content)))
+        Ok(self.inner.image(record, Some(content)))
     }
+}
+
+/// Says of a layer that it is being unpacked, or that it is there.
+fn tell(progress: &watch::Sender<Progress>, blob: &Digest, done: bool) {
+    let state = if done { State::Done } else { State::Unpacking };
+    progress.send_modify(|progress| {
+        for of in progress.blobs.iter_mut().filter(|of| of.digest == *blob) {
+            of.state = state;
+            of.done = of.whole;
+        }
+    });
 }
 
 /// An image for another platform than asked for: one without an index says it only in its
 /// configuration.
 fn check_platform(content: &Content, wanted: &Platform, name: &Reference) -> Result<(), Error> {
     let found = content.platform();
-    if wanted.accepts(&found) {
+    if wanted.runs(&found) {
         return Ok(());
     }
     let problem = format!("{name} is for {found}, not for {wanted}");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A push of an image that a tenant has, to where its name says or elsewhere.
 
+use std::collections::BTreeSet;
+
 use identity::Permit;
 use model::error::Error;
 use model::name::Tenant;
@@ -10,8 +12,7 @@ use super::Images;
 use super::transfer::Transfer;
 use crate::digest::Digest;
 use crate::reference::Reference;
-use crate::registry::credentials::Credentials;
-use crate::registry::push::PushRequest;
+use crate::registry::{Credentials, PushRequest};
 
 /// What is to be pushed.
 #[derive(Clone, Debug)]
@@ -27,6 +28,14 @@ pub struct Push {
 }
 
 impl Images {
+    /// Repositories that the tenant's images came from: a registry may have a blob there already.
+    fn repositories(&self, tenant: &Tenant) -> Vec<String> {
+        let records = self.inner.records_of(tenant);
+        let parsed = records.iter().filter_map(|it| it.reference.parse::<Reference>().ok());
+        let all: BTreeSet<String> = parsed.map(|it| it.repository().to_owned()).collect();
+        all.into_iter().collect()
+    }
+
     /// Begins a push. Its end is the digest that the registry has the image under.
     ///
     /// # Errors

@@ -3,11 +3,12 @@
 //! it is pinned. Kept as annotations of the name's entry in the store's `index.json`, so that there
 //! is one truth about names and a lost database loses none.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use model::name::Tenant;
 use model::time::Timestamp;
 
+use super::holdings::{Kept, blobs};
 use crate::config::ImageConfig;
 use crate::digest::Digest;
 use crate::error::{ImageError, Result};
@@ -122,6 +123,33 @@ impl Content {
     pub fn blobs(&self) -> BTreeMap<&Digest, u64> {
         let blobs = self.manifest.blobs();
         blobs.map(|blob| (&blob.digest, blob.size)).collect()
+    }
+
+    /// Each layer's blob and diff id, lowest first, each layer once.
+    pub fn layers(&self) -> Vec<(Digest, Digest)> {
+        let mut seen = BTreeSet::new();
+        let pairs = self.manifest.layers.iter().zip(&self.config.diff_ids);
+        pairs
+            .filter(|(_, diff_id)| seen.insert((*diff_id).clone()))
+            .map(|(blob, diff_id)| (blob.digest.clone(), diff_id.clone()))
+            .collect()
+    }
+
+    /// Whether every blob and every unpacked layer is there.
+    pub(super) fn is_whole(&self, store: &Store) -> bool {
+        self.manifest.blobs().all(|blob| store.contains(&blob.digest))
+            && self.layers().iter().all(|(_, diff_id)| store.layer(diff_id).is_some())
+    }
+
+    /// What the disk has of it, with sizes.
+    pub(super) fn kept(&self, store: &Store, manifest: &Descriptor) -> Vec<(Kept, u64)> {
+        let mut kept = blobs(manifest, &self.manifest);
+        for (_, diff_id) in self.layers() {
+            if let Some(layer) = store.layer(&diff_id) {
+                kept.push((Kept::Layer(diff_id), layer.summary.bytes));
+            }
+        }
+        kept
     }
 
     /// Bytes of manifest, configuration and layers.

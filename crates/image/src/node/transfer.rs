@@ -7,7 +7,7 @@ use model::error::Error;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::registry::progress::Progress;
+use crate::registry::Progress;
 
 /// A pull or a push.
 #[derive(Debug)]

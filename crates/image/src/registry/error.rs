@@ -6,6 +6,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use model::error::{Error, Reason};
+
 use crate::digest::Digest;
 use crate::error::ImageError;
 
@@ -185,6 +187,9 @@ pub enum RegistryError {
     /// The content or the store is at fault.
     #[error(transparent)]
     Image(#[from] ImageError),
+    /// The owner may not have it: of a quota.
+    #[error(transparent)]
+    NotAdmitted(Error),
     /// The thread that writes to the store is gone: the program is ending.
     #[error("the store's writer has stopped")]
     Stopped,
@@ -216,6 +221,7 @@ impl RegistryError {
                 | Self::ForeignLayer { .. }
                 | Self::NeverPulled { .. }
                 | Self::Image(_)
+                | Self::NotAdmitted(_)
                 | Self::Stopped
         )
     }
@@ -254,4 +260,51 @@ pub(crate) fn presentable(words: &str) -> String {
     const LONGEST: usize = 300;
     let words = words.chars().map(|it| if it.is_control() { ' ' } else { it });
     words.take(LONGEST).collect::<String>().trim().to_owned()
+}
+
+impl From<RegistryError> for Error {
+    fn from(error: RegistryError) -> Self {
+        let (reason, hint) = match &error {
+            RegistryError::Image(_) | RegistryError::NotAdmitted(_) => return inner(error),
+            RegistryError::Deadline { .. } => (Reason::Deadline, ""),
+            RegistryError::NotFound { .. } | RegistryError::NeverPulled { .. } => {
+                (Reason::NotFound, "look at the name, and whether the registry wants credentials")
+            }
+            RegistryError::Refused { .. } => (
+                Reason::RegistryFailed,
+                "the registry wants other credentials: aurae image pull -u NAME … < PASSWORD-FILE",
+            ),
+            RegistryError::SchemaOne { .. }
+            | RegistryError::ForeignLayer { .. }
+            | RegistryError::PlainCredentials { .. } => (Reason::Unsupported, ""),
+            RegistryError::Stopped => (Reason::Internal, ""),
+            _ if error.is_absence() => (Reason::NotFound, ""),
+            _ => (Reason::RegistryFailed, ""),
+        };
+        let made = Error::new(reason, error.to_string());
+        match hint {
+            "" => made,
+            hint => made.hint(hint),
+        }
+    }
+}
+
+/// What comes from below, as it is.
+fn inner(error: RegistryError) -> Error {
+    match error {
+        RegistryError::Image(error) => error.into(),
+        RegistryError::NotAdmitted(error) => error,
+        other => Error::internal(other.to_string()),
+    }
+}
+
+impl RegistryError {
+    /// Whether every host has said that there is no such thing.
+    fn is_absence(&self) -> bool {
+        match self {
+            Self::NotFound { .. } => true,
+            Self::Everywhere { each, .. } => !each.is_empty() && each.iter().all(Self::is_absence),
+            _ => false,
+        }
+    }
 }

@@ -53,7 +53,7 @@ pub use helper::Helpers;
 pub use hosts::Hosts;
 pub use policy::{Decision, PullPolicy};
 pub use progress::{Blob, Progress, State};
-pub use pull::{PullRequest, Pulled};
+pub use pull::{Admission, PullRequest, Pulled};
 pub use push::{PushRequest, Pushed};
 
 use docker_config::Found;

@@ -36,6 +36,8 @@ pub enum State {
     Waiting,
     /// Its bytes are on their way.
     Moving,
+    /// All of it has come, and is being unpacked.
+    Unpacking,
     /// It was there already, and the registry has confirmed that these credentials may have it.
     Present,
     /// It is there, verified.

@@ -5,12 +5,14 @@
 //! once, and the next one of the same owner goes on where it was.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesUnordered;
+use model::error::Error;
 use tokio::sync::{OnceCell, Semaphore, watch};
 
 use super::Client;
@@ -50,6 +52,35 @@ pub struct PullRequest {
     pub known: Option<Digest>,
     /// How long the whole may take.
     pub deadline: Duration,
+    /// Asked before the first layer is fetched.
+    pub admission: Admission,
+}
+
+/// Whether what a manifest points to may be fetched: for a quota. Its refusal ends the pull.
+#[derive(Clone)]
+pub struct Admission(Arc<dyn Fn(&Descriptor, &Manifest) -> Result<(), Error> + Send + Sync>);
+
+impl Admission {
+    /// Asks `rule` with the manifest and its descriptor.
+    pub fn new<F>(rule: F) -> Self
+    where
+        F: Fn(&Descriptor, &Manifest) -> Result<(), Error> + Send + Sync + 'static,
+    {
+        Self(Arc::new(rule))
+    }
+}
+
+impl Default for Admission {
+    /// All is admitted.
+    fn default() -> Self {
+        Self::new(|_, _| Ok(()))
+    }
+}
+
+impl fmt::Debug for Admission {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Admission")
+    }
 }
 
 /// What was pulled. All of it is in the store.
@@ -136,6 +167,8 @@ impl Run<'_> {
         let known = self.request.known.as_ref() == Some(&target.digest);
         let (manifest, content) = self.manifest(top, &mut pins).await?;
         self.check(&content)?;
+        let admitted = (self.request.admission.0)(&manifest, &content);
+        admitted.map_err(RegistryError::NotAdmitted)?;
         self.meter.expect(content.blobs());
         let mut seen = HashSet::new();
         let mut blobs: FuturesUnordered<_> = content
