@@ -5,7 +5,7 @@
 //! Never goes what is pinned, what the caller says is in use, and what an ingest is bringing. A
 //! crash between two steps leaves what no name leads to, which the next collection finds.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::DirEntry;
 use std::time::{Duration, SystemTime};
 
@@ -70,6 +70,9 @@ pub struct Collected {
 struct Marked {
     blobs: HashSet<Digest>,
     layers: HashSet<Digest>,
+    /// Documents that were followed, and how deep at most. Apart from `blobs`: a hostile image may
+    /// have another image's manifest among its layers, or deep in its indexes.
+    followed: HashMap<Digest, u32>,
 }
 
 impl Store {
@@ -274,9 +277,12 @@ impl Store {
     }
 
     fn mark_from(&self, digest: &Digest, depth: u32, marked: &mut Marked) -> Result<()> {
-        if depth == 0 || !self.contains(digest) || !marked.blobs.insert(digest.clone()) {
+        let followed = marked.followed.get(digest).is_some_and(|before| *before >= depth);
+        if depth == 0 || followed || !self.contains(digest) {
             return Ok(());
         }
+        marked.followed.insert(digest.clone(), depth);
+        marked.blobs.insert(digest.clone());
         let bytes = match self.read_document(digest) {
             Ok(bytes) => bytes,
             // No document, so it leads nowhere.

@@ -25,8 +25,10 @@ mod layers;
 mod names;
 mod pins;
 mod repair;
+mod spool;
 #[cfg(test)]
 mod tests;
+mod verify;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -39,9 +41,13 @@ use crate::error::{ImageError, Result};
 pub use collect::{Collected, Keep, Policy};
 pub use ingest::{Ingest, MAX_INGESTS_PER_DIGEST};
 pub use layers::{Layer, Making};
+pub(crate) use files::layout_version;
+pub(crate) use names::NAME as NAME_ANNOTATION;
 pub use names::{MAX_NAMES, MAX_OWNER, Named};
 pub use pins::Pin;
 pub use repair::Repair;
+pub(crate) use spool::Spool;
+pub use verify::Damage;
 
 use ingest::Claims;
 use names::Names;

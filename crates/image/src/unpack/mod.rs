@@ -35,6 +35,13 @@ pub use child::command;
 pub use driver::{Source, Unpacking};
 pub use error::UnpackError;
 
+/// The tar reader, for archives of images.
+pub(crate) mod tar {
+    pub(crate) use super::names::place;
+    pub(crate) use super::reader::{Entry, Kind, Reader};
+    pub(crate) use super::stream::TarStream;
+}
+
 /// How overlayfs is told that a folder hides what is below it.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -279,6 +279,11 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// How many bytes of the current entry's data weren't read yet.
+    pub(crate) fn left(&self) -> u64 {
+        self.left
+    }
+
     /// Reads some of the current entry's data; 0 when there is no more.
     pub(crate) fn data(&mut self, buffer: &mut [u8]) -> Result<usize, UnpackError> {
         let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
