@@ -20,6 +20,8 @@ pub mod platform;
 pub mod reference;
 pub mod registry;
 pub mod store;
+pub mod transfer;
+pub mod unpack;
 
 pub use digest::Digest;
 pub use error::{ImageError, Result};

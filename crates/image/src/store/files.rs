@@ -43,7 +43,7 @@ pub(super) fn check_layout(path: &Path) -> Result<()> {
 }
 
 /// Whether this is the text of an `oci-layout` of the version that is known here.
-pub(super) fn layout_version(text: &str) -> std::result::Result<(), String> {
+pub(crate) fn layout_version(text: &str) -> std::result::Result<(), String> {
     #[derive(serde::Deserialize)]
     #[serde(rename_all = "camelCase")]
     struct Layout {

@@ -18,24 +18,36 @@
 //! All calls block. What is *pinned* ([`Store::pin`]) is not collected while the pin lives.
 
 mod blobs;
+mod collect;
 mod files;
 mod ingest;
+mod layers;
 mod names;
 mod pins;
 mod repair;
+mod spool;
 #[cfg(test)]
 mod tests;
+mod verify;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
 
 use crate::error::{ImageError, Result};
 
+pub use collect::{Collected, Keep, Policy};
 pub use ingest::{Ingest, MAX_INGESTS_PER_DIGEST};
+pub use layers::{Layer, Making};
+pub(crate) use files::layout_version;
+pub(crate) use names::NAME as NAME_ANNOTATION;
 pub use names::{MAX_NAMES, MAX_OWNER, Named};
 pub use pins::Pin;
 pub use repair::Repair;
+pub(crate) use spool::Spool;
+pub use verify::Damage;
 
 use ingest::Claims;
 use names::Names;
@@ -51,9 +63,15 @@ pub struct Store {
 struct Inner {
     root: PathBuf,
     repaired: Repair,
+    opened: SystemTime,
     names: Mutex<Names>,
     claims: Mutex<Claims>,
     pins: Arc<Mutex<Pins>>,
+    /// Held while names are changed or what has none is removed, so that no name is given to what
+    /// is about to go.
+    roots: Mutex<()>,
+    /// Numbers the folders of `work/`.
+    works: AtomicU64,
     /// Held for its lock alone.
     _lock: File,
 }
@@ -81,9 +99,12 @@ impl Store {
             inner: Arc::new(Inner {
                 root: root.to_path_buf(),
                 repaired,
+                opened: SystemTime::now(),
                 names: Mutex::new(names),
                 claims: Mutex::default(),
                 pins: Arc::default(),
+                roots: Mutex::default(),
+                works: AtomicU64::new(0),
                 _lock: lock,
             }),
         })

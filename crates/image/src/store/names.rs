@@ -114,9 +114,9 @@ impl Names {
         }
     }
 
-    /// Every manifest that has a name.
-    pub(super) fn roots(&self) -> impl Iterator<Item = &Descriptor> {
-        self.all.values()
+    /// Takes several names away at once.
+    pub(super) fn remove_all(&mut self, gone: &[(String, String)]) -> Result<()> {
+        self.change(|names| names.all.retain(|key, _| !gone.contains(key)))
     }
 }
 
@@ -152,7 +152,7 @@ impl Store {
                 return Err(too_much(format!("{what} of {length} bytes"), format!("{limit} bytes")));
             }
         }
-        let _pin = self.pin(&descriptor.digest);
+        let _roots = locked(&self.inner.roots);
         if !self.contains(&descriptor.digest) {
             return Err(ImageError::NotFound {
                 what: format!("manifest {}", descriptor.digest),
@@ -172,6 +172,7 @@ impl Store {
     /// # Errors
     /// [`ImageError::NotFound`], and those of a write.
     pub fn untag(&self, owner: &str, name: &str) -> Result<Descriptor> {
+        let _roots = locked(&self.inner.roots);
         let mut names = locked(&self.inner.names);
         let key = (owner.to_owned(), name.to_owned());
         if !names.all.contains_key(&key) {

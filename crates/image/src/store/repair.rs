@@ -8,11 +8,12 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use super::ingest::parse_file_name;
+use super::layers::Meta;
 use super::{ImageError, Result, files};
 use crate::digest::{Algorithm, Digest};
 
 /// How long what an ingest has brought waits for the next attempt.
-const PARTIAL_FOR: Duration = Duration::from_secs(24 * 3600);
+pub(super) const PARTIAL_FOR: Duration = Duration::from_secs(24 * 3600);
 
 /// What a start has mended.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -21,6 +22,8 @@ pub struct Repair {
     pub unfinished: u64,
     /// Partial blobs that were too old.
     pub stale: u64,
+    /// Layers that the loss of power may have damaged.
+    pub unsettled: u64,
     /// Files that nothing of ours has made.
     pub foreign: u64,
     /// `index.json` could not be read and was moved aside.
@@ -55,29 +58,43 @@ pub(super) fn run(root: &Path) -> Result<Repair> {
             remove(entry)
         })?;
     }
-    each(&root.join("layers"), |entry| {
-        if named(entry, Digest::from_file_name).is_some() {
-            return Ok(());
-        }
-        repair.foreign += 1;
-        remove(entry)
-    })?;
+    layers(root, &mut repair)?;
     files::remove_file(&root.join("index.new"))?;
     files::remove_file(&root.join("oci-layout.new"))?;
     Ok(repair)
+}
+
+/// Removes layers that may not be whole: those that an earlier boot has made and that were never
+/// put on disk. Their blobs are there.
+fn layers(root: &Path, repair: &mut Repair) -> Result<()> {
+    let boot = super::layers::boot()?;
+    each(&root.join("layers"), |entry| {
+        let meta = named(entry, Digest::from_file_name).and_then(|_| Meta::read(&entry.path()));
+        match meta {
+            Some(meta) if meta.boot.as_ref().is_none_or(|made| *made == boot) => Ok(()),
+            Some(_) => {
+                repair.unsettled += 1;
+                remove(entry)
+            }
+            None => {
+                repair.foreign += 1;
+                remove(entry)
+            }
+        }
+    })
 }
 
 fn named<T>(entry: &DirEntry, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
     entry.file_name().to_str().and_then(parse)
 }
 
-fn is_stale(entry: &DirEntry) -> bool {
+pub(super) fn is_stale(entry: &DirEntry) -> bool {
     let modified = entry.metadata().and_then(|metadata| metadata.modified());
     let age = modified.ok().and_then(|at| SystemTime::now().duration_since(at).ok());
     age.is_some_and(|age| age > PARTIAL_FOR)
 }
 
-fn each(folder: &Path, mut visit: impl FnMut(&DirEntry) -> Result<()>) -> Result<()> {
+pub(super) fn each(folder: &Path, mut visit: impl FnMut(&DirEntry) -> Result<()>) -> Result<()> {
     let list = |error| ImageError::io("list", folder, error);
     for entry in folder.read_dir().map_err(list)? {
         visit(&entry.map_err(list)?)?;
@@ -85,7 +102,7 @@ fn each(folder: &Path, mut visit: impl FnMut(&DirEntry) -> Result<()>) -> Result
     Ok(())
 }
 
-fn remove(entry: &DirEntry) -> Result<()> {
+pub(super) fn remove(entry: &DirEntry) -> Result<()> {
     let path = entry.path();
     let kind = entry.file_type().map_err(|error| ImageError::io("stat", &path, error))?;
     let removed = match kind.is_dir() {

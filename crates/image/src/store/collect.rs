@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Gives space back. First what no name leads to, then images: those that weren't used for long,
+//! and while the disk is fuller than it may be, the one that was used longest ago.
+//!
+//! Never goes what is pinned, what the caller says is in use, and what an ingest is bringing. A
+//! crash between two steps leaves what no name leads to, which the next collection finds.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::DirEntry;
+use std::time::{Duration, SystemTime};
+
+use super::ingest::parse_file_name;
+use super::repair::{PARTIAL_FOR, each, remove};
+use super::{ImageError, Named, Result, Store, locked};
+use crate::config::ImageConfig;
+use crate::digest::{Algorithm, Digest};
+use crate::manifest::{Document, Manifest};
+
+/// How deep indexes may lie in indexes.
+const MAX_DEPTH: u32 = 4;
+
+/// When something goes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Policy {
+    /// An image that wasn't used for so long goes; `None`: age is no reason.
+    pub max_age: Option<Duration>,
+    /// Per cent of the disk in use from which images go …
+    pub high: u8,
+    /// … until no more than this is. At most `high`.
+    pub low: u8,
+    /// What no name leads to stays so long, for a pull that was cut. Not while the disk is fuller
+    /// than `high`.
+    pub grace: Duration,
+}
+
+impl Default for Policy {
+    /// The kubelet's thresholds (`imageGCHighThresholdPercent` and `Low`), and a day of grace.
+    fn default() -> Self {
+        Self {
+            max_age: None,
+            high: 85,
+            low: 80,
+            grace: PARTIAL_FOR,
+        }
+    }
+}
+
+/// What must stay: manifests, indexes and diff ids of what runs, and of what is pinned for good.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Keep {
+    /// In any order.
+    pub digests: HashSet<Digest>,
+}
+
+/// What has gone.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Collected {
+    /// Images.
+    pub names: Vec<Named>,
+    /// Blobs, whole ones and parts.
+    pub blobs: u64,
+    /// Unpacked layers.
+    pub layers: u64,
+    /// Bytes of blobs, and of the tar streams of layers.
+    pub bytes: u64,
+}
+
+/// What names lead to.
+#[derive(Default)]
+struct Marked {
+    blobs: HashSet<Digest>,
+    layers: HashSet<Digest>,
+    /// Documents that were followed, and how deep at most. Apart from `blobs`: a hostile image may
+    /// have another image's manifest among its layers, or deep in its indexes.
+    followed: HashMap<Digest, u32>,
+}
+
+impl Store {
+    /// Collects by `policy`.
+    ///
+    /// # Errors
+    /// [`ImageError::Io`]: what was collected until then is gone; nothing is collected where it
+    /// can't be found out what is in use.
+    pub fn collect(&self, policy: &Policy, keep: &Keep) -> Result<Collected> {
+        self.collect_by(policy, keep, SystemTime::now(), || self.used())
+    }
+
+    /// Per cent of the disk that can't be had any more.
+    fn used(&self) -> Result<u8> {
+        let root = &self.inner.root;
+        let disk = rustix::fs::statvfs(root).map_err(|e| ImageError::io("stat", root, e))?;
+        let free = disk.f_bavail.saturating_mul(100).checked_div(disk.f_blocks);
+        Ok(100 - u8::try_from(free.unwrap_or(100).min(100)).unwrap_or(100))
+    }
+
+    pub(super) fn collect_by(
+        &self,
+        policy: &Policy,
+        keep: &Keep,
+        now: SystemTime,
+        used: impl Fn() -> Result<u8>,
+    ) -> Result<Collected> {
+        let _roots = locked(&self.inner.roots);
+        let mut collected = Collected::default();
+        let age = |at: SystemTime| now.duration_since(at).unwrap_or_default();
+        if let Some(max_age) = policy.max_age {
+            let old: Vec<Named> = self.unused(keep)?.into_iter()
+                .filter(|(at, _)| age(*at) > max_age)
+                .map(|(_, named)| named)
+                .collect();
+            self.forget(old, &mut collected)?;
+        }
+        self.sweep(keep, now, policy.grace, &mut collected)?;
+        if used()? <= policy.high {
+            return Ok(collected);
+        }
+        self.sweep(keep, now, Duration::ZERO, &mut collected)?;
+        let mut candidates = self.unused(keep)?.into_iter().peekable();
+        while used()? > policy.low {
+            let Some((_, first)) = candidates.next() else {
+                break;
+            };
+            // Other names of the same image hold the same bytes.
+            let digest = first.descriptor.digest.clone();
+            let mut gone = vec![first];
+            while let Some((_, named)) =
+                candidates.next_if(|(_, named)| named.descriptor.digest == digest)
+            {
+                gone.push(named);
+            }
+            self.forget(gone, &mut collected)?;
+            self.sweep(keep, now, Duration::ZERO, &mut collected)?;
+        }
+        Ok(collected)
+    }
+
+    /// Names of images that may go, with when each was used: longest ago first.
+    fn unused(&self, keep: &Keep) -> Result<Vec<(SystemTime, Named)>> {
+        let mut unused = Vec::new();
+        for named in self.names() {
+            let digest = &named.descriptor.digest;
+            if keep.digests.contains(digest) || locked(&self.inner.pins).holds(digest) {
+                continue;
+            }
+            let at = match self.read_blob(digest) {
+                Ok(file) => file.metadata().and_then(|metadata| metadata.modified()),
+                // A name that leads nowhere can go first.
+                Err(ImageError::NotFound { .. }) => Ok(SystemTime::UNIX_EPOCH),
+                Err(error) => return Err(error),
+            };
+            let path = self.blob_path(digest);
+            unused.push((at.map_err(|error| ImageError::io("stat", &path, error))?, named));
+        }
+        let key = |(at, named): &(SystemTime, Named)| (*at, named.descriptor.digest.clone());
+        unused.sort_by_key(key);
+        Ok(unused)
+    }
+
+    fn forget(&self, gone: Vec<Named>, collected: &mut Collected) -> Result<()> {
+        if gone.is_empty() {
+            return Ok(());
+        }
+        let keys: Vec<(String, String)> =
+            gone.iter().map(|named| (named.owner.clone(), named.name.clone())).collect();
+        locked(&self.inner.names).remove_all(&keys)?;
+        collected.names.extend(gone);
+        Ok(())
+    }
+
+    /// Removes what neither a name nor `keep` leads to and what is older than `grace`.
+    fn sweep(
+        &self,
+        keep: &Keep,
+        now: SystemTime,
+        grace: Duration,
+        collected: &mut Collected,
+    ) -> Result<()> {
+        let marked = self.mark(keep)?;
+        let root = &self.inner.root;
+        let grown = |entry: &DirEntry| self.is_older(entry, now, grace);
+        for algorithm in Algorithm::ALL {
+            each(&root.join("blobs").join(algorithm.as_str()), |entry| {
+                let hex = entry.file_name();
+                let digest = hex.to_str().and_then(|hex| Digest::new(algorithm, hex).ok());
+                let digest = digest.filter(|digest| !marked.blobs.contains(digest));
+                let Some(digest) = digest.filter(|_| grown(entry)) else {
+                    return Ok(());
+                };
+                let bytes = entry.metadata().map_or(0, |metadata| metadata.len());
+                let pins = locked(&self.inner.pins);
+                if !pins.holds(&digest) {
+                    self.remove_blob(&digest)?;
+                    collected.blobs += 1;
+                    collected.bytes += bytes;
+                }
+                Ok(())
+            })?;
+        }
+        self.sweep_layers(&marked, grown, collected)?;
+        self.sweep_ingests(now, grace, collected)
+    }
+
+    fn sweep_layers(
+        &self,
+        marked: &Marked,
+        grown: impl Fn(&DirEntry) -> bool,
+        collected: &mut Collected,
+    ) -> Result<()> {
+        each(&self.inner.root.join("layers"), |entry| {
+            let name = entry.file_name();
+            let diff_id = name.to_str().and_then(Digest::from_file_name);
+            let diff_id = diff_id.filter(|id| !marked.layers.contains(id));
+            let Some(diff_id) = diff_id.filter(|_| grown(entry)) else {
+                return Ok(());
+            };
+            let meta = super::layers::Meta::read(&entry.path());
+            // Out of sight at once; removing many files takes its time.
+            let aside = self.work_path();
+            let pins = locked(&self.inner.pins);
+            if pins.holds(&diff_id) {
+                return Ok(());
+            }
+            let path = entry.path();
+            std::fs::rename(&path, &aside).map_err(|e| ImageError::io("rename", &path, e))?;
+            drop(pins);
+            std::fs::remove_dir_all(&aside).map_err(|e| ImageError::io("remove", &aside, e))?;
+            collected.layers += 1;
+            collected.bytes += meta.map_or(0, |meta| meta.summary.bytes);
+            Ok(())
+        })
+    }
+
+    fn sweep_ingests(
+        &self,
+        now: SystemTime,
+        grace: Duration,
+        collected: &mut Collected,
+    ) -> Result<()> {
+        each(&self.inner.root.join("ingest"), |entry| {
+            let name = entry.file_name();
+            let claims = locked(&self.inner.claims);
+            let free = name
+                .to_str()
+                .and_then(parse_file_name)
+                .is_some_and(|(digest, slot)| !claims.holds(&digest, slot));
+            if free && self.is_older(entry, now, grace) {
+                collected.bytes += entry.metadata().map_or(0, |metadata| metadata.len());
+                collected.blobs += 1;
+                remove(entry)?;
+            }
+            Ok(())
+        })
+    }
+
+    /// Whether it may go by its age. Where the names were lost at start, all begins to age there.
+    fn is_older(&self, entry: &DirEntry, now: SystemTime, grace: Duration) -> bool {
+        let modified = entry.metadata().and_then(|metadata| metadata.modified());
+        let Ok(mut at) = modified else {
+            return false;
+        };
+        if self.inner.repaired.names_lost {
+            at = at.max(self.inner.opened);
+        }
+        grace.is_zero() || now.duration_since(at).unwrap_or_default() > grace
+    }
+
+    fn mark(&self, keep: &Keep) -> Result<Marked> {
+        let mut marked = Marked::default();
+        marked.layers.extend(keep.digests.iter().cloned());
+        for digest in &keep.digests {
+            self.mark_from(digest, MAX_DEPTH, &mut marked)?;
+        }
+        for named in self.names() {
+            self.mark_from(&named.descriptor.digest, MAX_DEPTH, &mut marked)?;
+        }
+        Ok(marked)
+    }
+
+    fn mark_from(&self, digest: &Digest, depth: u32, marked: &mut Marked) -> Result<()> {
+        let followed = marked.followed.get(digest).is_some_and(|before| *before >= depth);
+        if depth == 0 || followed || !self.contains(digest) {
+            return Ok(());
+        }
+        marked.followed.insert(digest.clone(), depth);
+        marked.blobs.insert(digest.clone());
+        let bytes = match self.read_document(digest) {
+            Ok(bytes) => bytes,
+            // No document, so it leads nowhere.
+            Err(ImageError::TooMuch { .. } | ImageError::Corrupt { .. }) => return Ok(()),
+            Err(error) => return Err(error),
+        };
+        match Document::parse(&bytes, None) {
+            Ok(Document::Index(index)) => {
+                for entry in &index.manifests {
+                    self.mark_from(&entry.digest, depth - 1, marked)?;
+                }
+            }
+            Ok(Document::Manifest(manifest)) => self.mark_image(&manifest, marked)?,
+            Err(_) => {}
+        }
+        Ok(())
+    }
+
+    fn mark_image(&self, manifest: &Manifest, marked: &mut Marked) -> Result<()> {
+        marked.blobs.extend(manifest.blobs().map(|blob| blob.digest.clone()));
+        match self.read_document(&manifest.config.digest) {
+            Ok(bytes) => {
+                let config = ImageConfig::read(&bytes);
+                marked.layers.extend(config.into_iter().flat_map(|config| config.diff_ids));
+                Ok(())
+            }
+            Err(error @ ImageError::Io { .. }) => Err(error),
+            Err(_) => Ok(()),
+        }
+    }
+}

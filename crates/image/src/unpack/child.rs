@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The unpacker's process: `auraed unpack OPTIONS`. Standard input is the layer's stream, the
+//! current folder the one to fill, standard output takes one line of JSON. Before it reads a byte
+//! it gives up every other file, the network, and all capabilities but those for owners, modes,
+//! nodes and extended attributes; its memory has a bound.
+
+use std::io::Write as _;
+use std::os::fd::AsFd;
+use std::process::ExitCode;
+
+use landlock::{
+    ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
+    RulesetCreatedAttr,
+};
+use rustix::fs::{self, Mode, OFlags};
+use rustix::io::Errno;
+use rustix::process::{Resource, Rlimit};
+use rustix::thread::{CapabilitySet, CapabilitySets};
+use serde::{Deserialize, Serialize};
+
+use super::error::UnpackError;
+use super::{Options, Overlay, Summary, unpack};
+
+/// Bytes of address space: zstd's largest window, the buffers, the program itself.
+const MEMORY: u64 = 1 << 30;
+
+/// Descriptors: one for each level of a tree that is removed, and those that are always there.
+const DESCRIPTORS: u64 = super::names::MAX_DEPTH as u64 + 64;
+
+/// What the process tells its parent.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Report {
+    Done(Summary),
+    Failed(UnpackError),
+}
+
+/// Unpacks standard input into the current folder; `options` is the JSON of [`Options`], as
+/// [`super::Unpacking`] passes it. To be called by a process with one thread, early in `main`.
+pub fn command(options: &str) -> ExitCode {
+    let report = match run(options) {
+        Ok(summary) => Report::Done(summary),
+        Err(error) => Report::Failed(error),
+    };
+    let told = serde_json::to_vec(&report).map_err(std::io::Error::other);
+    match told.and_then(|line| std::io::stdout().write_all(&line)) {
+        Ok(()) => ExitCode::SUCCESS,
+        // The parent is gone.
+        Err(_) => ExitCode::FAILURE,
+    }
+}
+
+fn run(options: &str) -> Result<Summary, UnpackError> {
+    let options: Options = serde_json::from_str(options)
+        .map_err(|error| UnpackError::stream(format!("the options can't be read: {error}")))?;
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    let root = fs::open(".", flags, Mode::empty()).map_err(kernel("open"))?;
+    confine(&root, &options)?;
+    unpack(std::io::stdin().lock(), root, &options)
+}
+
+fn kernel(doing: &'static str) -> impl Fn(Errno) -> UnpackError {
+    move |errno| UnpackError::kernel(doing, b".", errno)
+}
+
+fn confine(root: impl AsFd, options: &Options) -> Result<(), UnpackError> {
+    for (resource, most) in [
+        (Resource::Core, 0),
+        (Resource::Nofile, DESCRIPTORS),
+        (Resource::As, MEMORY),
+    ] {
+        let hard = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX).min(most);
+        let limit = Rlimit {
+            current: Some(hard),
+            maximum: Some(hard),
+        };
+        rustix::process::setrlimit(resource, limit).map_err(kernel("limit"))?;
+    }
+    // A process without the capability is confined by landlock alone.
+    match rustix::process::chroot(".") {
+        Ok(()) | Err(Errno::PERM) => {}
+        Err(errno) => return Err(kernel("change the root to")(errno)),
+    }
+    rustix::thread::set_no_new_privs(true).map_err(kernel("confine"))?;
+    landlock(root).map_err(|error| UnpackError::Kernel {
+        doing: "confine by landlock".to_owned(),
+        entry: ".".to_owned(),
+        problem: error.to_string(),
+    })?;
+    capabilities(options).map_err(kernel("give up capabilities for"))
+}
+
+/// The folder, and no network. Kernels without landlock leave it out: the change of root holds.
+fn landlock(root: impl AsFd) -> Result<(), landlock::RulesetError> {
+    let abi = ABI::V6;
+    Ruleset::default()
+        .set_compatibility(CompatLevel::BestEffort)
+        .handle_access(AccessFs::from_all(abi))?
+        .handle_access(AccessNet::from_all(abi))?
+        .scope(landlock::Scope::from_all(abi))?
+        .create()?
+        .add_rule(PathBeneath::new(root, AccessFs::from_all(abi) & !AccessFs::Execute))?
+        .restrict_self()?;
+    Ok(())
+}
+
+fn capabilities(options: &Options) -> Result<(), Errno> {
+    let mut needed = CapabilitySet::CHOWN
+        | CapabilitySet::DAC_OVERRIDE
+        | CapabilitySet::FOWNER
+        | CapabilitySet::FSETID
+        | CapabilitySet::MKNOD
+        | CapabilitySet::SETFCAP;
+    if options.overlay == Overlay::Trusted {
+        // For `trusted.overlay.opaque`.
+        needed |= CapabilitySet::SYS_ADMIN;
+    }
+    let kept = rustix::thread::capabilities(None)?.permitted & needed;
+    let sets = CapabilitySets {
+        effective: kept,
+        permitted: kept,
+        inheritable: CapabilitySet::empty(),
+    };
+    rustix::thread::set_capabilities(None, sets)
+}
