@@ -110,6 +110,17 @@ async fn a_private_address_is_reached_only_where_it_is_configured() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn with_public_only_a_reference_names_no_private_address_either() {
+    let client = Client::new(hosts("public_only = true"), options()).unwrap();
+    let (_folder, store) = empty();
+    for name in ["127.0.0.1:1", "localhost:1", "169.254.169.254", "[::1]:1"] {
+        let problem = pull(&client, &store, &format!("{name}/app:v1")).await.unwrap_err();
+        assert!(matches!(problem, RegistryError::Redirect { .. }), "{problem}");
+        assert!(problem.to_string().contains("private address"), "{problem}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn redirects_to_private_opens_them_for_one_registry() {
     let image = Image::new(54, &[10]);
     let closed = super::peer::free_port();
