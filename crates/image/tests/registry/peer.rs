@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// How long it may take to listen.
 const READY: Duration = Duration::from_secs(30);
 /// `ada` with the password `secret`, as `htpasswd -B` writes it.
-const HTPASSWD: &str = "ada:BCRYPT\n";
+const HTPASSWD: &str = "ada:$2y$05$abcdefghijklmnopqrstuuOQiyCxlgf/oeuTqixKmWdcYUh4Hjl0a\n";
 
 /// A registry that runs until this is dropped.
 pub(crate) struct Peer {
