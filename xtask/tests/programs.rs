@@ -48,6 +48,7 @@ const MINIMAL: &[(&str, &str)] = &[
 const INSTALLED: &[(&str, &str)] = &[
     ("busybox-static", "busybox"),
     ("dnsmasq-base", "dnsmasq"),
+    ("docker-registry", "docker-registry"),
     ("e2fsprogs", "debugfs e2fsck mke2fs"),
     ("gcc", "strip readelf"),
     ("iproute2", "ip"),

@@ -2,9 +2,9 @@
 //! OCI images: their names and documents, the node's content-addressed store, the unpacker of
 //! layers, and the client of registries.
 //!
-//! It is a library without a daemon, and knows no tenants: an *owner* is an opaque string to it,
-//! and who may see what is decided above. The store and the unpacker block; the registry's client
-//! alone is async. Callers: `auraed` (the API of images, and `auraed unpack`), and later `pod`.
+//! [`node`] alone knows tenants, permits and quotas: it puts the rest together for a node. To the
+//! rest an *owner* is an opaque string. The store and the unpacker block; the registry's client is
+//! async. Callers: `auraed` (the API of images, and `auraed unpack`), and later `pod`.
 //!
 //! ```text
 //!  registry ──> store::Ingest ──> blobs/ ──> unpack (a process of its own) ──> layers/
@@ -16,6 +16,7 @@ pub mod config;
 pub mod digest;
 pub mod error;
 pub mod manifest;
+pub mod node;
 pub mod platform;
 pub mod reference;
 pub mod registry;

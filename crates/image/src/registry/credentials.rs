@@ -7,11 +7,12 @@ use std::fmt;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use serde::{Deserialize, Deserializer};
 use sha2::{Digest as _, Sha256};
 use zeroize::Zeroizing;
 
 /// A password or a token. Its `Debug` says no more than that there is one.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct Secret(Zeroizing<String>);
 
 impl Secret {
@@ -23,6 +24,16 @@ impl Secret {
     /// The secret itself, to send it.
     pub(crate) fn expose(&self) -> &str {
         &self.0
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl<'de> Deserialize<'de> for Secret {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        String::deserialize(from).map(Self::new)
     }
 }
 

@@ -44,24 +44,18 @@ struct File {
 }
 
 /// One of `auths`. Fields that are empty are as if they weren't there, as Docker writes them.
-#[derive(Clone, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Deserialize)]
 struct Entry {
     #[serde(default)]
-    auth: Zeroizing<String>,
+    auth: Secret,
     #[serde(default)]
     username: String,
     #[serde(default)]
-    password: Zeroizing<String>,
+    password: Secret,
     #[serde(default)]
-    identitytoken: Zeroizing<String>,
+    identitytoken: Secret,
     #[serde(default)]
-    registrytoken: Zeroizing<String>,
-}
-
-impl std::fmt::Debug for Entry {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Entry").finish_non_exhaustive()
-    }
+    registrytoken: Secret,
 }
 
 /// Where the credentials for a registry are.
@@ -172,17 +166,17 @@ impl DockerConfig {
 
     fn read(&self, key: &str, entry: &Entry) -> Result<Option<Credentials>, RegistryError> {
         if !entry.registrytoken.is_empty() {
-            return Ok(Some(Credentials::Registry(Secret::new(entry.registrytoken.as_str()))));
+            return Ok(Some(Credentials::Registry(entry.registrytoken.clone())));
         }
         if !entry.identitytoken.is_empty() {
-            return Ok(Some(Credentials::Identity(Secret::new(entry.identitytoken.as_str()))));
+            return Ok(Some(Credentials::Identity(entry.identitytoken.clone())));
         }
         if !entry.auth.is_empty() {
             let wrong = || RegistryError::Credentials {
                 path: self.path.clone(),
                 problem: format!("auths.{key:?}.auth: not base64 of name:password"),
             };
-            let pair = STANDARD.decode(entry.auth.as_bytes()).map_err(|_| wrong())?;
+            let pair = STANDARD.decode(entry.auth.expose()).map_err(|_| wrong())?;
             let pair = Zeroizing::new(String::from_utf8(pair).map_err(|_| wrong())?);
             let (username, password) = pair.split_once(':').ok_or_else(wrong)?;
             return Ok(Some(Credentials::Basic {
@@ -193,7 +187,7 @@ impl DockerConfig {
         }
         Ok((!entry.username.is_empty()).then(|| Credentials::Basic {
             username: entry.username.clone(),
-            password: Secret::new(entry.password.as_str()),
+            password: entry.password.clone(),
         }))
     }
 }

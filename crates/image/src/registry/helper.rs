@@ -109,7 +109,7 @@ async fn ask(path: &Path, server: &str) -> Result<(bool, Zeroizing<Vec<u8>>), St
 #[serde(rename_all = "PascalCase")]
 struct Answer {
     username: String,
-    secret: Zeroizing<String>,
+    secret: Secret,
 }
 
 fn read(good: bool, answer: &[u8]) -> Result<Credentials, String> {
@@ -123,7 +123,7 @@ fn read(good: bool, answer: &[u8]) -> Result<Credentials, String> {
     }
     let answer: Answer = serde_json::from_slice(answer)
         .map_err(|_| "its answer is not JSON with Username and Secret".to_owned())?;
-    let secret = Secret::new(answer.secret.as_str());
+    let secret = answer.secret;
     Ok(if answer.username == TOKEN_NAME {
         Credentials::Identity(secret)
     } else {

@@ -5,6 +5,8 @@
 //! connection; `wire` does.
 //!
 //! ```toml
+//! public_only = true                   # without a table of its own, a host must be a public one
+//!
 //! [[registry."docker.io".mirror]]
 //! host = "mirror.lan:5000"
 //! prefix = "hub"                       # asked for hub/library/nginx
@@ -47,6 +49,9 @@ const HUB: (&str, &str) = ("docker.io", "registry-1.docker.io");
 /// The whole file, checked.
 #[derive(Clone, Debug, Default)]
 pub struct Hosts {
+    /// Whether a host without a table is reached at public addresses alone, also when it is named
+    /// by a reference and not by a redirect: whoever may pull could else probe the node's network.
+    pub(crate) public_only: bool,
     registries: BTreeMap<String, Registry>,
     hosts: BTreeMap<String, Arc<Host>>,
 }
@@ -54,6 +59,8 @@ pub struct Hosts {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
+    #[serde(default)]
+    public_only: bool,
     #[serde(default)]
     registry: BTreeMap<String, Registry>,
     #[serde(default)]
@@ -193,6 +200,7 @@ impl Hosts {
             check(check_registry(name, registry))?;
         }
         Ok(Self {
+            public_only: file.public_only,
             registries: file.registry,
             hosts,
         })

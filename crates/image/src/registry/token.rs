@@ -154,9 +154,9 @@ async fn answer(wire: &Wire, wish: &Wish<'_>) -> Result<Header, RegistryError> {
 #[derive(Deserialize)]
 struct Token {
     #[serde(default)]
-    token: Option<Zeroizing<String>>,
+    token: Option<Secret>,
     #[serde(default)]
-    access_token: Option<Zeroizing<String>>,
+    access_token: Option<Secret>,
     #[serde(default)]
     expires_in: Option<u64>,
 }
@@ -197,12 +197,12 @@ async fn fetch(
         problem: problem.to_owned(),
     };
     let token: Token = serde_json::from_slice(&body).map_err(|_| malformed("not JSON"))?;
-    let filled = |it: Option<Zeroizing<String>>| it.filter(|it| !it.is_empty());
+    let filled = |it: Option<Secret>| it.filter(|it| !it.is_empty());
     let value = filled(token.token).or(filled(token.access_token));
     let value = value.ok_or_else(|| malformed("it has no token"))?;
     let given = token.expires_in.map_or(LEAST, Duration::from_secs).clamp(LEAST, MOST);
     Ok(Header {
-        value: Secret::new(format!("Bearer {}", value.as_str())),
+        value: Secret::new(format!("Bearer {}", value.expose())),
         // A tenth less: it must still be good when it arrives.
         until: Some(Instant::now() + given * 9 / 10),
     })

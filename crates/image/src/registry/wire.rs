@@ -208,7 +208,9 @@ impl Wire {
         if let Some(client) = self.configured.get(&host.name) {
             return Ok(client);
         }
-        if url.origin() == origin_of(registry) || registry.settings.redirects_to_private {
+        let own = url.origin() == origin_of(registry);
+        let named = own && (registry.configured || !self.hosts.public_only);
+        if named || !own && registry.settings.redirects_to_private {
             return Ok(&self.open);
         }
         let host = url.host_str().unwrap_or_default();
