@@ -69,6 +69,16 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ("sets.Get", &[]),
     ("sets.List", &[]),
     ("sets.Remove", &[]),
+    ("image.Pull", &[]),
+    ("image.Push", &[]),
+    ("image.List", &[]),
+    ("image.Get", &[]),
+    ("image.Remove", &[]),
+    ("image.Pin", &[]),
+    ("image.Prune", &[]),
+    ("image.Import", &[]),
+    ("image.Export", &[]),
+    ("image.Verify", &[]),
     // It ends the node, not objects one by one.
     ("node.Shutdown", &[]),
 ];

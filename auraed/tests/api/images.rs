@@ -15,7 +15,7 @@ use crate::caller::Person;
 use crate::node::TestNode;
 
 /// A tar archive of these files.
-fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
+pub(crate) fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
     let mut builder = tar::Builder::new(Vec::new());
     for (path, data) in files {
         let mut header = tar::Header::new_gnu();
@@ -230,7 +230,7 @@ async fn a_hostile_layer_is_refused_by_name_and_leaves_nothing() {
 
 #[tokio::test]
 async fn images_are_there_after_the_daemon_was_killed() {
-    let Some(node) = TestNode::start() else {
+    let Some(mut node) = TestNode::start() else {
         return;
     };
     let administrator = node.administrator().await;
@@ -242,7 +242,9 @@ async fn images_are_there_after_the_daemon_was_killed() {
         ..Default::default()
     };
     images(&ann).pin(pin).await.unwrap();
-    node.kill_daemon().await;
+    node.kill_daemon();
+    // On a connection of the next daemon.
+    let ann = Person::new(ann.target.clone(), ann.serial.clone()).await;
     let image = images(&ann).get(get(APP)).await.unwrap().into_inner();
     assert!(image.pinned);
     let verified = images(&ann).verify(wire::VerifyRequest::default()).await.unwrap();

@@ -17,6 +17,7 @@ mod effects;
 mod fair;
 mod finished;
 mod flood;
+mod images;
 mod node;
 mod privileges;
 mod raw;

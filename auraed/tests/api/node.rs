@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 
 use client::{Address, NodeIdentity, Target};
 use kernel::cgroup::Cgroup;
+use rustix::event::{PollFd, PollFlags};
+use rustix::process::PidfdFlags;
 use tempfile::TempDir;
 use tokio::io::AsyncReadExt;
 
@@ -97,7 +99,32 @@ impl TestNode {
         self.daemon_status_kb("VmRSS:")
     }
 
+    /// Its state directory.
+    pub(crate) fn state(&self) -> PathBuf {
+        self.folder.path().join("state")
+    }
+
+    /// Kills the daemon, and waits until the next one answers.
+    pub(crate) fn kill_daemon(&mut self) {
+        let pid = self.daemon();
+        let process = rustix::process::Pid::from_raw(pid.parse().unwrap()).unwrap();
+        let pidfd = rustix::process::pidfd_open(process, PidfdFlags::empty()).unwrap();
+        rustix::process::pidfd_send_signal(&pidfd, rustix::process::Signal::KILL).unwrap();
+        let mut gone = [PollFd::new(&pidfd, PollFlags::IN)];
+        rustix::event::poll(&mut gone, None).unwrap();
+        self.wait_until_it_answers();
+    }
+
     fn daemon_status_kb(&self, field: &str) -> u64 {
+        let daemon = self.daemon();
+        let status = std::fs::read_to_string(format!("/proc/{daemon}/status")).unwrap();
+        let found = status.lines().find_map(|line| line.strip_prefix(field));
+        let found = found.and_then(|words| words.split_whitespace().next());
+        found.unwrap().parse().unwrap()
+    }
+
+    /// The daemon's process id.
+    fn daemon(&self) -> String {
         let init = self.process.id();
         let children = format!("/proc/{init}/task/{init}/children");
         let children = std::fs::read_to_string(children).unwrap();
@@ -105,11 +132,7 @@ impl TestNode {
             let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             words.split(|byte| *byte == 0).any(|word| word == b"serve")
         };
-        let daemon = children.split_whitespace().find(is_daemon).unwrap();
-        let status = std::fs::read_to_string(format!("/proc/{daemon}/status")).unwrap();
-        let found = status.lines().find_map(|line| line.strip_prefix(field));
-        let found = found.and_then(|words| words.split_whitespace().next());
-        found.unwrap().parse().unwrap()
+        children.split_whitespace().find(is_daemon).unwrap().to_owned()
     }
 
     /// A way to this node with the certificate and key of that name in its folder.

@@ -6,6 +6,7 @@
 use std::sync::OnceLock;
 
 use api::identity::v0 as identity;
+use api::image::v0 as image;
 use api::node::v0 as node;
 use api::observe::v0 as observe;
 use api::runtime::v0 as runtime;
@@ -141,6 +142,9 @@ pub(crate) fn argv(words: &[&str]) -> runtime::ExecutableSpec {
 static MAIN: OnceLock<String> = OnceLock::new();
 /// A grant of another user's.
 static GRANT: OnceLock<String> = OnceLock::new();
+
+/// An image of the owner's tenant; it is pinned before it could be pruned.
+const IMAGE: &str = "registry.test/demo/app:v1";
 
 /// In the order in which they are called: what ends things comes last.
 pub(crate) const ROWS: &[Row] = &[
@@ -404,6 +408,87 @@ pub(crate) const ROWS: &[Row] = &[
         }
         .encode_to_vec()
     }),
+    // It is there, and no registry is asked.
+    member("image.Pull", |whom| {
+        image::PullRequest {
+            tenant: tenant(whom),
+            reference: IMAGE.to_owned(),
+            policy: image::PullPolicy::Never.into(),
+            ..Default::default()
+        }
+        .encode_to_vec()
+    }),
+    // Past the policies, no registry listens there.
+    member("image.Push", |whom| {
+        image::PushRequest {
+            tenant: tenant(whom),
+            reference: IMAGE.to_owned(),
+            to: "127.0.0.1:1/demo/app:v1".to_owned(),
+            credentials: None,
+        }
+        .encode_to_vec()
+    }),
+    member("image.List", |whom| {
+        image::ListRequest {
+            tenant: tenant(whom),
+        }
+        .encode_to_vec()
+    }),
+    member("image.Get", |whom| {
+        image::GetRequest {
+            tenant: tenant(whom),
+            reference: IMAGE.to_owned(),
+        }
+        .encode_to_vec()
+    }),
+    member("image.Pin", |whom| {
+        image::PinRequest {
+            tenant: tenant(whom),
+            reference: IMAGE.to_owned(),
+            pinned: true,
+        }
+        .encode_to_vec()
+    }),
+    member("image.Prune", |whom| {
+        image::PruneRequest {
+            tenant: tenant(whom),
+            unused_for: None,
+        }
+        .encode_to_vec()
+    }),
+    // Past the policies, nothing follows.
+    member("image.Import", |whom| {
+        let begin = image::ImportBegin {
+            tenant: tenant(whom),
+            ..Default::default()
+        };
+        image::ImportRequest {
+            of: Some(image::import_request::Of::Begin(begin)),
+        }
+        .encode_to_vec()
+    }),
+    member("image.Export", |whom| {
+        image::ExportRequest {
+            tenant: tenant(whom),
+            reference: IMAGE.to_owned(),
+        }
+        .encode_to_vec()
+    }),
+    member("image.Verify", |whom| {
+        image::VerifyRequest {
+            tenant: tenant(whom),
+            reference: IMAGE.to_owned(),
+        }
+        .encode_to_vec()
+    }),
+    // Past the policies, this is no reference: the image stays for the callers after this.
+    member("image.Remove", |whom| {
+        image::RemoveRequest {
+            tenant: tenant(whom),
+            reference: "?".to_owned(),
+        }
+        .encode_to_vec()
+    }),
     every_caller("node.Get", |_| node::GetRequest {}.encode_to_vec()),
     node_wide(
         "node.GetConfig",
@@ -496,6 +581,8 @@ pub(crate) async fn furnish(administrator: &Person, owner: &Person) {
         .and_then(|meta| meta.r#ref)
         .map(|target| target.uid);
     MAIN.set(uid.unwrap()).unwrap();
+    let archive = crate::images::archive(IMAGE, &[crate::images::tar(&[("app", b"x")])]);
+    crate::images::import(owner, &archive).await.unwrap();
     let message = identity::AllowRequest {
         tenant: "acme".into(),
         user: "rita".into(),

@@ -2,7 +2,6 @@
 //! Reads images again, byte by byte, and says what is damaged. It changes nothing: a pull mends.
 
 use std::io::Read as _;
-use std::sync::Arc;
 
 use identity::Permit;
 use model::error::Error;
@@ -55,7 +54,7 @@ impl Images {
 }
 
 impl Inner {
-    fn records_of(self: &Arc<Self>, tenant: &Tenant) -> Vec<Record> {
+    pub(super) fn records_of(&self, tenant: &Tenant) -> Vec<Record> {
         let held = self.lock();
         let records = held.values().map(|held| &held.record);
         records.filter(|record| record.tenant == *tenant).cloned().collect()
