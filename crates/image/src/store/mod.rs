@@ -46,7 +46,6 @@ pub(crate) use names::NAME as NAME_ANNOTATION;
 pub use names::{MAX_NAMES, MAX_OWNER, Named};
 pub use pins::Pin;
 pub use repair::Repair;
-pub(crate) use spool::Spool;
 pub use verify::Damage;
 
 use ingest::Claims;

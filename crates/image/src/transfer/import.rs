@@ -100,7 +100,7 @@ impl Store {
         Ok(Import {
             images,
             brought: archive.brought,
-            pins: archive.pins,
+            _pins: archive.pins,
         })
     }
 

@@ -119,7 +119,7 @@ impl Store {
         Ok(Import {
             images: group(entries),
             brought,
-            pins,
+            _pins: pins,
         })
     }
 }

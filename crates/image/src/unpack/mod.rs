@@ -20,8 +20,6 @@ mod pax;
 mod reader;
 mod sparse;
 mod stream;
-#[cfg(test)]
-mod tests;
 mod tree;
 
 use std::io::Read;
