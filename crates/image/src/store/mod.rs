@@ -6,7 +6,7 @@
 //!  STATE/images/    0700, root's
 //!    oci-layout, index.json     the layout; index.json: owner and name -> manifest
 //!    blobs/ALGORITHM/HEX        whole, verified and on disk, or absent
-//!    ingest/ALGORITHM-HEX.S.N   what has come of a blob, by scope; resumed, verified at the end
+//!    ingest/ALGORITHM-HEX[.S].N what has come of a blob, by scope; resumed, verified at the end
 //!    layers/ALGORITHM-HEX/      an unpacked layer, by its diff id; whole or absent
 //!    work/                      what is in the making; emptied at start
 //!    lock                       one process has the store open

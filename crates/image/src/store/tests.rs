@@ -174,6 +174,29 @@ fn who_is_slow_delays_no_other_who_brings_the_same_blob() {
 }
 
 #[test]
+fn a_part_belongs_to_its_scope_and_outlives_a_restart_there() {
+    let bed = Bed::new();
+    let digest = Digest::of(b"hello");
+    let store = bed.open();
+    let mut adas = store.ingest_for("ada r.example/app", &digest, 5).unwrap();
+    adas.write(b"he").unwrap();
+    drop((adas, store));
+    let store = bed.open();
+    assert_eq!(*store.repaired(), Repair::default());
+    for (scope, there) in [("bob r.example/app", 0), ("ada r.example/other", 0)] {
+        assert_eq!(store.ingest_for(scope, &digest, 5).unwrap().offset(), there);
+    }
+    assert_eq!(store.ingest(&digest, 5).unwrap().offset(), 0);
+    assert_eq!(store.ingest_for("ada r.example/app", &digest, 5).unwrap().offset(), 2);
+    // One scope's many leave the others their places.
+    let many = || store.ingest_for("ada r.example/app", &digest, 5);
+    let held: Vec<Ingest> = (0..MAX_INGESTS_PER_DIGEST).map(|_| many().unwrap()).collect();
+    assert!(matches!(many(), Err(ImageError::Busy { .. })));
+    store.ingest_for("bob r.example/app", &digest, 5).unwrap();
+    drop(held);
+}
+
+#[test]
 fn a_second_process_is_told_that_the_store_is_open() {
     let bed = Bed::new();
     let store = bed.open();
