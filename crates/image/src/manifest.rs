@@ -414,7 +414,7 @@ mod tests {
         let large = manifest(&[descriptor(media::LAYER, MAX_BLOB + 1)]);
         assert!(refused(&large, None).contains("1 TiB"));
         let negative = manifest(&[]).replace("\"size\":2", "\"size\":-1");
-        assert!(refused(&negative, None).contains("size"));
+        assert!(refused(&negative, None).contains("`-1`"));
         let long = " ".repeat(MAX_DOCUMENT as usize + 1);
         assert!(matches!(
             Document::parse(long.as_bytes(), None),

@@ -205,7 +205,7 @@ const NAMES: &[&str] = &["a", "b", "with space", "new\nline", "ü", ".hidden", "
 
 fn made() -> impl Strategy<Value = Made> {
     let path = prop::collection::vec(prop::sample::select(NAMES), 1..5);
-    let owner = (0..100_000_u32, prop_oneof![0..1000_u32, 4_294_967_000..4_294_967_294]);
+    let owner = (0..100_000_u32, prop_oneof![0..1000_u32, 4_294_967_000..4_294_967_294_u32]);
     let mtime = (0..4_000_000_000_i64, 0..1_000_000_000_i64);
     (path, 0..6_u8, 0..0o10000_u32, owner, mtime, 0..3000_usize).prop_map(
         |(path, kind, mode, owner, mtime, size)| Made {

@@ -81,6 +81,11 @@ impl Unpacking {
         Ok(unpacking)
     }
 
+    /// The id of the unpacker's process.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits for the end, at most `limit`, and makes a layer of what was unpacked.
     ///
     /// # Errors
@@ -93,6 +98,10 @@ impl Unpacking {
             Report::Done(summary) => summary,
             Report::Failed(error) => return Err(error.tamed().of_layer(&self.layer)),
         };
+        // It has said all, but could still write.
+        let _ = self.child.kill();
+        let ended = self.child.wait();
+        ended.map_err(|error| self.refused(format!("the unpacker can't be awaited: {error}")))?;
         match self.making.take() {
             Some(making) => making.commit(summary),
             None => Err(self.refused("it was finished before")),

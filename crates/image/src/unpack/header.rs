@@ -33,10 +33,10 @@ impl<'a> Header<'a> {
             block,
             format: format(block),
         };
-        let stored = header.number(148, 8, "checksum")?;
+        let stored = number(header.field(148, 8));
         let (unsigned, signed) = sums(block);
         // Old tools added up signed characters.
-        if stored != unsigned && stored != signed {
+        if stored != Some(unsigned) && stored != Some(signed) {
             return Err(UnpackError::stream("a header has a wrong checksum: it is no tar stream"));
         }
         Ok(Some(header))

@@ -17,24 +17,24 @@ use image::unpack::{Options, Summary, UnpackError, unpack};
 
 /// A tar stream in the making.
 #[derive(Clone, Default)]
-pub struct Tar(pub Vec<u8>);
+pub(crate) struct Tar(pub(crate) Vec<u8>);
 
 /// The fields of a header that tests set.
 #[derive(Clone)]
-pub struct Head<'a> {
-    pub kind: u8,
-    pub name: &'a [u8],
-    pub link: &'a [u8],
-    pub mode: u64,
-    pub uid: u64,
-    pub gid: u64,
-    pub size: u64,
-    pub mtime: u64,
-    pub device: (u64, u64),
+pub(crate) struct Head<'a> {
+    pub(crate) kind: u8,
+    pub(crate) name: &'a [u8],
+    pub(crate) link: &'a [u8],
+    pub(crate) mode: u64,
+    pub(crate) uid: u64,
+    pub(crate) gid: u64,
+    pub(crate) size: u64,
+    pub(crate) mtime: u64,
+    pub(crate) device: (u64, u64),
 }
 
 impl<'a> Head<'a> {
-    pub fn new(kind: u8, name: &'a str) -> Self {
+    pub(crate) fn new(kind: u8, name: &'a str) -> Self {
         Self {
             kind,
             name: name.as_bytes(),
@@ -49,7 +49,7 @@ impl<'a> Head<'a> {
     }
 
     /// As a ustar block with a right checksum.
-    pub fn block(&self) -> [u8; 512] {
+    pub(crate) fn block(&self) -> [u8; 512] {
         let mut block = [0; 512];
         let mut put = |at: usize, bytes: &[u8]| block[at..at + bytes.len()].copy_from_slice(bytes);
         put(0, &self.name[..self.name.len().min(100)]);
@@ -70,66 +70,66 @@ impl<'a> Head<'a> {
 }
 
 /// Puts the checksum right.
-pub fn seal(block: &mut [u8; 512]) {
+pub(crate) fn seal(block: &mut [u8; 512]) {
     block[148..156].copy_from_slice(b"        ");
     let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
     block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
 }
 
 impl Tar {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self::default()
     }
 
-    pub fn head(mut self, head: &Head<'_>) -> Self {
+    pub(crate) fn head(mut self, head: &Head<'_>) -> Self {
         self.0.extend(head.block());
         self
     }
 
     /// Data with its padding.
-    pub fn data(mut self, data: &[u8]) -> Self {
+    pub(crate) fn data(mut self, data: &[u8]) -> Self {
         self.0.extend(data);
         self.0.resize(self.0.len().next_multiple_of(512), 0);
         self
     }
 
-    pub fn file(self, name: &str, data: &[u8]) -> Self {
+    pub(crate) fn file(self, name: &str, data: &[u8]) -> Self {
         let size = data.len() as u64;
         self.head(&Head { size, ..Head::new(b'0', name) }).data(data)
     }
 
-    pub fn folder(self, name: &str) -> Self {
+    pub(crate) fn folder(self, name: &str) -> Self {
         self.head(&Head { mode: 0o755, ..Head::new(b'5', name) })
     }
 
-    pub fn symlink(self, name: &str, target: &str) -> Self {
+    pub(crate) fn symlink(self, name: &str, target: &str) -> Self {
         self.head(&Head { link: target.as_bytes(), ..Head::new(b'2', name) })
     }
 
-    pub fn hard_link(self, name: &str, target: &str) -> Self {
+    pub(crate) fn hard_link(self, name: &str, target: &str) -> Self {
         self.head(&Head { link: target.as_bytes(), ..Head::new(b'1', name) })
     }
 
-    pub fn node(self, kind: u8, name: &str, device: (u64, u64)) -> Self {
+    pub(crate) fn node(self, kind: u8, name: &str, device: (u64, u64)) -> Self {
         self.head(&Head { device, ..Head::new(kind, name) })
     }
 
     /// A pax header for the next entry.
-    pub fn pax(self, records: &[(&str, &[u8])]) -> Self {
+    pub(crate) fn pax(self, records: &[(&str, &[u8])]) -> Self {
         let data: Vec<u8> = records.iter().flat_map(|(key, value)| record(key, value)).collect();
         let size = data.len() as u64;
         self.head(&Head { size, ..Head::new(b'x', "pax") }).data(&data)
     }
 
     /// A long name as GNU writes it.
-    pub fn gnu_long(self, kind: u8, name: &[u8]) -> Self {
+    pub(crate) fn gnu_long(self, kind: u8, name: &[u8]) -> Self {
         let data = [name, b"\0"].concat();
         let size = data.len() as u64;
         self.head(&Head { size, ..Head::new(kind, "././@LongLink") }).data(&data)
     }
 
     /// With the two blocks of zeros behind it.
-    pub fn end(mut self) -> Vec<u8> {
+    pub(crate) fn end(mut self) -> Vec<u8> {
         self.0.extend([0; 1024]);
         self.0
     }
@@ -145,12 +145,12 @@ fn record(key: &str, value: &[u8]) -> Vec<u8> {
 }
 
 /// Unpacks a stream into `folder/root`, with the right diff id.
-pub fn unpacked(tar: &[u8], folder: &Path) -> Result<Summary, UnpackError> {
+pub(crate) fn unpacked(tar: &[u8], folder: &Path) -> Result<Summary, UnpackError> {
     unpacked_by(tar, tar, folder, |_| {})
 }
 
 /// The same for a packed stream, with other options.
-pub fn unpacked_by(
+pub(crate) fn unpacked_by(
     packed: &[u8],
     tar: &[u8],
     folder: &Path,
@@ -166,20 +166,20 @@ pub fn unpacked_by(
 
 /// What is known of a file.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Node {
-    pub kind: String,
-    pub mode: u32,
-    pub owner: (u32, u32),
-    pub mtime: (i64, i64),
+pub(crate) struct Node {
+    pub(crate) kind: String,
+    pub(crate) mode: u32,
+    pub(crate) owner: (u32, u32),
+    pub(crate) mtime: (i64, i64),
     /// Content, or a link's target.
-    pub data: Vec<u8>,
-    pub device: u64,
-    pub links: u64,
-    pub xattrs: BTreeMap<String, Vec<u8>>,
+    pub(crate) data: Vec<u8>,
+    pub(crate) device: u64,
+    pub(crate) links: u64,
+    pub(crate) xattrs: BTreeMap<String, Vec<u8>>,
 }
 
 /// Everything below a folder, by its path from there; the folder itself is `""`.
-pub fn tree(root: &Path) -> BTreeMap<String, Node> {
+pub(crate) fn tree(root: &Path) -> BTreeMap<String, Node> {
     let mut all = BTreeMap::new();
     collect(root, root, &mut all);
     all
@@ -219,7 +219,7 @@ fn collect(root: &Path, at: &Path, all: &mut BTreeMap<String, Node>) {
 }
 
 /// A link's or file's own extended attributes.
-pub fn xattrs(at: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(crate) fn xattrs(at: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut names = vec![0; 64 << 10];
     let length = rustix::fs::llistxattr(at, &mut names[..]).unwrap();
     let names = names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty());
@@ -232,18 +232,18 @@ pub fn xattrs(at: &Path) -> BTreeMap<String, Vec<u8>> {
 }
 
 /// Whether a path is what overlayfs takes for a whiteout.
-pub fn is_whiteout(path: &Path) -> bool {
+pub(crate) fn is_whiteout(path: &Path) -> bool {
     let metadata = path.symlink_metadata();
     metadata.is_ok_and(|metadata| metadata.file_type().is_char_device() && metadata.rdev() == 0)
 }
 
 /// Whether a folder is opaque to overlayfs.
-pub fn is_opaque(path: &Path) -> bool {
+pub(crate) fn is_opaque(path: &Path) -> bool {
     xattrs(path).get("trusted.overlay.opaque").is_some_and(|value| value == b"y")
 }
 
 /// Only root may give files away and make nodes.
-pub fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     let root = rustix::process::geteuid().is_root();
     if !root {
         testkit::skip("it gives files to other users, which root alone may");
@@ -252,13 +252,13 @@ pub fn is_root() -> bool {
 }
 
 /// Packs by gzip.
-pub fn gzip(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
     let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     encoder.write_all(bytes).unwrap();
     encoder.finish().unwrap()
 }
 
 /// Packs by zstd.
-pub fn zstd(bytes: &[u8]) -> Vec<u8> {
+pub(crate) fn zstd(bytes: &[u8]) -> Vec<u8> {
     zstd::encode_all(bytes, 1).unwrap()
 }
