@@ -47,7 +47,9 @@ pub enum RegistryError {
         problem: String,
     },
     /// The host's certificate is not accepted, or it does not accept ours.
-    #[error("TLS with {host} failed: {problem} (a private CA is named by `ca` of [host.\"{host}\"])")]
+    #[error(
+        "TLS with {host} failed: {problem} (a private CA is named by `ca` of [host.\"{host}\"])"
+    )]
     Untrusted {
         /// `host:port`.
         host: String,
@@ -154,7 +156,9 @@ pub enum RegistryError {
         host: String,
     },
     /// Docker's image manifest version 1, which has no content addresses.
-    #[error("{what} is of Docker's schema 1, which is not supported; push it anew with a current tool")]
+    #[error(
+        "{what} is of Docker's schema 1, which is not supported; push it anew with a current tool"
+    )]
     SchemaOne {
         /// The image's reference.
         what: String,
@@ -252,6 +256,8 @@ impl RegistryError {
 /// A registry's words as they may be shown and logged: one line, bounded, no control characters.
 pub(crate) fn presentable(words: &str) -> String {
     const LONGEST: usize = 300;
-    let words = words.chars().map(|it| if it.is_control() { ' ' } else { it });
+    let words = words
+        .chars()
+        .map(|it| if it.is_control() { ' ' } else { it });
     words.take(LONGEST).collect::<String>().trim().to_owned()
 }

@@ -45,7 +45,10 @@ impl Peer {
     pub(crate) fn with_passwords(folder: &Path) -> Option<Self> {
         let path = folder.join("htpasswd");
         std::fs::write(&path, HTPASSWD).unwrap();
-        let auth = format!("  htpasswd:\n    realm: test\n    path: {}\n", path.display());
+        let auth = format!(
+            "  htpasswd:\n    realm: test\n    path: {}\n",
+            path.display()
+        );
         Self::start(&Setup {
             auth,
             ..Setup::default()
@@ -109,7 +112,10 @@ impl Peer {
 
     /// Where it keeps a blob.
     pub(crate) fn blob_path(&self, hex: &str) -> PathBuf {
-        let blobs = self.folder.path().join("data/docker/registry/v2/blobs/sha256");
+        let blobs = self
+            .folder
+            .path()
+            .join("data/docker/registry/v2/blobs/sha256");
         blobs.join(&hex[..2]).join(hex).join("data")
     }
 }
