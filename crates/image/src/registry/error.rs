@@ -6,6 +6,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use model::error::{Error, Reason};
+
 use crate::digest::Digest;
 use crate::error::ImageError;
 
@@ -250,6 +252,44 @@ impl RegistryError {
             }
             None => Self::Everywhere { what, each },
         }
+    }
+}
+
+impl From<RegistryError> for Error {
+    fn from(error: RegistryError) -> Self {
+        let text = error.to_string();
+        let reason = match error {
+            RegistryError::Image(inner) => return inner.into(),
+            RegistryError::NotFound { .. } => Reason::NotFound,
+            RegistryError::Refused { .. } | RegistryError::PlainCredentials { .. } => {
+                Reason::PermissionDenied
+            }
+            RegistryError::TooLarge { .. } => Reason::LimitExceeded,
+            RegistryError::Deadline { .. } => Reason::Deadline,
+            RegistryError::NeverPulled { .. } => Reason::WrongState,
+            RegistryError::Stopped => Reason::ShuttingDown,
+            RegistryError::SchemaOne { .. }
+            | RegistryError::ForeignLayer { .. }
+            | RegistryError::Malformed { .. }
+            | RegistryError::Lie { .. }
+            | RegistryError::Redirect { .. } => Reason::Unsupported,
+            RegistryError::Everywhere { each, .. } => {
+                // Where no host has it, it isn't there; else the fault may pass.
+                let absent = |it: &RegistryError| matches!(it, RegistryError::NotFound { .. });
+                match !each.is_empty() && each.iter().all(absent) {
+                    true => Reason::NotFound,
+                    false => Reason::Degraded,
+                }
+            }
+            RegistryError::Config { .. }
+            | RegistryError::Credentials { .. }
+            | RegistryError::Helper { .. }
+            | RegistryError::Unreachable { .. }
+            | RegistryError::Untrusted { .. }
+            | RegistryError::Slow { .. }
+            | RegistryError::Answer { .. } => Reason::Degraded,
+        };
+        Self::new(reason, text)
     }
 }
 

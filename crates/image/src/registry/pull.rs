@@ -334,10 +334,10 @@ impl Run<'_> {
         let plain = |problem| (problem, false);
         let mut sink = Sink::open(self.store, &scope, blob).await.map_err(plain)?;
         self.meter.set(&blob.digest, State::Moving, sink.offset());
-        session
-            .download(blob, &mut sink, &self.meter)
-            .await
-            .map_err(plain)?;
+        if let Err(problem) = session.download(blob, &mut sink, &self.meter).await {
+            sink.close().await;
+            return Err(plain(problem));
+        }
         let resumed = sink.is_resumed();
         match sink.finish().await {
             Ok(pin) => {

@@ -108,6 +108,13 @@ impl Sink {
         }
     }
 
+    /// Ends it and keeps what has come. The next one of this scope finds it from here on.
+    pub(crate) async fn close(self) {
+        drop(self.steps);
+        // Its error, if any, was told to who wrote.
+        let _ = self.end.await;
+    }
+
     /// Verifies the blob and shows it to all.
     ///
     /// # Errors

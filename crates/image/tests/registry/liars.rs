@@ -256,7 +256,7 @@ async fn a_registry_that_says_yes_to_everything_opens_no_bytes_of_another_tenant
     // Mallory knows the digest and the size, and has a registry that confirms whatever is asked.
     let mut mallorys = Image::new(33, &[10]);
     let config = mallorys.put(media::CONFIG, br#"{"os":"linux","architecture":"amd64"}"#);
-    let text = manifest(&config, &[secret.clone()]);
+    let text = manifest(&config, std::slice::from_ref(&secret));
     let bytes = mallorys.blob(&config.digest).unwrap();
     let content = Content::default()
         .document("v1", media::MANIFEST, text.as_bytes())
@@ -394,7 +394,7 @@ async fn foreign_layers_are_refused_by_name_and_never_fetched() {
     let config = image.put(media::CONFIG, br#"{"os":"linux","architecture":"amd64"}"#);
     let mut foreign = image.layers[0].clone();
     foreign.urls = vec!["http://169.254.169.254/latest/meta-data".to_owned()];
-    let text = manifest(&config, &[foreign.clone()]);
+    let text = manifest(&config, std::slice::from_ref(&foreign));
     let digest = Digest::of(text.as_bytes()).to_string();
     let content = Content::of(&image)
         .document("v1", media::MANIFEST, text.as_bytes())

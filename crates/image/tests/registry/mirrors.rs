@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Mirrors: asked in order, passed over when they fail in any way that another host can mend.
 
+use std::io::Write as _;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex};
+
 use image::registry::{Client, Credentials, PullRequest, RegistryError};
 use tokio::sync::watch;
 
@@ -92,6 +96,41 @@ async fn a_mirror_that_lies_about_a_layer_is_passed_over_for_that_layer() {
         "{:?}",
         pulled.passed_over
     );
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_mirror_gave_before_it_broke_is_not_fetched_again() {
+    const HALF: usize = 1_000_000;
+    let image = Image::new(67, &[2 * HALF]);
+    let digest = image.layers[0].digest.clone();
+    let whole = image.blob(&digest).unwrap();
+    let broken = AtomicBool::new(false);
+    let breaking = digest.clone();
+    let mirror = Hostile::start(Content::of(&image), move |request, out| {
+        let blob = request.is_blob(&breaking);
+        if blob && !broken.swap(true, Ordering::Relaxed) {
+            let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", whole.len());
+            out.write_all(head.as_bytes()).unwrap();
+            out.write_all(&whole[..HALF]).unwrap();
+        } else if blob {
+            reply(out, request, "503 Service Unavailable", &[], b"");
+        }
+        blob
+    });
+    let ranges: Arc<Mutex<Vec<Option<String>>>> = Arc::default();
+    let asked = ranges.clone();
+    let server = Hostile::start(Content::of(&image), move |request, _| {
+        if request.is_blob(&digest) {
+            let range = request.header("range").map(str::to_owned);
+            asked.lock().unwrap().push(range);
+        }
+        false
+    });
+    let (_folder, store) = empty();
+    let client = client(&[&mirror.name(), &server.name()], "");
+    pull(&client, &store, "app.example/app:v1").await.unwrap();
+    image.assert_whole_in(&store);
+    assert_eq!(*ranges.lock().unwrap(), [Some(format!("bytes={HALF}-"))]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -56,35 +56,37 @@ impl Peer {
     }
 
     pub(crate) fn start(setup: &Setup) -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
         let deadline = Instant::now() + READY;
-        loop {
-            let port = free_port();
-            let config = write_config(folder.path(), port, setup);
-            let child = Command::new("docker-registry")
-                .arg("serve")
-                .arg(&config)
-                .env("OTEL_TRACES_EXPORTER", "none")
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn();
-            let Ok(child) = child else {
-                testkit::skip("Debian's docker-registry isn't installed");
-                return None;
-            };
-            let mut peer = Self {
-                child,
-                port,
-                folder,
-            };
+        while Instant::now() < deadline {
+            let mut peer = Self::spawn(setup)?;
             if peer.listens(deadline) {
                 return Some(peer);
             }
             // Another process took the port in between.
-            assert!(Instant::now() < deadline, "docker-registry doesn't start");
-            return Self::start(setup);
         }
+        panic!("docker-registry doesn't start");
+    }
+
+    fn spawn(setup: &Setup) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let port = free_port();
+        let config = write_config(folder.path(), port, setup);
+        let child = Command::new("docker-registry")
+            .arg("serve")
+            .arg(&config)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let Ok(child) = child else {
+            testkit::skip("Debian's docker-registry isn't installed");
+            return None;
+        };
+        Some(Self {
+            child,
+            port,
+            folder,
+        })
     }
 
     /// Waits until it listens; `false` where it has ended.
