@@ -26,7 +26,9 @@ impl Claims {
     /// Takes a number that is free: one for which `rank` is highest.
     fn take(&mut self, digest: &Digest, rank: impl Fn(u32) -> u64) -> Option<u32> {
         let taken = self.0.entry(digest.clone()).or_default();
-        let free = (0..MAX_INGESTS_PER_DIGEST).rev().filter(|slot| *taken & (1 << slot) == 0);
+        let free = (0..MAX_INGESTS_PER_DIGEST)
+            .rev()
+            .filter(|slot| *taken & (1 << slot) == 0);
         let slot = free.max_by_key(|slot| rank(*slot))?;
         *taken |= 1 << slot;
         Some(slot)
@@ -43,7 +45,9 @@ impl Claims {
 
     /// Whether this file of `ingest/` is being written.
     pub(super) fn holds(&self, digest: &Digest, slot: u32) -> bool {
-        self.0.get(digest).is_some_and(|taken| taken & (1 << slot) != 0)
+        self.0
+            .get(digest)
+            .is_some_and(|taken| taken & (1 << slot) != 0)
     }
 }
 
@@ -55,7 +59,10 @@ fn file_name(digest: &Digest, slot: u32) -> String {
 /// Reads what [`file_name`] wrote.
 pub(super) fn parse_file_name(name: &str) -> Option<(Digest, u32)> {
     let (digest, slot) = name.split_once('.')?;
-    let slot = slot.parse().ok().filter(|slot| *slot < MAX_INGESTS_PER_DIGEST)?;
+    let slot = slot
+        .parse()
+        .ok()
+        .filter(|slot| *slot < MAX_INGESTS_PER_DIGEST)?;
     Some((Digest::from_file_name(digest)?, slot))
 }
 
@@ -126,7 +133,9 @@ fn open(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).append(true).create(true).mode(0o600);
     options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
-    options.open(path).map_err(|error| ImageError::io("open", path, error))
+    options
+        .open(path)
+        .map_err(|error| ImageError::io("open", path, error))
 }
 
 impl Ingest {
@@ -185,7 +194,9 @@ impl Ingest {
     /// # Errors
     /// [`ImageError::Io`].
     pub fn restart(&mut self) -> Result<()> {
-        self.file.set_len(0).map_err(|error| ImageError::io("truncate", &self.path, error))?;
+        self.file
+            .set_len(0)
+            .map_err(|error| ImageError::io("truncate", &self.path, error))?;
         self.verifier = Verifier::new(&self.digest, self.size);
         self.broken = false;
         self.discard = false;
@@ -208,7 +219,10 @@ impl Ingest {
         let synced = self.file.sync_data();
         synced.map_err(|error| ImageError::io("sync", &self.path, error))?;
         files::rename(&self.path, &self.store.blob_path(&self.digest))?;
-        Ok(self.pin.take().unwrap_or_else(|| self.store.pin(&self.digest)))
+        Ok(self
+            .pin
+            .take()
+            .unwrap_or_else(|| self.store.pin(&self.digest)))
     }
 }
 

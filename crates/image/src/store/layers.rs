@@ -105,7 +105,10 @@ impl Store {
         files::create_private(&making.folder)?;
         let root = making.root();
         let mut builder = DirBuilder::new();
-        builder.mode(0o755).create(&root).map_err(|e| ImageError::io("create", &root, e))?;
+        builder
+            .mode(0o755)
+            .create(&root)
+            .map_err(|e| ImageError::io("create", &root, e))?;
         // Whatever the daemon's mask is.
         let mode = rustix::fs::Mode::from_raw_mode(0o755);
         rustix::fs::chmod(&root, mode).map_err(|e| ImageError::io("set the mode of", &root, e))?;
