@@ -199,8 +199,8 @@ fn whole(reader: &mut Reader<'_>, name: &str) -> Result<Vec<u8>> {
     Ok(document)
 }
 
-/// A path without `.` and `..`, from a folder of the archive on. What leads above the archive's root
-/// stays there: it is only looked up in a map.
+/// A path without `.` and `..`, from a folder of the archive on. What leads above the archive's
+/// root stays there: it is only looked up in a map.
 fn normal(from: &str, path: &str) -> String {
     let from = if path.starts_with('/') { "" } else { from };
     let mut parts: Vec<&str> = Vec::new();
