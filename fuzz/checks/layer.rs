@@ -31,7 +31,10 @@ fn unpacked(bytes: &[u8]) {
     };
     let root: OwnedFd = File::open(&root).expect("it was made just now").into();
     let _ = unpack(bytes, root, &options);
-    assert_eq!(std::fs::read(&guard).expect("it is still there"), b"untouched");
+    assert_eq!(
+        std::fs::read(&guard).expect("it is still there"),
+        b"untouched"
+    );
     let beside = folder.path().read_dir().expect("the folder is ours");
     assert_eq!(beside.count(), 2, "the guard and the root");
 }
@@ -40,7 +43,10 @@ fn unpacked(bytes: &[u8]) {
 fn sealed(bytes: &[u8]) -> Vec<u8> {
     let mut sealed = bytes.to_vec();
     let (blocks, _) = sealed.as_chunks_mut::<BLOCK>();
-    for block in blocks.iter_mut().filter(|block| block.iter().any(|byte| *byte != 0)) {
+    for block in blocks
+        .iter_mut()
+        .filter(|block| block.iter().any(|byte| *byte != 0))
+    {
         block[148..156].copy_from_slice(b"        ");
         let sum: u32 = block.iter().map(|byte| u32::from(*byte)).sum();
         block[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());

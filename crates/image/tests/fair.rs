@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Layers as GNU tar writes them: what comes out of the unpacker is what went into the archive.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "of a test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "of a test"
+)]
 
 mod support;
 
@@ -20,7 +25,10 @@ use support::{Node, gzip, is_root, tree, unpacked, unpacked_by, zstd};
 /// Packs a folder as `tar` does it.
 fn packed(folder: &Path, options: &[&str]) -> Vec<u8> {
     let mut tar = Command::new("tar");
-    tar.arg("-C").arg(folder).args(options).args(["-cf", "-", "."]);
+    tar.arg("-C")
+        .arg(folder)
+        .args(options)
+        .args(["-cf", "-", "."]);
     let output = tar.stderr(Stdio::inherit()).output().unwrap();
     assert!(output.status.success());
     output.stdout
@@ -70,10 +78,19 @@ fn everything(root: &Path) {
         rustix::fs::mknodat(rustix::fs::CWD, at(name), kind, mode, device).unwrap();
     };
     node("fifo", FileType::Fifo, 0);
-    node("tty", FileType::CharacterDevice, rustix::fs::makedev(5, 300));
+    node(
+        "tty",
+        FileType::CharacterDevice,
+        rustix::fs::makedev(5, 300),
+    );
     node("disk", FileType::BlockDevice, rustix::fs::makedev(8, 1));
     std::fs::write(at("owned"), "x").unwrap();
-    dress(&at("owned"), (3_000_000_000, 70_000), 0o6755, (1_500_000_000, 123_456_789));
+    dress(
+        &at("owned"),
+        (3_000_000_000, 70_000),
+        0o6755,
+        (1_500_000_000, 123_456_789),
+    );
     dress(&at("usr/bin/tool"), (1, 2), 0o4711, (1, 0));
     dress(&at("usr/link"), (1000, 1000), 0, (2, 5));
     dress(&at("usr"), (0, 50), 0o1777, (1_000_000, 5));
@@ -86,7 +103,9 @@ fn attributes(root: &Path) {
     set("owned", "user.aurae.test", b"value\0with a NUL");
     set("usr", "user.folder", b"");
     // Version 2, CAP_NET_RAW permitted and effective (capability.h).
-    let capability = [1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    let capability = [
+        1, 0, 0, 2, 0, 0x20, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+    ];
     set("usr/bin/tool", "security.capability", &capability);
 }
 
@@ -108,7 +127,11 @@ fn everything_that_gnu_tar_writes_comes_out_as_it_went_in() {
         assert_eq!((summary.skipped_xattrs, summary.implied.len()), (0, 0));
         same(&expected, &tree(&out.path().join("root")));
         let holes = out.path().join("root/sparse").metadata().unwrap();
-        assert!(holes.blocks() * 512 < 1 << 20, "the hole is one: {} blocks", holes.blocks());
+        assert!(
+            holes.blocks() * 512 < 1 << 20,
+            "the hole is one: {} blocks",
+            holes.blocks()
+        );
     }
 }
 
@@ -165,27 +188,52 @@ fn the_files_of_a_debian_package_are_a_layer() {
     if !testkit::exec::is_there("dpkg") {
         return testkit::skip("it packs the files of a package, and there is no dpkg");
     }
-    let listed = Command::new("dpkg").args(["-L", "dpkg"]).output().unwrap().stdout;
+    let listed = Command::new("dpkg")
+        .args(["-L", "dpkg"])
+        .output()
+        .unwrap()
+        .stdout;
     let listed = String::from_utf8(listed).unwrap();
-    let files: Vec<&str> = listed.lines().filter(|line| line.starts_with("/usr/")).collect();
+    let files: Vec<&str> = listed
+        .lines()
+        .filter(|line| line.starts_with("/usr/"))
+        .collect();
     assert!(files.len() > 50);
     let mut tar = Command::new("tar");
     tar.args(["-C", "/", "--format=pax", "--no-recursion", "-cf", "-"]);
     let there = |path: &&&str| Path::new(path).symlink_metadata().is_ok();
     let files: Vec<&str> = files.iter().filter(there).map(|path| &path[1..]).collect();
-    let tar = tar.args(&files).stderr(Stdio::null()).output().unwrap().stdout;
+    let tar = tar
+        .args(&files)
+        .stderr(Stdio::null())
+        .output()
+        .unwrap()
+        .stdout;
     let out = tempfile::tempdir().unwrap();
     let summary = unpacked_by(&zstd(&tar), &tar, out.path(), |_| {}).unwrap();
     assert_eq!(summary.implied, ["usr"]);
     for path in files {
-        let (ours, theirs) = (out.path().join("root").join(path), Path::new("/").join(path));
-        let (ours_is, theirs_is) =
-            (ours.symlink_metadata().unwrap(), theirs.symlink_metadata().unwrap());
+        let (ours, theirs) = (
+            out.path().join("root").join(path),
+            Path::new("/").join(path),
+        );
+        let (ours_is, theirs_is) = (
+            ours.symlink_metadata().unwrap(),
+            theirs.symlink_metadata().unwrap(),
+        );
         assert_eq!(ours_is.mode(), theirs_is.mode(), "{path}");
-        assert_eq!((ours_is.uid(), ours_is.gid()), (theirs_is.uid(), theirs_is.gid()), "{path}");
+        assert_eq!(
+            (ours_is.uid(), ours_is.gid()),
+            (theirs_is.uid(), theirs_is.gid()),
+            "{path}"
+        );
         assert_eq!(ours_is.mtime(), theirs_is.mtime(), "{path}");
         if theirs_is.is_file() {
-            assert_eq!(std::fs::read(&ours).unwrap(), std::fs::read(&theirs).unwrap(), "{path}");
+            assert_eq!(
+                std::fs::read(&ours).unwrap(),
+                std::fs::read(&theirs).unwrap(),
+                "{path}"
+            );
         }
     }
 }
@@ -201,11 +249,24 @@ struct Made {
     size: usize,
 }
 
-const NAMES: &[&str] = &["a", "b", "with space", "new\nline", "ü", ".hidden", "-x", "=", "..."];
+const NAMES: &[&str] = &[
+    "a",
+    "b",
+    "with space",
+    "new\nline",
+    "ü",
+    ".hidden",
+    "-x",
+    "=",
+    "...",
+];
 
 fn made() -> impl Strategy<Value = Made> {
     let path = prop::collection::vec(prop::sample::select(NAMES), 1..5);
-    let owner = (0..100_000_u32, prop_oneof![0..1000_u32, 4_294_967_000..4_294_967_294_u32]);
+    let owner = (
+        0..100_000_u32,
+        prop_oneof![0..1000_u32, 4_294_967_000..4_294_967_294_u32],
+    );
     let mtime = (0..4_000_000_000_i64, 0..1_000_000_000_i64);
     (path, 0..6_u8, 0..0o10000_u32, owner, mtime, 0..3000_usize).prop_map(
         |(path, kind, mode, owner, mtime, size)| Made {
@@ -223,7 +284,9 @@ fn made() -> impl Strategy<Value = Made> {
 fn make(root: &Path, made: &Made, earlier: &mut Vec<std::path::PathBuf>) -> Option<()> {
     let path = root.join(made.path.join("/"));
     let above = path.parent()?;
-    let through = above.ancestors().any(|folder| folder != root && folder.is_symlink());
+    let through = above
+        .ancestors()
+        .any(|folder| folder != root && folder.is_symlink());
     if path.symlink_metadata().is_ok() || through || std::fs::create_dir_all(above).is_err() {
         return None;
     }

@@ -3,7 +3,12 @@
 //! at random. This binary plays the other processes, too: the unpacker, one that fills a small
 //! disk in a mount namespace of its own, one that takes blobs until it is killed.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "of a test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "of a test"
+)]
 
 mod support;
 
@@ -24,14 +29,38 @@ use testkit::stories::Told;
 const LONG: Duration = Duration::from_secs(120);
 
 const STORIES: &[(&str, fn())] = &[
-    ("a_layer_is_unpacked_by_a_process_of_its_own", a_layer_is_unpacked_by_a_process_of_its_own),
-    ("the_unpacker_has_its_folder_and_nothing_else", the_unpacker_has_its_folder_and_nothing_else),
-    ("a_refused_layer_leaves_nothing", a_refused_layer_leaves_nothing),
-    ("an_unpacker_that_lies_or_hangs_is_found_out", an_unpacker_that_lies_or_hangs_is_found_out),
-    ("an_unpacker_that_is_killed_leaves_nothing", an_unpacker_that_is_killed_leaves_nothing),
-    ("two_may_unpack_the_same_layer", two_may_unpack_the_same_layer),
-    ("a_full_disk_gives_its_space_back", a_full_disk_gives_its_space_back),
-    ("a_store_that_is_killed_at_random_is_whole", a_store_that_is_killed_at_random_is_whole),
+    (
+        "a_layer_is_unpacked_by_a_process_of_its_own",
+        a_layer_is_unpacked_by_a_process_of_its_own,
+    ),
+    (
+        "the_unpacker_has_its_folder_and_nothing_else",
+        the_unpacker_has_its_folder_and_nothing_else,
+    ),
+    (
+        "a_refused_layer_leaves_nothing",
+        a_refused_layer_leaves_nothing,
+    ),
+    (
+        "an_unpacker_that_lies_or_hangs_is_found_out",
+        an_unpacker_that_lies_or_hangs_is_found_out,
+    ),
+    (
+        "an_unpacker_that_is_killed_leaves_nothing",
+        an_unpacker_that_is_killed_leaves_nothing,
+    ),
+    (
+        "two_may_unpack_the_same_layer",
+        two_may_unpack_the_same_layer,
+    ),
+    (
+        "a_full_disk_gives_its_space_back",
+        a_full_disk_gives_its_space_back,
+    ),
+    (
+        "a_store_that_is_killed_at_random_is_whole",
+        a_store_that_is_killed_at_random_is_whole,
+    ),
 ];
 
 fn main() -> ExitCode {
@@ -105,7 +134,10 @@ fn a_layer_is_unpacked_by_a_process_of_its_own() {
     let layer = streamed(&bed.store, &tar, &gzip(&tar)).unwrap();
     assert_eq!(std::fs::read(layer.root.join("d/large")).unwrap(), noise);
     assert!(support::is_opaque(&layer.root.join("d")));
-    assert_eq!((layer.summary.entries, layer.summary.bytes), (6, tar.len() as u64));
+    assert_eq!(
+        (layer.summary.entries, layer.summary.bytes),
+        (6, tar.len() as u64)
+    );
     drop(layer);
     assert!(bed.store.layer(&Digest::of(&tar)).is_some());
     bed.holds(1);
@@ -114,7 +146,9 @@ fn a_layer_is_unpacked_by_a_process_of_its_own() {
     let blob = Digest::of(&gzip(&other));
     let _pin = bed.store.put(&blob, &gzip(&other)).unwrap();
     let source = Source::Blob(bed.store.read_blob(&blob).unwrap());
-    let layer = start(&bed.store, &other, ourselves("unpack"), source).finish(LONG).unwrap();
+    let layer = start(&bed.store, &other, ourselves("unpack"), source)
+        .finish(LONG)
+        .unwrap();
     assert_eq!(std::fs::read(layer.root.join("a")).unwrap(), b"1");
     bed.holds(2);
 }
@@ -122,7 +156,10 @@ fn a_layer_is_unpacked_by_a_process_of_its_own() {
 /// A field of `/proc/PID/status`.
 fn status(pid: u32, field: &str) -> String {
     let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    let line = text.lines().find_map(|line| line.strip_prefix(field)).unwrap();
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix(field))
+        .unwrap();
     line.trim_start_matches(':').trim().to_owned()
 }
 
@@ -145,7 +182,9 @@ fn the_unpacker_has_its_folder_and_nothing_else() {
     assert_eq!(status(pid, "NoNewPrivs"), "1");
     let capabilities = u64::from_str_radix(&status(pid, "CapPrm"), 16).unwrap();
     // CHOWN, DAC_OVERRIDE, FOWNER, FSETID, SYS_ADMIN, MKNOD, SETFCAP (capability.h).
-    let allowed = [0, 1, 3, 4, 21, 27, 31].iter().fold(0_u64, |all, bit| all | 1 << bit);
+    let allowed = [0, 1, 3, 4, 21, 27, 31]
+        .iter()
+        .fold(0_u64, |all, bit| all | 1 << bit);
     assert_eq!(capabilities & !allowed, 0, "{capabilities:x}");
     let root = std::fs::read_link(format!("/proc/{pid}/root")).unwrap();
     assert_eq!(root, bed.root.join("work/0/root").canonicalize().unwrap());
@@ -165,9 +204,18 @@ fn a_refused_layer_leaves_nothing() {
         return;
     }
     let bed = Bed::new();
-    let escape = Tar::new().folder("d").symlink("d/l", "/").file("d/l/x", b"").end();
+    let escape = Tar::new()
+        .folder("d")
+        .symlink("d/l", "/")
+        .file("d/l/x", b"")
+        .end();
     let refused = streamed(&bed.store, &escape, &escape).unwrap_err();
-    assert!(refused.to_string().contains("goes through \"d/l\", which is a link"), "{refused}");
+    assert!(
+        refused
+            .to_string()
+            .contains("goes through \"d/l\", which is a link"),
+        "{refused}"
+    );
     // The error comes while the stream still does.
     let mut endless = Tar::new().file("../x", b"");
     endless.0.resize(8 << 20, 1);
@@ -181,7 +229,10 @@ fn a_refused_layer_leaves_nothing() {
     let mut bounded =
         Unpacking::start(&bed.store, ourselves("unpack"), &options, Source::Stream).unwrap();
     let _ = bounded.write_all(&tar);
-    assert!(matches!(bounded.finish(LONG), Err(ImageError::TooMuch { .. })));
+    assert!(matches!(
+        bounded.finish(LONG),
+        Err(ImageError::TooMuch { .. })
+    ));
     bed.holds(0);
 }
 
@@ -193,23 +244,34 @@ fn an_unpacker_that_lies_or_hangs_is_found_out() {
         command.args(["-c", script]);
         command
     };
-    for script in ["echo lies", "exit 0", "echo '{\"done\":{}} and more'", "exec yes", "kill -9 $$"] {
+    for script in [
+        "echo lies",
+        "exit 0",
+        "echo '{\"done\":{}} and more'",
+        "exec yes",
+        "kill -9 $$",
+    ] {
         let unpacking = start(&bed.store, &tar, shell(script), Source::Stream);
         let refused = unpacking.finish(LONG).unwrap_err();
-        assert!(refused.to_string().contains("without a report"), "{script}: {refused}");
+        assert!(
+            refused.to_string().contains("without a report"),
+            "{script}: {refused}"
+        );
         bed.holds(0);
     }
     let silent = start(&bed.store, &tar, shell("exec sleep 1000"), Source::Stream);
     let refused = silent.finish(Duration::from_millis(200)).unwrap_err();
     assert!(refused.to_string().contains("wasn't done"), "{refused}");
     bed.holds(0);
-    assert!(Unpacking::start(
-        &bed.store,
-        Command::new("/nonexistent"),
-        &Options::new(&Digest::of(&tar)),
-        Source::Stream
-    )
-    .is_err());
+    assert!(
+        Unpacking::start(
+            &bed.store,
+            Command::new("/nonexistent"),
+            &Options::new(&Digest::of(&tar)),
+            Source::Stream
+        )
+        .is_err()
+    );
     bed.holds(0);
 }
 
@@ -260,7 +322,10 @@ fn a_full_disk_gives_its_space_back() {
     // What is mounted there is seen by the other process alone, and goes with it.
     let mut command = Command::new("unshare");
     command.args(["--mount", "--propagation", "private"]);
-    command.arg(std::env::current_exe().unwrap()).arg("fill").arg(folder.path());
+    command
+        .arg(std::env::current_exe().unwrap())
+        .arg("fill")
+        .arg(folder.path());
     let output = command.output().unwrap();
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{text}");
@@ -289,7 +354,10 @@ fn fill(folder: &Path) {
 
     let archive = Tar::new().file("layer.tar", &bytes).end();
     let error = store.import_archive(&archive[..], &image::transfer::Limits::default());
-    assert!(matches!(error, Err(ImageError::DiskFull { .. })), "{error:?}");
+    assert!(
+        matches!(error, Err(ImageError::DiskFull { .. })),
+        "{error:?}"
+    );
     assert_eq!(free(), before, "an import's space comes back");
 
     names_on_a_full_disk(&store, folder);
@@ -324,13 +392,18 @@ fn take(folder: &Path) {
         let bytes = blob(number);
         let digest = Digest::of(&bytes);
         let mut ingest = store.ingest(&digest, bytes.len() as u64).unwrap();
-        let rest = bytes.get(usize::try_from(ingest.offset()).unwrap()..).unwrap();
-        rest.chunks(10_000).for_each(|piece| ingest.write(piece).unwrap());
+        let rest = bytes
+            .get(usize::try_from(ingest.offset()).unwrap()..)
+            .unwrap();
+        rest.chunks(10_000)
+            .for_each(|piece| ingest.write(piece).unwrap());
         let _pin = ingest.finish().unwrap();
         let document = format!(r#"{{"schemaVersion":2,"manifests":[],"n":{number}}}"#);
         let index = image::manifest::media::INDEX;
         let (descriptor, _pin) = store.put_new(index, document.as_bytes()).unwrap();
-        store.tag("owner", &number.to_string(), &descriptor).unwrap();
+        store
+            .tag("owner", &number.to_string(), &descriptor)
+            .unwrap();
         let making = store.make_layer(&digest).unwrap();
         std::fs::write(making.root().join("f"), &bytes).unwrap();
         making.commit(image::unpack::Summary::default()).unwrap();
@@ -356,7 +429,11 @@ fn a_store_that_is_killed_at_random_is_whole() {
         let found = store.names();
         assert!(found.len() >= names, "death {death}: no name is lost");
         names = found.len();
-        assert!(found.iter().all(|named| store.missing(&named.descriptor).unwrap().is_empty()));
+        assert!(
+            found
+                .iter()
+                .all(|named| store.missing(&named.descriptor).unwrap().is_empty())
+        );
         whole(&store, &root);
     }
     assert!(names > 0, "it came to something");
@@ -367,7 +444,10 @@ fn whole(store: &Store, root: &Path) {
     for entry in root.join("blobs/sha256").read_dir().unwrap() {
         let entry = entry.unwrap();
         let bytes = std::fs::read(entry.path()).unwrap();
-        assert_eq!(Digest::of(&bytes).hex(), entry.file_name().to_str().unwrap());
+        assert_eq!(
+            Digest::of(&bytes).hex(),
+            entry.file_name().to_str().unwrap()
+        );
     }
     for number in 1..40 {
         let bytes = blob(number);

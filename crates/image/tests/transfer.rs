@@ -1,7 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Images in and out of a store: archives made by hand, fair and hostile, and round trips.
 
-#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "of a test")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "of a test"
+)]
 
 mod support;
 
@@ -35,7 +40,10 @@ fn layer(name: &str) -> Vec<u8> {
 }
 
 fn config(layers: &[&[u8]]) -> String {
-    let ids: Vec<String> = layers.iter().map(|layer| Digest::of(layer).to_string()).collect();
+    let ids: Vec<String> = layers
+        .iter()
+        .map(|layer| Digest::of(layer).to_string())
+        .collect();
     serde_json::json!({
         "os": "linux", "architecture": "amd64", "config": {"Cmd": ["/x"]},
         "rootfs": {"type": "layers", "diff_ids": ids},
@@ -73,10 +81,27 @@ fn a_docker_archive_comes_in_and_goes_out() {
             panic!("it has one image");
         };
         assert_eq!(image.names, ["a/b:1", "docker.io/c:2"]);
-        assert_eq!(image.descriptor.platform.as_ref().unwrap().to_string(), "linux/amd64");
-        let manifest = from.store.manifest_for(&image.descriptor, &Platform::ours()).unwrap();
-        let types: Vec<&str> = manifest.layers.iter().map(|l| l.media_type.as_str()).collect();
-        assert_eq!(types, [media::LAYER, &format!("{}+gzip", media::LAYER), media::LAYER]);
+        assert_eq!(
+            image.descriptor.platform.as_ref().unwrap().to_string(),
+            "linux/amd64"
+        );
+        let manifest = from
+            .store
+            .manifest_for(&image.descriptor, &Platform::ours())
+            .unwrap();
+        let types: Vec<&str> = manifest
+            .layers
+            .iter()
+            .map(|l| l.media_type.as_str())
+            .collect();
+        assert_eq!(
+            types,
+            [
+                media::LAYER,
+                &format!("{}+gzip", media::LAYER),
+                media::LAYER
+            ]
+        );
         from.store.tag("", "a", &image.descriptor).unwrap();
     }
     let descriptor = from.store.resolve("", "a").unwrap();
@@ -85,11 +110,16 @@ fn a_docker_archive_comes_in_and_goes_out() {
         names: vec!["a/b:1".to_owned()],
     };
     let mut out = Vec::new();
-    from.store.export_docker(&[export], &Platform::ours(), &mut out).unwrap();
+    from.store
+        .export_docker(&[export], &Platform::ours(), &mut out)
+        .unwrap();
     let to = bed();
     let again = import(&to.store, &out).unwrap();
     assert_eq!(again.images[0].names, ["a/b:1"]);
-    let manifest = to.store.manifest_for(&again.images[0].descriptor, &Platform::ours()).unwrap();
+    let manifest = to
+        .store
+        .manifest_for(&again.images[0].descriptor, &Platform::ours())
+        .unwrap();
     let digests: Vec<&Digest> = manifest.layers.iter().map(|layer| &layer.digest).collect();
     let (one, two) = (Digest::of(&layer("one")), Digest::of(&layer("two")));
     assert_eq!(digests, [&one, &two, &one], "plain, under their diff ids");
@@ -104,9 +134,15 @@ fn a_layout_comes_in_and_goes_out_by_folder_and_by_stream() {
         names: vec!["one".to_owned(), "two".to_owned()],
     };
     let mut stream = Vec::new();
-    first.store.export_archive(std::slice::from_ref(&export), &mut stream).unwrap();
+    first
+        .store
+        .export_archive(std::slice::from_ref(&export), &mut stream)
+        .unwrap();
     let mut again = Vec::new();
-    first.store.export_archive(std::slice::from_ref(&export), &mut again).unwrap();
+    first
+        .store
+        .export_archive(std::slice::from_ref(&export), &mut again)
+        .unwrap();
     assert_eq!(stream, again, "the same images make the same bytes");
     let folder = tempfile::tempdir().unwrap();
     first.store.export_layout(&[export], folder.path()).unwrap();
@@ -172,7 +208,10 @@ fn an_index_of_which_one_platform_is_there_is_whole() {
     assert_eq!(import.images[0].descriptor.digest, image.digest);
     assert!(import.images[0].names.is_empty());
     let amd64: Platform = "linux/amd64".parse().unwrap();
-    assert_eq!(bed.store.manifest_for(&image, &amd64).unwrap().layers.len(), 1);
+    assert_eq!(
+        bed.store.manifest_for(&image, &amd64).unwrap().layers.len(),
+        1
+    );
     let riscv: Platform = "linux/riscv64".parse().unwrap();
     let absent = bed.store.manifest_for(&image, &riscv).unwrap_err();
     assert!(matches!(absent, ImageError::NotFound { .. }));
@@ -190,7 +229,10 @@ fn an_index_of_which_one_platform_is_there_is_whole() {
 /// An archive with some of its bytes changed.
 fn changed(archive: &[u8], from: &[u8], to: &[u8]) -> Vec<u8> {
     assert_eq!(from.len(), to.len());
-    let at = archive.windows(from.len()).position(|bytes| bytes == from).unwrap();
+    let at = archive
+        .windows(from.len())
+        .position(|bytes| bytes == from)
+        .unwrap();
     let mut changed = archive.to_vec();
     changed[at..at + to.len()].copy_from_slice(to);
     changed
@@ -212,11 +254,24 @@ fn archives_that_lie_are_refused() {
     refused(&layout[..layout.len() / 2], "cut off");
     refused(&Tar::new().file("x", b"").end(), "no archive of images");
     refused(b"not a tar stream at all", "cut off");
-    let index = Tar::new().file("oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#).end();
+    let index = Tar::new()
+        .file("oci-layout", br#"{"imageLayoutVersion":"1.0.0"}"#)
+        .end();
     refused(&index, "no index.json");
-    refused(&Tar::new().file("manifest.json", b"[{\"Config\":\"../../x\"}]").end(), "no file");
-    refused(&Tar::new().file("manifest.json", b"{}").end(), "can't be read");
-    refused(&Tar::new().node(b'3', "null", (1, 3)).end(), "neither a file");
+    refused(
+        &Tar::new()
+            .file("manifest.json", b"[{\"Config\":\"../../x\"}]")
+            .end(),
+        "no file",
+    );
+    refused(
+        &Tar::new().file("manifest.json", b"{}").end(),
+        "can't be read",
+    );
+    refused(
+        &Tar::new().node(b'3', "null", (1, 3)).end(),
+        "neither a file",
+    );
     refused(&Tar::new().file("../x", b"").end(), "..");
     let loops = Tar::new()
         .symlink("a", "b")
@@ -225,8 +280,14 @@ fn archives_that_lie_are_refused() {
     refused(&loops.end(), "no file");
     let large = Tar::new().file("manifest.json", &vec![b' '; 5 << 20]).end();
     refused(&large, "more than");
-    refused(&changed(&docker(), b"3/layer.tar\"]", b"3/layer.tax\"]"), "no file");
-    refused(&changed(&docker(), b",\"3/layer.tar\"]", b"              ]"), "2 layers");
+    refused(
+        &changed(&docker(), b"3/layer.tar\"]", b"3/layer.tax\"]"),
+        "no file",
+    );
+    refused(
+        &changed(&docker(), b",\"3/layer.tar\"]", b"              ]"),
+        "2 layers",
+    );
 }
 
 #[test]
@@ -236,7 +297,10 @@ fn an_archive_has_bounds() {
         max_bytes: 4096,
         max_entries: 3,
     };
-    let error = bed.store.import_archive(&docker()[..], &limits).unwrap_err();
+    let error = bed
+        .store
+        .import_archive(&docker()[..], &limits)
+        .unwrap_err();
     assert!(matches!(error, ImageError::TooMuch { .. }), "{error:?}");
     let zeros = gzip(&Tar::new().file("x.tar", &vec![0; 8 << 20]).end());
     assert!(bed.store.import_archive(&zeros[..], &limits).is_err());
@@ -250,7 +314,10 @@ fn an_archive_is_not_completed_from_what_others_have() {
     import(&bed.store, &whole).unwrap();
     let secret = Digest::of(&layer("one"));
     assert!(bed.store.contains(&secret));
-    let at = whole.windows(64).rposition(|bytes| bytes == secret.hex().as_bytes()).unwrap();
+    let at = whole
+        .windows(64)
+        .rposition(|bytes| bytes == secret.hex().as_bytes())
+        .unwrap();
     let without = [&whole[..at - 13], &[0; 1024]].concat();
     let error = import(&bed.store, &without).unwrap_err().to_string();
     assert!(error.contains("is missing"), "{error}");
@@ -266,20 +333,38 @@ fn a_layout_folder_is_read_without_following_links() {
     let tar = folder.path().join("archive.tar");
     std::fs::write(&tar, archive).unwrap();
     let mut unpack = std::process::Command::new("tar");
-    assert!(unpack.arg("-C").arg(&root).arg("-xf").arg(&tar).status().unwrap().success());
+    assert!(
+        unpack
+            .arg("-C")
+            .arg(&root)
+            .arg("-xf")
+            .arg(&tar)
+            .status()
+            .unwrap()
+            .success()
+    );
     bed.store.import_layout(&root).unwrap();
     let hex = Digest::of(&layer("one")).hex().to_owned();
     let blob = root.join("blobs/sha256").join(&hex);
     let aside = folder.path().join(&hex);
     std::fs::rename(&blob, &aside).unwrap();
     std::os::unix::fs::symlink(&aside, &blob).unwrap();
-    assert!(matches!(bed.store.import_layout(&root), Err(ImageError::Io { .. })));
+    assert!(matches!(
+        bed.store.import_layout(&root),
+        Err(ImageError::Io { .. })
+    ));
     std::fs::remove_file(&blob).unwrap();
     fifo(&blob);
     let error = bed.store.import_layout(&root).unwrap_err().to_string();
     assert!(error.contains("no regular file"), "{error}");
     std::fs::remove_file(&blob).unwrap();
-    assert!(bed.store.import_layout(&root).unwrap_err().to_string().contains("is missing"));
+    assert!(
+        bed.store
+            .import_layout(&root)
+            .unwrap_err()
+            .to_string()
+            .contains("is missing")
+    );
 }
 
 fn fifo(path: &Path) {

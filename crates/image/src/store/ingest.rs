@@ -49,7 +49,9 @@ impl Claims {
         rank: impl Fn(Slot) -> u64,
     ) -> Option<Slot> {
         let taken = self.0.entry((digest.clone(), scope)).or_default();
-        let free = (0..MAX_INGESTS_PER_DIGEST).rev().filter(|number| *taken & (1 << number) == 0);
+        let free = (0..MAX_INGESTS_PER_DIGEST)
+            .rev()
+            .filter(|number| *taken & (1 << number) == 0);
         let slot = free
             .map(|number| Slot { scope, number })
             .max_by_key(|slot| rank(*slot))?;
@@ -76,7 +78,9 @@ impl Claims {
 
 /// The name of a partial blob.
 fn file_name(digest: &Digest, slot: Slot) -> String {
-    let scope = slot.scope.map_or(String::new(), |scope| format!("{scope:016x}."));
+    let scope = slot
+        .scope
+        .map_or(String::new(), |scope| format!("{scope:016x}."));
     format!("{}.{scope}{}", digest.file_name(), slot.number)
 }
 
@@ -87,7 +91,10 @@ pub(super) fn parse_file_name(name: &str) -> Option<(Digest, Slot)> {
         Some((scope, number)) => (Some(u64::from_str_radix(scope, 16).ok()?), number),
         None => (None, slot),
     };
-    let number = number.parse().ok().filter(|number| *number < MAX_INGESTS_PER_DIGEST)?;
+    let number = number
+        .parse()
+        .ok()
+        .filter(|number| *number < MAX_INGESTS_PER_DIGEST)?;
     Some((Digest::from_file_name(digest)?, Slot { scope, number }))
 }
 
@@ -171,7 +178,9 @@ fn open(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).append(true).create(true).mode(0o600);
     options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
-    options.open(path).map_err(|error| ImageError::io("open", path, error))
+    options
+        .open(path)
+        .map_err(|error| ImageError::io("open", path, error))
 }
 
 impl Ingest {
@@ -230,7 +239,9 @@ impl Ingest {
     /// # Errors
     /// [`ImageError::Io`].
     pub fn restart(&mut self) -> Result<()> {
-        self.file.set_len(0).map_err(|error| ImageError::io("truncate", &self.path, error))?;
+        self.file
+            .set_len(0)
+            .map_err(|error| ImageError::io("truncate", &self.path, error))?;
         self.verifier = Verifier::new(&self.digest, self.size);
         self.broken = false;
         self.discard = false;
@@ -253,7 +264,10 @@ impl Ingest {
         let synced = self.file.sync_data();
         synced.map_err(|error| ImageError::io("sync", &self.path, error))?;
         files::rename(&self.path, &self.store.blob_path(&self.digest))?;
-        Ok(self.pin.take().unwrap_or_else(|| self.store.pin(&self.digest)))
+        Ok(self
+            .pin
+            .take()
+            .unwrap_or_else(|| self.store.pin(&self.digest)))
     }
 }
 

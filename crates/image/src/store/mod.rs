@@ -39,9 +39,9 @@ use std::time::SystemTime;
 use crate::error::{ImageError, Result};
 
 pub use collect::{Collected, Keep, Policy};
+pub(crate) use files::layout_version;
 pub use ingest::{Ingest, MAX_INGESTS_PER_DIGEST};
 pub use layers::{Layer, Making};
-pub(crate) use files::layout_version;
 pub(crate) use names::NAME as NAME_ANNOTATION;
 pub use names::{MAX_NAMES, MAX_OWNER, Named};
 pub use pins::Pin;
@@ -87,7 +87,14 @@ impl Store {
     /// [`ImageError::Busy`] where another process has it open; [`ImageError::Corrupt`] for a layout
     /// of another version; [`ImageError::Io`] and [`ImageError::DiskFull`] for what the disk says.
     pub fn open(root: &Path) -> Result<Self> {
-        for folder in ["", "blobs/sha256", "blobs/sha512", "ingest", "layers", "work"] {
+        for folder in [
+            "",
+            "blobs/sha256",
+            "blobs/sha512",
+            "ingest",
+            "layers",
+            "work",
+        ] {
             files::create_private(&root.join(folder))?;
         }
         let lock = files::lock(&root.join("lock"))?;

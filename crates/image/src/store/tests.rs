@@ -51,8 +51,10 @@ fn image(store: &Store, layers: &[&[u8]]) -> Descriptor {
         "os": "linux", "architecture": "amd64",
         "rootfs": {"type": "layers", "diff_ids": ids},
     });
-    let layers: Vec<Descriptor> =
-        layers.iter().map(|layer| descriptor(media::LAYER, layer)).collect();
+    let layers: Vec<Descriptor> = layers
+        .iter()
+        .map(|layer| descriptor(media::LAYER, layer))
+        .collect();
     let manifest = serde_json::json!({
         "schemaVersion": 2, "mediaType": media::MANIFEST, "layers": layers,
         "config": descriptor(media::CONFIG, config.to_string().as_bytes()),
@@ -76,7 +78,10 @@ fn a_blob_comes_in_pieces_and_is_seen_when_it_is_whole() {
     assert!(!store.contains(&digest));
     ingest.write(b"world").unwrap();
     let pin = ingest.finish().unwrap();
-    assert_eq!((pin.digest(), store.blob_size(&digest).unwrap()), (&digest, 11));
+    assert_eq!(
+        (pin.digest(), store.blob_size(&digest).unwrap()),
+        (&digest, 11)
+    );
     assert_eq!(store.read_document(&digest).unwrap(), b"hello world");
     assert!(bed.files("ingest").is_empty());
 }
@@ -114,11 +119,18 @@ fn a_part_that_a_crash_has_spoiled_is_found_out_and_begun_again() {
     let bed = Bed::new();
     let digest = Digest::of(b"hello world");
     let store = bed.open();
-    std::fs::write(bed.at(&format!("ingest/{}.0", digest.file_name())), "\0\0\0\0\0\0").unwrap();
+    std::fs::write(
+        bed.at(&format!("ingest/{}.0", digest.file_name())),
+        "\0\0\0\0\0\0",
+    )
+    .unwrap();
     let mut ingest = store.ingest(&digest, 11).unwrap();
     assert_eq!(ingest.offset(), 6);
     ingest.write(b"world").unwrap();
-    assert!(matches!(ingest.finish(), Err(ImageError::WrongDigest { .. })));
+    assert!(matches!(
+        ingest.finish(),
+        Err(ImageError::WrongDigest { .. })
+    ));
     let mut ingest = store.ingest(&digest, 11).unwrap();
     assert_eq!(ingest.offset(), 0, "the lie is gone");
     ingest.write(b"hello world").unwrap();
@@ -135,19 +147,32 @@ fn a_peer_that_lies_of_size_or_content_leaves_nothing() {
     let store = bed.open();
     let digest = Digest::of(b"hello");
     let mut long = store.ingest(&digest, 5).unwrap();
-    assert!(matches!(long.write(b"hello!"), Err(ImageError::WrongSize { .. })));
+    assert!(matches!(
+        long.write(b"hello!"),
+        Err(ImageError::WrongSize { .. })
+    ));
     assert!(long.write(b"").is_err(), "it stays refused");
     drop(long);
     let mut other = store.ingest(&digest, 5).unwrap();
     other.write(b"hullo").unwrap();
-    assert!(matches!(other.finish(), Err(ImageError::WrongDigest { .. })));
+    assert!(matches!(
+        other.finish(),
+        Err(ImageError::WrongDigest { .. })
+    ));
     assert!(bed.files("ingest").is_empty());
     let mut short = store.ingest(&digest, 5).unwrap();
     short.write(b"hel").unwrap();
     assert!(matches!(short.finish(), Err(ImageError::WrongSize { .. })));
-    assert_eq!(bed.files("ingest").len(), 1, "what is missing may still come");
+    assert_eq!(
+        bed.files("ingest").len(),
+        1,
+        "what is missing may still come"
+    );
     assert!(!store.contains(&digest));
-    assert!(matches!(store.ingest(&digest, u64::MAX), Err(ImageError::TooMuch { .. })));
+    assert!(matches!(
+        store.ingest(&digest, u64::MAX),
+        Err(ImageError::TooMuch { .. })
+    ));
 }
 
 #[test]
@@ -168,7 +193,10 @@ fn who_is_slow_delays_no_other_who_brings_the_same_blob() {
     let others: Vec<Ingest> = (0..MAX_INGESTS_PER_DIGEST)
         .map(|_| store.ingest(&digest, 5).unwrap())
         .collect();
-    assert!(matches!(store.ingest(&digest, 5), Err(ImageError::Busy { .. })));
+    assert!(matches!(
+        store.ingest(&digest, 5),
+        Err(ImageError::Busy { .. })
+    ));
     drop(others);
     store.ingest(&digest, 5).unwrap();
 }
@@ -187,10 +215,18 @@ fn a_part_belongs_to_its_scope_and_outlives_a_restart_there() {
         assert_eq!(store.ingest_for(scope, &digest, 5).unwrap().offset(), there);
     }
     assert_eq!(store.ingest(&digest, 5).unwrap().offset(), 0);
-    assert_eq!(store.ingest_for("ada r.example/app", &digest, 5).unwrap().offset(), 2);
+    assert_eq!(
+        store
+            .ingest_for("ada r.example/app", &digest, 5)
+            .unwrap()
+            .offset(),
+        2
+    );
     // One scope's many leave the others their places.
     let many = || store.ingest_for("ada r.example/app", &digest, 5);
-    let held: Vec<Ingest> = (0..MAX_INGESTS_PER_DIGEST).map(|_| many().unwrap()).collect();
+    let held: Vec<Ingest> = (0..MAX_INGESTS_PER_DIGEST)
+        .map(|_| many().unwrap())
+        .collect();
     assert!(matches!(many(), Err(ImageError::Busy { .. })));
     store.ingest_for("bob r.example/app", &digest, 5).unwrap();
     drop(held);
@@ -200,7 +236,10 @@ fn a_part_belongs_to_its_scope_and_outlives_a_restart_there() {
 fn a_second_process_is_told_that_the_store_is_open() {
     let bed = Bed::new();
     let store = bed.open();
-    assert!(matches!(Store::open(bed.folder.path()), Err(ImageError::Busy { .. })));
+    assert!(matches!(
+        Store::open(bed.folder.path()),
+        Err(ImageError::Busy { .. })
+    ));
     let clone = store.clone();
     drop(store);
     assert!(Store::open(bed.folder.path()).is_err());
@@ -268,7 +307,10 @@ fn parts_that_wait_for_a_day_go() {
     let path = bed.at(&format!("ingest/{}.0", Digest::of(b"part").file_name()));
     std::fs::write(&path, "pa").unwrap();
     let old = SystemTime::now() - Duration::from_secs(25 * 3600);
-    std::fs::File::open(&path).unwrap().set_modified(old).unwrap();
+    std::fs::File::open(&path)
+        .unwrap()
+        .set_modified(old)
+        .unwrap();
     assert_eq!(bed.open().repaired().stale, 1);
     assert!(!path.exists());
 }
@@ -305,7 +347,10 @@ fn names_are_each_owners_own_and_survive() {
     let store = bed.open();
     assert_eq!(store.names().len(), 3);
     assert_eq!(store.resolve("bert", "nginx").unwrap(), one);
-    assert!(matches!(store.resolve("carl", "nginx"), Err(ImageError::NotFound { .. })));
+    assert!(matches!(
+        store.resolve("carl", "nginx"),
+        Err(ImageError::NotFound { .. })
+    ));
     assert_eq!(store.untag("anna", "nginx").unwrap(), one);
     assert!(store.untag("anna", "nginx").is_err());
     assert!(store.resolve("bert", "nginx").is_ok());
@@ -316,11 +361,20 @@ fn a_name_is_bounded_and_leads_to_something() {
     let bed = Bed::new();
     let store = bed.open();
     let nothing = Descriptor::new(media::MANIFEST, Digest::of(b"no"), 2);
-    assert!(matches!(store.tag("", "a", &nothing), Err(ImageError::NotFound { .. })));
+    assert!(matches!(
+        store.tag("", "a", &nothing),
+        Err(ImageError::NotFound { .. })
+    ));
     let one = image(&store, &[]);
     let long = "x".repeat(2000);
-    assert!(matches!(store.tag("", &long, &one), Err(ImageError::TooMuch { .. })));
-    assert!(matches!(store.tag(&long, "a", &one), Err(ImageError::TooMuch { .. })));
+    assert!(matches!(
+        store.tag("", &long, &one),
+        Err(ImageError::TooMuch { .. })
+    ));
+    assert!(matches!(
+        store.tag(&long, "a", &one),
+        Err(ImageError::TooMuch { .. })
+    ));
 }
 
 #[test]
@@ -338,8 +392,9 @@ fn a_broken_index_loses_names_and_no_blob() {
         assert!(bed.at("index.json.broken").exists());
         // Nothing leads to them now; they aren't collected before a new pull could come.
         let later = SystemTime::now() + Duration::from_secs(3600);
-        let collected =
-            store.collect_by(&Policy::default(), &Keep::default(), later, || Ok(0)).unwrap();
+        let collected = store
+            .collect_by(&Policy::default(), &Keep::default(), later, || Ok(0))
+            .unwrap();
         assert_eq!(collected.blobs, 0);
     }
 }
@@ -349,7 +404,10 @@ fn a_layout_of_another_version_is_left_alone() {
     let bed = Bed::new();
     drop(bed.open());
     std::fs::write(bed.at("oci-layout"), r#"{"imageLayoutVersion":"2.0.0"}"#).unwrap();
-    assert!(matches!(Store::open(bed.folder.path()), Err(ImageError::Corrupt { .. })));
+    assert!(matches!(
+        Store::open(bed.folder.path()),
+        Err(ImageError::Corrupt { .. })
+    ));
 }
 
 #[test]
@@ -360,12 +418,21 @@ fn what_the_disk_has_changed_is_found() {
     assert_eq!(store.verify(&one).unwrap(), []);
     let layer = Digest::of(b"layer");
     std::fs::write(store.blob_path(&layer), "LAYER").unwrap();
-    assert_eq!(store.verify(&one).unwrap(), [Damage::Changed(layer.clone())]);
+    assert_eq!(
+        store.verify(&one).unwrap(),
+        [Damage::Changed(layer.clone())]
+    );
     std::fs::remove_file(store.blob_path(&layer)).unwrap();
     assert_eq!(store.verify(&one).unwrap(), [Damage::Missing(layer)]);
     std::fs::write(store.blob_path(&one.digest), "{}").unwrap();
-    assert!(matches!(store.read_document(&one.digest), Err(ImageError::Corrupt { .. })));
-    assert_eq!(store.verify(&one).unwrap(), [Damage::Changed(one.digest.clone())]);
+    assert!(matches!(
+        store.read_document(&one.digest),
+        Err(ImageError::Corrupt { .. })
+    ));
+    assert_eq!(
+        store.verify(&one).unwrap(),
+        [Damage::Changed(one.digest.clone())]
+    );
 }
 
 /// Collects as if this much time had passed and so much of the disk were in use.
@@ -374,10 +441,14 @@ fn collect(store: &Store, policy: &Policy, keep: &[&Digest], used: &[u8]) -> Col
         digests: keep.iter().map(|digest| (*digest).clone()).collect(),
     };
     let later = SystemTime::now() + Duration::from_secs(48 * 3600);
-    let left = std::cell::RefCell::new(used.iter().copied().collect::<Vec<u8>>());
+    let left = std::cell::RefCell::new(used.to_vec());
     let used = || {
         let mut left = left.borrow_mut();
-        Ok(if left.len() > 1 { left.remove(0) } else { left[0] })
+        Ok(if left.len() > 1 {
+            left.remove(0)
+        } else {
+            left[0]
+        })
     };
     store.collect_by(policy, &keep, later, used).unwrap()
 }
@@ -392,7 +463,11 @@ fn what_no_name_leads_to_goes_and_all_else_stays() {
     unpacked(&store, &Digest::of(b"kept"));
     unpacked(&store, &Digest::of(b"gone"));
     let collected = collect(&store, &Policy::default(), &[], &[0]);
-    assert_eq!((collected.blobs, collected.layers), (3, 1), "manifest, config, layer");
+    assert_eq!(
+        (collected.blobs, collected.layers),
+        (3, 1),
+        "manifest, config, layer"
+    );
     assert!(store.missing(&kept).unwrap().is_empty() && !store.contains(&gone.digest));
     assert!(store.layer(&Digest::of(b"kept")).is_some());
     assert!(bed.files("work").is_empty());
@@ -403,13 +478,21 @@ fn what_is_pinned_in_use_or_on_its_way_is_never_collected() {
     let bed = Bed::new();
     let store = bed.open();
     let used = image(&store, &[b"used"]);
-    let pins: Vec<Pin> = [&b"pinned"[..]].iter().map(|b| store.put(&Digest::of(b), b).unwrap()).collect();
+    let pins: Vec<Pin> = [&b"pinned"[..]]
+        .iter()
+        .map(|b| store.put(&Digest::of(b), b).unwrap())
+        .collect();
     let mut ingest = store.ingest(&Digest::of(b"coming"), 6).unwrap();
     ingest.write(b"com").unwrap();
     let layer = unpacked(&store, &Digest::of(b"mounted"));
     unpacked(&store, &Digest::of(b"kept by id"));
     let full = [99];
-    let collected = collect(&store, &Policy::default(), &[&used.digest, &Digest::of(b"kept by id")], &full);
+    let collected = collect(
+        &store,
+        &Policy::default(),
+        &[&used.digest, &Digest::of(b"kept by id")],
+        &full,
+    );
     assert_eq!(collected, Collected::default());
     ingest.write(b"ing").unwrap();
     ingest.finish().unwrap();
@@ -425,9 +508,16 @@ fn a_fuller_disk_takes_the_image_that_was_used_longest_ago() {
     let store = bed.open();
     let ago = |image: &Descriptor, hours: u64| {
         let at = SystemTime::now() - Duration::from_secs(hours * 3600);
-        store.read_blob(&image.digest).unwrap().set_modified(at).unwrap();
+        store
+            .read_blob(&image.digest)
+            .unwrap()
+            .set_modified(at)
+            .unwrap();
     };
-    let images: Vec<Descriptor> = [&b"0"[..], b"1", b"2"].iter().map(|l| image(&store, &[l])).collect();
+    let images: Vec<Descriptor> = [&b"0"[..], b"1", b"2"]
+        .iter()
+        .map(|l| image(&store, &[l]))
+        .collect();
     for (number, image) in images.iter().enumerate() {
         store.tag("", &number.to_string(), image).unwrap();
         ago(image, 10 - number as u64);
@@ -436,7 +526,11 @@ fn a_fuller_disk_takes_the_image_that_was_used_longest_ago() {
     store.touch(&images[0].digest).unwrap();
     // Before: 90; with the first gone 83, with the next one 80.
     let collected = collect(&store, &Policy::default(), &[], &[90, 90, 83, 80]);
-    let names: Vec<&str> = collected.names.iter().map(|named| named.name.as_str()).collect();
+    let names: Vec<&str> = collected
+        .names
+        .iter()
+        .map(|named| named.name.as_str())
+        .collect();
     assert_eq!(names, ["1", "same as 1", "2"]);
     assert!(store.missing(&images[0]).unwrap().is_empty());
     assert!(!store.contains(&images[1].digest) && !store.contains(&images[2].digest));
@@ -456,7 +550,10 @@ fn an_image_that_was_not_used_for_long_goes_by_its_age() {
         ..Policy::default()
     };
     assert_eq!(collect(&store, &age(72), &[], &[0]).names.len(), 0);
-    assert_eq!(collect(&store, &age(24), &[&one.digest], &[0]).names.len(), 0);
+    assert_eq!(
+        collect(&store, &age(24), &[&one.digest], &[0]).names.len(),
+        0
+    );
     assert_eq!(collect(&store, &age(24), &[], &[0]).names.len(), 1);
     assert!(!store.contains(&one.digest));
 }

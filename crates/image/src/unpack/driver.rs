@@ -60,7 +60,10 @@ impl Unpacking {
         let named = std::path::PathBuf::from(program.get_program());
         let wrong = |error: io::Error| ImageError::io("start", &named, error);
         let options_text = serde_json::to_string(options).map_err(|e| wrong(e.into()))?;
-        program.arg(options_text).env_clear().current_dir(making.root());
+        program
+            .arg(options_text)
+            .env_clear()
+            .current_dir(making.root());
         program.stdout(Stdio::piped()).stderr(Stdio::null());
         program.stdin(match source {
             Source::Stream => Stdio::piped(),

@@ -95,37 +95,64 @@ impl Tar {
 
     pub(crate) fn file(self, name: &str, data: &[u8]) -> Self {
         let size = data.len() as u64;
-        self.head(&Head { size, ..Head::new(b'0', name) }).data(data)
+        self.head(&Head {
+            size,
+            ..Head::new(b'0', name)
+        })
+        .data(data)
     }
 
     pub(crate) fn folder(self, name: &str) -> Self {
-        self.head(&Head { mode: 0o755, ..Head::new(b'5', name) })
+        self.head(&Head {
+            mode: 0o755,
+            ..Head::new(b'5', name)
+        })
     }
 
     pub(crate) fn symlink(self, name: &str, target: &str) -> Self {
-        self.head(&Head { link: target.as_bytes(), ..Head::new(b'2', name) })
+        self.head(&Head {
+            link: target.as_bytes(),
+            ..Head::new(b'2', name)
+        })
     }
 
     pub(crate) fn hard_link(self, name: &str, target: &str) -> Self {
-        self.head(&Head { link: target.as_bytes(), ..Head::new(b'1', name) })
+        self.head(&Head {
+            link: target.as_bytes(),
+            ..Head::new(b'1', name)
+        })
     }
 
     pub(crate) fn node(self, kind: u8, name: &str, device: (u64, u64)) -> Self {
-        self.head(&Head { device, ..Head::new(kind, name) })
+        self.head(&Head {
+            device,
+            ..Head::new(kind, name)
+        })
     }
 
     /// A pax header for the next entry.
     pub(crate) fn pax(self, records: &[(&str, &[u8])]) -> Self {
-        let data: Vec<u8> = records.iter().flat_map(|(key, value)| record(key, value)).collect();
+        let data: Vec<u8> = records
+            .iter()
+            .flat_map(|(key, value)| record(key, value))
+            .collect();
         let size = data.len() as u64;
-        self.head(&Head { size, ..Head::new(b'x', "pax") }).data(&data)
+        self.head(&Head {
+            size,
+            ..Head::new(b'x', "pax")
+        })
+        .data(&data)
     }
 
     /// A long name as GNU writes it.
     pub(crate) fn gnu_long(self, kind: u8, name: &[u8]) -> Self {
         let data = [name, b"\0"].concat();
         let size = data.len() as u64;
-        self.head(&Head { size, ..Head::new(kind, "././@LongLink") }).data(&data)
+        self.head(&Head {
+            size,
+            ..Head::new(kind, "././@LongLink")
+        })
+        .data(&data)
     }
 
     /// With the two blocks of zeros behind it.
@@ -191,9 +218,10 @@ fn collect(root: &Path, at: &Path, all: &mut BTreeMap<String, Node>) {
     let (name, data) = match () {
         () if kind.is_dir() => ("folder", Vec::new()),
         () if kind.is_file() => ("file", std::fs::read(at).unwrap()),
-        () if kind.is_symlink() => {
-            ("link", at.read_link().unwrap().as_os_str().as_bytes().to_vec())
-        }
+        () if kind.is_symlink() => (
+            "link",
+            at.read_link().unwrap().as_os_str().as_bytes().to_vec(),
+        ),
         () if kind.is_fifo() => ("fifo", Vec::new()),
         () if kind.is_char_device() => ("character", Vec::new()),
         () if kind.is_block_device() => ("block", Vec::new()),
@@ -205,11 +233,19 @@ fn collect(root: &Path, at: &Path, all: &mut BTreeMap<String, Node>) {
         owner: (metadata.uid(), metadata.gid()),
         mtime: (metadata.mtime(), metadata.mtime_nsec()),
         data,
-        device: if matches!(name, "character" | "block") { metadata.rdev() } else { 0 },
+        device: if matches!(name, "character" | "block") {
+            metadata.rdev()
+        } else {
+            0
+        },
         links: if kind.is_dir() { 0 } else { metadata.nlink() },
         xattrs: xattrs(at),
     };
-    let path = at.strip_prefix(root).unwrap().to_string_lossy().into_owned();
+    let path = at
+        .strip_prefix(root)
+        .unwrap()
+        .to_string_lossy()
+        .into_owned();
     all.insert(path, node);
     if kind.is_dir() {
         for entry in at.read_dir().unwrap() {
@@ -222,11 +258,16 @@ fn collect(root: &Path, at: &Path, all: &mut BTreeMap<String, Node>) {
 pub(crate) fn xattrs(at: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut names = vec![0; 64 << 10];
     let length = rustix::fs::llistxattr(at, &mut names[..]).unwrap();
-    let names = names[..length].split(|byte| *byte == 0).filter(|name| !name.is_empty());
+    let names = names[..length]
+        .split(|byte| *byte == 0)
+        .filter(|name| !name.is_empty());
     let value = |name: &[u8]| {
         let mut value = vec![0; 64 << 10];
         let length = rustix::fs::lgetxattr(at, name, &mut value[..]).unwrap();
-        (String::from_utf8(name.to_vec()).unwrap(), value[..length].to_vec())
+        (
+            String::from_utf8(name.to_vec()).unwrap(),
+            value[..length].to_vec(),
+        )
     };
     names.map(value).collect()
 }
@@ -239,7 +280,9 @@ pub(crate) fn is_whiteout(path: &Path) -> bool {
 
 /// Whether a folder is opaque to overlayfs.
 pub(crate) fn is_opaque(path: &Path) -> bool {
-    xattrs(path).get("trusted.overlay.opaque").is_some_and(|value| value == b"y")
+    xattrs(path)
+        .get("trusted.overlay.opaque")
+        .is_some_and(|value| value == b"y")
 }
 
 /// Only root may give files away and make nodes.
