@@ -15,6 +15,7 @@ mod hostile;
 mod images;
 mod liars;
 mod mirrors;
+mod others;
 mod peer;
 mod proxy;
 mod redirects;

@@ -27,6 +27,8 @@ pub(crate) struct Setup {
     pub(crate) tls: String,
     /// The section `auth`, indented by two.
     pub(crate) auth: String,
+    /// Further sections.
+    pub(crate) more: String,
 }
 
 /// A port of the loopback that is free now.
@@ -143,6 +145,7 @@ fn write_config(folder: &Path, port: u16, setup: &Setup) -> PathBuf {
     if !setup.auth.is_empty() {
         write!(text, "auth:\n{}", setup.auth).unwrap();
     }
+    text += &setup.more;
     let path = folder.join("config.yml");
     std::fs::write(&path, text).unwrap();
     path
