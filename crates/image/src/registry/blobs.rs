@@ -3,9 +3,9 @@
 //! after each cut (distribution specification, "Pulling blobs").
 //!
 //! Bytes that the store has already may be another owner's. That this registry answers HEAD with
-//! 200 is no proof that it has them: a registry of a tenant's own can say yes to everything, and the
-//! tenant would read what it knows a digest of. So the registry must also show bytes from places
-//! that it can't foresee, and small blobs are downloaded again.
+//! 200 is no proof that it has them: a registry of a tenant's own can say yes to everything, and
+//! the tenant would read what it knows a digest of. So the registry must also show bytes from
+//! places that it can't foresee, and small blobs are downloaded again.
 
 use std::os::unix::fs::FileExt as _;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which hosts stand for a registry, and how each of them is talked to: one TOML file with two
 //! kinds of tables. `[registry."NAME"]` is about the name in references: its mirrors and its
-//! server. `[host."HOST:PORT"]` is about a connection: CAs, client certificate, plain HTTP. Opens no
-//! connection; `wire` does.
+//! server. `[host."HOST:PORT"]` is about a connection: CAs, client certificate, plain HTTP. Opens
+//! no connection; `wire` does.
 //!
 //! ```toml
 //! public_only = true                   # without a table of its own, a host must be a public one
