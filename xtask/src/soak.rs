@@ -66,6 +66,11 @@ struct Target {
 const TARGETS: &[Target] = &[
     Target::plain("config"),
     Target::plain("init_protocol"),
+    Target {
+        name: "layer",
+        build: &["--features", "layer"],
+        limits: &["-max_len=16384", "-timeout=20"],
+    },
     Target::plain("log_frames"),
     Target::plain("names"),
     Target {

@@ -57,6 +57,8 @@ const INSTALLED: &[(&str, &str)] = &[
     ("neovim", "nvim"),
     ("npm", "npm"),
     ("qemu-system-x86", "qemu-system-x86_64"),
+    ("skopeo", "skopeo"),
+    ("umoci", "umoci"),
 ];
 
 /// What comes with Rust.

@@ -138,7 +138,10 @@ impl ImageConfig {
         let raw: Raw = serde_json::from_slice(bytes)
             .map_err(|error| refuse(format!("it can't be read: {error}")))?;
         if raw.rootfs.kind != "layers" {
-            return Err(refuse(format!("rootfs.type {:?} isn't layers", raw.rootfs.kind)));
+            return Err(refuse(format!(
+                "rootfs.type {:?} isn't layers",
+                raw.rootfs.kind
+            )));
         }
         if let Some(field) = raw.config.nul() {
             return Err(refuse(format!("config.{field} holds a NUL byte")));
@@ -175,9 +178,14 @@ impl Run {
             ("Env", all(&self.env)),
             ("User", self.user.contains('\0')),
             ("WorkingDir", self.working_dir.contains('\0')),
-            ("Volumes", self.volumes.iter().any(|path| path.contains('\0'))),
+            (
+                "Volumes",
+                self.volumes.iter().any(|path| path.contains('\0')),
+            ),
         ];
-        has.into_iter().find(|(_, has)| *has).map(|(field, _)| field)
+        has.into_iter()
+            .find(|(_, has)| *has)
+            .map(|(field, _)| field)
     }
 }
 
@@ -217,14 +225,21 @@ mod tests {
         assert_eq!(read.run.entrypoint, ["/e"]);
         assert_eq!(read.run.stop_signal, "SIGQUIT");
         assert!(read.run.volumes.contains("/v"));
-        assert_eq!(read.run.exposed_ports.iter().collect::<Vec<_>>(), ["53", "80/tcp"]);
+        assert_eq!(
+            read.run.exposed_ports.iter().collect::<Vec<_>>(),
+            ["53", "80/tcp"]
+        );
         assert_eq!(read.run.healthcheck.unwrap().interval, 5);
         assert_eq!(read.diff_ids.len(), 2);
     }
 
     #[test]
     fn nulls_and_missing_fields_are_empty() {
-        for config in ["null", "{}", r#"{"Entrypoint":null,"Env":null,"Volumes":null,"User":null}"#] {
+        for config in [
+            "null",
+            "{}",
+            r#"{"Entrypoint":null,"Env":null,"Volumes":null,"User":null}"#,
+        ] {
             let read = ImageConfig::parse(text(config, 0).as_bytes(), &manifest(0)).unwrap();
             assert_eq!(read.run, Run::default(), "{config}");
         }
@@ -233,7 +248,9 @@ mod tests {
     #[test]
     fn what_lies_is_refused() {
         let refused = |text: &str| {
-            ImageConfig::parse(text.as_bytes(), &manifest(1)).unwrap_err().to_string()
+            ImageConfig::parse(text.as_bytes(), &manifest(1))
+                .unwrap_err()
+                .to_string()
         };
         assert!(refused(&text("{}", 2)).contains("2 entries for 1 layers"));
         assert!(refused(&text(r#"{"Env":["A=\u0000"]}"#, 1)).contains("config.Env"));

@@ -283,7 +283,14 @@ mod tests {
         let upper = EMPTY.to_uppercase().replace("SHA256", "sha256");
         let other = EMPTY.replace("sha256", "md5");
         let path = "sha256:../../../../etc/passwd".to_owned();
-        for text in [long, upper, other, path, String::new(), "sha256:".to_owned()] {
+        for text in [
+            long,
+            upper,
+            other,
+            path,
+            String::new(),
+            "sha256:".to_owned(),
+        ] {
             assert!(text.parse::<Digest>().is_err(), "{text}");
         }
     }
@@ -297,11 +304,20 @@ mod tests {
         fair.finish().unwrap();
 
         let mut long = Verifier::new(&digest, 4);
-        assert!(matches!(long.update(b"hello"), Err(ImageError::WrongSize { found: 5, .. })));
+        assert!(matches!(
+            long.update(b"hello"),
+            Err(ImageError::WrongSize { found: 5, .. })
+        ));
         let short = Verifier::new(&digest, 5);
-        assert!(matches!(short.finish(), Err(ImageError::WrongSize { found: 0, .. })));
+        assert!(matches!(
+            short.finish(),
+            Err(ImageError::WrongSize { found: 0, .. })
+        ));
         let mut other = Verifier::new(&digest, 5);
         other.update(b"hullo").unwrap();
-        assert!(matches!(other.finish(), Err(ImageError::WrongDigest { .. })));
+        assert!(matches!(
+            other.finish(),
+            Err(ImageError::WrongDigest { .. })
+        ));
     }
 }

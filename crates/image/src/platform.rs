@@ -27,7 +27,11 @@ pub struct Platform {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
     /// `os.version`: of Windows alone.
-    #[serde(rename = "os.version", default, skip_serializing_if = "Option::is_none")]
+    #[serde(
+        rename = "os.version",
+        default,
+        skip_serializing_if = "Option::is_none"
+    )]
     pub os_version: Option<String>,
 }
 
@@ -56,7 +60,11 @@ impl Platform {
     /// With the one name that means the same.
     pub fn normalised(&self) -> Self {
         let os = self.os.to_ascii_lowercase();
-        let variant = self.variant.as_deref().unwrap_or_default().to_ascii_lowercase();
+        let variant = self
+            .variant
+            .as_deref()
+            .unwrap_or_default()
+            .to_ascii_lowercase();
         let named = self.architecture.to_ascii_lowercase();
         let (architecture, variant) = match (named.as_str(), variant.as_str()) {
             ("x86_64" | "x86-64" | "amd64", "v1") => ("amd64", ""),
@@ -97,7 +105,9 @@ impl Platform {
             ("arm64", level) => {
                 lower(level.unwrap_or(8).min(16), 9).for_each(|v| add("arm64", Some(&v)));
                 add("arm64", None);
-                ["v8", "v7", "v6", "v5"].iter().for_each(|v| add("arm", Some(v)));
+                ["v8", "v7", "v6", "v5"]
+                    .iter()
+                    .for_each(|v| add("arm", Some(v)));
             }
             ("arm", Some(level)) => lower(level.min(16), 5).for_each(|v| add("arm", Some(&v))),
             _ => {}
@@ -165,12 +175,13 @@ impl FromStr for Platform {
 
     fn from_str(text: &str) -> Result<Self> {
         let word = |part: &&str| {
-            let inner = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
+            let inner =
+                |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'.' | b'-');
             !part.is_empty() && part.len() <= 64 && part.bytes().all(inner)
         };
         let parts: Vec<&str> = text.split('/').collect();
         match parts.as_slice() {
-            all if !all.iter().all(|part| word(part)) => None,
+            all if !all.iter().all(word) => None,
             [os, architecture] => Some(Self::of(os, architecture, None)),
             [os, architecture, variant] => Some(Self::of(os, architecture, Some(variant))),
             _ => None,
@@ -212,7 +223,13 @@ mod tests {
 
     #[test]
     fn the_exact_variant_wins_and_then_lower_ones() {
-        let all = ["linux/arm/v5", "linux/arm/v6", "linux/arm/v7", "linux/amd64", "linux/arm64/v8"];
+        let all = [
+            "linux/arm/v5",
+            "linux/arm/v6",
+            "linux/arm/v7",
+            "linux/amd64",
+            "linux/arm64/v8",
+        ];
         for (wanted, expected) in [
             ("linux/amd64", "linux/amd64"),
             ("linux/x86_64", "linux/amd64"),
@@ -226,10 +243,19 @@ mod tests {
             assert_eq!(chosen(wanted, &all).as_deref(), Some(expected), "{wanted}");
         }
         assert_eq!(chosen("linux/arm/v5", &["linux/arm/v6"]), None);
-        assert_eq!(chosen("linux/arm64", &["linux/arm/v7"]).as_deref(), Some("linux/arm/v7"));
+        assert_eq!(
+            chosen("linux/arm64", &["linux/arm/v7"]).as_deref(),
+            Some("linux/arm/v7")
+        );
         let levels = ["linux/amd64", "linux/amd64/v2"];
-        assert_eq!(chosen("linux/amd64/v3", &levels).as_deref(), Some("linux/amd64/v2"));
-        assert_eq!(chosen("linux/amd64", &levels).as_deref(), Some("linux/amd64"));
+        assert_eq!(
+            chosen("linux/amd64/v3", &levels).as_deref(),
+            Some("linux/amd64/v2")
+        );
+        assert_eq!(
+            chosen("linux/amd64", &levels).as_deref(),
+            Some("linux/amd64")
+        );
     }
 
     #[test]
@@ -237,7 +263,10 @@ mod tests {
         let index = index(&["windows/amd64", "unknown/unknown", "linux/s390x"]);
         let wanted: Platform = "linux/riscv64".parse().unwrap();
         let error = wanted.choose(&index).unwrap_err().to_string();
-        assert_eq!(error, "the image has nothing for linux/riscv64; it has windows/amd64, linux/s390x");
+        assert_eq!(
+            error,
+            "the image has nothing for linux/riscv64; it has windows/amd64, linux/s390x"
+        );
         assert!(wanted.choose(&[]).is_err());
     }
 

@@ -194,11 +194,18 @@ fn split_registry(name: &str) -> (String, String) {
 fn check_registry(registry: &str) -> std::result::Result<(), &'static str> {
     let (host, port) = match registry.strip_prefix('[') {
         Some(rest) => {
-            let (address, behind) = rest.split_once(']').ok_or("the [ of the registry is open")?;
+            let (address, behind) = rest
+                .split_once(']')
+                .ok_or("the [ of the registry is open")?;
             if address.parse::<std::net::Ipv6Addr>().is_err() {
                 return Err("what is between [ and ] must be an IPv6 address");
             }
-            (None, behind.strip_prefix(':').or((!behind.is_empty()).then_some("")))
+            (
+                None,
+                behind
+                    .strip_prefix(':')
+                    .or((!behind.is_empty()).then_some("")),
+            )
         }
         None => match registry.split_once(':') {
             Some((host, port)) => (Some(host), Some(port)),
@@ -312,9 +319,35 @@ mod tests {
         let long = format!("a/{}", "b".repeat(250));
         let tag = format!("a:{}", "b".repeat(129));
         for text in [
-            "", "/", "a/", "/a", "Nginx", "a//b", "a/../b", "a:", "a:-b", "a@sha256:1", "a b",
-            "-a", "a-", "a___b", "a..b", "http://a/b", "a.b:0/c", "a.b:65536/c", "a.b:x/c",
-            "[::1/a", "[x]/a", "-a.b/c", "a\0b", "ä", &id, &long, &tag, "[::1]x/a", "a.b:+1/c",
+            "",
+            "/",
+            "a/",
+            "/a",
+            "Nginx",
+            "a//b",
+            "a/../b",
+            "a:",
+            "a:-b",
+            "a@sha256:1",
+            "a b",
+            "-a",
+            "a-",
+            "a___b",
+            "a..b",
+            "http://a/b",
+            "a.b:0/c",
+            "a.b:65536/c",
+            "a.b:x/c",
+            "[::1/a",
+            "[x]/a",
+            "-a.b/c",
+            "a\0b",
+            "ä",
+            &id,
+            &long,
+            &tag,
+            "[::1]x/a",
+            "a.b:+1/c",
         ] {
             assert!(text.parse::<Reference>().is_err(), "{text:?}");
         }

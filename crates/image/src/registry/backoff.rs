@@ -75,8 +75,18 @@ mod tests {
         let expected = [100, 200, 350, 350, 350].map(|it| Some(Duration::from_millis(it)));
         assert_eq!([1, 2, 3, 4, 5].map(whole), expected);
         assert_eq!(whole(6), None);
-        assert_eq!(backoff.pause_with(1, None, 0), Some(Duration::from_millis(50)));
-        assert!(Backoff { attempts: u32::MAX, ..backoff }.pause(u32::MAX - 1, None).is_some());
+        assert_eq!(
+            backoff.pause_with(1, None, 0),
+            Some(Duration::from_millis(50))
+        );
+        assert!(
+            Backoff {
+                attempts: u32::MAX,
+                ..backoff
+            }
+            .pause(u32::MAX - 1, None)
+            .is_some()
+        );
     }
 
     #[test]
@@ -93,7 +103,10 @@ mod tests {
         let now: jiff::Timestamp = "1994-11-06T08:49:30Z".parse().unwrap();
         let read = |header| retry_after(header, now);
         assert_eq!(read(" 120 "), Some(Duration::from_secs(120)));
-        assert_eq!(read("Sun, 06 Nov 1994 08:49:37 GMT"), Some(Duration::from_secs(7)));
+        assert_eq!(
+            read("Sun, 06 Nov 1994 08:49:37 GMT"),
+            Some(Duration::from_secs(7))
+        );
         assert_eq!(read("Sun, 06 Nov 1994 08:49:07 GMT"), Some(Duration::ZERO));
         assert_eq!(read("soon"), None);
         assert_eq!(read("-1"), None);

@@ -3,9 +3,9 @@
 //! after each cut (distribution specification, "Pulling blobs").
 //!
 //! Bytes that the store has already may be another owner's. That this registry answers HEAD with
-//! 200 is no proof that it has them: a registry of a tenant's own can say yes to everything, and the
-//! tenant would read what it knows a digest of. So the registry must also show bytes from places
-//! that it can't foresee, and small blobs are downloaded again.
+//! 200 is no proof that it has them: a registry of a tenant's own can say yes to everything, and
+//! the tenant would read what it knows a digest of. So the registry must also show bytes from
+//! places that it can't foresee, and small blobs are downloaded again.
 
 use std::os::unix::fs::FileExt as _;
 
@@ -43,7 +43,9 @@ impl Session {
         let response = self.send(&ask).await?;
         // Not `content_length`: the body of an answer to HEAD is empty.
         let header = response.headers().get(http::header::CONTENT_LENGTH);
-        let found = header.and_then(|it| it.to_str().ok()).and_then(|it| it.parse().ok());
+        let found = header
+            .and_then(|it| it.to_str().ok())
+            .and_then(|it| it.parse().ok());
         match found {
             Some(found) if found != blob.size => Err(self.wrong_size(blob, found)),
             _ => Ok(()),
@@ -201,7 +203,10 @@ impl Session {
         }
         Err(RegistryError::Unreachable {
             host: self.host.name.clone(),
-            problem: format!("the connection ended {} bytes before the blob's end", sink.missing()),
+            problem: format!(
+                "the connection ended {} bytes before the blob's end",
+                sink.missing()
+            ),
         })
     }
 
@@ -212,7 +217,10 @@ impl Session {
         response: &Response,
         offset: u64,
     ) -> Result<(), RegistryError> {
-        let header = response.headers().get(CONTENT_RANGE).and_then(|it| it.to_str().ok());
+        let header = response
+            .headers()
+            .get(CONTENT_RANGE)
+            .and_then(|it| it.to_str().ok());
         let first = header
             .and_then(|it| it.strip_prefix("bytes "))
             .and_then(|it| it.split_once('-'))
@@ -221,7 +229,10 @@ impl Session {
             return Ok(());
         }
         let header = super::error::presentable(header.unwrap_or("none"));
-        Err(self.malformed(what, format!("Content-Range {header}, asked from byte {offset}")))
+        Err(self.malformed(
+            what,
+            format!("Content-Range {header}, asked from byte {offset}"),
+        ))
     }
 
     fn wrong_size(&self, blob: &Descriptor, found: u64) -> RegistryError {

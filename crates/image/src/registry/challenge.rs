@@ -58,7 +58,9 @@ impl<'a> Cursor<'a> {
         let mut parameters: Vec<(String, String)> = Vec::new();
         let spaced = self.rest.starts_with(' ');
         if !spaced && !self.rest.is_empty() && !self.at_separator() {
-            return Err(format!("a character after the scheme {scheme} that isn't a space"));
+            return Err(format!(
+                "a character after the scheme {scheme} that isn't a space"
+            ));
         }
         self.skip_spaces();
         if spaced && self.skip_token68() {
@@ -99,7 +101,9 @@ impl<'a> Cursor<'a> {
             }
             None => {
                 let value = self.token();
-                value.ok_or_else(|| format!("no value for {name}"))?.to_owned()
+                value
+                    .ok_or_else(|| format!("no value for {name}"))?
+                    .to_owned()
             }
         };
         Ok(Some((name.to_ascii_lowercase(), value)))
@@ -116,7 +120,9 @@ impl<'a> Cursor<'a> {
                     return Ok(value);
                 }
                 '\\' => {
-                    let escaped = characters.next().ok_or("a string that ends in a backslash")?;
+                    let escaped = characters
+                        .next()
+                        .ok_or("a string that ends in a backslash")?;
                     value.push(escaped.1);
                 }
                 other if other.is_control() && other != '\t' => {
@@ -129,7 +135,10 @@ impl<'a> Cursor<'a> {
     }
 
     fn token(&mut self) -> Option<&'a str> {
-        let end = self.rest.find(|it| !is_token(it)).unwrap_or(self.rest.len());
+        let end = self
+            .rest
+            .find(|it| !is_token(it))
+            .unwrap_or(self.rest.len());
         let (token, rest) = self.rest.split_at_checked(end)?;
         self.rest = rest;
         (!token.is_empty()).then_some(token)
@@ -196,7 +205,8 @@ mod tests {
 
     #[test]
     fn several_challenges_share_a_header() {
-        let header = r#"Negotiate, Basic realm="a, \"b\" \\" , BEARER Realm = x,error="insufficient_scope""#;
+        let header =
+            r#"Negotiate, Basic realm="a, \"b\" \\" , BEARER Realm = x,error="insufficient_scope""#;
         let expected = vec![
             challenge("negotiate", &[]),
             challenge("basic", &[("realm", r#"a, "b" \"#)]),
@@ -225,7 +235,10 @@ mod tests {
     fn empty_elements_of_the_list_are_skipped() {
         assert_eq!(
             parse(" ,, Basic realm=\"x\",, ,charset=\"UTF-8\", ,"),
-            Ok(vec![challenge("basic", &[("realm", "x"), ("charset", "UTF-8")])])
+            Ok(vec![challenge(
+                "basic",
+                &[("realm", "x"), ("charset", "UTF-8")]
+            )])
         );
         assert_eq!(parse(""), Ok(vec![]));
     }

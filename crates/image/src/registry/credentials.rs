@@ -112,7 +112,10 @@ mod tests {
             password: Secret::new("hunter2"),
         };
         let shown = format!("{credentials:?} {}", credentials.shown());
-        assert!(shown.contains("ada") && !shown.contains("hunter2"), "{shown}");
+        assert!(
+            shown.contains("ada") && !shown.contains("hunter2"),
+            "{shown}"
+        );
     }
 
     #[test]
@@ -130,7 +133,9 @@ mod tests {
             Credentials::Registry(Secret::new("x")),
         ];
         for (at, one) in all.iter().enumerate() {
-            let same = all.iter().position(|it| it.fingerprint() == one.fingerprint());
+            let same = all
+                .iter()
+                .position(|it| it.fingerprint() == one.fingerprint());
             assert_eq!(same, Some(at));
         }
     }

@@ -134,9 +134,10 @@ impl DockerConfig {
         registry: &str,
         repository: &str,
     ) -> Result<Option<Found>, RegistryError> {
-        let helper = self.helpers.iter().find(|(key, name)| {
-            !name.is_empty() && hosts_match(host_and_path(key).0, registry)
-        });
+        let helper = self
+            .helpers
+            .iter()
+            .find(|(key, name)| !name.is_empty() && hosts_match(host_and_path(key).0, registry));
         if let Some((key, name)) = helper {
             return Ok(Some(Found::Helper {
                 name: name.clone(),
@@ -199,7 +200,14 @@ fn host_and_path(key: &str) -> (&str, &str) {
     let key = key.strip_prefix("http://").unwrap_or(key);
     let (host, path) = key.split_once('/').unwrap_or((key, ""));
     let path = path.trim_matches('/');
-    (host, if matches!(path, "v1" | "v2") { "" } else { path })
+    (
+        host,
+        if matches!(path, "v1" | "v2") {
+            ""
+        } else {
+            path
+        },
+    )
 }
 
 fn hosts_match(key: &str, registry: &str) -> bool {
@@ -240,7 +248,10 @@ mod tests {
             }, "HttpHeaders": {"User-Agent": "Docker"}}"#,
         );
         for hub in HUB {
-            assert_eq!(config.find(hub, "library/nginx").unwrap(), basic("ada", "s:ecret"));
+            assert_eq!(
+                config.find(hub, "library/nginx").unwrap(),
+                basic("ada", "s:ecret")
+            );
         }
         let found = config.find("Registry.example:5000", "a").unwrap();
         assert_eq!(found, basic("bob", "x"));
@@ -275,9 +286,18 @@ mod tests {
                 server: server.to_owned(),
             })
         };
-        assert_eq!(config.find("a.example", "r").unwrap(), helper("gcloud", "a.example"));
-        assert_eq!(config.find("b.example", "r").unwrap(), helper("pass", "b.example"));
-        assert_eq!(config.find("docker.io", "r").unwrap(), helper("pass", HUB_KEY));
+        assert_eq!(
+            config.find("a.example", "r").unwrap(),
+            helper("gcloud", "a.example")
+        );
+        assert_eq!(
+            config.find("b.example", "r").unwrap(),
+            helper("pass", "b.example")
+        );
+        assert_eq!(
+            config.find("docker.io", "r").unwrap(),
+            helper("pass", HUB_KEY)
+        );
     }
 
     #[test]
@@ -295,11 +315,19 @@ mod tests {
     fn a_wrong_file_is_named_and_its_secrets_are_not() {
         let text = r#"{"auths": {"a": {"auth": "hunter2!"}}}"#;
         let problem = config(text).find("a", "r").unwrap_err().to_string();
-        assert!(problem.contains("config.json") && problem.contains("\"a\""), "{problem}");
+        assert!(
+            problem.contains("config.json") && problem.contains("\"a\""),
+            "{problem}"
+        );
         assert!(!problem.contains("hunter2"), "{problem}");
         let text = r#"{"auths": "hunter2"}"#;
-        let problem = DockerConfig::parse(text, Path::new("config.json")).unwrap_err().to_string();
-        assert!(problem.contains("line 1") && !problem.contains("hunter2"), "{problem}");
+        let problem = DockerConfig::parse(text, Path::new("config.json"))
+            .unwrap_err()
+            .to_string();
+        assert!(
+            problem.contains("line 1") && !problem.contains("hunter2"),
+            "{problem}"
+        );
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! Referrers"). They are fetched each time, also where the store has them: that they come is the
 //! registry's leave to read what they name.
 
-use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::Method;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue};
 use reqwest::Response;
 
 use super::error::RegistryError;
@@ -35,7 +35,10 @@ impl Session {
     ///
     /// # Errors
     /// What keeps the registry from answering; [`RegistryError::NotFound`].
-    pub(crate) async fn head_manifest(&self, wanted: &str) -> Result<Option<Digest>, RegistryError> {
+    pub(crate) async fn head_manifest(
+        &self,
+        wanted: &str,
+    ) -> Result<Option<Digest>, RegistryError> {
         let ask = self.ask(Method::HEAD, &format!("manifests/{wanted}"), accept())?;
         match self.send(&ask).await {
             Ok(response) => self.named_digest(&ask.what, &response),
@@ -57,7 +60,10 @@ impl Session {
         let ask = self.ask(Method::GET, &format!("manifests/{wanted}"), accept())?;
         let response = self.send(&ask).await?;
         let media_type = media_type(&response);
-        if media_type.as_deref().is_some_and(|it| SCHEMA_ONE.contains(&it)) {
+        if media_type
+            .as_deref()
+            .is_some_and(|it| SCHEMA_ONE.contains(&it))
+        {
             return Err(RegistryError::SchemaOne { what: ask.what });
         }
         let named = self.named_digest(&ask.what, &response)?;
@@ -66,7 +72,9 @@ impl Session {
         if is_schema_one(&bytes) {
             return Err(RegistryError::SchemaOne { what: ask.what });
         }
-        let announced = media_type.as_deref().filter(|it| media::DOCUMENTS.contains(it));
+        let announced = media_type
+            .as_deref()
+            .filter(|it| media::DOCUMENTS.contains(it));
         let document = Document::parse(&bytes, announced)?;
         let own = match &document {
             Document::Index(index) => &index.media_type,
@@ -85,7 +93,10 @@ impl Session {
     ///
     /// # Errors
     /// What keeps the registry from answering, or an answer that is no index.
-    pub(crate) async fn referrers(&self, subject: &Digest) -> Result<Vec<Descriptor>, RegistryError> {
+    pub(crate) async fn referrers(
+        &self,
+        subject: &Digest,
+    ) -> Result<Vec<Descriptor>, RegistryError> {
         let mut headers = HeaderMap::new();
         headers.insert(ACCEPT, HeaderValue::from_static(media::INDEX));
         let ask = self.ask(Method::GET, &format!("referrers/{subject}"), headers)?;
@@ -119,7 +130,11 @@ impl Session {
         descriptor: &Descriptor,
         bytes: bytes::Bytes,
     ) -> Result<(), RegistryError> {
-        let mut ask = self.ask(Method::PUT, &format!("manifests/{wanted}"), HeaderMap::new())?;
+        let mut ask = self.ask(
+            Method::PUT,
+            &format!("manifests/{wanted}"),
+            HeaderMap::new(),
+        )?;
         let media_type = HeaderValue::try_from(descriptor.media_type.as_str());
         let wrong = |_| self.malformed(&ask.what, "a media type that no header can have");
         let media_type = media_type.map_err(wrong)?;

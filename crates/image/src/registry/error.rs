@@ -49,7 +49,9 @@ pub enum RegistryError {
         problem: String,
     },
     /// The host's certificate is not accepted, or it does not accept ours.
-    #[error("TLS with {host} failed: {problem} (a private CA is named by `ca` of [host.\"{host}\"])")]
+    #[error(
+        "TLS with {host} failed: {problem} (a private CA is named by `ca` of [host.\"{host}\"])"
+    )]
     Untrusted {
         /// `host:port`.
         host: String,
@@ -156,7 +158,9 @@ pub enum RegistryError {
         host: String,
     },
     /// Docker's image manifest version 1, which has no content addresses.
-    #[error("{what} is of Docker's schema 1, which is not supported; push it anew with a current tool")]
+    #[error(
+        "{what} is of Docker's schema 1, which is not supported; push it anew with a current tool"
+    )]
     SchemaOne {
         /// The image's reference.
         what: String,
@@ -255,10 +259,50 @@ impl RegistryError {
     }
 }
 
+impl From<RegistryError> for Error {
+    fn from(error: RegistryError) -> Self {
+        let text = error.to_string();
+        let reason = match error {
+            RegistryError::Image(inner) => return inner.into(),
+            RegistryError::NotFound { .. } => Reason::NotFound,
+            RegistryError::Refused { .. } | RegistryError::PlainCredentials { .. } => {
+                Reason::PermissionDenied
+            }
+            RegistryError::TooLarge { .. } => Reason::LimitExceeded,
+            RegistryError::Deadline { .. } => Reason::Deadline,
+            RegistryError::NeverPulled { .. } => Reason::WrongState,
+            RegistryError::Stopped => Reason::ShuttingDown,
+            RegistryError::SchemaOne { .. }
+            | RegistryError::ForeignLayer { .. }
+            | RegistryError::Malformed { .. }
+            | RegistryError::Lie { .. }
+            | RegistryError::Redirect { .. } => Reason::Unsupported,
+            RegistryError::Everywhere { each, .. } => {
+                // Where no host has it, it isn't there; else the fault may pass.
+                let absent = |it: &RegistryError| matches!(it, RegistryError::NotFound { .. });
+                match !each.is_empty() && each.iter().all(absent) {
+                    true => Reason::NotFound,
+                    false => Reason::Degraded,
+                }
+            }
+            RegistryError::Config { .. }
+            | RegistryError::Credentials { .. }
+            | RegistryError::Helper { .. }
+            | RegistryError::Unreachable { .. }
+            | RegistryError::Untrusted { .. }
+            | RegistryError::Slow { .. }
+            | RegistryError::Answer { .. } => Reason::Degraded,
+        };
+        Self::new(reason, text)
+    }
+}
+
 /// A registry's words as they may be shown and logged: one line, bounded, no control characters.
 pub(crate) fn presentable(words: &str) -> String {
     const LONGEST: usize = 300;
-    let words = words.chars().map(|it| if it.is_control() { ' ' } else { it });
+    let words = words
+        .chars()
+        .map(|it| if it.is_control() { ' ' } else { it });
     words.take(LONGEST).collect::<String>().trim().to_owned()
 }
 

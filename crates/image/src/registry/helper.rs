@@ -55,10 +55,14 @@ impl Helpers {
         };
         let plain = |it: char| it.is_ascii_alphanumeric() || "._-".contains(it);
         if name.is_empty() || !name.chars().all(plain) {
-            return Err(wrong("its name has other characters than A-Z a-z 0-9 . _ -".to_owned()));
+            return Err(wrong(
+                "its name has other characters than A-Z a-z 0-9 . _ -".to_owned(),
+            ));
         }
         let found = self.folders.iter().map(|folder| folder.join(&program));
-        let path = found.into_iter().find(|path| path.is_absolute() && path.is_file());
+        let path = found
+            .into_iter()
+            .find(|path| path.is_absolute() && path.is_file());
         let path = path.ok_or_else(|| wrong("there is no such program on PATH".to_owned()))?;
         let asked = tokio::time::timeout(self.within, ask(&path, server)).await;
         let late = |_| wrong(format!("gave no answer within {:?}", self.within));
@@ -85,7 +89,11 @@ async fn ask(path: &Path, server: &str) -> Result<(bool, Zeroizing<Vec<u8>>), St
         .kill_on_drop(true)
         .spawn()
         .map_err(|problem| format!("can't be run: {problem}"))?;
-    let (stdin, stdout) = child.stdin.take().zip(child.stdout.take()).ok_or("has no pipes")?;
+    let (stdin, stdout) = child
+        .stdin
+        .take()
+        .zip(child.stdout.take())
+        .ok_or("has no pipes")?;
     let write = async move {
         let mut stdin = stdin;
         // A helper that doesn't read its stdin answers all the same.
@@ -175,14 +183,20 @@ mod tests {
     #[tokio::test]
     async fn a_helper_that_knows_none_means_anonymous() {
         let (_folder, helpers) = helper("echo credentials not found in native keychain; exit 1");
-        assert_eq!(helpers.get("test", "r").await.unwrap(), Credentials::Anonymous);
+        assert_eq!(
+            helpers.get("test", "r").await.unwrap(),
+            Credentials::Anonymous
+        );
     }
 
     #[tokio::test]
     async fn a_helper_that_fails_says_why() {
         let (_folder, helpers) = helper("echo the keychain is locked; exit 1");
         let problem = helpers.get("test", "r").await.unwrap_err().to_string();
-        assert!(problem.contains("docker-credential-test for r"), "{problem}");
+        assert!(
+            problem.contains("docker-credential-test for r"),
+            "{problem}"
+        );
         assert!(problem.contains("the keychain is locked"), "{problem}");
     }
 

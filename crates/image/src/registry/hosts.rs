@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Which hosts stand for a registry, and how each of them is talked to: one TOML file with two
 //! kinds of tables. `[registry."NAME"]` is about the name in references: its mirrors and its
-//! server. `[host."HOST:PORT"]` is about a connection: CAs, client certificate, plain HTTP. Opens no
-//! connection; `wire` does.
+//! server. `[host."HOST:PORT"]` is about a connection: CAs, client certificate, plain HTTP. Opens
+//! no connection; `wire` does.
 //!
 //! ```toml
 //! public_only = true                   # without a table of its own, a host must be a public one
@@ -136,7 +136,11 @@ pub(crate) struct Host {
 impl Host {
     /// `https`, or `http` where the file says so.
     pub(crate) fn scheme(&self) -> &'static str {
-        if self.settings.plain_http { "http" } else { "https" }
+        if self.settings.plain_http {
+            "http"
+        } else {
+            "https"
+        }
     }
 }
 
@@ -279,14 +283,22 @@ fn check_registry(name: &str, registry: &Registry) -> Result<(), String> {
         return Err(format!("{}: there is no mirror", field(".mirrors_only")));
     }
     if registry.mirrors_only && !registry.mirror.iter().any(|it| it.tags) {
-        return Err(format!("{}: no mirror is asked for tags", field(".mirrors_only")));
+        return Err(format!(
+            "{}: no mirror is asked for tags",
+            field(".mirrors_only")
+        ));
     }
     for mirror in &registry.mirror {
         check_host(&mirror.host, &field(".mirror.host"))?;
-        let plain = |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || "/._-".contains(it);
+        let plain =
+            |it: char| it.is_ascii_lowercase() || it.is_ascii_digit() || "/._-".contains(it);
         if !mirror.prefix.chars().all(plain) || mirror.prefix.contains("..") {
             let problem = "not a path of a repository (a-z 0-9 / . _ -)";
-            return Err(format!("{} {:?}: {problem}", field(".mirror.prefix"), mirror.prefix));
+            return Err(format!(
+                "{} {:?}: {problem}",
+                field(".mirror.prefix"),
+                mirror.prefix
+            ));
         }
     }
     Ok(())
@@ -303,7 +315,9 @@ fn check_host(name: &str, field: &str) -> Result<(), String> {
     if same {
         Ok(())
     } else {
-        Err(format!("{field}: {name:?} is not HOST or HOST:PORT (without https:// or a path)"))
+        Err(format!(
+            "{field}: {name:?} is not HOST or HOST:PORT (without https:// or a path)"
+        ))
     }
 }
 
@@ -315,10 +329,16 @@ fn check_settings(name: &str, settings: &Settings) -> Result<(), String> {
     }
     if settings.credentials_over_plain_http && !settings.plain_http {
         let problem = "needs plain_http = true";
-        return Err(format!("{}: {problem}", field("credentials_over_plain_http")));
+        return Err(format!(
+            "{}: {problem}",
+            field("credentials_over_plain_http")
+        ));
     }
     if settings.plain_http && (!settings.ca.is_empty() || settings.client_key.is_some()) {
-        return Err(format!("{}: goes without ca and client_certificate", field("plain_http")));
+        return Err(format!(
+            "{}: goes without ca and client_certificate",
+            field("plain_http")
+        ));
     }
     if !settings.system_roots && settings.ca.is_empty() && !settings.plain_http {
         return Err(format!("{}: false needs a ca", field("system_roots")));
@@ -335,9 +355,9 @@ mod tests {
     }
 
     fn shown(endpoints: &[Endpoint]) -> Vec<String> {
-        let each = endpoints.iter().map(|it| {
-            format!("{}://{}/{}", it.host.scheme(), it.host.name, it.repository)
-        });
+        let each = endpoints
+            .iter()
+            .map(|it| format!("{}://{}/{}", it.host.scheme(), it.host.name, it.repository));
         each.collect()
     }
 
@@ -373,7 +393,10 @@ mod tests {
         assert_eq!(shown(&found), expected);
         let flags: Vec<_> = found.iter().map(|it| (it.tags, it.mirror)).collect();
         assert_eq!(flags, [(false, true), (true, true), (true, false)]);
-        assert_eq!(shown(&[hosts.to_push("docker.io", "a/b")]), ["https://registry-1.docker.io/a/b"]);
+        assert_eq!(
+            shown(&[hosts.to_push("docker.io", "a/b")]),
+            ["https://registry-1.docker.io/a/b"]
+        );
     }
 
     #[test]
@@ -387,7 +410,10 @@ mod tests {
         "#;
         let hosts = hosts(text).unwrap();
         assert_eq!(shown(&hosts.to_pull("a.example", "r")), ["https://m.lan/r"]);
-        assert_eq!(shown(&hosts.to_pull("b.example", "r")), ["https://b.lan:8443/r"]);
+        assert_eq!(
+            shown(&hosts.to_pull("b.example", "r")),
+            ["https://b.lan:8443/r"]
+        );
     }
 
     #[test]
@@ -398,20 +424,35 @@ mod tests {
             ("[host.\"u@a\"]", "not HOST or HOST:PORT"),
             ("[host.\"a:99999\"]", "not HOST or HOST:PORT"),
             ("[host.a]\nskip_verify = true", "skip_verify"),
-            ("[host.a]\ncredentials_over_plain_http = true", "plain_http = true"),
+            (
+                "[host.a]\ncredentials_over_plain_http = true",
+                "plain_http = true",
+            ),
             ("[host.a]\nclient_key = \"/k\"", "client_certificate"),
             ("[host.a]\nsystem_roots = false", "needs a ca"),
-            ("[host.a]\nplain_http = true\nca = [\"/x\"]", "goes without ca"),
+            (
+                "[host.a]\nplain_http = true\nca = [\"/x\"]",
+                "goes without ca",
+            ),
             ("[registry.a]\nmirrors_only = true", "there is no mirror"),
-            ("[registry.a]\nmirror = [{host = \"m/x\"}]", "registry.\"a\".mirror.host"),
-            ("[registry.a]\nmirror = [{host = \"m\", prefix = \"../x\"}]", "mirror.prefix"),
+            (
+                "[registry.a]\nmirror = [{host = \"m/x\"}]",
+                "registry.\"a\".mirror.host",
+            ),
+            (
+                "[registry.a]\nmirror = [{host = \"m\", prefix = \"../x\"}]",
+                "mirror.prefix",
+            ),
             (
                 "[registry.a]\nmirrors_only = true\nmirror = [{host = \"m\", tags = false}]",
                 "no mirror is asked for tags",
             ),
         ] {
             let found = hosts(text).unwrap_err();
-            assert!(found.starts_with("registries.toml: ") && found.contains(problem), "{found}");
+            assert!(
+                found.starts_with("registries.toml: ") && found.contains(problem),
+                "{found}"
+            );
         }
         let many = "{host = \"m\"},".repeat(MOST_MIRRORS + 1);
         assert!(hosts(&format!("[registry.a]\nmirror = [{many}]")).is_err());

@@ -162,7 +162,10 @@ impl Client {
         subject: &Digest,
         credentials: Option<&Credentials>,
     ) -> Result<Vec<Descriptor>, RegistryError> {
-        self.reader(reference, credentials).await?.referrers(subject).await
+        self.reader(reference, credentials)
+            .await?
+            .referrers(subject)
+            .await
     }
 
     async fn reader(
@@ -172,7 +175,8 @@ impl Client {
     ) -> Result<Session, RegistryError> {
         let (registry, repository) = (reference.registry(), reference.repository());
         let endpoint = self.wire.hosts.to_push(registry, repository);
-        self.session(&endpoint, credentials, Access::Pull, Vec::new()).await
+        self.session(&endpoint, credentials, Access::Pull, Vec::new())
+            .await
     }
 
     /// A session at one host, with the caller's credentials or those of `config.json`.

@@ -21,7 +21,9 @@ impl Pace {
     pub(crate) fn new(options: &Options) -> Self {
         Self {
             window: options.idle,
-            least: options.slowest.saturating_mul(options.idle.as_secs().max(1)),
+            least: options
+                .slowest
+                .saturating_mul(options.idle.as_secs().max(1)),
             waited: Duration::ZERO,
             came: 0,
         }
@@ -30,7 +32,9 @@ impl Pace {
     /// Notes that so many bytes came after this wait, and says whether the host is too slow.
     pub(crate) fn is_too_slow(&mut self, bytes: usize, wait: Duration) -> bool {
         self.waited += wait;
-        self.came = self.came.saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
+        self.came = self
+            .came
+            .saturating_add(u64::try_from(bytes).unwrap_or(u64::MAX));
         if self.waited < self.window {
             return false;
         }

@@ -66,7 +66,9 @@ fn read(file: Arc<File>, mut offset: u64, length: u64) -> mpsc::Receiver<std::io
         while offset < end {
             let wanted = usize::try_from(end - offset).map_or(PIECE, |left| left.min(PIECE));
             let mut piece = vec![0; wanted];
-            let read = file.read_exact_at(&mut piece, offset).map(|()| Bytes::from(piece));
+            let read = file
+                .read_exact_at(&mut piece, offset)
+                .map(|()| Bytes::from(piece));
             offset += u64::try_from(wanted).unwrap_or_default();
             let failed = read.is_err();
             // A receiver that is gone means that the request was given up.

@@ -34,7 +34,11 @@ impl PullPolicy {
     /// What is done where no policy was given: a name that can change is asked for each time.
     pub fn default_for(reference: &Reference) -> Self {
         let moving = reference.digest().is_none() && reference.tag() == Some("latest");
-        if moving { Self::Always } else { Self::IfNotPresent }
+        if moving {
+            Self::Always
+        } else {
+            Self::IfNotPresent
+        }
     }
 
     /// What is done, by whether the tenant has an image of that name. What another tenant pulled

@@ -131,7 +131,10 @@ impl Client {
         progress: watch::Sender<Progress>,
     ) -> Result<Pulled, RegistryError> {
         let reference = &request.reference;
-        let endpoints = self.wire.hosts.to_pull(reference.registry(), reference.repository());
+        let endpoints = self
+            .wire
+            .hosts
+            .to_pull(reference.registry(), reference.repository());
         let run = Run {
             client: self,
             store,
@@ -248,7 +251,10 @@ impl Run<'_> {
                 Err(problem) => self.pass_over(source, problem, &mut failed)?,
             }
         }
-        Err(RegistryError::everywhere(self.request.reference.to_string(), failed))
+        Err(RegistryError::everywhere(
+            self.request.reference.to_string(),
+            failed,
+        ))
     }
 
     async fn document_from(
@@ -288,7 +294,9 @@ impl Run<'_> {
         manifest.check_image()?;
         let config = &manifest.config;
         check_length(&format!("configuration {}", config.digest), config.size)?;
-        let whole = manifest.blobs().fold(0, |sum: u64, it| sum.saturating_add(it.size));
+        let whole = manifest
+            .blobs()
+            .fold(0, |sum: u64, it| sum.saturating_add(it.size));
         let limit = self.client.wire.options.image_bytes;
         if whole > limit {
             return Err(ImageError::TooMuch {
@@ -313,7 +321,10 @@ impl Run<'_> {
                 Err(problem) => self.pass_over(source, problem, &mut failed)?,
             }
         }
-        Err(RegistryError::everywhere(format!("blob {}", blob.digest), failed))
+        Err(RegistryError::everywhere(
+            format!("blob {}", blob.digest),
+            failed,
+        ))
     }
 
     async fn blob_from(
@@ -333,7 +344,10 @@ impl Run<'_> {
         }
         match self.bring(session, blob).await {
             // A part of it was of an earlier attempt, which may have been told wrong bytes.
-            Err((_, true)) => self.bring(session, blob).await.map_err(|(problem, _)| problem),
+            Err((_, true)) => self
+                .bring(session, blob)
+                .await
+                .map_err(|(problem, _)| problem),
             other => other.map_err(|(problem, _)| problem),
         }
     }
@@ -353,7 +367,10 @@ impl Run<'_> {
         let plain = |problem| (problem, false);
         let mut sink = Sink::open(self.store, &scope, blob).await.map_err(plain)?;
         self.meter.set(&blob.digest, State::Moving, sink.offset());
-        session.download(blob, &mut sink, &self.meter).await.map_err(plain)?;
+        if let Err(problem) = session.download(blob, &mut sink, &self.meter).await {
+            sink.close().await;
+            return Err(plain(problem));
+        }
         let resumed = sink.is_resumed();
         match sink.finish().await {
             Ok(pin) => {
@@ -375,7 +392,9 @@ impl Run<'_> {
     async fn session<'s>(&self, source: &'s Source) -> Result<&'s Session, RegistryError> {
         let make = || async {
             let given = self.request.credentials.as_ref();
-            self.client.session(&source.endpoint, given, Access::Pull, Vec::new()).await
+            self.client
+                .session(&source.endpoint, given, Access::Pull, Vec::new())
+                .await
         };
         source.session.get_or_try_init(make).await
     }
@@ -415,6 +434,8 @@ impl Run<'_> {
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, Vec<String>> {
-        self.passed_over.lock().unwrap_or_else(PoisonError::into_inner)
+        self.passed_over
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 }

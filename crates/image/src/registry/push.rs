@@ -77,7 +77,10 @@ impl Client {
         progress: watch::Sender<Progress>,
     ) -> Result<Pushed, RegistryError> {
         let reference = &request.reference;
-        let endpoint = self.wire.hosts.to_push(reference.registry(), reference.repository());
+        let endpoint = self
+            .wire
+            .hosts
+            .to_push(reference.registry(), reference.repository());
         let run = async {
             let items = self.gather(store, &request.target).await?;
             let given = request.credentials.as_ref();
@@ -194,7 +197,9 @@ impl Run<'_> {
             let tag = self.request.reference.tag().filter(|_| top);
             let wanted = tag.map_or_else(|| item.descriptor.digest.to_string(), str::to_owned);
             let bytes = item.bytes.clone().into();
-            self.session.put_manifest(&wanted, &item.descriptor, bytes).await?;
+            self.session
+                .put_manifest(&wanted, &item.descriptor, bytes)
+                .await?;
             pushed.documents += 1;
         }
         Ok(pushed)
@@ -208,7 +213,9 @@ impl Run<'_> {
 
     async fn blob(&self, blob: &Descriptor) -> Result<Way, RegistryError> {
         let _place = self.client.shares.take(&self.places).await?;
-        let way = self.session.upload(self.store, blob, &self.request.mount_from, &self.meter);
+        let way = self
+            .session
+            .upload(self.store, blob, &self.request.mount_from, &self.meter);
         let way = way.await?;
         let state = match way {
             Way::Present | Way::Mounted => State::Present,

@@ -64,7 +64,12 @@ impl Session {
             Access::Push => "pull,push",
         };
         let mut scopes = vec![format!("repository:{}:{actions}", parts.repository)];
-        scopes.extend(parts.mounts.iter().map(|it| format!("repository:{it}:pull")));
+        scopes.extend(
+            parts
+                .mounts
+                .iter()
+                .map(|it| format!("repository:{it}:pull")),
+        );
         let mut backoff = parts.wire.options.backoff;
         if parts.mirror {
             backoff.attempts = backoff.attempts.min(MIRROR_ATTEMPTS);
@@ -202,7 +207,9 @@ impl Session {
     }
 
     async fn exchange(&self, ask: &Ask, shown: Option<&Header>) -> Result<Response, RegistryError> {
-        self.wire.exchange(&self.host, ask, shown.map(|it| &it.value)).await
+        self.wire
+            .exchange(&self.host, ask, shown.map(|it| &it.value))
+            .await
     }
 
     /// Whether it is the registry itself that wants to know who asks, not a host that it points to.
@@ -215,7 +222,9 @@ impl Session {
         let mut all = Vec::new();
         for header in answer.headers().get_all(WWW_AUTHENTICATE) {
             let wrong = |problem| self.malformed(&ask.what, problem);
-            let text = header.to_str().map_err(|_| wrong("a challenge that isn't ASCII".into()))?;
+            let text = header
+                .to_str()
+                .map_err(|_| wrong("a challenge that isn't ASCII".into()))?;
             all.extend(challenge::parse(text).map_err(wrong)?);
         }
         Ok(all)
@@ -235,16 +244,23 @@ impl Session {
             StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => RegistryError::Refused {
                 host,
                 what,
-                problem: format!("asked {}, it answered {status} {words}", self.credentials.shown())
-                    .trim_end()
-                    .to_owned(),
+                problem: format!(
+                    "asked {}, it answered {status} {words}",
+                    self.credentials.shown()
+                )
+                .trim_end()
+                .to_owned(),
             },
             StatusCode::NOT_FOUND => RegistryError::NotFound { host, what },
             _ => RegistryError::Answer {
                 host,
                 what,
                 status: status.as_u16(),
-                problem: if words.is_empty() { words } else { format!(": {words}") },
+                problem: if words.is_empty() {
+                    words
+                } else {
+                    format!(": {words}")
+                },
                 retry_after,
             },
         })

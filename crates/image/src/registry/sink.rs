@@ -24,7 +24,8 @@ enum Step {
 #[derive(Debug)]
 pub(crate) struct Sink {
     steps: mpsc::Sender<Step>,
-    end: oneshot::Receiver<Result<Option<Pin>, ImageError>>,
+    /// How the writer ended; taken by who hears of it first.
+    end: Option<oneshot::Receiver<Result<Option<Pin>, ImageError>>>,
     offset: u64,
     size: u64,
     /// Whether bytes of an earlier attempt are a part of it.
@@ -60,7 +61,7 @@ impl Sink {
         let offset = open.await.map_err(|_| RegistryError::Stopped)??;
         Ok(Self {
             steps,
-            end,
+            end: Some(end),
             offset,
             size,
             resumed: offset > 0,
@@ -102,10 +103,25 @@ impl Sink {
         if self.steps.send(step).await.is_ok() {
             return Ok(());
         }
-        match (&mut self.end).await {
-            Ok(Err(problem)) => Err(problem.into()),
-            _ => Err(RegistryError::Stopped),
+        match self.ended().await {
+            Err(problem) => Err(problem),
+            Ok(_) => Err(RegistryError::Stopped),
         }
+    }
+
+    async fn ended(&mut self) -> Result<Pin, RegistryError> {
+        let end = self.end.take().ok_or(RegistryError::Stopped)?;
+        let ended = end.await.map_err(|_| RegistryError::Stopped)?;
+        ended?.ok_or(RegistryError::Stopped)
+    }
+
+    /// Ends it and keeps what has come. The next one of this scope finds it from here on.
+    pub(crate) async fn close(mut self) {
+        // The queue's end is the writer's sign to go.
+        let (steps, _) = mpsc::channel(1);
+        self.steps = steps;
+        // Its error, if any, was told to who wrote.
+        let _ = self.ended().await;
     }
 
     /// Verifies the blob and shows it to all.
@@ -114,8 +130,7 @@ impl Sink {
     /// Those of [`Ingest::finish`] and [`Ingest::write`].
     pub(crate) async fn finish(mut self) -> Result<Pin, RegistryError> {
         self.step(Step::Finish).await?;
-        let ended = self.end.await.map_err(|_| RegistryError::Stopped)?;
-        ended?.ok_or(RegistryError::Stopped)
+        self.ended().await
     }
 }
 

@@ -80,7 +80,9 @@ fn read(path: &Path) -> Result<Vec<u8>, RegistryError> {
     let wrong = |problem: std::io::Error| config(path, problem.to_string());
     let mut text = Vec::new();
     let file = std::fs::File::open(path).map_err(wrong)?;
-    file.take(LONGEST + 1).read_to_end(&mut text).map_err(wrong)?;
+    file.take(LONGEST + 1)
+        .read_to_end(&mut text)
+        .map_err(wrong)?;
     if u64::try_from(text.len()).unwrap_or(u64::MAX) > LONGEST {
         return Err(config(path, format!("longer than {LONGEST} bytes")));
     }

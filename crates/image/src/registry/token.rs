@@ -143,7 +143,9 @@ async fn answer(wire: &Wire, wish: &Wish<'_>) -> Result<Header, RegistryError> {
         }),
         (None, Some(_), credentials) => {
             let shown = credentials.shown();
-            Err(wish.refused(format!("it wants a name and a password, and was asked {shown}")))
+            Err(wish.refused(format!(
+                "it wants a name and a password, and was asked {shown}"
+            )))
         }
         (None, None, _) => {
             Err(wish.refused("it names neither Bearer nor Basic as a way in".to_owned()))
@@ -200,7 +202,10 @@ async fn fetch(
     let filled = |it: Option<Secret>| it.filter(|it| !it.is_empty());
     let value = filled(token.token).or(filled(token.access_token));
     let value = value.ok_or_else(|| malformed("it has no token"))?;
-    let given = token.expires_in.map_or(LEAST, Duration::from_secs).clamp(LEAST, MOST);
+    let given = token
+        .expires_in
+        .map_or(LEAST, Duration::from_secs)
+        .clamp(LEAST, MOST);
     Ok(Header {
         value: Secret::new(format!("Bearer {}", value.expose())),
         // A tenth less: it must still be good when it arrives.
@@ -255,7 +260,10 @@ fn request(wish: &Wish<'_>, challenge: &Challenge, realm: Url) -> Ask {
 /// mounted from).
 fn scopes(challenge: &Challenge, ours: &[String]) -> Vec<String> {
     let asked = challenge.get("scope").unwrap_or_default().split(' ');
-    let mut all: Vec<String> = asked.filter(|it| !it.is_empty()).map(str::to_owned).collect();
+    let mut all: Vec<String> = asked
+        .filter(|it| !it.is_empty())
+        .map(str::to_owned)
+        .collect();
     for scope in ours {
         if !all.contains(scope) {
             all.push(scope.clone());
@@ -279,14 +287,21 @@ async fn failed(
     let words = wire.words(response).await;
     if matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
         let shown = wish.credentials.shown();
-        let problem = format!("the token server {} gave no token {shown}: {words}", server.name);
+        let problem = format!(
+            "the token server {} gave no token {shown}: {words}",
+            server.name
+        );
         return wish.refused(problem);
     }
     RegistryError::Answer {
         host: server.name.clone(),
         what: format!("a token for {}", wish.what),
         status: status.as_u16(),
-        problem: if words.is_empty() { words } else { format!(": {words}") },
+        problem: if words.is_empty() {
+            words
+        } else {
+            format!(": {words}")
+        },
         retry_after,
     }
 }
@@ -328,7 +343,10 @@ mod tests {
             password: Secret::new("hunter2"),
         };
         let host = host();
-        let scopes = ["repository:x/y:pull".to_owned(), "repository:z:pull".to_owned()];
+        let scopes = [
+            "repository:x/y:pull".to_owned(),
+            "repository:z:pull".to_owned(),
+        ];
         let wish = wish(&credentials, &host, &scopes);
         let realm = Url::parse("https://auth.example/token?keep=1").unwrap();
         let ask = request(&wish, &challenge("repository:x/y:pull"), realm);
@@ -351,7 +369,8 @@ mod tests {
         let Payload::Bytes(body) = ask.payload else {
             panic!("no body")
         };
-        let expected: &[u8] = b"service=a%26b&grant_type=refresh_token&client_id=aurae&scope=s&refresh_token=hunter2";
+        let expected: &[u8] =
+            b"service=a%26b&grant_type=refresh_token&client_id=aurae&scope=s&refresh_token=hunter2";
         assert_eq!(&body[..], expected);
     }
 

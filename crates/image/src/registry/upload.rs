@@ -92,7 +92,10 @@ impl Session {
         let mut ask = self.ask(Method::POST, "blobs/uploads/", HeaderMap::new())?;
         ask.payload = Payload::Bytes(bytes::Bytes::new());
         let digest = blob.digest.to_string();
-        ask.url.query_pairs_mut().append_pair("mount", &digest).append_pair("from", from);
+        ask.url
+            .query_pairs_mut()
+            .append_pair("mount", &digest)
+            .append_pair("from", from);
         match self.send(&ask).await {
             Ok(response) if response.status() == http::StatusCode::CREATED => Ok(Mount::Done),
             Ok(response) => Ok(Mount::Begun(self.begun(&ask, &response)?)),
@@ -112,8 +115,14 @@ impl Session {
     }
 
     fn begun(&self, ask: &Ask, response: &Response) -> Result<Upload, RegistryError> {
-        let least = response.headers().get(LEAST_CHUNK).and_then(|it| it.to_str().ok());
-        let least = least.and_then(|it| it.parse().ok()).unwrap_or(0).min(LARGEST_CHUNK);
+        let least = response
+            .headers()
+            .get(LEAST_CHUNK)
+            .and_then(|it| it.to_str().ok());
+        let least = least
+            .and_then(|it| it.parse().ok())
+            .unwrap_or(0)
+            .min(LARGEST_CHUNK);
         Ok(Upload {
             at: self.ask_at(ask, response, Method::PATCH)?,
             offset: 0,
@@ -165,7 +174,11 @@ impl Session {
     ) -> Result<bool, RegistryError> {
         let left = blob.size.saturating_sub(upload.offset);
         let at_once = upload.offset == 0 && left <= upload.chunk;
-        let length = if at_once { left } else { left.min(upload.chunk) };
+        let length = if at_once {
+            left
+        } else {
+            left.min(upload.chunk)
+        };
         let mut ask = upload.at.again(Method::PATCH);
         let octets = HeaderValue::from_static("application/octet-stream");
         ask.headers.insert(CONTENT_TYPE, octets);

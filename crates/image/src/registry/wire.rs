@@ -113,7 +113,10 @@ impl Wire {
             if !matches!(ask.method, Method::GET | Method::HEAD) {
                 return Err(refuse("another place", "only what is read is redirected"));
             }
-            let location = response.headers().get(LOCATION).and_then(|it| it.to_str().ok());
+            let location = response
+                .headers()
+                .get(LOCATION)
+                .and_then(|it| it.to_str().ok());
             let location = location.ok_or_else(|| refuse("nowhere", "it has no Location"))?;
             url = join(&url, location).ok_or_else(|| refuse("nowhere", "it is not a URL"))?;
         }
@@ -151,11 +154,15 @@ impl Wire {
         let mut request = Request::new(ask.method.clone(), url.clone());
         *request.headers_mut() = ask.headers.clone();
         if let Some(secret) = authorization {
-            request.headers_mut().insert(AUTHORIZATION, sensitive(registry, ask, secret)?);
+            request
+                .headers_mut()
+                .insert(AUTHORIZATION, sensitive(registry, ask, secret)?);
         }
         let sent = Arc::new(AtomicU64::new(0));
         if let Some((body, length)) = ask.payload.body(&sent) {
-            request.headers_mut().insert(http::header::CONTENT_LENGTH, length.into());
+            request
+                .headers_mut()
+                .insert(http::header::CONTENT_LENGTH, length.into());
             *request.body_mut() = Some(body);
         }
         tokio::select! {
@@ -202,7 +209,8 @@ impl Wire {
             return Err(refuse("the URL has a user's name or password"));
         }
         if url.scheme() == "http" && !host.settings.plain_http {
-            let problem = format!("it is plain HTTP, without `plain_http = true` in [host.{name:?}]");
+            let problem =
+                format!("it is plain HTTP, without `plain_http = true` in [host.{name:?}]");
             return Err(refuse(&problem));
         }
         if let Some(client) = self.configured.get(&host.name) {
@@ -229,7 +237,9 @@ impl Wire {
         }
         // A table may name the default port.
         let port = url.port_or_known_default().unwrap_or_default();
-        let named = self.hosts.host(&format!("{}:{port}", url.host_str().unwrap_or_default()));
+        let named = self
+            .hosts
+            .host(&format!("{}:{port}", url.host_str().unwrap_or_default()));
         if named.configured { named } else { host }
     }
 
@@ -294,7 +304,10 @@ impl Wire {
             what: what.to_owned(),
             limit,
         };
-        if response.content_length().is_some_and(|length| length > limit) {
+        if response
+            .content_length()
+            .is_some_and(|length| length > limit)
+        {
             return Err(too_large(&response));
         }
         let mut body = Vec::new();
@@ -328,10 +341,15 @@ impl Wire {
             #[serde(default)]
             message: String,
         }
-        let body = self.body(response, "an error", MOST_WORDS).await.unwrap_or_default();
+        let body = self
+            .body(response, "an error", MOST_WORDS)
+            .await
+            .unwrap_or_default();
         let body = serde_json::from_slice::<Body>(&body).ok();
         let first = body.and_then(|body| body.errors.into_iter().next());
-        first.map_or(String::new(), |it| presentable(&format!("{} {}", it.code, it.message)))
+        first.map_or(String::new(), |it| {
+            presentable(&format!("{} {}", it.code, it.message))
+        })
     }
 }
 
@@ -398,7 +416,9 @@ fn find<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Optio
         if let Some(found) = error.downcast_ref::<T>() {
             return Some(found);
         }
-        let inner = error.downcast_ref::<std::io::Error>().and_then(|it| it.get_ref());
+        let inner = error
+            .downcast_ref::<std::io::Error>()
+            .and_then(|it| it.get_ref());
         if let Some(inner) = inner {
             let inner: &(dyn StdError + 'static) = inner;
             if let Some(found) = find::<T>(inner) {

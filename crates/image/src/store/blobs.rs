@@ -12,7 +12,11 @@ use crate::manifest::{Descriptor, MAX_DOCUMENT, check_length};
 impl Store {
     /// Where a blob is, or would be.
     pub(super) fn blob_path(&self, digest: &Digest) -> PathBuf {
-        let folder = self.inner.root.join("blobs").join(digest.algorithm().as_str());
+        let folder = self
+            .inner
+            .root
+            .join("blobs")
+            .join(digest.algorithm().as_str());
         folder.join(digest.hex())
     }
 
@@ -28,7 +32,9 @@ impl Store {
     pub fn blob_size(&self, digest: &Digest) -> Result<u64> {
         let file = self.read_blob(digest)?;
         let path = self.blob_path(digest);
-        let metadata = file.metadata().map_err(|error| ImageError::io("stat", &path, error))?;
+        let metadata = file
+            .metadata()
+            .map_err(|error| ImageError::io("stat", &path, error))?;
         Ok(metadata.len())
     }
 
@@ -56,7 +62,8 @@ impl Store {
         let path = self.blob_path(digest);
         let mut bytes = Vec::new();
         let mut file = self.read_blob(digest)?.take(MAX_DOCUMENT + 1);
-        file.read_to_end(&mut bytes).map_err(|error| ImageError::io("read", &path, error))?;
+        file.read_to_end(&mut bytes)
+            .map_err(|error| ImageError::io("read", &path, error))?;
         check_length(&format!("document {digest}"), bytes.len() as u64)?;
         let mut hasher = crate::digest::Hasher::new(digest.algorithm());
         hasher.update(&bytes);

@@ -104,7 +104,9 @@ impl Store {
         let mut collected = Collected::default();
         let age = |at: SystemTime| now.duration_since(at).unwrap_or_default();
         if let Some(max_age) = policy.max_age {
-            let old: Vec<Named> = self.unused(keep)?.into_iter()
+            let old: Vec<Named> = self
+                .unused(keep)?
+                .into_iter()
                 .filter(|(at, _)| age(*at) > max_age)
                 .map(|(_, named)| named)
                 .collect();
@@ -149,7 +151,10 @@ impl Store {
                 Err(error) => return Err(error),
             };
             let path = self.blob_path(digest);
-            unused.push((at.map_err(|error| ImageError::io("stat", &path, error))?, named));
+            unused.push((
+                at.map_err(|error| ImageError::io("stat", &path, error))?,
+                named,
+            ));
         }
         let key = |(at, named): &(SystemTime, Named)| (*at, named.descriptor.digest.clone());
         unused.sort_by_key(key);
@@ -160,8 +165,10 @@ impl Store {
         if gone.is_empty() {
             return Ok(());
         }
-        let keys: Vec<(String, String)> =
-            gone.iter().map(|named| (named.owner.clone(), named.name.clone())).collect();
+        let keys: Vec<(String, String)> = gone
+            .iter()
+            .map(|named| (named.owner.clone(), named.name.clone()))
+            .collect();
         locked(&self.inner.names).remove_all(&keys)?;
         collected.names.extend(gone);
         Ok(())
@@ -181,7 +188,9 @@ impl Store {
         for algorithm in Algorithm::ALL {
             each(&root.join("blobs").join(algorithm.as_str()), |entry| {
                 let hex = entry.file_name();
-                let digest = hex.to_str().and_then(|hex| Digest::new(algorithm, hex).ok());
+                let digest = hex
+                    .to_str()
+                    .and_then(|hex| Digest::new(algorithm, hex).ok());
                 let digest = digest.filter(|digest| !marked.blobs.contains(digest));
                 let Some(digest) = digest.filter(|_| grown(entry)) else {
                     return Ok(());
@@ -277,7 +286,10 @@ impl Store {
     }
 
     fn mark_from(&self, digest: &Digest, depth: u32, marked: &mut Marked) -> Result<()> {
-        let followed = marked.followed.get(digest).is_some_and(|before| *before >= depth);
+        let followed = marked
+            .followed
+            .get(digest)
+            .is_some_and(|before| *before >= depth);
         if depth == 0 || followed || !self.contains(digest) {
             return Ok(());
         }
@@ -302,11 +314,15 @@ impl Store {
     }
 
     fn mark_image(&self, manifest: &Manifest, marked: &mut Marked) -> Result<()> {
-        marked.blobs.extend(manifest.blobs().map(|blob| blob.digest.clone()));
+        marked
+            .blobs
+            .extend(manifest.blobs().map(|blob| blob.digest.clone()));
         match self.read_document(&manifest.config.digest) {
             Ok(bytes) => {
                 let config = ImageConfig::read(&bytes);
-                marked.layers.extend(config.into_iter().flat_map(|config| config.diff_ids));
+                marked
+                    .layers
+                    .extend(config.into_iter().flat_map(|config| config.diff_ids));
                 Ok(())
             }
             Err(error @ ImageError::Io { .. }) => Err(error),

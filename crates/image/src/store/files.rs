@@ -13,14 +13,18 @@ use super::{ImageError, Result};
 pub(super) fn create_private(folder: &Path) -> Result<()> {
     let mut builder = DirBuilder::new();
     builder.recursive(true).mode(0o700);
-    builder.create(folder).map_err(|error| ImageError::io("create", folder, error))
+    builder
+        .create(folder)
+        .map_err(|error| ImageError::io("create", folder, error))
 }
 
 /// Takes the lock of the store, for as long as the file lives.
 pub(super) fn lock(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     options.create(true).truncate(false).write(true).mode(0o600);
-    let file = options.open(path).map_err(|error| ImageError::io("open", path, error))?;
+    let file = options
+        .open(path)
+        .map_err(|error| ImageError::io("open", path, error))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(std::fs::TryLockError::WouldBlock) => Err(ImageError::Busy {
@@ -35,8 +39,10 @@ pub(super) fn lock(path: &Path) -> Result<File> {
 pub(super) fn check_layout(path: &Path) -> Result<()> {
     const LAYOUT: &str = r#"{"imageLayoutVersion":"1.0.0"}"#;
     match std::fs::read_to_string(path) {
-        Ok(text) => layout_version(&text)
-            .map_err(|problem| ImageError::Corrupt { path: path.to_path_buf(), problem }),
+        Ok(text) => layout_version(&text).map_err(|problem| ImageError::Corrupt {
+            path: path.to_path_buf(),
+            problem,
+        }),
         Err(error) if error.kind() == ErrorKind::NotFound => replace(path, LAYOUT.as_bytes()),
         Err(error) => Err(ImageError::io("read", path, error)),
     }
@@ -49,8 +55,8 @@ pub(crate) fn layout_version(text: &str) -> std::result::Result<(), String> {
     struct Layout {
         image_layout_version: String,
     }
-    let layout: Layout = serde_json::from_str(text)
-        .map_err(|error| format!("it is no oci-layout: {error}"))?;
+    let layout: Layout =
+        serde_json::from_str(text).map_err(|error| format!("it is no oci-layout: {error}"))?;
     match layout.image_layout_version.as_str() {
         "1.0.0" => Ok(()),
         other => Err(format!("imageLayoutVersion {other:?} isn't 1.0.0")),

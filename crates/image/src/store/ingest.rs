@@ -20,15 +20,13 @@ use crate::manifest::MAX_BLOB;
 /// The most ingests of one blob at once in one scope.
 pub const MAX_INGESTS_PER_DIGEST: u32 = 16;
 
-/// Which file of a digest: whose it is, as a hash of the scope, and a number.
+/// Which file of a digest: whose it is, as a hash of the scope (none of what this node makes or
+/// reads by itself), and a number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Slot {
-    scope: u64,
+    scope: Option<u64>,
     number: u32,
 }
-
-/// The scope of what this node makes or reads by itself.
-const LOCAL: &str = "";
 
 /// Short, for a file's name. Two scopes with one hash would share a partial blob, whose bytes are
 /// verified all the same; 64 bits make that no plan.
@@ -40,13 +38,20 @@ fn scope_hash(scope: &str) -> u64 {
 
 /// Which files of `ingest/` are being written now: a bit for each number of a digest and scope.
 #[derive(Debug, Default)]
-pub(super) struct Claims(HashMap<(Digest, u64), u32>);
+pub(super) struct Claims(HashMap<(Digest, Option<u64>), u32>);
 
 impl Claims {
     /// Takes a number that is free: one for which `rank` is highest.
-    fn take(&mut self, digest: &Digest, scope: u64, rank: impl Fn(Slot) -> u64) -> Option<Slot> {
+    fn take(
+        &mut self,
+        digest: &Digest,
+        scope: Option<u64>,
+        rank: impl Fn(Slot) -> u64,
+    ) -> Option<Slot> {
         let taken = self.0.entry((digest.clone(), scope)).or_default();
-        let free = (0..MAX_INGESTS_PER_DIGEST).rev().filter(|number| *taken & (1 << number) == 0);
+        let free = (0..MAX_INGESTS_PER_DIGEST)
+            .rev()
+            .filter(|number| *taken & (1 << number) == 0);
         let slot = free
             .map(|number| Slot { scope, number })
             .max_by_key(|slot| rank(*slot))?;
@@ -73,15 +78,23 @@ impl Claims {
 
 /// The name of a partial blob.
 fn file_name(digest: &Digest, slot: Slot) -> String {
-    format!("{}.{:016x}.{}", digest.file_name(), slot.scope, slot.number)
+    let scope = slot
+        .scope
+        .map_or(String::new(), |scope| format!("{scope:016x}."));
+    format!("{}.{scope}{}", digest.file_name(), slot.number)
 }
 
 /// Reads what [`file_name`] wrote.
 pub(super) fn parse_file_name(name: &str) -> Option<(Digest, Slot)> {
     let (digest, slot) = name.split_once('.')?;
-    let (scope, number) = slot.split_once('.')?;
-    let number = number.parse().ok().filter(|number| *number < MAX_INGESTS_PER_DIGEST)?;
-    let scope = u64::from_str_radix(scope, 16).ok()?;
+    let (scope, number) = match slot.split_once('.') {
+        Some((scope, number)) => (Some(u64::from_str_radix(scope, 16).ok()?), number),
+        None => (None, slot),
+    };
+    let number = number
+        .parse()
+        .ok()
+        .filter(|number| *number < MAX_INGESTS_PER_DIGEST)?;
     Some((Digest::from_file_name(digest)?, Slot { scope, number }))
 }
 
@@ -109,7 +122,7 @@ impl Store {
     /// # Errors
     /// Those of [`Store::ingest_for`].
     pub fn ingest(&self, digest: &Digest, size: u64) -> Result<Ingest> {
-        self.ingest_for(LOCAL, digest, size)
+        self.begin(None, digest, size)
     }
 
     /// Begins to take a blob of `size` bytes, or goes on where an earlier attempt of the same
@@ -119,6 +132,10 @@ impl Store {
     /// [`ImageError::TooMuch`] past [`MAX_BLOB`]; [`ImageError::Busy`] past
     /// [`MAX_INGESTS_PER_DIGEST`]; [`ImageError::Io`], [`ImageError::DiskFull`].
     pub fn ingest_for(&self, scope: &str, digest: &Digest, size: u64) -> Result<Ingest> {
+        self.begin(Some(scope_hash(scope)), digest, size)
+    }
+
+    fn begin(&self, scope: Option<u64>, digest: &Digest, size: u64) -> Result<Ingest> {
         if size > MAX_BLOB {
             return Err(ImageError::TooMuch {
                 what: format!("blob {digest} of {size} bytes"),
@@ -130,7 +147,7 @@ impl Store {
             let metadata = std::fs::symlink_metadata(folder.join(file_name(digest, slot)));
             metadata.map_or(0, |metadata| metadata.len())
         };
-        let slot = locked(&self.inner.claims).take(digest, scope_hash(scope), there);
+        let slot = locked(&self.inner.claims).take(digest, scope, there);
         let slot = slot.ok_or_else(|| ImageError::Busy {
             what: format!("blob {digest}"),
             by: format!("{MAX_INGESTS_PER_DIGEST} pulls bring it already; try again later"),
@@ -161,7 +178,9 @@ fn open(path: &Path) -> Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).append(true).create(true).mode(0o600);
     options.custom_flags(rustix::fs::OFlags::NOFOLLOW.bits() as i32);
-    options.open(path).map_err(|error| ImageError::io("open", path, error))
+    options
+        .open(path)
+        .map_err(|error| ImageError::io("open", path, error))
 }
 
 impl Ingest {
@@ -220,7 +239,9 @@ impl Ingest {
     /// # Errors
     /// [`ImageError::Io`].
     pub fn restart(&mut self) -> Result<()> {
-        self.file.set_len(0).map_err(|error| ImageError::io("truncate", &self.path, error))?;
+        self.file
+            .set_len(0)
+            .map_err(|error| ImageError::io("truncate", &self.path, error))?;
         self.verifier = Verifier::new(&self.digest, self.size);
         self.broken = false;
         self.discard = false;
@@ -243,7 +264,10 @@ impl Ingest {
         let synced = self.file.sync_data();
         synced.map_err(|error| ImageError::io("sync", &self.path, error))?;
         files::rename(&self.path, &self.store.blob_path(&self.digest))?;
-        Ok(self.pin.take().unwrap_or_else(|| self.store.pin(&self.digest)))
+        Ok(self
+            .pin
+            .take()
+            .unwrap_or_else(|| self.store.pin(&self.digest)))
     }
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Unpacked layers, by their diff ids: made in `work/`, renamed when whole. A layer is derived data:
-//! it is not forced to disk when it is made, but notes in which boot that was. One that an earlier
-//! boot has made and [`Store::settle`] has not seen since may have lost bytes with the power: the
-//! next start removes it, and it is unpacked again from its blob.
+//! Unpacked layers, by their diff ids: made in `work/`, renamed when whole. A layer is derived
+//! data: it is not forced to disk when it is made, but notes in which boot that was. One that an
+//! earlier boot has made and [`Store::settle`] has not seen since may have lost bytes with the
+//! power: the next start removes it, and it is unpacked again from its blob.
 
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -105,7 +105,10 @@ impl Store {
         files::create_private(&making.folder)?;
         let root = making.root();
         let mut builder = DirBuilder::new();
-        builder.mode(0o755).create(&root).map_err(|e| ImageError::io("create", &root, e))?;
+        builder
+            .mode(0o755)
+            .create(&root)
+            .map_err(|e| ImageError::io("create", &root, e))?;
         // Whatever the daemon's mask is.
         let mode = rustix::fs::Mode::from_raw_mode(0o755);
         rustix::fs::chmod(&root, mode).map_err(|e| ImageError::io("set the mode of", &root, e))?;

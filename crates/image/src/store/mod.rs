@@ -6,7 +6,7 @@
 //!  STATE/images/    0700, root's
 //!    oci-layout, index.json     the layout; index.json: owner and name -> manifest
 //!    blobs/ALGORITHM/HEX        whole, verified and on disk, or absent
-//!    ingest/ALGORITHM-HEX.S.N   what has come of a blob, by scope; resumed, verified at the end
+//!    ingest/ALGORITHM-HEX[.S].N what has come of a blob, by scope; resumed, verified at the end
 //!    layers/ALGORITHM-HEX/      an unpacked layer, by its diff id; whole or absent
 //!    work/                      what is in the making; emptied at start
 //!    lock                       one process has the store open
@@ -39,14 +39,13 @@ use std::time::SystemTime;
 use crate::error::{ImageError, Result};
 
 pub use collect::{Collected, Keep, Policy};
+pub(crate) use files::layout_version;
 pub use ingest::{Ingest, MAX_INGESTS_PER_DIGEST};
 pub use layers::{Layer, Making};
-pub(crate) use files::layout_version;
 pub(crate) use names::NAME as NAME_ANNOTATION;
 pub use names::{MAX_NAMES, MAX_OWNER, Named};
 pub use pins::Pin;
 pub use repair::Repair;
-pub(crate) use spool::Spool;
 pub use verify::Damage;
 
 use ingest::Claims;
@@ -88,7 +87,14 @@ impl Store {
     /// [`ImageError::Busy`] where another process has it open; [`ImageError::Corrupt`] for a layout
     /// of another version; [`ImageError::Io`] and [`ImageError::DiskFull`] for what the disk says.
     pub fn open(root: &Path) -> Result<Self> {
-        for folder in ["", "blobs/sha256", "blobs/sha512", "ingest", "layers", "work"] {
+        for folder in [
+            "",
+            "blobs/sha256",
+            "blobs/sha512",
+            "ingest",
+            "layers",
+            "work",
+        ] {
             files::create_private(&root.join(folder))?;
         }
         let lock = files::lock(&root.join("lock"))?;

@@ -86,7 +86,9 @@ impl Names {
         let manifests = self.all.iter().map(|((owner, name), descriptor)| {
             let mut descriptor = descriptor.clone();
             descriptor.annotations.insert(NAME.to_owned(), name.clone());
-            descriptor.annotations.insert(OWNER.to_owned(), owner.clone());
+            descriptor
+                .annotations
+                .insert(OWNER.to_owned(), owner.clone());
             descriptor
         });
         let index = Index {
@@ -146,10 +148,16 @@ impl Store {
     /// [`ImageError::NotFound`] where the store hasn't got the manifest; [`ImageError::TooMuch`]
     /// past [`MAX_NAMES`], [`MAX_OWNER`] or 1024 bytes of a name; those of a write.
     pub fn tag(&self, owner: &str, name: &str, descriptor: &Descriptor) -> Result<()> {
-        let bounds = [("owner", owner.len(), MAX_OWNER), ("name", name.len(), MAX_NAME)];
+        let bounds = [
+            ("owner", owner.len(), MAX_OWNER),
+            ("name", name.len(), MAX_NAME),
+        ];
         for (what, length, limit) in bounds {
             if length > limit {
-                return Err(too_much(format!("{what} of {length} bytes"), format!("{limit} bytes")));
+                return Err(too_much(
+                    format!("{what} of {length} bytes"),
+                    format!("{limit} bytes"),
+                ));
             }
         }
         let _roots = locked(&self.inner.roots);
@@ -161,7 +169,10 @@ impl Store {
         let mut names = locked(&self.inner.names);
         let key = (owner.to_owned(), name.to_owned());
         if names.all.len() >= MAX_NAMES && !names.all.contains_key(&key) {
-            return Err(too_much("a further name of an image".to_owned(), MAX_NAMES.to_string()));
+            return Err(too_much(
+                "a further name of an image".to_owned(),
+                MAX_NAMES.to_string(),
+            ));
         }
         names.change(|names| names.all.insert(key, descriptor.clone()))?;
         Ok(())
@@ -178,7 +189,9 @@ impl Store {
         if !names.all.contains_key(&key) {
             return Err(unknown(name));
         }
-        names.change(|names| names.all.remove(&key))?.ok_or_else(|| unknown(name))
+        names
+            .change(|names| names.all.remove(&key))?
+            .ok_or_else(|| unknown(name))
     }
 
     /// What a name means to `owner`.

@@ -49,7 +49,10 @@ impl Store {
     /// Pins a digest, whether there is something of it or not. Pin first, then ask
     /// [`Store::contains`]: the other order may lose it in between.
     pub fn pin(&self, digest: &Digest) -> Pin {
-        *locked(&self.inner.pins).0.entry(digest.clone()).or_default() += 1;
+        *locked(&self.inner.pins)
+            .0
+            .entry(digest.clone())
+            .or_default() += 1;
         Pin {
             digest: digest.clone(),
             pins: Arc::clone(&self.inner.pins),

@@ -37,21 +37,26 @@ pub(super) fn run(root: &Path) -> Result<Repair> {
         repair.unfinished += 1;
         remove(entry)
     })?;
-    each(&root.join("ingest"), |entry| match named(entry, parse_file_name) {
-        Some(_) if !is_stale(entry) => Ok(()),
-        Some(_) => {
-            repair.stale += 1;
-            remove(entry)
-        }
-        None => {
-            repair.foreign += 1;
-            remove(entry)
+    each(&root.join("ingest"), |entry| {
+        match named(entry, parse_file_name) {
+            Some(_) if !is_stale(entry) => Ok(()),
+            Some(_) => {
+                repair.stale += 1;
+                remove(entry)
+            }
+            None => {
+                repair.foreign += 1;
+                remove(entry)
+            }
         }
     })?;
     for algorithm in Algorithm::ALL {
         each(&root.join("blobs").join(algorithm.as_str()), |entry| {
             let hex = entry.file_name();
-            if hex.to_str().is_some_and(|hex| Digest::new(algorithm, hex).is_ok()) {
+            if hex
+                .to_str()
+                .is_some_and(|hex| Digest::new(algorithm, hex).is_ok())
+            {
                 return Ok(());
             }
             repair.foreign += 1;
@@ -90,7 +95,9 @@ fn named<T>(entry: &DirEntry, parse: impl Fn(&str) -> Option<T>) -> Option<T> {
 
 pub(super) fn is_stale(entry: &DirEntry) -> bool {
     let modified = entry.metadata().and_then(|metadata| metadata.modified());
-    let age = modified.ok().and_then(|at| SystemTime::now().duration_since(at).ok());
+    let age = modified
+        .ok()
+        .and_then(|at| SystemTime::now().duration_since(at).ok());
     age.is_some_and(|age| age > PARTIAL_FOR)
 }
 
@@ -104,7 +111,9 @@ pub(super) fn each(folder: &Path, mut visit: impl FnMut(&DirEntry) -> Result<()>
 
 pub(super) fn remove(entry: &DirEntry) -> Result<()> {
     let path = entry.path();
-    let kind = entry.file_type().map_err(|error| ImageError::io("stat", &path, error))?;
+    let kind = entry
+        .file_type()
+        .map_err(|error| ImageError::io("stat", &path, error))?;
     let removed = match kind.is_dir() {
         true => std::fs::remove_dir_all(&path),
         false => std::fs::remove_file(&path),

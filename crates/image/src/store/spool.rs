@@ -26,7 +26,9 @@ impl Store {
         let path = self.work_path();
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
-        let file = options.open(&path).map_err(|error| ImageError::io("create", &path, error))?;
+        let file = options
+            .open(&path)
+            .map_err(|error| ImageError::io("create", &path, error))?;
         Ok(Spool {
             store: self.clone(),
             path,

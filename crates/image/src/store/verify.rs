@@ -110,7 +110,10 @@ impl Store {
         }
         let name = format!("index {}", image.digest);
         if depth == 0 {
-            return Err(ImageError::document(name, "its indexes are more than 4 deep"));
+            return Err(ImageError::document(
+                name,
+                "its indexes are more than 4 deep",
+            ));
         }
         let bytes = self.read_document(&image.digest)?;
         if bytes.len() as u64 != image.size {
@@ -145,7 +148,10 @@ impl Store {
             // A foreign layer may be had from elsewhere.
             if !bring(self, blob)? && blob.urls.is_empty() {
                 let name = format!("manifest {}", image.digest);
-                return Err(ImageError::document(name, format!("{} is missing", blob.digest)));
+                return Err(ImageError::document(
+                    name,
+                    format!("{} is missing", blob.digest),
+                ));
             }
         }
         Ok(true)

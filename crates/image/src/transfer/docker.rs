@@ -52,7 +52,10 @@ pub(super) fn images(store: &Store, archive: &mut Archive) -> Result<Vec<Importe
             limit: MAX_IMAGES.to_string(),
         });
     }
-    items.into_iter().map(|item| image(store, archive, item)).collect()
+    items
+        .into_iter()
+        .map(|item| image(store, archive, item))
+        .collect()
 }
 
 fn image(store: &Store, archive: &mut Archive, item: Item) -> Result<Imported> {
@@ -61,13 +64,21 @@ fn image(store: &Store, archive: &mut Archive, item: Item) -> Result<Imported> {
     let count = item.layers.len();
     if count != read.diff_ids.len() || count > MAX_LAYERS {
         let ids = read.diff_ids.len();
-        let problem = format!("{count} layers of {:?}, whose rootfs.diff_ids are {ids}", item.config);
+        let problem = format!(
+            "{count} layers of {:?}, whose rootfs.diff_ids are {ids}",
+            item.config
+        );
         return Err(ImageError::document("the archive's manifest.json", problem));
     }
     let layers: Result<Vec<Descriptor>> = item
         .layers
         .iter()
-        .map(|path| archive.piece(path).cloned().and_then(|piece| layer(store, piece)))
+        .map(|path| {
+            archive
+                .piece(path)
+                .cloned()
+                .and_then(|piece| layer(store, piece))
+        })
         .collect();
     let manifest = NewManifest {
         schema_version: 2,
@@ -92,7 +103,10 @@ fn image(store: &Store, archive: &mut Archive, item: Item) -> Result<Imported> {
 /// A layer, with the media type that its first bytes say.
 fn layer(store: &Store, piece: Piece) -> Result<Descriptor> {
     let mut magic = Vec::new();
-    let read = store.read_blob(&piece.digest)?.take(4).read_to_end(&mut magic);
+    let read = store
+        .read_blob(&piece.digest)?
+        .take(4)
+        .read_to_end(&mut magic);
     read.map_err(|error| ImageError::io("read", store.root(), error))?;
     let media_type = match magic.as_slice() {
         [0x1f, 0x8b, ..] => format!("{}+gzip", media::LAYER),

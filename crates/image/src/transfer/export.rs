@@ -146,7 +146,9 @@ impl Store {
             stream.map_err(|error| error.of_layer(diff_id))
         };
         let mut first = open()?;
-        first.drain(&mut vec![0; 128 << 10]).map_err(|error| error.of_layer(diff_id))?;
+        first
+            .drain(&mut vec![0; 128 << 10])
+            .map_err(|error| error.of_layer(diff_id))?;
         let (size, found) = first.finish();
         if found != *diff_id {
             let expected = diff_id.clone();
@@ -171,7 +173,10 @@ impl Store {
             }
         }
         let name = format!("index {}", image.digest);
-        Err(ImageError::document(name, "its indexes are more than 4 deep"))
+        Err(ImageError::document(
+            name,
+            "its indexes are more than 4 deep",
+        ))
     }
 }
 
@@ -179,7 +184,9 @@ impl Store {
 fn entries(image: &Export) -> Vec<Descriptor> {
     let named = |name: &String| {
         let mut descriptor = image.descriptor.clone();
-        descriptor.annotations.insert(NAME_ANNOTATION.to_owned(), name.clone());
+        descriptor
+            .annotations
+            .insert(NAME_ANNOTATION.to_owned(), name.clone());
         descriptor
     };
     match image.names.as_slice() {

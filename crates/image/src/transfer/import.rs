@@ -10,8 +10,8 @@ use crate::digest::{Algorithm, Digest};
 use crate::error::{ImageError, Result};
 use crate::manifest::{MAX_DOCUMENT, check_length};
 use crate::store::{Pin, Store};
-use crate::unpack::tar::{Entry, Kind, Reader, TarStream, place};
 use crate::unpack::UnpackError;
+use crate::unpack::tar::{Entry, Kind, Reader, TarStream, place};
 
 /// How many links a path may lead through.
 const MAX_LINKS: usize = 8;
@@ -67,7 +67,10 @@ impl Archive {
                 None => break,
             }
         }
-        Err(ImageError::document("the archive", format!("it has no file {path:?}")))
+        Err(ImageError::document(
+            "the archive",
+            format!("it has no file {path:?}"),
+        ))
     }
 
     fn piece_of(&mut self, path: String, digest: Digest, size: u64, pin: Pin) {
@@ -100,7 +103,7 @@ impl Store {
         Ok(Import {
             images,
             brought: archive.brought,
-            pins: archive.pins,
+            _pins: archive.pins,
         })
     }
 
@@ -141,7 +144,8 @@ impl Store {
             return Ok(());
         }
         // What old `docker save` writes beside each layer, and no one reads.
-        let legacy = path == "repositories" || path.ends_with("/VERSION") || path.ends_with("/json");
+        let legacy =
+            path == "repositories" || path.ends_with("/VERSION") || path.ends_with("/json");
         if legacy {
             return Ok(());
         }
@@ -171,10 +175,7 @@ fn digest_of(path: &str) -> Option<Digest> {
     format!("{algorithm}:{hex}").parse().ok()
 }
 
-fn each_piece(
-    reader: &mut Reader<'_>,
-    mut take: impl FnMut(&[u8]) -> Result<()>,
-) -> Result<()> {
+fn each_piece(reader: &mut Reader<'_>, mut take: impl FnMut(&[u8]) -> Result<()>) -> Result<()> {
     let mut buffer = vec![0; 128 << 10];
     loop {
         let read = reader.data(&mut buffer).map_err(archive_error)?;
@@ -186,7 +187,10 @@ fn each_piece(
 }
 
 fn whole(reader: &mut Reader<'_>, name: &str) -> Result<Vec<u8>> {
-    check_length(&format!("the archive's {name}"), reader.left().min(MAX_DOCUMENT + 1))?;
+    check_length(
+        &format!("the archive's {name}"),
+        reader.left().min(MAX_DOCUMENT + 1),
+    )?;
     let mut document = Vec::new();
     each_piece(reader, |bytes| {
         document.extend_from_slice(bytes);
@@ -195,8 +199,8 @@ fn whole(reader: &mut Reader<'_>, name: &str) -> Result<Vec<u8>> {
     Ok(document)
 }
 
-/// A path without `.` and `..`, from a folder of the archive on. What leads above the archive's root
-/// stays there: it is only looked up in a map.
+/// A path without `.` and `..`, from a folder of the archive on. What leads above the archive's
+/// root stays there: it is only looked up in a map.
 fn normal(from: &str, path: &str) -> String {
     let from = if path.starts_with('/') { "" } else { from };
     let mut parts: Vec<&str> = Vec::new();

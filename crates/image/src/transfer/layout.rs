@@ -26,7 +26,9 @@ const CONTAINERD_NAME: &str = "io.containerd.image.name";
 pub(super) fn images(store: &Store, archive: &Archive) -> Result<Vec<Imported>> {
     let entries = entries(&archive.documents)?;
     for entry in &entries {
-        followed(store, entry, &mut |_, blob| Ok(archive.brought.contains(&blob.digest)))?;
+        followed(store, entry, &mut |_, blob| {
+            Ok(archive.brought.contains(&blob.digest))
+        })?;
     }
     Ok(group(entries))
 }
@@ -68,7 +70,10 @@ fn group(entries: Vec<Descriptor>) -> Vec<Imported> {
         let containerd = descriptor.annotations.remove(CONTAINERD_NAME);
         let standard = descriptor.annotations.remove(NAME_ANNOTATION);
         let name = containerd.or(standard);
-        match images.iter_mut().find(|image| image.descriptor.digest == descriptor.digest) {
+        match images
+            .iter_mut()
+            .find(|image| image.descriptor.digest == descriptor.digest)
+        {
             Some(image) => image.names.extend(name),
             None => images.push(Imported {
                 descriptor: Descriptor {
@@ -119,7 +124,7 @@ impl Store {
         Ok(Import {
             images: group(entries),
             brought,
-            pins,
+            _pins: pins,
         })
     }
 }
@@ -155,7 +160,9 @@ fn open(root: &OwnedFd, folder: &Path, path: &str) -> Result<Option<File>> {
         Err(Errno::NOENT) => return Ok(None),
         Err(errno) => return Err(ImageError::io("open", &shown, errno)),
     };
-    let metadata = file.metadata().map_err(|error| ImageError::io("stat", &shown, error))?;
+    let metadata = file
+        .metadata()
+        .map_err(|error| ImageError::io("stat", &shown, error))?;
     if !metadata.is_file() {
         let problem = format!("{path} is no regular file");
         return Err(ImageError::document("the layout", problem));

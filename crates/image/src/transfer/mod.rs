@@ -10,8 +10,6 @@ mod export;
 mod import;
 mod layout;
 mod sink;
-#[cfg(test)]
-mod tests;
 
 use std::collections::HashSet;
 
@@ -39,7 +37,7 @@ pub struct Import {
     /// All blobs that came with the archive: what its owner has shown to have. An index may name
     /// others, which the store may hold for other owners.
     pub brought: HashSet<Digest>,
-    pins: Vec<Pin>,
+    _pins: Vec<Pin>,
 }
 
 /// An image to be written, and its names.

@@ -24,8 +24,9 @@ impl Folder {
         let mut builder = DirBuilder::new();
         let made = builder.recursive(true).mode(0o755).create(folder);
         made.map_err(|error| ImageError::io("create", folder, error))?;
-        let mut entries =
-            folder.read_dir().map_err(|error| ImageError::io("list", folder, error))?;
+        let mut entries = folder
+            .read_dir()
+            .map_err(|error| ImageError::io("list", folder, error))?;
         match entries.next() {
             None => Ok(Self(folder.to_path_buf())),
             Some(_) => Err(ImageError::Busy {
@@ -43,7 +44,10 @@ impl Sink for Folder {
             if let Some(above) = path.parent() {
                 std::fs::create_dir_all(above)?;
             }
-            let mut file = OpenOptions::new().write(true).create_new(true).open(&path)?;
+            let mut file = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .open(&path)?;
             std::io::copy(&mut from.take(size), &mut file)
         };
         let written = write().map_err(|error| ImageError::io("write", &path, error))?;

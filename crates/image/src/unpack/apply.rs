@@ -21,6 +21,18 @@ const MAX_TIMES: usize = 32 << 20;
 /// Bytes of data that are written at once.
 const BUFFER: usize = 128 << 10;
 
+/// The time of folders that no entry gives one: the same layer makes the same tree.
+const EPOCH: Timestamps = Timestamps {
+    last_access: Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    },
+    last_modification: Timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    },
+};
+
 /// What is done with an extended attribute.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Xattr {
@@ -57,28 +69,47 @@ impl Apply {
         reader: &mut Reader<'_>,
         options: &Options,
     ) -> Result<Summary, UnpackError> {
+        // Without an entry of its own the root has a time that is the same everywhere, too.
+        self.later(Vec::new(), EPOCH)?;
         while let Some(entry) = reader.next()? {
-            match meaning(&entry.path)? {
-                Meaning::Entry(place) => self.entry(&entry, &place, reader, options)?,
-                Meaning::Whiteout(place) => {
-                    let parent = self.tree.folder(&place.parents)?;
-                    let name = place.name.unwrap_or_default();
-                    self.tree.whiteout(parent.as_fd(), name, &entry.path)?;
-                }
-                Meaning::Opaque(parts) if parts.is_empty() => self.summary.opaque_root = true,
-                Meaning::Opaque(parts) => {
-                    let folder = self.tree.folder(&parts)?;
-                    self.tree.make_opaque(folder.as_fd(), &entry.path)?;
-                }
-                Meaning::Nothing => {}
+            self.one(&entry, reader, options)?;
+            for path in self.tree.take_fresh() {
+                self.later(path, EPOCH)?;
             }
         }
-        for (path, times) in std::mem::take(&mut self.times).iter().rev() {
+        // In their order: of several entries for a folder the last one holds.
+        for (path, times) in &std::mem::take(&mut self.times) {
             self.time(path, times)?;
         }
         self.summary.entries = reader.entries();
         self.summary.implied = self.tree.implied();
         Ok(self.summary)
+    }
+
+    fn one(
+        &mut self,
+        entry: &Entry,
+        reader: &mut Reader<'_>,
+        options: &Options,
+    ) -> Result<(), UnpackError> {
+        match meaning(&entry.path)? {
+            Meaning::Entry(place) => self.entry(entry, &place, reader, options),
+            Meaning::Whiteout(place) => {
+                let parent = self.tree.folder(&place.parents)?;
+                let name = place.name.unwrap_or_default();
+                self.tree
+                    .whiteout(parent.as_fd(), name, &entry.path, &times(entry))
+            }
+            Meaning::Opaque(parts) if parts.is_empty() => {
+                self.summary.opaque_root = true;
+                Ok(())
+            }
+            Meaning::Opaque(parts) => {
+                let folder = self.tree.folder(&parts)?;
+                self.tree.make_opaque(folder.as_fd(), &entry.path)
+            }
+            Meaning::Nothing => Ok(()),
+        }
     }
 
     fn entry(
@@ -118,7 +149,7 @@ impl Apply {
         }
         let root = self.tree.folder(&[])?;
         self.attributes(entry, root.as_fd())?;
-        self.later(Vec::new(), entry)
+        self.later(Vec::new(), times(entry))
     }
 
     fn folder(
@@ -131,16 +162,16 @@ impl Apply {
         let folder = self.tree.make_folder(parent, name, &entry.path)?;
         self.attributes(entry, folder.as_fd())?;
         let parts: Vec<&[u8]> = place.parents.iter().copied().chain([name]).collect();
-        self.later(parts.join(&b'/'), entry)
+        self.later(parts.join(&b'/'), times(entry))
     }
 
-    fn later(&mut self, path: Vec<u8>, entry: &Entry) -> Result<(), UnpackError> {
+    fn later(&mut self, path: Vec<u8>, times: Timestamps) -> Result<(), UnpackError> {
         // The vector's own share of each.
         self.times_bytes += path.len() + 64;
         if self.times_bytes > MAX_TIMES {
             return Err(UnpackError::too_much("the paths of its folders", "32 MiB"));
         }
-        self.times.push((path, times(entry)));
+        self.times.push((path, times));
         Ok(())
     }
 
@@ -163,11 +194,8 @@ impl Apply {
         name: &[u8],
         reader: &mut Reader<'_>,
     ) -> Result<(), UnpackError> {
-        let flags = OFlags::WRONLY
-            | OFlags::CREATE
-            | OFlags::EXCL
-            | OFlags::NOFOLLOW
-            | OFlags::CLOEXEC;
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let make = || fs::openat(parent, name, flags, Mode::RUSR | Mode::WUSR);
         let file = self.tree.in_place_of(parent, name, &entry.path, make)?;
         let file = file.as_fd();
@@ -200,7 +228,9 @@ impl Apply {
         most: u64,
         reader: &mut Reader<'_>,
     ) -> Result<u64, UnpackError> {
-        let most = usize::try_from(most).unwrap_or(usize::MAX).min(self.buffer.len());
+        let most = usize::try_from(most)
+            .unwrap_or(usize::MAX)
+            .min(self.buffer.len());
         let read = reader.data(self.buffer.get_mut(..most).unwrap_or_default())?;
         let mut rest = self.buffer.get(..read).unwrap_or_default();
         let mut at = offset;
@@ -265,7 +295,10 @@ impl Apply {
         name: &[u8],
     ) -> Result<(), UnpackError> {
         if entry.link.is_empty() || entry.link.len() > 4095 {
-            return Err(UnpackError::entry(&entry.path, "its target has 0 or more than 4095 bytes"));
+            return Err(UnpackError::entry(
+                &entry.path,
+                "its target has 0 or more than 4095 bytes",
+            ));
         }
         let make = || fs::symlinkat(entry.link.as_slice(), parent, name);
         self.tree.in_place_of(parent, name, &entry.path, make)?;
@@ -281,7 +314,10 @@ impl Apply {
         options: &Options,
     ) -> Result<(), UnpackError> {
         if !options.devices && kind != FileType::Fifo {
-            return Err(UnpackError::entry(&entry.path, "devices can't be made without privileges"));
+            return Err(UnpackError::entry(
+                &entry.path,
+                "devices can't be made without privileges",
+            ));
         }
         let device = fs::makedev(entry.device.0, entry.device.1);
         let make = || fs::mknodat(parent, name, kind, Mode::empty(), device);

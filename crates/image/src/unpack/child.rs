@@ -69,7 +69,10 @@ fn confine(root: impl AsFd, options: &Options) -> Result<(), UnpackError> {
         (Resource::Nofile, DESCRIPTORS),
         (Resource::As, MEMORY),
     ] {
-        let hard = rustix::process::getrlimit(resource).maximum.unwrap_or(u64::MAX).min(most);
+        let hard = rustix::process::getrlimit(resource)
+            .maximum
+            .unwrap_or(u64::MAX)
+            .min(most);
         let limit = Rlimit {
             current: Some(hard),
             maximum: Some(hard),
@@ -99,7 +102,10 @@ fn landlock(root: impl AsFd) -> Result<(), landlock::RulesetError> {
         .handle_access(AccessNet::from_all(abi))?
         .scope(landlock::Scope::from_all(abi))?
         .create()?
-        .add_rule(PathBeneath::new(root, AccessFs::from_all(abi) & !AccessFs::Execute))?
+        .add_rule(PathBeneath::new(
+            root,
+            AccessFs::from_all(abi) & !AccessFs::Execute,
+        ))?
         .restrict_self()?;
     Ok(())
 }

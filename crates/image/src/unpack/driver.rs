@@ -60,7 +60,10 @@ impl Unpacking {
         let named = std::path::PathBuf::from(program.get_program());
         let wrong = |error: io::Error| ImageError::io("start", &named, error);
         let options_text = serde_json::to_string(options).map_err(|e| wrong(e.into()))?;
-        program.arg(options_text).env_clear().current_dir(making.root());
+        program
+            .arg(options_text)
+            .env_clear()
+            .current_dir(making.root());
         program.stdout(Stdio::piped()).stderr(Stdio::null());
         program.stdin(match source {
             Source::Stream => Stdio::piped(),
@@ -81,6 +84,11 @@ impl Unpacking {
         Ok(unpacking)
     }
 
+    /// The id of the unpacker's process.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Waits for the end, at most `limit`, and makes a layer of what was unpacked.
     ///
     /// # Errors
@@ -93,6 +101,10 @@ impl Unpacking {
             Report::Done(summary) => summary,
             Report::Failed(error) => return Err(error.tamed().of_layer(&self.layer)),
         };
+        // It has said all, but could still write.
+        let _ = self.child.kill();
+        let ended = self.child.wait();
+        ended.map_err(|error| self.refused(format!("the unpacker can't be awaited: {error}")))?;
         match self.making.take() {
             Some(making) => making.commit(summary),
             None => Err(self.refused("it was finished before")),

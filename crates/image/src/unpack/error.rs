@@ -98,7 +98,9 @@ impl UnpackError {
     pub(crate) fn tamed(self) -> Self {
         let tame = |text: String| -> String {
             let short = text.chars().take(MAX_TEXT);
-            short.map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+            short
+                .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+                .collect()
         };
         match self {
             Self::Stream { problem } => Self::Stream {
@@ -149,5 +151,8 @@ impl UnpackError {
 
 /// A path as text, cut.
 fn shown(entry: &[u8]) -> String {
-    String::from_utf8_lossy(entry).chars().take(MAX_TEXT).collect()
+    String::from_utf8_lossy(entry)
+        .chars()
+        .take(MAX_TEXT)
+        .collect()
 }

@@ -33,17 +33,21 @@ impl<'a> Header<'a> {
             block,
             format: format(block),
         };
-        let stored = header.number(148, 8, "checksum")?;
+        let stored = number(header.field(148, 8));
         let (unsigned, signed) = sums(block);
         // Old tools added up signed characters.
-        if stored != unsigned && stored != signed {
-            return Err(UnpackError::stream("a header has a wrong checksum: it is no tar stream"));
+        if stored != Some(unsigned) && stored != Some(signed) {
+            return Err(UnpackError::stream(
+                "a header has a wrong checksum: it is no tar stream",
+            ));
         }
         Ok(Some(header))
     }
 
     fn field(&self, from: usize, length: usize) -> &'a [u8] {
-        self.block.get(from..from.saturating_add(length)).unwrap_or_default()
+        self.block
+            .get(from..from.saturating_add(length))
+            .unwrap_or_default()
     }
 
     /// A text up to its NUL.
@@ -139,11 +143,12 @@ pub(crate) struct OldSparse {
 }
 
 /// Reads a block of further pieces: those, and whether one more block follows.
-pub(crate) fn sparse_block(
-    block: &[u8; BLOCK],
-) -> Result<(Vec<(i64, i64)>, bool), UnpackError> {
+pub(crate) fn sparse_block(block: &[u8; BLOCK]) -> Result<(Vec<(i64, i64)>, bool), UnpackError> {
     let (pieces_of, rest) = block.split_at(504);
-    Ok((pieces(pieces_of)?, rest.first().is_some_and(|byte| *byte != 0)))
+    Ok((
+        pieces(pieces_of)?,
+        rest.first().is_some_and(|byte| *byte != 0),
+    ))
 }
 
 fn pieces(field: &[u8]) -> Result<Vec<(i64, i64)>, UnpackError> {
@@ -174,7 +179,10 @@ fn sums(block: &[u8; BLOCK]) -> (i64, i64) {
         _ => *byte,
     });
     counted.fold((0, 0), |(unsigned, signed), byte| {
-        (unsigned + i64::from(byte), signed + i64::from(byte.cast_signed()))
+        (
+            unsigned + i64::from(byte),
+            signed + i64::from(byte.cast_signed()),
+        )
     })
 }
 
@@ -205,7 +213,10 @@ fn base_256(field: &[u8]) -> Option<i64> {
 
 fn octal(field: &[u8]) -> Option<i64> {
     let around = |byte: &u8| matches!(byte, b' ' | 0);
-    let start = field.iter().position(|byte| !around(byte)).unwrap_or(field.len());
+    let start = field
+        .iter()
+        .position(|byte| !around(byte))
+        .unwrap_or(field.len());
     let digits = field.get(start..).unwrap_or_default();
     let end = digits.iter().position(around).unwrap_or(digits.len());
     let (digits, rest) = digits.split_at_checked(end)?;

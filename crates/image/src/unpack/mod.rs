@@ -20,8 +20,6 @@ mod pax;
 mod reader;
 mod sparse;
 mod stream;
-#[cfg(test)]
-mod tests;
 mod tree;
 
 use std::io::Read;
@@ -104,11 +102,7 @@ pub struct Summary {
 ///
 /// # Errors
 /// [`UnpackError`]: the layer is refused, or can't be unpacked here.
-pub fn unpack(
-    input: impl Read,
-    root: OwnedFd,
-    options: &Options,
-) -> Result<Summary, UnpackError> {
+pub fn unpack(input: impl Read, root: OwnedFd, options: &Options) -> Result<Summary, UnpackError> {
     let algorithm = options.diff_id.algorithm();
     let stream = stream::TarStream::open(input, algorithm, options.max_bytes)?;
     let mut reader = reader::Reader::new(stream, options.max_entries);

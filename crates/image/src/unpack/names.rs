@@ -48,7 +48,9 @@ pub(crate) fn place(path: &[u8]) -> Result<Place<'_>, UnpackError> {
     if path.len() > MAX_PATH {
         return refuse("its path is longer than 4095 bytes");
     }
-    let parts = path.split(|byte| *byte == b'/').filter(|part| !matches!(*part, b"" | b"."));
+    let parts = path
+        .split(|byte| *byte == b'/')
+        .filter(|part| !matches!(*part, b"" | b"."));
     let mut parents: Vec<&[u8]> = parts.collect();
     if parents.iter().any(|part| *part == b"..") {
         return refuse("its path has a .. in it");
@@ -101,7 +103,10 @@ mod tests {
     fn shown(path: &str) -> String {
         let join = |place: &Place<'_>| {
             let name = place.name.map_or("".into(), String::from_utf8_lossy);
-            let parents = place.parents.iter().map(|part| String::from_utf8_lossy(part));
+            let parents = place
+                .parents
+                .iter()
+                .map(|part| String::from_utf8_lossy(part));
             parents.chain([name]).collect::<Vec<_>>().join("/")
         };
         match meaning(path.as_bytes()) {
@@ -139,10 +144,25 @@ mod tests {
         let long = "a".repeat(256);
         let longer = "abc/".repeat(1024);
         for path in [
-            "", "..", "../a", "a/../b", "a/..", "/../a", ".wh.", ".wh..", ".wh...", "a/.wh.b/c",
-            &deep, &long, &longer,
+            "",
+            "..",
+            "../a",
+            "a/../b",
+            "a/..",
+            "/../a",
+            ".wh.",
+            ".wh..",
+            ".wh...",
+            "a/.wh.b/c",
+            &deep,
+            &long,
+            &longer,
         ] {
-            assert!(shown(path).starts_with("entry \""), "{path}: {}", shown(path));
+            assert!(
+                shown(path).starts_with("entry \""),
+                "{path}: {}",
+                shown(path)
+            );
         }
     }
 }

@@ -73,14 +73,23 @@ impl Records {
 
     fn xattr(&mut self, name: &[u8], value: &[u8]) -> Result<(), UnpackError> {
         if name.is_empty() || name.len() > 255 || name.contains(&0) {
-            return Err(UnpackError::stream("an extended attribute has a wrong name"));
+            return Err(UnpackError::stream(
+                "an extended attribute has a wrong name",
+            ));
         }
         self.xattrs.retain(|(other, _)| other != name);
         self.xattrs.push((name.to_vec(), value.to_vec()));
-        let size: usize = self.xattrs.iter().map(|(name, value)| name.len() + value.len()).sum();
+        let size: usize = self
+            .xattrs
+            .iter()
+            .map(|(name, value)| name.len() + value.len())
+            .sum();
         if size > MAX_XATTRS {
             let limit = format!("{MAX_XATTRS} bytes");
-            return Err(UnpackError::too_much("the extended attributes of an entry", limit));
+            return Err(UnpackError::too_much(
+                "the extended attributes of an entry",
+                limit,
+            ));
         }
         Ok(())
     }
@@ -113,7 +122,11 @@ fn time(text: &[u8]) -> Option<(i64, u32)> {
     if !fraction.iter().all(u8::is_ascii_digit) {
         return None;
     }
-    let digits = fraction.iter().copied().chain(std::iter::repeat(b'0')).take(9);
+    let digits = fraction
+        .iter()
+        .copied()
+        .chain(std::iter::repeat(b'0'))
+        .take(9);
     let nanos = digits.fold(0, |value, digit| value * 10 + u32::from(digit - b'0'));
     match (whole.starts_with(b"-"), nanos) {
         (true, 1..) => Some((seconds.checked_sub(1)?, 1_000_000_000 - nanos)),
@@ -171,7 +184,11 @@ mod tests {
             record("SCHILY.xattr.", "x"),
             huge,
         ] {
-            assert!(Records::default().read(&bytes).is_err(), "{:?}", bytes.get(..20));
+            assert!(
+                Records::default().read(&bytes).is_err(),
+                "{:?}",
+                bytes.get(..20)
+            );
         }
     }
 }

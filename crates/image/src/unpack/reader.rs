@@ -116,7 +116,9 @@ impl<'a> Reader<'a> {
             return Ok(());
         };
         if block.iter().any(|byte| *byte != 0) {
-            return Err(UnpackError::stream("something follows the end of its tar stream"));
+            return Err(UnpackError::stream(
+                "something follows the end of its tar stream",
+            ));
         }
         self.stream.drain(&mut self.scratch)
     }
@@ -168,7 +170,10 @@ impl<'a> Reader<'a> {
     fn count(&mut self) -> Result<(), UnpackError> {
         self.entries += 1;
         if self.entries > self.max_entries {
-            return Err(UnpackError::too_much("its number of entries", self.max_entries.to_string()));
+            return Err(UnpackError::too_much(
+                "its number of entries",
+                self.max_entries.to_string(),
+            ));
         }
         Ok(())
     }
@@ -185,7 +190,9 @@ impl<'a> Reader<'a> {
             .or_else(|| records.sparse.name.clone())
             .or_else(|| records.path.clone())
             .unwrap_or_else(|| header.path());
-        let link = long_link.or_else(|| records.link.clone()).unwrap_or_else(|| header.link());
+        let link = long_link
+            .or_else(|| records.link.clone())
+            .unwrap_or_else(|| header.link());
         let kind = self.kind(header, &records, &path)?;
         let device = match kind {
             Kind::Character | Kind::Block => header.device()?,
@@ -226,7 +233,10 @@ impl<'a> Reader<'a> {
             b'6' => Ok(Kind::Fifo),
             other => {
                 let flag = char::from(other).escape_default().to_string();
-                Err(UnpackError::entry(path, format!("its type {flag:?} isn't known")))
+                Err(UnpackError::entry(
+                    path,
+                    format!("its type {flag:?} isn't known"),
+                ))
             }
         }
     }
@@ -262,7 +272,10 @@ impl<'a> Reader<'a> {
             }
             pieces.extend(next);
             if pieces.len() > 1 << 18 {
-                return Err(UnpackError::too_much("the pieces of a sparse entry", "262144"));
+                return Err(UnpackError::too_much(
+                    "the pieces of a sparse entry",
+                    "262144",
+                ));
             }
             more = further;
         }
@@ -286,7 +299,9 @@ impl<'a> Reader<'a> {
 
     /// Reads some of the current entry's data; 0 when there is no more.
     pub(crate) fn data(&mut self, buffer: &mut [u8]) -> Result<usize, UnpackError> {
-        let most = usize::try_from(self.left).unwrap_or(usize::MAX).min(buffer.len());
+        let most = usize::try_from(self.left)
+            .unwrap_or(usize::MAX)
+            .min(buffer.len());
         let Some(part) = buffer.get_mut(..most).filter(|part| !part.is_empty()) else {
             return Ok(0);
         };
@@ -331,7 +346,9 @@ impl<'a> Reader<'a> {
         let mut left = self.left + self.padding;
         (self.left, self.padding) = (0, 0);
         while left > 0 {
-            let most = usize::try_from(left).unwrap_or(usize::MAX).min(self.scratch.len());
+            let most = usize::try_from(left)
+                .unwrap_or(usize::MAX)
+                .min(self.scratch.len());
             let part = self.scratch.get_mut(..most).unwrap_or_default();
             match self.stream.read(part)? {
                 0 => return Err(cut()),

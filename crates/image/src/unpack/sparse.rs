@@ -70,7 +70,9 @@ impl Announced {
             _ if !self.any => Ok(Form::Plain),
             (Some(1), Some(0)) => Ok(Form::Data),
             (None | Some(0), None | Some(0 | 1)) => Ok(Form::Records),
-            _ => Err(UnpackError::stream("a sparse entry is of a version that isn't known")),
+            _ => Err(UnpackError::stream(
+                "a sparse entry is of a version that isn't known",
+            )),
         }
     }
 
@@ -80,15 +82,15 @@ impl Announced {
         if !rest.is_empty() {
             return Err(wrong());
         }
-        Map::new(pairs.iter().map(|[offset, length]| (*offset, *length)), self.size, stored)
+        Map::new(
+            pairs.iter().map(|[offset, length]| (*offset, *length)),
+            self.size,
+            stored,
+        )
     }
 
     /// The map of form 1.0, from the numbers that stand before the data.
-    pub(crate) fn map_of(
-        &self,
-        pieces: Vec<(i64, i64)>,
-        stored: u64,
-    ) -> Result<Map, UnpackError> {
+    pub(crate) fn map_of(&self, pieces: Vec<(i64, i64)>, stored: u64) -> Result<Map, UnpackError> {
         Map::new(pieces.into_iter(), self.size, stored)
     }
 }
@@ -112,7 +114,10 @@ impl Map {
         let natural = |number: i64| u64::try_from(number).map_err(|_| wrong());
         let size = natural(size.ok_or_else(wrong)?)?;
         if size > MAX_BLOB {
-            return Err(UnpackError::too_much("the size of a sparse file", format!("{MAX_BLOB} bytes")));
+            return Err(UnpackError::too_much(
+                "the size of a sparse file",
+                format!("{MAX_BLOB} bytes"),
+            ));
         }
         let mut checked = Vec::new();
         let (mut end, mut sum) = (0_u64, 0_u64);
@@ -130,7 +135,9 @@ impl Map {
             checked.push((offset, length));
         }
         if sum != stored {
-            return Err(UnpackError::stream("a sparse entry has another size than its map"));
+            return Err(UnpackError::stream(
+                "a sparse entry has another size than its map",
+            ));
         }
         Ok(Self {
             pieces: checked,
@@ -154,7 +161,9 @@ impl MapInData {
         for byte in block {
             match byte {
                 b'\n' => {
-                    let number = integer(&self.partial).filter(|n| *n >= 0).ok_or_else(wrong)?;
+                    let number = integer(&self.partial)
+                        .filter(|n| *n >= 0)
+                        .ok_or_else(wrong)?;
                     self.partial.clear();
                     if self.number(number)? {
                         // What is behind, up to the block's end, is padding.
@@ -183,7 +192,9 @@ impl MapInData {
             }
             Some(_) => self.numbers.push(number),
         }
-        Ok(self.count.is_some_and(|count| self.numbers.len() == 2 * count))
+        Ok(self
+            .count
+            .is_some_and(|count| self.numbers.len() == 2 * count))
     }
 }
 
@@ -221,8 +232,16 @@ mod tests {
         assert_eq!(map.block(b"2\n0\n51").unwrap(), None);
         let pieces = map.block(b"2\n1024\n1\n\0\0\0").unwrap();
         assert_eq!(pieces, Some(vec![(0, 512), (1024, 1)]));
-        assert_eq!(MapInData::default().block(b"0\n\0").unwrap(), Some(Vec::new()));
-        for bad in [&b"-1\n"[..], b"x\n", b"99999999\n", b"0000000000000000000000000"] {
+        assert_eq!(
+            MapInData::default().block(b"0\n\0").unwrap(),
+            Some(Vec::new())
+        );
+        for bad in [
+            &b"-1\n"[..],
+            b"x\n",
+            b"99999999\n",
+            b"0000000000000000000000000",
+        ] {
             assert!(MapInData::default().block(bad).is_err());
         }
     }

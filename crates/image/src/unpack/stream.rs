@@ -34,7 +34,11 @@ impl<'a> TarStream<'a> {
         limit: u64,
     ) -> Result<Self, UnpackError> {
         let mut magic = Vec::with_capacity(8);
-        input.by_ref().take(6).read_to_end(&mut magic).map_err(|error| broken(&error))?;
+        input
+            .by_ref()
+            .take(6)
+            .read_to_end(&mut magic)
+            .map_err(|error| broken(&error))?;
         let first = magic.clone();
         let input = BufReader::with_capacity(BUFFER, io::Cursor::new(magic).chain(input));
         Ok(Self {
@@ -89,10 +93,7 @@ impl<'a> TarStream<'a> {
 }
 
 /// Takes the packing off.
-fn plain<'a>(
-    first: &[u8],
-    input: impl BufRead + 'a,
-) -> Result<Box<dyn Read + 'a>, UnpackError> {
+fn plain<'a>(first: &[u8], input: impl BufRead + 'a) -> Result<Box<dyn Read + 'a>, UnpackError> {
     let skippable = matches!(first, [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..]);
     match first {
         [0x1f, 0x8b, ..] => Ok(Box::new(flate2::bufread::MultiGzDecoder::new(input))),
@@ -114,7 +115,9 @@ fn zstd<'a>(input: impl BufRead + 'a) -> Result<Box<dyn Read + 'a>, UnpackError>
 }
 
 fn unknown(packing: &str) -> UnpackError {
-    UnpackError::stream(format!("it is packed with {packing}: OCI has gzip and zstd alone"))
+    UnpackError::stream(format!(
+        "it is packed with {packing}: OCI has gzip and zstd alone"
+    ))
 }
 
 /// The stream ends within an entry.

@@ -3,15 +3,17 @@
 //! replaces something, whiteouts as overlayfs has them.
 //!
 //! Every folder is reached from the root's descriptor without following a link (openat2(2) with
-//! `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS`, or one component after the other with `O_NOFOLLOW`), and
-//! everything else is done by a descriptor and one name. So no link of the layer leads out of it,
+//! `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS`, or one component after the other with `O_NOFOLLOW`),
+//! and everything else is done by a descriptor and one name. So no link of the layer leads out of it,
 //! or elsewhere within it.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::rc::Rc;
 
-use rustix::fs::{self, AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, XattrFlags};
+use rustix::fs::{
+    self, AtFlags, Dir, FileType, Mode, OFlags, ResolveFlags, Timestamps, XattrFlags,
+};
 use rustix::io::Errno;
 
 use super::Overlay;
@@ -39,6 +41,8 @@ pub(super) struct Tree {
     max: u64,
     /// Folders that the layer names only as parents, as long as there are few.
     implied: Vec<String>,
+    /// Those that were made since the last [`Tree::take_fresh`].
+    fresh: Vec<Vec<u8>>,
 }
 
 /// The most implied folders that are told of.
@@ -59,12 +63,18 @@ impl Tree {
             room: max,
             max,
             implied: Vec::new(),
+            fresh: Vec::new(),
         }
     }
 
     /// Folders whose attributes no entry gave.
     pub(super) fn implied(self) -> Vec<String> {
         self.implied
+    }
+
+    /// The paths of folders that the last entries have implied.
+    pub(super) fn take_fresh(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.fresh)
     }
 
     /// Counts a thing that is about to be made.
@@ -131,15 +141,19 @@ impl Tree {
             let above = String::from_utf8_lossy(above);
             UnpackError::entry(path, format!("it goes through {above:?}, which is {what}"))
         };
-        let there = self.there(parent, name).map_err(|e| UnpackError::kernel("stat", above, e))?;
+        let there = self
+            .there(parent, name)
+            .map_err(|e| UnpackError::kernel("stat", above, e))?;
         match there {
             There::Symlink => return Err(through("a link")),
             There::Other => return Err(through("no folder")),
             There::Nothing | There::Whiteout | There::Folder => {}
         }
         if self.implied.len() < MAX_IMPLIED {
-            self.implied.push(String::from_utf8_lossy(above).into_owned());
+            self.implied
+                .push(String::from_utf8_lossy(above).into_owned());
         }
+        self.fresh.push(above.to_vec());
         self.make_folder(parent, name, above)
     }
 
@@ -198,7 +212,8 @@ impl Tree {
         self.count()?;
         match make() {
             Err(Errno::EXIST) => {
-                self.remove(parent, name).map_err(|e| UnpackError::kernel("replace", path, e))?;
+                self.remove(parent, name)
+                    .map_err(|e| UnpackError::kernel("replace", path, e))?;
                 make().map_err(|errno| UnpackError::kernel("make", path, errno))
             }
             made => made.map_err(|errno| UnpackError::kernel("make", path, errno)),
@@ -224,6 +239,7 @@ impl Tree {
         parent: BorrowedFd<'_>,
         name: &[u8],
         path: &[u8],
+        times: &Timestamps,
     ) -> Result<(), UnpackError> {
         self.count()?;
         let made = fs::mknodat(
@@ -234,11 +250,16 @@ impl Tree {
             fs::makedev(0, 0),
         );
         match made {
-            Ok(()) => return Ok(()),
+            Ok(()) => {
+                let set = fs::utimensat(parent, name, times, AtFlags::SYMLINK_NOFOLLOW);
+                return set.map_err(|e| UnpackError::kernel("set the time of", path, e));
+            }
             Err(Errno::EXIST) => {}
             Err(errno) => return Err(UnpackError::kernel("make", path, errno)),
         }
-        let there = self.there(parent, name).map_err(|e| UnpackError::kernel("stat", path, e))?;
+        let there = self
+            .there(parent, name)
+            .map_err(|e| UnpackError::kernel("stat", path, e))?;
         if there == There::Folder {
             let folder = fs::openat(parent, name, FOLDER, Mode::empty());
             let folder = folder.map_err(|errno| UnpackError::kernel("open", path, errno))?;

@@ -35,7 +35,10 @@ async fn pull_as(
         credentials,
         ..request(reference)
     };
-    client.pull(store, &request, watch::Sender::default()).await.map(drop)
+    client
+        .pull(store, &request, watch::Sender::default())
+        .await
+        .map(drop)
 }
 
 async fn push_as(
@@ -46,7 +49,10 @@ async fn push_as(
 ) -> Result<(), RegistryError> {
     let mut request = push_request(image, reference);
     request.credentials = credentials;
-    client.push(&image.store, &request, watch::Sender::default()).await.map(drop)
+    client
+        .push(&image.store, &request, watch::Sender::default())
+        .await
+        .map(drop)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -59,7 +65,9 @@ async fn a_password_opens_and_another_one_does_not() {
     let image = Image::new(91, &[100_000, 10]);
     let reference = format!("{}/app:v1", peer.name());
     let right = Some(basic("ada", "secret"));
-    push_as(&client, &image, &reference, right.clone()).await.unwrap();
+    push_as(&client, &image, &reference, right.clone())
+        .await
+        .unwrap();
     let (_folder, store) = empty();
     pull_as(&client, &store, &reference, right).await.unwrap();
     image.assert_whole_in(&store);
@@ -68,9 +76,14 @@ async fn a_password_opens_and_another_one_does_not() {
         (None, "without credentials"),
         (Some(basic("ada", "hunter2")), "as \"ada\""),
         (Some(basic("bob", "secret")), "as \"bob\""),
-        (Some(Credentials::Identity(Secret::new("hunter2"))), "with an identity token"),
+        (
+            Some(Credentials::Identity(Secret::new("hunter2"))),
+            "with an identity token",
+        ),
     ] {
-        let problem = pull_as(&client, &store, &reference, credentials).await.unwrap_err();
+        let problem = pull_as(&client, &store, &reference, credentials)
+            .await
+            .unwrap_err();
         let text = problem.to_string();
         assert!(matches!(problem, RegistryError::Refused { .. }), "{text}");
         assert!(text.contains(shown) && !text.contains("hunter2"), "{text}");
@@ -82,7 +95,10 @@ async fn credentials_are_not_sent_in_the_clear_unless_that_is_allowed() {
     let seen = std::sync::Arc::new(Mutex::new(Vec::new()));
     let shared = seen.clone();
     let registry = Hostile::start(Content::default(), move |request, out| {
-        shared.lock().unwrap().push(request.header("authorization").map(str::to_owned));
+        shared
+            .lock()
+            .unwrap()
+            .push(request.header("authorization").map(str::to_owned));
         let challenge = [("WWW-Authenticate", "Basic realm=\"x\"")];
         reply(out, request, "401 Unauthorized", &challenge, b"");
         true
@@ -91,8 +107,13 @@ async fn credentials_are_not_sent_in_the_clear_unless_that_is_allowed() {
     let (_folder, store) = empty();
     let reference = format!("{}/app:v1", registry.name());
     let right = Some(basic("ada", "secret"));
-    let problem = pull_as(&client, &store, &reference, right).await.unwrap_err();
-    assert!(matches!(problem, RegistryError::PlainCredentials { .. }), "{problem}");
+    let problem = pull_as(&client, &store, &reference, right)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(problem, RegistryError::PlainCredentials { .. }),
+        "{problem}"
+    );
     assert_eq!(*seen.lock().unwrap(), [None]);
 }
 
@@ -114,10 +135,18 @@ async fn config_json_and_its_helper_know_the_password() {
     let client = trusting(&[&peer.name()], options);
     let image = Image::new(92, &[10]);
     let reference = format!("{}/app:v1", peer.name());
-    let problem = push_as(&client, &image, &reference, None).await.unwrap_err();
-    assert!(matches!(problem, RegistryError::Refused { .. }), "{problem}");
+    let problem = push_as(&client, &image, &reference, None)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(problem, RegistryError::Refused { .. }),
+        "{problem}"
+    );
 
-    let text = format!(r#"{{"auths": {{"http://{}": {{"auth": "YWRhOnNlY3JldA=="}}}}}}"#, peer.name());
+    let text = format!(
+        r#"{{"auths": {{"http://{}": {{"auth": "YWRhOnNlY3JldA=="}}}}}}"#,
+        peer.name()
+    );
     std::fs::write(&path, text).unwrap();
     push_as(&client, &image, &reference, None).await.unwrap();
 
@@ -145,9 +174,13 @@ async fn a_token_server_opens_what_the_credentials_may() {
     let image = Image::new(93, &[1000; 30]);
     let ada = Some(basic("ada", "secret"));
     let reference = format!("{}/public/app:v1", peer.name());
-    push_as(&client, &image, &reference, ada.clone()).await.unwrap();
+    push_as(&client, &image, &reference, ada.clone())
+        .await
+        .unwrap();
     let private = format!("{}/private/app:v1", peer.name());
-    push_as(&client, &image, &private, ada.clone()).await.unwrap();
+    push_as(&client, &image, &private, ada.clone())
+        .await
+        .unwrap();
     // One token for all requests of a repository, however many there are at once.
     assert_eq!(tokens.given.load(Ordering::Relaxed), 2);
 
@@ -158,12 +191,26 @@ async fn a_token_server_opens_what_the_credentials_may() {
     assert_eq!(tokens.asked("scope=repository%3Aprivate%2Fapp%3Apull"), 2);
 
     let problem = pull_as(&client, &store, &private, None).await.unwrap_err();
-    assert!(matches!(problem, RegistryError::Refused { .. }), "{problem}");
-    let problem = push_as(&client, &image, &reference, None).await.unwrap_err();
-    assert!(matches!(problem, RegistryError::Refused { .. }), "{problem}");
+    assert!(
+        matches!(problem, RegistryError::Refused { .. }),
+        "{problem}"
+    );
+    let problem = push_as(&client, &image, &reference, None)
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(problem, RegistryError::Refused { .. }),
+        "{problem}"
+    );
     let wrong = Some(basic("ada", "hunter2"));
-    let problem = pull_as(&client, &store, &private, wrong).await.unwrap_err().to_string();
-    assert!(problem.contains("gave no token") && !problem.contains("hunter2"), "{problem}");
+    let problem = pull_as(&client, &store, &private, wrong)
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(
+        problem.contains("gave no token") && !problem.contains("hunter2"),
+        "{problem}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -176,11 +223,21 @@ async fn a_blob_is_mounted_with_a_token_for_both_repositories() {
     let client = trusting(&[&peer.name(), &tokens.name()], options());
     let image = Image::new(94, &[1000, 2000]);
     let ada = Some(basic("ada", "secret"));
-    push_as(&client, &image, &format!("{}/a:v1", peer.name()), ada.clone()).await.unwrap();
+    push_as(
+        &client,
+        &image,
+        &format!("{}/a:v1", peer.name()),
+        ada.clone(),
+    )
+    .await
+    .unwrap();
     let mut request = push_request(&image, &format!("{}/b:v1", peer.name()));
     request.credentials = ada;
     request.mount_from = vec!["a".to_owned()];
-    let pushed = client.push(&image.store, &request, watch::Sender::default()).await.unwrap();
+    let pushed = client
+        .push(&image.store, &request, watch::Sender::default())
+        .await
+        .unwrap();
     assert_eq!((pushed.mounted, pushed.sent), (3, 0));
 }
 
@@ -202,12 +259,22 @@ async fn a_token_that_is_refused_is_renewed_once_and_no_more() {
             }
             // The first token is no good for blobs any more.
             let shown = request.header("authorization").unwrap_or_default();
-            let enough = if request.path.contains("/blobs/") { "Bearer t2" } else { "Bearer t1" };
+            let enough = if request.path.contains("/blobs/") {
+                "Bearer t2"
+            } else {
+                "Bearer t1"
+            };
             if shown == enough || shown == "Bearer t2" && accepts {
                 return false;
             }
             let realm = format!("Bearer realm=\"http://{}/token\"", realm.lock().unwrap());
-            reply(out, request, "401 Unauthorized", &[("WWW-Authenticate", &realm)], b"");
+            reply(
+                out,
+                request,
+                "401 Unauthorized",
+                &[("WWW-Authenticate", &realm)],
+                b"",
+            );
             true
         });
         *name.lock().unwrap() = registry.name();
@@ -218,8 +285,13 @@ async fn a_token_that_is_refused_is_renewed_once_and_no_more() {
         assert_eq!(given.load(Ordering::Relaxed), 2);
         if !accepts {
             // Now every manifest is refused with every token but the first.
-            let problem = pull_as(&client, &store, &reference, None).await.unwrap_err();
-            assert!(matches!(problem, RegistryError::Refused { .. }), "{problem}");
+            let problem = pull_as(&client, &store, &reference, None)
+                .await
+                .unwrap_err();
+            assert!(
+                matches!(problem, RegistryError::Refused { .. }),
+                "{problem}"
+            );
             assert_eq!(given.load(Ordering::Relaxed), 3);
         }
     }
@@ -240,7 +312,13 @@ async fn a_strange_token_or_challenge_is_an_error_and_no_panic() {
                 reply(out, request, "200 OK", &[], token.as_bytes());
             } else {
                 let realm = format!("Bearer realm=\"http://{}/token\"", realm.lock().unwrap());
-                reply(out, request, "401 Unauthorized", &[("WWW-Authenticate", &realm)], b"");
+                reply(
+                    out,
+                    request,
+                    "401 Unauthorized",
+                    &[("WWW-Authenticate", &realm)],
+                    b"",
+                );
             }
             true
         });
@@ -248,7 +326,9 @@ async fn a_strange_token_or_challenge_is_an_error_and_no_panic() {
         let client = plain(&[&registry.name()]);
         let (_folder, store) = empty();
         let reference = format!("{}/app:v1", registry.name());
-        let found = pull_as(&client, &store, &reference, None).await.unwrap_err();
+        let found = pull_as(&client, &store, &reference, None)
+            .await
+            .unwrap_err();
         assert!(found.to_string().contains(problem), "{found}");
     }
     let registry = Hostile::start(Content::of(&image), |request, out| {
@@ -259,6 +339,8 @@ async fn a_strange_token_or_challenge_is_an_error_and_no_panic() {
     let (_folder, store) = empty();
     let client = plain(&[&registry.name()]);
     let reference = format!("{}/app:v1", registry.name());
-    let found = pull_as(&client, &store, &reference, None).await.unwrap_err();
+    let found = pull_as(&client, &store, &reference, None)
+        .await
+        .unwrap_err();
     assert!(matches!(found, RegistryError::Malformed { .. }), "{found}");
 }

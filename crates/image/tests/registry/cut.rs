@@ -23,10 +23,14 @@ async fn an_interrupted_pull_goes_on_where_it_was() {
     let proxy = Proxy::before(peer.port());
     let client = plain(&[&peer.name(), &proxy.name()]);
     let image = Image::new(11, &[6_000_000]);
-    push(&client, &image, &format!("{}/app:v1", peer.name())).await.unwrap();
+    push(&client, &image, &format!("{}/app:v1", peer.name()))
+        .await
+        .unwrap();
     proxy.cut_down(800_000, 6);
     let (_folder, store) = empty();
-    pull(&client, &store, &format!("{}/app:v1", proxy.name())).await.unwrap();
+    pull(&client, &store, &format!("{}/app:v1", proxy.name()))
+        .await
+        .unwrap();
     image.assert_whole_in(&store);
     assert_eq!(proxy.cut(), 6);
     // What was on the way at each cut comes twice, and no more than that.
@@ -61,7 +65,10 @@ async fn a_pull_that_was_dropped_is_continued_by_the_next_one_of_its_owner_alone
         if request.method != "GET" || !request.is_blob(&digest) {
             return false;
         }
-        asked.lock().unwrap().push(request.header("range").map(str::to_owned));
+        asked
+            .lock()
+            .unwrap()
+            .push(request.header("range").map(str::to_owned));
         let stalls = stalling.load(Ordering::Relaxed);
         if stalls {
             let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", whole.len());
@@ -80,7 +87,12 @@ async fn a_pull_that_was_dropped_is_continued_by_the_next_one_of_its_owner_alone
     // The writer lets go of the partial blob a moment after the pull was dropped.
     let scope = format!("ada {}/app", registry.name());
     let deadline = Instant::now() + super::DEADLINE;
-    while store.ingest_for(&scope, &layer.digest, layer.size).unwrap().offset() != half {
+    while store
+        .ingest_for(&scope, &layer.digest, layer.size)
+        .unwrap()
+        .offset()
+        != half
+    {
         assert!(Instant::now() < deadline, "the partial blob isn't there");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -89,7 +101,10 @@ async fn a_pull_that_was_dropped_is_continued_by_the_next_one_of_its_owner_alone
     bobs.owner = "bob".to_owned();
     give_up(&client, &store, bobs, half).await;
     stalls.store(false, Ordering::Relaxed);
-    client.pull(&store, &request(&reference), watch::Sender::default()).await.unwrap();
+    client
+        .pull(&store, &request(&reference), watch::Sender::default())
+        .await
+        .unwrap();
     image.assert_whole_in(&store);
     let expected = [None, None, Some(format!("bytes={HALF}-"))];
     assert_eq!(*ranges.lock().unwrap(), expected);
@@ -107,10 +122,14 @@ async fn an_interrupted_push_ends_with_every_byte_there() {
     let client = Client::new(hosts(&names), options).unwrap();
     let image = Image::new(13, &[7_000_000]);
     proxy.cut_up(2_500_000, 2);
-    push(&client, &image, &format!("{}/app:v1", proxy.name())).await.unwrap();
+    push(&client, &image, &format!("{}/app:v1", proxy.name()))
+        .await
+        .unwrap();
     assert_eq!(proxy.cut(), 2);
     let (_folder, store) = empty();
-    pull(&client, &store, &format!("{}/app:v1", peer.name())).await.unwrap();
+    pull(&client, &store, &format!("{}/app:v1", peer.name()))
+        .await
+        .unwrap();
     image.assert_whole_in(&store);
     // An upload that is begun anew costs what it had; not all of them are.
     assert!(proxy.passed_up() < 3 * 7_000_000, "{}", proxy.passed_up());
@@ -122,10 +141,17 @@ async fn a_line_that_never_holds_ends_the_pull_with_its_reason() {
     let proxy = Proxy::before(peer.port());
     let client = plain(&[&peer.name(), &proxy.name()]);
     let image = Image::new(14, &[3_000_000]);
-    push(&client, &image, &format!("{}/app:v1", peer.name())).await.unwrap();
+    push(&client, &image, &format!("{}/app:v1", peer.name()))
+        .await
+        .unwrap();
     proxy.cut_down(20_000, usize::MAX);
     let (_folder, store) = empty();
-    let problem = pull(&client, &store, &format!("{}/app:v1", proxy.name())).await.unwrap_err();
-    assert!(matches!(problem, RegistryError::Unreachable { .. }), "{problem}");
+    let problem = pull(&client, &store, &format!("{}/app:v1", proxy.name()))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(problem, RegistryError::Unreachable { .. }),
+        "{problem}"
+    );
     assert!(!store.contains(&image.layers[0].digest));
 }

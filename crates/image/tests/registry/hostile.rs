@@ -52,7 +52,10 @@ impl Content {
         let bytes = image.store.read_document(digest).unwrap();
         let media_type = match Document::parse(&bytes, None).unwrap() {
             Document::Index(index) => {
-                index.manifests.iter().for_each(|it| self.add(image, &it.digest));
+                index
+                    .manifests
+                    .iter()
+                    .for_each(|it| self.add(image, &it.digest));
                 index.media_type
             }
             Document::Manifest(manifest) => {
@@ -64,7 +67,8 @@ impl Content {
                 manifest.media_type
             }
         };
-        self.documents.insert(digest.to_string(), (media_type, bytes));
+        self.documents
+            .insert(digest.to_string(), (media_type, bytes));
     }
 
     /// A document under a tag or digest, whatever it is.
@@ -87,7 +91,10 @@ impl Content {
                 return reply(out, request, "404 Not Found", &[], b"");
             };
             let digest = Digest::of(bytes).to_string();
-            let headers = [("Content-Type", &**media_type), ("Docker-Content-Digest", &digest)];
+            let headers = [
+                ("Content-Type", &**media_type),
+                ("Docker-Content-Digest", &digest),
+            ];
             return reply(out, request, "200 OK", &headers, bytes);
         }
         match self.blobs.get(name) {
@@ -98,7 +105,9 @@ impl Content {
 }
 
 fn part(out: &mut TcpStream, request: &Request, bytes: &[u8]) {
-    let range = request.header("range").and_then(|it| it.strip_prefix("bytes="));
+    let range = request
+        .header("range")
+        .and_then(|it| it.strip_prefix("bytes="));
     let Some((first, last)) = range.and_then(|it| it.split_once('-')) else {
         return reply(out, request, "200 OK", &[], bytes);
     };
@@ -106,7 +115,13 @@ fn part(out: &mut TcpStream, request: &Request, bytes: &[u8]) {
     let end = last.parse().map_or(bytes.len(), |last: usize| last + 1);
     let range = format!("bytes {first}-{}/{}", end - 1, bytes.len());
     let headers = [("Content-Range", range.as_str())];
-    reply(out, request, "206 Partial Content", &headers, &bytes[first..end]);
+    reply(
+        out,
+        request,
+        "206 Partial Content",
+        &headers,
+        &bytes[first..end],
+    );
 }
 
 /// An answer; without its body to HEAD.
@@ -174,7 +189,9 @@ impl Hostile {
                     let Some(request) = read(&stream) else {
                         return;
                     };
-                    seen.lock().unwrap().push(format!("{} {}", request.method, request.path));
+                    seen.lock()
+                        .unwrap()
+                        .push(format!("{} {}", request.method, request.path));
                     if !(shared.1)(&request, &mut stream) {
                         shared.0.answer(&request, &mut stream);
                     }
@@ -196,7 +213,12 @@ impl Hostile {
 
     /// How many requests were of this kind: a part of `METHOD PATH`.
     pub(crate) fn count(&self, part: &str) -> usize {
-        self.seen.lock().unwrap().iter().filter(|it| it.contains(part)).count()
+        self.seen
+            .lock()
+            .unwrap()
+            .iter()
+            .filter(|it| it.contains(part))
+            .count()
     }
 }
 

@@ -2,9 +2,9 @@
 //! Images for the tests, in a store of their own. Their layers are bytes that can't be foreseen:
 //! a registry doesn't look into them.
 
+use image::Digest;
 use image::manifest::{Descriptor, Document, media};
 use image::store::{Pin, Store};
-use image::Digest;
 use serde_json::json;
 
 /// What all test images are for.
@@ -105,7 +105,11 @@ impl Image {
     pub(crate) fn blob(&self, digest: &Digest) -> Option<Vec<u8>> {
         use std::io::Read as _;
         let mut bytes = Vec::new();
-        self.store.read_blob(digest).ok()?.read_to_end(&mut bytes).unwrap();
+        self.store
+            .read_blob(digest)
+            .ok()?
+            .read_to_end(&mut bytes)
+            .unwrap();
         Some(bytes)
     }
 
@@ -123,7 +127,11 @@ impl Image {
                     for blob in manifest.blobs() {
                         use std::io::Read as _;
                         let mut found = Vec::new();
-                        store.read_blob(&blob.digest).unwrap().read_to_end(&mut found).unwrap();
+                        store
+                            .read_blob(&blob.digest)
+                            .unwrap()
+                            .read_to_end(&mut found)
+                            .unwrap();
                         assert_eq!(Digest::of(&found), blob.digest);
                     }
                     return;

@@ -25,7 +25,9 @@ async fn fails(
     let hostile = Hostile::start(content, first);
     let client = plain(&[&hostile.name()]);
     let (_folder, store) = empty();
-    pull(&client, &store, &format!("{}/app:v1", hostile.name())).await.unwrap_err()
+    pull(&client, &store, &format!("{}/app:v1", hostile.name()))
+        .await
+        .unwrap_err()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -34,7 +36,9 @@ async fn an_honest_server_of_the_tests_is_pulled_from() {
     let honest = Hostile::honest(Content::of(&image));
     let client = plain(&[&honest.name()]);
     let (_folder, store) = empty();
-    pull(&client, &store, &format!("{}/app:v1", honest.name())).await.unwrap();
+    pull(&client, &store, &format!("{}/app:v1", honest.name()))
+        .await
+        .unwrap();
     image.assert_whole_in(&store);
 }
 
@@ -50,7 +54,10 @@ async fn a_layer_with_other_bytes_is_a_lie() {
     let problem = pull(&client, &store, &reference).await.unwrap_err();
     let text = problem.to_string();
     assert!(matches!(problem, RegistryError::Lie { .. }), "{text}");
-    assert!(text.contains(&digest.to_string()) && text.contains(&hostile.name()), "{text}");
+    assert!(
+        text.contains(&digest.to_string()) && text.contains(&hostile.name()),
+        "{text}"
+    );
     assert!(!store.contains(&digest));
 }
 
@@ -86,7 +93,11 @@ async fn a_body_without_end_is_cut_at_its_bound() {
         let digest = digest.clone();
         let problem = fails(Content::of(&image), move |request, out| {
             let document = request.method == "GET" && request.path.contains("/manifests/");
-            let hit = if is_document { document } else { request.is_blob(&digest) };
+            let hit = if is_document {
+                document
+            } else {
+                request.is_blob(&digest)
+            };
             if hit {
                 let head = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
                 counter.fetch_add(flood(out, head), Ordering::Relaxed);
@@ -94,7 +105,10 @@ async fn a_body_without_end_is_cut_at_its_bound() {
             hit
         })
         .await;
-        let named = matches!(problem, RegistryError::TooLarge { .. } | RegistryError::Lie { .. });
+        let named = matches!(
+            problem,
+            RegistryError::TooLarge { .. } | RegistryError::Lie { .. }
+        );
         assert!(named, "{problem}");
     }
 }
@@ -107,7 +121,10 @@ async fn headers_without_end_are_refused() {
         true
     })
     .await;
-    assert!(matches!(problem, RegistryError::Unreachable { .. }), "{problem}");
+    assert!(
+        matches!(problem, RegistryError::Unreachable { .. }),
+        "{problem}"
+    );
 }
 
 /// A client that gives up soon who is slow.
@@ -171,8 +188,14 @@ async fn the_whole_has_a_deadline() {
         deadline: Duration::from_millis(300),
         ..request(&format!("{}/app:v1", hostile.name()))
     };
-    let problem = client.pull(&store, &request, watch::Sender::default()).await.unwrap_err();
-    assert!(matches!(problem, RegistryError::Deadline { .. }), "{problem}");
+    let problem = client
+        .pull(&store, &request, watch::Sender::default())
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(problem, RegistryError::Deadline { .. }),
+        "{problem}"
+    );
     assert!(problem.to_string().contains("/app:v1"), "{problem}");
 }
 
@@ -198,7 +221,12 @@ async fn one_owners_stalled_pulls_delay_no_other_owner() {
         let (client, store) = (client.clone(), store.clone());
         let mut request = request(&format!("{}/app:v1", stalled.name()));
         request.owner = "mallory".to_owned();
-        async move { client.pull(&store, &request, watch::Sender::default()).await.map(drop) }
+        async move {
+            client
+                .pull(&store, &request, watch::Sender::default())
+                .await
+                .map(drop)
+        }
     });
     let waiting = async {
         while stalled.count("/blobs/") < 6 {
@@ -206,7 +234,9 @@ async fn one_owners_stalled_pulls_delay_no_other_owner() {
         }
     };
     tokio::time::timeout(DEADLINE, waiting).await.unwrap();
-    pull(&client, &store, &format!("{}/app:v1", honest.name())).await.unwrap();
+    pull(&client, &store, &format!("{}/app:v1", honest.name()))
+        .await
+        .unwrap();
     image.assert_whole_in(&store);
     assert!(!greedy.is_finished());
     greedy.abort();
@@ -219,25 +249,37 @@ async fn a_registry_that_says_yes_to_everything_opens_no_bytes_of_another_tenant
     let honest = Hostile::honest(Content::of(&image));
     let client = plain(&[&honest.name()]);
     let (_folder, store) = empty();
-    pull(&client, &store, &format!("{}/app:v1", honest.name())).await.unwrap();
+    pull(&client, &store, &format!("{}/app:v1", honest.name()))
+        .await
+        .unwrap();
 
     // Mallory knows the digest and the size, and has a registry that confirms whatever is asked.
     let mut mallorys = Image::new(33, &[10]);
     let config = mallorys.put(media::CONFIG, br#"{"os":"linux","architecture":"amd64"}"#);
-    let text = manifest(&config, &[secret.clone()]);
+    let text = manifest(&config, std::slice::from_ref(&secret));
     let bytes = mallorys.blob(&config.digest).unwrap();
     let content = Content::default()
         .document("v1", media::MANIFEST, text.as_bytes())
-        .document(&Digest::of(text.as_bytes()).to_string(), media::MANIFEST, text.as_bytes())
+        .document(
+            &Digest::of(text.as_bytes()).to_string(),
+            media::MANIFEST,
+            text.as_bytes(),
+        )
         .blob(&config.digest, &bytes)
         .blob(&secret.digest, &vec![0; 500_000]);
     let hostile = Hostile::honest(content);
     let client = plain(&[&hostile.name()]);
     let mut request = request(&format!("{}/app:v1", hostile.name()));
     request.owner = "mallory".to_owned();
-    let problem = client.pull(&store, &request, watch::Sender::default()).await.unwrap_err();
+    let problem = client
+        .pull(&store, &request, watch::Sender::default())
+        .await
+        .unwrap_err();
     assert!(matches!(problem, RegistryError::Lie { .. }), "{problem}");
-    assert_eq!(hostile.count(&format!("HEAD /v2/app/blobs/{}", secret.digest)), 1);
+    assert_eq!(
+        hostile.count(&format!("HEAD /v2/app/blobs/{}", secret.digest)),
+        1
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -258,7 +300,9 @@ async fn a_server_without_ranges_gives_the_whole_anew() {
     });
     let client = plain(&[&hostile.name()]);
     let (_folder, store) = empty();
-    pull(&client, &store, &format!("{}/app:v1", hostile.name())).await.unwrap();
+    pull(&client, &store, &format!("{}/app:v1", hostile.name()))
+        .await
+        .unwrap();
     image.assert_whole_in(&store);
 }
 
@@ -281,7 +325,10 @@ async fn a_part_from_another_place_is_refused() {
         true
     })
     .await;
-    assert!(matches!(problem, RegistryError::Malformed { .. }), "{problem}");
+    assert!(
+        matches!(problem, RegistryError::Malformed { .. }),
+        "{problem}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -291,18 +338,32 @@ async fn who_is_busy_is_asked_again_when_it_says_so_and_given_up_when_that_is_to
     let hostile = Hostile::start(Content::of(&image), move |request, out| {
         let busy = asked.fetch_add(1, Ordering::Relaxed) < 2;
         if busy {
-            reply(out, request, "429 Too Many Requests", &[("Retry-After", "1")], b"");
+            reply(
+                out,
+                request,
+                "429 Too Many Requests",
+                &[("Retry-After", "1")],
+                b"",
+            );
         }
         busy
     });
     let client = plain(&[&hostile.name()]);
     let (_folder, store) = empty();
     let since = std::time::Instant::now();
-    pull(&client, &store, &format!("{}/app:v1", hostile.name())).await.unwrap();
+    pull(&client, &store, &format!("{}/app:v1", hostile.name()))
+        .await
+        .unwrap();
     assert!(since.elapsed() >= Duration::from_secs(2));
 
     let problem = fails(Content::of(&image), |request, out| {
-        reply(out, request, "503 Service Unavailable", &[("Retry-After", "86400")], b"");
+        reply(
+            out,
+            request,
+            "503 Service Unavailable",
+            &[("Retry-After", "86400")],
+            b"",
+        );
         true
     })
     .await;
@@ -320,7 +381,10 @@ async fn schema_1_is_refused_by_name() {
             .document("v1", media_type, text)
             .document(&digest, media_type, text);
         let problem = fails(content, |_, _| false).await;
-        assert!(matches!(problem, RegistryError::SchemaOne { .. }), "{problem}");
+        assert!(
+            matches!(problem, RegistryError::SchemaOne { .. }),
+            "{problem}"
+        );
     }
 }
 
@@ -330,13 +394,14 @@ async fn foreign_layers_are_refused_by_name_and_never_fetched() {
     let config = image.put(media::CONFIG, br#"{"os":"linux","architecture":"amd64"}"#);
     let mut foreign = image.layers[0].clone();
     foreign.urls = vec!["http://169.254.169.254/latest/meta-data".to_owned()];
-    let text = manifest(&config, &[foreign.clone()]);
+    let text = manifest(&config, std::slice::from_ref(&foreign));
     let digest = Digest::of(text.as_bytes()).to_string();
     let content = Content::of(&image)
         .document("v1", media::MANIFEST, text.as_bytes())
         .document(&digest, media::MANIFEST, text.as_bytes());
     let problem = fails(content, |_, _| false).await;
-    let named = matches!(&problem, RegistryError::ForeignLayer { digest } if *digest == foreign.digest);
+    let named =
+        matches!(&problem, RegistryError::ForeignLayer { digest } if *digest == foreign.digest);
     assert!(named, "{problem}");
 }
 
@@ -350,7 +415,10 @@ async fn a_manifest_past_its_bound_is_refused() {
         .document("v1", media::MANIFEST, &text)
         .document(&digest, media::MANIFEST, &text);
     let problem = fails(content, |_, _| false).await;
-    assert!(matches!(problem, RegistryError::TooLarge { .. }), "{problem}");
+    assert!(
+        matches!(problem, RegistryError::TooLarge { .. }),
+        "{problem}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -363,7 +431,9 @@ async fn an_image_past_the_nodes_bound_is_refused_before_its_layers() {
     };
     let client = Client::new(hosts(&plain_hosts(&[&honest.name()])), options).unwrap();
     let (_folder, store) = empty();
-    let problem = pull(&client, &store, &format!("{}/app:v1", honest.name())).await.unwrap_err();
+    let problem = pull(&client, &store, &format!("{}/app:v1", honest.name()))
+        .await
+        .unwrap_err();
     let named = matches!(problem, RegistryError::Image(ImageError::TooMuch { .. }));
     assert!(named, "{problem}");
     assert_eq!(honest.count("/blobs/"), 0);

@@ -15,6 +15,7 @@ mod hostile;
 mod images;
 mod liars;
 mod mirrors;
+mod others;
 mod peer;
 mod proxy;
 mod redirects;
@@ -63,7 +64,9 @@ fn plain(names: &[&str]) -> Client {
 }
 
 fn plain_hosts(names: &[&str]) -> String {
-    let each = names.iter().map(|name| format!("[host.\"{name}\"]\nplain_http = true\n"));
+    let each = names
+        .iter()
+        .map(|name| format!("[host.\"{name}\"]\nplain_http = true\n"));
     each.collect()
 }
 
@@ -86,7 +89,9 @@ fn request(reference: &str) -> PullRequest {
 }
 
 async fn pull(client: &Client, store: &Store, reference: &str) -> Result<Pulled, RegistryError> {
-    client.pull(store, &request(reference), watch::Sender::default()).await
+    client
+        .pull(store, &request(reference), watch::Sender::default())
+        .await
 }
 
 fn push_request(image: &Image, reference: &str) -> PushRequest {
@@ -102,7 +107,9 @@ fn push_request(image: &Image, reference: &str) -> PushRequest {
 
 async fn push(client: &Client, image: &Image, reference: &str) -> Result<Pushed, RegistryError> {
     let request = push_request(image, reference);
-    client.push(&image.store, &request, watch::Sender::<Progress>::default()).await
+    client
+        .push(&image.store, &request, watch::Sender::<Progress>::default())
+        .await
 }
 
 /// An empty store.

@@ -27,6 +27,8 @@ pub(crate) struct Setup {
     pub(crate) tls: String,
     /// The section `auth`, indented by two.
     pub(crate) auth: String,
+    /// Further sections.
+    pub(crate) more: String,
 }
 
 /// A port of the loopback that is free now.
@@ -45,7 +47,10 @@ impl Peer {
     pub(crate) fn with_passwords(folder: &Path) -> Option<Self> {
         let path = folder.join("htpasswd");
         std::fs::write(&path, HTPASSWD).unwrap();
-        let auth = format!("  htpasswd:\n    realm: test\n    path: {}\n", path.display());
+        let auth = format!(
+            "  htpasswd:\n    realm: test\n    path: {}\n",
+            path.display()
+        );
         Self::start(&Setup {
             auth,
             ..Setup::default()
@@ -53,35 +58,37 @@ impl Peer {
     }
 
     pub(crate) fn start(setup: &Setup) -> Option<Self> {
-        let folder = tempfile::tempdir().unwrap();
         let deadline = Instant::now() + READY;
-        loop {
-            let port = free_port();
-            let config = write_config(folder.path(), port, setup);
-            let child = Command::new("docker-registry")
-                .arg("serve")
-                .arg(&config)
-                .env("OTEL_TRACES_EXPORTER", "none")
-                .stdin(Stdio::null())
-                .stdout(Stdio::null())
-                .stderr(Stdio::null())
-                .spawn();
-            let Ok(child) = child else {
-                testkit::skip("Debian's docker-registry isn't installed");
-                return None;
-            };
-            let mut peer = Self {
-                child,
-                port,
-                folder,
-            };
+        while Instant::now() < deadline {
+            let mut peer = Self::spawn(setup)?;
             if peer.listens(deadline) {
                 return Some(peer);
             }
             // Another process took the port in between.
-            assert!(Instant::now() < deadline, "docker-registry doesn't start");
-            return Self::start(setup);
         }
+        panic!("docker-registry doesn't start");
+    }
+
+    fn spawn(setup: &Setup) -> Option<Self> {
+        let folder = tempfile::tempdir().unwrap();
+        let port = free_port();
+        let config = write_config(folder.path(), port, setup);
+        let child = Command::new("docker-registry")
+            .arg("serve")
+            .arg(&config)
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn();
+        let Ok(child) = child else {
+            testkit::skip("Debian's docker-registry isn't installed");
+            return None;
+        };
+        Some(Self {
+            child,
+            port,
+            folder,
+        })
     }
 
     /// Waits until it listens; `false` where it has ended.
@@ -109,7 +116,10 @@ impl Peer {
 
     /// Where it keeps a blob.
     pub(crate) fn blob_path(&self, hex: &str) -> PathBuf {
-        let blobs = self.folder.path().join("data/docker/registry/v2/blobs/sha256");
+        let blobs = self
+            .folder
+            .path()
+            .join("data/docker/registry/v2/blobs/sha256");
         blobs.join(&hex[..2]).join(hex).join("data")
     }
 }
@@ -135,6 +145,7 @@ fn write_config(folder: &Path, port: u16, setup: &Setup) -> PathBuf {
     if !setup.auth.is_empty() {
         write!(text, "auth:\n{}", setup.auth).unwrap();
     }
+    text += &setup.more;
     let path = folder.join("config.yml");
     std::fs::write(&path, text).unwrap();
     path

@@ -96,7 +96,11 @@ impl Drop for Proxy {
 
 fn pass(line: &Arc<Line>, client: &TcpStream, server: &TcpStream) {
     for down in [false, true] {
-        let (from, to) = if down { (server, client) } else { (client, server) };
+        let (from, to) = if down {
+            (server, client)
+        } else {
+            (client, server)
+        };
         let (from, to) = (from.try_clone().unwrap(), to.try_clone().unwrap());
         let line = line.clone();
         std::thread::spawn(move || copy(&line, &from, &to, down));
@@ -123,7 +127,12 @@ fn copy(line: &Line, mut from: &TcpStream, mut to: &TcpStream, down: bool) {
         let limit = limit.load(Ordering::Relaxed);
         let left = |cuts: usize| cuts.checked_sub(1);
         let due = limit > 0 && here >= limit;
-        if due && line.cuts.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left).is_ok() {
+        if due
+            && line
+                .cuts
+                .fetch_update(Ordering::Relaxed, Ordering::Relaxed, left)
+                .is_ok()
+        {
             line.cut.fetch_add(1, Ordering::Relaxed);
             break;
         }

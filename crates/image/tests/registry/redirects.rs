@@ -19,7 +19,13 @@ fn redirecting(image: &Image, target: &str) -> Hostile {
         let blob = request.path.contains("/blobs/");
         if blob {
             let to = target.replace("PATH", &request.path);
-            reply(out, request, "307 Temporary Redirect", &[("Location", &to)], b"");
+            reply(
+                out,
+                request,
+                "307 Temporary Redirect",
+                &[("Location", &to)],
+                b"",
+            );
         }
         blob
     })
@@ -63,7 +69,10 @@ async fn a_redirect_is_followed_without_the_authorization() {
         credentials: Some(Credentials::Registry(Secret::new("opaque"))),
         ..request(&format!("{}/app:v1", registry.name()))
     };
-    client.pull(&store, &request, watch::Sender::default()).await.unwrap();
+    client
+        .pull(&store, &request, watch::Sender::default())
+        .await
+        .unwrap();
     image.assert_whole_in(&store);
     let seen = seen.lock().unwrap();
     assert!(seen.contains(&("storage".to_owned(), false)));
@@ -77,9 +86,17 @@ async fn a_redirect_without_end_is_refused() {
     let registry = redirecting(&image, "PATH");
     let client = plain(&[&registry.name()]);
     let (_folder, store) = empty();
-    let problem = pull(&client, &store, &format!("{}/app:v1", registry.name())).await.unwrap_err();
-    assert!(matches!(problem, RegistryError::Redirect { .. }), "{problem}");
-    assert!(problem.to_string().contains("more than 5 redirects"), "{problem}");
+    let problem = pull(&client, &store, &format!("{}/app:v1", registry.name()))
+        .await
+        .unwrap_err();
+    assert!(
+        matches!(problem, RegistryError::Redirect { .. }),
+        "{problem}"
+    );
+    assert!(
+        problem.to_string().contains("more than 5 redirects"),
+        "{problem}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -89,7 +106,10 @@ async fn a_private_address_is_reached_only_where_it_is_configured() {
         ("https://127.0.0.1:1/x", "private address"),
         ("https://[::1]:1/x", "private address"),
         ("https://[::ffff:127.0.0.1]:1/x", "private address"),
-        ("https://169.254.169.254/latest/meta-data", "private address"),
+        (
+            "https://169.254.169.254/latest/meta-data",
+            "private address",
+        ),
         ("https://2130706433:1/x", "private address"),
         ("https://localhost:1/x", "private address"),
         ("http://127.0.0.1:1/x", "plain HTTP"),
@@ -104,7 +124,10 @@ async fn a_private_address_is_reached_only_where_it_is_configured() {
         let (_folder, store) = empty();
         let reference = format!("{}/app:v1", registry.name());
         let found = pull(&client, &store, &reference).await.unwrap_err();
-        assert!(matches!(found, RegistryError::Redirect { .. }), "{target}: {found}");
+        assert!(
+            matches!(found, RegistryError::Redirect { .. }),
+            "{target}: {found}"
+        );
         assert!(found.to_string().contains(problem), "{target}: {found}");
     }
 }
@@ -114,8 +137,13 @@ async fn with_public_only_a_reference_names_no_private_address_either() {
     let client = Client::new(hosts("public_only = true"), options()).unwrap();
     let (_folder, store) = empty();
     for name in ["127.0.0.1:1", "localhost:1", "169.254.169.254", "[::1]:1"] {
-        let problem = pull(&client, &store, &format!("{name}/app:v1")).await.unwrap_err();
-        assert!(matches!(problem, RegistryError::Redirect { .. }), "{problem}");
+        let problem = pull(&client, &store, &format!("{name}/app:v1"))
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(problem, RegistryError::Redirect { .. }),
+            "{problem}"
+        );
         assert!(problem.to_string().contains("private address"), "{problem}");
     }
 }
@@ -125,12 +153,20 @@ async fn redirects_to_private_opens_them_for_one_registry() {
     let image = Image::new(54, &[10]);
     let closed = super::peer::free_port();
     let registry = redirecting(&image, &format!("https://127.0.0.1:{closed}/x"));
-    let text = format!("{}redirects_to_private = true\n", plain_hosts(&[&registry.name()]));
+    let text = format!(
+        "{}redirects_to_private = true\n",
+        plain_hosts(&[&registry.name()])
+    );
     let client = Client::new(hosts(&text), options()).unwrap();
     let (_folder, store) = empty();
-    let problem = pull(&client, &store, &format!("{}/app:v1", registry.name())).await.unwrap_err();
+    let problem = pull(&client, &store, &format!("{}/app:v1", registry.name()))
+        .await
+        .unwrap_err();
     // It was followed: there is no one there.
-    assert!(matches!(problem, RegistryError::Unreachable { .. }), "{problem}");
+    assert!(
+        matches!(problem, RegistryError::Unreachable { .. }),
+        "{problem}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]

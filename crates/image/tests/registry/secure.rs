@@ -6,9 +6,7 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use image::registry::{Client, RegistryError};
-use rcgen::{
-    BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair,
-};
+use rcgen::{BasicConstraints, CertificateParams, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair};
 
 use super::images::Image;
 use super::peer::{Peer, Setup};
@@ -54,7 +52,12 @@ impl Pki {
         writeln!(tls, "    certificate: {}", certificate.display()).unwrap();
         writeln!(tls, "    key: {}", key.display()).unwrap();
         if asks_clients {
-            writeln!(tls, "    clientcas:\n      - {}", self.path("ca.pem").display()).unwrap();
+            writeln!(
+                tls,
+                "    clientcas:\n      - {}",
+                self.path("ca.pem").display()
+            )
+            .unwrap();
         }
         Setup {
             tls,
@@ -67,7 +70,11 @@ fn client(name: &str, settings: &[(&str, &Path)]) -> Client {
     let mut text = format!("[host.\"{name}\"]\nsystem_roots = false\n");
     for (key, path) in settings {
         let value = format!("\"{}\"", path.display());
-        let value = if *key == "ca" { format!("[{value}]") } else { value };
+        let value = if *key == "ca" {
+            format!("[{value}]")
+        } else {
+            value
+        };
         writeln!(text, "{key} = {value}").unwrap();
     }
     Client::new(hosts(&text), options()).unwrap()
@@ -89,12 +96,23 @@ async fn a_private_ca_is_trusted_where_it_is_configured_and_nowhere_else() {
 
     let stranger = Client::new(hosts(""), options()).unwrap();
     let problem = pull(&stranger, &store, &reference).await.unwrap_err();
-    assert!(matches!(problem, RegistryError::Untrusted { .. }), "{problem}");
-    assert!(problem.to_string().contains(&format!("[host.\"{}\"]", peer.name())), "{problem}");
+    assert!(
+        matches!(problem, RegistryError::Untrusted { .. }),
+        "{problem}"
+    );
+    assert!(
+        problem
+            .to_string()
+            .contains(&format!("[host.\"{}\"]", peer.name())),
+        "{problem}"
+    );
     let other = Pki::new();
     let wrong = client(&peer.name(), &[("ca", &other.path("ca.pem"))]);
     let problem = pull(&wrong, &store, &reference).await.unwrap_err();
-    assert!(matches!(problem, RegistryError::Untrusted { .. }), "{problem}");
+    assert!(
+        matches!(problem, RegistryError::Untrusted { .. }),
+        "{problem}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -105,13 +123,26 @@ async fn a_certificate_of_the_client_is_shown_where_one_is_configured() {
     };
     let image = Image::new(82, &[1000]);
     let reference = format!("{}/app:v1", peer.name());
-    let (ca, certificate, key) = (pki.path("ca.pem"), pki.path("client.pem"), pki.path("client.key"));
-    let known = [("ca", &*ca), ("client_certificate", &*certificate), ("client_key", &*key)];
-    push(&client(&peer.name(), &known), &image, &reference).await.unwrap();
+    let (ca, certificate, key) = (
+        pki.path("ca.pem"),
+        pki.path("client.pem"),
+        pki.path("client.key"),
+    );
+    let known = [
+        ("ca", &*ca),
+        ("client_certificate", &*certificate),
+        ("client_key", &*key),
+    ];
+    push(&client(&peer.name(), &known), &image, &reference)
+        .await
+        .unwrap();
     let (_folder, store) = empty();
     let unknown = client(&peer.name(), &[("ca", &ca)]);
     let problem = pull(&unknown, &store, &reference).await.unwrap_err();
-    assert!(matches!(problem, RegistryError::Untrusted { .. }), "{problem}");
+    assert!(
+        matches!(problem, RegistryError::Untrusted { .. }),
+        "{problem}"
+    );
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -119,11 +150,16 @@ async fn plain_http_is_spoken_only_where_it_is_configured() {
     let Some(peer) = Peer::plain() else { return };
     let image = Image::new(83, &[10]);
     let reference = format!("{}/app:v1", peer.name());
-    push(&plain(&[&peer.name()]), &image, &reference).await.unwrap();
+    push(&plain(&[&peer.name()]), &image, &reference)
+        .await
+        .unwrap();
     let (_folder, store) = empty();
     let strict = Client::new(hosts(""), options()).unwrap();
     let problem = pull(&strict, &store, &reference).await.unwrap_err();
-    let tls = matches!(problem, RegistryError::Untrusted { .. } | RegistryError::Unreachable { .. });
+    let tls = matches!(
+        problem,
+        RegistryError::Untrusted { .. } | RegistryError::Unreachable { .. }
+    );
     assert!(tls, "{problem}");
 }
 
@@ -138,14 +174,30 @@ fn a_file_that_is_no_certificate_or_key_is_named_at_the_start() {
     for settings in [
         vec![("ca", &*not)],
         vec![("ca", Path::new("/nonexistent/ca.pem"))],
-        vec![("ca", &ca), ("client_certificate", &certificate), ("client_key", &not)],
-        vec![("ca", &ca), ("client_certificate", &not), ("client_key", &key)],
-        vec![("ca", &ca), ("client_certificate", &certificate), ("client_key", &key)],
+        vec![
+            ("ca", &ca),
+            ("client_certificate", &certificate),
+            ("client_key", &not),
+        ],
+        vec![
+            ("ca", &ca),
+            ("client_certificate", &not),
+            ("client_key", &key),
+        ],
+        vec![
+            ("ca", &ca),
+            ("client_certificate", &certificate),
+            ("client_key", &key),
+        ],
     ] {
         let mut text = "[host.\"a.example\"]\nsystem_roots = false\n".to_owned();
         for (key, path) in &settings {
             let value = format!("\"{}\"", path.display());
-            let value = if *key == "ca" { format!("[{value}]") } else { value };
+            let value = if *key == "ca" {
+                format!("[{value}]")
+            } else {
+                value
+            };
             writeln!(text, "{key} = {value}").unwrap();
         }
         let problem = Client::new(hosts(&text), options()).unwrap_err();

@@ -23,7 +23,13 @@ impl Disk {
         let path = folder.join("disk");
         std::fs::create_dir(&path).unwrap();
         let mounted = Command::new("mount")
-            .args(["-t", "tmpfs", "-o", &format!("size={size},mode=700"), "tmpfs"])
+            .args([
+                "-t",
+                "tmpfs",
+                "-o",
+                &format!("size={size},mode=700"),
+                "tmpfs",
+            ])
             .arg(&path)
             .stderr(std::process::Stdio::null())
             .status();
@@ -36,7 +42,10 @@ impl Disk {
 
     fn resize(&self, size: &str) {
         let options = format!("remount,size={size}");
-        let resized = Command::new("mount").args(["-o", &options]).arg(&self.path).status();
+        let resized = Command::new("mount")
+            .args(["-o", &options])
+            .arg(&self.path)
+            .status();
         assert!(resized.unwrap().success());
     }
 }
@@ -63,7 +72,9 @@ async fn a_full_disk_is_named_and_gives_its_space_back() {
     assert!(named, "{problem}");
     // One layer that was whole may stay; what could not be ended goes.
     let left = std::fs::read_dir(disk.path.join("images/ingest")).unwrap();
-    let left: Vec<_> = left.map(|it| it.unwrap().metadata().unwrap().len()).collect();
+    let left: Vec<_> = left
+        .map(|it| it.unwrap().metadata().unwrap().len())
+        .collect();
     assert!(left.iter().sum::<u64>() < 3_000_000, "{left:?}");
 
     disk.resize("16m");

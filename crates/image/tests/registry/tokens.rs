@@ -110,7 +110,9 @@ fn access(request: &Request, is_ada: bool) -> Vec<Value> {
 /// The pairs of a query.
 fn pairs(path: &str) -> Vec<(String, String)> {
     let query = path.split_once('?').map_or("", |(_, query)| query);
-    url::form_urlencoded::parse(query.as_bytes()).into_owned().collect()
+    url::form_urlencoded::parse(query.as_bytes())
+        .into_owned()
+        .collect()
 }
 
 struct Signer {
@@ -120,7 +122,10 @@ struct Signer {
 
 impl Signer {
     fn token(&self, access: &[Value]) -> String {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs();
+        let now = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap()
+            .as_secs();
         let header = json!({"typ": "JWT", "alg": "ES256", "x5c": [self.certificate]});
         let claims = json!({
             "iss": ISSUER, "sub": "ada", "aud": SERVICE, "jti": now.to_string(),
@@ -128,7 +133,10 @@ impl Signer {
         });
         let encode = |it: &Value| URL_SAFE_NO_PAD.encode(it.to_string());
         let signed = format!("{}.{}", encode(&header), encode(&claims));
-        let signature = self.pair.sign(&SystemRandom::new(), signed.as_bytes()).unwrap();
+        let signature = self
+            .pair
+            .sign(&SystemRandom::new(), signed.as_bytes())
+            .unwrap();
         format!("{signed}.{}", URL_SAFE_NO_PAD.encode(signature))
     }
 }
