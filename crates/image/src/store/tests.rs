@@ -375,6 +375,37 @@ fn a_name_is_bounded_and_leads_to_something() {
         store.tag(&long, "a", &one),
         Err(ImageError::TooMuch { .. })
     ));
+    // What a hostile index says beside the digest is not kept.
+    let mut wordy = one.clone();
+    wordy
+        .annotations
+        .insert("io.aurae.owner".to_owned(), "bert".to_owned());
+    wordy
+        .annotations
+        .insert("long".to_owned(), "x".repeat(1 << 20));
+    store.tag("anna", "a", &wordy).unwrap();
+    assert_eq!(store.resolve("anna", "a").unwrap(), one);
+    assert!(store.resolve("bert", "a").is_err());
+    assert!(bed.at("index.json").metadata().unwrap().len() < 1000);
+}
+
+#[test]
+fn one_owner_leaves_names_for_others() {
+    let bed = Bed::new();
+    let store = bed.open();
+    let one = image(&store, &[]);
+    {
+        let mut names = locked(&store.inner.names);
+        for number in 0..MAX_NAMES_PER_OWNER {
+            names.insert_unsaved("greedy", &number.to_string(), &one);
+        }
+    }
+    assert!(matches!(
+        store.tag("greedy", "more", &one),
+        Err(ImageError::TooMuch { .. })
+    ));
+    store.tag("greedy", "7", &one).unwrap();
+    store.tag("other", "a", &one).unwrap();
 }
 
 #[test]
