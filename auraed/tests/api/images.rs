@@ -122,7 +122,7 @@ fn remove(reference: &str) -> wire::RemoveRequest {
 }
 
 fn reason(status: &Status) -> Option<Reason> {
-    from_status(status).map(|error| error.reason)
+    from_status(status).reason
 }
 
 const APP: &str = "registry.test/demo/app:v1";

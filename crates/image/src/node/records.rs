@@ -78,11 +78,7 @@ impl Record {
         if let Some(index) = &self.index {
             notes.insert(INDEX.to_owned(), index.to_string());
         }
-        let descriptor = Descriptor {
-            annotations: notes,
-            ..self.manifest.clone()
-        };
-        store.tag(self.tenant.as_str(), &self.reference, &descriptor)
+        store.tag_noted(self.tenant.as_str(), &self.reference, &self.manifest, notes)
     }
 }
 

@@ -259,44 +259,6 @@ impl RegistryError {
     }
 }
 
-impl From<RegistryError> for Error {
-    fn from(error: RegistryError) -> Self {
-        let text = error.to_string();
-        let reason = match error {
-            RegistryError::Image(inner) => return inner.into(),
-            RegistryError::NotFound { .. } => Reason::NotFound,
-            RegistryError::Refused { .. } | RegistryError::PlainCredentials { .. } => {
-                Reason::PermissionDenied
-            }
-            RegistryError::TooLarge { .. } => Reason::LimitExceeded,
-            RegistryError::Deadline { .. } => Reason::Deadline,
-            RegistryError::NeverPulled { .. } => Reason::WrongState,
-            RegistryError::Stopped => Reason::ShuttingDown,
-            RegistryError::SchemaOne { .. }
-            | RegistryError::ForeignLayer { .. }
-            | RegistryError::Malformed { .. }
-            | RegistryError::Lie { .. }
-            | RegistryError::Redirect { .. } => Reason::Unsupported,
-            RegistryError::Everywhere { each, .. } => {
-                // Where no host has it, it isn't there; else the fault may pass.
-                let absent = |it: &RegistryError| matches!(it, RegistryError::NotFound { .. });
-                match !each.is_empty() && each.iter().all(absent) {
-                    true => Reason::NotFound,
-                    false => Reason::Degraded,
-                }
-            }
-            RegistryError::Config { .. }
-            | RegistryError::Credentials { .. }
-            | RegistryError::Helper { .. }
-            | RegistryError::Unreachable { .. }
-            | RegistryError::Untrusted { .. }
-            | RegistryError::Slow { .. }
-            | RegistryError::Answer { .. } => Reason::Degraded,
-        };
-        Self::new(reason, text)
-    }
-}
-
 /// A registry's words as they may be shown and logged: one line, bounded, no control characters.
 pub(crate) fn presentable(words: &str) -> String {
     const LONGEST: usize = 300;
@@ -318,6 +280,7 @@ impl From<RegistryError> for Error {
                 Reason::RegistryFailed,
                 "the registry wants other credentials: aurae image pull -u NAME … < PASSWORD-FILE",
             ),
+            RegistryError::TooLarge { .. } => (Reason::LimitExceeded, ""),
             RegistryError::SchemaOne { .. }
             | RegistryError::ForeignLayer { .. }
             | RegistryError::PlainCredentials { .. } => (Reason::Unsupported, ""),

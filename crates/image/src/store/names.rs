@@ -24,6 +24,9 @@ const MAX_NAME: usize = 1024;
 /// The longest `index.json` that is read, in bytes: [`MAX_NAMES`] long entries.
 const MAX_INDEX: u64 = 64 << 20;
 
+/// The longest notes beside a name, in bytes, their keys included.
+pub const MAX_NOTES: usize = 1024;
+
 /// The annotation of a name (image specification, `annotations.md`).
 pub(crate) const NAME: &str = "org.opencontainers.image.ref.name";
 /// The annotation of an owner: ours.
@@ -175,8 +178,25 @@ impl Store {
     /// past [`MAX_NAMES`], [`MAX_NAMES_PER_OWNER`], [`MAX_OWNER`] or 1024 bytes of a name; those of
     /// a write.
     pub fn tag(&self, owner: &str, name: &str, descriptor: &Descriptor) -> Result<()> {
+        self.tag_noted(owner, name, descriptor, BTreeMap::new())
+    }
+
+    /// [`Store::tag`] with notes of the owner's own beside the name, which [`Store::names`] gives
+    /// back as annotations.
+    ///
+    /// # Errors
+    /// Those of [`Store::tag`]; [`ImageError::TooMuch`] past [`MAX_NOTES`] bytes of notes.
+    pub fn tag_noted(
+        &self,
+        owner: &str,
+        name: &str,
+        descriptor: &Descriptor,
+        notes: BTreeMap<String, String>,
+    ) -> Result<()> {
         let media_type = &descriptor.media_type;
+        let noted = notes.iter().map(|(key, value)| key.len() + value.len());
         for (what, length, limit) in [
+            ("notes", noted.sum(), MAX_NOTES),
             ("owner", owner.len(), MAX_OWNER),
             ("name", name.len(), MAX_NAME),
             ("media type", media_type.len(), MAX_OWNER),
@@ -200,7 +220,10 @@ impl Store {
             names.room(owner)?;
         }
         // What else a descriptor says is its author's, and of any length.
-        let kept = Descriptor::new(media_type, descriptor.digest.clone(), descriptor.size);
+        let kept = Descriptor {
+            annotations: notes,
+            ..Descriptor::new(media_type, descriptor.digest.clone(), descriptor.size)
+        };
         names.change(|names| names.all.insert(key, kept))?;
         Ok(())
     }
