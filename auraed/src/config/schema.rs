@@ -266,7 +266,13 @@ pub(crate) fn is_reloadable(key: &str) -> bool {
     // The largest message is the server's for as long as it serves.
     key != "limits.message"
         && (["api.deadline", "node.log_level"].contains(&key)
-            || ["logs.", "identity.", "limits.", "images.node_", "runtime.finished_"]
-                .iter()
-                .any(|p| key.starts_with(p)))
+            || [
+                "logs.",
+                "identity.",
+                "limits.",
+                "images.node_",
+                "runtime.finished_",
+            ]
+            .iter()
+            .any(|p| key.starts_with(p)))
 }

@@ -31,7 +31,10 @@ pub(crate) fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
 }
 
 fn hex(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    Sha256::digest(bytes)
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect()
 }
 
 fn digest(bytes: &[u8]) -> String {
@@ -61,15 +64,23 @@ pub(crate) fn archive(name: &str, layers: &[Vec<u8>]) -> Vec<u8> {
     let manifest = manifest.to_string().into_bytes();
     let mut named = entry("manifest.v1+json", &manifest);
     named["annotations"] = json!({ "org.opencontainers.image.ref.name": name });
-    let index = json!({ "schemaVersion": 2, "manifests": [named] }).to_string().into_bytes();
+    let index = json!({ "schemaVersion": 2, "manifests": [named] })
+        .to_string()
+        .into_bytes();
     let mut files = vec![
-        ("oci-layout".to_owned(), br#"{"imageLayoutVersion":"1.0.0"}"#.to_vec()),
+        (
+            "oci-layout".to_owned(),
+            br#"{"imageLayoutVersion":"1.0.0"}"#.to_vec(),
+        ),
         ("index.json".to_owned(), index),
     ];
     for blob in layers.iter().chain([&config, &manifest]) {
         files.push((format!("blobs/sha256/{}", hex(blob)), blob.clone()));
     }
-    let files: Vec<_> = files.iter().map(|(path, data)| (path.as_str(), data.as_slice())).collect();
+    let files: Vec<_> = files
+        .iter()
+        .map(|(path, data)| (path.as_str(), data.as_slice()))
+        .collect();
     tar(&files)
 }
 
@@ -80,7 +91,9 @@ fn images(person: &Person) -> ImagesClient<Channel> {
 /// Imports an archive, in pieces.
 pub(crate) async fn import(person: &Person, archive: &[u8]) -> Result<Vec<wire::Image>, Status> {
     let begin = Of::Begin(wire::ImportBegin::default());
-    let pieces = archive.chunks(100_000).map(|piece| Of::Data(piece.to_vec()));
+    let pieces = archive
+        .chunks(100_000)
+        .map(|piece| Of::Data(piece.to_vec()));
     let messages: Vec<_> = std::iter::once(begin)
         .chain(pieces)
         .map(|of| wire::ImportRequest { of: Some(of) })
@@ -110,8 +123,16 @@ async fn export(person: &Person, reference: &str) -> Vec<u8> {
 }
 
 async fn list(person: &Person) -> Vec<String> {
-    let answer = images(person).list(wire::ListRequest::default()).await.unwrap();
-    answer.into_inner().images.into_iter().map(|image| image.reference).collect()
+    let answer = images(person)
+        .list(wire::ListRequest::default())
+        .await
+        .unwrap();
+    answer
+        .into_inner()
+        .images
+        .into_iter()
+        .map(|image| image.reference)
+        .collect()
 }
 
 fn remove(reference: &str) -> wire::RemoveRequest {
@@ -128,7 +149,10 @@ fn reason(status: &Status) -> Option<Reason> {
 const APP: &str = "registry.test/demo/app:v1";
 
 fn layers() -> Vec<Vec<u8>> {
-    vec![tar(&[("app", b"#!/bin/sh\n")]), tar(&[("etc/name", b"demo\n")])]
+    vec![
+        tar(&[("app", b"#!/bin/sh\n")]),
+        tar(&[("etc/name", b"demo\n")]),
+    ]
 }
 
 #[tokio::test]
@@ -143,22 +167,46 @@ async fn an_imported_image_is_shown_verified_exported_and_removed() {
     let image = images(&ann).get(get(APP)).await.unwrap().into_inner();
     assert_eq!(image.layers.len(), 2);
     let config = image.config.unwrap();
-    assert_eq!((config.entrypoint, config.working_dir), (vec!["/app".to_owned()], "/srv".into()));
+    assert_eq!(
+        (config.entrypoint, config.working_dir),
+        (vec!["/app".to_owned()], "/srv".into())
+    );
     // By a part of its digest, too.
-    let part = image.digest.trim_start_matches("sha256:").get(..12).unwrap();
-    assert_eq!(images(&ann).get(get(part)).await.unwrap().into_inner().reference, APP);
+    let part = image
+        .digest
+        .trim_start_matches("sha256:")
+        .get(..12)
+        .unwrap();
+    assert_eq!(
+        images(&ann)
+            .get(get(part))
+            .await
+            .unwrap()
+            .into_inner()
+            .reference,
+        APP
+    );
     let unpacked = node.state().join("images/layers");
     assert_eq!(std::fs::read_dir(&unpacked).unwrap().count(), 2);
 
-    let verified = images(&ann).verify(wire::VerifyRequest::default()).await.unwrap();
-    assert_eq!(verified.into_inner().images[0].problems, Vec::<String>::new());
+    let verified = images(&ann)
+        .verify(wire::VerifyRequest::default())
+        .await
+        .unwrap();
+    assert_eq!(
+        verified.into_inner().images[0].problems,
+        Vec::<String>::new()
+    );
     let exported = export(&ann, APP).await;
     images(&ann).remove(remove(APP)).await.unwrap();
     assert_eq!(list(&ann).await, Vec::<String>::new());
     assert_eq!(std::fs::read_dir(&unpacked).unwrap().count(), 0);
     // What was exported is the same image.
     let again = import(&ann, &exported).await.unwrap();
-    assert_eq!((again[0].reference.as_str(), &again[0].digest), (APP, &image.digest));
+    assert_eq!(
+        (again[0].reference.as_str(), &again[0].digest),
+        (APP, &image.digest)
+    );
 }
 
 #[tokio::test]
@@ -180,8 +228,14 @@ async fn two_tenants_share_bytes_and_each_sees_its_own() {
     // Who brings the bytes has them; they stay for the other when one of both goes.
     import(&eve, &archive(APP, &layers())).await.unwrap();
     images(&eve).remove(remove(APP)).await.unwrap();
-    let verified = images(&ann).verify(wire::VerifyRequest::default()).await.unwrap();
-    assert_eq!(verified.into_inner().images[0].problems, Vec::<String>::new());
+    let verified = images(&ann)
+        .verify(wire::VerifyRequest::default())
+        .await
+        .unwrap();
+    assert_eq!(
+        verified.into_inner().images[0].problems,
+        Vec::<String>::new()
+    );
 }
 
 #[tokio::test]
@@ -206,7 +260,12 @@ async fn a_tenant_past_its_quota_of_images_is_refused_and_leaves_nothing() {
     assert_eq!(reason(&refused), Some(Reason::LimitExceeded), "{refused}");
     assert!(refused.message().contains("image_bytes"), "{refused}");
     assert_eq!(list(&eve).await, Vec::<String>::new());
-    assert_eq!(std::fs::read_dir(node.state().join("images/layers")).unwrap().count(), 0);
+    assert_eq!(
+        std::fs::read_dir(node.state().join("images/layers"))
+            .unwrap()
+            .count(),
+        0
+    );
     // The other tenant is not touched.
     import(&ann, &archive(APP, &large)).await.unwrap();
 }
@@ -224,8 +283,18 @@ async fn a_hostile_layer_is_refused_by_name_and_leaves_nothing() {
     assert!(refused.message().contains("../../escaped"), "{refused}");
     assert!(!outside.exists());
     assert_eq!(list(&eve).await, Vec::<String>::new());
-    assert_eq!(std::fs::read_dir(node.state().join("images/layers")).unwrap().count(), 0);
-    assert_eq!(std::fs::read_dir(node.state().join("images/work")).unwrap().count(), 0);
+    assert_eq!(
+        std::fs::read_dir(node.state().join("images/layers"))
+            .unwrap()
+            .count(),
+        0
+    );
+    assert_eq!(
+        std::fs::read_dir(node.state().join("images/work"))
+            .unwrap()
+            .count(),
+        0
+    );
 }
 
 #[tokio::test]
@@ -247,10 +316,24 @@ async fn images_are_there_after_the_daemon_was_killed() {
     let ann = Person::new(ann.target.clone(), ann.serial.clone()).await;
     let image = images(&ann).get(get(APP)).await.unwrap().into_inner();
     assert!(image.pinned);
-    let verified = images(&ann).verify(wire::VerifyRequest::default()).await.unwrap();
-    assert_eq!(verified.into_inner().images[0].problems, Vec::<String>::new());
-    let status = ann.node.tenant().get(tenants::GetRequest::default()).await.unwrap();
+    let verified = images(&ann)
+        .verify(wire::VerifyRequest::default())
+        .await
+        .unwrap();
+    assert_eq!(
+        verified.into_inner().images[0].problems,
+        Vec::<String>::new()
+    );
+    let status = ann
+        .node
+        .tenant()
+        .get(tenants::GetRequest::default())
+        .await
+        .unwrap();
     let quotas = status.into_inner().quotas;
-    let bytes = quotas.iter().find(|quota| quota.quota == "image_bytes").unwrap();
+    let bytes = quotas
+        .iter()
+        .find(|quota| quota.quota == "image_bytes")
+        .unwrap();
     assert!(bytes.used.unwrap() > 0, "what is there counts");
 }

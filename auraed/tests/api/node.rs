@@ -132,7 +132,11 @@ impl TestNode {
             let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
             words.split(|byte| *byte == 0).any(|word| word == b"serve")
         };
-        children.split_whitespace().find(is_daemon).unwrap().to_owned()
+        children
+            .split_whitespace()
+            .find(is_daemon)
+            .unwrap()
+            .to_owned()
     }
 
     /// A way to this node with the certificate and key of that name in its folder.

@@ -125,6 +125,14 @@ impl ImageError {
         }
     }
 
+    /// What is wrong with a text that was given, for a message that names its field.
+    pub fn problem(&self) -> String {
+        match self {
+            Self::Malformed { text, problem, .. } => format!("is {text:?}: {problem}"),
+            other => other.to_string(),
+        }
+    }
+
     /// A document that can't be used.
     pub(crate) fn document(document: impl Into<String>, problem: impl Into<String>) -> Self {
         Self::Document {

@@ -40,7 +40,7 @@ pub(super) struct ImportArgs {
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:\n  aurae image export nginx > nginx.tar\n  \
                         aurae image export -f nginx.tar nginx\n\n\
-                        The archive is an OCI layout, and `docker load` reads it, too.")]
+                        The archive is an OCI layout: skopeo reads it, and `docker load` since 25.")]
 pub(super) struct ExportArgs {
     /// Where to [default: standard output]
     #[arg(short, long, value_name = "FILE")]

@@ -9,7 +9,7 @@ use super::images;
 use crate::cmd::for_each;
 use crate::failure::Failure;
 use crate::output::{OutputArgs, note, print_line, print_message};
-use crate::quantity::{show_bytes, parse_duration};
+use crate::quantity::{parse_duration, show_bytes};
 use crate::session::Session;
 
 /// `aurae image rm`.
@@ -51,7 +51,10 @@ pub(super) async fn rm(session: &Session, args: &RmArgs) -> Result<u8, Failure> 
         };
         let request = session.node.unary(request);
         let answer = images(&session.node).remove(request).await;
-        let freed = answer.map_err(client::Error::from)?.into_inner().freed_bytes;
+        let freed = answer
+            .map_err(client::Error::from)?
+            .into_inner()
+            .freed_bytes;
         print_line(reference)?;
         if freed > 0 {
             note(&format!("{} of the disk are free again", show_bytes(freed)));
@@ -70,8 +73,7 @@ pub(super) async fn pin(session: &Session, args: &PinArgs, pinned: bool) -> Resu
             reference: reference.to_owned(),
             pinned,
         };
-        let ask =
-            async |node: &client::Node| images(node).pin(node.unary(request.clone())).await;
+        let ask = async |node: &client::Node| images(node).pin(node.unary(request.clone())).await;
         let image = session.ask(ask).await?;
         print_line(&image.reference)
     };
@@ -86,13 +88,21 @@ pub(super) async fn prune(session: &Session, args: &PruneArgs) -> Result<u8, Fai
         tenant: session.tenant(),
         unused_for: unused_for.transpose().ok().flatten(),
     };
-    let answer = images(&session.node).prune(session.node.unary(request)).await;
+    let answer = images(&session.node)
+        .prune(session.node.unary(request))
+        .await;
     let answer = answer.map_err(client::Error::from)?.into_inner();
     if args.output.output.is_machine() {
         print_message(args.output.output, &answer)?;
         return Ok(0);
     }
-    answer.removed.iter().try_for_each(|name| print_line(name))?;
-    note(&format!("{} of the disk are free again", show_bytes(answer.freed_bytes)));
+    answer
+        .removed
+        .iter()
+        .try_for_each(|name| print_line(name))?;
+    note(&format!(
+        "{} of the disk are free again",
+        show_bytes(answer.freed_bytes)
+    ));
     Ok(0)
 }

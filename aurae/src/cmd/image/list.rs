@@ -6,7 +6,7 @@ use api::image::v0::{GetRequest, Image, ListRequest, VerifyRequest};
 use super::images;
 use crate::failure::{FAILED, Failure};
 use crate::output::{Format, OutputArgs, Progress, Table, note, print, print_line, print_message};
-use crate::quantity::{show_bytes, format_duration, format_instant, since};
+use crate::quantity::{format_duration, format_instant, show_bytes, since};
 use crate::session::Session;
 
 /// Digits of a digest that a table shows, as docker does.
@@ -40,8 +40,10 @@ pub(super) struct InspectArgs {
 
 /// `aurae image verify`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "Examples:\n  aurae image verify\n  aurae image verify nginx:1.25\n\n\
-                        Exits with 1 where an image is damaged: pull it again.")]
+#[command(
+    after_help = "Examples:\n  aurae image verify\n  aurae image verify nginx:1.25\n\n\
+                        Exits with 1 where an image is damaged: pull it again."
+)]
 pub(super) struct VerifyArgs {
     #[command(flatten)]
     output: OutputArgs,
@@ -59,7 +61,12 @@ pub(super) async fn ls(session: &Session, args: &LsArgs) -> Result<u8, Failure> 
     let request = ListRequest { tenant };
     let list = async |node: &client::Node| images(node).list(node.unary(request.clone())).await;
     let answer = session.ask(list).await?;
-    let names = || answer.images.iter().try_for_each(|i| print_line(&i.reference));
+    let names = || {
+        answer
+            .images
+            .iter()
+            .try_for_each(|i| print_line(&i.reference))
+    };
     match args.output.output {
         format if format.is_machine() => print_message(format, &answer)?,
         Format::Name => names()?,
@@ -83,7 +90,11 @@ fn table(images: &[Image], tenants: bool, wide: bool) -> Table {
     for image in images {
         let pulled = image.pulled.as_ref();
         let pulled = pulled.map(|time| format_duration(since(time)));
-        let digest = if wide { image.digest.as_str() } else { short(&image.digest) };
+        let digest = if wide {
+            image.digest.as_str()
+        } else {
+            short(&image.digest)
+        };
         let mut row = vec![
             image.reference.as_str().into(),
             digest.into(),
@@ -172,7 +183,9 @@ pub(super) async fn verify(session: &Session, args: &VerifyArgs) -> Result<u8, F
         reference: args.reference.clone().unwrap_or_default(),
     };
     let progress = Progress::start("reading images");
-    let answer = images(&session.node).verify(tonic::Request::new(request)).await;
+    let answer = images(&session.node)
+        .verify(tonic::Request::new(request))
+        .await;
     drop(progress);
     let answer = answer.map_err(client::Error::from)?.into_inner();
     let damaged = answer.images.iter().any(|image| !image.problems.is_empty());

@@ -68,8 +68,10 @@ impl Policy {
 
 /// `aurae image push`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "Examples:\n  aurae image push registry.example:5000/team/app:v2\n  \
-                        aurae image push app:v2 registry.example:5000/team/app:v2")]
+#[command(
+    after_help = "Examples:\n  aurae image push registry.example:5000/team/app:v2\n  \
+                        aurae image push app:v2 registry.example:5000/team/app:v2"
+)]
 pub(super) struct PushArgs {
     #[command(flatten)]
     credentials: CredentialArgs,
@@ -192,7 +194,10 @@ mod tests {
             layer(LayerState::Unpacking, 4 << 20),
         ];
         let text = words(&Progress { layers }, Instant::now());
-        assert!(text.starts_with("1 of 3 layers, 9.00Mi of 12.0Mi, "), "{text}");
+        assert!(
+            text.starts_with("1 of 3 layers, 9.00Mi of 12.0Mi, "),
+            "{text}"
+        );
         assert!(text.ends_with(", unpacking"), "{text}");
     }
 }

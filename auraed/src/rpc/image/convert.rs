@@ -6,8 +6,7 @@ use std::time::Duration;
 use api::convert::scalar::to_timestamp;
 use api::image::v0 as wire;
 use image::node::{Image, Pull, Push, Verified};
-use image::registry::{Credentials, PullPolicy, Secret};
-use image::registry::{Blob, Progress, State};
+use image::registry::{Blob, Credentials, Progress, PullPolicy, Secret, State};
 use image::{Platform, Reference};
 use model::error::{Error, Result};
 use model::name::Tenant;
@@ -76,7 +75,8 @@ fn reference(field: &str, text: &str) -> Result<Reference> {
         return Err(Error::invalid(field, problem));
     }
     let hint = "write [REGISTRY/]NAME[:TAG][@DIGEST], as in nginx:1.25";
-    text.parse().map_err(|error| Error::invalid(field, error).hint(hint))
+    let parsed = text.parse::<Reference>();
+    parsed.map_err(|error| Error::invalid(field, error.problem()).hint(hint))
 }
 
 fn platform(text: &str) -> Result<Option<Platform>> {
@@ -85,7 +85,9 @@ fn platform(text: &str) -> Result<Option<Platform>> {
     }
     let parsed = text.parse::<Platform>();
     let hint = "write OS/ARCHITECTURE[/VARIANT], as in linux/arm64";
-    parsed.map(Some).map_err(|error| Error::invalid("platform", error).hint(hint))
+    parsed
+        .map(Some)
+        .map_err(|error| Error::invalid("platform", error.problem()).hint(hint))
 }
 
 fn credentials(message: wire::Credentials) -> Result<Credentials> {
@@ -100,7 +102,11 @@ fn credentials(message: wire::Credentials) -> Result<Credentials> {
         let problem = format!("has more than {MAX_SECRET} bytes in a field");
         return Err(Error::invalid("credentials", problem));
     }
-    match (username.as_str(), identity_token.as_str(), registry_token.as_str()) {
+    match (
+        username.as_str(),
+        identity_token.as_str(),
+        registry_token.as_str(),
+    ) {
         ("", "", "") => Ok(Credentials::Anonymous),
         (_, "", "") => Ok(Credentials::Basic {
             username,
@@ -186,8 +192,14 @@ pub(super) fn to_summary(image: &Image) -> wire::Image {
         tenant: record.tenant.to_string(),
         reference: record.reference.clone(),
         digest: record.manifest.digest.to_string(),
-        index_digest: record.index.as_ref().map(ToString::to_string).unwrap_or_default(),
-        platform: content.map(|it| it.platform().to_string()).unwrap_or_default(),
+        index_digest: record
+            .index
+            .as_ref()
+            .map(ToString::to_string)
+            .unwrap_or_default(),
+        platform: content
+            .map(|it| it.platform().to_string())
+            .unwrap_or_default(),
         size_bytes: content.map_or(0, |content| content.bytes()),
         pulled: Some(to_timestamp(record.pulled)),
         pinned: record.pinned,

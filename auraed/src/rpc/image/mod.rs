@@ -106,7 +106,9 @@ impl Service for ImageService {
         let message = request.into_inner();
         let tenant = tenant(&caller, &message.tenant)?;
         let permit = caller.permit_at(&tenant, None).await?;
-        let pinned = self.images.pin(permit, &tenant, &message.reference, message.pinned);
+        let pinned = self
+            .images
+            .pin(permit, &tenant, &message.reference, message.pinned);
         let image = pinned.await.map_err(to_status)?;
         Ok(Response::new(convert::to_summary(&image)))
     }

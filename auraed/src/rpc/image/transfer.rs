@@ -138,7 +138,9 @@ pub(super) fn pieces(
 ) -> impl Stream<Item = Result<wire::ExportResponse, Status>> + Send + 'static {
     stream::unfold(pieces, async |mut pieces| {
         let piece = pieces.next().await?;
-        let answer = piece.map(|data| wire::ExportResponse { data }).map_err(to_status);
+        let answer = piece
+            .map(|data| wire::ExportResponse { data })
+            .map_err(to_status);
         Some((answer, pieces))
     })
 }

@@ -134,17 +134,27 @@ impl Inner {
             max_bytes: default.max_bytes.min(room),
             ..default
         };
-        let import = self.store.import_archive(archive, &limits).map_err(|error| match error {
-            ImageError::TooMuch { .. } if limits.max_bytes == room => {
-                self.holdings.full(tenant).unwrap_or_else(|| error.into())
-            }
-            error => error.into(),
-        })?;
-        let unnamed = import.images.iter().filter(|image| image.names.is_empty()).count();
+        let import = self
+            .store
+            .import_archive(archive, &limits)
+            .map_err(|error| match error {
+                ImageError::TooMuch { .. } if limits.max_bytes == room => {
+                    self.holdings.full(tenant).unwrap_or_else(|| error.into())
+                }
+                error => error.into(),
+            })?;
+        let unnamed = import
+            .images
+            .iter()
+            .filter(|image| is_unnamed(image))
+            .count();
         if unnamed > 1 || (unnamed == 1 && name.is_none()) {
             return Err(nameless(unnamed));
         }
-        let chosen = import.images.iter().map(|image| self.chosen(image, &import, name.as_ref()));
+        let chosen = import
+            .images
+            .iter()
+            .map(|image| self.chosen(image, &import, name.as_ref()));
         let chosen = chosen.collect::<Result<Vec<_>, Error>>()?;
         Ok((chosen, import))
     }
@@ -172,10 +182,18 @@ impl Inner {
         };
         brought(&manifest.digest)?;
         let content = Content::read(&self.store, &manifest)?;
-        content.manifest.blobs().try_for_each(|blob| brought(&blob.digest))?;
-        let names = match image.names.is_empty() {
+        content
+            .manifest
+            .blobs()
+            .try_for_each(|blob| brought(&blob.digest))?;
+        let names = match is_unnamed(image) {
             true => name.cloned().into_iter().collect(),
-            false => image.names.iter().map(|text| full(text, name)).collect::<Result<_, _>>()?,
+            false => image
+                .names
+                .iter()
+                .filter(|text| !is_tag(text))
+                .map(|text| full(text))
+                .collect::<Result<_, _>>()?,
         };
         let index = image.descriptor.digest.clone();
         Ok(Chosen {
@@ -187,18 +205,21 @@ impl Inner {
     }
 
     fn hold(&self, tenant: &Tenant, chosen: &Chosen) -> Result<Hold, Error> {
-        self.holdings.take(tenant, blobs(&chosen.manifest, &chosen.content.manifest))
+        self.holdings
+            .take(tenant, blobs(&chosen.manifest, &chosen.content.manifest))
     }
 }
 
-/// What an archive calls an image: a full name, or a tag alone, which takes the repository of the
-/// name that was asked for.
-fn full(text: &str, name: Option<&Reference>) -> Result<Reference, Error> {
-    let is_tag = !text.contains(['/', ':', '@']);
-    let text = match name {
-        Some(name) if is_tag => format!("{}/{}:{text}", name.registry(), name.repository()),
-        _ => text.to_owned(),
-    };
+/// Whether the archive has no name for an image, or a tag alone, as layouts of one image have.
+fn is_unnamed(image: &Imported) -> bool {
+    image.names.iter().all(|text| is_tag(text))
+}
+
+fn is_tag(text: &str) -> bool {
+    !text.contains(['/', ':', '@'])
+}
+
+fn full(text: &str) -> Result<Reference, Error> {
     text.parse().map_err(|error: ImageError| {
         let words = format!("the archive names an image {text:?}: {error}");
         Error::new(Reason::Unsupported, words)
@@ -206,8 +227,11 @@ fn full(text: &str, name: Option<&Reference>) -> Result<Reference, Error> {
 }
 
 fn nameless(count: usize) -> Error {
-    Error::invalid("reference", format!("the archive has {count} images without a name"))
-        .hint("give one: aurae image import --name NAME FILE")
+    Error::invalid(
+        "reference",
+        format!("the archive has {count} images without a name"),
+    )
+    .hint("give one: aurae image import --name NAME FILE")
 }
 
 fn incomplete(digest: &Digest) -> Error {

@@ -39,10 +39,14 @@ impl Inner {
             }
         }
         let reference = parsed.map_err(|error| {
-            Error::invalid("reference", error).hint("write NAME[:TAG], or a digest")
+            Error::invalid("reference", error.problem()).hint("write NAME[:TAG], or a digest")
         })?;
         let full = reference.to_string();
-        Err(Error::not_found("image", &full).hint(format!("aurae image pull {}", reference.familiar())))
+        let hint = format!(
+            "`aurae image ls` lists them; to get it: aurae image pull {}",
+            reference.familiar()
+        );
+        Err(Error::not_found("image", &full).hint(hint))
     }
 }
 

@@ -52,7 +52,8 @@ pub(super) struct Hold {
 /// A manifest and what it points to, with the sizes that it says.
 pub(super) fn blobs(descriptor: &Descriptor, manifest: &Manifest) -> Vec<(Kept, u64)> {
     let all = std::iter::once(descriptor).chain(manifest.blobs());
-    all.map(|blob| (Kept::Blob(blob.digest.clone()), blob.size)).collect()
+    all.map(|blob| (Kept::Blob(blob.digest.clone()), blob.size))
+        .collect()
 }
 
 impl Holdings {

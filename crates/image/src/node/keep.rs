@@ -91,7 +91,8 @@ impl Images {
     ) -> std::result::Result<Pruned, Error> {
         permit.demand_tenant(tenant)?;
         let tenant = tenant.clone();
-        self.blocking(move |inner| inner.prune(Some(&tenant), unused_for)).await
+        self.blocking(move |inner| inner.prune(Some(&tenant), unused_for))
+            .await
     }
 
     /// The same for all tenants: what the node does by itself.
@@ -106,7 +107,8 @@ impl Images {
 impl Inner {
     fn forget(&self, record: &Record) -> Result<()> {
         let mut held = self.lock();
-        self.store.untag(record.tenant.as_str(), &record.reference)?;
+        self.store
+            .untag(record.tenant.as_str(), &record.reference)?;
         held.remove(&(record.tenant.clone(), record.reference.clone()));
         Ok(())
     }

@@ -117,7 +117,13 @@ impl Images {
             let kept = content.map(|content| content.kept(&store, &record.manifest));
             let hold = holdings.count(&record.tenant, kept.unwrap_or_default());
             let key = (record.tenant.clone(), record.reference.clone());
-            held.insert(key, Held { record, _hold: hold });
+            held.insert(
+                key,
+                Held {
+                    record,
+                    _hold: hold,
+                },
+            );
         }
         Ok(Self {
             inner: Arc::new(Inner {
@@ -135,7 +141,11 @@ impl Images {
     ///
     /// # Errors
     /// A store that can't be read.
-    pub async fn list(&self, permit: Permit, scope: Scope) -> std::result::Result<Vec<Image>, Error> {
+    pub async fn list(
+        &self,
+        permit: Permit,
+        scope: Scope,
+    ) -> std::result::Result<Vec<Image>, Error> {
         let shown = |record: &Record| match &scope {
             Scope::Tenant(tenant) => record.tenant == *tenant && permit.shows_tenant(tenant),
             Scope::Every => permit.shows_tenant(&record.tenant),
@@ -145,7 +155,8 @@ impl Images {
             let records = held.values().map(|held| &held.record);
             records.filter(|record| shown(record)).cloned().collect()
         };
-        self.blocking(move |inner| Ok(inner.with_content(records))).await
+        self.blocking(move |inner| Ok(inner.with_content(records)))
+            .await
     }
 
     /// One image.
@@ -160,8 +171,12 @@ impl Images {
     ) -> std::result::Result<Image, Error> {
         permit.demand_tenant(tenant)?;
         let record = self.inner.find(tenant, reference)?;
-        let mut images = self.blocking(move |inner| Ok(inner.with_content(vec![record]))).await?;
-        images.pop().ok_or_else(|| Error::not_found("image", reference))
+        let mut images = self
+            .blocking(move |inner| Ok(inner.with_content(vec![record])))
+            .await?;
+        images
+            .pop()
+            .ok_or_else(|| Error::not_found("image", reference))
     }
 
     /// Keeps an image from pruning, or no longer.
@@ -182,7 +197,9 @@ impl Images {
             Ok(inner.with_content(vec![record]))
         });
         let mut images = changed.await?;
-        images.pop().ok_or_else(|| Error::not_found("image", reference))
+        images
+            .pop()
+            .ok_or_else(|| Error::not_found("image", reference))
     }
 
     /// Notes that a cell was started with an image: its age for pruning begins anew. Written at
@@ -218,7 +235,9 @@ impl Images {
 
 /// This moment, as records have it.
 fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let since = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     Timestamp(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
 
@@ -253,7 +272,10 @@ impl Inner {
     }
 
     /// How many cells of its tenant run an image. None does yet: cells have no images.
-    #[expect(clippy::unused_self, reason = "the cells are counted here once they have images")]
+    #[expect(
+        clippy::unused_self,
+        reason = "the cells are counted here once they have images"
+    )]
     fn cells_of(&self, _record: &Record) -> u32 {
         0
     }

@@ -79,7 +79,10 @@ impl Images {
             deadline: DEADLINE,
             admission: self.admission(&pull.tenant, &held),
         };
-        let pulled = self.inner.client.pull(&self.inner.store, &request, progress.clone());
+        let pulled = self
+            .inner
+            .client
+            .pull(&self.inner.store, &request, progress.clone());
         let pulled = pulled.await.map_err(Error::from)?;
         let content = self.content(&pulled.manifest).await?;
         check_platform(&content, &platform, &pull.reference)?;
@@ -95,7 +98,10 @@ impl Images {
     fn admission(&self, tenant: &Tenant, held: &Arc<Mutex<Option<Hold>>>) -> Admission {
         let (images, tenant, held) = (self.clone(), tenant.clone(), Arc::clone(held));
         Admission::new(move |descriptor, manifest| {
-            let hold = images.inner.holdings.take(&tenant, blobs(descriptor, manifest))?;
+            let hold = images
+                .inner
+                .holdings
+                .take(&tenant, blobs(descriptor, manifest))?;
             *held.lock().unwrap_or_else(PoisonError::into_inner) = Some(hold);
             Ok(())
         })
@@ -124,7 +130,8 @@ impl Images {
 
     async fn content(&self, manifest: &Descriptor) -> Result<Content, Error> {
         let manifest = manifest.clone();
-        self.blocking(move |inner| Content::read(&inner.store, &manifest)).await
+        self.blocking(move |inner| Content::read(&inner.store, &manifest))
+            .await
     }
 
     /// Gives the image its name.
@@ -176,6 +183,7 @@ fn check_platform(content: &Content, wanted: &Platform, name: &Reference) -> Res
 
 fn never(reference: &Reference) -> Error {
     let familiar = reference.familiar();
-    Error::not_found("image", reference.to_string())
-        .hint(format!("the policy is never: aurae image pull --policy always {familiar}"))
+    Error::not_found("image", reference.to_string()).hint(format!(
+        "the policy is never: aurae image pull --policy always {familiar}"
+    ))
 }

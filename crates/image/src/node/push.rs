@@ -7,8 +7,8 @@ use identity::Permit;
 use model::error::Error;
 use model::name::Tenant;
 
-use super::pull::DEADLINE;
 use super::Images;
+use super::pull::DEADLINE;
 use super::transfer::Transfer;
 use crate::digest::Digest;
 use crate::reference::Reference;
@@ -31,7 +31,9 @@ impl Images {
     /// Repositories that the tenant's images came from: a registry may have a blob there already.
     fn repositories(&self, tenant: &Tenant) -> Vec<String> {
         let records = self.inner.records_of(tenant);
-        let parsed = records.iter().filter_map(|it| it.reference.parse::<Reference>().ok());
+        let parsed = records
+            .iter()
+            .filter_map(|it| it.reference.parse::<Reference>().ok());
         let all: BTreeSet<String> = parsed.map(|it| it.repository().to_owned()).collect();
         all.into_iter().collect()
     }

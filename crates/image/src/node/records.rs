@@ -133,8 +133,13 @@ impl Content {
 
     /// Whether every blob and every unpacked layer is there.
     pub(super) fn is_whole(&self, store: &Store) -> bool {
-        self.manifest.blobs().all(|blob| store.contains(&blob.digest))
-            && self.layers().iter().all(|(_, diff_id)| store.layer(diff_id).is_some())
+        self.manifest
+            .blobs()
+            .all(|blob| store.contains(&blob.digest))
+            && self
+                .layers()
+                .iter()
+                .all(|(_, diff_id)| store.layer(diff_id).is_some())
     }
 
     /// What the disk has of it, with sizes.

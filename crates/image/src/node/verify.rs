@@ -57,7 +57,10 @@ impl Inner {
     pub(super) fn records_of(&self, tenant: &Tenant) -> Vec<Record> {
         let held = self.lock();
         let records = held.values().map(|held| &held.record);
-        records.filter(|record| record.tenant == *tenant).cloned().collect()
+        records
+            .filter(|record| record.tenant == *tenant)
+            .cloned()
+            .collect()
     }
 
     fn verify(&self, record: &Record) -> Verified {
@@ -81,7 +84,10 @@ impl Inner {
                 Err(error) => verified.problems.push(error.to_string()),
             }
         }
-        let missing = content.layers().into_iter().filter(|(_, id)| self.store.layer(id).is_none());
+        let missing = content
+            .layers()
+            .into_iter()
+            .filter(|(_, id)| self.store.layer(id).is_none());
         let missing = missing.map(|(_, id)| format!("layer {id} isn't unpacked"));
         verified.problems.extend(missing);
         verified

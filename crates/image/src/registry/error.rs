@@ -273,9 +273,10 @@ impl From<RegistryError> for Error {
         let (reason, hint) = match &error {
             RegistryError::Image(_) | RegistryError::NotAdmitted(_) => return inner(error),
             RegistryError::Deadline { .. } => (Reason::Deadline, ""),
-            RegistryError::NotFound { .. } | RegistryError::NeverPulled { .. } => {
-                (Reason::NotFound, "look at the name, and whether the registry wants credentials")
-            }
+            RegistryError::NotFound { .. } | RegistryError::NeverPulled { .. } => (
+                Reason::NotFound,
+                "look at the name, and whether the registry wants credentials",
+            ),
             RegistryError::Refused { .. } => (
                 Reason::RegistryFailed,
                 "the registry wants other credentials: aurae image pull -u NAME … < PASSWORD-FILE",

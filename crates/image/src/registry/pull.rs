@@ -58,7 +58,9 @@ pub struct PullRequest {
 
 /// Whether what a manifest points to may be fetched: for a quota. Its refusal ends the pull.
 #[derive(Clone)]
-pub struct Admission(Arc<dyn Fn(&Descriptor, &Manifest) -> Result<(), Error> + Send + Sync>);
+pub struct Admission(Arc<Rule>);
+
+type Rule = dyn Fn(&Descriptor, &Manifest) -> Result<(), Error> + Send + Sync;
 
 impl Admission {
     /// Asks `rule` with the manifest and its descriptor.

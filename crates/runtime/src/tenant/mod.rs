@@ -199,7 +199,9 @@ impl Runtime {
     pub fn work_group(&self, tenant: &Tenant) -> Result<PathBuf, Error> {
         let made = group(&self.shared, tenant).and_then(|group| group.ensure(WORK));
         let made = made.map_err(|error| {
-            Error::internal(format!("the tenant's group for work can't be made: {error}"))
+            Error::internal(format!(
+                "the tenant's group for work can't be made: {error}"
+            ))
         })?;
         Ok(made.path().to_owned())
     }
