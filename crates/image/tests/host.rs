@@ -266,7 +266,7 @@ fn an_unpacker_that_lies_or_hangs_is_found_out() {
     assert!(
         Unpacking::start(
             &bed.store,
-            Command::new("/nonexistent"),
+            Command::new(bed.root.join("absent")),
             &Options::new(&Digest::of(&tar)),
             Source::Stream
         )

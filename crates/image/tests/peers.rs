@@ -59,7 +59,7 @@ impl Made {
             "--image",
             &tag,
             "--config.entrypoint",
-            "/bin/x",
+            "/start",
             "--config.env",
             "A=b",
             "--config.exposedports",
@@ -165,7 +165,7 @@ fn what_umoci_has_made_is_unpacked_alike() {
     let (_, config) = manifest(&store, &image);
     assert_eq!(
         (config.run.entrypoint, config.run.env.len()),
-        (vec!["/bin/x".to_owned()], 1)
+        (vec!["/start".to_owned()], 1)
     );
     assert_eq!(config.run.stop_signal, "SIGQUIT");
     let layers = layers(&store, &image);

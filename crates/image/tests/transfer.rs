@@ -304,6 +304,17 @@ fn an_archive_has_bounds() {
     assert!(matches!(error, ImageError::TooMuch { .. }), "{error:?}");
     let zeros = gzip(&Tar::new().file("x.tar", &vec![0; 8 << 20]).end());
     assert!(bed.store.import_archive(&zeros[..], &limits).is_err());
+    // And of what is refused nothing stays.
+    let cut = &docker()[..docker().len() - 1536];
+    let wrong = changed(&layout().0, b"one\0", b"two\0");
+    assert!(import(&bed.store, cut).is_err() && import(&bed.store, &wrong).is_err());
+    for folder in ["work", "blobs/sha256", "ingest"] {
+        assert_eq!(
+            bed.store.root().join(folder).read_dir().unwrap().count(),
+            0,
+            "{folder}"
+        );
+    }
 }
 
 /// Who names another's blob by its digest doesn't get it: all must have come with the archive.

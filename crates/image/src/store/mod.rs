@@ -43,9 +43,10 @@ pub(crate) use files::layout_version;
 pub use ingest::{Ingest, MAX_INGESTS_PER_DIGEST};
 pub use layers::{Layer, Making};
 pub(crate) use names::NAME as NAME_ANNOTATION;
-pub use names::{MAX_NAMES, MAX_OWNER, Named};
+pub use names::{MAX_NAMES, MAX_NAMES_PER_OWNER, MAX_OWNER, Named};
 pub use pins::Pin;
 pub use repair::Repair;
+pub(crate) use spool::Sealed;
 pub use verify::Damage;
 
 use ingest::Claims;

@@ -15,6 +15,8 @@ use crate::manifest::{Descriptor, media};
 
 /// The most names of one store.
 pub const MAX_NAMES: usize = 16_384;
+/// The most names of one owner.
+pub const MAX_NAMES_PER_OWNER: usize = 2048;
 /// The longest owner, in bytes.
 pub const MAX_OWNER: usize = 255;
 /// The longest name, in bytes: a repository, a tag and a SHA-512 digest fit.
@@ -103,6 +105,30 @@ impl Names {
         files::replace(&self.path, &text)
     }
 
+    #[cfg(test)]
+    pub(super) fn insert_unsaved(&mut self, owner: &str, name: &str, descriptor: &Descriptor) {
+        self.all
+            .insert((owner.to_owned(), name.to_owned()), descriptor.clone());
+    }
+
+    /// Whether an owner may have one more.
+    fn room(&self, owner: &str) -> Result<()> {
+        let from = (owner.to_owned(), String::new());
+        let of_owner = self
+            .all
+            .range(from..)
+            .take_while(|((other, _), _)| other == owner);
+        if of_owner.count() >= MAX_NAMES_PER_OWNER {
+            let limit = format!("{MAX_NAMES_PER_OWNER} of one owner");
+            return Err(too_much("a further name of an image".to_owned(), limit));
+        }
+        if self.all.len() >= MAX_NAMES {
+            let limit = format!("{MAX_NAMES} of all owners");
+            return Err(too_much("a further name of an image".to_owned(), limit));
+        }
+        Ok(())
+    }
+
     /// Changes them on disk; where that fails, in memory neither.
     fn change<T>(&mut self, change: impl FnOnce(&mut Self) -> T) -> Result<T> {
         let before = self.all.clone();
@@ -116,9 +142,20 @@ impl Names {
         }
     }
 
-    /// Takes several names away at once.
-    pub(super) fn remove_all(&mut self, gone: &[(String, String)]) -> Result<()> {
-        self.change(|names| names.all.retain(|key, _| !gone.contains(key)))
+    /// Takes several names away at once; returns those that still meant what they did when they
+    /// were chosen.
+    pub(super) fn remove_all(&mut self, gone: Vec<Named>) -> Result<Vec<Named>> {
+        self.change(|names| {
+            let mut removed = Vec::new();
+            for named in gone {
+                let key = (named.owner.clone(), named.name.clone());
+                if names.all.get(&key) == Some(&named.descriptor) {
+                    names.all.remove(&key);
+                    removed.push(named);
+                }
+            }
+            removed
+        })
     }
 }
 
@@ -146,13 +183,15 @@ impl Store {
     ///
     /// # Errors
     /// [`ImageError::NotFound`] where the store hasn't got the manifest; [`ImageError::TooMuch`]
-    /// past [`MAX_NAMES`], [`MAX_OWNER`] or 1024 bytes of a name; those of a write.
+    /// past [`MAX_NAMES`], [`MAX_NAMES_PER_OWNER`], [`MAX_OWNER`] or 1024 bytes of a name; those of
+    /// a write.
     pub fn tag(&self, owner: &str, name: &str, descriptor: &Descriptor) -> Result<()> {
-        let bounds = [
+        let media_type = &descriptor.media_type;
+        for (what, length, limit) in [
             ("owner", owner.len(), MAX_OWNER),
             ("name", name.len(), MAX_NAME),
-        ];
-        for (what, length, limit) in bounds {
+            ("media type", media_type.len(), MAX_OWNER),
+        ] {
             if length > limit {
                 return Err(too_much(
                     format!("{what} of {length} bytes"),
@@ -168,13 +207,12 @@ impl Store {
         }
         let mut names = locked(&self.inner.names);
         let key = (owner.to_owned(), name.to_owned());
-        if names.all.len() >= MAX_NAMES && !names.all.contains_key(&key) {
-            return Err(too_much(
-                "a further name of an image".to_owned(),
-                MAX_NAMES.to_string(),
-            ));
+        if !names.all.contains_key(&key) {
+            names.room(owner)?;
         }
-        names.change(|names| names.all.insert(key, descriptor.clone()))?;
+        // What else a descriptor says is its author's, and of any length.
+        let kept = Descriptor::new(media_type, descriptor.digest.clone(), descriptor.size);
+        names.change(|names| names.all.insert(key, kept))?;
         Ok(())
     }
 

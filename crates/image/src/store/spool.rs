@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A blob whose digest isn't known before all of it was read: what docker archives hold. Written in
-//! `work/`; a crash leaves nothing.
+//! A blob whose digest isn't known before all of it was read, or that isn't to be seen before
+//! others are there: what archives hold. Written in `work/`; a crash leaves nothing.
 
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -10,30 +10,29 @@ use std::path::PathBuf;
 use super::{ImageError, Pin, Result, Store, files};
 use crate::digest::{Algorithm, Digest, Hasher};
 
-/// A blob on its way in. Dropped before [`Spool::finish`], it is removed.
+/// A blob on its way in. Dropped before [`Spool::seal`], it is removed.
 #[derive(Debug)]
 pub(crate) struct Spool {
-    store: Store,
-    path: PathBuf,
+    unseen: Unseen,
     file: File,
     hasher: Hasher,
     size: u64,
 }
 
 impl Store {
-    /// Begins one.
-    pub(crate) fn spool(&self) -> Result<Spool> {
+    /// Begins one that is to be hashed by `algorithm`.
+    pub(crate) fn spool(&self, algorithm: Algorithm) -> Result<Spool> {
         let path = self.work_path();
         let mut options = OpenOptions::new();
         options.write(true).create_new(true).mode(0o600);
         let file = options
             .open(&path)
             .map_err(|error| ImageError::io("create", &path, error))?;
+        let store = self.clone();
         Ok(Spool {
-            store: self.clone(),
-            path,
+            unseen: Unseen { store, path },
             file,
-            hasher: Hasher::new(Algorithm::Sha256),
+            hasher: Hasher::new(algorithm),
             size: 0,
         })
     }
@@ -43,24 +42,50 @@ impl Spool {
     /// Takes the next bytes.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> Result<()> {
         let written = self.file.write_all(bytes);
-        written.map_err(|error| ImageError::io("write", &self.path, error))?;
+        written.map_err(|error| ImageError::io("write", &self.unseen.path, error))?;
         self.hasher.update(bytes);
         self.size += bytes.len() as u64;
         Ok(())
     }
 
-    /// Makes it a blob: its digest, its size, and a pin.
-    pub(crate) fn finish(self) -> Result<(Digest, u64, Pin)> {
-        let digest = self.hasher.clone().finish();
-        let pin = self.store.pin(&digest);
+    /// Puts all of it on disk, unseen.
+    pub(crate) fn seal(self) -> Result<Sealed> {
         let synced = self.file.sync_data();
-        synced.map_err(|error| ImageError::io("sync", &self.path, error))?;
-        files::rename(&self.path, &self.store.blob_path(&digest))?;
-        Ok((digest, self.size, pin))
+        synced.map_err(|error| ImageError::io("sync", &self.unseen.path, error))?;
+        Ok(Sealed {
+            unseen: self.unseen,
+            digest: self.hasher.finish(),
+            size: self.size,
+        })
     }
 }
 
-impl Drop for Spool {
+/// A whole blob that isn't in its place yet. Dropped before [`Sealed::commit`], it is removed.
+#[derive(Debug)]
+pub(crate) struct Sealed {
+    unseen: Unseen,
+    pub(crate) digest: Digest,
+    pub(crate) size: u64,
+}
+
+impl Sealed {
+    /// Makes it a blob of the store.
+    pub(crate) fn commit(self) -> Result<Pin> {
+        let store = &self.unseen.store;
+        let pin = store.pin(&self.digest);
+        files::rename(&self.unseen.path, &store.blob_path(&self.digest))?;
+        Ok(pin)
+    }
+}
+
+/// A file of `work/`.
+#[derive(Debug)]
+struct Unseen {
+    store: Store,
+    path: PathBuf,
+}
+
+impl Drop for Unseen {
     fn drop(&mut self) {
         // Gone already where it is a blob now; else the next start finds it.
         let _ = std::fs::remove_file(&self.path);

@@ -375,6 +375,37 @@ fn a_name_is_bounded_and_leads_to_something() {
         store.tag(&long, "a", &one),
         Err(ImageError::TooMuch { .. })
     ));
+    // What a hostile index says beside the digest is not kept.
+    let mut wordy = one.clone();
+    wordy
+        .annotations
+        .insert("io.aurae.owner".to_owned(), "bert".to_owned());
+    wordy
+        .annotations
+        .insert("long".to_owned(), "x".repeat(1 << 20));
+    store.tag("anna", "a", &wordy).unwrap();
+    assert_eq!(store.resolve("anna", "a").unwrap(), one);
+    assert!(store.resolve("bert", "a").is_err());
+    assert!(bed.at("index.json").metadata().unwrap().len() < 1000);
+}
+
+#[test]
+fn one_owner_leaves_names_for_others() {
+    let bed = Bed::new();
+    let store = bed.open();
+    let one = image(&store, &[]);
+    {
+        let mut names = locked(&store.inner.names);
+        for number in 0..MAX_NAMES_PER_OWNER {
+            names.insert_unsaved("greedy", &number.to_string(), &one);
+        }
+    }
+    assert!(matches!(
+        store.tag("greedy", "more", &one),
+        Err(ImageError::TooMuch { .. })
+    ));
+    store.tag("greedy", "7", &one).unwrap();
+    store.tag("other", "a", &one).unwrap();
 }
 
 #[test]
@@ -577,4 +608,35 @@ fn an_image_that_names_anothers_manifest_takes_nothing_from_it() {
     store.tag("b", "victim", &victim).unwrap();
     collect(&store, &Policy::default(), &[], &[0]);
     assert!(store.missing(&victim).unwrap().is_empty());
+}
+
+#[test]
+fn an_index_is_in_use_by_one_of_its_manifests() {
+    let bed = Bed::new();
+    let store = bed.open();
+    let used = image(&store, &[b"used"]);
+    let index = serde_json::json!({"schemaVersion": 2, "manifests": [used]}).to_string();
+    let digest = put(&store, index.as_bytes());
+    let index = Descriptor::new(media::INDEX, digest, index.len() as u64);
+    store.tag("", "a", &index).unwrap();
+    assert!(
+        collect(&store, &Policy::default(), &[&used.digest], &[99])
+            .names
+            .is_empty()
+    );
+    let pin = store.pin(&used.digest);
+    assert!(
+        collect(&store, &Policy::default(), &[], &[99])
+            .names
+            .is_empty()
+    );
+    drop(pin);
+    // A layer that runs in another image is no reason.
+    let layer = Digest::of(b"used");
+    assert_eq!(
+        collect(&store, &Policy::default(), &[&layer], &[99])
+            .names
+            .len(),
+        1
+    );
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Reads archives of images from a tar stream, plain or packed. Every file becomes a blob as it
-//! passes; the few documents that say what is what are kept in memory and read at the end.
+//! Reads archives of images from a tar stream, plain or packed. Every file becomes a blob, seen
+//! when the stream has been read to its end; the few documents that say what is what are
+//! kept in memory and read at the end.
 
 use std::collections::{HashMap, HashSet};
 use std::io::Read;
@@ -9,9 +10,12 @@ use super::{Import, docker, layout};
 use crate::digest::{Algorithm, Digest};
 use crate::error::{ImageError, Result};
 use crate::manifest::{MAX_DOCUMENT, check_length};
-use crate::store::{Pin, Store};
+use crate::store::{Pin, Sealed, Store};
 use crate::unpack::UnpackError;
 use crate::unpack::tar::{Entry, Kind, Reader, TarStream, place};
+
+/// The most bytes of all names of an archive that are kept in memory.
+const MAX_NAMES: usize = 16 << 20;
 
 /// How many links a path may lead through.
 const MAX_LINKS: usize = 8;
@@ -26,11 +30,11 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 256 GiB, 100,000 entries.
+    /// 256 GiB, 20,000 entries.
     fn default() -> Self {
         Self {
             max_bytes: 256 << 30,
-            max_entries: 100_000,
+            max_entries: 20_000,
         }
     }
 }
@@ -50,6 +54,10 @@ pub(super) struct Archive {
     pieces: HashMap<String, Piece>,
     /// Links by their path: where they lead.
     links: HashMap<String, String>,
+    /// What has come and isn't seen yet.
+    sealed: Vec<Sealed>,
+    /// Bytes of all names.
+    names: usize,
     pub(super) brought: HashSet<Digest>,
     pub(super) pins: Vec<Pin>,
 }
@@ -73,10 +81,44 @@ impl Archive {
         ))
     }
 
-    fn piece_of(&mut self, path: String, digest: Digest, size: u64, pin: Pin) {
-        self.brought.insert(digest.clone());
-        self.pins.push(pin);
-        self.pieces.insert(path, Piece { digest, size });
+    fn add(&mut self, path: String, sealed: Sealed) -> Result<()> {
+        self.named(&path)?;
+        let piece = Piece {
+            digest: sealed.digest.clone(),
+            size: sealed.size,
+        };
+        self.pieces.insert(path, piece);
+        self.sealed.push(sealed);
+        Ok(())
+    }
+
+    fn link(&mut self, path: String, target: String) -> Result<()> {
+        self.named(&path)?;
+        self.named(&target)?;
+        self.links.insert(path, target);
+        Ok(())
+    }
+
+    /// Counts a name that is kept in memory.
+    fn named(&mut self, name: &str) -> Result<()> {
+        // The map's own share of each.
+        self.names += name.len() + 128;
+        if self.names > MAX_NAMES {
+            return Err(ImageError::TooMuch {
+                what: "of the archive, the names of its files".to_owned(),
+                limit: format!("{MAX_NAMES} bytes"),
+            });
+        }
+        Ok(())
+    }
+
+    /// The archive is whole: what it has brought becomes blobs.
+    fn commit(&mut self) -> Result<()> {
+        for sealed in std::mem::take(&mut self.sealed) {
+            self.brought.insert(sealed.digest.clone());
+            self.pins.push(sealed.commit()?);
+        }
+        Ok(())
     }
 }
 
@@ -87,7 +129,8 @@ impl Store {
     /// # Errors
     /// [`ImageError::Document`] for what is no archive of images, or not a whole one;
     /// [`ImageError::TooMuch`]; [`ImageError::WrongDigest`] for a blob that isn't what its name
-    /// says; [`ImageError::DiskFull`], [`ImageError::Io`]. What had come by then is collected.
+    /// says; [`ImageError::DiskFull`], [`ImageError::Io`]. Of an archive whose stream isn't read
+    /// to its end nothing stays; of one that isn't a whole image, what collection removes.
     pub fn import_archive(&self, input: impl Read, limits: &Limits) -> Result<Import> {
         let stream = TarStream::open(input, Algorithm::Sha256, limits.max_bytes);
         let stream = stream.map_err(archive_error)?;
@@ -96,6 +139,7 @@ impl Store {
         while let Some(entry) = reader.next().map_err(archive_error)? {
             self.take(&entry, &mut reader, &mut archive)?;
         }
+        archive.commit()?;
         let images = match archive.documents.contains_key("oci-layout") {
             true => layout::images(self, &archive)?,
             false => docker::images(self, &mut archive)?,
@@ -117,13 +161,11 @@ impl Store {
             Kind::Symlink => {
                 let above = path.rsplit_once('/').map_or("", |(above, _)| above);
                 let target = normal(above, &String::from_utf8_lossy(&entry.link));
-                archive.links.insert(path, target);
-                Ok(())
+                archive.link(path, target)
             }
             Kind::HardLink => {
                 let target = normal("", &String::from_utf8_lossy(&entry.link));
-                archive.links.insert(path, target);
-                Ok(())
+                archive.link(path, target)
             }
             Kind::Character | Kind::Block | Kind::Fifo => {
                 let problem = format!("{text:?} is neither a file, a folder nor a link");
@@ -149,24 +191,18 @@ impl Store {
         if legacy {
             return Ok(());
         }
-        match path.strip_prefix("blobs/").and_then(digest_of) {
-            Some(digest) => {
-                // The reader knows how much is left of the entry.
-                let size = reader.left();
-                let mut ingest = self.ingest(&digest, size)?;
-                ingest.restart()?;
-                each_piece(reader, |bytes| ingest.write(bytes))?;
-                let pin = ingest.finish()?;
-                archive.piece_of(path, digest, size, pin);
+        let named = path.strip_prefix("blobs/").and_then(digest_of);
+        let algorithm = named.as_ref().map_or(Algorithm::Sha256, Digest::algorithm);
+        let mut spool = self.spool(algorithm)?;
+        each_piece(reader, |bytes| spool.write(bytes))?;
+        let sealed = spool.seal()?;
+        match named {
+            Some(expected) if expected != sealed.digest => {
+                let found = sealed.digest.clone();
+                Err(ImageError::WrongDigest { expected, found })
             }
-            None => {
-                let mut spool = self.spool()?;
-                each_piece(reader, |bytes| spool.write(bytes))?;
-                let (digest, size, pin) = spool.finish()?;
-                archive.piece_of(path, digest, size, pin);
-            }
+            _ => archive.add(path, sealed),
         }
-        Ok(())
     }
 }
 

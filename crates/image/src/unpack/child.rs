@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use landlock::{
     ABI, Access, AccessFs, AccessNet, CompatLevel, Compatible, PathBeneath, Ruleset, RulesetAttr,
-    RulesetCreatedAttr,
+    RulesetCreatedAttr, RulesetStatus,
 };
 use rustix::fs::{self, Mode, OFlags};
 use rustix::io::Errno;
@@ -79,24 +79,30 @@ fn confine(root: impl AsFd, options: &Options) -> Result<(), UnpackError> {
         };
         rustix::process::setrlimit(resource, limit).map_err(kernel("limit"))?;
     }
-    // A process without the capability is confined by landlock alone.
-    match rustix::process::chroot(".") {
-        Ok(()) | Err(Errno::PERM) => {}
+    let in_root = match rustix::process::chroot(".") {
+        Ok(()) => true,
+        Err(Errno::PERM) => false,
         Err(errno) => return Err(kernel("change the root to")(errno)),
-    }
+    };
     rustix::thread::set_no_new_privs(true).map_err(kernel("confine"))?;
-    landlock(root).map_err(|error| UnpackError::Kernel {
-        doing: "confine by landlock".to_owned(),
+    let refused = |problem: String| UnpackError::Kernel {
+        doing: "confine the unpacker to".to_owned(),
         entry: ".".to_owned(),
-        problem: error.to_string(),
-    })?;
+        problem,
+    };
+    let locked = landlock(root).map_err(|error| refused(error.to_string()))?;
+    if !in_root && !locked {
+        let problem = "it may not change its root, and the kernel has no landlock";
+        return Err(refused(problem.to_owned()));
+    }
     capabilities(options).map_err(kernel("give up capabilities for"))
 }
 
-/// The folder, and no network. Kernels without landlock leave it out: the change of root holds.
-fn landlock(root: impl AsFd) -> Result<(), landlock::RulesetError> {
+/// The folder, and no network. Whether the kernel has it; where it doesn't, the change of root
+/// holds.
+fn landlock(root: impl AsFd) -> Result<bool, landlock::RulesetError> {
     let abi = ABI::V6;
-    Ruleset::default()
+    let status = Ruleset::default()
         .set_compatibility(CompatLevel::BestEffort)
         .handle_access(AccessFs::from_all(abi))?
         .handle_access(AccessNet::from_all(abi))?
@@ -107,7 +113,7 @@ fn landlock(root: impl AsFd) -> Result<(), landlock::RulesetError> {
             AccessFs::from_all(abi) & !AccessFs::Execute,
         ))?
         .restrict_self()?;
-    Ok(())
+    Ok(status.ruleset != RulesetStatus::NotEnforced)
 }
 
 fn capabilities(options: &Options) -> Result<(), Errno> {

@@ -4,8 +4,8 @@
 //!
 //! Every folder is reached from the root's descriptor without following a link (openat2(2) with
 //! `RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS`, or one component after the other with `O_NOFOLLOW`),
-//! and everything else is done by a descriptor and one name. So no link of the layer leads out of it,
-//! or elsewhere within it.
+//! and everything else is done by a descriptor and one name. So no link of the layer leads out of
+//! it, or elsewhere within it.
 
 use std::ffi::CString;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
