@@ -50,6 +50,11 @@ const SEARCHES: &[Search] = &[
         arguments: &["-p", "observe", "--lib", "--", "killed_at_random"],
     },
     Search {
+        name: "layers",
+        what: "layers of any tree, and of seeds with changed bytes",
+        arguments: &["-p", "image", "--test", "fair", "--test", "corpus"],
+    },
+    Search {
         name: "properties",
         what: "properties of the pure crates",
         arguments: &["-p", "model", "-p", "api", "-p", "language"],
@@ -97,7 +102,7 @@ impl Target {
   ./x soak faults                 one search
   ./x soak fuzz --minutes 60      every fuzz target for an hour; needs nightly and cargo-fuzz
 
-Searches: faults, deaths, kills, names, mover, properties, fuzz. A search that draws its moments
+Searches: faults, deaths, kills, names, mover, layers, properties, fuzz. A search that draws its moments
 prints a seed; AURAE_TEST_SEED=N draws the same ones again.")]
 pub(crate) struct Soak {
     /// Only the searches whose name holds this

@@ -7,6 +7,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::DirEntry;
+use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
 
 use super::ingest::parse_file_name;
@@ -100,23 +101,22 @@ impl Store {
         now: SystemTime,
         used: impl Fn() -> Result<u8>,
     ) -> Result<Collected> {
-        let _roots = locked(&self.inner.roots);
         let mut collected = Collected::default();
         let age = |at: SystemTime| now.duration_since(at).unwrap_or_default();
+        let mut old = Vec::new();
         if let Some(max_age) = policy.max_age {
-            let old: Vec<Named> = self
-                .unused(keep)?
-                .into_iter()
-                .filter(|(at, _)| age(*at) > max_age)
-                .map(|(_, named)| named)
-                .collect();
-            self.forget(old, &mut collected)?;
+            let unused = self.unused(keep)?.into_iter();
+            old.extend(
+                unused
+                    .filter(|(at, _)| age(*at) > max_age)
+                    .map(|(_, named)| named),
+            );
         }
-        self.sweep(keep, now, policy.grace, &mut collected)?;
+        self.step(old, keep, now, policy.grace, &mut collected)?;
         if used()? <= policy.high {
             return Ok(collected);
         }
-        self.sweep(keep, now, Duration::ZERO, &mut collected)?;
+        self.step(Vec::new(), keep, now, Duration::ZERO, &mut collected)?;
         let mut candidates = self.unused(keep)?.into_iter().peekable();
         while used()? > policy.low {
             let Some((_, first)) = candidates.next() else {
@@ -130,10 +130,31 @@ impl Store {
             {
                 gone.push(named);
             }
-            self.forget(gone, &mut collected)?;
-            self.sweep(keep, now, Duration::ZERO, &mut collected)?;
+            self.step(gone, keep, now, Duration::ZERO, &mut collected)?;
         }
         Ok(collected)
+    }
+
+    /// Takes names away, then what no name leads to. Who gives a name waits meanwhile, but not for
+    /// the many files of layers.
+    fn step(
+        &self,
+        gone: Vec<Named>,
+        keep: &Keep,
+        now: SystemTime,
+        grace: Duration,
+        collected: &mut Collected,
+    ) -> Result<()> {
+        let roots = locked(&self.inner.roots);
+        self.forget(gone, collected)?;
+        let mut doomed = Vec::new();
+        let swept = self.sweep(keep, now, grace, collected, &mut doomed);
+        drop(roots);
+        for folder in doomed {
+            let removed = std::fs::remove_dir_all(&folder);
+            removed.map_err(|error| ImageError::io("remove", &folder, error))?;
+        }
+        swept
     }
 
     /// Names of images that may go, with when each was used: longest ago first.
@@ -141,7 +162,7 @@ impl Store {
         let mut unused = Vec::new();
         for named in self.names() {
             let digest = &named.descriptor.digest;
-            if keep.digests.contains(digest) || locked(&self.inner.pins).holds(digest) {
+            if self.is_kept(digest, keep)? {
                 continue;
             }
             let at = match self.read_blob(digest) {
@@ -161,16 +182,22 @@ impl Store {
         Ok(unused)
     }
 
+    /// Whether an image, or a manifest of an index, is in use or pinned. Layers don't count:
+    /// another image may have them, too.
+    fn is_kept(&self, image: &Digest, keep: &Keep) -> Result<bool> {
+        let mut reached = Marked::default();
+        self.mark_from(image, MAX_DEPTH, &mut reached)?;
+        let pins = locked(&self.inner.pins);
+        let kept = |digest: &Digest| keep.digests.contains(digest) || pins.holds(digest);
+        Ok(kept(image) || reached.followed.keys().any(kept))
+    }
+
     fn forget(&self, gone: Vec<Named>, collected: &mut Collected) -> Result<()> {
-        if gone.is_empty() {
-            return Ok(());
+        if !gone.is_empty() {
+            collected
+                .names
+                .extend(locked(&self.inner.names).remove_all(gone)?);
         }
-        let keys: Vec<(String, String)> = gone
-            .iter()
-            .map(|named| (named.owner.clone(), named.name.clone()))
-            .collect();
-        locked(&self.inner.names).remove_all(&keys)?;
-        collected.names.extend(gone);
         Ok(())
     }
 
@@ -181,6 +208,7 @@ impl Store {
         now: SystemTime,
         grace: Duration,
         collected: &mut Collected,
+        doomed: &mut Vec<PathBuf>,
     ) -> Result<()> {
         let marked = self.mark(keep)?;
         let root = &self.inner.root;
@@ -205,7 +233,7 @@ impl Store {
                 Ok(())
             })?;
         }
-        self.sweep_layers(&marked, grown, collected)?;
+        self.sweep_layers(&marked, grown, collected, doomed)?;
         self.sweep_ingests(now, grace, collected)
     }
 
@@ -214,6 +242,7 @@ impl Store {
         marked: &Marked,
         grown: impl Fn(&DirEntry) -> bool,
         collected: &mut Collected,
+        doomed: &mut Vec<PathBuf>,
     ) -> Result<()> {
         each(&self.inner.root.join("layers"), |entry| {
             let name = entry.file_name();
@@ -223,7 +252,7 @@ impl Store {
                 return Ok(());
             };
             let meta = super::layers::Meta::read(&entry.path());
-            // Out of sight at once; removing many files takes its time.
+            // Out of sight at once; the files go when no one waits for it.
             let aside = self.work_path();
             let pins = locked(&self.inner.pins);
             if pins.holds(&diff_id) {
@@ -231,8 +260,7 @@ impl Store {
             }
             let path = entry.path();
             std::fs::rename(&path, &aside).map_err(|e| ImageError::io("rename", &path, e))?;
-            drop(pins);
-            std::fs::remove_dir_all(&aside).map_err(|e| ImageError::io("remove", &aside, e))?;
+            doomed.push(aside);
             collected.layers += 1;
             collected.bytes += meta.map_or(0, |meta| meta.summary.bytes);
             Ok(())

@@ -145,9 +145,20 @@ impl Names {
         }
     }
 
-    /// Takes several names away at once.
-    pub(super) fn remove_all(&mut self, gone: &[(String, String)]) -> Result<()> {
-        self.change(|names| names.all.retain(|key, _| !gone.contains(key)))
+    /// Takes several names away at once; returns those that still meant what they did when they
+    /// were chosen.
+    pub(super) fn remove_all(&mut self, gone: Vec<Named>) -> Result<Vec<Named>> {
+        self.change(|names| {
+            let mut removed = Vec::new();
+            for named in gone {
+                let key = (named.owner.clone(), named.name.clone());
+                if names.all.get(&key) == Some(&named.descriptor) {
+                    names.all.remove(&key);
+                    removed.push(named);
+                }
+            }
+            removed
+        })
     }
 }
 

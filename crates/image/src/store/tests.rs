@@ -609,3 +609,34 @@ fn an_image_that_names_anothers_manifest_takes_nothing_from_it() {
     collect(&store, &Policy::default(), &[], &[0]);
     assert!(store.missing(&victim).unwrap().is_empty());
 }
+
+#[test]
+fn an_index_is_in_use_by_one_of_its_manifests() {
+    let bed = Bed::new();
+    let store = bed.open();
+    let used = image(&store, &[b"used"]);
+    let index = serde_json::json!({"schemaVersion": 2, "manifests": [used]}).to_string();
+    let digest = put(&store, index.as_bytes());
+    let index = Descriptor::new(media::INDEX, digest, index.len() as u64);
+    store.tag("", "a", &index).unwrap();
+    assert!(
+        collect(&store, &Policy::default(), &[&used.digest], &[99])
+            .names
+            .is_empty()
+    );
+    let pin = store.pin(&used.digest);
+    assert!(
+        collect(&store, &Policy::default(), &[], &[99])
+            .names
+            .is_empty()
+    );
+    drop(pin);
+    // A layer that runs in another image is no reason.
+    let layer = Digest::of(b"used");
+    assert_eq!(
+        collect(&store, &Policy::default(), &[&layer], &[99])
+            .names
+            .len(),
+        1
+    );
+}

@@ -3,7 +3,7 @@
 //! first, which may answer it in any way that bytes on a socket can. One request a connection.
 
 use std::collections::HashMap;
-use std::io::{BufRead as _, BufReader, Write as _};
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -18,6 +18,8 @@ pub(crate) struct Request {
     /// With the query.
     pub(crate) path: String,
     headers: HashMap<String, String>,
+    /// How many bytes its body had.
+    pub(crate) body: u64,
 }
 
 impl Request {
@@ -230,21 +232,26 @@ impl Drop for Hostile {
 }
 
 fn read(stream: &TcpStream) -> Option<Request> {
-    let mut lines = BufReader::new(stream).lines();
-    let first = lines.next()?.ok()?;
-    let mut words = first.split(' ');
+    let mut input = BufReader::new(stream);
+    let mut line = String::new();
+    input.read_line(&mut line).ok()?;
+    let mut words = line.split(' ');
     let (method, path) = (words.next()?.to_owned(), words.next()?.to_owned());
     let mut headers = HashMap::new();
-    for line in lines {
-        let line = line.ok()?;
+    loop {
+        let mut line = String::new();
+        input.read_line(&mut line).ok()?;
         let Some((name, value)) = line.split_once(':') else {
             break;
         };
         headers.insert(name.to_ascii_lowercase(), value.trim().to_owned());
     }
+    let length = headers.get("content-length").and_then(|it| it.parse().ok());
+    let body = std::io::copy(&mut input.take(length.unwrap_or(0)), &mut std::io::sink());
     Some(Request {
         method,
         path,
         headers,
+        body: body.ok()?,
     })
 }

@@ -18,6 +18,7 @@ mod mirrors;
 mod others;
 mod peer;
 mod proxy;
+mod pushes;
 mod redirects;
 mod roundtrip;
 mod secure;
