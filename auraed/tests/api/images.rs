@@ -23,7 +23,8 @@ pub(crate) fn tar(files: &[(&str, &[u8])]) -> Vec<u8> {
         header.set_mode(0o644);
         // As it is: what `set_path` refuses is what a hostile layer has.
         let name = path.as_bytes();
-        header.as_gnu_mut().unwrap().name[..name.len()].copy_from_slice(name);
+        let field = header.as_gnu_mut().unwrap().name.get_mut(..name.len());
+        field.unwrap().copy_from_slice(name);
         header.set_cksum();
         builder.append(&header, *data).unwrap();
     }
@@ -63,7 +64,11 @@ pub(crate) fn archive(name: &str, layers: &[Vec<u8>]) -> Vec<u8> {
     });
     let manifest = manifest.to_string().into_bytes();
     let mut named = entry("manifest.v1+json", &manifest);
-    named["annotations"] = json!({ "org.opencontainers.image.ref.name": name });
+    let notes = json!({ "org.opencontainers.image.ref.name": name });
+    named
+        .as_object_mut()
+        .unwrap()
+        .insert("annotations".to_owned(), notes);
     let index = json!({ "schemaVersion": 2, "manifests": [named] })
         .to_string()
         .into_bytes();

@@ -320,6 +320,71 @@ __aurae.table = {
         }
       ],
       "name": "sets"
+    },
+    {
+      "methods": [
+        {
+          "clientStreams": false,
+          "name": "Pull",
+          "serverStreams": true,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Push",
+          "serverStreams": true,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "List",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Get",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Remove",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Pin",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Prune",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": true,
+          "name": "Import",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Export",
+          "serverStreams": true,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Verify",
+          "serverStreams": false,
+          "unwraps": false
+        }
+      ],
+      "name": "image"
     }
   ],
   "workloads": [

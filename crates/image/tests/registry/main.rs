@@ -30,8 +30,8 @@ use std::time::Duration;
 
 use image::Platform;
 use image::registry::{
-    Backoff, Client, Credentials, Hosts, Options, Progress, PullRequest, Pulled, PushRequest,
-    Pushed, RegistryError, Secret,
+    Admission, Backoff, Client, Credentials, Hosts, Options, Progress, PullRequest, Pulled,
+    PushRequest, Pushed, RegistryError, Secret,
 };
 use image::store::Store;
 use tokio::sync::watch;
@@ -86,6 +86,7 @@ fn request(reference: &str) -> PullRequest {
         owner: "ada".to_owned(),
         known: None,
         deadline: DEADLINE,
+        admission: Admission::default(),
     }
 }
 
