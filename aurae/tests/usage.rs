@@ -75,7 +75,7 @@ fn commands_of_other_tools_have_hints() {
         ("get", "aurae inspect NAME"),
         ("events", "aurae ps --watch"),
         ("start", "aurae run --name NAME"),
-        ("images", "no images yet"),
+        ("images", "aurae image ls"),
         ("insepct", "did you mean `aurae inspect`?"),
     ] {
         let said = refused(word);

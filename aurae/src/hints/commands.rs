@@ -47,8 +47,11 @@ pub(super) fn meant_by(word: &str) -> Option<&'static str> {
             "`aurae node shutdown` stops every workload, then the node"
         }
         "reboot" => "`aurae node reboot` stops every workload, then reboots",
-        "pull" | "push" | "image" | "images" | "build" => {
-            "there are no images yet: a cell sees the node's own programs"
+        "pull" | "push" | "load" | "save" => "`aurae image` gets, gives and shows images",
+        "images" => "`aurae image ls` lists images",
+        "build" => {
+            "images are built elsewhere (podman, buildah, docker): `aurae image import FILE` takes \
+             them, `aurae image pull NAME` gets them from a registry"
         }
         "enable" | "disable" | "daemon-reload" => {
             "what must outlive a reboot is not there yet; `boot.run` of the node's \

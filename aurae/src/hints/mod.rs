@@ -128,7 +128,7 @@ fn without_dashes(command: &str, wrong: &str, words: &[OsString]) -> Option<Stri
     }
     let line = line.join(" ");
     Some(format!(
-        "a name before `--` will be an image once there are images; a program goes after it: \
+        "a name before `--` will be an image once cells run images; a program goes after it: \
          `{line}`"
     ))
 }
