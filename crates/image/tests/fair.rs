@@ -310,7 +310,7 @@ fn make(root: &Path, made: &Made, earlier: &mut Vec<std::path::PathBuf>) -> Opti
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(
-        std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(48)
+        std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(24)
     ))]
 
     /// unpack(tar(tree)) == tree.
