@@ -478,3 +478,28 @@ fn an_opaque_root_is_told_of() {
     let summary = unpacked(&Tar::new().file(".wh..wh..opq", b"").end(), folder.path()).unwrap();
     assert!(summary.opaque_root);
 }
+
+#[test]
+fn without_privileges_devices_are_refused_and_marks_are_a_users() {
+    if !is_root() {
+        return;
+    }
+    let rootless = |options: &mut image::unpack::Options| {
+        options.overlay = image::unpack::Overlay::User;
+        options.devices = false;
+    };
+    let folder = guarded();
+    let tar = Tar::new()
+        .file("d/.wh..wh..opq", b"")
+        .node(b'6', "fifo", (0, 0))
+        .end();
+    unpacked_by(&tar, &tar, folder.path(), rootless).unwrap();
+    let marks = support::xattrs(&folder.path().join("root/d"));
+    assert_eq!(marks.keys().collect::<Vec<_>>(), ["user.overlay.opaque"]);
+    let folder = guarded();
+    let tar = Tar::new().node(b'3', "null", (1, 3)).end();
+    let refused = unpacked_by(&tar, &tar, folder.path(), rootless)
+        .unwrap_err()
+        .to_string();
+    assert!(refused.contains("without privileges"), "{refused}");
+}

@@ -9,7 +9,7 @@
 //!  session             one repository with one caller's credentials: authorization, retries
 //!  token, credentials, who asks, and what is shown for it
 //!   docker_config, helper, challenge
-//!  wire                one exchange: TLS, redirects, silence; hosts, tls, address are its rules
+//!  wire, answer        one exchange: TLS, redirects, silence; hosts, tls, address are its rules
 //! ```
 //!
 //! A registry is not trusted: every body is bounded, every digest and size verified while it is
@@ -18,6 +18,7 @@
 //! apart.
 
 mod address;
+mod answer;
 mod backoff;
 mod blobs;
 mod challenge;

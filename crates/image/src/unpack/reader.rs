@@ -12,6 +12,10 @@ use super::stream::{TarStream, cut};
 /// The longest name that GNU's own entries may hold, with its NUL.
 const MAX_LONG_NAME: u64 = 4096;
 
+/// The most headers that are about one entry: a global one, pax records, a long name and a long
+/// link make four.
+const MAX_BEFORE: u32 = 16;
+
 /// What an entry is.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
@@ -60,6 +64,7 @@ struct Before {
     long_name: Option<Vec<u8>>,
     long_link: Option<Vec<u8>>,
     any: bool,
+    headers: u32,
 }
 
 /// Reads entries.
@@ -140,7 +145,11 @@ impl<'a> Reader<'a> {
         if !matches!(kind, b'x' | b'X' | b'g' | b'L' | b'K') {
             return Ok(false);
         }
-        self.count()?;
+        before.headers += 1;
+        if before.headers > MAX_BEFORE {
+            let what = "the headers before one entry";
+            return Err(UnpackError::too_much(what, MAX_BEFORE.to_string()));
+        }
         let size = natural(header.size()?, "size")?;
         self.data_follows(size)?;
         match kind {
