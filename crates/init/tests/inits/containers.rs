@@ -153,11 +153,12 @@ fn the_main_process_is_pid_1_and_reaps_its_own() {
     let main = cell.start(&launch_in(Pids::New, &["/bin/sh", "-c", script]));
     assert_eq!(read_line(&main.stdout), "ready\n");
     let pid = kernel::pidfd::pid_of(&main.pidfd).unwrap();
+    // Before that it has another child, which it waits for.
+    let comm = || std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
+    until("the main process is executed", || comm() == "sleep\n");
     let children = || std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap();
     until("the orphan is its child", || !children().is_empty());
     let orphan: i32 = children().trim().parse().unwrap();
-    let comm = || std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap();
-    until("the main process is executed", || comm() == "sleep\n");
     kernel::pidfd::send_signal(kernel::pidfd::open(orphan).unwrap(), Signal::KILL).unwrap();
     let stat = || std::fs::read_to_string(format!("/proc/{orphan}/stat")).unwrap();
     until("it is a zombie", || stat().contains(") Z "));
