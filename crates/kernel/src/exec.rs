@@ -2,15 +2,17 @@
 //! Executing a program: prepared arguments, the search in `PATH`, `execve`.
 //!
 //! Everything that allocates happens in [`Prepared::new`] and [`candidates`]; [`Prepared::exec`]
-//! only calls the kernel.
+//! only calls the kernel. [`unwritable`] is for a program whose processes others may look into.
 
 use std::convert::Infallible;
 use std::ffi::{CStr, CString};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::path::Path;
 
 use rustix::io::Errno;
 
-use crate::{Error, Result};
+use crate::mount::{self, Attributes, Change};
+use crate::{Context, Error, Result, sealed};
 
 /// Where a program without `/` is looked for when `PATH` isn't set.
 pub const DEFAULT_PATH: &[u8] = b"/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -93,6 +95,31 @@ impl Prepared {
         }
         Err(denied.unwrap_or(Error::new("execve", Errno::NOENT).about("no such program")))
     }
+}
+
+/// A program to be executed by [`Prepared::exec_fd`], whose file can't be written through
+/// `/proc/PID/exe` of its processes, whatever user opens that: by a read-only mount that is in no
+/// mount namespace, so that it can't be changed, or by a sealed copy in memory where no such mount
+/// can be made (the file's own mount is of another namespace, or the caller isn't privileged).
+///
+/// # Errors
+/// Those of opening and reading the file and of [`sealed::copy`].
+pub fn unwritable(program: &Path) -> Result<OwnedFd> {
+    let read_only = Change {
+        set: Attributes::READ_ONLY,
+        ..Change::default()
+    };
+    let mounted = mount::copy_tree(program, false)
+        .and_then(|copy| mount::set_attributes(&copy, &read_only).map(|()| copy));
+    mounted.or_else(|_| {
+        let mut file = std::fs::File::open(program).call_on("open", program)?;
+        let copy = sealed::copy(c"program", &mut file)?;
+        // What is open for writing is not executed, sealed or not.
+        let path = format!("/proc/self/fd/{}", copy.as_raw_fd());
+        let path = Path::new(&path);
+        let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
+        rustix::fs::open(path, flags, rustix::fs::Mode::empty()).call_on("open", path)
+    })
 }
 
 fn c_string(bytes: &[u8], reason: &'static str) -> Result<CString> {

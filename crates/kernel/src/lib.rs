@@ -39,6 +39,7 @@ pub mod poll;
 pub mod process;
 pub mod rlimit;
 pub mod sched;
+pub mod sealed;
 pub mod seccomp;
 pub mod seqpacket;
 pub mod signal;

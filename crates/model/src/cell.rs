@@ -13,7 +13,7 @@ use crate::resources::Resources;
 use crate::text::{check_absolute_path, check_count, is_path_within, weight};
 
 /// The most mounts, and the most volumes, of one cell.
-pub const MAX_MOUNTS: usize = 32;
+pub const MAX_MOUNTS: usize = 256;
 /// The most that a cell's spec may take in its record, in bytes.
 pub const MAX_CELL_WEIGHT: usize = 48 * 1024;
 /// The fewest ids of a cell: its root's and its init's.

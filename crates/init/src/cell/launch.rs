@@ -19,10 +19,12 @@ use kernel::signal::{self, SignalSet};
 use kernel::{Context, process, sched, seccomp};
 use rustix::io::Errno;
 
+use super::clones::Inner;
 use super::users::{self, Identity};
+use super::{follow, image};
 use crate::codec::Packet;
 use crate::failure::InStep;
-use crate::protocol::{CellRequest, Failure, Launch, Namespaces, Stdio, Step};
+use crate::protocol::{CellRequest, Failure, Launch, Namespaces, Root, Stdio, Step};
 
 /// The soft limit of descriptors, where none is asked for: programs that use `select` break above
 /// it.
@@ -40,6 +42,12 @@ pub(super) struct Child<'a> {
     pub(super) status: OwnedFd,
     /// The cell's own namespaces.
     pub(super) own: Namespaces,
+    /// Those inside of them: in its pid namespace it is already, in a new mount namespace, too.
+    pub(super) inner: Inner,
+    /// What the root of the cell's files is.
+    pub(super) root: &'a Root,
+    /// The root of the cell's user namespace is the node's.
+    pub(super) node_user: bool,
 }
 
 /// Becomes the executable, or reports the failed step and ends.
@@ -58,13 +66,21 @@ pub(super) fn run(child: &Child<'_>) -> ! {
 
 fn attempt(child: &Child<'_>) -> Result<Infallible, Failure> {
     let launch = decode(child.packet)?;
+    if let Inner::Of(main) = &child.inner {
+        namespace::join(main, Kinds::MOUNT).step(Step::Namespace)?;
+    }
     isolate(child)?;
+    if let Inner::New = child.inner {
+        image::renew(child.root, child.own, child.node_user)?;
+    }
     set_streams(child, launch.stdio)?;
     set_limits(&launch)?;
-    let who = users::resolve(&launch)?;
+    let of_image = matches!(child.root, Root::Image(_));
+    let who = users::resolve(&launch, of_image)?;
     let prepared = prepare(&launch, &who)?;
+    let directory = Directory::find(&launch, &who, of_image)?;
     become_user(child, &launch, &who)?;
-    go_to_directory(&launch, &who)?;
+    directory.enter()?;
     finish(&launch)?;
     prepared.exec()
 }
@@ -281,21 +297,50 @@ fn become_user(child: &Child<'_>, launch: &Launch, who: &Identity) -> Result<(),
     Ok(())
 }
 
-fn go_to_directory(launch: &Launch, who: &Identity) -> Result<(), Failure> {
-    let enter = |path: &[u8]| {
-        let path = path_of(path);
-        rustix::process::chdir(path)
-            .call_on("chdir", path)
-            .step(Step::Directory)
-    };
-    if !launch.cwd.is_empty() {
-        return enter(&launch.cwd);
+/// The working directory to be. It is found before the filter comes, which may know no `openat2`,
+/// and entered with the user's rights.
+struct Directory {
+    path: Vec<u8>,
+    folder: OwnedFd,
+    /// Where it can't be entered.
+    instead: Option<OwnedFd>,
+}
+
+impl Directory {
+    /// Not by way of a descriptor: what this process has open is not the program's.
+    fn find(launch: &Launch, who: &Identity, of_image: bool) -> Result<Directory, Failure> {
+        let home = who.entry.as_ref().map(|entry| &entry.home[..]);
+        let home = home.filter(|home| home.starts_with(b"/"));
+        let open = |path: &[u8]| follow::folder(path_of(path));
+        let (path, folder, instead) = match launch.cwd.as_slice() {
+            b"" => {
+                let path = home.unwrap_or(b"/");
+                let root = || open(b"/");
+                (path, open(path).or_else(|_| root()), root().map(Some))
+            }
+            path if of_image => (path, follow::make_folder(path_of(path)), Ok(None)),
+            path => (path, open(path), Ok(None)),
+        };
+        Ok(Directory {
+            path: path.to_vec(),
+            folder: folder.map_err(|error| no_directory(path, &error))?,
+            instead: instead.map_err(|error| no_directory(path, &error))?,
+        })
     }
-    let home = who
-        .entry
-        .as_ref()
-        .map_or(b"/".as_slice(), |entry| &entry.home);
-    enter(home).or_else(|_| enter(b"/"))
+
+    fn enter(&self) -> Result<(), Failure> {
+        let enter = |folder: &OwnedFd| rustix::process::fchdir(folder).call("fchdir");
+        let entered = match (&self.instead, enter(&self.folder)) {
+            (Some(instead), Err(_)) => enter(instead),
+            (_, entered) => entered,
+        };
+        entered.map_err(|error| no_directory(&self.path, &error))
+    }
+}
+
+fn no_directory(path: &[u8], error: &kernel::Error) -> Failure {
+    let detail = format!("chdir {}", path_of(path).display());
+    Failure::new(Step::Directory, error.errno(), detail)
 }
 
 fn path_of(bytes: &[u8]) -> &Path {

@@ -15,6 +15,9 @@
 //! copy of a record that a new daemon gets (at most 64 KiB), and the text of a failure (at most 1
 //! KiB).
 
+mod clones;
+mod follow;
+mod image;
 mod launch;
 pub(crate) mod mounts;
 mod reap;
@@ -35,7 +38,7 @@ use kernel::{Result, process};
 
 use crate::link::Link;
 use crate::poll::{Interest, Poll};
-use crate::protocol::{CellEvent, MAX_PACKET, Namespaces, Uid, VERSION};
+use crate::protocol::{CellEvent, MAX_PACKET, Namespaces, Root, Uid, VERSION};
 use stop::Stop;
 use workload::{State, Workloads};
 
@@ -58,6 +61,12 @@ pub(crate) struct Cell {
     record: Vec<u8>,
     /// The namespaces that the cell doesn't share.
     own: Namespaces,
+    /// What the root of the cell's files is; its layers are forgotten.
+    root: Root,
+    /// The root of the cell's user namespace is the node's.
+    node_user: bool,
+    /// The next child would be of another pid namespace than the cell's; see `Cell::clone_among`.
+    away: bool,
     /// The node's root as seen from the cell's user namespace.
     node_uid: u32,
     poll: Poll,

@@ -4,21 +4,23 @@
 //!
 //! The root of a cell is read-only, so a target can be created only below a writable mount: in the
 //! private folders, and in the empty ones of the root, which get a tmpfs of the cell's own when the
-//! first mount or volume is attached below them.
+//! first mount or volume is attached below them. In the root of an image a target is created as any
+//! file of the cell ([`super::follow`]).
 
 use std::os::fd::AsFd;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
 use kernel::Context;
-use kernel::mount;
+use kernel::mount::{self, Attributes};
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::{MountFlags, UnmountFlags};
 
+use super::follow;
 use super::setup::STAGE;
 use crate::failure::InStep;
-use crate::protocol::{Failure, MountTarget, Step, Volume};
+use crate::protocol::{Failure, MountTarget, Root, Step, Volume};
 
 /// Folders that each cell has for itself, with their modes; empty in the template.
 pub(crate) const PRIVATE: [(&str, u32); 3] =
@@ -68,8 +70,18 @@ pub(crate) fn mount_tmpfs(target: &Path, mode: u32, size_bytes: u64) -> kernel::
 }
 
 /// Mounts a tmpfs of the volume's size and mode at its target.
-pub(super) fn attach_volume(volume: &Volume) -> Result<(), Failure> {
+pub(super) fn attach_volume(root: &Root, volume: &Volume) -> Result<(), Failure> {
     let target = checked(&volume.target)?;
+    if let Root::Image(_) = root {
+        let mode = volume.mode & 0o7777;
+        let quiet = Attributes::NO_SUID | Attributes::NO_DEV;
+        let memory = match volume.size_bytes {
+            0 => mount::NewFileSystem::open("tmpfs")
+                .and_then(|new| new.set("mode", &format!("{mode:o}"))?.mount(quiet)),
+            bytes => mount::tmpfs(bytes, mode, quiet),
+        };
+        return in_image(&memory.step(Step::Attach)?, target, true);
+    }
     make(target, true)?;
     mount_tmpfs(target, volume.mode & 0o7777, volume.size_bytes).step(Step::Attach)
 }
@@ -89,18 +101,45 @@ pub(super) fn detach_stage() {
 
 /// Attaches a copy of a mount of the staging folder at its target. The flags of the copy are locked
 /// as the mount's are.
-pub(super) fn attach(from: u32, to: &MountTarget) -> Result<(), Failure> {
+pub(super) fn attach(root: &Root, from: u32, to: &MountTarget) -> Result<(), Failure> {
     let target = checked(&to.target)?;
-    make(target, to.directory)?;
     let come = Path::new(STAGE).join(from.to_string());
-    let copy = mount::copy_tree(&come, false).step(Step::Attach)?;
-    mount::attach(&copy, target).step(Step::Attach)
+    let copy = || mount::copy_tree(&come, false).step(Step::Attach);
+    if let Root::Image(_) = root {
+        return in_image(&copy()?, target, to.directory);
+    }
+    make(target, to.directory)?;
+    mount::attach(copy()?, target).step(Step::Attach)
+}
+
+/// Attaches at a path of an image, which is made where it isn't there.
+fn in_image(mount: &impl AsFd, target: &Path, directory: bool) -> Result<(), Failure> {
+    let place = match directory {
+        true => follow::make_folder(target),
+        false => follow::make_file(target),
+    };
+    let attached = place.and_then(|place| mount::attach_on(mount, place));
+    attached.map_err(|error| match error.is(Errno::ROFS.raw_os_error()) {
+        true => {
+            let target = target.display();
+            let detail = format!(
+                "{target} isn't in the image, and can't be made in a read-only root: name a path \
+                 that is there"
+            );
+            Failure::new(Step::Attach, error.errno(), detail)
+        }
+        false => Failure::of(Step::Attach, &error.on(target)),
+    })
 }
 
 /// Detaches what is mounted at a target; open files keep it alive.
-pub(super) fn detach(target: &[u8]) -> Result<(), Failure> {
+pub(super) fn detach(root: &Root, target: &[u8]) -> Result<(), Failure> {
     let target = checked(target)?;
-    let flags = UnmountFlags::DETACH | UnmountFlags::NOFOLLOW;
+    let flags = match root {
+        // Where a link of the image led the mount to.
+        Root::Image(_) => UnmountFlags::DETACH,
+        Root::Node | Root::Bare => UnmountFlags::DETACH | UnmountFlags::NOFOLLOW,
+    };
     rustix::mount::unmount(target, flags)
         .call_on("umount", target)
         .step(Step::Attach)

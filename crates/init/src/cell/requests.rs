@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use kernel::clone::{self, Cloned};
 use kernel::pidfd;
+use kernel::sealed::{self, Sealed};
 use kernel::seqpacket::ReceiveError;
 use kernel::signal::Signal;
 use kernel::tty;
@@ -18,7 +19,9 @@ use super::{Cell, end, mounts, status_token};
 use crate::codec::{Packet, StartHead, request_number, start_head};
 use crate::failure::InStep;
 use crate::poll::Interest;
-use crate::protocol::{CellEvent, CellRequest, Failure, MountTarget, Namespaces, Stdio, Step, Uid};
+use crate::protocol::{
+    CellEvent, CellRequest, Failure, MAX_SEALED, MountTarget, Namespaces, Stdio, Step, Uid,
+};
 
 /// The result of a request that is answered by `Done` or `Failed`.
 type Outcome = Result<(), Failure>;
@@ -40,6 +43,11 @@ impl Cell {
         match CellRequest::decode(packet) {
             Ok(CellRequest::Hello { version }) => self.answer_hello(version),
             Ok(CellRequest::Ack { uid }) => self.acknowledge(uid),
+            Ok(CellRequest::Sealed { request }) => {
+                if let Err(failure) = self.sealed(request, fds) {
+                    self.post(&CellEvent::Failed { request, failure }, &[]);
+                }
+            }
             Ok(request) => self.answered(request, fds),
             Err(error) => {
                 let failure = failed(Step::Protocol, Errno::BADMSG, &error.to_string());
@@ -86,12 +94,15 @@ impl Cell {
             ),
             CellRequest::Stage { request } => (request, self.stage(fds)),
             CellRequest::Mount { request, from, to } => (request, self.mount(from, &to)),
-            CellRequest::Unmount { request, target } => (request, mounts::detach(&target)),
+            CellRequest::Unmount { request, target } => {
+                (request, mounts::detach(&self.root, &target))
+            }
             CellRequest::Exit { request } => (request, self.exit(request)),
             // Handled by the caller.
-            CellRequest::Hello { .. } | CellRequest::Ack { .. } | CellRequest::Start { .. } => {
-                return;
-            }
+            CellRequest::Hello { .. }
+            | CellRequest::Ack { .. }
+            | CellRequest::Sealed { .. }
+            | CellRequest::Start { .. } => return,
         };
         let answer = match outcome {
             Ok(()) => CellEvent::Done { request },
@@ -145,7 +156,7 @@ impl Cell {
 
     fn mount(&mut self, from: u32, to: &MountTarget) -> Outcome {
         self.own_mounts()?;
-        mounts::attach(from, to)
+        mounts::attach(&self.root, from, to)
     }
 
     fn exit(&mut self, request: u64) -> Outcome {
@@ -166,7 +177,24 @@ impl Cell {
         }
     }
 
-    fn start(&mut self, packet: &[u8], head: StartHead, fds: Vec<OwnedFd>) -> Outcome {
+    /// A start in a sealed memfd.
+    fn sealed(&mut self, request: u64, mut fds: Vec<OwnedFd>) -> Outcome {
+        if fds.is_empty() {
+            return Err(failed(Step::Protocol, Errno::BADF, "no sealed memfd came"));
+        }
+        let packet = Sealed::open(fds.remove(0), MAX_SEALED).step(Step::Protocol)?;
+        match start_head(&packet) {
+            Ok(Some(head)) if head.request == request => self.start(&packet, head, fds),
+            Ok(_) => {
+                let detail = "a sealed request is a start of the same number";
+                Err(failed(Step::Protocol, Errno::BADMSG, detail))
+            }
+            Err(error) => Err(failed(Step::Protocol, Errno::BADMSG, &error.to_string())),
+        }
+    }
+
+    /// Whether another workload can be started, of this uid.
+    fn admit(&mut self, uid: Uid) -> Outcome {
         if !self.said_hello {
             return Err(failed(Step::Protocol, Errno::PROTO, "no Hello yet"));
         }
@@ -177,7 +205,7 @@ impl Cell {
                 "the cell is being stopped",
             ));
         }
-        if self.workloads.find(head.uid).is_some() {
+        if self.workloads.find(uid).is_some() {
             return Err(failed(
                 Step::Protocol,
                 Errno::EXIST,
@@ -191,6 +219,12 @@ impl Cell {
                 "too many workloads in this cell",
             ));
         }
+        Ok(())
+    }
+
+    fn start(&mut self, packet: &[u8], head: StartHead, fds: Vec<OwnedFd>) -> Outcome {
+        self.admit(head.uid)?;
+        let inner = self.inner(head.pids)?;
         let mut parts = Parts::take(&head, fds)?;
         if let Stdio::Terminal { rows, columns } = head.stdio {
             let (master, slave) = self.open_terminal(tty::Size { columns, rows })?;
@@ -203,20 +237,25 @@ impl Cell {
             .step(Step::Clone)?;
         let options = clone::Options {
             cgroup: Some(parts.leaf.as_fd()),
+            namespaces: inner.to_be_new(),
             ..Default::default()
         };
-        match self.clone_with_score(head.oom_score_adj, options) {
+        match self.clone_among(&inner, head.oom_score_adj, options) {
             Ok(Cloned::Child) => launch::run(&Child {
                 packet,
                 streams: parts.streams(),
                 status: child_status,
                 own: self.own,
+                inner,
+                root: &self.root,
+                node_user: self.node_user,
             }),
             Ok(Cloned::Parent(pid, pidfd)) => {
                 let mut workload = Workload::new(head, pid, pidfd, status);
                 workload.memory_events = memory_events(parts.leaf.as_fd());
                 workload.output = parts.keep;
                 workload.stdin = parts.stdin;
+                workload.annex = parts.annex;
                 self.workloads.0.push(workload);
                 Ok(())
             }
@@ -225,31 +264,6 @@ impl Cell {
                 Err(failure)
             }
         }
-    }
-
-    /// Clones with an OOM score other than this process's own, which is 0: the child inherits it.
-    /// So it never has to be dumpable, which it would have to be to write its own.
-    fn clone_with_score(
-        &self,
-        score: Option<i16>,
-        options: clone::Options<'_>,
-    ) -> Result<Cloned, Failure> {
-        let write = |value: i16| {
-            let file = self.score.as_ref().map(AsFd::as_fd);
-            let file = file.ok_or_else(|| failed(Step::Priority, Errno::BADF, "oom_score_adj"))?;
-            let written = rustix::io::write(file, value.to_string().as_bytes());
-            written
-                .map(drop)
-                .map_err(|errno| failed(Step::Priority, errno, "oom_score_adj"))
-        };
-        let score = score.filter(|score| *score != 0);
-        score.map_or(Ok(()), write)?;
-        let cloned = clone::clone(options).step(Step::Clone);
-        // The child has the descriptor, too, and the score that it is to keep.
-        if score.is_some() && !matches!(cloned, Ok(Cloned::Child)) {
-            write(0)?;
-        }
-        cloned
     }
 
     /// A new terminal of this size, as (master, slave).
@@ -319,6 +333,7 @@ struct Parts {
     child: Vec<OwnedFd>,
     keep: Vec<OwnedFd>,
     stdin: Option<OwnedFd>,
+    annex: Option<OwnedFd>,
 }
 
 impl Parts {
@@ -328,7 +343,7 @@ impl Parts {
             // The cell-init adds both ends of it.
             Stdio::Terminal { .. } => (0, 0),
         };
-        let expected = 1 + child + keep + usize::from(head.keep_stdin);
+        let expected = 1 + child + keep + usize::from(head.keep_stdin) + usize::from(head.annex);
         if fds.len() != expected {
             let detail = format!("{} descriptors came, {expected} are expected", fds.len());
             return Err(failed(Step::Protocol, Errno::BADF, &detail));
@@ -337,7 +352,12 @@ impl Parts {
         let leaf = fds
             .next()
             .ok_or_else(|| failed(Step::Protocol, Errno::BADF, "no leaf"))?;
+        let annex = if head.annex { fds.next_back() } else { None };
+        if let Some(annex) = &annex {
+            sealed::size(annex, MAX_SEALED).step(Step::Protocol)?;
+        }
         Ok(Parts {
+            annex,
             leaf,
             child: fds.by_ref().take(child).collect(),
             keep: fds.by_ref().take(keep).collect(),

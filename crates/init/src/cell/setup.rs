@@ -18,12 +18,12 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
 
-use super::mounts;
 use super::{Cell, LISTENER, SIGNALS};
+use super::{image, mounts};
 use crate::codec::Packet;
 use crate::failure::InStep;
 use crate::poll::{Interest, Poll};
-use crate::protocol::{CellLaunch, Failure, MAX_PACKET, Namespaces, Step};
+use crate::protocol::{CellLaunch, Failure, MAX_PACKET, Namespaces, Root, Step};
 
 /// The user that the kernel shows for one without a mapping.
 const OVERFLOW: u32 = 65_534;
@@ -120,9 +120,9 @@ fn prepare(creation: Creation) -> Result<(Cell, OwnedFd), (Failure, OwnedFd)> {
 }
 
 /// The detached mounts that came with [`Creation`].
-struct Mounts {
-    proc: Option<OwnedFd>,
-    sys: Option<OwnedFd>,
+pub(super) struct Mounts {
+    pub(super) proc: Option<OwnedFd>,
+    pub(super) sys: Option<OwnedFd>,
 }
 
 /// Takes every capability in the cell's user namespace, as a user that has no number in it. So no
@@ -178,13 +178,22 @@ fn furnish(launch: &CellLaunch, mounts: &Mounts, node_user: bool) -> Result<(), 
     if !launch.unshare.has(Namespaces::MOUNT) {
         return Ok(());
     }
-    mount_kernel(mounts)?;
-    mask(node_user)?;
-    mount_private(launch)?;
-    for volume in &launch.volumes {
-        mounts::attach_volume(volume)?;
+    match &launch.root {
+        Root::Image(root) => image::enter(launch, root, mounts)?,
+        Root::Node | Root::Bare => {
+            mount_kernel(mounts)?;
+            mask(node_user)?;
+            mounts::mount_folders().step(Step::Mount)?;
+            mount_terminals(launch)?;
+        }
     }
-    Ok(())
+    for volume in &launch.volumes {
+        mounts::attach_volume(&launch.root, volume)?;
+    }
+    match &launch.root {
+        Root::Bare => image::share(),
+        Root::Node | Root::Image(_) => Ok(()),
+    }
 }
 
 fn mount_kernel(mounts: &Mounts) -> Result<(), Failure> {
@@ -206,7 +215,7 @@ fn mount_kernel(mounts: &Mounts) -> Result<(), Failure> {
 }
 
 /// Shows nothing where a cell has no business. What isn't there needs no mask.
-fn mask(node_user: bool) -> Result<(), Failure> {
+pub(super) fn mask(node_user: bool) -> Result<(), Failure> {
     let over = |with: &str, paths: &[&str]| -> Result<(), Failure> {
         for path in paths.iter().map(Path::new) {
             match rustix::mount::mount_bind(Path::new(with), path) {
@@ -241,8 +250,8 @@ fn mask(node_user: bool) -> Result<(), Failure> {
     Ok(())
 }
 
-fn mount_private(launch: &CellLaunch) -> Result<(), Failure> {
-    mounts::mount_folders().step(Step::Mount)?;
+/// A devpts of the cell's own, at `/dev/pts`.
+pub(super) fn mount_terminals(launch: &CellLaunch) -> Result<(), Failure> {
     // The group `tty` owns terminals, where the cell has such a group.
     let has_tty = !launch.unshare.has(Namespaces::USER)
         || launch
@@ -260,7 +269,7 @@ fn mount_private(launch: &CellLaunch) -> Result<(), Failure> {
         .step(Step::Mount)
 }
 
-/// A descriptor of the devpts that [`mount_private`] mounted, taken before a workload can mount
+/// A descriptor of the devpts that [`mount_terminals`] mounted, taken before a workload can mount
 /// over it.
 fn open_devpts() -> Result<OwnedFd, Failure> {
     let path = Path::new("/dev/pts");
@@ -308,6 +317,9 @@ fn build(
         uid: launch.uid,
         record: launch.record,
         own,
+        root: remembered(launch.root),
+        away: false,
+        node_user,
         node_uid: if node_user { 0 } else { OVERFLOW },
         poll,
         signals,
@@ -325,4 +337,12 @@ fn build(
         buffer: Some(Scratch::new(MAX_PACKET).step(Step::Limit)?),
         stop: None,
     })
+}
+
+/// Less the names of the layers, which are of no use any more.
+fn remembered(mut root: Root) -> Root {
+    if let Root::Image(image) = &mut root {
+        image.layers = Vec::new();
+    }
+    root
 }

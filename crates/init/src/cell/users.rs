@@ -8,15 +8,20 @@
 use std::fs::File;
 use std::io::Read;
 use std::os::fd::AsFd;
+use std::path::Path;
 
 use kernel::Context;
-use rustix::fs::{CWD, FileType, Mode, OFlags};
+use kernel::fsutil::OpenFlags;
+use rustix::fs::FileType;
 
+use super::follow;
 use crate::failure::InStep;
 use crate::protocol::{Failure, Launch, Principal, Step};
 
 /// The most that is read of either file, in bytes.
 const LIMIT: u64 = 4 * 1024 * 1024;
+/// The most groups that are taken of `/etc/group` for one user.
+const MOST_GROUPS: usize = 1024;
 
 /// The user that the executable runs as.
 #[derive(Debug, PartialEq, Eq)]
@@ -39,22 +44,27 @@ pub(super) struct Entry {
 /// Resolves the user and groups of a launch.
 ///
 /// Without a user it is the cell's root. Without a group it is the user's own; a number that has no
-/// entry has the group of the same number.
-pub(super) fn resolve(launch: &Launch) -> Result<Identity, Failure> {
+/// entry has the group of the same number, or in an image group 0, as container engines have it.
+pub(super) fn resolve(launch: &Launch, of_image: bool) -> Result<Identity, Failure> {
     let passwd = read("/etc/passwd")?;
     let group = match needs_groups(launch) {
         true => read("/etc/group")?,
         false => Vec::new(),
     };
-    resolve_in(launch, &passwd, &group)
+    resolve_in(launch, of_image, &passwd, &group)
 }
 
 fn needs_groups(launch: &Launch) -> bool {
     let named = |principal: &Principal| matches!(principal, Principal::Name(_));
-    launch.group.iter().chain(&launch.groups).any(named)
+    launch.member || launch.group.iter().chain(&launch.groups).any(named)
 }
 
-fn resolve_in(launch: &Launch, passwd: &[u8], group: &[u8]) -> Result<Identity, Failure> {
+fn resolve_in(
+    launch: &Launch,
+    of_image: bool,
+    passwd: &[u8],
+    group: &[u8],
+) -> Result<Identity, Failure> {
     let root = Principal::Id(0);
     let user = launch.user.as_ref().unwrap_or(&root);
     let found = entries(passwd, 7).find(|fields| is(fields, user));
@@ -63,7 +73,7 @@ fn resolve_in(launch: &Launch, passwd: &[u8], group: &[u8]) -> Result<Identity, 
             number(fields, 2).unwrap_or_default(),
             number(fields, 3).unwrap_or_default(),
         ),
-        (Principal::Id(id), None) => (*id, *id),
+        (Principal::Id(id), None) => (*id, if of_image { 0 } else { *id }),
         (Principal::Name(name), None) => return Err(unknown("user", name, "/etc/passwd")),
     };
     let gid_of = |principal: &Principal| match principal {
@@ -74,7 +84,20 @@ fn resolve_in(launch: &Launch, passwd: &[u8], group: &[u8]) -> Result<Identity, 
             .ok_or_else(|| unknown("group", name, "/etc/group")),
     };
     let gid = launch.group.as_ref().map_or(Ok(own_gid), gid_of)?;
-    let groups = launch.groups.iter().map(gid_of).collect::<Result<_, _>>()?;
+    let mut groups: Vec<u32> = launch.groups.iter().map(gid_of).collect::<Result<_, _>>()?;
+    if let Some(name) = found
+        .as_ref()
+        .and_then(|fields| fields.first())
+        .filter(|_| launch.member)
+    {
+        groups.extend(
+            memberships(group, name)
+                .filter(|id| *id != gid)
+                .take(MOST_GROUPS),
+        );
+        groups.sort_unstable();
+        groups.dedup();
+    }
     let field = |fields: &Fields<'_>, at: usize| fields.get(at).map_or(vec![], |f| f.to_vec());
     let entry = found.map(|fields| Entry {
         name: field(&fields, 0),
@@ -86,6 +109,16 @@ fn resolve_in(launch: &Launch, passwd: &[u8], group: &[u8]) -> Result<Identity, 
         gid,
         groups,
         entry,
+    })
+}
+
+/// The groups that list this user.
+fn memberships<'a>(group: &'a [u8], name: &'a [u8]) -> impl Iterator<Item = u32> + 'a {
+    entries(group, 4).filter_map(move |fields| {
+        let mut members = fields.get(3)?.split(|byte| *byte == b',');
+        members
+            .any(|member| member == name)
+            .then(|| number(&fields, 2))?
     })
 }
 
@@ -122,12 +155,11 @@ fn is(fields: &Fields<'_>, principal: &Principal) -> bool {
 
 /// The file's content; nothing where it isn't there.
 fn read(path: &str) -> Result<Vec<u8>, Failure> {
-    // Not blocking: what lies there may be a FIFO.
-    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
-    let file = match rustix::fs::openat(CWD, path, flags, Mode::empty()) {
+    // Not blocking: what lies there may be a FIFO. In an image a link may be there, too.
+    let file = match follow::open(Path::new(path), OpenFlags::RDONLY | OpenFlags::NONBLOCK) {
         Ok(file) => file,
-        Err(rustix::io::Errno::NOENT) => return Ok(Vec::new()),
-        Err(errno) => return Err(Failure::new(Step::User, errno.raw_os_error(), path)),
+        Err(error) if error.is_not_found() => return Ok(Vec::new()),
+        Err(error) => return Err(Failure::new(Step::User, error.errno(), path)),
     };
     let stat = rustix::fs::fstat(file.as_fd())
         .call("fstat")
@@ -149,7 +181,7 @@ fn read(path: &str) -> Result<Vec<u8>, Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::{Stdio, Uid};
+    use crate::protocol::{Pids, Stdio, Uid};
 
     const PASSWD: &[u8] =
         b"root:x:0:0:root:/root:/bin/sh\nbroken\n:::\nwww:x:33:34::/var/www:/bin/no\n";
@@ -158,6 +190,7 @@ mod tests {
     fn launch(user: Option<Principal>, group: Option<Principal>, groups: &[&str]) -> Launch {
         Launch {
             uid: Uid([0; 16]),
+            pids: Pids::Cell,
             argv: vec![],
             env: vec![],
             cwd: vec![],
@@ -167,6 +200,7 @@ mod tests {
                 .iter()
                 .map(|g| Principal::Name((*g).to_owned()))
                 .collect(),
+            member: false,
             umask: 0,
             rlimits: vec![],
             nice: 0,
@@ -179,6 +213,7 @@ mod tests {
             seccomp_log: false,
             stdio: Stdio::Pipes,
             keep_stdin: false,
+            annex: false,
             stop_signal: 15,
             grace_ms: 0,
             record: vec![],
@@ -191,24 +226,42 @@ mod tests {
 
     #[test]
     fn a_name_brings_its_ids_home_and_shell() {
-        let who = resolve_in(&launch(name("www"), None, &["tty"]), PASSWD, GROUP).unwrap();
+        let who = resolve_in(&launch(name("www"), None, &["tty"]), false, PASSWD, GROUP).unwrap();
         assert_eq!((who.uid, who.gid, who.groups), (33, 34, vec![5]));
         assert_eq!(who.entry.unwrap().home, b"/var/www");
     }
 
     #[test]
     fn no_user_given_is_root_and_a_number_needs_no_entry() {
-        let root = resolve_in(&launch(None, None, &[]), PASSWD, GROUP).unwrap();
+        let root = resolve_in(&launch(None, None, &[]), false, PASSWD, GROUP).unwrap();
         assert_eq!((root.uid, root.gid), (0, 0));
-        let who = resolve_in(&launch(Some(Principal::Id(77)), None, &[]), PASSWD, GROUP).unwrap();
+        let who = resolve_in(
+            &launch(Some(Principal::Id(77)), None, &[]),
+            false,
+            PASSWD,
+            GROUP,
+        )
+        .unwrap();
         assert_eq!((who.uid, who.gid, who.entry), (77, 77, None));
     }
 
     #[test]
     fn who_is_not_there_is_named() {
-        let error = resolve_in(&launch(name("mallory"), None, &[]), PASSWD, GROUP).unwrap_err();
+        let error =
+            resolve_in(&launch(name("mallory"), None, &[]), false, PASSWD, GROUP).unwrap_err();
         assert_eq!(error.detail, "no user `mallory` in the cell's /etc/passwd");
-        let error = resolve_in(&launch(None, name("nix"), &[]), PASSWD, GROUP).unwrap_err();
+        let error = resolve_in(&launch(None, name("nix"), &[]), false, PASSWD, GROUP).unwrap_err();
         assert_eq!(error.detail, "no group `nix` in the cell's /etc/group");
+    }
+
+    #[test]
+    fn in_an_image_who_is_listed_in_a_group_is_in_it_and_a_number_is_in_group_0() {
+        let mut asked = launch(name("www"), None, &[]);
+        asked.member = true;
+        let who = resolve_in(&asked, true, PASSWD, GROUP).unwrap();
+        assert_eq!((who.gid, who.groups), (34, vec![5]));
+        let asked = launch(Some(Principal::Id(77)), None, &[]);
+        let who = resolve_in(&asked, true, PASSWD, GROUP).unwrap();
+        assert_eq!((who.uid, who.gid), (77, 0));
     }
 }

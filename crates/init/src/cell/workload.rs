@@ -15,7 +15,9 @@ use kernel::poll::Deadline;
 use kernel::wait::{Exit, ExitStatus};
 
 use crate::codec::StartHead;
-use crate::protocol::{ExitHow, ExitRecord, Failure, MAX_WORKLOADS, Stdio, Uid, WorkloadState};
+use crate::protocol::{
+    ExitHow, ExitRecord, Failure, MAX_WORKLOADS, Pids, Stdio, Uid, WorkloadState,
+};
 use kernel::time;
 
 /// Where a workload is on its way.
@@ -40,10 +42,14 @@ pub(super) struct Workload {
     pub(super) pid: i32,
     pub(super) pidfd: OwnedFd,
     pub(super) state: State,
+    /// The pid namespace that it was started in.
+    pub(super) pids: Pids,
     pub(super) stdio: Stdio,
     /// The kept read ends, or the terminal's master.
     pub(super) output: Vec<OwnedFd>,
     pub(super) stdin: Option<OwnedFd>,
+    /// A sealed memfd that goes with the record.
+    pub(super) annex: Option<OwnedFd>,
     /// `memory.events` of its leaf, where the controller is.
     pub(super) memory_events: Option<OwnedFd>,
     pub(super) record: Vec<u8>,
@@ -68,9 +74,11 @@ impl Workload {
                 request: Some(head.request),
                 status,
             },
+            pids: head.pids,
             stdio: head.stdio,
             output: Vec::new(),
             stdin: None,
+            annex: None,
             memory_events: None,
             record: head.record,
             started_ns: time::realtime_ns(),
@@ -94,6 +102,7 @@ impl Workload {
             pid: self.pid,
             stdio: self.stdio,
             has_stdin: self.stdin.is_some(),
+            has_annex: self.annex.is_some(),
             record: self.record.clone(),
             started_ns: self.started_ns,
             exit: match self.state {
@@ -111,6 +120,7 @@ impl Workload {
             .into_iter()
             .chain(output)
             .chain(self.stdin.as_ref().map(AsFd::as_fd))
+            .chain(self.annex.as_ref().map(AsFd::as_fd))
             .collect()
     }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use kernel::clone::{self, Cloned};
-use kernel::exec::Prepared;
+use kernel::exec::{self, Prepared};
 use kernel::rlimit::{self, Limit, Resource};
 use kernel::seqpacket::{self, Mode};
 use kernel::signal::{self, Signal, SignalSet};
@@ -56,6 +56,8 @@ pub(super) struct Child {
 /// A program that node-init executes, with its arguments, cgroup and OOM score.
 pub(super) struct Recipe<'a> {
     pub(super) program: &'a Path,
+    /// It is executed from where its file can't be written by what it clones.
+    pub(super) unwritable: bool,
     pub(super) argv: Vec<OsString>,
     pub(super) cgroup: Option<BorrowedFd<'a>>,
     /// It ends with node-init, by `SIGKILL`.
@@ -79,6 +81,14 @@ pub(super) fn start(recipe: &Recipe<'_>) -> Result<Child> {
     let prepared = Prepared::new(&argv, &env)?;
     let program = CString::new(recipe.program.as_os_str().as_bytes())
         .map_err(|_| kernel::Error::invalid("execve", "NUL in the program's path"))?;
+    // Out of the way of the socket.
+    let file = match recipe.unwritable {
+        true => {
+            let file = exec::unwritable(recipe.program)?;
+            Some(process::duplicate_above(file.as_fd(), CHILD_SOCKET + 1)?)
+        }
+        false => None,
+    };
     let us = process::id();
     let options = clone::Options {
         cgroup: recipe.cgroup,
@@ -86,11 +96,14 @@ pub(super) fn start(recipe: &Recipe<'_>) -> Result<Child> {
     };
     match clone::clone(options)? {
         Cloned::Child => {
-            let error =
-                match become_child(recipe, &theirs, us).and_then(|()| prepared.exec(&program)) {
-                    Err(error) => error,
-                    Ok(never) => match never {},
-                };
+            let execute = || match &file {
+                Some(file) => prepared.exec_fd(file.as_fd()),
+                None => prepared.exec(&program),
+            };
+            let error = match become_child(recipe, &theirs, us).and_then(|()| execute()) {
+                Err(error) => error,
+                Ok(never) => match never {},
+            };
             super::console::Console::default()
                 .say(&format!("{}: {error}", program.to_string_lossy()));
             process::exit(127)

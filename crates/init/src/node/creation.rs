@@ -88,6 +88,7 @@ impl Node {
         argv.extend(paths.map(|path| path.clone().into_os_string()));
         let recipe = Recipe {
             program: &self.options.program,
+            unwritable: true,
             argv,
             cgroup: None,
             dies_with_us: false,

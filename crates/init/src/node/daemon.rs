@@ -97,6 +97,7 @@ impl Node {
         argv.extend(["--init-fd".into(), child::CHILD_SOCKET.to_string().into()]);
         let recipe = Recipe {
             program: &self.options.program,
+            unwritable: false,
             argv,
             cgroup: self.groups.daemon(),
             dies_with_us: true,

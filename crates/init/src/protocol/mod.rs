@@ -22,9 +22,20 @@
 pub mod codec;
 
 /// The version of both conversations. Changes with every change of a packet's meaning.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 /// The largest packet, in bytes.
 pub const MAX_PACKET: usize = 160 * 1024;
+/// The largest request that comes sealed ([`CellRequest::Sealed`]), in bytes: what `execve` takes
+/// of arguments and environment (6 MiB, with the 4 bytes that stand before each here), and the rest
+/// of a [`Launch`].
+pub const MAX_SEALED: usize = 8 * 1024 * 1024;
+/// The longest argument or variable, in bytes: what `execve` takes (`MAX_ARG_STRLEN`) less its NUL.
+pub const MAX_STRING: usize = 128 * 1024 - 1;
+/// The most layers of an image's root: what overlayfs takes, less one for the folders that the
+/// spawner adds.
+pub const MAX_LAYERS: usize = 499;
+/// The most paths of a cell that are masked, and that are read-only.
+pub const MAX_PATHS: usize = 256;
 /// The largest opaque record, in bytes.
 pub const MAX_RECORD: usize = 64 * 1024;
 /// The most descriptors that go with one packet (`SCM_MAX_FD` is 253).
@@ -224,8 +235,10 @@ pub enum Step {
     Seccomp = 19,
     /// `execve` of the program.
     Exec = 20,
-    /// Entering a namespace of the enclosing cell.
+    /// Entering a namespace of the enclosing cell, or of another executable.
     Namespace = 21,
+    /// Building the root of an image, or going into it.
+    Root = 22,
 }
 
 /// Namespaces, as a set.
@@ -272,13 +285,17 @@ pub struct IdMap {
 ///    `cgroup.procs` of the group around both belongs to the group [`CLONERS`], of which every
 ///    cell-init is, so that it can clone into the leaves of its cell,
 /// 2. the listening control socket,
-/// 3. where `parent` is set, the pidfd of the enclosing cell's init.
+/// 3. where `parent` is set, the pidfd of the enclosing cell's init,
+/// 4. where `root` is an image, those of [`ImageRoot`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct CellLaunch {
     /// The cell's run.
     pub uid: Uid,
     /// New ones; the others are shared with the parent.
     pub unshare: Namespaces,
+    /// What the root of the cell's files is. Other than the node's only with a mount namespace of
+    /// the cell's own.
+    pub root: Root,
     /// The enclosing cell is another cell, not the node.
     pub parent: bool,
     /// The map of user ids; empty where the user namespace is shared. Inside id 0 must be mapped.
@@ -299,12 +316,58 @@ pub struct CellLaunch {
     pub record: Vec<u8>,
 }
 
+/// What the root of a cell's files is.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Root {
+    /// The allowed folders of the node, read-only.
+    Node,
+    /// No file of the node and of no image: the folders that every cell has, and empty ones to
+    /// mount on.
+    Bare,
+    /// The folders of an image, stacked.
+    Image(ImageRoot),
+}
+
+/// The root of a cell from an image (a container). Descriptors that go with it, in this order:
+/// 1. a detached mount of the folder that the layers are in, never attached anywhere: where the
+///    cell has user ids of its own, the spawner maps the owners of its files to those,
+/// 2. where `writable` is set, a detached mount of a folder with two empty ones in it, `upper` and
+///    `work`, on a file system with extended attributes of the kind `trusted`. Owner and mode of
+///    `upper` are those of the cell's `/`, as ids of the node.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ImageRoot {
+    /// The layers' folders, the uppermost first, 1 to [`MAX_LAYERS`]: paths in that folder, without
+    /// `..` and through no link.
+    pub layers: Vec<Vec<u8>>,
+    /// Whether the cell can write to its root; all of that goes to `upper`.
+    pub writable: bool,
+    /// Absolute paths of the cell below `/proc` and `/sys` that show nothing: what isn't there
+    /// needs no mask.
+    pub masked: Vec<Vec<u8>>,
+    /// Absolute paths of the cell below `/proc` and `/sys` that can't be written.
+    pub read_only: Vec<Vec<u8>>,
+    /// The most that `/dev/shm` holds, in bytes; 0: half of the machine's memory.
+    pub shared_memory_bytes: u64,
+}
+
+/// The pid namespace that an executable runs in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pids {
+    /// The cell's.
+    Cell,
+    /// A new one, as its PID 1, with a proc of its own: in a mount namespace of its own, into which
+    /// later mounts of the cell come. Only with a root other than the node's.
+    New,
+    /// Those of another executable of the cell, which was started with [`Pids::New`] and runs.
+    Of(Uid),
+}
+
 /// Where one mount is attached in a cell.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct MountTarget {
-    /// An absolute path in the cell. It is created where it isn't there and lies under a folder
-    /// that every cell has of its own (/tmp, /run, /var/tmp) or that is hidden (/home, /root,
-    /// /var/log, ...).
+    /// An absolute path in the cell. It is created where it isn't there. With the node's root and
+    /// the bare one it lies under a folder that every cell has of its own (/tmp, /run, /var/tmp) or
+    /// that is hidden (/home, /root, /var/log, ...). In an image links are followed, inside of it.
     pub target: Vec<u8>,
     /// Whether the mount is a folder, or a file.
     pub directory: bool,
@@ -397,6 +460,13 @@ pub enum CellRequest {
         /// The path that it was attached at.
         target: Vec<u8>,
     },
+    /// A request that is too long for a packet. Descriptors: a sealed memfd of at most
+    /// [`MAX_SEALED`] bytes with the packet of a [`CellRequest::Start`], then those of that. The
+    /// answer has the number of the request inside.
+    Sealed {
+        /// The number of the request inside.
+        request: u64,
+    },
     /// End: nothing runs here any more. Refused (EBUSY) while something does.
     Exit {
         /// Comes back with the answer.
@@ -427,7 +497,7 @@ pub enum CellEvent {
     },
     /// One per workload, running or ended and not acknowledged. Descriptors: the pidfd if it runs,
     /// then the kept read ends (stdout and stderr, or the terminal's master), then the write end of
-    /// stdin if kept.
+    /// stdin and the annex if kept.
     Workload(WorkloadState),
     /// The program was executed. Descriptors: its pidfd; with [`Stdio::Terminal`] then the master.
     Started {
@@ -471,6 +541,8 @@ pub struct WorkloadState {
     pub stdio: Stdio,
     /// The write end of standard input is kept, and among the descriptors.
     pub has_stdin: bool,
+    /// An annex is kept, and among the descriptors.
+    pub has_annex: bool,
     /// The last `PutRecord`, or what it was started with.
     pub record: Vec<u8>,
     /// When it was cloned, `CLOCK_REALTIME` in nanoseconds.
@@ -551,24 +623,30 @@ pub enum Principal {
 ///    root (`IdMap::outside`), or the kernel refuses to clone into it (`EACCES`),
 /// 2. with [`Stdio::Pipes`]: stdin's read end (or /dev/null), stdout's and stderr's write ends,
 ///    then the read ends to keep; with [`Stdio::Terminal`]: none, the cell-init opens it,
-/// 3. with `keep_stdin`: stdin's write end, to keep.
+/// 3. with `keep_stdin`: stdin's write end, to keep,
+/// 4. with `annex`: a sealed memfd of at most [`MAX_SEALED`] bytes, to keep.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Launch {
     /// The executable's run.
     pub uid: Uid,
-    /// The program and its arguments, without NUL. A program without a slash is looked for in PATH
-    /// of `env`.
+    /// The pid namespace that it runs in.
+    pub pids: Pids,
+    /// The program and its arguments, without NUL, each at most [`MAX_STRING`] bytes. A program
+    /// without a slash is looked for in PATH of `env`.
     pub argv: Vec<Vec<u8>>,
     /// `NAME=value`; complete, nothing is added but HOME, USER, LOGNAME, SHELL where absent.
     pub env: Vec<Vec<u8>>,
-    /// An absolute path; empty: the user's home, or / where that isn't there.
+    /// An absolute path; empty: the user's home, or / where that isn't there. Not through links of
+    /// the kind that `/proc/PID/fd` has. In an image it is created where it isn't there.
     pub cwd: Vec<u8>,
     /// The user. `None`: the cell's root.
     pub user: Option<Principal>,
-    /// The primary group. `None`: the user's own.
+    /// The primary group. `None`: the user's own; in an image, 0 for a number without an entry.
     pub group: Option<Principal>,
-    /// Supplementary groups: exactly these and none of /etc/group.
+    /// Supplementary groups: exactly these and, where not `member`, none of /etc/group.
     pub groups: Vec<Principal>,
+    /// Whether the groups that /etc/group lists the user in are its supplementary groups, too.
+    pub member: bool,
     /// The file mode creation mask.
     pub umask: u32,
     /// `RLIMIT_*` number, soft, hard (`u64::MAX`: unlimited).
@@ -594,6 +672,9 @@ pub struct Launch {
     pub stdio: Stdio,
     /// The write end of standard input comes along, to be kept until `CloseStdin`.
     pub keep_stdin: bool,
+    /// What is too long for the record comes along, to be kept as long as that and given to each
+    /// new daemon.
+    pub annex: bool,
     /// The signal of a stop, for a shutdown without a daemon.
     pub stop_signal: u8,
     /// The time from the stop signal to `SIGKILL`, in milliseconds.

@@ -8,12 +8,19 @@
 //! state between two requests. When it dies, node-init executes another.
 //!
 //! Its children become children of node-init (`CLONE_PARENT`), which reaps them. [`nested`] makes
-//! cells inside of cells.
+//! cells inside of cells. A cell whose root isn't the node's is cloned from the [`bare`] template,
+//! or from a copy of that with a [`stage`] in it.
+//!
+//! It is executed from a mount of its binary that can't be written, or from a sealed copy: a
+//! workload may get at the file that its cell-init runs, as `/proc/PID/exe`, and with the node's
+//! user ids would be able to change it.
 
+mod bare;
 mod helpers;
 mod nested;
 mod place;
 mod root;
+pub(crate) mod stage;
 mod template;
 pub(crate) mod wire;
 
@@ -35,8 +42,11 @@ use kernel::title::Title;
 use crate::cell::setup::{self, Creation};
 use crate::codec::{Packet, request_number};
 use crate::failure::InStep;
-use crate::protocol::{CLONERS, CellLaunch, Failure, MAX_PACKET, Namespaces, NodeRequest, Step};
+use crate::protocol::{
+    CLONERS, CellLaunch, Failure, MAX_PACKET, Namespaces, NodeRequest, Root, Step,
+};
 use place::Place;
+pub(crate) use template::{DEVICES, LINKS};
 use wire::SpawnerEvent;
 
 /// `argv[0]` of an execution that is to be the spawner; [`ROOM`], [`HIDDEN`] folders to hide and
@@ -152,6 +162,7 @@ fn settle(view: &View, title: Option<Title>) -> Result<Place, Failure> {
     template::enter(&view.hide, &view.allowed).step(Step::Template)?;
     place.in_template().step(Step::Template)?;
     template::forget_streams().step(Step::Template)?;
+    place.make_bare(bare::enter).step(Step::Template)?;
     process::set_umask(0o022);
     Ok(place)
 }
@@ -181,11 +192,17 @@ pub(super) struct Parts {
     pub(super) group: OwnedFd,
     pub(super) listener: OwnedFd,
     pub(super) parent: Option<OwnedFd>,
+    /// Of the root of an image.
+    image: Option<stage::Parts>,
 }
 
 impl Parts {
     fn take(launch: &CellLaunch, fds: Vec<OwnedFd>) -> Result<Parts, Failure> {
-        let expected = 2 + usize::from(launch.parent);
+        let of_root = match &launch.root {
+            Root::Node | Root::Bare => 0,
+            Root::Image(image) => 1 + usize::from(image.writable),
+        };
+        let expected = 2 + usize::from(launch.parent) + of_root;
         if fds.len() != expected {
             let detail = format!("{} descriptors came, {expected} are expected", fds.len());
             return Err(Failure::new(
@@ -203,6 +220,13 @@ impl Parts {
             group: next()?,
             listener: next()?,
             parent: if launch.parent { Some(next()?) } else { None },
+            image: match &launch.root {
+                Root::Node | Root::Bare => None,
+                Root::Image(image) => Some(stage::Parts {
+                    layers: next()?,
+                    upper: if image.writable { Some(next()?) } else { None },
+                }),
+            },
         })
     }
 }
@@ -232,6 +256,9 @@ fn check(launch: &CellLaunch) -> Result<(), Failure> {
     }
     if !own.has(Namespaces::MOUNT) && !launch.volumes.is_empty() {
         return invalid("volumes need a mount namespace of the cell's own");
+    }
+    if !own.has(Namespaces::MOUNT) && launch.root != Root::Node {
+        return invalid("another root than the node's needs a mount namespace of the cell's own");
     }
     Ok(())
 }
@@ -368,18 +395,23 @@ fn make_top(
         exit_signal: None,
     };
     let as_init = || as_init(launch.init_id, options);
-    let cloned = match launch.unshare.has(Namespaces::MOUNT) {
-        true => as_init(),
-        false => {
-            let cloned = place.among_node_mounts(as_init);
-            if !matches!(cloned, Ok(Cloned::Child)) && place.back_to_template().is_err() {
-                // Node-init executes another.
-                process::exit(1)
-            }
-            cloned
+    let ids = stage::Ids {
+        uids: &launch.uid_map,
+        gids: &launch.gid_map,
+    };
+    let cloned = match (launch.unshare.has(Namespaces::MOUNT), &launch.root) {
+        (true, Root::Node) => as_init().step(Step::Clone),
+        (false, _) => place.among_node_mounts(as_init).step(Step::Clone),
+        (true, root) => {
+            enter_root(place, root, &parts, &ids).and_then(|()| as_init().step(Step::Clone))
         }
     };
-    match cloned.step(Step::Clone)? {
+    let here = launch.unshare.has(Namespaces::MOUNT) && launch.root == Root::Node;
+    if !here && !matches!(cloned, Ok(Cloned::Child)) && place.back_to_template().is_err() {
+        // Node-init executes another.
+        process::exit(1)
+    }
+    match cloned? {
         Cloned::Child => {
             let node_user = !launch.unshare.has(Namespaces::USER);
             let creation = gates.creation(place, launch, parts.listener, node_user);
@@ -399,6 +431,19 @@ fn make_top(
             }
             Ok((pid, pidfd, gates.maker()))
         }
+    }
+}
+
+/// Goes where a cell with a root other than the node's is cloned.
+fn enter_root(
+    place: &Place,
+    root: &Root,
+    parts: &Parts,
+    ids: &stage::Ids<'_>,
+) -> Result<(), Failure> {
+    match (root, &parts.image) {
+        (Root::Image(image), Some(parts)) => stage::enter(place, image, parts, ids),
+        _ => place.to_bare(),
     }
 }
 

@@ -34,11 +34,12 @@ use rustix::io::Errno;
 
 use super::helpers::{self, Helper};
 use super::place::{self, Place, translate};
-use super::{Gates, MakerGates, Parts, kinds};
+use super::stage::Ids;
+use super::{Gates, MakerGates, Parts, enter_root, kinds};
 use crate::cell::setup::{self, Creation};
 use crate::codec::Packet;
 use crate::failure::InStep;
-use crate::protocol::{CellLaunch, Failure, IdMap, Namespaces, Step};
+use crate::protocol::{CellLaunch, Failure, IdMap, Namespaces, Root, Step};
 
 /// The enclosing cell of a nested one.
 struct Parent {
@@ -88,6 +89,15 @@ pub(super) fn make(
     let gids = translate(&launch.gid_map, &parent.gid_map)?;
     let ((first, to_first), (second, to_second)) = (helpers::pair()?, helpers::pair()?);
     let maps = launch.unshare.has(Namespaces::USER);
+    if launch.root != Root::Node {
+        // This process is the cell's own: it need not come back.
+        let (uids, gids) = match (maps, parent.node_user) {
+            (true, _) => (&launch.uid_map[..], &launch.gid_map[..]),
+            (false, false) => (&parent.uid_map[..], &parent.gid_map[..]),
+            (false, true) => (&[][..], &[][..]),
+        };
+        enter_root(place, &launch.root, &parts, &Ids { uids, gids })?;
+    }
     let sibling = clone::Options {
         sibling: true,
         ..Default::default()

@@ -21,6 +21,8 @@ pub(super) struct Place {
     mounts: OwnedFd,
     /// The template's, once this process is in it.
     template: Option<OwnedFd>,
+    /// The bare template's, or why there is none.
+    bare: std::result::Result<OwnedFd, Failure>,
     /// Identity of the node's user namespace.
     user: (u64, u64),
     /// What `ps` shows of this process and its clones.
@@ -40,6 +42,11 @@ impl Place {
             proc: rustix::fs::open(path, flags, Mode::empty()).call_on("open", path)?,
             mounts: namespace::open(Path::new("/proc/self/ns/mnt"))?,
             template: None,
+            bare: Err(Failure::new(
+                Step::Template,
+                Errno::NOENT.raw_os_error(),
+                "none yet",
+            )),
             user: namespace::identity(namespace::open(Path::new("/proc/self/ns/user"))?)?,
             title,
             cloners,
@@ -48,10 +55,36 @@ impl Place {
 
     /// Notes that this process is in the template now.
     pub(super) fn in_template(&mut self) -> Result<()> {
+        self.template = Some(self.mounts_of_self()?);
+        Ok(())
+    }
+
+    fn mounts_of_self(&self) -> Result<OwnedFd> {
         let flags = OFlags::RDONLY | OFlags::CLOEXEC;
         let mounts = rustix::fs::openat(&self.proc, "self/ns/mnt", flags, Mode::empty());
-        self.template = Some(mounts.call("open self/ns/mnt")?);
-        Ok(())
+        mounts.call("open self/ns/mnt")
+    }
+
+    /// Has the bare template made by `enter`, and goes back to the first one. Where it can't be
+    /// made, cells with the node's root still can.
+    ///
+    /// # Errors
+    /// The way back failed: this process must end.
+    pub(super) fn make_bare(&mut self, enter: impl FnOnce() -> Result<()>) -> Result<()> {
+        let bare = enter().and_then(|()| self.mounts_of_self());
+        self.bare = bare.step(Step::Template);
+        self.back_to_template()
+    }
+
+    /// Goes into the bare template.
+    pub(super) fn to_bare(&self) -> std::result::Result<(), Failure> {
+        let bare = self.bare.as_ref().map_err(Clone::clone)?;
+        namespace::join(bare, Kinds::MOUNT).step(Step::Template)
+    }
+
+    /// A user namespace with these maps, for mounts.
+    pub(super) fn ids(&self, uids: &[idmap::IdMap], gids: &[idmap::IdMap]) -> Result<OwnedFd> {
+        mount::userns::with_maps_at(&self.proc, uids, gids)
     }
 
     /// Runs `act` (a clone) in the node's own mount namespace: a process in a new user namespace

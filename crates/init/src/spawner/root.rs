@@ -183,6 +183,13 @@ impl Plan {
     }
 }
 
+/// Makes the folders of every root in the empty root, which is this process's root by now.
+pub(super) fn make_folders() -> Result<()> {
+    let private = PRIVATE.iter().map(|(path, _)| *path);
+    let mut folders = FOLDERS.into_iter().chain(private);
+    folders.try_for_each(|path| make_folder(Path::new(path)))
+}
+
 /// Makes the root read-only.
 pub(super) fn seal() -> Result<()> {
     let change = Change {

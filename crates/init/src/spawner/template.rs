@@ -30,7 +30,7 @@ use super::root;
 use crate::cell::setup::{EMPTY, STAGE};
 
 /// Devices of every cell: name, major, minor.
-const DEVICES: [(&str, u32, u32); 6] = [
+pub(crate) const DEVICES: [(&str, u32, u32); 6] = [
     ("null", 1, 3),
     ("zero", 1, 5),
     ("full", 1, 7),
@@ -39,7 +39,7 @@ const DEVICES: [(&str, u32, u32); 6] = [
     ("tty", 5, 0),
 ];
 /// Links in `/dev`: name, target.
-const LINKS: [(&str, &str); 5] = [
+pub(crate) const LINKS: [(&str, &str); 5] = [
     ("fd", "/proc/self/fd"),
     ("stdin", "/proc/self/fd/0"),
     ("stdout", "/proc/self/fd/1"),

@@ -331,6 +331,8 @@ pub(crate) struct Plan {
     pub(crate) name: String,
     pub(crate) launch: CellLaunch,
     pub(crate) mounts: Vec<(OwnedFd, MountTarget)>,
+    /// What goes with the root of an image.
+    pub(crate) root: Vec<OwnedFd>,
     /// Files of the cell's cgroup, and what is written to them.
     pub(crate) limits: Vec<(&'static str, &'static str)>,
 }
@@ -351,6 +353,7 @@ impl Plan {
         let launch = CellLaunch {
             uid: random_uid(),
             unshare: Namespaces::ALL,
+            root: Root::Node,
             parent: false,
             uid_map: map.clone(),
             gid_map: map,
@@ -367,6 +370,7 @@ impl Plan {
             name: name.to_owned(),
             launch,
             mounts: vec![],
+            root: vec![],
             limits: vec![],
         };
         plan.mounting(me.parent().unwrap(), "/run/bed")
@@ -480,6 +484,7 @@ impl Daemon {
         let copy = |fd: &OwnedFd| fd.try_clone().unwrap();
         let mut fds = vec![inits, listener];
         fds.extend(parent.map(|parent| copy(&parent.pidfd)));
+        fds.extend(plan.root.iter().map(copy));
         self.request += 1;
         let order = NodeRequest::CreateCell {
             request: self.request,
@@ -681,12 +686,14 @@ pub(crate) struct Went {
 pub(crate) fn launch_of(argv: &[&str]) -> Launch {
     Launch {
         uid: random_uid(),
+        pids: Pids::Cell,
         argv: argv.iter().map(|word| word.as_bytes().to_vec()).collect(),
         env: vec![b"PATH=/usr/bin:/bin:/usr/sbin:/sbin".to_vec()],
         cwd: vec![],
         user: None,
         group: None,
         groups: vec![],
+        member: false,
         umask: 0o022,
         rlimits: vec![],
         nice: 0,
@@ -699,6 +706,7 @@ pub(crate) fn launch_of(argv: &[&str]) -> Launch {
         seccomp_log: false,
         stdio: Stdio::Pipes,
         keep_stdin: false,
+        annex: false,
         stop_signal: 15,
         grace_ms: 500,
         record: b"a record".to_vec(),
@@ -794,6 +802,18 @@ impl Cell {
 
     /// Sends a start and returns its number and the daemon's ends.
     pub(crate) fn ask_to_start(&self, launch: &Launch) -> (u64, [OwnedFd; 2], Option<OwnedFd>) {
+        self.ask_to_start_by(launch, |number, start, fds| {
+            assert!(matches!(start, CellRequest::Start { request, .. } if *request == number));
+            send(&self.link.socket, start, fds);
+        })
+    }
+
+    /// A start whose request goes another way.
+    pub(crate) fn ask_to_start_by(
+        &self,
+        launch: &Launch,
+        by: impl FnOnce(u64, &CellRequest, &[BorrowedFd<'_>]),
+    ) -> (u64, [OwnedFd; 2], Option<OwnedFd>) {
         let leaf = self.leaf();
         let pipe = || kernel::pipe::pipe().unwrap();
         let (out, err, input) = (pipe(), pipe(), pipe());
@@ -807,12 +827,20 @@ impl Cell {
             request: number,
             launch: launch.clone(),
         };
-        send(&self.link.socket, &start, &fds);
+        by(number, &start, &fds);
         (number, [out.0, err.0], launch.keep_stdin.then_some(input.1))
     }
 
     pub(crate) fn try_start(&self, launch: &Launch) -> Result<Running, Failure> {
-        let (number, [stdout, stderr], stdin) = self.ask_to_start(launch);
+        self.hear_of_start(launch, self.ask_to_start(launch))
+    }
+
+    /// The answer to a start.
+    pub(crate) fn hear_of_start(
+        &self,
+        launch: &Launch,
+        (number, [stdout, stderr], stdin): (u64, [OwnedFd; 2], Option<OwnedFd>),
+    ) -> Result<Running, Failure> {
         let (result, fds) = self.link.wait_for(|event| match event {
             CellEvent::Started { request, .. } if *request == number => Some(Ok(())),
             CellEvent::Failed { request, failure } if *request == number => {
@@ -841,7 +869,11 @@ impl Cell {
 
     /// Runs to the end; acknowledged.
     pub(crate) fn run_launch(&self, launch: &Launch) -> Went {
-        let running = self.start(launch);
+        self.finish(self.start(launch))
+    }
+
+    /// Waits for the end, and acknowledges it.
+    pub(crate) fn finish(&self, running: Running) -> Went {
         let (out, err) = (read_all(running.stdout), read_all(running.stderr));
         let exit = self.link.exit_of(running.uid);
         self.ack(running.uid);

@@ -180,22 +180,22 @@ fn a_mounts_flags_can_not_be_cleared() {
 fn unlock(target: &str) {
     use kernel::mount::{Attributes, Change, copy_tree, set_attributes, set_attributes_of};
     let path = std::path::Path::new(target);
-    for clear in [
-        Attributes::READ_ONLY,
-        Attributes::NO_SUID,
-        Attributes::NO_DEV,
+    for (name, clear) in [
+        ("read-only", Attributes::READ_ONLY),
+        ("nosuid", Attributes::NO_SUID),
+        ("nodev", Attributes::NO_DEV),
     ] {
         let change = Change {
             clear,
             ..Change::default()
         };
         if set_attributes_of(path, &change).is_ok() {
-            println!("{clear:?} of it was cleared");
+            println!("{name} of it was cleared");
         }
         for recursive in [false, true] {
             let copy = copy_tree(path, recursive).unwrap();
             if set_attributes(&copy, &change).is_ok() {
-                println!("{clear:?} of its copy was cleared");
+                println!("{name} of its copy was cleared");
             }
         }
     }
@@ -342,6 +342,7 @@ pub(crate) fn be_workload(arguments: Vec<String>) {
         ["meddle", pid] => meddle(pid.parse().unwrap()),
         ["seize"] => seize(),
         ["unlock", target] => unlock(target),
+        ["binary"] => crate::hostile::binary(),
         ["knock", folder] => crate::root::knock(folder),
         other => panic!("{other:?}"),
     }

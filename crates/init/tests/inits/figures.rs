@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::time::{Duration, Instant};
 
 use crate::bed::*;
+use crate::images::*;
 use init::protocol::*;
 use kernel::clone::{self, Cloned, Options};
 use kernel::exec::Prepared;
@@ -23,7 +24,13 @@ pub(crate) fn measure() {
     let node = Node::start();
     let mut daemon = node.daemon();
     executables(&node, &mut daemon);
-    cells(&node, &mut daemon);
+    let program = || launch_of(&[PROGRAM, "true"]);
+    let bare = |name: &str| Plan::bare(name, IDS + 10_000_000);
+    cells(&node, &mut daemon, "cell", bare, program);
+    let image = Image::new();
+    let contained = |name: &str| image.container_of(bare(name), true, 0);
+    let main = || launch_in(Pids::New, &["/bin/true"]);
+    cells(&node, &mut daemon, "container", contained, main);
     memory(&node, &mut daemon);
 }
 
@@ -67,7 +74,8 @@ fn raw(namespaces: Kinds, group: Option<&OwnedFd>) -> Duration {
 /// A program in a running cell, with its leaf and pipes, until its exit is here; and the kernel
 /// alone.
 fn executables(node: &Node, daemon: &mut Daemon) {
-    let cell = daemon.cell(node, node.plan());
+    // Without mounts: the thread that brings them may not be gone when the raw clone is made.
+    let cell = daemon.cell(node, Plan::bare("executables", IDS));
     let mut launch = launch_of(&[PROGRAM, "true"]);
     let (mut ours, mut raws, mut starts) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..TURNS {
@@ -85,7 +93,13 @@ fn executables(node: &Node, daemon: &mut Daemon) {
 }
 
 /// An isolated cell, a program in it, its end and that of the cell.
-fn cells(node: &Node, daemon: &mut Daemon) {
+fn cells(
+    node: &Node,
+    daemon: &mut Daemon,
+    what: &str,
+    plan: impl Fn(&str) -> Plan,
+    program: impl Fn() -> Launch,
+) {
     let (mut ours, mut raws, mut creations) = (Vec::new(), Vec::new(), Vec::new());
     let (mut runs, mut ends) = (Vec::new(), Vec::new());
     for turn in 0..TURNS / 3 {
@@ -96,12 +110,12 @@ fn cells(node: &Node, daemon: &mut Daemon) {
         node.base.remove(&format!("raw{turn}"), TIMEOUT).unwrap();
         raws.push(start.elapsed());
 
-        let plan = Plan::bare(&format!("ours{turn}"), IDS + 10_000_000);
+        let plan = plan(&format!("{what}{turn}"));
         let name = plan.name.clone();
         let start = Instant::now();
         let cell = daemon.cell(node, plan);
         creations.push(start.elapsed());
-        cell.run(&[PROGRAM, "true"]);
+        cell.run_launch(&program());
         runs.push(start.elapsed());
         cell.link
             .ask(|request| CellRequest::Exit { request }, &[])
@@ -115,7 +129,7 @@ fn cells(node: &Node, daemon: &mut Daemon) {
         ours.push(start.elapsed());
         send(&daemon.socket, &NodeRequest::AckCell { uid: cell.uid }, &[]);
     }
-    report("cell", &mut ours, &mut raws.clone());
+    report(what, &mut ours, &mut raws.clone());
     report(
         "  of which until CellCreated",
         &mut creations,

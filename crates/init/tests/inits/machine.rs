@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use crate::Story;
 use crate::bed::*;
+use crate::images::*;
 use init::protocol::*;
 use kernel::cgroup::Cgroup;
 use testkit::cpio::Archive;
@@ -84,6 +85,7 @@ pub(crate) fn be_daemon(arguments: Vec<String>) {
             "seeded {}",
             Path::new("/var/lib/aurae/random-seed").exists()
         ));
+        contain(&mut daemon);
         let mode = PowerMode::Reboot;
         send(
             &daemon.socket,
@@ -149,6 +151,41 @@ fn tell(daemon: &mut Daemon) {
     ));
     end(daemon, &hog);
     end(daemon, &inner);
+}
+
+/// Containers, of layers on a disk, on a kernel that takes folders of an overlay by name alone.
+fn contain(daemon: &mut Daemon) {
+    let base = Cgroup::open(Path::new("/sys/fs/cgroup/aurae")).unwrap();
+    let place = Place::of_machine(&base);
+    let image = Image::on(Path::new("/var/lib")).with(|root| {
+        std::fs::write(root.join("second"), "layer").unwrap();
+    });
+    let mut make = |name: &str, number: u32, writable| {
+        let plan = Plan::bare(name, IDS + number * 70_000);
+        let plan = image.container_of(plan, writable, 0);
+        daemon.try_at(&place, plan, None).unwrap()
+    };
+    let script = "cat /second; echo \" $$ $(stat -c %u /bin/busybox) $(cat /proc/1/comm)\"
+        touch /x 2>/dev/null && echo written || echo read-only";
+    for (number, writable) in [(0, true), (1, false)] {
+        let cell = make(&format!("container{number}"), number, writable);
+        let went = cell.main(script);
+        step(&format!(
+            "container {}",
+            went.stdout.trim().replace('\n', " ")
+        ));
+        let main = cell.main_that_waits();
+        let went = cell.beside(main.uid, "cat /proc/1/comm");
+        step(&format!("beside {}", went.stdout.trim()));
+        let went = cell.play(&["unlock", "/"]);
+        let cleared = went.stdout.lines().any(|line| line.starts_with("nodev"));
+        step(&format!("unlocked {cleared}"));
+    }
+    let mut plan = image.container_of(Plan::bare("tmpfs", IDS), false, 0);
+    let quiet = kernel::mount::Attributes::NONE;
+    plan.root = vec![kernel::mount::tmpfs(1 << 20, 0o755, quiet).unwrap()];
+    let failure = daemon.try_at(&place, plan, None).map(|_| ()).unwrap_err();
+    step(&failure.detail);
 }
 
 /// The end of a cell that nothing runs in.
@@ -291,13 +328,13 @@ impl Bed {
         image
     }
 
-    /// What virtio disks need, listed in the order of dependencies.
+    /// What virtio disks and containers need, listed in the order of dependencies.
     fn add_modules(&self, root: &Path) {
         let folder = root.join("lib/modules");
         std::fs::create_dir_all(&folder).unwrap();
         let mut list = String::from("# for the disk\n");
         // ext4 is built into some kernels; modprobe names no file of it then.
-        let wanted = ["virtio_pci", "virtio_blk", "ext4"];
+        let wanted = ["virtio_pci", "virtio_blk", "ext4", "overlay"];
         for path in self.kernel.modules(&wanted).unwrap() {
             let name = path.file_name().unwrap();
             std::fs::copy(&path, folder.join(name)).unwrap();
@@ -383,6 +420,14 @@ fn a_machine_passes_from_its_initramfs_to_a_disk() {
         "welcome Machine Ok(())",
         "root ext4 /dev/vda",
         "seeded true",
+        "container layer 1 0 sh written",
+        "beside sh",
+        "unlocked false",
+        "container layer 1 0 sh read-only",
+        "beside sh",
+        "unlocked false",
+        "the layers of images are on tmpfs, whose owners this kernel can't map to a cell's ids: \
+         move the images to ext4, xfs or btrfs",
     ];
     assert_eq!(steps(&shown), expected, "{shown}");
     assert!(shown.contains("Reboot follows, in 5s at most"), "{shown}");

@@ -16,11 +16,14 @@
 
 mod bed;
 mod boots;
+mod containers;
 mod crashes;
 mod creation;
 mod escapes;
 mod faults;
 mod figures;
+mod hostile;
+mod images;
 mod machine;
 mod nesting;
 mod root;
@@ -43,6 +46,8 @@ fn stories() -> Vec<Story> {
         root::STORIES,
         crashes::STORIES,
         creation::STORIES,
+        containers::STORIES,
+        hostile::STORIES,
         faults::STORIES,
         boots::STORIES,
         machine::STORIES,

@@ -6,11 +6,12 @@
 //! then attached in one step ([`attach`]): it is never visible with the wrong attributes. The
 //! descriptor can also be sent to another process, which attaches it in its own namespace.
 //!
-//! * [`info`]: what is mounted. * [`userns`]: a user namespace as a map of ids, for
-//!   [`Change::id_map`].
+//! * [`info`]: what is mounted. * [`overlay`]: folders as one. * [`userns`]: a user namespace as a
+//!   map of ids, for [`Change::id_map`].
 
 pub mod info;
 mod make;
+pub mod overlay;
 pub mod stage;
 pub mod userns;
 

@@ -20,16 +20,27 @@ use crate::{Context, Error, Result, pidfd};
 /// map that [`idmap::write`] refuses. `ENOSPC`: past `user.max_user_namespaces`. `EAGAIN`: past
 /// `pids.max` or `RLIMIT_NPROC`.
 pub fn with_maps(uids: &[IdMap], gids: &[IdMap]) -> Result<OwnedFd> {
+    with_child(|pid| map_and_open(idmap::open_process(pid)?, uids, gids))
+}
+
+/// [`with_maps`] where the caller's proc is not at `/proc`.
+///
+/// # Errors
+/// Those of [`with_maps`]; `ENOENT` where that proc isn't of the caller's pid namespace.
+pub fn with_maps_at(proc: impl AsFd, uids: &[IdMap], gids: &[IdMap]) -> Result<OwnedFd> {
+    with_child(|pid| map_and_open(idmap::open_process_at(proc, pid)?, uids, gids))
+}
+
+fn with_child(act: impl FnOnce(i32) -> Result<OwnedFd>) -> Result<OwnedFd> {
     let (pid, pidfd) = idle_child()?;
-    let namespace = map_and_open(pid, uids, gids);
+    let namespace = act(pid);
     // A child that can't be killed would be one that we have already reaped.
     pidfd::send_signal(&pidfd, Signal::KILL)?;
     wait(Target::PidFd(pidfd.as_fd()), Reap::Yes)?;
     namespace
 }
 
-fn map_and_open(pid: i32, uids: &[IdMap], gids: &[IdMap]) -> Result<OwnedFd> {
-    let proc = idmap::open_process(pid)?;
+fn map_and_open(proc: OwnedFd, uids: &[IdMap], gids: &[IdMap]) -> Result<OwnedFd> {
     idmap::write(&proc, uids, gids)?;
     let flags = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::CLOEXEC;
     rustix::fs::openat(&proc, c"ns/user", flags, rustix::fs::Mode::empty()).call("open ns/user")

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use kernel::clone::{Cloned, Options, clone};
 use kernel::idmap::{self, IdMap};
-use kernel::mount::{self, Attributes, Change, Propagation, userns};
+use kernel::mount::{self, Attributes, Change, Propagation, overlay, userns};
 use kernel::namespace::{self, Namespaces};
 use kernel::process;
 use kernel::seqpacket::{self, Mode};
@@ -34,6 +34,14 @@ pub(crate) const STORIES: &[Story] = &[
         the_helper_leaves_no_process,
     ),
     ("the_root_can_be_replaced", the_root_can_be_replaced),
+    (
+        "folders_are_stacked_by_short_names",
+        folders_are_stacked_by_short_names,
+    ),
+    (
+        "a_program_is_executed_from_where_it_can_not_be_written",
+        a_program_is_executed_from_where_it_can_not_be_written,
+    ),
     (
         "a_cell_cannot_undo_the_template",
         a_cell_cannot_undo_the_template,
@@ -277,4 +285,89 @@ fn in_user_namespace(body: impl FnOnce()) {
     seqpacket::send(&ours, b"g", &[]).unwrap();
     let exit = wait(Target::PidFd(pidfd.as_fd()), Reap::Yes).unwrap();
     assert_eq!(exit.status, ExitStatus::Code(0));
+}
+
+fn folders_are_stacked_by_short_names() {
+    let root = private_folder();
+    for (path, text) in [("low/a", "low a"), ("low/b", "low b"), ("high/a", "high a")] {
+        let path = root.join(path);
+        folder(path.parent().unwrap().to_owned());
+        std::fs::write(path, text).unwrap();
+    }
+    std::os::unix::fs::symlink("high", root.join("0")).unwrap();
+    std::os::unix::fs::symlink("low", root.join("1")).unwrap();
+    for name in ["upper", "work", "target"] {
+        folder(root.join(name));
+    }
+    std::env::set_current_dir(&root).unwrap();
+    let lower = ["0".to_owned(), "1".to_owned()];
+    let target = root.join("target");
+    let read = |name: &str| std::fs::read_to_string(target.join(name)).unwrap();
+    let mut folders = overlay::Folders {
+        lower: &lower,
+        upper: None,
+    };
+    overlay::mount(folders, &target).unwrap();
+    assert_eq!((read("a"), read("b")), ("high a".into(), "low b".into()));
+    std::fs::write(target.join("a"), "x").expect_err("without an upper folder");
+    mount::unmount(&target, false).unwrap();
+    folders.upper = Some(("upper", "work"));
+    overlay::mount(folders, &target).unwrap();
+    std::fs::write(target.join("b"), "changed").unwrap();
+    let written = std::fs::read_to_string(root.join("upper/b")).unwrap();
+    assert_eq!((read("b"), written), ("changed".into(), "changed".into()));
+    let nowhere = ["nowhere".to_owned()];
+    folders.lower = &nowhere;
+    let error = overlay::mount(folders, &root.join("low")).unwrap_err();
+    assert_eq!(error.errno(), libc::ENOENT);
+}
+
+/// With the privilege for mounts by a mount, without by a sealed copy.
+fn a_program_is_executed_from_where_it_can_not_be_written() {
+    use kernel::caps::{self, CapabilitySet, ThreadSets};
+    use kernel::exec::{Prepared, unwritable};
+    use rustix::fs::{Mode as FileMode, OFlags};
+    let program = Path::new("/bin/sleep");
+    for privileged in [true, false] {
+        let (ours, theirs) = std::io::pipe().unwrap();
+        let prepared = Prepared::new(&["sleep", "60"], &["A=b"]).unwrap();
+        match clone(Options::default()).unwrap() {
+            Cloned::Child => {
+                if !privileged {
+                    caps::set(&ThreadSets {
+                        effective: CapabilitySet::EMPTY,
+                        permitted: CapabilitySet::EMPTY,
+                        inheritable: CapabilitySet::EMPTY,
+                    })
+                    .unwrap();
+                }
+                let file = unwritable(program).unwrap();
+                let _ = prepared.exec_fd(file.as_fd());
+                process::exit(1)
+            }
+            Cloned::Parent(pid, pidfd) => {
+                // Closed by the exec.
+                drop(theirs);
+                assert_eq!(std::io::Read::read(&mut &ours, &mut [0]).unwrap(), 0);
+                let exe = PathBuf::from(format!("/proc/{pid}/exe"));
+                for flags in [OFlags::WRONLY, OFlags::RDWR] {
+                    rustix::fs::open(&exe, flags, FileMode::empty()).expect_err("it was opened");
+                }
+                let held = rustix::fs::open(&exe, OFlags::PATH, FileMode::empty()).unwrap();
+                let clear = Change {
+                    clear: Attributes::READ_ONLY,
+                    ..Change::default()
+                };
+                mount::set_attributes(&held, &clear).expect_err("its mount was changed");
+                kernel::pidfd::send_signal(&pidfd, kernel::signal::Signal::KILL).unwrap();
+                wait(Target::Pid(pid), Reap::Yes).unwrap();
+                // Nothing executes it any more: that alone isn't what kept it.
+                let path = format!("/proc/self/fd/{}", std::os::fd::AsRawFd::as_raw_fd(&held));
+                if let Ok(open) = rustix::fs::open(path, OFlags::WRONLY, FileMode::empty()) {
+                    // A sealed copy.
+                    rustix::io::write(open, b"x").expect_err("it was written");
+                }
+            }
+        }
+    }
 }

@@ -4,7 +4,7 @@
 
 use std::os::fd::OwnedFd;
 
-use init::protocol::{Launch, Principal as WirePrincipal, Stdio};
+use init::protocol::{Launch, Pids, Principal as WirePrincipal, Stdio};
 use model::error::{Error, Reason};
 use model::executable::{Effective, Principal};
 use model::name::Uid;
@@ -43,6 +43,7 @@ pub(crate) fn prepare(
     };
     let launch = Launch {
         uid: record::wire(uid),
+        pids: Pids::Cell,
         argv: effective
             .argv
             .iter()
@@ -57,6 +58,7 @@ pub(crate) fn prepare(
         user: Some(principal(&effective.user)),
         group: effective.group.as_ref().map(principal),
         groups: effective.groups.iter().map(principal).collect(),
+        member: false,
         umask: effective.umask,
         rlimits: effective.rlimits.clone(),
         nice: effective.nice,
@@ -69,6 +71,7 @@ pub(crate) fn prepare(
         seccomp_log: effective.seccomp.action == model::seccomp::Action::Log,
         stdio: streams.stdio,
         keep_stdin: effective.stdin && streams.stdio == Stdio::Pipes,
+        annex: false,
         stop_signal: effective.stop_signal.number(),
         grace_ms: u32::try_from(effective.stop_grace.as_millis()).unwrap_or(u32::MAX),
         record,

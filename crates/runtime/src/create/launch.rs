@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What node-init is told of a cell that is to be made.
 
-use ::init::protocol::{CellLaunch, Namespaces, Volume};
+use ::init::protocol::{CellLaunch, Namespaces, Root, Volume};
 use model::cell::{CellSpec, Draft, Namespace};
 
 use crate::ids::IdRange;
@@ -17,6 +17,7 @@ pub(super) fn launch(
     CellLaunch {
         uid: record::wire(record.meta.uid),
         unshare: unshare(&record.spec, nested),
+        root: Root::Node,
         parent: nested,
         gid_map: map.clone(),
         uid_map: map,

@@ -48,21 +48,27 @@ impl<'a> Reader<'a> {
 /// A packet that is being encoded.
 pub(crate) struct Writer<'a> {
     out: &'a mut Vec<u8>,
+    limit: usize,
 }
 
 impl<'a> Writer<'a> {
     pub(crate) fn new(out: &'a mut Vec<u8>) -> Self {
+        Self::bounded(out, MAX_PACKET)
+    }
+
+    /// One of at most `limit` bytes.
+    pub(crate) fn bounded(out: &'a mut Vec<u8>, limit: usize) -> Self {
         out.clear();
-        Self { out }
+        Self { out, limit }
     }
 
     pub(crate) fn put(&mut self, bytes: &[u8], field: &'static str) -> Result<()> {
         let length = self.out.len().saturating_add(bytes.len());
-        if length > MAX_PACKET {
+        if length > self.limit {
             return Err(CodecError::TooLong {
                 field,
                 length,
-                limit: MAX_PACKET,
+                limit: self.limit,
             });
         }
         self.out

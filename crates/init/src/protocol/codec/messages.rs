@@ -6,9 +6,10 @@
 use super::field::{Bytes, Field, List, Maybe, Outcome, Plain, Reader, Text, Writer};
 use super::{CodecError, Packet};
 use crate::protocol::{
-    CellEvent, CellLaunch, CellRequest, ExitHow, ExitRecord, Failure, IdMap, Launch, MAX_CELLS,
-    MAX_PACKET, MAX_RECORD, MountTarget, Namespaces, NodeEvent, NodeRequest, PowerMode, Principal,
-    Role, Stdio, Step, Uid, Volume, Welcome, WorkloadState,
+    CellEvent, CellLaunch, CellRequest, ExitHow, ExitRecord, Failure, IdMap, ImageRoot, Launch,
+    MAX_CELLS, MAX_LAYERS, MAX_PATHS, MAX_RECORD, MAX_SEALED, MAX_STRING, MountTarget, Namespaces,
+    NodeEvent, NodeRequest, Pids, PowerMode, Principal, Role, Root, Stdio, Step, Uid, Volume,
+    Welcome, WorkloadState,
 };
 use crate::spawner::wire::SpawnerEvent;
 
@@ -21,7 +22,10 @@ const PATH: usize = 4096;
 /// Extents of an id map (the kernel's limit).
 const EXTENTS: usize = 340;
 /// Volumes of one cell.
-const VOLUMES: usize = 60;
+const VOLUMES: usize = 256;
+/// Arguments, and variables of an environment: an empty one takes `execve` a byte and a pointer, so
+/// it takes no more in 6 MiB.
+const STRINGS: usize = 6 * 1024 * 1024 / 9;
 /// The most supplementary groups.
 const GROUPS: usize = 1024;
 /// A compiled seccomp filter: `BPF_MAXINSNS` (4,096) of 8 bytes.
@@ -142,6 +146,7 @@ choice!(CellRequest {
     9 Unmount { request: Plain, target: Bytes(PATH) },
     10 Exit { request: Plain },
     11 Stage { request: Plain },
+    12 Sealed { request: Plain },
 });
 
 choice!(CellEvent {
@@ -173,6 +178,7 @@ layout!(Welcome {
 layout!(CellLaunch {
     uid: Plain,
     unshare: Plain,
+    root: Plain,
     parent: Plain,
     uid_map: List(EXTENTS, Plain),
     gid_map: List(EXTENTS, Plain),
@@ -183,22 +189,33 @@ layout!(CellLaunch {
     record: Bytes(MAX_RECORD),
 });
 
+layout!(ImageRoot {
+    layers: List(MAX_LAYERS, Bytes(SENTENCE)),
+    writable: Plain,
+    masked: List(MAX_PATHS, Bytes(SENTENCE)),
+    read_only: List(MAX_PATHS, Bytes(SENTENCE)),
+    shared_memory_bytes: Plain,
+});
+
 layout!(Launch {
     // The fields that the cell-init itself reads; see `StartHead`.
     uid: Plain,
+    pids: Plain,
     stdio: Plain,
     keep_stdin: Plain,
+    annex: Plain,
     stop_signal: Plain,
     grace_ms: Plain,
     oom_score_adj: Maybe(Plain),
     record: Bytes(MAX_RECORD),
     // The fields that its child reads.
-    argv: List(MAX_PACKET, Bytes(MAX_PACKET)),
-    env: List(MAX_PACKET, Bytes(MAX_PACKET)),
+    argv: List(STRINGS, Bytes(MAX_STRING)),
+    env: List(STRINGS, Bytes(MAX_STRING)),
     cwd: Bytes(PATH),
     user: Maybe(Plain),
     group: Maybe(Plain),
     groups: List(GROUPS, Plain),
+    member: Plain,
     umask: Plain,
     rlimits: List(64, Plain),
     nice: Plain,
@@ -219,9 +236,13 @@ pub struct StartHead {
     /// As in [`Launch`].
     pub uid: Uid,
     /// As in [`Launch`].
+    pub pids: Pids,
+    /// As in [`Launch`].
     pub stdio: Stdio,
     /// As in [`Launch`].
     pub keep_stdin: bool,
+    /// As in [`Launch`].
+    pub annex: bool,
     /// As in [`Launch`].
     pub stop_signal: u8,
     /// As in [`Launch`], in milliseconds.
@@ -235,8 +256,10 @@ pub struct StartHead {
 layout!(StartHead {
     request: Plain,
     uid: Plain,
+    pids: Plain,
     stdio: Plain,
     keep_stdin: Plain,
+    annex: Plain,
     stop_signal: Plain,
     grace_ms: Plain,
     oom_score_adj: Maybe(Plain),
@@ -255,11 +278,21 @@ pub fn start_head(packet: &[u8]) -> Result<Option<StartHead>, CodecError> {
     }
 }
 
+/// The bytes that [`CellRequest::Sealed`] brings in a memfd: the packet of a `Start` that may be
+/// longer than a packet. It is read by [`start_head`] and [`Packet::decode`] as any other.
+///
+/// # Errors
+/// As [`Packet::encode`], with [`MAX_SEALED`] as the limit.
+pub fn encode_sealed(start: &CellRequest, out: &mut Vec<u8>) -> Result<(), CodecError> {
+    Plain.put(start, "Sealed", &mut Writer::bounded(out, MAX_SEALED))
+}
+
 layout!(WorkloadState {
     uid: Plain,
     pid: Plain,
     stdio: Plain,
     has_stdin: Plain,
+    has_annex: Plain,
     record: Bytes(MAX_RECORD),
     started_ns: Plain,
     exit: Maybe(Plain),
@@ -300,6 +333,8 @@ layout!(Volume {
 });
 
 choice!(ExitHow { 1 Code(code: Plain), 2 Signal { signal: Plain, core: Plain }, 3 Unknown });
+choice!(Root { 1 Node, 2 Bare, 3 Image(image: Plain) });
+choice!(Pids { 1 Cell, 2 New, 3 Of(uid: Plain) });
 choice!(Principal { 1 Id(id: Plain), 2 Name(name: Text(NAME)) });
 choice!(Stdio { 1 Pipes, 2 Terminal { rows: Plain, columns: Plain } });
 choice!(Role { 1 Machine, 2 Container, 3 Service });
@@ -307,7 +342,7 @@ choice!(PowerMode { 1 PowerOff, 2 Reboot, 3 Halt, 4 Exit });
 choice!(Step {
     1 Protocol, 2 Limit, 3 Template, 4 Clone, 5 IdMap, 6 Identity, 7 Mount, 8 Attach, 9 Hostname,
     10 Network, 11 Cgroup, 12 Stdio, 13 User, 14 Directory, 15 Rlimit, 16 Priority, 17 Affinity,
-    18 Capabilities, 19 Seccomp, 20 Exec, 21 Namespace,
+    18 Capabilities, 19 Seccomp, 20 Exec, 21 Namespace, 22 Root,
 });
 
 impl Field<Namespaces> for Plain {

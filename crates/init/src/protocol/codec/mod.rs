@@ -13,7 +13,7 @@
 pub(crate) mod field;
 mod messages;
 
-pub use messages::{StartHead, start_head};
+pub use messages::{StartHead, encode_sealed, start_head};
 
 /// A packet that is not a message, or a message that is no packet. Each names the field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

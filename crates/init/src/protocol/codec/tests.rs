@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Round trips of every message, and what no packet may do to the decoder.
 
-use super::{CREATE_CELL, CodecError, Packet, request_number, start_head};
+use super::{CREATE_CELL, CodecError, Packet, encode_sealed, request_number, start_head};
 use crate::protocol::*;
 use proptest::prelude::*;
 
@@ -22,6 +22,7 @@ fn step() -> impl Strategy<Value = Step> {
         Just(Step::Protocol),
         Just(Step::Exec),
         Just(Step::Namespace),
+        Just(Step::Root),
         Just(Step::Attach)
     ]
 }
@@ -90,6 +91,28 @@ fn volume() -> impl Strategy<Value = Volume> {
     })
 }
 
+fn paths() -> impl Strategy<Value = Vec<Vec<u8>>> {
+    prop::collection::vec(blob(30), 0..4)
+}
+
+fn root() -> impl Strategy<Value = Root> {
+    let image = (paths(), any::<bool>(), paths(), paths(), any::<u64>());
+    let image = image.prop_map(|(layers, writable, masked, read_only, bytes)| {
+        Root::Image(ImageRoot {
+            layers,
+            writable,
+            masked,
+            read_only,
+            shared_memory_bytes: bytes,
+        })
+    });
+    prop_oneof![Just(Root::Node), Just(Root::Bare), image]
+}
+
+fn pids() -> impl Strategy<Value = Pids> {
+    prop_oneof![Just(Pids::Cell), Just(Pids::New), uid().prop_map(Pids::Of)]
+}
+
 fn cell_launch() -> impl Strategy<Value = CellLaunch> {
     let volumes = prop::collection::vec(volume(), 0..3);
     (
@@ -102,6 +125,7 @@ fn cell_launch() -> impl Strategy<Value = CellLaunch> {
         "[a-z]{0,60}",
         volumes,
         blob(300),
+        root(),
     )
         .prop_map(
             |(
@@ -114,10 +138,12 @@ fn cell_launch() -> impl Strategy<Value = CellLaunch> {
                 hostname,
                 volumes,
                 record,
+                root,
             )| {
                 CellLaunch {
                     uid,
                     unshare: Namespaces(unshare),
+                    root,
                     parent,
                     uid_map,
                     gid_map,
@@ -160,17 +186,19 @@ fn launch() -> impl Strategy<Value = Launch> {
         any::<Option<i16>>(),
         blob(16),
     );
-    let rights = (any::<[u64; 2]>(), any::<[bool; 3]>(), blob(64));
-    let end = (stdio(), any::<u8>(), any::<u32>(), blob(200));
+    let rights = (any::<[u64; 2]>(), any::<[bool; 5]>(), blob(64));
+    let end = ((stdio(), pids()), any::<u8>(), any::<u32>(), blob(200));
     (uid(), words(), words(), blob(30), who, limits, rights, end).prop_map(
         |(uid, argv, env, cwd, who, limits, rights, end)| Launch {
             uid,
+            pids: end.0.1,
             argv,
             env,
             cwd,
             user: who.0,
             group: who.1,
             groups: who.2,
+            member: rights.1[3],
             umask: limits.0,
             rlimits: limits.1,
             nice: limits.2,
@@ -182,7 +210,8 @@ fn launch() -> impl Strategy<Value = Launch> {
             seccomp: rights.2,
             seccomp_log: rights.1[1],
             keep_stdin: rights.1[2],
-            stdio: end.0,
+            annex: rights.1[4],
+            stdio: end.0.0,
             stop_signal: end.1,
             grace_ms: end.2,
             record: end.3,
@@ -271,6 +300,7 @@ fn cell_request() -> impl Strategy<Value = CellRequest> {
             to
         }),
         request().prop_map(|request| CellRequest::Stage { request }),
+        request().prop_map(|request| CellRequest::Sealed { request }),
         (request(), blob(99))
             .prop_map(|(request, target)| CellRequest::Unmount { request, target }),
         request().prop_map(|request| CellRequest::Exit { request }),
@@ -278,7 +308,7 @@ fn cell_request() -> impl Strategy<Value = CellRequest> {
 }
 
 fn workload() -> impl Strategy<Value = WorkloadState> {
-    let flags = (stdio(), any::<bool>());
+    let flags = (stdio(), any::<[bool; 2]>());
     (
         uid(),
         any::<i32>(),
@@ -288,11 +318,12 @@ fn workload() -> impl Strategy<Value = WorkloadState> {
         prop::option::of(exit()),
     )
         .prop_map(
-            |(uid, pid, (stdio, has_stdin), record, started_ns, exit)| WorkloadState {
+            |(uid, pid, (stdio, [has_stdin, has_annex]), record, started_ns, exit)| WorkloadState {
                 uid,
                 pid,
                 stdio,
                 has_stdin,
+                has_annex,
                 record,
                 started_ns,
                 exit,
@@ -358,6 +389,7 @@ proptest! {
             | CellRequest::Signal { request, .. }
             | CellRequest::CloseStdin { request, .. }
             | CellRequest::Stage { request }
+            | CellRequest::Sealed { request }
             | CellRequest::Mount { request, .. }
             | CellRequest::Unmount { request, .. }
             | CellRequest::Exit { request } => *request,
@@ -410,6 +442,7 @@ proptest! {
         CellRequest::Start { request, launch: launch.clone() }.encode(&mut packet).unwrap();
         let head = start_head(&packet).unwrap().expect("a start");
         assert_eq!((head.request, head.uid, head.stdio), (request, launch.uid, launch.stdio));
+        assert_eq!(head.pids, launch.pids);
         assert_eq!((head.keep_stdin, head.stop_signal), (launch.keep_stdin, launch.stop_signal));
         assert_eq!((head.grace_ms, head.record), (launch.grace_ms, launch.record));
     }
@@ -437,7 +470,8 @@ fn a_record_over_the_limit_is_refused_by_name() {
 fn a_list_that_claims_more_than_the_packet_brings_is_truncated() {
     let mut packet = vec![2];
     packet.extend_from_slice(&9u64.to_le_bytes());
-    packet.extend_from_slice(&[0; 16 + 1 + 1]);
+    packet.extend_from_slice(&[0; 16 + 1]);
+    packet.extend_from_slice(&[1, 0]);
     packet.extend_from_slice(&340u32.to_le_bytes());
     assert_eq!(
         NodeRequest::decode(&packet),
@@ -465,4 +499,60 @@ fn a_welcome_with_every_cell_fits_a_packet() {
 fn an_unknown_message_is_named_with_its_number() {
     let error = NodeRequest::decode(&[200]).unwrap_err();
     assert_eq!(error.to_string(), "`NodeRequest` has the unknown value 200");
+}
+
+/// What `execve` takes: 6 MiB of arguments and environment, each with a NUL and a pointer, none
+/// longer than 128 KiB.
+#[test]
+fn a_start_with_all_that_execve_takes_is_sealed_and_read() {
+    let launch = |argv| Launch {
+        uid: Uid([1; 16]),
+        pids: Pids::New,
+        argv,
+        env: vec![],
+        cwd: vec![],
+        user: None,
+        group: None,
+        groups: vec![],
+        member: true,
+        umask: 0,
+        rlimits: vec![],
+        nice: 0,
+        oom_score_adj: None,
+        affinity: vec![],
+        bounding: 0,
+        ambient: 0,
+        no_new_privileges: true,
+        seccomp: vec![],
+        seccomp_log: false,
+        stdio: Stdio::Pipes,
+        keep_stdin: false,
+        annex: false,
+        stop_signal: 15,
+        grace_ms: 0,
+        record: vec![0; MAX_RECORD],
+    };
+    let start = |argv| CellRequest::Start {
+        request: 7,
+        launch: launch(argv),
+    };
+    let most = 6 * 1024 * 1024;
+    let mut sealed = Vec::new();
+    for argv in [
+        vec![vec![b'x'; MAX_STRING]; most / (MAX_STRING + 9)],
+        vec![vec![]; most / 9],
+        vec![vec![b'x'; 3]; most / 12],
+    ] {
+        let start = start(argv);
+        encode_sealed(&start, &mut sealed).unwrap();
+        assert!(sealed.len() <= MAX_SEALED);
+        assert_eq!(start_head(&sealed).unwrap().unwrap().request, 7);
+        assert_eq!(CellRequest::decode(&sealed).unwrap(), start);
+        start.encode(&mut Vec::new()).unwrap_err();
+    }
+    let error = encode_sealed(&start(vec![vec![b'x'; MAX_STRING + 1]]), &mut sealed).unwrap_err();
+    assert!(
+        error.to_string().starts_with("`argv` is 131072 long"),
+        "{error}"
+    );
 }

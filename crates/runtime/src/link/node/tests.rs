@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 
 use futures_util::FutureExt;
 use init::protocol::codec::Packet;
-use init::protocol::{ExitHow, Namespaces, Role};
+use init::protocol::{ExitHow, Namespaces, Role, Root};
 use kernel::seqpacket::{self, Mode};
 
 use super::*;
@@ -91,6 +91,7 @@ fn launch(number: u8) -> CellLaunch {
     CellLaunch {
         uid: Uid([number; 16]),
         unshare: Namespaces::ALL,
+        root: Root::Node,
         parent: false,
         uid_map: vec![],
         gid_map: vec![],
