@@ -47,7 +47,7 @@ fn unpacker(runtime: Runtime) -> Unpacker {
     })
 }
 
-/// Prunes, for as long as the daemon serves.
+/// Prunes, and puts layers on disk, for as long as the daemon serves.
 pub(crate) async fn prune(images: Images, age: Duration) {
     let mut ticks = tokio::time::interval(PRUNED_EVERY);
     loop {
@@ -60,6 +60,9 @@ pub(crate) async fn prune(images: Images, age: Duration) {
                 "images that were not used for long are removed"
             ),
             Err(error) => tracing::warn!(%error, "old images can't be removed"),
+        }
+        if let Err(error) = images.settle().await {
+            tracing::warn!(%error, "unpacked layers are not on disk yet");
         }
     }
 }

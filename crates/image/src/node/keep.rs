@@ -104,6 +104,16 @@ impl Images {
     }
 }
 
+impl Images {
+    /// Puts unpacked layers on disk, so that a loss of power takes none. Waits for the disk.
+    ///
+    /// # Errors
+    /// What the disk says.
+    pub async fn settle(&self) -> std::result::Result<(), Error> {
+        self.blocking(|inner| inner.store.settle()).await
+    }
+}
+
 impl Inner {
     fn forget(&self, record: &Record) -> Result<()> {
         let mut held = self.lock();

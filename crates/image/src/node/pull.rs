@@ -37,8 +37,14 @@ pub struct Pull {
     pub policy: PullPolicy,
     /// What it must run on; `None`: this node.
     pub platform: Option<Platform>,
-    /// Shown to the registry; `None`: the node's own, where it has some.
+    /// Shown to the registry; `None`: the node's own for administrators, and none for others.
     pub credentials: Option<Credentials>,
+}
+
+/// The node's credentials are its administrators': with them another tenant would read what it has
+/// no leave for.
+pub(super) fn shown(permit: &Permit, given: Option<Credentials>) -> Option<Credentials> {
+    given.or_else(|| (!permit.is_administrator()).then_some(Credentials::Anonymous))
 }
 
 impl Images {
@@ -49,6 +55,10 @@ impl Images {
     /// Everything else is the transfer's.
     pub fn pull(&self, permit: Permit, pull: Pull) -> Result<Transfer<Image>, Error> {
         permit.demand_tenant(&pull.tenant)?;
+        let pull = Pull {
+            credentials: shown(&permit, pull.credentials.clone()),
+            ..pull
+        };
         let place = self.inner.transfers.take(&pull.tenant, 1)?;
         let images = self.clone();
         Ok(Transfer::start(async move |progress| {

@@ -8,7 +8,7 @@ use model::error::Error;
 use model::name::Tenant;
 
 use super::Images;
-use super::pull::DEADLINE;
+use super::pull::{DEADLINE, shown};
 use super::transfer::Transfer;
 use crate::digest::Digest;
 use crate::reference::Reference;
@@ -23,7 +23,7 @@ pub struct Push {
     pub reference: String,
     /// Where to; `None`: where its name says.
     pub to: Option<Reference>,
-    /// Shown to the registry; `None`: the node's own, where it has some.
+    /// Shown to the registry; `None`: the node's own for administrators, and none for others.
     pub credentials: Option<Credentials>,
 }
 
@@ -56,7 +56,7 @@ impl Images {
         let request = PushRequest {
             reference: to,
             target: record.manifest.digest.clone(),
-            credentials: push.credentials,
+            credentials: shown(&permit, push.credentials),
             owner: push.tenant.to_string(),
             mount_from: self.repositories(&push.tenant),
             deadline: DEADLINE,
