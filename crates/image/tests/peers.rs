@@ -271,6 +271,14 @@ fn what_skopeo_writes_is_read_here() {
         let (_folder, other, copied) = imported(Path::new(&path));
         assert_eq!(layers(&other, &copied), expected, "{kind} {options:?}");
         let (manifest, _) = manifest(&other, &copied);
-        assert!([media::MANIFEST, media::DOCKER_MANIFEST].contains(&manifest.media_type.as_str()));
+        // It is what was asked for, and not the image as it was before.
+        let layer = &manifest.layers[0].media_type;
+        assert_eq!(
+            layer.ends_with("+zstd"),
+            options.contains(&"zstd"),
+            "{layer}"
+        );
+        let docker = manifest.media_type == media::DOCKER_MANIFEST;
+        assert_eq!(docker, options.contains(&"v2s2"));
     }
 }
