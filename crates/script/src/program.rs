@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A loaded program, while it runs: its modules as the engine takes them, more of them as it imports them,
-//! files below its root, and the way back from the engine's places to what was written.
+//! A loaded program, while it runs: its modules as the engine takes them, more of them as it
+//! imports them, files below its root, and the way back from the engine's places to what was
+//! written.
 //!
 //! What a program says is `language`'s; this only keeps it at hand for the host.
 

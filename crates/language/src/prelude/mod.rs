@@ -40,8 +40,8 @@ pub const NAME: &str = "aurae:prelude";
 /// milliseconds on it. `script` compiles it into the engine's bytecode.
 pub const JAVASCRIPT: &str = include_str!("../../prelude/prelude.js");
 
-/// The API's names. Generated, and kept true by a test: reading the descriptors takes as long as all
-/// else that a short program waits for, and it is read and compiled without them.
+/// The API's names. Generated, and kept true by a test: reading the descriptors takes as long as
+/// all else that a short program waits for, and it is read and compiled without them.
 const NAMES: &str = include_str!("../../prelude/names.txt");
 
 /// Globals that the layer's `main.ts` makes beside the API's own.
