@@ -12,7 +12,7 @@ use rquickjs::{CatchResultExt, Context, Module, Runtime, WriteOptions};
 
 /// Of the surface: functions, each of which becomes the default export of a module.
 const SURFACE: &str = "src/evaluator/js";
-const FUNCTIONS: [&str; 4] = ["inspect", "plan", "runtime", "values"];
+const FUNCTIONS: [&str; 5] = ["inspect", "plan", "runtime", "typed", "values"];
 
 /// The layer, a module already. `language` keeps it true to its sources by a test.
 const LAYER: &str = "../language/prelude/prelude.js";

@@ -34,6 +34,7 @@ pub(crate) fn check(bytes: &[u8]) {
     if let Ok(program) = Program::load(&NoFiles, entry, &["runtime"]) {
         let found = language::check::check_program(&ENVIRONMENT, &program);
         sound(&found);
+        let _ = language::check::expected(&ENVIRONMENT, &program);
     }
     let file = File {
         source,

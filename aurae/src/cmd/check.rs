@@ -97,9 +97,8 @@ fn of_programs(
     args: &CheckArgs,
     environment: &Arc<Environment>,
 ) -> Result<Vec<Finding>, Failure> {
-    let names = prelude::globals().map_err(|problem| Failure::new(problem.to_string()))?;
-    let names: Vec<&str> = names.iter().map(String::as_str).collect();
-    let program = Program::load_all(root, entries.to_vec(), &names).map_err(unreadable)?;
+    let program =
+        Program::load_all(root, entries.to_vec(), &prelude::globals()).map_err(unreadable)?;
     let mut found = program.findings().to_vec();
     // A module with an error of syntax is skipped; names that others import from it have the type
     // `any`.

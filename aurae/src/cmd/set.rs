@@ -173,7 +173,7 @@ async fn rm(global: &Global, args: &RmArgs) -> Result<u8, Failure> {
     ));
     let claim = Claim {
         adopt: true,
-        ..Claim::new(args.name.clone(), "aurae set rm".to_owned())
+        ..Claim::new(args.name.clone(), String::new())
     };
     let planned = Plan::new(claim.clone()).finish(&nodes).await;
     let planned = planned.map_err(refused)?;

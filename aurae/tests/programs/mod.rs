@@ -3,6 +3,7 @@
 
 mod apply;
 mod asked;
+mod hostile;
 mod running;
 mod sets;
 mod streams;
@@ -41,6 +42,19 @@ await runtime.Run([
   new Executable({ name: "web/side", argv: ["sleep", "1000"], env: { V: args[2] ?? "1" } }),
 ]);
 "#;
+
+/// A node as one of several in a configuration.
+fn context(name: &str, node: &Node) -> String {
+    let path = |file: &str| node.path(file).display().to_string();
+    format!(
+        "[nodes.{name}]\naddress = \"unix://{}\"\nca = \"{}\"\n[users.{name}]\ncertificate = \
+         \"{}\"\nkey = \"{}\"\n[contexts.{name}]\nnode = \"{name}\"\nuser = \"{name}\"\n",
+        path("run/aurae.sock"),
+        path("state/pki/ca.pem"),
+        path("state/pki/admin.pem"),
+        path("state/pki/admin.key"),
+    )
+}
 
 /// The object's uid: another one is another run.
 fn uid(node: &Node, name: &str) -> String {

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use super::{Folder, Node, node, uid};
+use super::{Folder, Node, context, node, uid};
 
 const CELL: &str = "await runtime.Run(new Cell({ name: args[0] }));\n";
 
@@ -271,17 +271,6 @@ fn a_target_and_no_pruning_go_no_further_than_they_say() {
 fn a_node_that_is_no_longer_spoken_to_is_swept_or_named() {
     let (Some(one), Some(other)) = (node(), node()) else {
         return;
-    };
-    let context = |name: &str, node: &Node| {
-        let path = |file: &str| node.path(file).display().to_string();
-        format!(
-            "[nodes.{name}]\naddress = \"unix://{}\"\nca = \"{}\"\n[users.{name}]\ncertificate = \
-             \"{}\"\nkey = \"{}\"\n[contexts.{name}]\nnode = \"{name}\"\nuser = \"{name}\"\n",
-            path("run/aurae.sock"),
-            path("state/pki/ca.pem"),
-            path("state/pki/admin.pem"),
-            path("state/pki/admin.key"),
-        )
     };
     let both = context("alice", &one) + &context("bob", &other);
     fs::write(one.path("both.toml"), &both).unwrap();

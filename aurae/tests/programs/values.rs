@@ -60,3 +60,45 @@ fn values_are_laid_over_an_untouched_program() {
     let useless = node.aurae(&["--values", &yaml, &none]).fails(2);
     assert!(useless.contains("calls values()"), "{useless}");
 }
+
+const TYPED: &str = r#"
+interface Settings { names: string[]; tier: "small" | "large"; note?: string }
+const settings: Settings = values({ names: ["a"], tier: "small" });
+const labels = { tier: settings.tier };
+await runtime.Run(settings.names.map((name) => new Cell({ name, labels })));
+"#;
+
+#[test]
+fn values_are_held_against_the_types_that_the_program_declares() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let file = folder.file("typed.ts", TYPED);
+    let more = folder.file(
+        "more.yaml",
+        "tier: large\nnote: more than the defaults have\n",
+    );
+    let planned = node.aurae(&["plan", "--values", &more, &file]).ok();
+    assert!(planned.contains("+ create cell a"), "{planned}");
+    let wrong = folder.file("wrong.yaml", "names: [b]\ntier: lage\n");
+    for words in [
+        &["plan", "--values", &wrong, &file][..],
+        &["apply", "--yes", "--values", &wrong, &file],
+        &["--values", &wrong, &file],
+    ] {
+        let told = node.aurae(words).fails(1);
+        let expected = r#"tier is "small" or "large", got "lage"; did you mean "large"?"#;
+        assert!(
+            told.contains("wrong.yaml:2:1: ") && told.contains(expected),
+            "{told}"
+        );
+    }
+    // Nothing was begun.
+    let cells = node.aurae(&["set", "ls"]).ok();
+    assert!(!cells.contains("typed"), "{cells}");
+    let none = node.aurae(&["--values", &wrong]).fails(2);
+    assert!(none.contains("for a program"), "{none}");
+    // A type argument alone asks for values, too.
+    let own = folder.file("own.ts", "print(values<{ a: 1 | 2 }>({ a: 1 }).a);");
+    let two = folder.file("two.json", "{ \"a\": 2 }");
+    assert_eq!(node.aurae(&["--values", &two, &own]).ok(), "2\n");
+}

@@ -120,11 +120,12 @@ declare const file: {
 declare const args: readonly string[];
 
 /**
- * The program's own values, of which `defaults` says the names and kinds, with those of
- * `--values FILE` laid over them: objects member by member, everything else whole. What isn't among
- * the defaults, or is of another kind, is refused with its place in the file; items of a list are
- * like those of the defaults. An empty object is a table with keys of the file's; `undefined` may
- * become anything. A program asks once, and with a file before it calls a node.
+ * The program's own values: `defaults`, with those of `--values FILE` laid over them, objects member
+ * by member, everything else whole. What the type that the program declares for them doesn't allow
+ * is refused with its place in the file; where none is declared, what isn't among the defaults, or
+ * is of another kind: then items of a list are like those of the defaults, an empty object is a
+ * table with keys of the file's, and `undefined` may become anything. A program asks once, and with
+ * a file before it calls a node.
  */
 declare function values<T extends object>(defaults: T): T;
 

@@ -22,7 +22,7 @@ use crate::reconcile::asking::{Current, get, question, send};
 use crate::reconcile::change::{Action, Change, Report};
 use crate::reconcile::desired::{Declared, Verdict, apart, child, going};
 use crate::reconcile::difference::mask_path;
-use crate::reconcile::journal::{Journal, Key, Listener, change};
+use crate::reconcile::journal::{Journal, Listener, change};
 use crate::reconcile::keyed::{Compared, Keyed};
 use crate::reconcile::predict::subject;
 use crate::reconcile::set::Claim;
@@ -154,9 +154,14 @@ impl Apply {
             set.declare(nodes, node, member).await?;
         }
         let noted = keyed.change(verdict, asked);
-        if matches!(action, Action::Unchanged | Action::Adopt)
-            && let Some(answer) = current.and_then(|current| keyed.answer(current))
-        {
+        let answer = match action {
+            Action::Unchanged | Action::Adopt => current.and_then(|current| keyed.answer(current)),
+            _ => None,
+        };
+        // What the command line leaves out isn't made: a status that says nothing.
+        let apart = !set.claim().is_about(&keyed.name());
+        let answer = answer.or(apart.then(|| DynamicMessage::new(asked.found.descriptor.output())));
+        if let Some(answer) = answer {
             if !again {
                 self.journal.note(noted);
             }
@@ -180,14 +185,11 @@ impl Apply {
         declared: Declared,
     ) -> Result<Value, Failure> {
         let node = asked.call.node.as_deref();
-        let key: Key = (
-            asked.call.node.clone(),
-            declared.tenant.clone(),
-            declared.path.clone(),
-        );
-        let again = self.journal.declare(&key, &declared)?;
         let set = self.journal.set();
         let tenant = set.own_tenant(nodes, node).await?;
+        let again = self
+            .journal
+            .declare(&nodes.name(node), &tenant, &declared)?;
         let member = declared.member(&asked.call.method, &tenant);
         set.declare(nodes, node, member).await?;
         let current = get(nodes, node, &declared.tenant, &declared.path).await?;
@@ -271,7 +273,7 @@ impl Doing<'_> {
             }
             _ => {
                 // With an executable's own cell goes the executable, and whatever else is in it.
-                prune::refuse_foreign(self.nodes, self.node(), &going, self.set).await?;
+                prune::refuse_guests(self.nodes, self.node(), &going, self.set).await?;
                 self.clear(going).await?;
                 self.run().await.map_err(|failure| self.cleared(failure))
             }

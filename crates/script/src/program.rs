@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! A program while it runs: its modules as the engine takes them, more of them as it imports them,
-//! files below its root, and the way back from the engine's places to what was written.
+//! A loaded program, while it runs: its modules as the engine takes them, more of them as it
+//! imports them, files below its root, and the way back from the engine's places to what was
+//! written.
 //!
 //! What a program says is `language`'s; this only keeps it at hand for the host.
 
@@ -8,7 +9,7 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use language::check::{Environment, check_program};
+use language::check::{Environment, check_program, expected};
 use language::compile::{self, Compiled, Options, compile};
 use language::finding::Finding;
 use language::program::{Entry, Files, NoFiles, Program};
@@ -37,9 +38,9 @@ impl Files for Place {
     }
 }
 
-/// A program that is running, or about to.
+/// A loaded program: it runs, or is about to.
 #[derive(Debug)]
-pub struct Running {
+pub struct Loaded {
     place: Place,
     options: Options,
     entry: String,
@@ -70,7 +71,7 @@ pub struct Located {
     pub trace: Vec<(String, String)>,
 }
 
-impl Running {
+impl Loaded {
     /// Reads, resolves and compiles the program that begins at `entry`.
     ///
     /// # Errors
@@ -143,6 +144,12 @@ impl Running {
     pub fn check(&self, environment: &Arc<Environment>) -> Vec<Finding> {
         let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         check_program(environment, &inner.program)
+    }
+
+    /// The type that it declares its own values to be, for [`crate::protocol::Values`].
+    pub fn expected(&self, environment: &Arc<Environment>) -> Option<String> {
+        let inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
+        expected(environment, &inner.program)
     }
 
     /// Whether what was written has one of these words in it, be it in a comment: a guess for who

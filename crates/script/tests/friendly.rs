@@ -295,6 +295,7 @@ async fn laid(text: &str) -> Result<String, String> {
     let values = Values {
         name,
         text: text.to_owned(),
+        expected: None,
     };
     let (printed, asked) = run_with(code, Some(values)).await;
     assert_eq!(asked, [""; 0]);
@@ -376,6 +377,7 @@ async fn typed(text: &str) -> Result<String, String> {
     let values = Values {
         name: "prod.yaml".to_owned(),
         text: text.to_owned(),
+        expected: None,
     };
     let (printed, _) = run_with(code, Some(values)).await;
     printed.map_err(|thrown| thrown.message)
@@ -422,6 +424,7 @@ async fn a_file_of_values_is_judged_before_any_call() {
     let values = Values {
         name: "prod.json".to_owned(),
         text: "{ \"copies\": 2 }".to_owned(),
+        expected: None,
     };
     let (printed, asked) = run_with(code, Some(values)).await;
     assert_eq!(

@@ -11,7 +11,7 @@
 mod support;
 
 use language::program::Entry;
-use script::program::{Place, Running};
+use script::program::{Loaded, Place};
 use script::protocol::{Start, Thrown};
 
 /// Programs that fail. Each frame of the stack, from the innermost one, is to point behind the mark
@@ -81,7 +81,7 @@ async fn places(text: &str) -> (Thrown, Vec<String>) {
         text: text.to_owned(),
     };
     let options = language::compile::Options::default();
-    let (running, modules) = Running::load(Place::Nowhere, entry, &[], options).unwrap();
+    let (running, modules) = Loaded::load(Place::Nowhere, entry, &[], options).unwrap();
     let (mut session, _) = support::session(support::options(Start::default())).await;
     let thrown = session.run(modules, "main.ts").await.unwrap_err();
     let trace = running.locate(&thrown).trace;
@@ -139,7 +139,7 @@ async fn what_is_called_and_is_no_function_is_named() {
                 text: (*text).to_owned(),
             };
             let options = language::compile::Options { plan };
-            let (running, modules) = Running::load(Place::Nowhere, entry, &[], options).unwrap();
+            let (running, modules) = Loaded::load(Place::Nowhere, entry, &[], options).unwrap();
             let start = Start {
                 plan,
                 ..Start::default()

@@ -213,9 +213,13 @@ async fn signals_and_timeouts_go_with_calls() {
         .run(
             main(
                 "const c = new AbortController();
-                 setTimeout(() => c.abort(), 5);
+                 const options = { signal: c.signal, timeout: '1m30s' };
+                 const slow = __aurae.call(undefined, 'test.Slow', {}, options);
+                 // Once this one is answered the parent has seen the one before it.
+                 await __aurae.call(undefined, 'test.Echo', {});
+                 c.abort();
                  try {
-                   await __aurae.call(undefined, 'test.Slow', {}, { signal: c.signal, timeout: '1m30s' });
+                   await slow;
                  } catch (e) { print(e.name); }
                  try {
                    await __aurae.call(undefined, 'test.Slow', {}, { signal: AbortSignal.timeout(5) });

@@ -81,6 +81,14 @@ function clientOptions(): LanguageClientOptions {
       prepareRename: ask,
       provideRenameEdits: ask,
       provideDocumentSemanticTokens: ask,
+      provideDocumentRangeFormattingEdits: ask,
+      provideTypeDefinition: ask,
+      provideImplementation: ask,
+      provideDocumentHighlights: ask,
+      provideFoldingRanges: ask,
+      provideSelectionRanges: ask,
+      provideInlayHints: ask,
+      prepareCallHierarchy: ask,
     },
   };
 }

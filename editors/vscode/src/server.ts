@@ -54,3 +54,28 @@ export function startHelp(command: string, problem: string): string {
     `Install aurae, or set "aurae.path" to where it is.`
   );
 }
+
+/**
+ * What the server can do with a document, and where the client is held back from asking it about
+ * files that aren't ours.
+ */
+export const HELD: Readonly<Record<string, string>> = {
+  callHierarchyProvider: "prepareCallHierarchy",
+  codeActionProvider: "provideCodeActions",
+  completionProvider: "provideCompletionItem",
+  definitionProvider: "provideDefinition",
+  documentFormattingProvider: "provideDocumentFormattingEdits",
+  documentHighlightProvider: "provideDocumentHighlights",
+  documentRangeFormattingProvider: "provideDocumentRangeFormattingEdits",
+  documentSymbolProvider: "provideDocumentSymbols",
+  foldingRangeProvider: "provideFoldingRanges",
+  hoverProvider: "provideHover",
+  implementationProvider: "provideImplementation",
+  inlayHintProvider: "provideInlayHints",
+  referencesProvider: "provideReferences",
+  renameProvider: "provideRenameEdits",
+  selectionRangeProvider: "provideSelectionRanges",
+  semanticTokensProvider: "provideDocumentSemanticTokens",
+  signatureHelpProvider: "provideSignatureHelp",
+  typeDefinitionProvider: "provideTypeDefinition",
+};

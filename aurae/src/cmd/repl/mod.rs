@@ -19,7 +19,7 @@ use language::root::Root;
 use language::source::Source as Text;
 use script::host::nodes::Nodes;
 use script::host::{Mode, NodeHost, Output};
-use script::program::{Place, Running};
+use script::program::{Loaded, Place};
 use script::protocol::Thrown;
 use script::session::{Options, Session};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -79,7 +79,7 @@ fn history() -> Option<PathBuf> {
 
 /// The state of the prompt.
 struct Repl {
-    running: Arc<Running>,
+    running: Arc<Loaded>,
     host: Arc<NodeHost>,
     options: Options,
     session: Session,
@@ -111,7 +111,7 @@ impl Repl {
             name: "<repl>".to_owned(),
             text: String::new(),
         };
-        let (running, _) = Running::load(place, entry, &[], Compile::default())
+        let (running, _) = Loaded::load(place, entry, &[], Compile::default())
             .map_err(|problem| Failure::new(format!("can't begin: {problem:?}")))?;
         let running = Arc::new(running);
         let host = NodeHost::new(nodes, Arc::clone(&running), printer, Mode::Run);

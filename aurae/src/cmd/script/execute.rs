@@ -2,9 +2,8 @@
 //! Runs one program in a session of its own, with the command line's limits, and watches for
 //! Ctrl-C and for a reader of the output that has gone.
 
-use std::fs::File;
 use std::io::{ErrorKind, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,17 +15,17 @@ use language::compile::Options as Compile;
 use language::declare::aurae_d_ts;
 use language::finding::{Finding, Severity};
 use language::prelude;
-use language::schema::Schema;
+use language::program::{Entry, Files};
 use language::stack;
 use script::host::nodes::Nodes;
 use script::host::{Mode, NodeHost, Output};
-use script::program::{LoadError, Running};
-use script::protocol::{Limit, Module, Start, Thrown, Values};
+use script::program::{LoadError, Loaded, Place};
+use script::protocol::{Limit, Module, Start, Thrown};
 use script::session::{Interrupter, Options, StartError, Starting};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 
-use super::entry::{Source, open, read_bounded, read_stdin, unreadable};
-use super::report;
+use super::entry::{Source, open, unreadable};
+use super::{report, values};
 use crate::failure::{BROKEN_PIPE, FAILED, FINDINGS, Failure, INTERRUPTED};
 use crate::global::{Global, ProgramArgs};
 use crate::output::{Style, clear, note};
@@ -118,24 +117,18 @@ pub(crate) async fn execute(global: &Global, job: Job) -> Result<Done, Failure> 
         digest: String::new(),
         ran: false,
     };
-    let values = job.values.as_deref().map(|file| values(file, &job.source));
-    let values = values.transpose()?;
-    let mut options = options(global, &job);
-    options.start.values.clone_from(&values);
-    evaluator.tell(options.start).map_err(not_started)?;
-    let (running, modules) = match load(&job).await? {
-        Ok((running, modules, warnings)) => {
-            if !warnings.is_empty() {
-                report::findings(&warnings, style);
-            }
-            (running, modules)
+    let Options { start, timeout, .. } = options(global, &job);
+    let (tell, told) = oneshot::channel();
+    let reaching = Arc::clone(&nodes);
+    tokio::spawn(async move {
+        if told.await.is_ok() {
+            reaching.reach();
         }
-        Err(findings) => {
-            report::findings(&findings, style);
-            return Ok(done(if job.is_checked() { FINDINGS } else { FAILED }));
-        }
+    });
+    let Some(ready) = ready(&mut evaluator, start, &job, (tell, style)).await? else {
+        return Ok(done(if job.is_checked() { FINDINGS } else { FAILED }));
     };
-    takes(&running, values.as_ref())?;
+    let running = ready.program;
     if running.mentions(&subsystems()) {
         nodes.reach();
     }
@@ -150,12 +143,12 @@ pub(crate) async fn execute(global: &Global, job: Job) -> Result<Done, Failure> 
         Arc::clone(&printer) as Arc<dyn Output>,
         job.mode.clone(),
     );
-    let session = evaluator.serve(options.timeout, Arc::new(host));
+    let session = evaluator.serve(timeout, Arc::new(host));
     let mut session = session.map_err(not_started)?;
     let watch = tokio::spawn(watch_interrupts(session.interrupter()));
     let entry = running.entry().to_owned();
     let came = tokio::select! {
-        came = session.run(modules, &entry) => came,
+        came = session.run(ready.modules, &entry) => came,
         () = printer.gone.notified() => return Ok(done(BROKEN_PIPE)),
     };
     watch.abort();
@@ -168,37 +161,107 @@ pub(crate) async fn execute(global: &Global, job: Job) -> Result<Done, Failure> 
         }
     };
     Ok(Done {
-        digest: running.digest_with(values.as_ref().map(|it| it.text.as_str())),
+        digest: running.digest_with(ready.values.as_deref()),
         ran: true,
         ..done(status)
     })
 }
 
-/// A program that can be run, or what is wrong with its form; of one that is planned or applied,
-/// also with its types.
-/// The findings beside a program that can be run keep it from nothing.
-type Loaded = Result<(Running, Vec<Module>, Vec<Finding>), Vec<Finding>>;
+/// A program whose beginning the evaluator was told.
+struct Ready {
+    program: Loaded,
+    modules: Vec<Module>,
+    /// The text of the values that are laid over it.
+    values: Option<String>,
+}
 
-/// Reads and compiles the program, on another thread.
-async fn load(job: &Job) -> Result<Loaded, Failure> {
+/// Loads the program and tells the evaluator its beginning: at once, or where a file of values is
+/// laid over it when it is known of which type they are. None where it can't be run; why was told.
+async fn ready(
+    evaluator: &mut Starting,
+    start: Start,
+    job: &Job,
+    (tell, style): (oneshot::Sender<()>, Style),
+) -> Result<Option<Ready>, Failure> {
+    let values = job
+        .values
+        .as_deref()
+        .map(|file| values::read(file, &job.source));
+    let values = values.transpose()?;
+    let later = match values {
+        Some(values) => Some((values, start)),
+        None => {
+            evaluator.tell(start).map_err(not_started)?;
+            None
+        }
+    };
+    let loaded = match load(job, tell).await? {
+        Ok(loaded) => loaded,
+        Err(findings) => {
+            report::findings(&findings, style);
+            return Ok(None);
+        }
+    };
+    if !loaded.warnings.is_empty() {
+        report::findings(&loaded.warnings, style);
+    }
+    let mut ready = Ready {
+        program: loaded.program,
+        modules: loaded.modules,
+        values: None,
+    };
+    if let Some((mut values, mut start)) = later {
+        values::taken_by(&ready.program)?;
+        values.expected = loaded.expected;
+        ready.values = Some(values.text.clone());
+        start.values = Some(values);
+        evaluator.tell(start).map_err(not_started)?;
+    }
+    Ok(Some(ready))
+}
+
+/// A program that can be run.
+struct Read {
+    program: Loaded,
+    modules: Vec<Module>,
+    /// What keeps it from nothing.
+    warnings: Vec<Finding>,
+    /// The type of its values, where a file is laid over them.
+    expected: Option<String>,
+}
+
+/// Reads and compiles the program, on another thread. Otherwise what is wrong with its form; of one
+/// that is planned or applied, also with its types. Tells before it compiles where the entry itself
+/// speaks of a node.
+async fn load(job: &Job, tell: oneshot::Sender<()>) -> Result<Result<Read, Vec<Finding>>, Failure> {
     let (source, root) = (job.source.clone(), job.root.clone());
     let (plan, is_checked) = (job.is_plan(), job.is_checked());
+    let takes_values = job.values.is_some();
     let load = move || {
         let (place, entry) = open(source, root.as_deref())?;
-        let names = prelude::globals().map_err(|problem| Failure::new(problem.to_string()))?;
-        let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        match Running::load(place, entry, &names, Compile { plan }) {
+        if speaks_of_a_node(&place, &entry) {
+            // Who waits for it may have given up.
+            let _ = tell.send(());
+        }
+        match Loaded::load(place, entry, &prelude::globals(), Compile { plan }) {
             Ok((running, modules)) => {
-                let found = if is_checked {
-                    check(&running)?
-                } else {
-                    Vec::new()
+                let types = match is_checked || takes_values {
+                    true => Some(environment()?),
+                    false => None,
                 };
-                let is_wrong = found.iter().any(|it| it.severity == Severity::Error);
-                Ok(match is_wrong {
-                    true => Err(found),
-                    false => Ok((running, modules, found)),
-                })
+                let checked = types.as_ref().filter(|_| is_checked);
+                let warnings = checked.map_or_else(Vec::new, |it| running.check(it));
+                if warnings.iter().any(|it| it.severity == Severity::Error) {
+                    return Ok(Err(warnings));
+                }
+                let asked = types.as_ref().filter(|_| takes_values);
+                let expected = asked.and_then(|it| running.expected(it));
+                Ok(Ok(Read {
+                    program: running,
+                    modules,
+                    warnings,
+                    expected,
+                }))
             }
             Err(LoadError::Read(problem)) => Err(unreadable(problem)),
             Err(LoadError::Findings(findings)) => Ok(Err(findings)),
@@ -213,42 +276,24 @@ async fn load(job: &Job) -> Result<Loaded, Failure> {
     loaded.await.map_err(broken)?
 }
 
-fn check(running: &Running) -> Result<Vec<Finding>, Failure> {
-    let types = aurae_d_ts().map_err(|problem| Failure::new(problem.to_string()))?;
-    Ok(running.check(&Arc::new(Environment::new(types))))
+/// Whether a program's first module has the name of a subsystem in it, be it in a comment.
+fn speaks_of_a_node(place: &Place, entry: &Entry) -> bool {
+    let text = match entry {
+        Entry::Text { text, .. } => text.clone(),
+        Entry::File(path) => place.text(path).unwrap_or_default(),
+    };
+    subsystems().iter().any(|name| text.contains(name))
 }
 
-/// The names of the API's subsystems, by which a program calls a node.
+/// The names by which a program calls a node.
 fn subsystems() -> Vec<&'static str> {
-    let schema = Schema::bare().map(|schema| schema.subsystems.iter());
-    let subsystems = schema.into_iter().flatten();
-    subsystems.map(|found| found.name.as_str()).collect()
+    prelude::subsystems().collect()
 }
 
-/// A file of values that the program doesn't ask for would be passed over.
-fn takes(running: &Running, values: Option<&Values>) -> Result<(), Failure> {
-    match values {
-        Some(_) if !running.mentions(&["values("]) => Err(Failure::usage(
-            "--values is for a program that calls values()",
-        )),
-        _ => Ok(()),
-    }
-}
-
-/// The file of `--values`; the evaluator alone looks into it.
-fn values(file: &Path, source: &Source) -> Result<Values, Failure> {
-    if file == Path::new("-") {
-        if matches!(source, Source::Stdin) {
-            return Err(Failure::usage("standard input is the program already"));
-        }
-        let (name, text) = ("<stdin>".to_owned(), read_stdin()?);
-        return Ok(Values { name, text });
-    }
-    let name = file.display().to_string();
-    let open = File::open(file);
-    let open = open.map_err(|problem| Failure::new(format!("can't read {name}: {problem}")))?;
-    let text = read_bounded(open, &name)?;
-    Ok(Values { name, text })
+/// What programs are checked against.
+fn environment() -> Result<Arc<Environment>, Failure> {
+    let types = aurae_d_ts().map_err(|problem| Failure::new(problem.to_string()))?;
+    Ok(Arc::new(Environment::new(types)))
 }
 
 /// Why there is no evaluator, for people.

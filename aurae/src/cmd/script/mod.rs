@@ -6,6 +6,7 @@ mod data;
 pub(super) mod entry;
 pub(super) mod execute;
 pub(super) mod report;
+mod values;
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
@@ -50,6 +51,11 @@ pub(crate) async fn without_command(
     if let Some(code) = code {
         let job = Job::new(options, Source::Code(code), Vec::new(), Mode::Run);
         return execute(global, job).await.map(|done| done.status);
+    }
+    if options.values.is_some() {
+        return Err(Failure::usage(
+            "--values is for a program, and there is none",
+        ));
     }
     if std::io::stdin().is_terminal() && std::io::stdout().is_terminal() {
         return super::repl::run(global, options).await;

@@ -4,7 +4,7 @@
 
 use language::finding::Finding;
 use language::frame;
-use script::program::Running;
+use script::program::Loaded;
 use script::protocol::{Failure, Limit, Thrown};
 
 use crate::output::{Style, note, printable};
@@ -15,7 +15,7 @@ pub(crate) fn findings(findings: &[Finding], style: Style) {
 }
 
 /// Shows an uncaught error.
-pub(crate) fn thrown(thrown: &Thrown, running: &Running, style: Style) {
+pub(crate) fn thrown(thrown: &Thrown, running: &Loaded, style: Style) {
     let located = running.locate(thrown);
     let at = located.at.as_ref();
     let message = running.named(&thrown.message, &thrown.stack);

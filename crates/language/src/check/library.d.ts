@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the checker knows of the ECMAScript library: names first of all, so that a name that is
 // none of them and none of the API's is a mistake; members only where knowing them lets types
-// flow. Promise, Array, String, Number, BigInt and Boolean are complete; every other interface
-// here is open: a member that isn't listed is any.
+// flow. What has members here has all that the engine has, which a test of `script` holds against
+// it. Promise, Array, String, Number, BigInt and Boolean are closed: what else is asked of them is
+// a mistake. Every other interface here is open: a member that isn't listed is any.
 
 interface Promise<T> {
     /** What follows once it is settled. */
@@ -131,6 +132,40 @@ interface Uint8Array {
     byteLength: number;
     byteOffset: number;
     buffer: any;
+    at: any;
+    set: any;
+    copyWithin: any;
+    entries: any;
+    every: any;
+    fill: any;
+    filter: any;
+    find: any;
+    findIndex: any;
+    findLast: any;
+    findLastIndex: any;
+    forEach: any;
+    includes: any;
+    indexOf: any;
+    join: any;
+    keys: any;
+    lastIndexOf: any;
+    map: any;
+    reduce: any;
+    reduceRight: any;
+    reverse: any;
+    slice: any;
+    some: any;
+    sort: any;
+    subarray: any;
+    toReversed: any;
+    toSorted: any;
+    values: any;
+    with: any;
+    BYTES_PER_ELEMENT: any;
+    setFromBase64: any;
+    setFromHex: any;
+    toBase64: any;
+    toHex: any;
 }
 interface Symbol {}
 interface Map<K, V> {
@@ -144,6 +179,8 @@ interface Map<K, V> {
     entries(): Iterable<[K, V]>;
     set(key: any, value: any): this;
     forEach(each: (value: V, key: K, map: Map<K, V>) => any, self?: any): void;
+    getOrInsert: any;
+    getOrInsertComputed: any;
 }
 interface MapConstructor {
     new <K, V>(entries?: any): Map<K, V>;
@@ -214,6 +251,9 @@ interface Date {
     toLocaleDateString: any;
     toLocaleTimeString: any;
     valueOf(): number;
+    getYear: any;
+    setYear: any;
+    toGMTString: any;
 }
 interface DateConstructor {
     new (...parts: any[]): Date;
@@ -229,6 +269,8 @@ interface PromiseConstructor {
     race(promises: any): Promise<any>;
     resolve(value?: any): Promise<any>;
     reject(reason?: any): Promise<any>;
+    try: any;
+    withResolvers: any;
 }
 interface Math {
     abs(x: number): number;
@@ -244,10 +286,44 @@ interface Math {
     min(...values: number[]): number;
     pow(x: number, y: number): number;
     PI: number;
+    sin(x: number): number;
+    cos(x: number): number;
+    tan(x: number): number;
+    asin(x: number): number;
+    acos(x: number): number;
+    atan(x: number): number;
+    atan2(y: number, x: number): number;
+    sinh(x: number): number;
+    cosh(x: number): number;
+    tanh(x: number): number;
+    asinh(x: number): number;
+    acosh(x: number): number;
+    atanh(x: number): number;
+    exp(x: number): number;
+    expm1(x: number): number;
+    log(x: number): number;
+    log1p(x: number): number;
+    cbrt(x: number): number;
+    hypot(...values: number[]): number;
+    sign(x: number): number;
+    fround(x: number): number;
+    f16round(x: number): number;
+    imul(x: number, y: number): number;
+    clz32(x: number): number;
+    E: number;
+    LN10: number;
+    LN2: number;
+    LOG10E: number;
+    LOG2E: number;
+    SQRT1_2: number;
+    SQRT2: number;
+    sumPrecise: any;
 }
 interface JSON {
     parse(text: string, reviver?: any): any;
     stringify(value: any, replacer?: any, space?: any): any;
+    isRawJSON: any;
+    rawJSON: any;
 }
 interface ObjectConstructor {
     keys(of: any): string[];
@@ -256,6 +332,23 @@ interface ObjectConstructor {
     assign(target: any, ...sources: any[]): any;
     freeze(of: any): any;
     fromEntries(entries: any): any;
+    create: any;
+    defineProperty: any;
+    defineProperties: any;
+    getOwnPropertyDescriptor: any;
+    getOwnPropertyDescriptors: any;
+    getOwnPropertyNames: any;
+    getOwnPropertySymbols: any;
+    getPrototypeOf: any;
+    groupBy: any;
+    hasOwn: any;
+    is: any;
+    isExtensible: any;
+    isFrozen: any;
+    isSealed: any;
+    preventExtensions: any;
+    seal: any;
+    setPrototypeOf: any;
 }
 
 declare const Promise: PromiseConstructor;

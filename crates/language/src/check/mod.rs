@@ -15,6 +15,7 @@ mod calls;
 mod class;
 mod convert;
 mod ends;
+mod expected;
 mod fit;
 mod given;
 mod infer;
@@ -45,6 +46,7 @@ use std::sync::Arc;
 use oxc::allocator::Allocator;
 
 pub(crate) use calls::Called;
+pub use expected::expected;
 pub(crate) use learn::Learnt;
 pub(crate) use module::Module;
 pub(crate) use range::readable;

@@ -4,18 +4,20 @@
 //! has a name, a constructor's to its class, and what is outside of all to its module. Called by
 //! `more`, where TypeScript's service hasn't answered.
 
+use std::collections::{HashMap, HashSet};
+
 use lsp_types::SymbolKind;
 use oxc::ast::AstKind;
 use oxc::ast::ast::*;
 use oxc::semantic::NodeId;
 use oxc::span::GetSpan;
 
-use super::cursor::{self, Named, named_at};
+use super::cursor;
 use super::declared;
 use super::navigate::{At, definition};
 use super::project::Project;
 use super::readable::Readable;
-use crate::check::{ENVIRONMENT, FileId, LIBRARY, Module};
+use crate::check::{ENVIRONMENT, FileId, LIBRARY, Lookup, Module};
 use crate::source::Span;
 
 fn own(span: oxc::span::Span) -> Span {
@@ -59,6 +61,28 @@ impl Callable {
 
 /// One that calls or is called, and the places of the calls in the caller's module.
 pub(super) type Calls = Vec<(Callable, Vec<Span>)>;
+
+/// Calls while they are found, each of a callable beside its others.
+#[derive(Default)]
+struct Found {
+    calls: Calls,
+    /// Where in the list a callable is. By its file and name: a constructor's class has the whole
+    /// that its other calls have, and so has a module.
+    known: HashMap<(FileId, Span, Span), usize>,
+}
+
+impl Found {
+    fn add(&mut self, one: Callable, place: Span) {
+        let key = (one.file, one.own, one.whole);
+        match self.known.get(&key).and_then(|at| self.calls.get_mut(*at)) {
+            Some((_, places)) => places.push(place),
+            None => {
+                self.known.insert(key, self.calls.len());
+                self.calls.push((one, vec![place]));
+            }
+        }
+    }
+}
 
 /// What is called by the name at `offset`, or is declared by it, if that can be called.
 pub(super) fn prepare(project: &Project, id: FileId, offset: u32) -> Option<Callable> {
@@ -112,6 +136,55 @@ fn at(project: &Project, (file, place): At) -> Option<(Callable, Option<At>)> {
     })??;
     let exported = exported.map(|it| (file, it));
     Some((callable.now(&readable)?, exported))
+}
+
+/// What is declared at each of these places; each module is looked at once.
+fn several(project: &Project, places: impl Iterator<Item = At>) -> HashMap<At, Callable> {
+    let mut by_file: HashMap<FileId, HashSet<Span>> = HashMap::new();
+    for (file, place) in places {
+        by_file.entry(file).or_default().insert(place);
+    }
+    let mut all = HashMap::new();
+    for (file, places) in by_file {
+        if matches!(file, ENVIRONMENT | LIBRARY) {
+            let known = places.into_iter().filter_map(|place| {
+                let (callable, _) = at(project, (file, place))?;
+                Some(((file, place), callable))
+            });
+            all.extend(known);
+            continue;
+        }
+        let Some(readable) = project.readable(file) else {
+            continue;
+        };
+        let began = places.into_iter();
+        let began = began.filter_map(|place| Some((readable.then(place.start)?, place)));
+        let began: HashMap<u32, Span> = began.collect();
+        let found = project.with(file, &readable.source, |module, _| {
+            declared_at(module, &began)
+        });
+        for (place, callable) in found.unwrap_or_default() {
+            if let Some(callable) = callable.now(&readable) {
+                all.entry((file, place)).or_insert(callable);
+            }
+        }
+    }
+    all
+}
+
+/// What begins at these places, or is exported by a default that does.
+fn declared_at(module: &Module<'_, '_>, began: &HashMap<u32, Span>) -> Vec<(Span, Callable)> {
+    let nodes = module.semantic.nodes();
+    let found = nodes.iter().filter_map(|node| {
+        let callable = of_node(module, node.id())?;
+        let exported = match nodes.parent_kind(node.id()) {
+            AstKind::ExportDefaultDeclaration(it) => began.get(&it.span.start),
+            _ => None,
+        };
+        let place = began.get(&callable.own.start).or(exported)?;
+        Some((*place, callable))
+    });
+    found.collect()
 }
 
 /// A function or a class that has a name.
@@ -193,21 +266,12 @@ fn calls(module: &Module<'_, '_>, name: Option<&str>) -> Vec<Call> {
             AstKind::TaggedTemplateExpression(it) => &it.tag,
             _ => return None,
         };
-        let span = match callee.get_inner_expression() {
-            // What is imported may have another name here.
-            Expression::Identifier(it) => it.span,
-            Expression::StaticMemberExpression(it)
-                if name.is_none_or(|name| it.property.name == name) =>
-            {
-                it.property.span
-            }
-            _ => return None,
-        };
+        let (place, to) = target(module, callee.get_inner_expression(), name)?;
         let mut around = nodes.ancestor_ids(node.id());
         Some(Call {
-            to: target(module, span)?,
+            to,
             from: around.find_map(|id| of_node(module, id)),
-            place: own(span),
+            place,
         })
     });
     let mut found: Vec<Call> = found.collect();
@@ -215,16 +279,36 @@ fn calls(module: &Module<'_, '_>, name: Option<&str>) -> Vec<Call> {
     found
 }
 
-/// Where the name that is called is declared.
-fn target(module: &Module<'_, '_>, name: oxc::span::Span) -> Option<At> {
-    match named_at(module, name.start)? {
-        Named::Symbol(symbol, _) => Some(cursor::declared(module, symbol)),
-        Named::Member(field, _) => Some((field.file, field.at)),
-        Named::Global(name, _) => {
-            let value = module.world.environment.table.values.get(name.as_str())?;
-            Some((value.file, value.at))
+/// Where the name stands that is called, and where it is declared; of members only those with that
+/// name.
+fn target<'a>(
+    module: &Module<'a, '_>,
+    callee: &Expression<'a>,
+    name: Option<&str>,
+) -> Option<(Span, At)> {
+    match callee {
+        // What is imported may have another name here.
+        Expression::Identifier(it) => {
+            let to = match module.symbol_of(it) {
+                Some(symbol) => cursor::declared(module, symbol),
+                None => {
+                    let values = &module.world.environment.table.values;
+                    let value = values.get(it.name.as_str())?;
+                    (value.file, value.at)
+                }
+            };
+            Some((own(it.span), to))
         }
-        Named::Module(..) => None,
+        Expression::StaticMemberExpression(it)
+            if name.is_none_or(|name| it.property.name == name) =>
+        {
+            let object = module.infer(&it.object).present();
+            match module.world.field(&object, &it.property.name) {
+                Lookup::Found(field) => Some((own(it.property.span), (field.file, field.at))),
+                Lookup::Missing | Lookup::Unknown => None,
+            }
+        }
+        _ => None,
     }
 }
 
@@ -236,7 +320,7 @@ pub(super) fn incoming(project: &mut Project, place: At) -> Option<Calls> {
         ENVIRONMENT | LIBRARY => project.entries().map(|(id, _)| id).collect(),
         file => project.reached_by(&[file]),
     };
-    let mut all = Calls::new();
+    let mut all = Found::default();
     for file in modules {
         let Some(readable) = project.readable(file) else {
             continue;
@@ -259,10 +343,11 @@ pub(super) fn incoming(project: &mut Project, place: At) -> Option<Calls> {
                 None => Callable::of_module(project, file),
             };
             if let (Some(from), Some(place)) = (from, readable.now(call.place)) {
-                add(&mut all, from, place);
+                all.add(from, place);
             }
         }
     }
+    let mut all = all.calls;
     all.sort_by(|a, b| (&a.0.name, a.0.file, a.0.own).cmp(&(&b.0.name, b.0.file, b.0.own)));
     Some(all)
 }
@@ -275,31 +360,25 @@ pub(super) fn outgoing(project: &Project, file: FileId, place: Option<Span>) -> 
         None => None,
     };
     let all = project.with(file, &readable.source, |module, _| calls(module, None))?;
-    let mut found = Calls::new();
-    for call in all {
+    let made = all.into_iter().filter_map(|call| {
         let from = match call.from {
-            Some(from) => from.now(&readable).map(|from| Some(from.own)),
-            None => Some(None),
+            Some(from) => Some(from.now(&readable)?.own),
+            None => None,
         };
         let to = match call.to.0 == file {
-            true => readable.now(call.to.1).map(|it| (file, it)),
-            false => Some(call.to),
+            true => (file, readable.now(call.to.1)?),
+            false => call.to,
         };
-        if from != Some(wanted) {
-            continue;
-        }
-        if let (Some((to, _)), Some(place)) =
-            (to.and_then(|to| at(project, to)), readable.now(call.place))
-        {
-            add(&mut found, to, place);
+        let place = readable.now(call.place)?;
+        (from == wanted).then_some((to, place))
+    });
+    let made: Vec<(At, Span)> = made.collect();
+    let called = several(project, made.iter().map(|(to, _)| *to));
+    let mut found = Found::default();
+    for (to, place) in made {
+        if let Some(to) = called.get(&to) {
+            found.add(to.clone(), place);
         }
     }
-    Some(found)
-}
-
-fn add(calls: &mut Calls, one: Callable, place: Span) {
-    match calls.iter_mut().find(|(known, _)| *known == one) {
-        Some((_, places)) => places.push(place),
-        None => calls.push((one, vec![place])),
-    }
+    Some(found.calls)
 }

@@ -10,47 +10,87 @@ use lsp_types::{CompletionItem, CompletionItemKind, CompletionItemLabelDetails, 
 use oxc::ast::AstKind;
 use oxc::ast::ast::*;
 use oxc::semantic::NodeId;
+use oxc::span::GetSpan;
+use oxc::syntax::identifier::is_identifier_name;
+use oxc::syntax::keyword::is_reserved_keyword_or_global_object;
 
 use super::complete::relative;
 use super::place;
 use super::project::Project;
 use super::repair::MARK;
 use crate::check::{FileId, Module};
+use crate::program::Export;
 use crate::source::{Source, Span};
 
 /// At most so many are offered; who wants others writes more of the name.
 const OFFERED: usize = 500;
 
 /// A name that can be imported.
-struct Offer<'p> {
-    name: &'p str,
+struct Offer {
+    /// As it is called here.
+    name: String,
     type_only: bool,
+    /// It is the module's default, which has no name of its own.
+    default: bool,
     /// The module, as this one names it.
     specifier: String,
 }
 
 /// The names that other modules export, nearest modules first.
-fn offers<'p>(project: &'p Project, id: FileId, fits: impl Fn(&str) -> bool) -> Vec<Offer<'p>> {
+fn offers(project: &Project, id: FileId, fits: impl Fn(&str) -> bool) -> Vec<Offer> {
     let Some(own) = project.entry(id) else {
         return Vec::new();
     };
     let circle: HashSet<FileId> = project.reached_by(&[id]).into_iter().collect();
     let mut offers = Vec::new();
     for (_, entry) in project.entries().filter(|(id, _)| !circle.contains(id)) {
-        for export in &entry.outline.exports {
-            if export.name != "default" && fits(&export.name) {
+        let exports = &entry.outline.exports;
+        for export in exports {
+            let default = export.name == "default";
+            let name = match default {
+                true => default_name(export, exports, &entry.path),
+                false => Some(export.name.clone()),
+            };
+            if let Some(name) = name.filter(|name| fits(name)) {
                 offers.push(Offer {
-                    name: &export.name,
+                    name,
                     type_only: export.type_only,
+                    default,
                     specifier: relative(&own.path, &entry.path),
                 });
             }
         }
     }
-    let far = |offer: &Offer<'_>| offer.specifier.matches('/').count();
-    offers.sort_by(|a, b| (a.name, far(a), &a.specifier).cmp(&(b.name, far(b), &b.specifier)));
+    let far = |offer: &Offer| offer.specifier.matches('/').count();
+    offers.sort_by(|a, b| (&a.name, far(a), &a.specifier).cmp(&(&b.name, far(b), &b.specifier)));
     offers.truncate(OFFERED);
     offers
+}
+
+/// What a module's default is called elsewhere: as inside, else as its file. None where that is no
+/// name, and where the module exports it by its name, too.
+fn default_name(export: &Export, all: &[Export], path: &str) -> Option<String> {
+    if let Some(local) = &export.local {
+        let named = all.iter().any(|other| {
+            other.name != "default" && other.local.as_ref().unwrap_or(&other.name) == local
+        });
+        return (!named && is_name(local)).then(|| local.clone());
+    }
+    let file = path.rsplit('/').next()?;
+    let stem = file.split('.').next()?;
+    let mut words = stem.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '$');
+    let first = words.next()?.to_owned();
+    let name = words.fold(first, |name, word| {
+        let mut letters = word.chars();
+        let upper = letters.next().map(|it| it.to_uppercase().to_string());
+        name + upper.unwrap_or_default().as_str() + letters.as_str()
+    });
+    is_name(&name).then_some(name)
+}
+
+/// Whether a variable can be called so.
+fn is_name(text: &str) -> bool {
+    is_identifier_name(text) && !is_reserved_keyword_or_global_object(text)
 }
 
 /// What may be completed at a name by importing it.
@@ -79,7 +119,7 @@ pub(super) fn items(
     let offers = offers(project, module.file, fits).into_iter();
     let offers = offers.filter(|offer| is_type || !offer.type_only);
     let items = offers.map(|offer| CompletionItem {
-        label: offer.name.to_owned(),
+        label: offer.name.clone(),
         label_details: Some(CompletionItemLabelDetails {
             detail: None,
             description: Some(offer.specifier.clone()),
@@ -154,26 +194,18 @@ fn unknown(module: &Module<'_, '_>, within: Span) -> Vec<(String, Span, bool)> {
 
 /// The edit that imports something: into an import of the same module where there is one, else a
 /// line after the last import.
-fn edit(imports: &[&ImportDeclaration<'_>], source: &Source, offer: &Offer<'_>) -> TextEdit {
-    let same = imports.iter().find_map(|import| {
-        let is_type = import.import_kind.is_type();
-        let named = import.specifiers.as_ref()?;
-        let last = named.last()?;
-        let fits = import.source.value == offer.specifier.as_str()
-            && (!is_type || offer.type_only)
-            && import.with_clause.is_none()
-            && matches!(last, ImportDeclarationSpecifier::ImportSpecifier(_));
-        let word = match offer.type_only && !is_type {
-            true => "type ",
-            false => "",
-        };
-        let end = oxc::span::GetSpan::span(last).end;
-        fits.then(|| (end, format!(", {word}{}", offer.name)))
-    });
+fn edit(imports: &[&ImportDeclaration<'_>], source: &Source, offer: &Offer) -> TextEdit {
+    let same = imports
+        .iter()
+        .find_map(|import| joined(import, source, offer));
     let (at, new_text) = same.unwrap_or_else(|| {
         let word = if offer.type_only { "type " } else { "" };
-        let (name, specifier) = (offer.name, &offer.specifier);
-        let line = format!("import {word}{{ {name} }} from \"{specifier}\";");
+        let (name, specifier) = (&offer.name, &offer.specifier);
+        let taken = match offer.default {
+            true => name.clone(),
+            false => format!("{{ {name} }}"),
+        };
+        let line = format!("import {word}{taken} from \"{specifier}\";");
         match imports.last() {
             Some(last) => (last.span.end, format!("\n{line}")),
             None => (head(source.text()), format!("{line}\n")),
@@ -184,6 +216,38 @@ fn edit(imports: &[&ImportDeclaration<'_>], source: &Source, offer: &Offer<'_>) 
         range: Range::new(at, at),
         new_text,
     }
+}
+
+/// Where an import takes one name more, and what is written there.
+fn joined(import: &ImportDeclaration<'_>, source: &Source, offer: &Offer) -> Option<(u32, String)> {
+    let is_type = import.import_kind.is_type();
+    let named = import.specifiers.as_ref()?;
+    let (first, last) = (named.first()?, named.last()?);
+    let is_named = |one: &ImportDeclarationSpecifier<'_>| {
+        matches!(one, ImportDeclarationSpecifier::ImportSpecifier(_))
+    };
+    let fits = import.source.value == offer.specifier.as_str()
+        && (!is_type || offer.type_only)
+        && import.with_clause.is_none()
+        && is_named(last);
+    if !fits {
+        return None;
+    }
+    if offer.default {
+        // A default stands before the names, of which a type's import has either or.
+        let all = !is_type && !offer.type_only && is_named(first);
+        let from = import.span.start;
+        let text = source
+            .text()
+            .get(from as usize..first.span().start as usize)?;
+        let brace = u32::try_from(text.find('{')?).ok()?;
+        return all.then(|| (from + brace, format!("{}, ", offer.name)));
+    }
+    let word = match offer.type_only && !is_type {
+        true => "type ",
+        false => "",
+    };
+    Some((last.span().end, format!(", {word}{}", offer.name)))
 }
 
 /// The imports at the top of a module that stand in the text as they do in the tree: one that was

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What a module declares or imports and never reads: shown faded, as a hint. Where TypeScript's
-//! service is there, its own hints are shown instead. Parameters are let be, and what begins with
-//! an underscore.
+//! What a module declares or imports and never reads, parameters too: shown faded, as a hint. Where
+//! TypeScript's service is there, its own hints are shown instead. What begins with an underscore
+//! is let be.
 
 use lsp_types::{Diagnostic, DiagnosticSeverity, DiagnosticTag, NumberOrString};
 use oxc::ast::AstKind;
@@ -97,8 +97,15 @@ fn is_local(module: &Module<'_, '_>, symbol: SymbolId) -> bool {
     let node = module.semantic.symbol_declaration(symbol);
     let declared = match node.kind() {
         AstKind::VariableDeclarator(it) => {
-            !is_head_of_loop(module, node.id()) && !lets_be(it, scoping.symbol_span(symbol))
+            !is_head_of_loop(module, node.id()) && !lets_be(&it.id, scoping.symbol_span(symbol))
         }
+        // With a modifier it is a member of the class, which others may read.
+        AstKind::FormalParameter(it) => {
+            !it.has_modifier()
+                && is_of_body(module, node.id())
+                && !lets_be(&it.pattern, scoping.symbol_span(symbol))
+        }
+        AstKind::FormalParameterRest(_) => is_of_body(module, node.id()),
         AstKind::Function(it) => it.is_function_declaration() && !it.declare,
         AstKind::Class(it) => it.is_declaration() && !it.declare,
         AstKind::TSInterfaceDeclaration(it) => !it.declare,
@@ -130,9 +137,21 @@ fn is_head_of_loop(module: &Module<'_, '_>, declarator: NodeId) -> bool {
     )
 }
 
+/// Whether a parameter is of a function that does something: a type's, an overload's and an
+/// abstract method's only say what is taken.
+fn is_of_body(module: &Module<'_, '_>, parameter: NodeId) -> bool {
+    let nodes = module.semantic.nodes();
+    let mut around = nodes.ancestor_kinds(parameter);
+    match around.find(|kind| !matches!(kind, AstKind::FormalParameters(_))) {
+        Some(AstKind::Function(it)) => it.body.is_some(),
+        Some(AstKind::ArrowFunctionExpression(_)) => true,
+        _ => false,
+    }
+}
+
 /// `const { left, ...rest } = all`: a name that is there so that the rest is without it.
-fn lets_be(variable: &VariableDeclarator<'_>, name: oxc::span::Span) -> bool {
-    match &variable.id {
+fn lets_be(pattern: &BindingPattern<'_>, name: oxc::span::Span) -> bool {
+    match pattern {
         BindingPattern::ObjectPattern(pattern) => {
             let rest = pattern.rest.as_ref();
             rest.is_some_and(|rest| !rest.span().contains_inclusive(name))

@@ -12,9 +12,8 @@ use oxc::ast::ast::{
 use oxc::ast_visit::{Visit, walk};
 use oxc::span::{GetSpan, Span};
 
-use crate::declare::workload;
 use crate::finding::{Finding, Severity};
-use crate::schema::Schema;
+use crate::prelude;
 use crate::source::{self, Source};
 
 const MARK: &str = "aurae:";
@@ -27,12 +26,8 @@ pub(crate) fn protected(source: &Source, program: &Program<'_>) -> (BTreeSet<u32
     if comments.is_empty() {
         return Default::default();
     }
-    let classes = Schema::bare().map(|schema| {
-        let all = workload::all(schema).map(|class| class.name.as_str());
-        all.collect()
-    });
     let mut below = Below {
-        classes: classes.unwrap_or_default(),
+        classes: prelude::workloads().collect(),
         begins: comments.iter().map(|one| one.attached_to).collect(),
         open: None,
         found: BTreeSet::new(),

@@ -9,9 +9,6 @@
 mod exported;
 mod table;
 
-use crate::declare::workload;
-use crate::schema::Schema;
-
 pub(crate) use exported::{Exported, Friendly, exported, without_header};
 pub use table::table;
 
@@ -43,34 +40,38 @@ pub const NAME: &str = "aurae:prelude";
 /// milliseconds on it. `script` compiles it into the engine's bytecode.
 pub const JAVASCRIPT: &str = include_str!("../../prelude/prelude.js");
 
-/// Why the names of the globals aren't known; a test excludes all of it.
-#[derive(Debug, thiserror::Error)]
-pub enum PreludeError {
-    /// The API's descriptors are broken.
-    #[error("the friendly layer has no API to stand on")]
-    Descriptors(#[source] &'static prost_reflect::DescriptorError),
-}
+/// The API's names. Generated, and kept true by a test: reading the descriptors takes as long as
+/// all else that a short program waits for, and it is read and compiled without them.
+const NAMES: &str = include_str!("../../prelude/names.txt");
 
 /// Globals that the layer's `main.ts` makes beside the API's own.
 const MADE: [&str; 2] = ["AuraeError", "Workload"];
 
 /// Every name that a program has without importing it: the values that `aurae.d.ts` declares, found
-/// without writing it.
-///
-/// # Errors
-/// Only where what is built in is broken.
-pub fn globals() -> Result<Vec<String>, PreludeError> {
-    let schema = Schema::bare().map_err(PreludeError::Descriptors)?;
-    let subsystems = schema.subsystems.iter().map(|found| found.name.clone());
-    let workloads = workload::all(schema).map(|found| found.name.clone());
-    let made = MADE.into_iter().map(str::to_owned);
-    let mut names: Vec<String> = declared(HOST).collect();
-    names.extend(made.chain(subsystems).chain(workloads));
-    Ok(names)
+/// without writing it and without the API's descriptors.
+pub fn globals() -> Vec<&'static str> {
+    let of_api = MADE.into_iter().chain(subsystems()).chain(workloads());
+    declared(HOST).chain(of_api).collect()
+}
+
+/// The globals by which a program calls a node.
+pub fn subsystems() -> impl Iterator<Item = &'static str> {
+    named("subsystem ")
+}
+
+/// The API's workloads, of which each is a class.
+pub(crate) fn workloads() -> impl Iterator<Item = &'static str> {
+    named("workload ")
+}
+
+fn named(kind: &'static str) -> impl Iterator<Item = &'static str> {
+    NAMES
+        .lines()
+        .filter_map(move |line| line.strip_prefix(kind))
 }
 
 /// The values that a text of declarations declares at its outermost level.
-fn declared(text: &str) -> impl Iterator<Item = String> {
+fn declared(text: &str) -> impl Iterator<Item = &str> {
     const WORDS: [&str; 6] = [
         "const ",
         "function ",
@@ -83,7 +84,7 @@ fn declared(text: &str) -> impl Iterator<Item = String> {
         let rest = line.strip_prefix("declare ")?;
         let rest = WORDS.iter().find_map(|word| rest.strip_prefix(word))?;
         let end = rest.find(|c: char| !c.is_alphanumeric() && c != '_' && c != '$');
-        rest.get(..end.unwrap_or(rest.len())).map(str::to_owned)
+        rest.get(..end.unwrap_or(rest.len()))
     })
 }
 

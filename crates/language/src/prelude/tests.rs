@@ -11,6 +11,8 @@ use oxc::span::{GetSpan, SourceType};
 
 use super::*;
 use crate::compile::{self, Options};
+use crate::declare::workload;
+use crate::schema::Schema;
 use crate::source::Source;
 
 /// Run with `AURAE_UPDATE=1` to write the file.
@@ -38,11 +40,32 @@ fn the_layer_is_one_module_after_its_table() {
 
 #[test]
 fn the_globals_are_those_that_the_declarations_have() {
-    let mut names = globals().unwrap();
-    names.sort();
+    let mut names = globals();
+    names.sort_unstable();
     let mut wanted: Vec<_> = declared(crate::declare::aurae_d_ts().unwrap()).collect();
-    wanted.sort();
+    wanted.sort_unstable();
     assert_eq!(names, wanted);
+}
+
+/// Run with `AURAE_UPDATE=1` to write the file.
+#[test]
+fn the_names_that_a_program_begins_with_are_the_apis() {
+    let schema = Schema::bare().unwrap();
+    let subsystems = schema.subsystems.iter().map(|one| one.name.as_str());
+    let workloads = workload::all(schema).map(|one| one.name.as_str());
+    let lines = subsystems.map(|name| format!("subsystem {name}\n"));
+    let lines = lines.chain(workloads.map(|name| format!("workload {name}\n")));
+    let wanted = format!(
+        "# SPDX-License-Identifier: Apache-2.0\n\
+         # The API's names without its descriptors. Generated:\n\
+         # AURAE_UPDATE=1 cargo test -p language prelude\n{}",
+        lines.collect::<String>()
+    );
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("prelude/names.txt");
+    if std::env::var_os("AURAE_UPDATE").is_some() {
+        fs::write(&file, &wanted).unwrap();
+    }
+    assert_eq!(fs::read_to_string(&file).unwrap(), wanted);
 }
 
 /// The table, and the files after each other, without types.

@@ -22,7 +22,7 @@ fn reading_and_compiling_hold_up_nothing_else() {
         text: String::new(),
     };
     let options = language::compile::Options::default();
-    let (running, _) = Running::load(Place::Nowhere, entry, &[], options).unwrap();
+    let (running, _) = Loaded::load(Place::Nowhere, entry, &[], options).unwrap();
     let nodes = Nodes::new(Config::default(), None, None);
     let host = NodeHost::new(
         Arc::new(nodes),
@@ -86,7 +86,7 @@ async fn nodes_are_selected_by_labels_in_order_and_an_empty_selection_is_refused
         text: "nodes(args[0]);\n".into(),
     };
     let options = language::compile::Options::default();
-    let (running, _) = Running::load(Place::Nowhere, entry, &[], options).unwrap();
+    let (running, _) = Loaded::load(Place::Nowhere, entry, &[], options).unwrap();
     let config = Config::load(&file).unwrap();
     let kept = Arc::new(Kept::default());
     let host = NodeHost::new(

@@ -85,7 +85,7 @@ impl Plan {
 
     /// Whether what isn't declared any more goes by a change that is told already.
     async fn goes_already(&self, nodes: &Nodes, left: &Leftover) -> Result<bool, Failure> {
-        let What::Workload(it) = &left.what else {
+        let What::Workload(it, _) = &left.what else {
             return Ok(false);
         };
         let set = self.journal.set();
@@ -189,12 +189,13 @@ impl Plan {
     ) -> Result<Value, Failure> {
         let node = &asked.call.node;
         let key: Key = (node.clone(), declared.tenant.clone(), declared.path.clone());
-        let again = self.journal.declare(&key, &declared)?;
+        let set = self.journal.set();
+        let tenant = set.own_tenant(nodes, node.as_deref()).await?;
+        let name = nodes.name(node.as_deref());
+        let again = self.journal.declare(&name, &tenant, &declared)?;
         if again && let Some(Seen::Status { status, .. }) = self.seen.of(&key) {
             return Ok(status);
         }
-        let set = self.journal.set();
-        let tenant = set.own_tenant(nodes, node.as_deref()).await?;
         let member = declared.member(&asked.call.method, &tenant);
         let told = self.is_told(nodes, node, &member).await?;
         set.declare(nodes, node.as_deref(), member).await?;
@@ -224,7 +225,7 @@ impl Plan {
             && let Some(reference) = going(before.as_ref(), own.as_ref(), current.as_ref())
         {
             let set = &self.journal.claim().set;
-            prune::refuse_foreign(nodes, node.as_deref(), &reference, set).await?;
+            prune::refuse_guests(nodes, node.as_deref(), &reference, set).await?;
             if before.is_some() {
                 let key = (node.clone(), declared.tenant.clone(), reference.path);
                 self.seen.put(key, Seen::Removed);

@@ -111,6 +111,9 @@ pub struct Values {
     pub name: String,
     /// As it was written.
     pub text: String,
+    /// The type that the program declares its values to be, as `language::check::expected` tells
+    /// it; without one the program's defaults alone say what may be laid over them.
+    pub expected: Option<String>,
 }
 
 /// A module as the engine takes it.

@@ -132,6 +132,9 @@ impl Declared {
         own: Option<&Current>,
     ) -> Result<Verdict, Failure> {
         let Some(current) = current else {
+            if let Some(cell) = own.filter(|cell| ended(cell, false).is_none()) {
+                return Err(self.cell_is_there(cell));
+            }
             let differences = self.fields();
             return Ok(verdict(Action::Create, differences, None));
         };
@@ -191,6 +194,17 @@ impl Declared {
         let mut failure = Failure::new("CONFLICT", message)
             .hint("give this one another name, or take the other over with --adopt");
         failure.object = Some(path.clone());
+        failure
+    }
+
+    /// A node makes the cell that an executable brings, and takes none that is there.
+    fn cell_is_there(&self, cell: &Current) -> Failure {
+        let (path, cell) = (&self.path, cell.reference().path);
+        let message = format!("{path} would bring the cell {cell}, which runs already without it");
+        let mut failure = Failure::new("CONFLICT", message).hint(format!(
+            "stop {cell} first, or declare {path} without `ownCell`: then it runs in that cell"
+        ));
+        failure.object = Some(cell);
         failure
     }
 

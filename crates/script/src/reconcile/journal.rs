@@ -78,14 +78,33 @@ impl Journal {
         self.set.claim()
     }
 
-    /// Notes that an object is declared; whether it was before, in the same words.
+    /// Notes that an object is declared; whether it was before, in the same words. `node` is the
+    /// context's name, and `own` whose it is where the program doesn't say: a context and a tenant
+    /// may be said or left out, and are the same.
     ///
     /// # Errors
     /// It was declared before, in other words.
-    pub(crate) fn declare(&self, key: &Key, declared: &Declared) -> Result<bool, Failure> {
+    pub(crate) fn declare(
+        &self,
+        node: &str,
+        own: &str,
+        declared: &Declared,
+    ) -> Result<bool, Failure> {
+        let tenant = match declared.tenant.as_str() {
+            "" => own,
+            tenant => tenant,
+        };
+        let key = (
+            Some(node.to_owned()),
+            tenant.to_owned(),
+            declared.path.clone(),
+        );
+        // Whose it is, is in the key.
+        let mut words = declared.workload.clone();
+        words.clear_field_by_name("ref");
         let mut all = self.declared.lock().unwrap_or_else(PoisonError::into_inner);
-        match all.get(key) {
-            Some(before) if *before == declared.workload => Ok(true),
+        match all.get(&key) {
+            Some(before) if *before == words => Ok(true),
             Some(_) => {
                 let path = &declared.path;
                 let message = format!("{path} is declared twice, and not alike");
@@ -95,7 +114,7 @@ impl Journal {
                 Err(failure)
             }
             None => {
-                all.insert(key.clone(), declared.workload.clone());
+                all.insert(key, words);
                 Ok(false)
             }
         }

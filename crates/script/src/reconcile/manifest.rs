@@ -107,7 +107,9 @@ impl Manifests {
         Ok(())
     }
 
-    /// Writes a member that is about to be made; none: that the set is this program's.
+    /// Writes a member that is about to be made; none: that the set is this program's. Before that
+    /// another node of the set, if there is one, is told of this one: an apply that is killed
+    /// leaves no node behind that the next one can't find.
     ///
     /// # Errors
     /// As [`Self::holds`], or another apply has written the set meanwhile.
@@ -119,23 +121,81 @@ impl Manifests {
     ) -> Result<(), Failure> {
         let mut all = self.held.lock().await;
         let held = self.look(&mut all, nodes, node).await?;
+        let name = nodes.name(node);
         let known = member.is_none_or(|member| held.there.members.contains(member));
-        if known && held.there.revision > 0 && held.there.program == self.claim.program {
+        let listed = name.is_empty() || held.there.nodes.contains(&name);
+        let joined = held.there.revision > 0 && held.there.program == self.program(held);
+        if known && listed && joined {
             return Ok(());
         }
+        if !listed {
+            self.introduce(nodes, &mut all, &name).await?;
+        }
+        let mut names: BTreeSet<String> = all
+            .iter()
+            .filter(|(other, held)| **other == name || held.there.revision > 0)
+            .map(|(other, _)| other.clone())
+            .collect();
+        let held = self.look(&mut all, nodes, node).await?;
+        names.extend(held.there.nodes.iter().cloned());
+        names.remove("");
         let mut members = held.there.members.clone();
         if let Some(member) = member.filter(|_| !known) {
             members.push(member.clone());
         }
-        let names = held.there.nodes.clone();
+        self.put(nodes, held, members, names.into_iter().collect())
+            .await
+    }
+
+    /// Tells a node of the set that the set is about to be on another one, unless one knows.
+    async fn introduce(
+        &self,
+        nodes: &Nodes,
+        all: &mut BTreeMap<String, Held>,
+        name: &str,
+    ) -> Result<(), Failure> {
+        let others = || {
+            let others = all.iter().filter(|(other, _)| *other != name);
+            others.filter(|(_, held)| held.there.revision > 0)
+        };
+        let is_told = |held: &Held| held.there.nodes.iter().any(|known| known == name);
+        if others().any(|(_, held)| is_told(held)) {
+            return Ok(());
+        }
+        let Some(other) = others().next().map(|(other, _)| other.clone()) else {
+            return Ok(());
+        };
+        let Some(held) = all.get_mut(&other) else {
+            return Ok(());
+        };
+        let members = held.there.members.clone();
+        let mut names = held.there.nodes.clone();
+        names.push(name.to_owned());
         self.put(nodes, held, members, names).await
     }
 
-    /// The contexts that the set was on, by the nodes that were looked at.
-    pub(crate) async fn known_nodes(&self) -> BTreeSet<String> {
+    /// The contexts that the set was on, by each of the nodes that were looked at.
+    pub(crate) async fn listed(&self) -> BTreeMap<String, BTreeSet<String>> {
         let all = self.held.lock().await;
-        let names = all.values().flat_map(|held| held.there.nodes.iter());
-        names.cloned().collect()
+        let listed = all.iter().map(|(name, held)| {
+            let names = held.there.nodes.iter().cloned();
+            (name.clone(), names.collect())
+        });
+        listed.collect()
+    }
+
+    /// The contexts that the set is on by the word of a node that another one names; none where it
+    /// knows of no such set.
+    ///
+    /// # Errors
+    /// The node can't be asked.
+    pub(crate) async fn listed_by(
+        &self,
+        nodes: &Nodes,
+        name: &str,
+    ) -> Result<BTreeSet<String>, Failure> {
+        let there = self.read(nodes, Some(name)).await?;
+        Ok(there.nodes.into_iter().collect())
     }
 
     /// Writes what the set holds now, on every node that was looked at; forgets it where it holds
@@ -182,15 +242,7 @@ impl Manifests {
     ) -> Result<&'a mut Held, Failure> {
         let name = nodes.name(node);
         if !all.contains_key(&name) {
-            let request = GetRequest {
-                tenant: String::new(),
-                name: self.claim.set.clone(),
-            };
-            let there: Result<Set, _> = question(nodes, node, "sets.Get", &request).await;
-            let there = match there {
-                Err(failure) if failure.code == "NOT_FOUND" => Set::default(),
-                other => other?,
-            };
+            let there = self.read(nodes, node).await?;
             self.check(&there)?;
             let held = Held {
                 node: node.map(str::to_owned),
@@ -202,6 +254,26 @@ impl Manifests {
         }
         all.get_mut(&name)
             .ok_or_else(|| Failure::new("INTERNAL", "a set was lost"))
+    }
+
+    /// The set as a node keeps it; revision 0: not at all.
+    async fn read(&self, nodes: &Nodes, node: Option<&str>) -> Result<Set, Failure> {
+        let request = GetRequest {
+            tenant: String::new(),
+            name: self.claim.set.clone(),
+        };
+        match question(nodes, node, "sets.Get", &request).await {
+            Err(failure) if failure.code == "NOT_FOUND" => Ok(Set::default()),
+            other => other,
+        }
+    }
+
+    /// Whose the set is from now on: this program's, or where that is none, whose it was.
+    fn program(&self, held: &Held) -> String {
+        match self.claim.program.is_empty() {
+            true => held.there.program.clone(),
+            false => self.claim.program.clone(),
+        }
     }
 
     /// Two programs can't declare one set: each would take away what the other makes.
@@ -237,7 +309,7 @@ impl Manifests {
         let wanted = Set {
             tenant: nodes.tenant(held.node.as_deref()).await?,
             name: self.claim.set.clone(),
-            program: self.claim.program.clone(),
+            program: self.program(held),
             nodes: names,
             members,
             ..Set::default()

@@ -40,8 +40,8 @@ pub(crate) struct Leftover {
 /// What is left.
 #[derive(Debug)]
 pub(crate) enum What {
-    /// A workload that runs.
-    Workload(ObjectRef),
+    /// A workload that runs, as the manifest has it, or would have it.
+    Workload(ObjectRef, Member),
     /// Something that another method made.
     Keyed(Box<Keyed>),
     /// Something that this client knows no method for.
@@ -53,7 +53,7 @@ impl Leftover {
     pub(crate) fn change(&self) -> Change {
         let action = match (&self.kept, &self.what) {
             (Some(_), _) | (_, What::Unknown(_)) => Action::Unchanged,
-            (None, What::Workload(_)) => Action::Stop,
+            (None, What::Workload(..)) => Action::Stop,
             (None, What::Keyed(_)) => Action::Remove,
         };
         let reason = match &self.kept {
@@ -61,7 +61,7 @@ impl Leftover {
             Some(kept) => format!("it isn't declared any more, but {kept}"),
         };
         let (kind, name, tenant) = match &self.what {
-            What::Workload(of) => (kind(of).to_owned(), of.path.clone(), of.tenant.clone()),
+            What::Workload(of, _) => (kind(of).to_owned(), of.path.clone(), of.tenant.clone()),
             What::Keyed(it) => (it.kind().to_owned(), it.name(), it.tenant()),
             What::Unknown(it) => (it.kind.clone(), it.method.clone(), String::new()),
         };
@@ -73,12 +73,12 @@ impl Leftover {
         }
     }
 
-    /// As the manifest has it, where it does.
-    fn member(&self) -> Option<Member> {
+    /// As the manifest has it. A workload has its label, but in whose name that is looked for only
+    /// the manifest says.
+    fn member(&self) -> Member {
         match &self.what {
-            What::Workload(_) => None,
-            What::Keyed(it) => Some(it.member()),
-            What::Unknown(it) => Some(it.clone()),
+            What::Keyed(it) => it.member(),
+            What::Workload(_, it) | What::Unknown(it) => it.clone(),
         }
     }
 
@@ -90,7 +90,7 @@ impl Leftover {
         let node = self.node.as_deref();
         match &self.what {
             _ if self.kept.is_some() => Ok(()),
-            What::Workload(reference) => stop(nodes, node, reference.clone()).await,
+            What::Workload(reference, _) => stop(nodes, node, reference.clone()).await,
             What::Keyed(keyed) => remove(nodes, node, keyed).await,
             What::Unknown(_) => Ok(()),
         }
@@ -138,7 +138,7 @@ impl Leftovers {
         let mut staying: BTreeMap<String, Vec<Member>> = BTreeMap::new();
         for one in self.all.iter().filter(|one| one.kept.is_some()) {
             let members = staying.entry(nodes.name(one.node.as_deref())).or_default();
-            members.extend(one.member());
+            members.push(one.member());
         }
         staying
     }
@@ -174,23 +174,62 @@ pub(crate) async fn leftovers(nodes: &Nodes, set: &Manifests) -> Result<Leftover
             found.all.extend(on(nodes, node.as_deref(), set).await?);
         }
     }
-    loop {
-        let known = set.known_nodes().await;
-        let Some(name) = known.into_iter().find(|name| !seen.contains(name)) else {
-            break;
-        };
-        match on(nodes, Some(&name), set).await {
-            Ok(all) => found.all.extend(all),
-            Err(failure) if failure.code == "CONFLICT" => return Err(failure),
-            Err(failure) => _ = found.away.insert(name.clone(), failure),
-        }
-        seen.insert(name);
-    }
+    follow(nodes, set, &mut seen, &mut found).await?;
     found.all.sort_by_key(|one| match &one.what {
-        What::Workload(it) => (0, std::cmp::Reverse(it.path.matches('/').count())),
+        What::Workload(it, _) => (0, std::cmp::Reverse(it.path.matches('/').count())),
         _ => (1, std::cmp::Reverse(0)),
     });
     Ok(found)
+}
+
+/// Looks at the nodes that those which were seen name, and at those that these name. Only where
+/// each knows of the other is it one set on both: a node that lies about itself has no say in what
+/// happens on others.
+async fn follow(
+    nodes: &Nodes,
+    set: &Manifests,
+    seen: &mut BTreeSet<String>,
+    found: &mut Leftovers,
+) -> Result<(), Failure> {
+    let mut said: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    loop {
+        let listed = set.listed().await;
+        let named = listed
+            .values()
+            .flatten()
+            .filter(|name| !seen.contains(*name));
+        let named: BTreeSet<String> = named.cloned().collect();
+        let before = seen.len();
+        for name in named {
+            if !said.contains_key(&name) {
+                match set.listed_by(nodes, &name).await {
+                    Ok(names) => _ = said.insert(name.clone(), names),
+                    Err(failure) => {
+                        found.away.insert(name.clone(), failure);
+                        seen.insert(name);
+                        continue;
+                    }
+                }
+            }
+            let theirs = said.get(&name);
+            let knows = |other: &String| {
+                other.is_empty() || theirs.is_some_and(|names| names.contains(other))
+            };
+            let mut naming = listed.iter().filter(|(_, names)| names.contains(&name));
+            if !naming.any(|(other, _)| knows(other)) {
+                continue;
+            }
+            match on(nodes, Some(&name), set).await {
+                Ok(all) => found.all.extend(all),
+                Err(failure) if failure.code == "CONFLICT" => return Err(failure),
+                Err(failure) => _ = found.away.insert(name.clone(), failure),
+            }
+            seen.insert(name);
+        }
+        if seen.len() == before {
+            return Ok(());
+        }
+    }
 }
 
 async fn on(nodes: &Nodes, node: Option<&str>, set: &Manifests) -> Result<Vec<Leftover>, Failure> {
@@ -209,7 +248,12 @@ async fn on(nodes: &Nodes, node: Option<&str>, set: &Manifests) -> Result<Vec<Le
     let mut all = Vec::new();
     for tenant in tenants {
         for meta in of_set(nodes, node, &tenant, &set.claim().set).await? {
-            all.extend(workload(nodes, node, set, &workloads, meta).await?);
+            let left = workload(nodes, node, set, &workloads, meta).await?;
+            all.extend(left.map(|(kept, reference)| Leftover {
+                node: node.map(str::to_owned),
+                what: What::Workload(reference.clone(), as_member(&before, &reference)),
+                kept,
+            }));
         }
     }
     for member in before.iter().filter(|member| !declared.contains(member)) {
@@ -218,13 +262,32 @@ async fn on(nodes: &Nodes, node: Option<&str>, set: &Manifests) -> Result<Vec<Le
     Ok(all)
 }
 
+/// A workload as the manifest has it, or would have it.
+fn as_member(before: &[Member], reference: &ObjectRef) -> Member {
+    let key = [
+        ("tenant".to_owned(), reference.tenant.clone()),
+        ("path".to_owned(), reference.path.clone()),
+    ]
+    .into();
+    let known = before.iter().find(|member| member.key == key);
+    known.cloned().unwrap_or_else(|| Member {
+        method: match reference.kind() {
+            Kind::Executable => "runtime.RunExecutable".to_owned(),
+            _ => "runtime.RunCell".to_owned(),
+        },
+        kind: kind(reference).to_owned(),
+        key,
+    })
+}
+
+/// A workload that isn't declared any more, and why it stays all the same.
 async fn workload(
     nodes: &Nodes,
     node: Option<&str>,
     set: &Manifests,
     declared: &BTreeSet<(String, String)>,
     meta: Meta,
-) -> Result<Option<Leftover>, Failure> {
+) -> Result<Option<(Option<String>, ObjectRef)>, Failure> {
     let reference = meta.r#ref.clone().unwrap_or_default();
     let name = (reference.tenant.clone(), reference.path.clone());
     if declared.contains(&name) {
@@ -235,11 +298,7 @@ async fn workload(
         None => kept(nodes, node, &meta, &set.claim().set, declared).await?,
         stays => stays,
     };
-    Ok(Some(Leftover {
-        node: node.map(str::to_owned),
-        what: What::Workload(reference),
-        kept,
-    }))
+    Ok(Some((kept, reference)))
 }
 
 /// Why a leftover of that name stays by the command line's word.
@@ -299,8 +358,11 @@ async fn kept(
     if let Some((_, path)) = ours {
         return Ok(Some(format!("{path}, which would go with it, is")));
     }
-    let other = foreign(nodes, node, &cell, set).await?;
-    Ok(other.map(|other| format!("holds {other}, which isn't of this set")))
+    let guest = guest(nodes, node, &cell, set).await?;
+    Ok(guest.map(|guest| match guest {
+        Guest::Foreign(path) => format!("holds {path}, which isn't of this set"),
+        Guest::Protected(path) => format!("holds {path}, which is protected"),
+    }))
 }
 
 async fn of_set(
@@ -317,51 +379,86 @@ async fn of_set(
     running(nodes, node, filter).await
 }
 
-/// A cell can't be recreated with objects in it that aren't of the set.
+/// A cell can't be recreated with objects in it that aren't of the set, or are protected.
 ///
 /// # Errors
 /// There is one: it is named.
-pub(crate) async fn refuse_foreign(
+pub(crate) async fn refuse_guests(
     nodes: &Nodes,
     node: Option<&str>,
     reference: &ObjectRef,
     set: &str,
 ) -> Result<(), Failure> {
-    let Some(other) = foreign(nodes, node, reference, set).await? else {
-        return Ok(());
-    };
     let path = &reference.path;
-    let message = format!(
-        "{path} would have to be recreated, but {other} runs in it and isn't of the set {set}"
-    );
-    let mut failure = Failure::new("CONFLICT", message).hint(format!(
-        "stop {other} first, or leave those fields of {path} as they are"
-    ));
+    let mut failure = match guest(nodes, node, reference, set).await? {
+        None => return Ok(()),
+        Some(Guest::Foreign(other)) => {
+            let message = format!(
+                "{path} would have to be recreated, but {other} runs in it and isn't of the set \
+                 {set}"
+            );
+            Failure::new("CONFLICT", message).hint(format!(
+                "stop {other} first, or leave those fields of {path} as they are"
+            ))
+        }
+        Some(Guest::Protected(other)) => {
+            let message = format!(
+                "{path} would have to be recreated, but {other} runs in it and is protected"
+            );
+            Failure::new("PROTECTED", message).hint(format!(
+                "leave those fields of {path} as they are; or apply {other} without `protect` \
+                 first"
+            ))
+        }
+    };
     failure.object = Some(path.clone());
     Err(failure)
 }
 
-/// Something that runs in a cell and isn't of the set: stopping the cell stops it, too.
-async fn foreign(
+/// Something in a cell that mustn't end with it.
+enum Guest {
+    /// It isn't of the set.
+    Foreign(String),
+    /// It is, and is protected.
+    Protected(String),
+}
+
+/// Something that runs in a cell and mustn't be stopped: stopping the cell stops it, too.
+async fn guest(
     nodes: &Nodes,
     node: Option<&str>,
     cell: &ObjectRef,
     set: &str,
-) -> Result<Option<String>, Failure> {
+) -> Result<Option<Guest>, Failure> {
     if cell.kind() != Kind::Cell {
         return Ok(None);
     }
     let filter = ListRequest {
         tenant: cell.tenant.clone(),
-        selector: format!("{SET_LABEL}!={set}"),
         below: cell.path.clone(),
         ..ListRequest::default()
     };
     let found = running(nodes, node, filter).await?;
+    let is_ours = |meta: &Meta| meta.labels.get(SET_LABEL).is_some_and(|of| of == set);
+    // A cell that an executable of the set brought has no label of its own.
+    let brought = found.iter().filter(|meta| is_ours(meta));
+    let brought: BTreeSet<String> = brought.filter_map(goes_with).map(|it| it.path).collect();
     let inside = format!("{}/", cell.path);
-    let references = found.into_iter().filter_map(|meta| meta.r#ref);
-    let mut others = references.map(|reference| reference.path);
-    Ok(others.find(|path| path.starts_with(&inside)))
+    let mut protected = None;
+    for meta in found {
+        let is_ours = is_ours(&meta);
+        let path = meta.r#ref.map(|it| it.path).unwrap_or_default();
+        if !path.starts_with(&inside) || brought.contains(&path) {
+            continue;
+        }
+        if !is_ours {
+            return Ok(Some(Guest::Foreign(path)));
+        }
+        if meta.labels.contains_key(PROTECT_LABEL) {
+            protected.get_or_insert(Guest::Protected(path));
+        }
+    }
+    Ok(protected)
 }
 
 /// Whose objects a request means that doesn't say so.

@@ -96,6 +96,33 @@ fn callers_and_what_is_called_are_found_in_all_modules() {
 }
 
 #[test]
+fn thousands_of_calls_are_told_each_with_its_caller() {
+    const MANY: usize = 1_500;
+    let mut text = "export function low(n: number): number { return n; }\n".to_owned();
+    for index in 0..MANY {
+        text.push_str(&format!(
+            "function f{index}() {{ return low(1) + low(2); }}\n"
+        ));
+    }
+    text.push_str("function top() {\n");
+    for index in 0..MANY {
+        text.push_str(&format!("  f{index}();\n"));
+    }
+    text.push_str("}\ntop();\n");
+    let mut editor = Editor::new(&[("main.ts", &text)]);
+    let marked = text.replacen("function low", "function lo|w", 1);
+    let low = item(&mut editor, "main.ts", &marked);
+    let found = editor.ask("callHierarchy/incomingCalls", json!({ "item": low }));
+    let callers = told(&found, "from");
+    assert_eq!(callers.len(), MANY);
+    assert!(callers.iter().all(|(_, lines)| lines.len() == 2));
+    let marked = text.replacen("function top", "function to|p", 1);
+    let top = item(&mut editor, "main.ts", &marked);
+    let found = editor.ask("callHierarchy/outgoingCalls", json!({ "item": top }));
+    assert_eq!(told(&found, "to").len(), MANY);
+}
+
+#[test]
 fn callers_of_the_api_are_found_and_what_a_module_calls() {
     let mut editor = Editor::new(&[("site.ts", SITE), ("main.ts", MAIN)]);
     let marked = MAIN.replacen("runtime.List", "runtime.Li|st", 1);
@@ -260,6 +287,66 @@ fn what_other_modules_export_is_completed_with_its_import() {
 }
 
 #[test]
+fn a_modules_default_is_imported_by_its_own_name_or_its_files() {
+    let files = [
+        (
+            "lib/serve.ts",
+            "export default function serving() {}\nexport const port = 1;\n",
+        ),
+        ("lib/load-balancer.ts", "export default { size: 1 };\n"),
+        ("lib/2.ts", "export default 2;\n"),
+        ("lib/class.ts", "export default 3;\n"),
+        (
+            "lib/shape.ts",
+            "export default interface Shape { size: number }\n",
+        ),
+        ("lib/site.ts", LIBRARY),
+        ("main.ts", ""),
+    ];
+    let mut editor = Editor::in_folder(&files, json!({}));
+    editor.open("main.ts", "");
+    assert_eq!(
+        imported(&mut editor, "servi|", "serving").as_deref(),
+        Some("import serving from \"./lib/serve.ts\";\nservi")
+    );
+    assert_eq!(
+        imported(&mut editor, "print(loadB|);\n", "loadBalancer").as_deref(),
+        Some("import loadBalancer from \"./lib/load-balancer.ts\";\nprint(loadB);\n")
+    );
+    assert_eq!(
+        imported(&mut editor, "const s: Sha| = 1;\n", "Shape").as_deref(),
+        Some("import type Shape from \"./lib/shape.ts\";\nconst s: Sha = 1;\n")
+    );
+    // Before the names that are taken already.
+    let begun = "import { port } from \"./lib/serve.ts\";\n";
+    assert_eq!(
+        imported(
+            &mut editor,
+            &format!("{begun}print(port, servi|"),
+            "serving"
+        )
+        .as_deref(),
+        Some("import serving, { port } from \"./lib/serve.ts\";\nprint(port, servi")
+    );
+    // What has no name, and what is exported by its name, isn't offered as a default.
+    let offered = editor.completed("print(cla|);\n");
+    assert!(!offered.contains(&"class".to_owned()), "{offered:?}");
+    let named = imported(&mut editor, "siteO|", "siteOf");
+    assert!(named.is_some_and(|it| it.starts_with("import { siteOf }")));
+    // A name that means nothing is mended with it, too.
+    editor.change("main.ts", "serving();\n");
+    let found = actions(&mut editor, (0, 1), Some("quickfix"));
+    let titles: Vec<&str> = found
+        .iter()
+        .map(|it| it["title"].as_str().unwrap())
+        .collect();
+    assert!(
+        titles.contains(&"Import `serving` from \"./lib/serve.ts\""),
+        "{titles:?}"
+    );
+}
+
+#[test]
 fn a_module_whose_imports_lead_here_is_not_offered() {
     let files = [
         (
@@ -383,6 +470,17 @@ const _let = 1;
 class Used {}
 export function f(): A { const inner = new Used(); return web; }
 declare const ambient: number;
+export const last = (first: number, second: number, ...more: number[]) => second;
+export function given({ size, ...others }: { size: number }, { low, high }: A, _why: string) {
+  return [others, high];
+}
+export abstract class Kept {
+  constructor(private readonly own: number, plain: string) {}
+  abstract take(what: string): void;
+  over(it: string): void;
+  over(it: string, extra?: number): void {}
+}
+export type Taking = (taken: number) => void;
 ";
     let mut editor = Editor::new(&[
         (
@@ -411,8 +509,15 @@ declare const ambient: number;
             never(2, "gone"),
             never(4, "written"),
             never(8, "unread"),
+            never(8, "parameter"),
             never(9, "Shape"),
             never(12, "inner"),
+            never(14, "first"),
+            never(14, "more"),
+            never(15, "low"),
+            never(19, "plain"),
+            never(22, "it"),
+            never(22, "extra"),
         ]
     );
     editor.change(

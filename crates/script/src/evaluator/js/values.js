@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `values(defaults)`: the program's own values, with those of the command line's file laid over
-// them. What isn't among the defaults, or is of another kind, is refused with its place in the
-// file. Pure: nothing but the two is looked at.
+// them. What the program's types don't allow is refused with its place in the file; where they say
+// nothing, what isn't among the defaults, or is of another kind. Pure: nothing but the file, the
+// defaults and the types is looked at.
 (function (native, given) {
   "use strict";
   const isPlain = (value) => {
@@ -16,10 +17,27 @@
       typeof value
     ] ?? (isPlain(value) ? "an object" : "no plain data");
   };
+  // One that is thrown in vain, where another form fits, costs no look for its place.
+  class Refused {
+    constructor(path, why, literal) {
+      this.path = path;
+      this.why = why;
+      this.literal = literal;
+    }
+    // The innermost value around it that the file has: what lacks something may be the program's.
+    place() {
+      for (let length = this.path.length; length > 0; length -= 1) {
+        const place = native.valuesPlace(given.text, this.path.slice(0, length));
+        if (place !== undefined) return `${given.name}:${place[0]}:${place[1]}`;
+      }
+      return given.name;
+    }
+    error() {
+      return new TypeError(`${this.place()}: ${this.path.join(".") || "the whole"} ${this.why}`);
+    }
+  }
   const refuse = (path, why) => {
-    const place = native.valuesPlace(given.text, path);
-    const at = place === undefined ? given.name : `${given.name}:${place[0]}:${place[1]}`;
-    throw new TypeError(`${at}: ${path.join(".") || "the whole"} ${why}`);
+    throw new Refused(path, why);
   };
   const check = (value, path) => {
     if (kind(value) === "no plain data") {
@@ -30,7 +48,8 @@
   };
   const unknown = (path, names) => {
     const meant = native.nearest(path.at(-1), names);
-    const hint = meant === undefined ? `there is ${names.join(", ")}` : `did you mean ${meant}?`;
+    const known = names.length === 0 ? "there is none" : `there is ${names.join(", ")}`;
+    const hint = meant === undefined ? known : `did you mean ${meant}?`;
     refuse(path, `is no value of this program; ${hint}`);
   };
   // Numbers are one kind in the file, and two in a program.
@@ -45,7 +64,8 @@
   // An item of a list is whole, and like those that the program has.
   const item = (samples, over, path) => {
     // Nothing says what it would be: anything.
-    if (samples.length === 0 || samples.some((one) => (one ?? undefined) === undefined)) return over;
+    const says = samples.length > 0 && samples.every((one) => (one ?? undefined) !== undefined);
+    if (!says) return over;
     const kinds = [...new Set(samples.map(kind))];
     if (!kinds.includes(kind(over))) refuse(path, `is ${kinds.join(" or ")}, got ${kind(over)}`);
     const alike = samples.filter((one) => kind(one) === kind(over));
@@ -81,13 +101,22 @@
     });
     return { ...below, ...Object.fromEntries(laid) };
   };
+  // What the program's types say, where they say something (`typed.js`).
+  const tools = { Refused, refuse, isPlain, kind, unknown, scalar, lay };
+  const typed = given?.typed?.(native, JSON.parse(given.expected), tools);
   let taken = false;
   const values = (defaults) => {
     if (taken) throw new TypeError("values: a program asks for its values once");
     taken = true;
     if (!isPlain(defaults)) throw new TypeError("values: expected an object of defaults");
     check(defaults, []);
-    return given ? lay(defaults, native.yamlParse(given.text), []) : defaults;
+    if (!given) return defaults;
+    const over = native.yamlParse(given.text);
+    try {
+      return (typed ?? lay)(defaults, over, []);
+    } catch (refused) {
+      throw refused instanceof Refused ? refused.error() : refused;
+    }
   };
   // What is wrong in the file is told before anything is asked of a node.
   const settled = () => {

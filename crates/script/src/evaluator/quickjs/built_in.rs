@@ -25,6 +25,10 @@ const MODULES: &[(&str, Bytecode)] = &[
         include_bytes!(concat!(env!("OUT_DIR"), "/runtime")),
     ),
     (
+        "aurae:typed",
+        include_bytes!(concat!(env!("OUT_DIR"), "/typed")),
+    ),
+    (
         "aurae:values",
         include_bytes!(concat!(env!("OUT_DIR"), "/values")),
     ),
@@ -65,6 +69,7 @@ mod tests {
             function(include_str!("../js/inspect.js")),
             function(include_str!("../js/plan.js")),
             function(include_str!("../js/runtime.js")),
+            function(include_str!("../js/typed.js")),
             function(include_str!("../js/values.js")),
             prelude::JAVASCRIPT.to_owned(),
         ];

@@ -214,6 +214,10 @@ fn given<'js>(ctx: &Ctx<'js>, start: &Start) -> rquickjs::Result<Option<Object<'
     let given = Object::new(ctx.clone())?;
     given.set("name", values.name.as_str())?;
     given.set("text", values.text.as_str())?;
+    if let Some(expected) = &values.expected {
+        given.set("expected", expected.as_str())?;
+        given.set("typed", built_in::function(ctx, "aurae:typed")?)?;
+    }
     Ok(Some(given))
 }
 

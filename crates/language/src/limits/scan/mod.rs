@@ -12,8 +12,12 @@
 //! line (of the file, where a template or a comment may begin there) is counted against a budget
 //! whatever it is, so that a wrong guess can't hide a deep program.
 
-use super::words::{Word, begins, goes_on, word};
-use super::{DOUBTFUL_TOKENS, Depths, Passed};
+mod depth;
+mod text;
+
+use super::words::{Word, word};
+use super::{Depths, Passed};
+use depth::{Bracket, Level};
 
 /// What the last token was to the next.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -30,29 +34,6 @@ enum Last {
     Operator,
     /// `)` after `if`, `while`, `for`, `with`: a statement must follow.
     Head,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Bracket {
-    File,
-    Paren { head: bool },
-    Square,
-    Brace,
-    Template,
-}
-
-struct Level {
-    bracket: Bracket,
-    /// Operators since the last comma.
-    chain: usize,
-    /// Statements in statements since the last statement's end.
-    held: usize,
-    /// `<` that may be open.
-    angles: usize,
-    /// Those of them that look like a type's.
-    tight: usize,
-    /// The line that the bracket stands on.
-    line: usize,
 }
 
 pub(super) struct Scan<'t> {
@@ -158,95 +139,6 @@ impl<'t> Scan<'t> {
         going
     }
 
-    fn line_comment(&mut self) -> Step {
-        let end = self.rest().find(['\n', '\r', '\u{2028}', '\u{2029}']);
-        self.hide(end.unwrap_or(self.rest().len()))
-    }
-
-    fn block_comment(&mut self) -> Step {
-        let rest = self.rest();
-        let end = rest.get(2..).and_then(|rest| rest.find("*/"));
-        let length = end.map_or(rest.len(), |end| end + 4);
-        let comment = rest.get(..length).unwrap_or_default();
-        self.newline |= comment.contains(['\n', '\r', '\u{2028}', '\u{2029}']);
-        self.hide(length)
-    }
-
-    /// Goes past text that isn't code, unless it is: see the header's last paragraph.
-    fn hide(&mut self, length: usize) -> Step {
-        if self.at < self.doubt_until {
-            let end = length.min(self.doubt_until - self.at);
-            let hidden = self.rest().get(..end).unwrap_or(self.rest());
-            self.doubt(tokens(hidden))?;
-        }
-        self.at += length;
-        Ok(true)
-    }
-
-    fn doubt(&mut self, tokens: usize) -> Result<(), (Passed, usize)> {
-        if self.at < self.doubt_until {
-            self.doubtful += tokens;
-            if self.doubtful > DOUBTFUL_TOKENS {
-                return Err((Passed::Doubt, self.at));
-            }
-        }
-        Ok(())
-    }
-
-    fn string(&mut self, quote: char) -> Step {
-        self.operand_begins("");
-        let mut length = 1;
-        let mut characters = self.rest().chars().skip(1);
-        while let Some(character) = characters.next() {
-            length += character.len_utf8();
-            match character {
-                '\\' => length += characters.next().map_or(0, char::len_utf8),
-                '\n' | '\r' => return self.broken(length),
-                _ if character == quote => break,
-                _ => {}
-            }
-        }
-        self.hide(length)?;
-        self.ended_by(Last::Operand)
-    }
-
-    /// Text that no parser goes on after, if the scan has read it right.
-    fn broken(&mut self, length: usize) -> Step {
-        self.hide(length)?;
-        Ok(self.doubt_until > 0)
-    }
-
-    /// A template: an operand of its own, or one more operator of the one before it.
-    fn tagged(&mut self) -> Step {
-        self.settle("");
-        self.operator()?;
-        self.at += 1;
-        self.template()
-    }
-
-    /// A template's text, up to its end or to code within it.
-    fn template(&mut self) -> Step {
-        let mut length = 0;
-        let mut characters = self.rest().chars().peekable();
-        while let Some(character) = characters.next() {
-            length += character.len_utf8();
-            match character {
-                '\\' => length += characters.next().map_or(0, char::len_utf8),
-                '`' => {
-                    self.hide(length)?;
-                    return self.ended_by(Last::Operand);
-                }
-                '$' if characters.peek() == Some(&'{') => {
-                    self.hide(length + 1)?;
-                    return self.push(Bracket::Template);
-                }
-                _ => {}
-            }
-        }
-        self.hide(length)?;
-        Ok(self.doubt_until > 0)
-    }
-
     fn number(&mut self) -> Step {
         self.operand_begins("");
         let rest = self.rest();
@@ -321,19 +213,6 @@ impl<'t> Scan<'t> {
         })
     }
 
-    fn push(&mut self, bracket: Bracket) -> Step {
-        if self.levels.len() > self.most.brackets {
-            return Err((Passed::Brackets, self.at.saturating_sub(1)));
-        }
-        let line = self.line;
-        let levels = self.levels.iter().rev();
-        if levels.take_while(|level| level.line == line).count() > self.most.line {
-            return Err((Passed::Line, self.at.saturating_sub(1)));
-        }
-        self.levels.push(Level::new(bracket, line));
-        self.ended_by(Last::Operator)
-    }
-
     fn close(&mut self, bracket: char) -> Step {
         let top = self.levels.last().map(|level| level.bracket);
         let (fits, last) = match (top, bracket) {
@@ -355,61 +234,6 @@ impl<'t> Scan<'t> {
         self.pop();
         self.at += 1;
         self.ended_by(last)
-    }
-
-    fn pop(&mut self) {
-        if let Some(level) = self.levels.pop() {
-            self.depth -= level.chain + level.held;
-        }
-        self.ended = false;
-    }
-
-    fn slash(&mut self) -> Step {
-        let divides = match self.last {
-            Last::Operand => true,
-            Last::Operator | Last::Head => false,
-            Last::Unsure | Last::Brace | Last::Angle => {
-                self.begin_doubt();
-                !self.newline
-            }
-        };
-        if divides {
-            return self.punctuator('/');
-        }
-        self.operand_begins("");
-        let mut length = 1;
-        let mut class = false;
-        let mut characters = self.rest().chars().skip(1);
-        while let Some(character) = characters.next() {
-            length += character.len_utf8();
-            match character {
-                '\\' => length += characters.next().map_or(0, char::len_utf8),
-                '\n' | '\r' | '\u{2028}' | '\u{2029}' => return self.broken(length),
-                '[' => class = true,
-                ']' => class = false,
-                '/' if !class => break,
-                _ => {}
-            }
-        }
-        self.hide(length)?;
-        self.ended_by(Last::Operand)
-    }
-
-    /// From here to the line's end nothing is sure; to the file's, where what follows may open a
-    /// template or a comment.
-    fn begin_doubt(&mut self) {
-        if self.at < self.doubt_until {
-            return;
-        }
-        let rest = self.rest();
-        let line = rest.find(['\n', '\r', '\u{2028}', '\u{2029}']);
-        let line = line.unwrap_or(rest.len());
-        let text = rest.get(1..line).unwrap_or_default();
-        let end = match text.contains('`') || text.contains("/*") {
-            true => self.text.len(),
-            false => self.at + line,
-        };
-        self.doubt_until = self.doubt_until.max(end);
     }
 
     fn punctuator(&mut self, character: char) -> Step {
@@ -460,94 +284,6 @@ impl<'t> Scan<'t> {
         Ok(true)
     }
 
-    /// A `<` that is spelled as a type's: without space on either side.
-    fn tight(&mut self, rest: &str) -> Result<(), (Passed, usize)> {
-        let before = self.text.get(..self.at).unwrap_or_default();
-        let spaced = before.ends_with(char::is_whitespace)
-            || rest
-                .get(1..)
-                .is_some_and(|it| it.starts_with(char::is_whitespace));
-        let Some(level) = self.levels.last_mut().filter(|_| !spaced) else {
-            return Ok(());
-        };
-        level.tight += 1;
-        match level.tight > self.most.line {
-            true => Err((Passed::Line, self.at)),
-            false => Ok(()),
-        }
-    }
-
-    fn angles(&mut self, change: impl Fn(usize) -> usize) {
-        if let Some(level) = self.levels.last_mut() {
-            level.angles = change(level.angles);
-        }
-    }
-
-    fn comma(&mut self) {
-        let Some(level) = self.levels.last_mut() else {
-            return;
-        };
-        if level.angles == 0 {
-            self.depth -= level.chain;
-            level.chain = 0;
-        }
-    }
-
-    /// One operator more on this level.
-    fn operator(&mut self) -> Result<(), (Passed, usize)> {
-        if let Some(level) = self.levels.last_mut() {
-            level.chain += 1;
-        }
-        self.deeper()
-    }
-
-    /// One statement more within a statement.
-    fn hold(&mut self) -> Result<(), (Passed, usize)> {
-        if let Some(level) = self.levels.last_mut() {
-            level.held += 1;
-        }
-        self.deeper()
-    }
-
-    fn deeper(&mut self) -> Result<(), (Passed, usize)> {
-        self.depth += 1;
-        match self.depth > self.most.expression {
-            true => Err((Passed::Expression, self.at)),
-            false => Ok(()),
-        }
-    }
-
-    /// An operand begins here, with this word where it is one: after an operand, that is a new
-    /// statement.
-    fn operand_begins(&mut self, text: &str) {
-        self.settle(text);
-        let follows = match self.last {
-            Last::Operand | Last::Brace => true,
-            Last::Angle => begins(text),
-            Last::Unsure | Last::Operator | Last::Head => false,
-        };
-        if follows && !self.after_dot && !goes_on(text) {
-            self.statement_ends();
-        }
-    }
-
-    /// A `;` has ended the statement, unless what follows goes on with it.
-    fn settle(&mut self, text: &str) {
-        if std::mem::take(&mut self.ended) && !matches!(text, "else" | "while") {
-            self.statement_ends();
-        }
-    }
-
-    fn statement_ends(&mut self) {
-        if let Some(level) = self.levels.last_mut() {
-            self.depth -= level.chain + level.held;
-            level.chain = 0;
-            level.held = 0;
-            level.angles = 0;
-            level.tight = 0;
-        }
-    }
-
     fn ended_by(&mut self, last: Last) -> Step {
         self.last = last;
         self.control = false;
@@ -557,35 +293,10 @@ impl<'t> Scan<'t> {
     }
 }
 
-impl Level {
-    fn new(bracket: Bracket, line: usize) -> Self {
-        Self {
-            bracket,
-            chain: 0,
-            held: 0,
-            angles: 0,
-            tight: 0,
-            line,
-        }
-    }
-}
-
 fn is_word(character: char) -> bool {
     match character {
         'a'..='z' | 'A'..='Z' | '_' | '$' | '#' | '\\' => true,
         '\u{2028}' | '\u{2029}' | '\u{feff}' => false,
         _ => !character.is_ascii() && !character.is_whitespace(),
     }
-}
-
-/// An upper bound of the tokens in a text.
-fn tokens(text: &str) -> usize {
-    let mut within = false;
-    let counts = text.chars().filter(|character| {
-        let word = character.is_alphanumeric();
-        let begins = word && !within;
-        within = word;
-        begins || (!word && !character.is_whitespace())
-    });
-    counts.count()
 }
