@@ -179,7 +179,10 @@ fn slices(systemd: &Node, rows: &[Row]) -> Result<Vec<Row>> {
         eprintln!("bench: neighbour, {attack}: {failed} of 10 runs in the other slice failed");
         let name = format!("neighbour, {attack}, beside two slices");
         let row = Row::alone(&name, "vm", "us", ours, "");
-        Ok(row.beside(("the slowest of 10 systemd-run --wait in another slice", theirs)))
+        Ok(row.beside((
+            "the slowest of 10 systemd-run --wait in another slice",
+            theirs,
+        )))
     };
     let attacks = ["forks", "memory", "cpu", "tmpfs", "io", "all"];
     attacks.into_iter().map(beside).collect()
