@@ -106,7 +106,7 @@ impl Session {
                 Document::parse(&bytes, Some(media::INDEX))?
             }
             Err(RegistryError::NotFound { .. }) => {
-                match self.manifest(&subject.file_name(), None).await {
+                match self.manifest(&referrers_tag(subject), None).await {
                     Ok(fetched) => fetched.document,
                     Err(RegistryError::NotFound { .. }) => return Ok(Vec::new()),
                     Err(problem) => return Err(problem),
@@ -181,6 +181,14 @@ impl Session {
             problem: format!("it sent a document with the digest {found}"),
         })
     }
+}
+
+/// The tag under which registries without the API keep an index of what refers to a manifest
+/// ("Referrers Tag Schema"): a tag has at most 64 characters of the hash.
+fn referrers_tag(subject: &Digest) -> String {
+    let hex = subject.hex();
+    let hex = hex.get(..64).unwrap_or(hex);
+    format!("{}-{hex}", subject.algorithm().as_str())
 }
 
 fn accept() -> HeaderMap {

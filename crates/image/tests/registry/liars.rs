@@ -438,3 +438,27 @@ async fn an_image_past_the_nodes_bound_is_refused_before_its_layers() {
     assert!(named, "{problem}");
     assert_eq!(honest.count("/blobs/"), 0);
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn referrers_come_by_the_api_or_by_the_tag_that_stands_for_it() {
+    let image = Image::index(41, &[10]);
+    let subject = Digest::of(b"subject");
+    let index = image.document();
+    let tag = format!("sha256-{}", subject.hex());
+    let by_tag = Hostile::honest(Content::default().document(&tag, media::INDEX, &index));
+    let by_api = Hostile::start(Content::default(), move |request, out| {
+        let hit = request.path.contains("/referrers/sha256:");
+        if hit {
+            let headers = [("Content-Type", media::INDEX)];
+            reply(out, request, "200 OK", &headers, &index);
+        }
+        hit
+    });
+    let neither = Hostile::honest(Content::default());
+    for (registry, expected) in [(by_tag, 2), (by_api, 2), (neither, 0)] {
+        let client = plain(&[&registry.name()]);
+        let reference = format!("{}/app:v1", registry.name()).parse().unwrap();
+        let found = client.referrers(&reference, &subject, None).await.unwrap();
+        assert_eq!(found.len(), expected);
+    }
+}
