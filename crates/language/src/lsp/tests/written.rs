@@ -453,9 +453,7 @@ import all from \"./z.ts\";
     assert!(!quick.iter().any(is_source), "{quick:?}");
 }
 
-#[test]
-fn what_is_never_read_is_faded() {
-    let text = "\
+const READ: &str = "\
 import { web, type Site } from \"./web.ts\";
 import type { A } from \"./web.ts\";
 import * as gone from \"./web.ts\";
@@ -482,6 +480,10 @@ export abstract class Kept {
 }
 export type Taking = (taken: number) => void;
 ";
+
+#[test]
+fn what_is_never_read_is_faded() {
+    let text = READ;
     let mut editor = Editor::new(&[
         (
             "web.ts",
