@@ -61,6 +61,9 @@ pub(crate) enum Role {
     /// Unpack a layer of an image; started by the daemon, not by hand
     #[command(hide = true)]
     Unpack {
+        /// The daemon's process id
+        #[arg(long, value_name = "PID")]
+        parent: i32,
         /// The cgroup to work in
         #[arg(long, value_name = "DIR")]
         group: PathBuf,

@@ -33,8 +33,12 @@ pub(crate) async fn start(
         client: Client::new(hosts, options)?,
         unpacker: unpacker(runtime.clone()),
     };
-    let tenants = tenants.clone();
-    let opening = tokio::task::spawn_blocking(move || Images::open(settings, &tenants));
+    let (runtime, tenants) = (runtime.clone(), tenants.clone());
+    let opening = tokio::task::spawn_blocking(move || {
+        // What an earlier daemon has left there would write where the store is repaired.
+        runtime.end_work();
+        Images::open(settings, &tenants)
+    });
     Ok(opening.await.context("the store of images")??)
 }
 
@@ -42,7 +46,10 @@ fn unpacker(runtime: Runtime) -> Unpacker {
     Unpacker::new(move |tenant| {
         let mut command = Command::new("/proc/self/exe");
         let group = runtime.work_group(tenant)?;
-        command.arg("unpack").arg("--group").arg(group);
+        let parent = std::process::id().to_string();
+        command
+            .args(["unpack", "--parent", &parent, "--group"])
+            .arg(group);
         Ok(command)
     })
 }

@@ -63,7 +63,11 @@ fn run(arguments: Arguments, machine: bool) -> anyhow::Result<ExitCode> {
     match arguments.role.unwrap_or(Role::Init) {
         Role::Init => be_init(&common, machine),
         Role::Serve { init_fd } => serve::run(&common, init_fd),
-        Role::Unpack { group, options } => unpack::run(&group, &options),
+        Role::Unpack {
+            parent,
+            group,
+            options,
+        } => Ok(unpack::run(parent, &group, &options)),
         Role::Config { output } => print_config(&common, &output),
         Role::Credentials => mint_credentials(&common),
     }

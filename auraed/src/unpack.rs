@@ -10,7 +10,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::Context;
+use anyhow::{Context, ensure};
 use kernel::cgroup::Cgroup;
 use kernel::namespace::{self, Namespaces};
 use kernel::process;
@@ -63,16 +63,25 @@ const REFUSED: &[&str] = &[
 ];
 
 /// Unpacks standard input into the current folder.
-pub(crate) fn run(group: &Path, options: &str) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(parent: i32, group: &Path, options: &str) -> ExitCode {
+    match confine(parent, group) {
+        Ok(()) => image::unpack::command(options),
+        Err(error) => image::unpack::refused(&format!("{error:#}")),
+    }
+}
+
+fn confine(parent: i32, group: &Path) -> anyhow::Result<()> {
+    process::set_parent_death_signal(Some(Signal::KILL))?;
+    // It may have died before that.
+    ensure!(process::parent_id() == parent, "the daemon is gone");
     Cgroup::open(group)
         .and_then(|group| group.enter())
         .context("the tenant's group can't be entered")?;
-    process::set_parent_death_signal(Some(Signal::KILL))?;
     process::set_dumpable(false)?;
     process::set_no_new_privileges()?;
     namespace::unshare(Namespaces::NET | Namespaces::IPC | Namespaces::UTS)?;
     seccomp::install(&filter()?, false)?;
-    Ok(image::unpack::command(options))
+    Ok(())
 }
 
 fn filter() -> anyhow::Result<Vec<u8>> {

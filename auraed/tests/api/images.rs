@@ -45,6 +45,11 @@ fn digest(bytes: &[u8]) -> String {
 /// An OCI layout of one image with these layers, as tar.
 pub(crate) fn archive(name: &str, layers: &[Vec<u8>]) -> Vec<u8> {
     let diff_ids: Vec<_> = layers.iter().map(|layer| digest(layer)).collect();
+    claiming(name, layers, &diff_ids)
+}
+
+/// The same, whose configuration says of the layers what it likes.
+fn claiming(name: &str, layers: &[Vec<u8>], diff_ids: &[String]) -> Vec<u8> {
     let config = json!({
         "os": "linux",
         "architecture": "amd64",
@@ -241,6 +246,52 @@ async fn two_tenants_share_bytes_and_each_sees_its_own() {
         verified.into_inner().images[0].problems,
         Vec::<String>::new()
     );
+}
+
+/// A layer is known by the digest of its tar stream, which any image can claim for any blob.
+#[tokio::test]
+async fn who_knows_a_layers_diff_id_does_not_get_the_layer() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let ann = administrator.introduce(&node, "acme", "ann", None).await;
+    let eve = administrator.introduce(&node, "evil", "eve", None).await;
+    import(&ann, &archive(APP, &layers())).await.unwrap();
+    let claimed = layers()
+        .iter()
+        .map(|layer| digest(layer))
+        .collect::<Vec<_>>();
+    let own = vec![tar(&[("a", b"1")]), tar(&[("b", b"2")])];
+    let refused = import(&eve, &claiming(APP, &own, &claimed))
+        .await
+        .unwrap_err();
+    assert!(refused.message().contains("digest"), "{refused}");
+    assert_eq!(list(&eve).await, Vec::<String>::new());
+}
+
+/// What one tenant's transfer has brought so far is not another one's to collect.
+#[tokio::test]
+async fn pruning_leaves_what_others_cut_transfers_have_brought() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let eve = administrator.introduce(&node, "evil", "eve", None).await;
+    let part = node.state().join("images/ingest");
+    let part = part.join(format!("sha256-{}.0", "0".repeat(64)));
+    std::fs::write(&part, b"of another tenant").unwrap();
+    import(&eve, &archive(APP, &layers())).await.unwrap();
+    let pruned = images(&eve)
+        .prune(wire::PruneRequest::default())
+        .await
+        .unwrap()
+        .into_inner();
+    assert_eq!(pruned.removed, [APP]);
+    assert!(pruned.freed_bytes > 0);
+    assert!(part.exists());
+    let unpacked = std::fs::read_dir(node.state().join("images/layers")).unwrap();
+    assert_eq!(unpacked.count(), 0);
 }
 
 #[tokio::test]

@@ -155,7 +155,7 @@ mod tests {
             assert_eq!(wire as usize, i + 1);
         }
         assert!(
-            ErrorReason::try_from(23).is_err(),
+            ErrorReason::try_from(24).is_err(),
             "a reason is missing in the model"
         );
     }

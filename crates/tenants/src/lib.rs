@@ -236,7 +236,8 @@ impl Tenants {
     /// Forgets a tenant and its quotas. `has_users` is identity's word.
     ///
     /// # Errors
-    /// `NOT_FOUND`; `NOT_EMPTY` while it has users, or anything that has not ended; the store's.
+    /// `NOT_FOUND`; `NOT_EMPTY` while it has users, images, or anything that has not ended; the
+    /// store's.
     pub async fn remove(
         &self,
         permit: Permit,
@@ -246,10 +247,15 @@ impl Tenants {
         let status = self.get(permit, name)?;
         let _one_at_a_time = self.inner.changing.lock().await;
         let living = |s: &&QuotaStatus| {
-            matches!(s.quota, Quota::Cells | Quota::Executables) && s.used.is_some_and(|n| n > 0)
+            let kept = [Quota::Cells, Quota::Executables, Quota::ImageBytes];
+            kept.contains(&s.quota) && s.used.is_some_and(|n| n > 0)
         };
         let what = match status.quotas.iter().find(living) {
             _ if has_users => Some(("users", "disable its users first, or lower its quotas")),
+            Some(status) if status.quota == Quota::ImageBytes => Some((
+                "images",
+                "remove them first: aurae --tenant NAME image ls, image rm",
+            )),
             Some(status) => Some((status.quota.as_str(), "stop them first: aurae stop")),
             None => None,
         };

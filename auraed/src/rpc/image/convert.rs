@@ -186,8 +186,6 @@ fn to_layer(blob: &Blob) -> wire::LayerProgress {
 /// An image without its configuration.
 pub(super) fn to_summary(image: &Image) -> wire::Image {
     let record = &image.record;
-    let content = image.content.as_ref();
-    let built = content.and_then(|content| content.config.created.as_deref());
     wire::Image {
         tenant: record.tenant.to_string(),
         reference: record.reference.clone(),
@@ -197,14 +195,12 @@ pub(super) fn to_summary(image: &Image) -> wire::Image {
             .as_ref()
             .map(ToString::to_string)
             .unwrap_or_default(),
-        platform: content
-            .map(|it| it.platform().to_string())
-            .unwrap_or_default(),
-        size_bytes: content.map_or(0, |content| content.bytes()),
+        platform: image.platform.clone(),
+        size_bytes: image.bytes,
         pulled: Some(to_timestamp(record.pulled)),
         pinned: record.pinned,
         cells: image.cells,
-        built: built.and_then(time),
+        built: image.built.as_deref().and_then(time),
         ..wire::Image::default()
     }
 }

@@ -5,6 +5,7 @@
 //! What an archive only names and doesn't bring is refused, also where the store has it: it may be
 //! another tenant's, and whoever knows a digest has no right to its bytes by that.
 
+use std::collections::BTreeSet;
 use std::io::{self, Read, Write};
 use std::sync::Arc;
 
@@ -13,7 +14,7 @@ use model::error::{Error, Reason};
 use model::name::Tenant;
 use tokio::sync::mpsc;
 
-use super::holdings::{Hold, blobs};
+use super::holdings::blobs;
 use super::records::{Content, Record};
 use super::transfer::Pieces;
 use super::{Image, Images, Inner, now};
@@ -31,9 +32,12 @@ const AHEAD: usize = 2;
 /// How deep indexes may lie in indexes.
 const DEPTH: usize = 4;
 
+/// The most names of one image of an archive.
+const MAX_NAMES: usize = 64;
+
 /// An image of an archive that has passed, and what it is to be called.
 struct Chosen {
-    names: Vec<Reference>,
+    names: BTreeSet<Reference>,
     manifest: Descriptor,
     index: Option<Digest>,
     content: Content,
@@ -53,22 +57,32 @@ impl Images {
         archive: impl Read + Send + 'static,
     ) -> Result<Vec<Image>, Error> {
         permit.demand_tenant(&tenant)?;
-        let _place = self.inner.transfers.take(&tenant, 1)?;
-        let of = tenant.clone();
-        let inner = Arc::clone(&self.inner);
-        let reading = tokio::task::spawn_blocking(move || inner.read_archive(&of, name, archive));
+        let place = Arc::new(self.inner.transfers.take(&tenant, 1)?);
+        // Of its own: a slow import holds up no pull.
+        let turn = self.inner.turn_to_import(&tenant);
+        let _turn = turn.lock().await;
+        let (of, inner, reads) = (tenant.clone(), Arc::clone(&self.inner), Arc::clone(&place));
+        let reading = tokio::task::spawn_blocking(move || {
+            let _place = reads;
+            inner.read_archive(&of, name, archive)
+        });
         let ended = |error| Error::internal(format!("reading the archive has failed: {error}"));
         // What came stays while it gets its names.
-        let (chosen, _import) = reading.await.map_err(ended)??;
+        let (chosen, import) = reading.await.map_err(ended)??;
+        let import = Arc::new(import);
         let mut images = Vec::new();
         for one in chosen {
             let told = |_: &Digest, _: bool| ();
+            let content = Arc::new(one.content);
             for name in &one.names {
-                let hold = self.inner.hold(&tenant, &one)?;
-                let unpacked = self.unpacked(&tenant, hold, &one.content, &told).await?;
-                let (hold, _layers) = unpacked;
-                let record = self.keep(one.record(&tenant, name), hold).await?;
-                images.push(self.inner.image(record, Some(one.content.clone())));
+                let kept = blobs(&one.manifest, &content.manifest);
+                let hold = self.inner.holdings.take(&tenant, kept)?;
+                let unpacked = self.unpacked(&tenant, hold, &content, &place, &told);
+                let (hold, layers) = unpacked.await?;
+                let record = record(&tenant, name, &one.manifest, one.index.as_ref());
+                let pinned = (Arc::clone(&import), layers);
+                let record = self.keep(record, hold, pinned).await?;
+                images.push(self.inner.image(record, Some(Arc::clone(&content))));
             }
         }
         Ok(images)
@@ -106,18 +120,21 @@ impl Images {
     }
 }
 
-impl Chosen {
-    fn record(&self, tenant: &Tenant, name: &Reference) -> Record {
-        let time = now();
-        Record {
-            tenant: tenant.clone(),
-            reference: name.to_string(),
-            manifest: self.manifest.clone(),
-            index: self.index.clone(),
-            pulled: time,
-            used: time,
-            pinned: false,
-        }
+fn record(
+    tenant: &Tenant,
+    name: &Reference,
+    manifest: &Descriptor,
+    index: Option<&Digest>,
+) -> Record {
+    let time = now();
+    Record {
+        tenant: tenant.clone(),
+        reference: name.to_string(),
+        manifest: manifest.clone(),
+        index: index.cloned(),
+        pulled: time,
+        used: time,
+        pinned: false,
     }
 }
 
@@ -186,15 +203,18 @@ impl Inner {
             .manifest
             .blobs()
             .try_for_each(|blob| brought(&blob.digest))?;
-        let names = match is_unnamed(image) {
+        let names: BTreeSet<Reference> = match is_unnamed(image) {
             true => name.cloned().into_iter().collect(),
-            false => image
-                .names
-                .iter()
-                .filter(|text| !is_tag(text))
-                .map(|text| full(text))
-                .collect::<Result<_, _>>()?,
+            false => {
+                let names = image.names.iter().filter(|text| !is_tag(text));
+                let names = names.take(MAX_NAMES + 1).map(|text| full(text));
+                names.collect::<Result<_, _>>()?
+            }
         };
+        if names.len() > MAX_NAMES {
+            let words = format!("the archive has more than {MAX_NAMES} names for one image");
+            return Err(Error::new(Reason::LimitExceeded, words));
+        }
         let index = image.descriptor.digest.clone();
         Ok(Chosen {
             names,
@@ -202,11 +222,6 @@ impl Inner {
             manifest,
             content,
         })
-    }
-
-    fn hold(&self, tenant: &Tenant, chosen: &Chosen) -> Result<Hold, Error> {
-        self.holdings
-            .take(tenant, blobs(&chosen.manifest, &chosen.content.manifest))
     }
 }
 

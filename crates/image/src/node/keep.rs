@@ -10,8 +10,9 @@ use model::error::{Error, Reason};
 use model::name::Tenant;
 
 use super::holdings::Hold;
-use super::records::Record;
+use super::records::{Content, Record};
 use super::{Held, Images, Inner, now};
+use crate::digest::Digest;
 use crate::error::Result;
 use crate::store::{Collected, Keep, Policy};
 
@@ -25,26 +26,30 @@ pub struct Pruned {
 }
 
 impl Images {
-    /// Names an image; what had the name before loses it. A pin stays with the name.
+    /// Names an image; what had the name before loses it. A pin stays with the name. `kept` goes
+    /// when it is named: what must not be collected until then.
     pub(super) async fn keep(
         &self,
         record: Record,
         hold: Hold,
+        kept: impl Send + 'static,
     ) -> std::result::Result<Record, Error> {
         self.blocking(move |inner| {
-            let mut held = inner.lock();
-            let key = (record.tenant.clone(), record.reference.clone());
-            let pinned = held.get(&key).is_some_and(|held| held.record.pinned);
+            let _kept = kept;
+            let _one_at_a_time = inner.changing();
+            let before = inner.record(&record.tenant, &record.reference);
             let record = Record {
-                pinned: record.pinned || pinned,
+                pinned: record.pinned || before.is_some_and(|before| before.pinned),
                 ..record
             };
             record.write(&inner.store)?;
-            let kept = Held {
+            let key = (record.tenant.clone(), record.reference.clone());
+            let held = Held {
                 record: record.clone(),
                 _hold: hold,
             };
-            held.insert(key, kept);
+            // What it replaces is given back outside of the lock.
+            let _before = inner.lock().insert(key, held);
             Ok(record)
         })
         .await
@@ -71,8 +76,9 @@ impl Images {
                 .hint("stop and remove them first: aurae ps"));
         }
         let forget = move |inner: &Inner| {
-            inner.forget(&record)?;
-            inner.collect()
+            let mut gone = HashSet::new();
+            inner.forget(&record, |_| true, &mut gone)?;
+            inner.collect(gone)
         };
         let collected = self.blocking(forget).await?;
         Ok(collected.bytes)
@@ -115,12 +121,30 @@ impl Images {
 }
 
 impl Inner {
-    fn forget(&self, record: &Record) -> Result<()> {
-        let mut held = self.lock();
+    /// Forgets an image that is still as it was when it was chosen, and still may go by `may_go`;
+    /// says whether it did. `gone` gets what it led to.
+    fn forget(
+        &self,
+        record: &Record,
+        may_go: impl Fn(&Record) -> bool,
+        gone: &mut HashSet<Digest>,
+    ) -> Result<bool> {
+        let _one_at_a_time = self.changing();
+        let current = self.record(&record.tenant, &record.reference);
+        let same = |current: &Record| current.manifest == record.manifest && may_go(current);
+        if !current.as_ref().is_some_and(same) {
+            return Ok(false);
+        }
+        gone.insert(record.manifest.digest.clone());
+        if let Ok(content) = Content::read(&self.store, &record.manifest) {
+            gone.extend(content.manifest.blobs().map(|blob| blob.digest.clone()));
+            gone.extend(content.config.diff_ids.iter().cloned());
+        }
         self.store
             .untag(record.tenant.as_str(), &record.reference)?;
-        held.remove(&(record.tenant.clone(), record.reference.clone()));
-        Ok(())
+        let key = (record.tenant.clone(), record.reference.clone());
+        let _held = self.lock().remove(&key);
+        Ok(true)
     }
 
     fn prune(&self, tenant: Option<&Tenant>, unused_for: Duration) -> Result<Pruned> {
@@ -129,34 +153,35 @@ impl Inner {
             !record.pinned
                 && tenant.is_none_or(|tenant| record.tenant == *tenant)
                 && now.since(record.used) >= unused_for
+                && self.cells_of(record) == 0
         };
         let candidates: Vec<Record> = {
             let held = self.lock();
             let records = held.values().map(|held| &held.record);
             records.filter(|record| old(record)).cloned().collect()
         };
-        let mut pruned = Pruned::default();
+        let (mut pruned, mut gone) = (Pruned::default(), HashSet::new());
         for record in candidates {
-            if self.cells_of(&record) > 0 {
-                continue;
+            if self.forget(&record, old, &mut gone)? {
+                pruned.removed.push(record.reference);
             }
-            self.forget(&record)?;
-            pruned.removed.push(record.reference);
         }
-        pruned.freed_bytes = self.collect()?.bytes;
+        pruned.freed_bytes = self.collect(gone)?.bytes;
         Ok(pruned)
     }
 
-    /// Frees what no name leads to. What a transfer brings, and what cells run, is pinned.
-    fn collect(&self) -> Result<Collected> {
+    /// Frees what these led to and nothing else needs, and what no name has led to for long: parts
+    /// of transfers that were cut stay for the next attempt. What a transfer brings is pinned.
+    fn collect(&self, at_once: HashSet<Digest>) -> Result<Collected> {
         let policy = Policy {
             max_age: None,
             high: 100,
             low: 100,
-            grace: Duration::ZERO,
+            ..Policy::default()
         };
         let keep = Keep {
-            digests: HashSet::new(),
+            at_once,
+            ..Keep::default()
         };
         self.store.collect(&policy, &keep)
     }

@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Unpacks the layers of an image that aren't there yet, some at once, each in a process of its own
-//! within the tenant's quotas.
+//! Unpacks the layers of an image that aren't there yet, each in a process of its own within the
+//! tenant's quotas. One layer of a tenant at a time: so the next one sees what the last one took.
 
 use std::fmt;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use model::error::Error;
 use model::name::Tenant;
+use tenants::Taken;
 
 use super::Images;
 use super::holdings::{Hold, Kept};
 use super::records::Content;
 use crate::digest::Digest;
+use crate::error::ImageError;
 use crate::store::{Layer, Store};
-use crate::unpack::{Options, Source, Unpacking};
+use crate::unpack::{ENTRY_BYTES, Options, Source, Unpacking};
 
-/// Layers of one image that are unpacked at once.
-const AT_ONCE: usize = 2;
 /// How long one layer may take.
 const LIMIT: Duration = Duration::from_secs(60 * 60);
 
@@ -47,8 +46,10 @@ impl fmt::Debug for Unpacker {
 }
 
 impl Images {
-    /// Sees to it that every layer is unpacked, and counts them for the tenant. `told` hears of
-    /// each layer that is begun and done. The layers stay as long as the second of the pair does.
+    /// Sees to it that every layer is unpacked, one after the other, and counts each for the tenant
+    /// before the next. `told` hears of each layer that is begun and done. The layers stay as long
+    /// as the second of the pair does. `place` goes when the last of the work is over, also where
+    /// the caller has gone before.
     ///
     /// # Errors
     /// What the unpacker refuses; `LIMIT_EXCEEDED` where the unpacked layers don't fit.
@@ -57,31 +58,45 @@ impl Images {
         tenant: &Tenant,
         mut hold: Hold,
         content: &Content,
+        place: &Arc<Taken>,
         told: &(impl Fn(&Digest, bool) + Sync),
     ) -> Result<(Hold, Vec<Layer>), Error> {
-        let pairs = content.layers();
-        let unpacked = stream::iter(pairs.into_iter().map(|(blob, diff_id)| async move {
+        let turn = self.inner.turn(tenant);
+        let _turn = turn.lock().await;
+        let mut layers = Vec::new();
+        for (blob, diff_id) in content.layers() {
             told(&blob, false);
-            let layer = self.layer(tenant, blob.clone(), diff_id).await?;
+            let layer = self.layer(tenant, &blob, diff_id, place).await?;
+            hold.grow([(Kept::Layer(layer.diff_id.clone()), layer.summary.counted())])?;
+            layers.push(layer);
             told(&blob, true);
-            Ok::<_, Error>(layer)
-        }));
-        let layers: Vec<Layer> = unpacked.buffer_unordered(AT_ONCE).try_collect().await?;
-        let sizes = layers.iter();
-        let sizes = sizes.map(|layer| (Kept::Layer(layer.diff_id.clone()), layer.summary.bytes));
-        hold.grow(sizes)?;
+        }
         Ok((hold, layers))
     }
 
-    async fn layer(&self, tenant: &Tenant, blob: Digest, diff_id: Digest) -> Result<Layer, Error> {
+    async fn layer(
+        &self,
+        tenant: &Tenant,
+        blob: &Digest,
+        diff_id: Digest,
+        place: &Arc<Taken>,
+    ) -> Result<Layer, Error> {
         let room = self.inner.holdings.room(tenant);
-        let (inner, tenant) = (Arc::clone(&self.inner), tenant.clone());
+        let (inner, place) = (Arc::clone(&self.inner), Arc::clone(place));
+        let (tenant, blob) = (tenant.clone(), blob.clone());
         let unpacking = tokio::task::spawn_blocking(move || {
-            if let Some(layer) = inner.store.layer(&diff_id) {
+            let _place = place;
+            if let Some(layer) = inner.store.layer_of(&diff_id, &blob) {
                 return Ok(layer);
             }
             let command = inner.unpacker.0(&tenant)?;
-            unpack(&inner.store, command, &blob, &diff_id, room)
+            let layer = unpack(&inner.store, command, &blob, &diff_id, room);
+            layer.map_err(|error| match error {
+                ImageError::TooMuch { .. } => {
+                    inner.holdings.full(&tenant).unwrap_or_else(|| error.into())
+                }
+                error => error.into(),
+            })
         });
         let ended = |error| Error::internal(format!("unpacking has failed: {error}"));
         unpacking.await.map_err(ended)?
@@ -94,10 +109,13 @@ fn unpack(
     blob: &Digest,
     diff_id: &Digest,
     room: u64,
-) -> Result<Layer, Error> {
+) -> std::result::Result<Layer, ImageError> {
     let mut options = Options::new(diff_id);
     options.max_bytes = options.max_bytes.min(room);
+    options.max_entries = options.max_entries.min(room / ENTRY_BYTES);
     let source = Source::Blob(store.read_blob(blob)?);
     let unpacking = Unpacking::start(store, command, &options, source)?;
-    Ok(unpacking.finish(LIMIT)?)
+    let layer = unpacking.finish(LIMIT)?;
+    store.note_blob(&layer, blob)?;
+    Ok(layer)
 }

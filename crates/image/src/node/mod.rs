@@ -24,7 +24,7 @@ mod verify;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use identity::Permit;
@@ -35,7 +35,7 @@ use model::request::Scope;
 use model::time::Timestamp;
 use tenants::{Pool, Tenants};
 
-use crate::error::Result;
+use crate::error::{ImageError, Result};
 use crate::registry::Client;
 use crate::store::Store;
 
@@ -62,8 +62,16 @@ struct Inner {
     transfers: Pool,
     client: Client,
     unpacker: Unpacker,
+    /// Unpackings and imports: one of a tenant at a time, so that each sees what the others took.
+    turns: Turns,
+    imports: Turns,
+    /// Held by threads that may wait, while names are changed on the disk and then in `held`.
+    changing: Mutex<()>,
+    /// Never held while the disk works: tasks look into it.
     held: Mutex<BTreeMap<Key, Held>>,
 }
+
+type Turns = Mutex<BTreeMap<Tenant, Weak<tokio::sync::Mutex<()>>>>;
 
 /// Whose image, and its reference in full.
 type Key = (Tenant, String);
@@ -76,15 +84,22 @@ struct Held {
     _hold: Hold,
 }
 
-/// An image with what its manifest says; `None`: the disk has lost it, and a pull brings it again.
+/// An image with what its manifest says. Without that the disk has lost it, and a pull brings it
+/// again.
 #[derive(Clone, Debug)]
 pub struct Image {
     /// What the tenant calls it.
     pub record: Record,
-    /// Manifest and configuration.
-    pub content: Option<Content>,
+    /// `linux/amd64`; empty: lost.
+    pub platform: String,
+    /// Bytes of manifest, configuration and layers; 0: lost.
+    pub bytes: u64,
+    /// When it was built, as it says itself.
+    pub built: Option<String>,
     /// Cells that run it.
     pub cells: u32,
+    /// Manifest and configuration, where they were asked for: they may be megabytes.
+    pub content: Option<Arc<Content>>,
 }
 
 /// What the images of a node need.
@@ -132,6 +147,9 @@ impl Images {
                 transfers: Pool::new(tenants, Quota::ImageTransfers),
                 client: settings.client,
                 unpacker: settings.unpacker,
+                turns: Turns::default(),
+                imports: Turns::default(),
+                changing: Mutex::default(),
                 held: Mutex::new(held),
             }),
         })
@@ -155,8 +173,14 @@ impl Images {
             let records = held.values().map(|held| &held.record);
             records.filter(|record| shown(record)).cloned().collect()
         };
-        self.blocking(move |inner| Ok(inner.with_content(records)))
-            .await
+        self.blocking(move |inner| {
+            let summaries = records.into_iter().map(|record| Image {
+                content: None,
+                ..inner.read(record)
+            });
+            Ok(summaries.collect())
+        })
+        .await
     }
 
     /// One image.
@@ -171,12 +195,7 @@ impl Images {
     ) -> std::result::Result<Image, Error> {
         permit.demand_tenant(tenant)?;
         let record = self.inner.find(tenant, reference)?;
-        let mut images = self
-            .blocking(move |inner| Ok(inner.with_content(vec![record])))
-            .await?;
-        images
-            .pop()
-            .ok_or_else(|| Error::not_found("image", reference))
+        self.blocking(move |inner| Ok(inner.read(record))).await
     }
 
     /// Keeps an image from pruning, or no longer.
@@ -192,14 +211,11 @@ impl Images {
     ) -> std::result::Result<Image, Error> {
         permit.demand_tenant(tenant)?;
         let record = self.inner.find(tenant, reference)?;
-        let changed = self.blocking(move |inner| {
+        self.blocking(move |inner| {
             let record = inner.change(&record, |record| record.pinned = pinned)?;
-            Ok(inner.with_content(vec![record]))
-        });
-        let mut images = changed.await?;
-        images
-            .pop()
-            .ok_or_else(|| Error::not_found("image", reference))
+            Ok(inner.read(record))
+        })
+        .await
     }
 
     /// Notes that a cell was started with an image: its age for pruning begins anew. Written at
@@ -255,18 +271,19 @@ impl Inner {
         self.lock().get(&key).map(|held| held.record.clone())
     }
 
-    fn with_content(&self, records: Vec<Record>) -> Vec<Image> {
-        let image = |record: Record| {
-            let content = Content::read(&self.store, &record.manifest).ok();
-            self.image(record, content)
-        };
-        records.into_iter().map(image).collect()
+    fn read(&self, record: Record) -> Image {
+        let content = Content::read(&self.store, &record.manifest).ok();
+        self.image(record, content.map(Arc::new))
     }
 
-    fn image(&self, record: Record, content: Option<Content>) -> Image {
+    fn image(&self, record: Record, content: Option<Arc<Content>>) -> Image {
+        let said = content.as_ref();
         Image {
             cells: self.cells_of(&record),
             record,
+            platform: said.map(|it| it.platform().to_string()).unwrap_or_default(),
+            bytes: said.map_or(0, |it| it.bytes()),
+            built: said.and_then(|it| it.config.created.clone()),
             content,
         }
     }
@@ -280,9 +297,14 @@ impl Inner {
         0
     }
 
-    /// Changes what is noted of an image, on the disk first.
+    /// Changes what is noted of an image, on the disk first. Of an image that has been pulled anew
+    /// meanwhile, the new one's notes are changed.
     fn change(&self, record: &Record, change: impl FnOnce(&mut Record)) -> Result<Record> {
-        let mut changed = record.clone();
+        let _one_at_a_time = self.changing();
+        let current = self.record(&record.tenant, &record.reference);
+        let mut changed = current.ok_or_else(|| ImageError::NotFound {
+            what: format!("image {:?}", record.reference),
+        })?;
         change(&mut changed);
         changed.write(&self.store)?;
         let key = (changed.tenant.clone(), changed.reference.clone());
@@ -291,4 +313,29 @@ impl Inner {
         }
         Ok(changed)
     }
+
+    fn changing(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A tenant's turn to unpack.
+    fn turn(&self, tenant: &Tenant) -> Arc<tokio::sync::Mutex<()>> {
+        turn_of(&self.turns, tenant)
+    }
+
+    /// A tenant's turn to import.
+    fn turn_to_import(&self, tenant: &Tenant) -> Arc<tokio::sync::Mutex<()>> {
+        turn_of(&self.imports, tenant)
+    }
+}
+
+fn turn_of(turns: &Turns, tenant: &Tenant) -> Arc<tokio::sync::Mutex<()>> {
+    let mut turns = turns.lock().unwrap_or_else(PoisonError::into_inner);
+    turns.retain(|_, turn| turn.strong_count() > 0);
+    if let Some(turn) = turns.get(tenant).and_then(Weak::upgrade) {
+        return turn;
+    }
+    let turn = Arc::default();
+    turns.insert(tenant.clone(), Arc::downgrade(&turn));
+    turn
 }

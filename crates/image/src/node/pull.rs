@@ -9,6 +9,7 @@ use std::time::Duration;
 use identity::Permit;
 use model::error::{Error, Reason};
 use model::name::Tenant;
+use tenants::Taken;
 use tokio::sync::watch;
 
 use super::holdings::{Hold, blobs};
@@ -22,6 +23,7 @@ use crate::reference::Reference;
 use crate::registry::{
     Admission, Credentials, Decision, Progress, PullPolicy, PullRequest, Pulled, State,
 };
+use crate::store::Layer;
 
 /// How long a transfer may take.
 pub(super) const DEADLINE: Duration = Duration::from_secs(6 * 60 * 60);
@@ -59,15 +61,19 @@ impl Images {
             credentials: shown(&permit, pull.credentials.clone()),
             ..pull
         };
-        let place = self.inner.transfers.take(&pull.tenant, 1)?;
+        let place = Arc::new(self.inner.transfers.take(&pull.tenant, 1)?);
         let images = self.clone();
         Ok(Transfer::start(async move |progress| {
-            let _place = place;
-            images.pulled(pull, progress).await
+            images.pulled(pull, &place, progress).await
         }))
     }
 
-    async fn pulled(&self, pull: Pull, progress: watch::Sender<Progress>) -> Result<Image, Error> {
+    async fn pulled(
+        &self,
+        pull: Pull,
+        place: &Arc<Taken>,
+        progress: watch::Sender<Progress>,
+    ) -> Result<Image, Error> {
         let platform = pull.platform.clone().unwrap_or_else(Platform::ours);
         let there = self.there(&pull, &platform).await?;
         match (pull.policy.decide(there.is_some()), there.clone()) {
@@ -75,10 +81,7 @@ impl Images {
             (Decision::Refuse, _) => return Err(never(&pull.reference)),
             _ => {}
         }
-        let known = there.map(|image| {
-            let record = image.record;
-            record.index.unwrap_or(record.manifest.digest)
-        });
+        let known = there.map(|image| image.record.manifest.digest);
         let held = Arc::default();
         let request = PullRequest {
             reference: pull.reference.clone(),
@@ -99,9 +102,9 @@ impl Images {
         let hold = held.lock().unwrap_or_else(PoisonError::into_inner).take();
         let hold = hold.ok_or_else(|| Error::internal("the pull was not admitted"))?;
         let told = |blob: &Digest, done: bool| tell(&progress, blob, done);
-        // The layers stay until the image has its name.
-        let (hold, _layers) = self.unpacked(&pull.tenant, hold, &content, &told).await?;
-        self.named(&pull, &pulled, content, hold).await
+        let unpacked = self.unpacked(&pull.tenant, hold, &content, place, &told);
+        let (hold, layers) = unpacked.await?;
+        self.named(&pull, pulled, content, hold, layers).await
     }
 
     /// Counts what a manifest points to for the tenant, before it is fetched.
@@ -126,14 +129,11 @@ impl Images {
         };
         let wanted = platform.clone();
         self.blocking(move |inner| {
-            let images = inner.with_content(vec![record]);
-            let whole = |image: &Image| {
-                let content = image.content.as_ref();
-                content.is_some_and(|content| {
-                    wanted.runs(&content.platform()) && content.is_whole(&inner.store)
-                })
+            let image = inner.read(record);
+            let whole = |content: &Arc<Content>| {
+                wanted.runs(&content.platform()) && content.is_whole(&inner.store)
             };
-            Ok(images.into_iter().find(whole))
+            Ok(image.content.as_ref().is_some_and(whole).then_some(image))
         })
         .await
     }
@@ -148,9 +148,10 @@ impl Images {
     async fn named(
         &self,
         pull: &Pull,
-        pulled: &Pulled,
+        pulled: Pulled,
         content: Content,
         hold: Hold,
+        layers: Vec<Layer>,
     ) -> Result<Image, Error> {
         let time = now();
         let index = pulled.target.digest.clone();
@@ -163,8 +164,9 @@ impl Images {
             used: time,
             pinned: false,
         };
-        let record = self.keep(record, hold).await?;
-        Ok(self.inner.image(record, Some(content)))
+        // Blobs and layers stay until the image has its name.
+        let record = self.keep(record, hold, (pulled.pins, layers)).await?;
+        Ok(self.inner.image(record, Some(Arc::new(content))))
     }
 }
 

@@ -147,7 +147,7 @@ impl Content {
         let mut kept = blobs(manifest, &self.manifest);
         for (_, diff_id) in self.layers() {
             if let Some(layer) = store.layer(&diff_id) {
-                kept.push((Kept::Layer(diff_id), layer.summary.bytes));
+                kept.push((Kept::Layer(diff_id), layer.summary.counted()));
             }
         }
         kept

@@ -2,6 +2,7 @@
 //! Reads images again, byte by byte, and says what is damaged. It changes nothing: a pull mends.
 
 use std::io::Read as _;
+use std::sync::Arc;
 
 use identity::Permit;
 use model::error::Error;
@@ -38,7 +39,7 @@ impl Images {
         reference: Option<&str>,
     ) -> std::result::Result<Vec<Verified>, Error> {
         permit.demand_tenant(tenant)?;
-        let _place = self.inner.transfers.take(tenant, 1)?;
+        let place = Arc::new(self.inner.transfers.take(tenant, 1)?);
         let records = match reference {
             Some(reference) => vec![self.inner.find(tenant, reference)?],
             None => self.inner.records_of(tenant),
@@ -46,7 +47,11 @@ impl Images {
         let mut verified = Vec::new();
         for record in records {
             // Dropped with its caller between two images.
-            let one = self.blocking(move |inner| Ok(inner.verify(&record)));
+            let place = Arc::clone(&place);
+            let one = self.blocking(move |inner| {
+                let _place = place;
+                Ok(inner.verify(&record))
+            });
             verified.push(one.await?);
         }
         Ok(verified)

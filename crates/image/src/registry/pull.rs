@@ -47,8 +47,9 @@ pub struct PullRequest {
     pub credentials: Option<Credentials>,
     /// Whose pull it is: partial blobs and places are the owner's.
     pub owner: String,
-    /// What the owner's name points to now. Where the registry still says the same, its blobs are
-    /// looked at and not proved or fetched anew.
+    /// The manifest that the owner has by this name now, and has all blobs of. Where the registry
+    /// still gives the same one, its blobs are looked at and not proved or fetched anew. Not an
+    /// index: another entry of it may name what the owner hasn't got.
     pub known: Option<Digest>,
     /// How long the whole may take.
     pub deadline: Duration,
@@ -169,8 +170,8 @@ impl Run<'_> {
         let mut pins = Vec::new();
         let top = self.top(&mut pins).await?;
         let target = top.descriptor.clone();
-        let known = self.request.known.as_ref() == Some(&target.digest);
         let (manifest, content) = self.manifest(top, &mut pins).await?;
+        let known = self.request.known.as_ref() == Some(&manifest.digest);
         self.check(&content)?;
         let admitted = (self.request.admission.0)(&manifest, &content);
         admitted.map_err(RegistryError::NotAdmitted)?;

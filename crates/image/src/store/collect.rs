@@ -51,6 +51,9 @@ impl Default for Policy {
 pub struct Keep {
     /// In any order.
     pub digests: HashSet<Digest>,
+    /// What may go at once where no name leads to it, however young: blobs and diff ids of images
+    /// that were just forgotten.
+    pub at_once: HashSet<Digest>,
 }
 
 /// What has gone.
@@ -220,7 +223,8 @@ impl Store {
                     .to_str()
                     .and_then(|hex| Digest::new(algorithm, hex).ok());
                 let digest = digest.filter(|digest| !marked.blobs.contains(digest));
-                let Some(digest) = digest.filter(|_| grown(entry)) else {
+                let may_go = |digest: &Digest| keep.at_once.contains(digest) || grown(entry);
+                let Some(digest) = digest.filter(may_go) else {
                     return Ok(());
                 };
                 let bytes = entry.metadata().map_or(0, |metadata| metadata.len());
@@ -233,14 +237,16 @@ impl Store {
                 Ok(())
             })?;
         }
-        self.sweep_layers(&marked, grown, collected, doomed)?;
+        let may_go =
+            |diff_id: &Digest, entry: &DirEntry| keep.at_once.contains(diff_id) || grown(entry);
+        self.sweep_layers(&marked, may_go, collected, doomed)?;
         self.sweep_ingests(now, grace, collected)
     }
 
     fn sweep_layers(
         &self,
         marked: &Marked,
-        grown: impl Fn(&DirEntry) -> bool,
+        may_go: impl Fn(&Digest, &DirEntry) -> bool,
         collected: &mut Collected,
         doomed: &mut Vec<PathBuf>,
     ) -> Result<()> {
@@ -248,7 +254,7 @@ impl Store {
             let name = entry.file_name();
             let diff_id = name.to_str().and_then(Digest::from_file_name);
             let diff_id = diff_id.filter(|id| !marked.layers.contains(id));
-            let Some(diff_id) = diff_id.filter(|_| grown(entry)) else {
+            let Some(diff_id) = diff_id.filter(|id| may_go(id, entry)) else {
                 return Ok(());
             };
             let meta = super::layers::Meta::read(&entry.path());

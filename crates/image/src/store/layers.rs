@@ -11,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ImageError, Pin, Result, Store, files};
+use super::{ImageError, Pin, Result, Store, files, locked};
 use crate::digest::Digest;
 use crate::unpack::Summary;
 
@@ -24,7 +24,13 @@ pub(super) struct Meta {
     /// The kernel's id of the boot in which it was made; `None` once it is on disk.
     pub(super) boot: Option<String>,
     pub(super) summary: Summary,
+    /// Blobs that were seen to unpack to this layer, the newest last.
+    #[serde(default)]
+    pub(super) blobs: Vec<Digest>,
 }
+
+/// The most blobs that are remembered of a layer: the others are unpacked once more.
+const MAX_BLOBS: usize = 64;
 
 impl Meta {
     pub(super) fn read(folder: &Path) -> Option<Self> {
@@ -42,6 +48,12 @@ impl Meta {
         std::fs::write(&new, text).map_err(|error| ImageError::io("write", &new, error))?;
         std::fs::rename(&new, &path).map_err(|error| ImageError::io("rename", &new, error))
     }
+}
+
+/// What a folder of this name is now.
+fn inode(path: &Path) -> Option<u64> {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::symlink_metadata(path).ok().map(|it| it.ino())
 }
 
 /// The kernel's id of this boot.
@@ -91,6 +103,30 @@ impl Store {
         })
     }
 
+    /// The unpacked layer, if it is there and this blob was seen to unpack to it. An image may say
+    /// of any blob that it is any layer: who knows a diff id has no right to the layer by that.
+    pub fn layer_of(&self, diff_id: &Digest, blob: &Digest) -> Option<Layer> {
+        let layer = self.layer(diff_id)?;
+        let meta = Meta::read(&self.layer_path(diff_id))?;
+        meta.blobs.contains(blob).then_some(layer)
+    }
+
+    /// Notes that a blob was seen to unpack to a layer.
+    ///
+    /// # Errors
+    /// [`ImageError::Io`], [`ImageError::DiskFull`].
+    pub fn note_blob(&self, layer: &Layer, blob: &Digest) -> Result<()> {
+        let folder = self.layer_path(&layer.diff_id);
+        let _one_at_a_time = locked(&self.inner.noting);
+        let Some(mut meta) = Meta::read(&folder).filter(|meta| !meta.blobs.contains(blob)) else {
+            return Ok(());
+        };
+        let excess = (meta.blobs.len() + 1).saturating_sub(MAX_BLOBS);
+        meta.blobs.drain(..excess);
+        meta.blobs.push(blob.clone());
+        meta.write(&folder)
+    }
+
     /// Begins a layer in a folder of its own. Several may make the same one; the first is kept.
     ///
     /// # Errors
@@ -130,8 +166,9 @@ impl Store {
         let folder = self.inner.root.join("layers");
         let mut unsettled = Vec::new();
         super::repair::each(&folder, |entry| {
-            let meta = Meta::read(&entry.path()).filter(|meta| meta.boot.is_some());
-            unsettled.extend(meta.map(|meta| (entry.path(), meta)));
+            if Meta::read(&entry.path()).is_some_and(|meta| meta.boot.is_some()) {
+                unsettled.push((entry.path(), inode(&entry.path())));
+            }
             Ok(())
         })?;
         if unsettled.is_empty() {
@@ -140,9 +177,14 @@ impl Store {
         let wrong = |error: std::io::Error| ImageError::io("sync", &folder, error);
         let opened = std::fs::File::open(&folder).map_err(wrong)?;
         rustix::fs::syncfs(&opened).map_err(|errno| wrong(errno.into()))?;
-        for (path, meta) in unsettled {
-            // One that was collected meanwhile is gone.
-            let _ = Meta { boot: None, ..meta }.write(&path);
+        let _one_at_a_time = locked(&self.inner.noting);
+        for (path, folder) in unsettled {
+            // One that was collected meanwhile is gone, or another one that was not on its way to
+            // the disk yet.
+            let same = folder.is_some() && inode(&path) == folder;
+            if let Some(meta) = Meta::read(&path).filter(|_| same) {
+                let _ = Meta { boot: None, ..meta }.write(&path);
+            }
         }
         Ok(())
     }
@@ -162,6 +204,7 @@ impl Making {
         let meta = Meta {
             boot: Some(boot()?),
             summary,
+            blobs: Vec::new(),
         };
         meta.write(&self.folder)?;
         let path = self.store.layer_path(&self.diff_id);

@@ -71,6 +71,8 @@ struct Inner {
     /// is about to go.
     roots: Mutex<()>,
     /// Numbers the folders of `work/`.
+    /// Held while what is kept of a layer is changed.
+    noting: Mutex<()>,
     works: AtomicU64,
     /// Held for its lock alone.
     _lock: File,
@@ -111,6 +113,7 @@ impl Store {
                 claims: Mutex::default(),
                 pins: Arc::default(),
                 roots: Mutex::default(),
+                noting: Mutex::default(),
                 works: AtomicU64::new(0),
                 _lock: lock,
             }),

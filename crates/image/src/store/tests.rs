@@ -470,6 +470,7 @@ fn what_the_disk_has_changed_is_found() {
 fn collect(store: &Store, policy: &Policy, keep: &[&Digest], used: &[u8]) -> Collected {
     let keep = Keep {
         digests: keep.iter().map(|digest| (*digest).clone()).collect(),
+        ..Keep::default()
     };
     let later = SystemTime::now() + Duration::from_secs(48 * 3600);
     let left = std::cell::RefCell::new(used.to_vec());

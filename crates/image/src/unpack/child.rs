@@ -50,6 +50,19 @@ pub fn command(options: &str) -> ExitCode {
     }
 }
 
+/// Says why nothing was unpacked: for what fails before [`command`].
+pub fn refused(problem: &str) -> ExitCode {
+    let report = Report::Failed(UnpackError::Kernel {
+        doing: "begin to unpack in".to_owned(),
+        entry: ".".to_owned(),
+        problem: problem.to_owned(),
+    });
+    let told = serde_json::to_vec(&report).map_err(std::io::Error::other);
+    // Without a parent no one reads it.
+    let _ = told.and_then(|line| std::io::stdout().write_all(&line));
+    ExitCode::FAILURE
+}
+
 fn run(options: &str) -> Result<Summary, UnpackError> {
     let options: Options = serde_json::from_str(options)
         .map_err(|error| UnpackError::stream(format!("the options can't be read: {error}")))?;

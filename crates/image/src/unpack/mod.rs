@@ -29,7 +29,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 
-pub use child::command;
+pub use child::{command, refused};
 pub use driver::{Source, Unpacking};
 pub use error::UnpackError;
 
@@ -96,6 +96,18 @@ pub struct Summary {
     /// Extended attributes that were left out: labels of security modules, and those of links and
     /// nodes.
     pub skipped_xattrs: u64,
+}
+
+/// What a file, folder or link takes of the disk beside its bytes: a block. Counted with them, so
+/// that a million empty folders aren't free.
+pub const ENTRY_BYTES: u64 = 4096;
+
+impl Summary {
+    /// Bytes that the unpacked layer counts as: those of its tar stream, and a block for each entry.
+    pub fn counted(&self) -> u64 {
+        self.bytes
+            .saturating_add(self.entries.saturating_mul(ENTRY_BYTES))
+    }
 }
 
 /// Unpacks a stream into an empty folder, in this process. After an error the folder holds a part.

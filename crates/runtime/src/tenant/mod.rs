@@ -23,6 +23,9 @@ use tenants::{Meter, Tenants};
 use super::cell::limits as group_limits;
 use super::{Runtime, Shared};
 
+/// How long the kernel may take to end it.
+const WORK_ENDS: Duration = Duration::from_secs(10);
+
 /// The group of what the daemon does for a tenant; no cell can have such a name.
 const WORK: &str = "_work";
 
@@ -204,6 +207,17 @@ impl Runtime {
             ))
         })?;
         Ok(made.path().to_owned())
+    }
+
+    /// Ends all that an earlier daemon has begun in [`Runtime::work_group`]s. Blocks.
+    pub fn end_work(&self) {
+        for (name, tenant) in self.shared.root.groups() {
+            let work = tenant.child(WORK).ok().filter(|_| !name.starts_with('_'));
+            let Some(work) = work else { continue };
+            if let Err(error) = work.kill_and_wait(WORK_ENDS) {
+                tracing::error!(tenant = name, %error, "an earlier daemon's work goes on");
+            }
+        }
     }
 
     /// Removes the group of a tenant that was removed. One that still holds a cell stays: the next
