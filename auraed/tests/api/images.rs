@@ -326,6 +326,38 @@ async fn a_tenant_past_its_quota_of_images_is_refused_and_leaves_nothing() {
     import(&ann, &archive(APP, &large)).await.unwrap();
 }
 
+/// Bytes that were received count although their image was refused, until they are pruned: or a
+/// tenant could fill the disk, each time counted from nothing.
+#[tokio::test]
+async fn what_a_refused_image_has_brought_counts_until_it_is_pruned() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let eve = administrator.introduce(&node, "evil", "eve", None).await;
+    let held = async || {
+        let tenant = eve
+            .node
+            .tenant()
+            .get(tenants::GetRequest::default())
+            .await
+            .unwrap();
+        let quotas = tenant.into_inner().quotas;
+        let bytes = quotas.iter().find(|quota| quota.quota == "image_bytes");
+        bytes.and_then(|bytes| bytes.used).unwrap_or_default()
+    };
+    let hostile = vec![tar(&[("large", &vec![7; 1 << 20]), ("../x", b"x")])];
+    import(&eve, &archive(APP, &hostile)).await.unwrap_err();
+    assert!(held().await > 1 << 20, "{}", held().await);
+    images(&eve)
+        .prune(wire::PruneRequest::default())
+        .await
+        .unwrap();
+    assert_eq!(held().await, 0);
+    let blobs = std::fs::read_dir(node.state().join("images/blobs/sha256")).unwrap();
+    assert_eq!(blobs.count(), 0);
+}
+
 #[tokio::test]
 async fn a_hostile_layer_is_refused_by_name_and_leaves_nothing() {
     let Some(node) = TestNode::start() else {

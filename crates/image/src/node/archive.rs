@@ -15,6 +15,7 @@ use model::name::Tenant;
 use tokio::sync::mpsc;
 
 use super::holdings::blobs;
+use super::left::Left;
 use super::records::{Content, Record};
 use super::transfer::Pieces;
 use super::{Image, Images, Inner, now};
@@ -76,9 +77,10 @@ impl Images {
             let content = Arc::new(one.content);
             for name in &one.names {
                 let kept = blobs(&one.manifest, &content.manifest);
-                let hold = self.inner.holdings.take(&tenant, kept)?;
-                let unpacked = self.unpacked(&tenant, hold, &content, &place, &told);
-                let (hold, layers) = unpacked.await?;
+                let left = Left::new(&self.inner, &tenant);
+                left.share().put(self.inner.holdings.take(&tenant, kept)?);
+                let layers = self.unpacked(&left, &content, &place, &told).await?;
+                let hold = left.take()?;
                 let record = record(&tenant, name, &one.manifest, one.index.as_ref());
                 let pinned = (Arc::clone(&import), layers);
                 let record = self.keep(record, hold, pinned).await?;

@@ -135,6 +135,23 @@ impl Hold {
         Ok(())
     }
 
+    /// What is held, by digest alone.
+    pub(super) fn digests(&self) -> impl Iterator<Item = &Digest> {
+        self.kept
+            .iter()
+            .map(|(Kept::Blob(digest) | Kept::Layer(digest))| digest)
+    }
+
+    /// Takes over what the other one holds and this one doesn't.
+    pub(super) fn merge(&mut self, mut other: Hold) {
+        let (known, new) = other
+            .kept
+            .drain(..)
+            .partition(|kept| self.kept.contains(kept));
+        other.kept = known;
+        self.kept.extend::<Vec<Kept>>(new);
+    }
+
     fn absorb(&mut self, mut more: Hold) {
         self.kept.append(&mut more.kept);
     }

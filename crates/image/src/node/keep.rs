@@ -3,11 +3,13 @@
 //! by pruning, and then its bytes go, where nothing else needs them.
 
 use std::collections::HashSet;
+use std::sync::PoisonError;
 use std::time::Duration;
 
 use identity::Permit;
 use model::error::{Error, Reason};
 use model::name::Tenant;
+use model::time::Timestamp;
 
 use super::holdings::Hold;
 use super::records::{Content, Record};
@@ -161,6 +163,8 @@ impl Inner {
             records.filter(|record| old(record)).cloned().collect()
         };
         let (mut pruned, mut gone) = (Pruned::default(), HashSet::new());
+        let left = self.leftovers(tenant, now);
+        gone.extend(left.iter().flat_map(Hold::digests).cloned());
         for record in candidates {
             if self.forget(&record, old, &mut gone)? {
                 pruned.removed.push(record.reference);
@@ -168,6 +172,36 @@ impl Inner {
         }
         pruned.freed_bytes = self.collect(gone)?.bytes;
         Ok(pruned)
+    }
+
+    /// Keeps count of what a transfer has brought that ended without a name: it is on the disk for
+    /// the next attempt, until it is pruned.
+    pub(super) fn leave(&self, tenant: &Tenant, hold: Hold) {
+        let mut leftovers = self
+            .leftovers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        match leftovers.get_mut(tenant) {
+            Some((since, left)) => {
+                *since = now();
+                left.merge(hold);
+            }
+            None => drop(leftovers.insert(tenant.clone(), (now(), hold))),
+        }
+    }
+
+    /// The leftovers of a tenant, or the old ones of all, to be given back once they are collected.
+    fn leftovers(&self, tenant: Option<&Tenant>, now: Timestamp) -> Vec<Hold> {
+        let mut leftovers = self
+            .leftovers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let goes = |of: &Tenant, since: Timestamp| match tenant {
+            Some(tenant) => of == tenant,
+            None => now.since(since) > Policy::default().grace,
+        };
+        let gone = leftovers.extract_if(.., |of, (since, _)| goes(of, *since));
+        gone.map(|(_, (_, hold))| hold).collect()
     }
 
     /// Frees what these led to and nothing else needs, and what no name has led to for long: parts

@@ -12,7 +12,8 @@ use model::name::Tenant;
 use tenants::Taken;
 
 use super::Images;
-use super::holdings::{Hold, Kept};
+use super::holdings::Kept;
+use super::left::Left;
 use super::records::Content;
 use crate::digest::Digest;
 use crate::error::ImageError;
@@ -48,30 +49,29 @@ impl fmt::Debug for Unpacker {
 impl Images {
     /// Sees to it that every layer is unpacked, one after the other, and counts each for the tenant
     /// before the next. `told` hears of each layer that is begun and done. The layers stay as long
-    /// as the second of the pair does. `place` goes when the last of the work is over, also where
+    /// as what is answered. `place` goes when the last of the work is over, also where
     /// the caller has gone before.
     ///
     /// # Errors
     /// What the unpacker refuses; `LIMIT_EXCEEDED` where the unpacked layers don't fit.
     pub(super) async fn unpacked(
         &self,
-        tenant: &Tenant,
-        mut hold: Hold,
+        left: &Left,
         content: &Content,
         place: &Arc<Taken>,
         told: &(impl Fn(&Digest, bool) + Sync),
-    ) -> Result<(Hold, Vec<Layer>), Error> {
-        let turn = self.inner.turn(tenant);
+    ) -> Result<Vec<Layer>, Error> {
+        let turn = self.inner.turn(&left.tenant);
         let _turn = turn.lock().await;
         let mut layers = Vec::new();
         for (blob, diff_id) in content.layers() {
             told(&blob, false);
-            let layer = self.layer(tenant, &blob, diff_id, place).await?;
-            hold.grow([(Kept::Layer(layer.diff_id.clone()), layer.summary.counted())])?;
+            let layer = self.layer(&left.tenant, &blob, diff_id, place).await?;
+            left.grow(Kept::Layer(layer.diff_id.clone()), layer.summary.counted())?;
             layers.push(layer);
             told(&blob, true);
         }
-        Ok((hold, layers))
+        Ok(layers)
     }
 
     async fn layer(

@@ -16,6 +16,7 @@ mod find;
 mod holdings;
 mod keep;
 mod layers;
+mod left;
 mod pull;
 mod push;
 mod records;
@@ -65,6 +66,8 @@ struct Inner {
     /// Unpackings and imports: one of a tenant at a time, so that each sees what the others took.
     turns: Turns,
     imports: Turns,
+    /// What transfers that ended without a name have left on the disk, and since when.
+    leftovers: Mutex<BTreeMap<Tenant, (Timestamp, Hold)>>,
     /// Held by threads that may wait, while names are changed on the disk and then in `held`.
     changing: Mutex<()>,
     /// Never held while the disk works: tasks look into it.
@@ -149,6 +152,7 @@ impl Images {
                 unpacker: settings.unpacker,
                 turns: Turns::default(),
                 imports: Turns::default(),
+                leftovers: Mutex::default(),
                 changing: Mutex::default(),
                 held: Mutex::new(held),
             }),

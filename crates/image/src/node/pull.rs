@@ -3,7 +3,7 @@
 //! the registry gives, what is unpacked of it. The name comes last, so that an image is there
 //! altogether or not at all.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use identity::Permit;
@@ -13,6 +13,7 @@ use tenants::Taken;
 use tokio::sync::watch;
 
 use super::holdings::{Hold, blobs};
+use super::left::Left;
 use super::records::{Content, Record};
 use super::transfer::Transfer;
 use super::{Image, Images, now};
@@ -82,7 +83,7 @@ impl Images {
             _ => {}
         }
         let known = there.map(|image| image.record.manifest.digest);
-        let held = Arc::default();
+        let left = Left::new(&self.inner, &pull.tenant);
         let request = PullRequest {
             reference: pull.reference.clone(),
             platform: platform.clone(),
@@ -90,7 +91,7 @@ impl Images {
             owner: pull.tenant.to_string(),
             known,
             deadline: DEADLINE,
-            admission: self.admission(&pull.tenant, &held),
+            admission: self.admission(&pull.tenant, &left),
         };
         let pulled = self
             .inner
@@ -99,23 +100,21 @@ impl Images {
         let pulled = pulled.await.map_err(Error::from)?;
         let content = self.content(&pulled.manifest).await?;
         check_platform(&content, &platform, &pull.reference)?;
-        let hold = held.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let hold = hold.ok_or_else(|| Error::internal("the pull was not admitted"))?;
         let told = |blob: &Digest, done: bool| tell(&progress, blob, done);
-        let unpacked = self.unpacked(&pull.tenant, hold, &content, place, &told);
-        let (hold, layers) = unpacked.await?;
-        self.named(&pull, pulled, content, hold, layers).await
+        let layers = self.unpacked(&left, &content, place, &told).await?;
+        self.named(&pull, pulled, content, left.take()?, layers)
+            .await
     }
 
     /// Counts what a manifest points to for the tenant, before it is fetched.
-    fn admission(&self, tenant: &Tenant, held: &Arc<Mutex<Option<Hold>>>) -> Admission {
-        let (images, tenant, held) = (self.clone(), tenant.clone(), Arc::clone(held));
+    fn admission(&self, tenant: &Tenant, left: &Left) -> Admission {
+        let (images, tenant, left) = (self.clone(), tenant.clone(), left.share());
         Admission::new(move |descriptor, manifest| {
             let hold = images
                 .inner
                 .holdings
                 .take(&tenant, blobs(descriptor, manifest))?;
-            *held.lock().unwrap_or_else(PoisonError::into_inner) = Some(hold);
+            left.put(hold);
             Ok(())
         })
     }
