@@ -103,7 +103,7 @@ pub struct Summary {
 pub const ENTRY_BYTES: u64 = 4096;
 
 impl Summary {
-    /// Bytes that the unpacked layer counts as: those of its tar stream, and a block for each entry.
+    /// Bytes that the unpacked layer counts as: those of its tar stream, and a block an entry.
     pub fn counted(&self) -> u64 {
         self.bytes
             .saturating_add(self.entries.saturating_mul(ENTRY_BYTES))
