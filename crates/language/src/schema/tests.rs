@@ -12,7 +12,9 @@ fn subsystems_and_methods_are_named_as_policies_name_them() {
     let names: Vec<_> = api().subsystems.iter().map(|s| s.name.as_str()).collect();
     assert_eq!(
         names,
-        ["runtime", "observe", "identity", "node", "tenant", "sets"]
+        [
+            "runtime", "observe", "identity", "node", "tenant", "sets", "image"
+        ]
     );
     let actions: Vec<_> = api()
         .subsystems
@@ -54,6 +56,10 @@ fn what_only_reads_is_marked_in_the_protos() {
         "tenant.Get",
         "sets.Get",
         "sets.List",
+        "image.List",
+        "image.Get",
+        "image.Export",
+        "image.Verify",
     ];
     assert_eq!(reading, expected);
 }
