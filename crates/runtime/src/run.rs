@@ -259,6 +259,7 @@ fn cell_record(meta: Meta, spec: CellSpec) -> CellRecord {
         goes_with: None,
         stop: None,
         pending: None,
+        image: None,
         started: now(),
     }
 }
@@ -349,6 +350,7 @@ async fn run_executable(
         logs: shared.settings.logs,
         stop: None,
         attach_follows: request.attach_follows,
+        defaults: None,
     };
     match request.own_cell {
         None => start(shared, key, record, names.own).await,
