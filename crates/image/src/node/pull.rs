@@ -99,7 +99,7 @@ impl Images {
             .pull(&self.inner.store, &request, progress.clone());
         let pulled = pulled.await.map_err(Error::from)?;
         let content = self.content(&pulled.manifest).await?;
-        check_platform(&content, &platform, &pull.reference)?;
+        check_platform(&content, &platform, &pull.reference.to_string())?;
         let told = |blob: &Digest, done: bool| tell(&progress, blob, done);
         let layers = self.unpacked(&left, &content, place, &told).await?;
         self.named(&pull, pulled, content, left.take()?, layers)
@@ -182,7 +182,11 @@ fn tell(progress: &watch::Sender<Progress>, blob: &Digest, done: bool) {
 
 /// An image for another platform than asked for: one without an index says it only in its
 /// configuration.
-fn check_platform(content: &Content, wanted: &Platform, name: &Reference) -> Result<(), Error> {
+pub(super) fn check_platform(
+    content: &Content,
+    wanted: &Platform,
+    name: &str,
+) -> Result<(), Error> {
     let found = content.platform();
     if wanted.runs(&found) {
         return Ok(());
