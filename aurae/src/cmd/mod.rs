@@ -10,6 +10,7 @@ pub(crate) mod config;
 pub(crate) mod cp;
 pub(crate) mod declaring;
 pub(crate) mod exec;
+pub(crate) mod fetch;
 pub(crate) mod fmt;
 pub(crate) mod identity;
 pub(crate) mod image;

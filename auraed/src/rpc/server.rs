@@ -146,12 +146,13 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
     };
     let image_service = ImageService {
         identity: Arc::clone(&identity),
-        images,
+        images: images.clone(),
         timeout: deadline.get(),
     };
     let runtime_service = RuntimeService {
         identity: Arc::clone(&identity),
         runtime,
+        images,
         logs,
         deadline,
     };

@@ -152,7 +152,7 @@ fn request(session: &Session, args: &CpArgs, cell: &str, argv: &[&str]) -> RunEx
     let argv: Vec<String> = argv.iter().map(|word| (*word).to_owned()).collect();
     let user = args.user.as_deref().unwrap_or_default();
     let (user, group) = user.split_once(':').unwrap_or((user, ""));
-    let name = invent_name(&["cp".to_owned()]);
+    let name = invent_name("cp");
     RunExecutableRequest {
         executable: Some(Executable {
             r#ref: Some(session.reference(&format!("{cell}/{name}"))),

@@ -14,6 +14,7 @@
 
 mod archive;
 mod cache;
+mod fetch;
 mod find;
 mod holdings;
 mod keep;

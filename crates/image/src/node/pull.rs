@@ -57,19 +57,10 @@ impl Images {
     /// `PERMISSION_DENIED`; `LIMIT_EXCEEDED` where the tenant has as many transfers as it may.
     /// Everything else is the transfer's.
     pub fn pull(&self, permit: Permit, pull: Pull) -> Result<Transfer<Image>, Error> {
-        permit.demand_tenant(&pull.tenant)?;
-        let pull = Pull {
-            credentials: shown(&permit, pull.credentials.clone()),
-            ..pull
-        };
-        let place = Arc::new(self.inner.transfers.take(&pull.tenant, 1)?);
-        let images = self.clone();
-        Ok(Transfer::start(async move |progress| {
-            images.pulled(pull, &place, progress).await
-        }))
+        self.fetch(&permit, pull)
     }
 
-    async fn pulled(
+    pub(super) async fn pulled(
         &self,
         pull: Pull,
         place: &Arc<Taken>,
