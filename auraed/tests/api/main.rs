@@ -13,6 +13,7 @@
 )]
 
 mod caller;
+mod containers;
 mod effects;
 mod fair;
 mod finished;
