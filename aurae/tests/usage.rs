@@ -58,14 +58,6 @@ fn a_flag_that_only_looks_alike_is_not_suggested() {
 }
 
 #[test]
-fn a_program_without_dashes_is_told_where_it_goes() {
-    assert!(refused("run nginx").contains("`aurae run -- nginx`"));
-    let sleep = refused("run -d sleep 100");
-    assert!(sleep.contains("`aurae run -d -- sleep 100`"), "{sleep}");
-    assert!(sleep.contains("image"), "{sleep}");
-}
-
-#[test]
 fn commands_of_other_tools_have_hints() {
     for (word, hint) in [
         ("status", "aurae ps"),

@@ -456,6 +456,49 @@ mod tests {
         assert_eq!(name(&"x".repeat(100)).len(), 40);
     }
 
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        run: RunArgs,
+    }
+
+    fn line(text: &str) -> RunArgs {
+        let words = std::iter::once("run").chain(text.split(' '));
+        <Line as clap::Parser>::try_parse_from(words).unwrap().run
+    }
+
+    #[test]
+    fn what_is_run_is_an_image_or_follows_dashes() {
+        let image = |text: &str| match line(text).what() {
+            What::Image(image, rest) => Some(format!("{image}: {}", rest.join(" "))),
+            What::Program(_) => None,
+        };
+        assert_eq!(
+            image("-d nginx -g daemon").as_deref(),
+            Some("nginx: -g daemon")
+        );
+        assert_eq!(image("nginx -- sh -c x").as_deref(), Some("nginx: sh -c x"));
+        for path in ["/bin/true", "./script", "../script -d"] {
+            assert_eq!(image(path), None, "{path}");
+        }
+        let refused = |text: &str, image: Option<&str>| {
+            let problem = line(text).of_container(&mut ExecutableSpec::default(), image);
+            format!("{:?}", problem.unwrap_err())
+        };
+        for flag in [
+            "--entrypoint sh",
+            "--read-only",
+            "--pull always",
+            "--root-size 1M",
+        ] {
+            let said = refused(&format!("{flag} /bin/true"), None);
+            assert!(said.contains("only with an image"), "{said}");
+        }
+        let cell = line("--cell web nginx").refuse_cell_flags("web", Some("nginx"));
+        let said = format!("{:?}", cell.unwrap_err());
+        assert!(said.contains("a program in web goes after `--`"), "{said}");
+    }
+
     #[test]
     fn only_what_follows_dashes_is_a_program() {
         let line = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();

@@ -120,7 +120,6 @@ async fn run_in(
         r#ref: at("box"),
         recursive: true,
         force: true,
-        ..Default::default()
     };
     let _removed = runtime.remove(again).await;
     Ok(ended.exit.unwrap().how.unwrap())

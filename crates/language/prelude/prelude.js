@@ -410,7 +410,9 @@ __aurae.table = {
         "stopGrace",
         "resources",
         "autoRemove",
-        "logs"
+        "logs",
+        "main",
+        "entrypoint"
       ],
       "kind": "executable",
       "lists": [
@@ -429,6 +431,10 @@ __aurae.table = {
         {
           "field": "cpuAffinity",
           "method": "CpuAffinity"
+        },
+        {
+          "field": "entrypoint",
+          "method": "Entrypoint"
         }
       ],
       "maps": [
@@ -465,7 +471,8 @@ __aurae.table = {
         "mounts",
         "volumes",
         "hostname",
-        "idRange"
+        "idRange",
+        "container"
       ],
       "kind": "cell",
       "lists": [
@@ -499,7 +506,9 @@ __aurae.table = {
         "resources.io.max.readsPerSecond",
         "resources.io.max.writesPerSecond",
         "resources.hugetlb.maxBytes",
-        "volumes.sizeBytes"
+        "volumes.sizeBytes",
+        "container.rootBytes",
+        "container.sharedMemoryBytes"
       ]
     }
   ]

@@ -232,13 +232,12 @@ async fn with_init(
         exit: Some(created.exit),
     };
     let (owner, line) = Owner::new(shared.clone(), beginning);
-    let tmpfs = status.spec.tmpfs_bytes();
+    let (handle, tmpfs) = (line.handle.clone(), status.spec.tmpfs_bytes());
+    shared.index.register(key, handle, ids, tmpfs)?;
     if let Some(image) = image {
+        // Its owner lets go of it, and doesn't run yet.
         shared.images.hold(status.meta.uid, image.hold);
     }
-    shared
-        .index
-        .register(key, line.handle.clone(), ids, tmpfs)?;
     Ok((owner, line, status))
 }
 
