@@ -53,7 +53,9 @@ fn a_run_that_removes_itself_leaves_nothing_when_its_client_has_gone() {
     // It is stopped by another one.
     let run = ["run", "--rm", "--name", "job", "--", "sleep", "1000"];
     let mut run = node.command(&run).spawn().unwrap();
-    while node.aurae(&["ps", "-o", "name"]).ok().is_empty() {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    // Its cell is there before it.
+    while !node.aurae(&["ps", "-o", "name"]).ok().contains("job/job") {
         assert!(Instant::now() < deadline, "{}", node.log());
     }
     node.aurae(&["stop", "job/job"]).ok();
