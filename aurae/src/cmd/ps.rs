@@ -4,7 +4,8 @@
 use std::time::Duration;
 
 use api::runtime::v0::{
-    ListRequest, ListResponse, Object, WatchEvent, WatchRequest, object, watch_event,
+    CellStatus, ExecutableSpec, ExecutableStatus, ListRequest, ListResponse, Object, WatchEvent,
+    WatchRequest, object, watch_event,
 };
 use client::Node;
 use tonic::{Request, Status, Streaming};
@@ -178,13 +179,26 @@ fn headings(args: &PsArgs) -> Vec<&'static str> {
     headings
 }
 
+/// What is executed: of a container's main process the image says a part.
+fn shown(status: &ExecutableStatus) -> Option<&ExecutableSpec> {
+    let effective = status.effective.as_ref();
+    let effective = effective.filter(|spec| !spec.argv.is_empty());
+    effective.or(status.spec.as_ref())
+}
+
+/// What the root of a container is made of.
+fn image(cell: &CellStatus) -> String {
+    let container = cell.spec.as_ref().and_then(|spec| spec.container.as_ref());
+    container.map_or_else(String::new, |container| container.image.clone())
+}
+
 fn row(args: &PsArgs, name: &str, object: &Object) -> Vec<Cell> {
     let reference = reference(object);
     let (kind, pid, command) = match &object.object {
         Some(object::Object::Executable(status)) => {
-            ("executable", status.pid, command_line(status.spec.as_ref()))
+            ("executable", status.pid, command_line(shown(status)))
         }
-        Some(object::Object::Cell(status)) => ("cell", status.pid, String::new()),
+        Some(object::Object::Cell(status)) => ("cell", status.pid, image(status)),
         None => ("?", 0, String::new()),
     };
     let created = meta(object).and_then(|meta| meta.created.as_ref());
