@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The table of the family `inet`: where the packets of cells may go, and which addresses they bear.
+//!
+//! ```text
+//! from a cell ─▶ the node       answers, pings, node_ports; published ports go on to their cell
+//!             ├▶ another cell   of its tenant; of another one by a published port
+//!             └▶ the world      all but `refused`, under the node's address
+//! from the world ─▶ a cell      answers and published ports
+//! from the node ──▶ a cell      everything
+//! ```
+//! What is refused to a cell is answered "administratively prohibited", so that a program fails at
+//! once; what the world may not is dropped.
+
+use ipnet::IpNet;
+
+use super::expression::Expression::{
+    self, ConnectionsOver, Counter, Ct, DestinationKind, Equal, In, Map, Mask, Masquerade, Meta,
+    NotEqual, Prohibit, Redirect, Verdict,
+};
+use super::expression::{self, Verdict as Is, Word};
+use super::message::{Family, Hook, Set, Type};
+use super::ruleset::{
+    Chain, Table, by_a_port, destination, host, icmp, interface, of_family, port, rule, source,
+    within,
+};
+use crate::settings::Settings;
+
+/// Names of sets: see [`super::elements`] for who fills them.
+pub(crate) mod sets {
+    /// Which tenant has an address, by the tenant's number.
+    pub(crate) const TENANTS: [&str; 2] = ["tenants6", "tenants4"];
+    /// Which addresses a tenant has.
+    pub(crate) const MEMBERS: [&str; 2] = ["members6", "members4"];
+    /// Each address with itself: a cell that reaches itself by a port of the node.
+    pub(crate) const SELVES: [&str; 2] = ["selves6", "selves4"];
+    /// Published ports, at every address of the node.
+    pub(crate) const PORTS: [&str; 2] = ["ports6", "ports4"];
+    /// Published ports, at one address of the node.
+    pub(crate) const PORTS_AT: [&str; 2] = ["ports6_at", "ports4_at"];
+    /// Listeners of the node that cells reach.
+    pub(crate) const NODE_PORTS: &str = "node_ports";
+    /// Connections per tenant; the rules fill it.
+    pub(crate) const CONNECTIONS: &str = "connections";
+}
+
+fn named(names: [&'static str; 2], ipv4: bool) -> &'static str {
+    let [six, four] = names;
+    if ipv4 { four } else { six }
+}
+
+const FAMILIES: [bool; 2] = [false, true];
+
+const fn hook(kind: &'static str, number: u32, priority: i32) -> Option<Hook> {
+    Some(Hook {
+        kind,
+        number,
+        priority,
+        drop: false,
+    })
+}
+
+pub(crate) fn table(settings: &Settings, drop_others: bool) -> Table {
+    let at = Cells {
+        settings,
+        bridge: interface(&settings.bridge),
+    };
+    let forward = Some(Hook {
+        kind: "filter",
+        number: 2,
+        priority: 0,
+        drop: drop_others,
+    });
+    let chain = |name, hook, rules| Chain { name, hook, rules };
+    Table {
+        family: Family::Inet,
+        sets: sets(),
+        chains: vec![
+            // Before connections are tracked: what is dropped here costs no entry.
+            chain("first", hook("filter", 0, -300), at.first()),
+            chain("publish", hook("nat", 0, -100), publish()),
+            chain("publish_node", hook("nat", 3, -100), publish()),
+            chain("published", None, published()),
+            chain("leave", hook("nat", 4, 100), at.leave()),
+            chain("forward", forward, at.forward()),
+            chain("from_cell", None, at.from_cell()),
+            chain("between", None, between()),
+            chain("to_cell", None, to_cell(settings)),
+            chain("counted", None, counted(settings, source)),
+            chain("input", hook("filter", 1, 0), at.input()),
+            chain("to_node", None, to_node()),
+            chain("output", hook("filter", 3, 0), at.output()),
+        ],
+    }
+}
+
+fn sets() -> Vec<Set> {
+    let mut all = Vec::new();
+    let mut set = |name, key, value, counted| {
+        all.push(Set {
+            name,
+            key,
+            value,
+            counted,
+        });
+    };
+    use Type::{Ipv4, Ipv6, Mark, Port, Protocol};
+    set(named(sets::TENANTS, true), &[Ipv4], &[Mark], false);
+    set(named(sets::TENANTS, false), &[Ipv6], &[Mark], false);
+    set(named(sets::MEMBERS, true), &[Mark, Ipv4], &[], false);
+    set(named(sets::MEMBERS, false), &[Mark, Ipv6], &[], false);
+    set(named(sets::SELVES, true), &[Ipv4, Ipv4], &[], false);
+    set(named(sets::SELVES, false), &[Ipv6, Ipv6], &[], false);
+    let key: &'static [Type] = &[Protocol, Port];
+    set(named(sets::PORTS, true), key, &[Ipv4, Port], false);
+    set(named(sets::PORTS, false), key, &[Ipv6, Port], false);
+    let key: &'static [Type] = &[Ipv4, Protocol, Port];
+    set(named(sets::PORTS_AT, true), key, &[Ipv4, Port], false);
+    let key: &'static [Type] = &[Ipv6, Protocol, Port];
+    set(named(sets::PORTS_AT, false), key, &[Ipv6, Port], false);
+    set(sets::NODE_PORTS, &[Protocol, Port], &[], false);
+    set(sets::CONNECTIONS, &[Mark], &[], true);
+    all
+}
+
+fn accept() -> Vec<Expression> {
+    vec![Verdict(Is::Accept)]
+}
+
+fn dropped() -> Vec<Expression> {
+    vec![Counter, Verdict(Is::Drop)]
+}
+
+fn prohibited() -> Vec<Expression> {
+    vec![Counter, Prohibit]
+}
+
+fn jump(chain: &'static str) -> Vec<Expression> {
+    vec![Verdict(Is::Jump(chain))]
+}
+
+/// Holds where one of these bits is set.
+fn any_of(key: expression::Ct, bits: u32) -> Vec<Expression> {
+    vec![
+        Ct(key, Word(0)),
+        Mask {
+            word: Word(0),
+            mask: host(bits),
+        },
+        NotEqual(Word(0), host(0)),
+    ]
+}
+
+/// Of a connection that was let through, or about one.
+fn of_a_known_connection() -> Vec<Expression> {
+    const ESTABLISHED: u32 = 2;
+    const RELATED: u32 = 4;
+    any_of(expression::Ct::State, ESTABLISHED | RELATED)
+}
+
+fn of_no_connection() -> Vec<Expression> {
+    const INVALID: u32 = 1;
+    any_of(expression::Ct::State, INVALID)
+}
+
+/// Came by a published port (`IPS_DST_NAT`).
+fn published_to() -> Vec<Expression> {
+    any_of(expression::Ct::Status, 0x20)
+}
+
+/// What is for the node itself may be for a cell.
+fn publish() -> Vec<Vec<Expression>> {
+    const RTN_LOCAL: u32 = 2;
+    let for_the_node = vec![
+        DestinationKind(Word(0)),
+        Equal(Word(0), host(RTN_LOCAL)),
+    ];
+    vec![rule([for_the_node, jump("published")])]
+}
+
+/// The port at one address before the port at all of them.
+fn published() -> Vec<Vec<Expression>> {
+    let transport = |to| Meta(expression::Meta::Transport, to);
+    let mut rules = Vec::new();
+    for ipv4 in FAMILIES {
+        let words = if ipv4 { 1 } else { 4 };
+        let to = Word(8);
+        let redirect = Redirect {
+            ipv4,
+            address: to,
+            port: Word(to.0 + words),
+        };
+        let at_one = vec![
+            destination(ipv4, Word(0)),
+            transport(Word(words)),
+            port(Word(words + 1)),
+            Map {
+                key: Word(0),
+                map: named(sets::PORTS_AT, ipv4),
+                to,
+            },
+            redirect.clone(),
+        ];
+        let at_all = vec![
+            transport(Word(0)),
+            port(Word(1)),
+            Map {
+                key: Word(0),
+                map: named(sets::PORTS, ipv4),
+                to,
+            },
+            redirect,
+        ];
+        rules.push(rule([of_family(ipv4), at_one]));
+        rules.push(rule([of_family(ipv4), at_all]));
+    }
+    rules
+}
+
+/// Too many connections of the tenant whose address this is.
+fn counted(
+    settings: &Settings,
+    address: fn(bool, Word) -> Expression,
+) -> Vec<Vec<Expression>> {
+    FAMILIES
+        .into_iter()
+        .map(|ipv4| {
+            let count = vec![
+                address(ipv4, Word(0)),
+                Map {
+                    key: Word(0),
+                    map: named(sets::TENANTS, ipv4),
+                    to: Word(4),
+                },
+                ConnectionsOver {
+                    key: Word(4),
+                    set: sets::CONNECTIONS,
+                    limit: settings.connections_per_tenant,
+                },
+            ];
+            rule([of_family(ipv4), count, dropped()])
+        })
+        .collect()
+}
+
+/// Between two cells, both behind the bridge.
+fn between() -> Vec<Vec<Expression>> {
+    let same_tenant = |ipv4| {
+        let lookup = vec![
+            source(ipv4, Word(0)),
+            Map {
+                key: Word(0),
+                map: named(sets::TENANTS, ipv4),
+                to: Word(4),
+            },
+            destination(ipv4, Word(5)),
+            In(Word(4), named(sets::MEMBERS, ipv4)),
+        ];
+        rule([of_family(ipv4), lookup, accept()])
+    };
+    vec![
+        rule([published_to(), accept()]),
+        same_tenant(false),
+        same_tenant(true),
+        prohibited(),
+    ]
+}
+
+/// From elsewhere to a cell.
+fn to_cell(settings: &Settings) -> Vec<Vec<Expression>> {
+    let mut rules = vec![
+        rule([of_no_connection(), dropped()]),
+        rule([of_a_known_connection(), accept()]),
+    ];
+    rules.extend(counted(settings, destination));
+    rules.push(rule([published_to(), accept()]));
+    rules.push(dropped());
+    rules
+}
+
+/// From a cell to the node itself.
+fn to_node() -> Vec<Vec<Expression>> {
+    const ICMP: u8 = 1;
+    const ICMPV6: u8 = 58;
+    let listener = vec![
+        Meta(expression::Meta::Transport, Word(0)),
+        port(Word(1)),
+        In(Word(0), sets::NODE_PORTS),
+    ];
+    vec![
+        rule([of_no_connection(), dropped()]),
+        rule([of_a_known_connection(), accept()]),
+        // Neighbor solicitations and advertisements: the gateway's own address is found by them.
+        rule([icmp(ICMPV6, 135), accept()]),
+        rule([icmp(ICMPV6, 136), accept()]),
+        jump("counted"),
+        rule([icmp(ICMPV6, 128), accept()]),
+        rule([icmp(ICMP, 8), accept()]),
+        rule([listener, accept()]),
+        prohibited(),
+    ]
+}
+
+/// The rules that name the bridge or the ranges.
+struct Cells<'a> {
+    settings: &'a Settings,
+    bridge: Vec<u8>,
+}
+
+impl Cells<'_> {
+    fn from_bridge(&self) -> Vec<Expression> {
+        vec![
+            Meta(expression::Meta::InName, Word(0)),
+            Equal(Word(0), self.bridge.clone()),
+        ]
+    }
+
+    fn to_bridge(&self) -> Vec<Expression> {
+        vec![
+            Meta(expression::Meta::OutName, Word(0)),
+            Equal(Word(0), self.bridge.clone()),
+        ]
+    }
+
+    fn not_to_bridge(&self) -> Vec<Expression> {
+        vec![
+            Meta(expression::Meta::OutName, Word(0)),
+            NotEqual(Word(0), self.bridge.clone()),
+        ]
+    }
+
+    /// Neither from a cell nor from the node itself.
+    fn from_elsewhere(&self) -> Vec<Expression> {
+        vec![
+            Meta(expression::Meta::InName, Word(0)),
+            NotEqual(Word(0), self.bridge.clone()),
+            NotEqual(Word(0), interface("lo")),
+        ]
+    }
+
+    /// The ranges of cells, with whether they are masqueraded.
+    fn ranges(&self) -> Vec<(IpNet, bool)> {
+        let six = self.settings.ipv6.map(IpNet::V6);
+        let four = self.settings.ipv4.map(IpNet::V4);
+        let six = six.map(|range| (range, self.settings.masquerade_ipv6));
+        let four = four.map(|range| (range, self.settings.masquerade_ipv4));
+        six.into_iter().chain(four).collect()
+    }
+
+    fn first(&self) -> Vec<Vec<Expression>> {
+        // A frame to an address that bridges keep for themselves (01:80:c2:00:00:0x) is taken by the
+        // port, not by the bridge: it must not pass for the node's own.
+        let mut rules = vec![rule([by_a_port(self.settings.group()), dropped()])];
+        // The bridge routes 127.0.0.0/8, for published ports on the node itself; not for cells.
+        let loopback = IpNet::V4(ipnet::Ipv4Net::new_assert([127, 0, 0, 0].into(), 8));
+        rules.push(rule([
+            self.from_bridge(),
+            of_family(true),
+            vec![destination(true, Word(0))],
+            within(loopback, Word(0)),
+            dropped(),
+        ]));
+        for (range, _) in self.ranges() {
+            let ipv4 = matches!(range, IpNet::V4(_));
+            rules.push(rule([
+                self.from_elsewhere(),
+                of_family(ipv4),
+                vec![source(ipv4, Word(0))],
+                within(range, Word(0)),
+                dropped(),
+            ]));
+        }
+        rules
+    }
+
+    fn leave(&self) -> Vec<Vec<Expression>> {
+        let masquerade = || vec![Masquerade];
+        let mut rules = Vec::new();
+        for (range, outside) in self.ranges() {
+            let ipv4 = matches!(range, IpNet::V4(_));
+            // An answer to the node's loopback address, or to the cell's own, would not come back.
+            let loopback = if ipv4 {
+                IpNet::V4(ipnet::Ipv4Net::new_assert([127, 0, 0, 0].into(), 8))
+            } else {
+                IpNet::from(std::net::IpAddr::V6(std::net::Ipv6Addr::LOCALHOST))
+            };
+            let itself = vec![
+                source(ipv4, Word(0)),
+                destination(ipv4, Word(if ipv4 { 1 } else { 4 })),
+                In(Word(0), named(sets::SELVES, ipv4)),
+            ];
+            let from = |range| rule([vec![source(ipv4, Word(0))], within(range, Word(0))]);
+            rules.push(rule([
+                self.to_bridge(),
+                of_family(ipv4),
+                from(loopback),
+                masquerade(),
+            ]));
+            rules.push(rule([
+                self.to_bridge(),
+                of_family(ipv4),
+                itself,
+                masquerade(),
+            ]));
+            if outside {
+                rules.push(rule([
+                    self.not_to_bridge(),
+                    of_family(ipv4),
+                    from(range),
+                    masquerade(),
+                ]));
+            }
+        }
+        rules
+    }
+
+    fn forward(&self) -> Vec<Vec<Expression>> {
+        vec![
+            rule([self.from_bridge(), jump("from_cell")]),
+            rule([self.to_bridge(), jump("to_cell")]),
+        ]
+    }
+
+    fn from_cell(&self) -> Vec<Vec<Expression>> {
+        let mut rules = vec![
+            rule([of_no_connection(), dropped()]),
+            rule([of_a_known_connection(), accept()]),
+            jump("counted"),
+        ];
+        for range in &self.settings.refused {
+            let ipv4 = matches!(range, IpNet::V4(_));
+            rules.push(rule([
+                of_family(ipv4),
+                vec![destination(ipv4, Word(0))],
+                within(*range, Word(0)),
+                prohibited(),
+            ]));
+        }
+        rules.push(rule([self.to_bridge(), jump("between")]));
+        rules.push(accept());
+        rules
+    }
+
+    fn input(&self) -> Vec<Vec<Expression>> {
+        vec![rule([self.from_bridge(), jump("to_node")])]
+    }
+
+    /// A cell is never told of a shorter way: there is none past the node.
+    fn output(&self) -> Vec<Vec<Expression>> {
+        vec![
+            rule([self.to_bridge(), icmp(1, 5), dropped()]),
+            rule([self.to_bridge(), icmp(58, 137), dropped()]),
+        ]
+    }
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The one that speaks with the kernel: it owns the sockets, the pool and what is attached, and does
+//! one request after the other, on a thread that stays in the node's network namespace.
+//!
+//! Whatever fails or is cut short leaves nothing: a failed step takes back what was before it, and
+//! what a killed process left is found by the next one: a port by its group, a neighbor by its link,
+//! an element because the tables are replaced as a whole.
+
+use std::collections::{BTreeMap, HashMap};
+use std::net::IpAddr;
+use std::os::fd::{AsFd, OwnedFd};
+
+use model::name::{Tenant, Uid};
+
+use crate::addresses::{Pool, Refused};
+use crate::conversation::Conversation;
+use crate::nft::elements::{self, Placed};
+use crate::nft::message::commit;
+use crate::nft::ruleset;
+use crate::node::Node;
+use crate::port::{Attach, Attached, alias};
+use crate::settings::Settings;
+use crate::{Error, Result, claims, conntrack, inner, links};
+
+/// An interface of a cell: its uid, and the interface's name in it.
+pub(crate) type Key = (Uid, String);
+
+pub(crate) struct Worker {
+    pub(crate) settings: Settings,
+    /// The namespace that the thread belongs in.
+    pub(crate) here: OwnedFd,
+    pub(crate) route: Conversation,
+    pub(crate) netfilter: Conversation,
+    pub(crate) node: Node,
+    pub(crate) drop_others: bool,
+    pub(crate) pool: Pool,
+    pub(crate) cells: BTreeMap<Key, Attached>,
+    /// The numbers that the rules know tenants by. Kept for the worker's life: there are as many as
+    /// there were tenants.
+    pub(crate) tenants: HashMap<Tenant, u32>,
+    /// Set where the thread could not come back from a cell's namespace: it must do nothing more.
+    pub(crate) stranded: bool,
+}
+
+/// Errnos that say that what is to be removed is gone already.
+const GONE: [i32; 4] = [
+    2,  // ENOENT
+    19, // ENODEV
+    99, // EADDRNOTAVAIL
+    22, // EINVAL: an entry of a bridge's port that is none any more
+];
+
+impl Worker {
+    /// Attaches one interface; on an error, nothing of it is left.
+    pub(crate) fn attach(&mut self, uid: Uid, attach: &Attach) -> Result<Attached> {
+        attach.check()?;
+        let key = (uid, attach.name.clone());
+        if self.cells.contains_key(&key) {
+            return Err(Error::Attached {
+                uid,
+                name: attach.name.clone(),
+            });
+        }
+        claims::ports_are_free(&attach.host_ports, &self.cells)?;
+        let number = self.pool.take(&attach.tenant).map_err(|refused| match refused {
+            Refused::Tenant { used, limit } => Error::TenantFull {
+                tenant: attach.tenant.clone(),
+                used,
+                limit,
+            },
+            Refused::Full { used, limit } => Error::Full { used, limit },
+            Refused::Taken => Error::Ended,
+        })?;
+        let attached = Attached::of(attach, number, &self.settings, self.node.mtu);
+        if let Err(error) = self.build(&key, attach, &attached) {
+            self.cells.remove(&key);
+            // The first error is the one that says why.
+            let _ = self.tear_down(&attached);
+            self.pool.give_back(number);
+            return Err(error);
+        }
+        Ok(attached)
+    }
+
+    fn build(&mut self, key: &Key, attach: &Attach, attached: &Attached) -> Result<()> {
+        let (uid, _) = key;
+        let (bridge, group) = (self.node.bridge, self.settings.group());
+        let pair = links::make_pair(attached, bridge, group, attach.netns.as_fd());
+        self.route.ask(vec![pair])?;
+        let port = inner::find(&mut self.route, "looking for the port", &attached.veth)?;
+        self.route
+            .ask(links::settle_port(port, attached, &alias(*uid, &attached.name)))?;
+        self.configure_inside(attach, attached)?;
+        let tenant = self.number_of(&attached.tenant);
+        self.cells.insert(key.clone(), attached.clone());
+        self.add(&elements::of_interface(attached, tenant))?;
+        let mut steps = links::know(port, bridge, attached);
+        steps.extend(links::bring_up(port, &attached.veth, attached.mtu));
+        self.route.ask(steps)
+    }
+
+    fn configure_inside(&mut self, attach: &Attach, attached: &Attached) -> Result<()> {
+        let (cell, back) = inner::open(attach.netns.as_fd(), &self.here);
+        if let Err(error) = back {
+            self.stranded = true;
+            return Err(error);
+        }
+        inner::configure(&mut cell?, attached)
+    }
+
+    /// Detaches all interfaces of a cell. What is gone already is no error; what fails doesn't keep
+    /// the rest from being done.
+    pub(crate) fn detach(&mut self, uid: Uid) -> Result<()> {
+        let first = (uid, String::new());
+        let keys: Vec<Key> = self
+            .cells
+            .range(first..)
+            .map(|(key, _)| key.clone())
+            .take_while(|(of, _)| *of == uid)
+            .collect();
+        let mut outcome = Ok(());
+        for key in keys {
+            if let Some(attached) = self.cells.remove(&key) {
+                let done = self.tear_down(&attached);
+                // An address whose removal failed may still be in use: it stays taken until the
+                // next start, which looks at the kernel.
+                if done.is_ok() {
+                    self.pool.give_back(attached.number);
+                }
+                outcome = outcome.and(done);
+            }
+        }
+        outcome
+    }
+
+    /// Removes what [`Worker::build`] makes, as far as it is there.
+    fn tear_down(&mut self, attached: &Attached) -> Result<()> {
+        let tenant = self.number_of(&attached.tenant);
+        let rules = self.remove(&elements::of_interface(attached, tenant));
+        let link = self.gone(links::remove(&attached.veth));
+        let mut outcome = rules.and(link);
+        for address in &attached.addresses {
+            let forgotten = self.gone(links::forget(self.node.bridge, *address));
+            let connections = conntrack::forget(&mut self.netfilter, *address);
+            outcome = outcome.and(forgotten).and(connections);
+        }
+        outcome
+    }
+
+    /// Does a step that removes something; that it is gone is as good.
+    pub(crate) fn gone(&mut self, step: crate::conversation::RouteStep) -> Result<()> {
+        match self.route.ask(vec![step]) {
+            Err(Error::Kernel { errno, .. }) if GONE.contains(&errno) => Ok(()),
+            other => other,
+        }
+    }
+
+    pub(crate) fn number_of(&mut self, tenant: &Tenant) -> u32 {
+        if let Some(number) = self.tenants.get(tenant) {
+            return *number;
+        }
+        // 0 is nobody's.
+        let number = u32::try_from(self.tenants.len()).unwrap_or(u32::MAX - 1) + 1;
+        self.tenants.insert(tenant.clone(), number);
+        number
+    }
+
+    fn add(&mut self, elements: &[Placed]) -> Result<()> {
+        let messages = ruleset::change(&self.settings.bridge, elements, true);
+        match commit(&mut self.netfilter, &messages) {
+            // Somebody has changed or flushed our tables.
+            Err(Error::Kernel { errno: 2 | 17, .. }) => self.replace(),
+            other => other,
+        }
+    }
+
+    fn remove(&mut self, elements: &[Placed]) -> Result<()> {
+        let messages = ruleset::change(&self.settings.bridge, elements, false);
+        match commit(&mut self.netfilter, &messages) {
+            Err(Error::Kernel { errno: 2, .. }) => self.replace(),
+            other => other,
+        }
+    }
+
+    /// Puts our tables in place anew, with all that is attached.
+    pub(crate) fn replace(&mut self) -> Result<()> {
+        let mut all = elements::of_settings(&self.settings);
+        let cells: Vec<Attached> = self.cells.values().cloned().collect();
+        for attached in cells {
+            let tenant = self.number_of(&attached.tenant);
+            all.extend(elements::of_interface(&attached, tenant));
+        }
+        let messages = ruleset::replacement(&self.settings, self.drop_others, &all);
+        commit(&mut self.netfilter, &messages)
+    }
+
+    /// Removes everything: all interfaces, the bridge, the tables. The kernel settings stay.
+    pub(crate) fn remove_all(&mut self) -> Result<()> {
+        let uids: Vec<Uid> = self.cells.keys().map(|(uid, _)| *uid).collect();
+        let mut outcome = Ok(());
+        for uid in uids {
+            outcome = outcome.and(self.detach(uid));
+        }
+        let bridge = self.settings.bridge.clone();
+        outcome = outcome.and(self.gone(links::remove(&bridge)));
+        let messages = ruleset::removal(&bridge);
+        outcome.and(commit(&mut self.netfilter, &messages))
+    }
+
+    /// The addresses that somebody has.
+    pub(crate) fn addresses(&self) -> Vec<IpAddr> {
+        self.cells
+            .values()
+            .flat_map(|attached| attached.addresses.iter().copied())
+            .collect()
+    }
+}
