@@ -2,7 +2,7 @@
 //! The start: what an earlier daemon made is found again in the kernel, what is of no living cell is
 //! removed, and the tables are put in place.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
 
@@ -59,10 +59,10 @@ pub(crate) fn start(
         here,
         route,
         netfilter,
+        sockets: Conversation::sockets()?,
         node,
         drop_others,
         cells: BTreeMap::new(),
-        tenants: HashMap::new(),
         stranded: false,
     };
     worker.take_over(living, &mut started)?;

@@ -17,6 +17,8 @@ use crate::{Error, Result};
 
 /// `NETLINK_ROUTE` of `linux/netlink.h`.
 const ROUTE: isize = 0;
+/// `NETLINK_SOCK_DIAG` of `linux/netlink.h`.
+const SOCK_DIAG: isize = 4;
 /// `NETLINK_NETFILTER` of `linux/netlink.h`.
 const NETFILTER: isize = 12;
 
@@ -61,6 +63,10 @@ impl Conversation {
 
     pub(crate) fn netfilter() -> Result<Self> {
         Self::open(NETFILTER).step("socket(NETLINK_NETFILTER)")
+    }
+
+    pub(crate) fn sockets() -> Result<Self> {
+        Self::open(SOCK_DIAG).step("socket(NETLINK_SOCK_DIAG)")
     }
 
     fn open(protocol: isize) -> std::io::Result<Self> {

@@ -145,11 +145,12 @@ pub(crate) fn make_pair(
     (step, NLM_F_CREATE | NLM_F_EXCL, Message::NewLink(message))
 }
 
-/// What makes the node's end a port that nothing passes by itself: it speaks to the bridge alone,
-/// hears no flood, and teaches the bridge nothing.
+/// What makes the node's end a quiet port: it hears no flood and teaches the bridge nothing. That it
+/// speaks to the bridge alone is in the rules ([`crate::nft::rules_bridge`] says why).
 pub(crate) fn settle_port(index: u32, attached: &Attached, alias: &str) -> Vec<RouteStep> {
     let port = vec![
-        InfoBridgePort::Isolated(true),
+        // Its own published ports come back by the port they left by, where `br_netfilter` is on.
+        InfoBridgePort::HairpinMode(true),
         InfoBridgePort::Learning(false),
         InfoBridgePort::UnicastFlood(false),
         InfoBridgePort::MulticastFlood(false),

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the kernel has of ours, for an administrator's eyes and for tests: nothing is decided by it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage as Message};
 
 use crate::nft::message::elements_of;
+use crate::nft::rules_inet::of_tenant;
 use crate::nft::ruleset::tables;
 use crate::worker::Worker;
 use crate::{Result, links, node};
@@ -45,13 +46,14 @@ impl Worker {
                 _ => None,
             }));
         }
-        for table in tables(&self.settings, self.drop_others) {
-            for set in table.sets.iter().filter(|set| !set.counted) {
-                let name = &self.settings.bridge;
-                let count = elements_of(&mut self.netfilter, table.family, name, set.name)?.len();
-                if count > 0 {
-                    seen.elements.insert(set.name.to_owned(), count);
-                }
+        let mut tables = tables(&self.settings, self.drop_others);
+        let tenants: BTreeSet<_> = self.cells.values().map(|a| &a.tenant).collect();
+        tables.extend(tenants.into_iter().map(|t| of_tenant(&self.settings, t)));
+        let name = &self.settings.bridge;
+        for (family, set) in tables.iter().flat_map(|t| t.sets.iter().map(|s| (t.family, s))) {
+            let count = elements_of(&mut self.netfilter, family, name, &set.name)?.len();
+            if count > 0 {
+                seen.elements.insert(set.name.to_string(), count);
             }
         }
         Ok(seen)

@@ -6,7 +6,7 @@
 //! what a killed process left is found by the next one: a port by its group, a neighbor by its link,
 //! an element because the tables are replaced as a whole.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::os::fd::{AsFd, OwnedFd};
 
@@ -14,9 +14,9 @@ use model::name::{Tenant, Uid};
 
 use crate::addresses::{Pool, Refused};
 use crate::conversation::Conversation;
-use crate::nft::elements::{self, Placed};
+use crate::nft::elements;
 use crate::nft::message::commit;
-use crate::nft::ruleset;
+use crate::nft::{self, rules_inet, ruleset};
 use crate::node::Node;
 use crate::port::{Attach, Attached, alias};
 use crate::settings::Settings;
@@ -31,13 +31,11 @@ pub(crate) struct Worker {
     pub(crate) here: OwnedFd,
     pub(crate) route: Conversation,
     pub(crate) netfilter: Conversation,
+    pub(crate) sockets: Conversation,
     pub(crate) node: Node,
     pub(crate) drop_others: bool,
     pub(crate) pool: Pool,
     pub(crate) cells: BTreeMap<Key, Attached>,
-    /// The numbers that the rules know tenants by. Kept for the worker's life: there are as many as
-    /// there were tenants.
-    pub(crate) tenants: HashMap<Tenant, u32>,
     /// Set where the thread could not come back from a cell's namespace: it must do nothing more.
     pub(crate) stranded: bool,
 }
@@ -50,6 +48,9 @@ const GONE: [i32; 4] = [
     22, // EINVAL: an entry of a bridge's port that is none any more
 ];
 
+/// Errnos of a transaction that met other tables than ours: `ENOENT`, `EBUSY`, `EEXIST`.
+const NOT_AS_WE_LEFT_IT: [i32; 3] = [2, 16, 17];
+
 impl Worker {
     /// Attaches one interface; on an error, nothing of it is left.
     pub(crate) fn attach(&mut self, uid: Uid, attach: &Attach) -> Result<Attached> {
@@ -61,7 +62,7 @@ impl Worker {
                 name: attach.name.clone(),
             });
         }
-        claims::ports_are_free(&attach.host_ports, &self.cells)?;
+        claims::ports_are_free(&mut self.sockets, &attach.host_ports, &self.cells)?;
         let number = self.pool.take(&attach.tenant).map_err(|refused| match refused {
             Refused::Tenant { used, limit } => Error::TenantFull {
                 tenant: attach.tenant.clone(),
@@ -91,9 +92,9 @@ impl Worker {
         self.route
             .ask(links::settle_port(port, attached, &alias(*uid, &attached.name)))?;
         self.configure_inside(attach, attached)?;
-        let tenant = self.number_of(&attached.tenant);
+        let first = !self.has_others(&attached.tenant);
         self.cells.insert(key.clone(), attached.clone());
-        self.add(&elements::of_interface(attached, tenant))?;
+        self.add_rules(attached, first)?;
         let mut steps = links::know(port, bridge, attached);
         steps.extend(links::bring_up(port, &attached.veth, attached.mtu));
         self.route.ask(steps)
@@ -135,8 +136,7 @@ impl Worker {
 
     /// Removes what [`Worker::build`] makes, as far as it is there.
     fn tear_down(&mut self, attached: &Attached) -> Result<()> {
-        let tenant = self.number_of(&attached.tenant);
-        let rules = self.remove(&elements::of_interface(attached, tenant));
+        let rules = self.remove_rules(attached);
         let link = self.gone(links::remove(&attached.veth));
         let mut outcome = rules.and(link);
         for address in &attached.addresses {
@@ -155,29 +155,40 @@ impl Worker {
         }
     }
 
-    pub(crate) fn number_of(&mut self, tenant: &Tenant) -> u32 {
-        if let Some(number) = self.tenants.get(tenant) {
-            return *number;
-        }
-        // 0 is nobody's.
-        let number = u32::try_from(self.tenants.len()).unwrap_or(u32::MAX - 1) + 1;
-        self.tenants.insert(tenant.clone(), number);
-        number
+    /// Whether the tenant has an interface among those that are known.
+    fn has_others(&self, tenant: &Tenant) -> bool {
+        self.cells.values().any(|attached| attached.tenant == *tenant)
     }
 
-    fn add(&mut self, elements: &[Placed]) -> Result<()> {
-        let messages = ruleset::change(&self.settings.bridge, elements, true);
-        match commit(&mut self.netfilter, &messages) {
-            // Somebody has changed or flushed our tables.
-            Err(Error::Kernel { errno: 2 | 17, .. }) => self.replace(),
-            other => other,
+    fn add_rules(&mut self, attached: &Attached, first: bool) -> Result<()> {
+        let name = &self.settings.bridge;
+        let mut messages = Vec::new();
+        if first {
+            let own = rules_inet::of_tenant(&self.settings, &attached.tenant);
+            messages = ruleset::contents(name, &own);
         }
+        messages.extend(ruleset::change(name, &elements::of_interface(attached), true));
+        self.commit_or_replace(&messages)
     }
 
-    fn remove(&mut self, elements: &[Placed]) -> Result<()> {
-        let messages = ruleset::change(&self.settings.bridge, elements, false);
-        match commit(&mut self.netfilter, &messages) {
-            Err(Error::Kernel { errno: 2, .. }) => self.replace(),
+    /// Removes the rules of an interface that isn't among those that are known any more.
+    fn remove_rules(&mut self, attached: &Attached) -> Result<()> {
+        let name = &self.settings.bridge;
+        let mut messages = ruleset::change(name, &elements::of_interface(attached), false);
+        if !self.has_others(&attached.tenant) {
+            let own = rules_inet::of_tenant(&self.settings, &attached.tenant);
+            messages.extend(ruleset::without(name, &own));
+        }
+        self.commit_or_replace(&messages)
+    }
+
+    /// Where the tables aren't what we left, because somebody has changed or flushed them, or because
+    /// a step before failed, they are put in place anew.
+    fn commit_or_replace(&mut self, messages: &[nft::message::Message]) -> Result<()> {
+        match commit(&mut self.netfilter, messages) {
+            Err(Error::Kernel { errno, .. }) if NOT_AS_WE_LEFT_IT.contains(&errno) => {
+                self.replace()
+            }
             other => other,
         }
     }
@@ -185,12 +196,11 @@ impl Worker {
     /// Puts our tables in place anew, with all that is attached.
     pub(crate) fn replace(&mut self) -> Result<()> {
         let mut all = elements::of_settings(&self.settings);
-        let cells: Vec<Attached> = self.cells.values().cloned().collect();
-        for attached in cells {
-            let tenant = self.number_of(&attached.tenant);
-            all.extend(elements::of_interface(&attached, tenant));
+        for attached in self.cells.values() {
+            all.extend(elements::of_interface(attached));
         }
-        let messages = ruleset::replacement(&self.settings, self.drop_others, &all);
+        let tenants: BTreeSet<Tenant> = self.cells.values().map(|a| a.tenant.clone()).collect();
+        let messages = ruleset::replacement(&self.settings, self.drop_others, &tenants, &all);
         commit(&mut self.netfilter, &messages)
     }
 

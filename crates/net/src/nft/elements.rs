@@ -3,9 +3,11 @@
 
 use std::net::IpAddr;
 
-use super::message::{Element, Family};
-use super::ruleset::{host, interface};
-use super::{rules_bridge, rules_inet::sets};
+use super::expression::Name;
+use super::message::{Element, Family, Value};
+use super::rules_inet::{chain_of, members, sets};
+use super::ruleset::interface;
+use super::rules_bridge;
 use crate::port::{Attached, HostPort, Protocol};
 use crate::settings::Settings;
 
@@ -13,14 +15,19 @@ use crate::settings::Settings;
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Placed {
     pub(crate) family: Family,
-    pub(crate) set: &'static str,
+    pub(crate) set: Name,
     pub(crate) element: Element,
 }
 
-fn placed(family: Family, set: &'static str, key: Vec<u8>, value: Option<Vec<u8>>) -> Placed {
+fn placed(
+    family: Family,
+    set: impl Into<Name>,
+    key: Vec<u8>,
+    value: Option<Value>,
+) -> Placed {
     Placed {
         family,
-        set,
+        set: set.into(),
         element: Element { key, value },
     }
 }
@@ -44,21 +51,22 @@ fn service(protocol: Protocol, port: u16) -> Vec<u8> {
     vec![protocol.number(), 0, 0, 0, high, low, 0, 0]
 }
 
-/// The elements of one interface; the tenant's number is the caller's.
-pub(crate) fn of_interface(attached: &Attached, tenant: u32) -> Vec<Placed> {
+/// The elements of one interface.
+pub(crate) fn of_interface(attached: &Attached) -> Vec<Placed> {
+    let tenant = &attached.tenant;
     let mut all = pins(attached);
     for address in &attached.addresses {
         let bytes = octets(*address);
-        let member = [host(tenant), bytes.clone()].concat();
         let inet = Family::Inet;
         all.push(placed(
             inet,
             of(sets::TENANTS, *address),
             bytes.clone(),
-            Some(host(tenant)),
+            Some(Value::Jump(chain_of(tenant))),
         ));
-        all.push(placed(inet, of(sets::MEMBERS, *address), member, None));
-        let twice = [bytes.clone(), bytes].concat();
+        let twice = [bytes.clone(), bytes.clone()].concat();
+        let set = members(tenant, address.is_ipv4());
+        all.push(placed(inet, set, bytes, None));
         all.push(placed(inet, of(sets::SELVES, *address), twice, None));
         all.extend(
             attached
@@ -72,7 +80,7 @@ pub(crate) fn of_interface(attached: &Attached, tenant: u32) -> Vec<Placed> {
 
 /// What the port may send from.
 fn pins(attached: &Attached) -> Vec<Placed> {
-    let pin = |set, value: &[u8]| {
+    let pin = |set: &'static str, value: &[u8]| {
         let key = [interface(&attached.veth), value.to_vec()].concat();
         placed(Family::Bridge, set, key, None)
     };
@@ -97,7 +105,8 @@ fn pins(attached: &Attached) -> Vec<Placed> {
 fn published(port: &HostPort, to: IpAddr) -> Option<Placed> {
     let service_at = service(port.protocol, port.host_port);
     let [high, low] = port.port.to_be_bytes();
-    let value = Some([octets(to), vec![high, low, 0, 0]].concat());
+    let value = [octets(to), vec![high, low, 0, 0]].concat();
+    let value = Some(Value::Bytes(value));
     match port.address {
         Some(at) if at.is_ipv4() != to.is_ipv4() => None,
         Some(at) if !at.is_unspecified() => {
@@ -151,8 +160,8 @@ mod tests {
 
     #[test]
     fn two_interfaces_share_no_element() {
-        let mut both = of_interface(&attached(2, Vec::new()), 1);
-        both.extend(of_interface(&attached(3, Vec::new()), 1));
+        let mut both = of_interface(&attached(2, Vec::new()));
+        both.extend(of_interface(&attached(3, Vec::new())));
         let count = both.len();
         both.sort();
         both.dedup();
@@ -169,11 +178,11 @@ mod tests {
             host_port: 8080,
             port: 80,
         };
-        let sets = |address| -> Vec<&str> {
-            of_interface(&attached(2, vec![port(address)]), 1)
+        let sets = |address| -> Vec<String> {
+            of_interface(&attached(2, vec![port(address)]))
                 .into_iter()
                 .filter(|p| p.set.starts_with("ports"))
-                .map(|p| p.set)
+                .map(|p| p.set.into_owned())
                 .collect()
         };
         assert_eq!(sets(None), ["ports6", "ports4"]);

@@ -4,7 +4,12 @@
 //!
 //! Registers are counted in words of 4 bytes, so several values in a row are the key of a set.
 
+use std::borrow::Cow;
+
 use super::attributes::Attributes;
+
+/// The name of a chain or a set: one of ours, or one that a tenant's name is in.
+pub(crate) type Name = Cow<'static, str>;
 
 /// A register: the n-th of 16 words. The kernel calls it `NFT_REG32_00 + n`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -21,6 +26,7 @@ impl Word {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Meta {
     Protocol = 1,
+    Mark = 3,
     InName = 6,
     OutName = 7,
     Family = 15,
@@ -50,7 +56,7 @@ pub(crate) enum Verdict {
     Drop,
     Accept,
     /// Goes on in the chain, and comes back behind its end.
-    Jump(&'static str),
+    Jump(Name),
 }
 
 /// One step of a rule.
@@ -71,9 +77,11 @@ pub(crate) enum Expression {
     Equal(Word, Vec<u8>),
     NotEqual(Word, Vec<u8>),
     /// Goes on where the key is in the set.
-    In(Word, &'static str),
+    In(Word, Name),
     /// Goes on where the key isn't in the set.
     NotIn(Word, &'static str),
+    /// Does what the map says of the key, if it has it.
+    Decide(Word, &'static str),
     /// Goes on with the key's value where the map has it.
     Map {
         key: Word,
@@ -93,12 +101,15 @@ pub(crate) enum Expression {
     /// Answers "administratively prohibited", in both families.
     Prohibit,
     Counter,
-    /// Goes on where the key has more connections than that; a set of its own counts them.
-    ConnectionsOver {
-        key: Word,
-        set: &'static str,
-        limit: u32,
+    /// Goes on where more connections than that came by this rule and are there still.
+    ConnectionsOver(u32),
+    /// Sets bits of a register.
+    SetBits {
+        word: Word,
+        bits: u32,
     },
+    /// Gives the packet the register as its mark.
+    SetMark(Word),
     Verdict(Verdict),
 }
 
@@ -114,7 +125,7 @@ pub(crate) fn verdict(verdict: &Verdict) -> Attributes {
     let (code, chain) = match verdict {
         Verdict::Drop => (0i32, None),
         Verdict::Accept => (1, None),
-        Verdict::Jump(chain) => (-3, Some(*chain)),
+        Verdict::Jump(chain) => (-3, Some(chain.as_ref())),
     };
     let mut inner = Attributes::default().number(1, code.cast_unsigned());
     if let Some(chain) = chain {
@@ -130,10 +141,10 @@ fn compare(word: Word, operation: u32, bytes: &[u8]) -> Attributes {
         .nest(3, value(bytes))
 }
 
-fn look_up(word: Word, set: &str, to: Option<Word>, inverted: bool) -> Attributes {
+fn look_up(word: Word, set: &str, to: Option<u32>, inverted: bool) -> Attributes {
     let mut data = Attributes::default().text(1, set).number(2, word.number());
     if let Some(to) = to {
-        data = data.number(3, to.number());
+        data = data.number(3, to);
     }
     if inverted {
         data = data.number(5, 1);
@@ -141,14 +152,15 @@ fn look_up(word: Word, set: &str, to: Option<Word>, inverted: bool) -> Attribute
     data
 }
 
-fn mask_of(word: Word, mask: &[u8]) -> Attributes {
+/// The register's bits of the mask, and then those of `flip` turned.
+fn mask_of(word: Word, mask: &[u8], flip: &[u8]) -> Attributes {
     let length = u32::try_from(mask.len()).unwrap_or(0);
     Attributes::default()
         .number(SOURCE, word.number())
         .number(2, word.number())
         .number(3, length)
         .nest(4, value(mask))
-        .nest(5, value(&vec![0; mask.len()]))
+        .nest(5, value(flip))
 }
 
 fn redirect(ipv4: bool, address: Word, port: Word) -> Attributes {
@@ -160,16 +172,6 @@ fn redirect(ipv4: bool, address: Word, port: Word) -> Attributes {
         .number(2, family)
         .number(3, address.number())
         .number(5, port.number())
-}
-
-fn connections_over(key: Word, set: &str, limit: u32) -> Attributes {
-    const OVER: u32 = 1;
-    let count = Attributes::default().number(1, limit).number(2, OVER);
-    Attributes::default()
-        .text(1, set)
-        .number(3, 0)
-        .number(4, key.number())
-        .nest(7, named("connlimit", count))
 }
 
 /// An expression by its name: `NFTA_EXPR_NAME`, `NFTA_EXPR_DATA`.
@@ -194,14 +196,16 @@ impl Expression {
                 let data = none().number(1, to.number()).number(2, *from as u32);
                 named("payload", data.number(3, *at).number(4, *length))
             }
-            Expression::Mask { word, mask } => named("bitwise", mask_of(*word, mask)),
+            Expression::Mask { word, mask } => named("bitwise", mask_of(*word, mask, &vec![0; mask.len()])),
             Expression::Equal(word, bytes) => named("cmp", compare(*word, 0, bytes)),
             Expression::NotEqual(word, bytes) => named("cmp", compare(*word, 1, bytes)),
             Expression::In(word, set) => named("lookup", look_up(*word, set, None, false)),
             Expression::NotIn(word, set) => named("lookup", look_up(*word, set, None, true)),
             Expression::Map { key, map, to } => {
-                named("lookup", look_up(*key, map, Some(*to), false))
+                named("lookup", look_up(*key, map, Some(to.number()), false))
             }
+            // Register 0 is the verdict.
+            Expression::Decide(key, map) => named("lookup", look_up(*key, map, Some(0), false)),
             Expression::Ct(key, to) => {
                 named("ct", none().number(1, to.number()).number(2, *key as u32))
             }
@@ -218,8 +222,17 @@ impl Expression {
             // Type: of either ICMP; code: administratively prohibited.
             Expression::Prohibit => named("reject", none().number(1, 2).bytes(2, &[3])),
             Expression::Counter => named("counter", none()),
-            Expression::ConnectionsOver { key, set, limit } => {
-                named("dynset", connections_over(*key, set, *limit))
+            // Flags: what is over the limit.
+            Expression::ConnectionsOver(limit) => {
+                named("connlimit", none().number(1, *limit).number(2, 1))
+            }
+            Expression::SetBits { word, bits } => {
+                let (mask, flip) = ((!bits).to_ne_bytes(), bits.to_ne_bytes());
+                named("bitwise", mask_of(*word, &mask, &flip))
+            }
+            Expression::SetMark(from) => {
+                let data = none().number(2, Meta::Mark as u32);
+                named("meta", data.number(3, from.number()))
             }
             Expression::Verdict(what) => {
                 named("immediate", none().number(1, 0).nest(2, verdict(what)))

@@ -3,7 +3,7 @@
 //! packet sees half of it.
 
 use super::attributes::{Attributes, first, read};
-use super::expression::Expression;
+use super::expression::{self, Expression, Name, Verdict};
 use crate::conversation::{Answer, Conversation, acknowledged};
 use crate::{Error, Result};
 
@@ -27,8 +27,10 @@ const NEW_TABLE: u16 = 0;
 const DELETE_TABLE: u16 = 2;
 const NEW_CHAIN: u16 = 3;
 const GET_CHAIN: u16 = 4;
+const DELETE_CHAIN: u16 = 5;
 const NEW_RULE: u16 = 6;
 const NEW_SET: u16 = 9;
+const DELETE_SET: u16 = 11;
 const NEW_ELEMENTS: u16 = 12;
 const GET_ELEMENTS: u16 = 13;
 const DELETE_ELEMENTS: u16 = 14;
@@ -66,7 +68,6 @@ pub(crate) enum Type {
     Ether = 9,
     Protocol = 12,
     Port = 13,
-    Mark = 19,
     Interface = 41,
 }
 
@@ -74,7 +75,7 @@ impl Type {
     /// Bytes, padded to whole words.
     fn length(self) -> u32 {
         match self {
-            Type::Ipv4 | Type::Protocol | Type::Port | Type::Mark => 4,
+            Type::Ipv4 | Type::Protocol | Type::Port => 4,
             Type::Ether => 8,
             Type::Ipv6 | Type::Interface => 16,
         }
@@ -91,14 +92,22 @@ impl Type {
     }
 }
 
+/// What a set has for its keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Values {
+    None,
+    /// A map.
+    Of(&'static [Type]),
+    /// A map of what to do.
+    Verdicts,
+}
+
 /// A set, or a map where it has values.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Set {
-    pub(crate) name: &'static str,
+    pub(crate) name: Name,
     pub(crate) key: &'static [Type],
-    pub(crate) value: &'static [Type],
-    /// Whether rules fill it, not we.
-    pub(crate) counted: bool,
+    pub(crate) value: Values,
 }
 
 /// nft's number of a concatenation: 6 bits for each part.
@@ -152,28 +161,35 @@ impl Message {
 
     pub(crate) fn new_set(family: Family, table: &str, set: &Set, id: u32) -> Self {
         const MAP: u32 = 8;
-        const EVALUATED: u32 = 0x20;
-        let mut flags = 0;
-        if !set.value.is_empty() {
-            flags |= MAP;
-        }
-        if set.counted {
-            flags |= EVALUATED;
-        }
+        const VERDICT: u32 = 0xffff_ff00;
+        let flags = if set.value == Values::None { 0 } else { MAP };
         let mut body = Attributes::default()
             .text(1, table)
-            .text(2, set.name)
+            .text(2, &set.name)
             .number(3, flags)
             .number(4, concatenated(set.key))
             .number(5, length(set.key));
-        if !set.value.is_empty() {
-            body = body
-                .number(6, concatenated(set.value))
-                .number(7, length(set.value));
-        }
+        body = match set.value {
+            Values::None => body,
+            Values::Of(types) => body.number(6, concatenated(types)).number(7, length(types)),
+            Values::Verdicts => body.number(6, VERDICT),
+        };
         body = body.number(10, id);
         let what = format!("making the set {}", set.name);
         Self::new(what, NEW_SET, NLM_F_CREATE, family, body)
+    }
+
+    /// Removes a chain with its rules; nothing may jump to it.
+    pub(crate) fn delete_chain(family: Family, table: &str, name: &str) -> Self {
+        let body = Attributes::default().text(1, table).text(3, name);
+        let what = format!("removing the chain {name}");
+        Self::new(what, DELETE_CHAIN, 0, family, body)
+    }
+
+    /// Removes a set; no rule may name it.
+    pub(crate) fn delete_set(family: Family, table: &str, name: &str) -> Self {
+        let body = Attributes::default().text(1, table).text(2, name);
+        Self::new(format!("removing the set {name}"), DELETE_SET, 0, family, body)
     }
 
     pub(crate) fn new_rule(family: Family, table: &str, chain: &str, rule: &[Expression]) -> Self {
@@ -223,7 +239,15 @@ impl Message {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Element {
     pub(crate) key: Vec<u8>,
-    pub(crate) value: Option<Vec<u8>>,
+    pub(crate) value: Option<Value>,
+}
+
+/// What a map has for a key.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Value {
+    Bytes(Vec<u8>),
+    /// To this chain.
+    Jump(Name),
 }
 
 impl Element {
@@ -231,7 +255,11 @@ impl Element {
         let data = |bytes: &[u8]| Attributes::default().bytes(1, bytes);
         let mut element = Attributes::default().nest(1, data(&self.key));
         if let Some(value) = self.value.as_ref().filter(|_| with_value) {
-            element = element.nest(2, data(value));
+            let data = match value {
+                Value::Bytes(bytes) => data(bytes),
+                Value::Jump(chain) => expression::verdict(&Verdict::Jump(chain.clone())),
+            };
+            element = element.nest(2, data);
         }
         element
     }
@@ -327,13 +355,13 @@ pub(crate) fn chain_drops(
     Ok(None)
 }
 
-/// The elements that a set has in the kernel.
+/// The keys that a set has in the kernel.
 pub(crate) fn elements_of(
     netfilter: &mut Conversation,
     family: Family,
     table: &str,
     set: &str,
-) -> Result<Vec<Element>> {
+) -> Result<Vec<Vec<u8>>> {
     const NLM_F_DUMP: u16 = 0x300;
     let body = Attributes::default().text(1, table).text(2, set).into_bytes();
     let mut bytes = Vec::new();
@@ -345,11 +373,8 @@ pub(crate) fn elements_of(
     for answer in answers.iter().filter(|a| a.kind >> 8 == SUBSYSTEM) {
         let list = answer.bytes.get(20..).and_then(|body| first(body, 3));
         for (_, element) in read(list.unwrap_or_default()) {
-            let data = |kind| Some(first(first(element, kind)?, 1)?.to_vec());
-            if let Some(key) = data(1) {
-                let value = data(2);
-                elements.push(Element { key, value });
-            }
+            let key = first(element, 1).and_then(|data| first(data, 1));
+            elements.extend(key.map(<[u8]>::to_vec));
         }
     }
     Ok(elements)

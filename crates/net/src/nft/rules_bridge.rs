@@ -11,10 +11,10 @@
 //! Ports of other bridges aren't looked at.
 
 use super::expression::Expression::{
-    self, Counter, Equal, In, Meta, NotEqual, NotIn, Payload, Verdict,
+    self, Counter, Equal, In, Mask, Meta, NotEqual, NotIn, Payload, Verdict,
 };
-use super::expression::{self, Header, Verdict as Is, Word};
-use super::message::{Family, Hook, Set, Type};
+use super::expression::{self, Header, Name, Verdict as Is, Word};
+use super::message::{Family, Hook, Set, Type, Values};
 use super::ruleset::{Chain, Table, by_a_port, host, icmp, rule, source};
 
 /// The hardware addresses of ports.
@@ -23,6 +23,10 @@ pub(crate) const MACS: &str = "macs";
 pub(crate) const SOURCES4: &str = "sources4";
 /// The IPv6 addresses that ports may send from, and speak about.
 pub(crate) const SOURCES6: &str = "sources6";
+
+/// The bit of a packet's mark that says that it came by a published port. It is none of those that
+/// Kubernetes, Cilium and Tailscale use.
+pub(crate) const PUBLISHED: u32 = 0x1000;
 
 const ICMPV6: u8 = 58;
 const ROUTER_ADVERTISEMENT: u8 = 134;
@@ -46,10 +50,9 @@ const FORWARDING: Hook = Hook {
 
 pub(crate) fn table(group: u32) -> Table {
     let set = |name, key| Set {
-        name,
+        name: Name::Borrowed(name),
         key,
-        value: &[],
-        counted: false,
+        value: Values::None,
     };
     Table {
         family: Family::Bridge,
@@ -68,6 +71,7 @@ pub(crate) fn table(group: u32) -> Table {
 }
 
 fn chain(name: &'static str, hook: Option<Hook>, rules: Vec<Vec<Expression>>) -> Chain {
+    let name = Name::Borrowed(name);
     Chain { name, hook, rules }
 }
 
@@ -103,8 +107,8 @@ fn pin(group: u32) -> Vec<Vec<Expression>> {
         Verdict(Is::Accept),
     ];
     let its_own = vec![NotIn(Word(0), MACS)];
-    let accept = |set| vec![In(Word(0), set), Verdict(Is::Accept)];
-    let jump = |chain| vec![Verdict(Is::Jump(chain))];
+    let accept = |set: &'static str| vec![In(Word(0), set.into()), Verdict(Is::Accept)];
+    let jump = |chain: &'static str| vec![Verdict(Is::Jump(chain.into()))];
     vec![
         not_ours,
         rule([key(load(Header::Link, 6, 6)), its_own, dropped()]),
@@ -128,7 +132,7 @@ fn arp() -> Vec<Vec<Expression>> {
     let foreign_mac = rule([key(load(Header::Network, 8, 6)), vec![NotIn(Word(0), MACS)]]);
     let own = rule([
         key(load(Header::Network, 14, 4)),
-        vec![In(Word(0), SOURCES4), Verdict(Is::Accept)],
+        vec![In(Word(0), SOURCES4.into()), Verdict(Is::Accept)],
     ]);
     vec![
         rule([other_kind, dropped()]),
@@ -158,12 +162,27 @@ fn six() -> Vec<Vec<Expression>> {
     ]
 }
 
-/// From port to port passes nothing. The ports are isolated too; this holds where somebody sets
-/// that back.
+/// From port to port passes nothing: cells reach each other by the node alone, whose rules decide.
+///
+/// But where the machine has `br_netfilter` on, a packet to a published port is redirected while it
+/// is in the bridge, and goes on to its cell in the bridge. The rules of IP have marked it, and judge
+/// it there too. That is why the ports aren't isolated by the bridge itself.
 fn apart(group: u32) -> Vec<Vec<Expression>> {
     let to_a_port = vec![
         Meta(expression::Meta::OutGroup, Word(0)),
         Equal(Word(0), host(group)),
     ];
-    vec![rule([by_a_port(group), to_a_port, dropped()])]
+    let marked = vec![
+        Meta(expression::Meta::Mark, Word(0)),
+        Mask {
+            word: Word(0),
+            mask: host(PUBLISHED),
+        },
+        NotEqual(Word(0), host(0)),
+    ];
+    let ours = || rule([by_a_port(group), to_a_port.clone()]);
+    vec![
+        rule([ours(), marked, vec![Verdict(Is::Accept)]]),
+        rule([ours(), dropped()]),
+    ]
 }

@@ -12,13 +12,15 @@
 //! once; what the world may not is dropped.
 
 use ipnet::IpNet;
+use model::name::Tenant;
 
 use super::expression::Expression::{
-    self, ConnectionsOver, Counter, Ct, DestinationKind, Equal, In, Map, Mask, Masquerade, Meta,
-    NotEqual, Prohibit, Redirect, Verdict,
+    self, ConnectionsOver, Counter, Ct, Decide, DestinationKind, Equal, In, Map, Mask, Masquerade,
+    Meta, NotEqual, Prohibit, Redirect, SetBits, SetMark, Verdict,
 };
-use super::expression::{self, Verdict as Is, Word};
-use super::message::{Family, Hook, Set, Type};
+use super::expression::{self, Name, Verdict as Is, Word};
+use super::message::{Family, Hook, Set, Type, Values};
+use super::rules_bridge::PUBLISHED;
 use super::ruleset::{
     Chain, Table, by_a_port, destination, host, icmp, interface, of_family, port, rule, source,
     within,
@@ -27,10 +29,8 @@ use crate::settings::Settings;
 
 /// Names of sets: see [`super::elements`] for who fills them.
 pub(crate) mod sets {
-    /// Which tenant has an address, by the tenant's number.
+    /// To the chain of the tenant that has an address.
     pub(crate) const TENANTS: [&str; 2] = ["tenants6", "tenants4"];
-    /// Which addresses a tenant has.
-    pub(crate) const MEMBERS: [&str; 2] = ["members6", "members4"];
     /// Each address with itself: a cell that reaches itself by a port of the node.
     pub(crate) const SELVES: [&str; 2] = ["selves6", "selves4"];
     /// Published ports, at every address of the node.
@@ -39,8 +39,17 @@ pub(crate) mod sets {
     pub(crate) const PORTS_AT: [&str; 2] = ["ports6_at", "ports4_at"];
     /// Listeners of the node that cells reach.
     pub(crate) const NODE_PORTS: &str = "node_ports";
-    /// Connections per tenant; the rules fill it.
-    pub(crate) const CONNECTIONS: &str = "connections";
+}
+
+/// The set of a tenant's addresses of one family.
+pub(crate) fn members(tenant: &Tenant, ipv4: bool) -> Name {
+    let family = if ipv4 { 4 } else { 6 };
+    Name::Owned(format!("members{family}_{tenant}"))
+}
+
+/// The chain of a tenant.
+pub(crate) fn chain_of(tenant: &Tenant) -> Name {
+    Name::Owned(format!("tenant_{tenant}"))
 }
 
 fn named(names: [&'static str; 2], ipv4: bool) -> &'static str {
@@ -70,7 +79,11 @@ pub(crate) fn table(settings: &Settings, drop_others: bool) -> Table {
         priority: 0,
         drop: drop_others,
     });
-    let chain = |name, hook, rules| Chain { name, hook, rules };
+    let chain = |name: &'static str, hook, rules| Chain {
+        name: name.into(),
+        hook,
+        rules,
+    };
     Table {
         family: Family::Inet,
         sets: sets(),
@@ -78,14 +91,14 @@ pub(crate) fn table(settings: &Settings, drop_others: bool) -> Table {
             // Before connections are tracked: what is dropped here costs no entry.
             chain("first", hook("filter", 0, -300), at.first()),
             chain("publish", hook("nat", 0, -100), publish()),
+            chain("mark", hook("filter", 0, -99), at.mark()),
             chain("publish_node", hook("nat", 3, -100), publish()),
             chain("published", None, published()),
             chain("leave", hook("nat", 4, 100), at.leave()),
             chain("forward", forward, at.forward()),
             chain("from_cell", None, at.from_cell()),
             chain("between", None, between()),
-            chain("to_cell", None, to_cell(settings)),
-            chain("counted", None, counted(settings, source)),
+            chain("to_cell", None, to_cell()),
             chain("input", hook("filter", 1, 0), at.input()),
             chain("to_node", None, to_node()),
             chain("output", hook("filter", 3, 0), at.output()),
@@ -95,30 +108,24 @@ pub(crate) fn table(settings: &Settings, drop_others: bool) -> Table {
 
 fn sets() -> Vec<Set> {
     let mut all = Vec::new();
-    let mut set = |name, key, value, counted| {
+    let mut set = |name: &'static str, key, value| {
         all.push(Set {
-            name,
+            name: name.into(),
             key,
             value,
-            counted,
         });
     };
-    use Type::{Ipv4, Ipv6, Mark, Port, Protocol};
-    set(named(sets::TENANTS, true), &[Ipv4], &[Mark], false);
-    set(named(sets::TENANTS, false), &[Ipv6], &[Mark], false);
-    set(named(sets::MEMBERS, true), &[Mark, Ipv4], &[], false);
-    set(named(sets::MEMBERS, false), &[Mark, Ipv6], &[], false);
-    set(named(sets::SELVES, true), &[Ipv4, Ipv4], &[], false);
-    set(named(sets::SELVES, false), &[Ipv6, Ipv6], &[], false);
-    let key: &'static [Type] = &[Protocol, Port];
-    set(named(sets::PORTS, true), key, &[Ipv4, Port], false);
-    set(named(sets::PORTS, false), key, &[Ipv6, Port], false);
-    let key: &'static [Type] = &[Ipv4, Protocol, Port];
-    set(named(sets::PORTS_AT, true), key, &[Ipv4, Port], false);
-    let key: &'static [Type] = &[Ipv6, Protocol, Port];
-    set(named(sets::PORTS_AT, false), key, &[Ipv6, Port], false);
-    set(sets::NODE_PORTS, &[Protocol, Port], &[], false);
-    set(sets::CONNECTIONS, &[Mark], &[], true);
+    use Type::{Ipv4, Ipv6, Port, Protocol};
+    set(named(sets::TENANTS, true), &[Ipv4], Values::Verdicts);
+    set(named(sets::TENANTS, false), &[Ipv6], Values::Verdicts);
+    set(named(sets::SELVES, true), &[Ipv4, Ipv4], Values::None);
+    set(named(sets::SELVES, false), &[Ipv6, Ipv6], Values::None);
+    let (to4, to6) = (Values::Of(&[Ipv4, Port]), Values::Of(&[Ipv6, Port]));
+    set(named(sets::PORTS, true), &[Protocol, Port], to4);
+    set(named(sets::PORTS, false), &[Protocol, Port], to6);
+    set(named(sets::PORTS_AT, true), &[Ipv4, Protocol, Port], to4);
+    set(named(sets::PORTS_AT, false), &[Ipv6, Protocol, Port], to6);
+    set(sets::NODE_PORTS, &[Protocol, Port], Values::None);
     all
 }
 
@@ -135,7 +142,7 @@ fn prohibited() -> Vec<Expression> {
 }
 
 fn jump(chain: &'static str) -> Vec<Expression> {
-    vec![Verdict(Is::Jump(chain))]
+    vec![Verdict(Is::Jump(chain.into()))]
 }
 
 /// Holds where one of these bits is set.
@@ -216,65 +223,62 @@ fn published() -> Vec<Vec<Expression>> {
     rules
 }
 
-/// Too many connections of the tenant whose address this is.
-fn counted(
-    settings: &Settings,
-    address: fn(bool, Word) -> Expression,
-) -> Vec<Vec<Expression>> {
-    FAMILIES
-        .into_iter()
-        .map(|ipv4| {
-            let count = vec![
-                address(ipv4, Word(0)),
-                Map {
-                    key: Word(0),
-                    map: named(sets::TENANTS, ipv4),
-                    to: Word(4),
-                },
-                ConnectionsOver {
-                    key: Word(4),
-                    set: sets::CONNECTIONS,
-                    limit: settings.connections_per_tenant,
-                },
-            ];
-            rule([of_family(ipv4), count, dropped()])
-        })
-        .collect()
+/// To the chain of the tenant whose address this is.
+fn tenant_by(ipv4: bool, address: fn(bool, Word) -> Expression) -> Vec<Expression> {
+    let decide = Decide(Word(0), named(sets::TENANTS, ipv4));
+    rule([of_family(ipv4), vec![address(ipv4, Word(0)), decide]])
 }
 
-/// Between two cells, both behind the bridge.
-fn between() -> Vec<Vec<Expression>> {
-    let same_tenant = |ipv4| {
-        let lookup = vec![
-            source(ipv4, Word(0)),
-            Map {
-                key: Word(0),
-                map: named(sets::TENANTS, ipv4),
-                to: Word(4),
-            },
-            destination(ipv4, Word(5)),
-            In(Word(4), named(sets::MEMBERS, ipv4)),
-        ];
-        rule([of_family(ipv4), lookup, accept()])
+/// What a tenant has: the bound on its connections, and the way to its own cells. It comes with the
+/// tenant's first interface and goes with its last.
+pub(crate) fn of_tenant(settings: &Settings, tenant: &Tenant) -> Table {
+    let at = Cells {
+        settings,
+        bridge: interface(&settings.bridge),
     };
-    vec![
-        rule([published_to(), accept()]),
-        same_tenant(false),
-        same_tenant(true),
-        prohibited(),
-    ]
+    let too_many = vec![ConnectionsOver(settings.connections_per_tenant)];
+    let mut rules = vec![rule([too_many, dropped()])];
+    for ipv4 in FAMILIES {
+        let member = In(Word(0), members(tenant, ipv4));
+        rules.push(rule([
+            at.from_bridge(),
+            at.to_bridge(),
+            of_family(ipv4),
+            vec![destination(ipv4, Word(0)), member],
+            accept(),
+        ]));
+    }
+    let set = |ipv4, key| Set {
+        name: members(tenant, ipv4),
+        key,
+        value: Values::None,
+    };
+    Table {
+        family: Family::Inet,
+        sets: vec![set(false, &[Type::Ipv6]), set(true, &[Type::Ipv4])],
+        chains: vec![Chain {
+            name: chain_of(tenant),
+            hook: None,
+            rules,
+        }],
+    }
+}
+
+/// Between two cells that aren't of one tenant, both behind the bridge.
+fn between() -> Vec<Vec<Expression>> {
+    vec![rule([published_to(), accept()]), prohibited()]
 }
 
 /// From elsewhere to a cell.
-fn to_cell(settings: &Settings) -> Vec<Vec<Expression>> {
-    let mut rules = vec![
+fn to_cell() -> Vec<Vec<Expression>> {
+    vec![
         rule([of_no_connection(), dropped()]),
         rule([of_a_known_connection(), accept()]),
-    ];
-    rules.extend(counted(settings, destination));
-    rules.push(rule([published_to(), accept()]));
-    rules.push(dropped());
-    rules
+        tenant_by(false, destination),
+        tenant_by(true, destination),
+        rule([published_to(), accept()]),
+        dropped(),
+    ]
 }
 
 /// From a cell to the node itself.
@@ -284,7 +288,7 @@ fn to_node() -> Vec<Vec<Expression>> {
     let listener = vec![
         Meta(expression::Meta::Transport, Word(0)),
         port(Word(1)),
-        In(Word(0), sets::NODE_PORTS),
+        In(Word(0), sets::NODE_PORTS.into()),
     ];
     vec![
         rule([of_no_connection(), dropped()]),
@@ -292,7 +296,8 @@ fn to_node() -> Vec<Vec<Expression>> {
         // Neighbor solicitations and advertisements: the gateway's own address is found by them.
         rule([icmp(ICMPV6, 135), accept()]),
         rule([icmp(ICMPV6, 136), accept()]),
-        jump("counted"),
+        tenant_by(false, source),
+        tenant_by(true, source),
         rule([icmp(ICMPV6, 128), accept()]),
         rule([icmp(ICMP, 8), accept()]),
         rule([listener, accept()]),
@@ -372,6 +377,19 @@ impl Cells<'_> {
         rules
     }
 
+    /// What a cell sends to a published port, for the bridge's own rules.
+    fn mark(&self) -> Vec<Vec<Expression>> {
+        let mark = vec![
+            Meta(expression::Meta::Mark, Word(0)),
+            SetBits {
+                word: Word(0),
+                bits: PUBLISHED,
+            },
+            SetMark(Word(0)),
+        ];
+        vec![rule([self.from_bridge(), published_to(), mark])]
+    }
+
     fn leave(&self) -> Vec<Vec<Expression>> {
         let masquerade = || vec![Masquerade];
         let mut rules = Vec::new();
@@ -386,7 +404,7 @@ impl Cells<'_> {
             let itself = vec![
                 source(ipv4, Word(0)),
                 destination(ipv4, Word(if ipv4 { 1 } else { 4 })),
-                In(Word(0), named(sets::SELVES, ipv4)),
+                In(Word(0), named(sets::SELVES, ipv4).into()),
             ];
             let from = |range| rule([vec![source(ipv4, Word(0))], within(range, Word(0))]);
             rules.push(rule([
@@ -424,7 +442,6 @@ impl Cells<'_> {
         let mut rules = vec![
             rule([of_no_connection(), dropped()]),
             rule([of_a_known_connection(), accept()]),
-            jump("counted"),
         ];
         for range in &self.settings.refused {
             let ipv4 = matches!(range, IpNet::V4(_));
@@ -435,6 +452,8 @@ impl Cells<'_> {
                 prohibited(),
             ]));
         }
+        rules.push(tenant_by(false, source));
+        rules.push(tenant_by(true, source));
         rules.push(rule([self.to_bridge(), jump("between")]));
         rules.push(accept());
         rules

@@ -5,18 +5,21 @@
 //! ([`super::rules_bridge`]), `inet` where packets may go ([`super::rules_inet`]). Nothing of
 //! anybody else's is touched.
 
+use std::collections::BTreeSet;
+
 use ipnet::IpNet;
+use model::name::Tenant;
 
 use super::elements::Placed;
 use super::expression::Expression::{Equal, Mask, Meta, Payload};
-use super::expression::{self, Expression, Header, Word};
+use super::expression::{self, Expression, Header, Name, Word};
 use super::message::{Family, Hook, Message, Set};
 use super::{rules_bridge, rules_inet};
 use crate::settings::Settings;
 
 /// A chain and its rules.
 pub(crate) struct Chain {
-    pub(crate) name: &'static str,
+    pub(crate) name: Name,
     pub(crate) hook: Option<Hook>,
     pub(crate) rules: Vec<Vec<Expression>>,
 }
@@ -54,42 +57,64 @@ pub(crate) fn removal(name: &str) -> Vec<Message> {
 pub(crate) fn replacement(
     settings: &Settings,
     drop_others: bool,
+    tenants: &BTreeSet<Tenant>,
     elements: &[Placed],
 ) -> Vec<Message> {
     let name = settings.bridge.as_str();
     let mut messages = removal(name);
-    let mut id = 0;
-    for table in tables(settings, drop_others) {
-        let family = table.family;
-        messages.push(Message::new_table(family, name));
-        for set in &table.sets {
-            id += 1;
-            messages.push(Message::new_set(family, name, set, id));
+    for mut table in tables(settings, drop_others) {
+        messages.push(Message::new_table(table.family, name));
+        if table.family == Family::Inet {
+            for tenant in tenants {
+                let own = rules_inet::of_tenant(settings, tenant);
+                table.sets.extend(own.sets);
+                table.chains.extend(own.chains);
+            }
         }
-        // All chains before any rule: rules jump to chains that come later.
-        for chain in &table.chains {
-            messages.push(Message::new_chain(family, name, chain.name, chain.hook));
-        }
-        for chain in &table.chains {
-            let rules = chain.rules.iter();
-            messages.extend(rules.map(|rule| Message::new_rule(family, name, chain.name, rule)));
-        }
+        messages.extend(contents(name, &table));
     }
     messages.extend(change(name, elements, true));
     messages
 }
 
+/// The messages that make sets, chains and rules of a table that is there.
+pub(crate) fn contents(name: &str, table: &Table) -> Vec<Message> {
+    let family = table.family;
+    let mut messages = Vec::new();
+    for (id, set) in (1..).zip(&table.sets) {
+        messages.push(Message::new_set(family, name, set, id));
+    }
+    // All chains before any rule: rules jump to chains that come later.
+    for chain in &table.chains {
+        messages.push(Message::new_chain(family, name, &chain.name, chain.hook));
+    }
+    for chain in &table.chains {
+        let rules = chain.rules.iter();
+        messages.extend(rules.map(|rule| Message::new_rule(family, name, &chain.name, rule)));
+    }
+    messages
+}
+
+/// The messages that remove them.
+pub(crate) fn without(name: &str, table: &Table) -> Vec<Message> {
+    let family = table.family;
+    let chains = table.chains.iter();
+    let chains = chains.map(|chain| Message::delete_chain(family, name, &chain.name));
+    let sets = table.sets.iter();
+    let sets = sets.map(|set| Message::delete_set(family, name, &set.name));
+    chains.chain(sets).collect()
+}
+
 /// The messages that add elements to their sets, or remove them.
 pub(crate) fn change(table: &str, elements: &[Placed], add: bool) -> Vec<Message> {
-    let mut sets: Vec<(Family, &'static str)> =
-        elements.iter().map(|p| (p.family, p.set)).collect();
+    let mut sets: Vec<(Family, &Name)> = elements.iter().map(|p| (p.family, &p.set)).collect();
     sets.sort_unstable();
     sets.dedup();
     let mut messages = Vec::new();
     for (family, set) in sets {
         let mine: Vec<_> = elements
             .iter()
-            .filter(|placed| (placed.family, placed.set) == (family, set))
+            .filter(|placed| (placed.family, &placed.set) == (family, set))
             .map(|placed| placed.element.clone())
             .collect();
         messages.extend(Message::elements(family, table, set, &mine, add));
@@ -203,16 +228,22 @@ mod tests {
     /// Every set and chain that a rule names is in its table.
     #[test]
     fn rules_name_what_is_there() {
-        for table in tables(&Settings::for_node(b"x"), true) {
-            let sets: Vec<_> = table.sets.iter().map(|set| set.name).collect();
-            let chains: Vec<_> = table.chains.iter().map(|chain| chain.name).collect();
-            let mut used = Vec::new();
+        let settings = Settings::for_node(b"x");
+        for mut table in tables(&settings, true) {
+            if table.family == Family::Inet {
+                let own = rules_inet::of_tenant(&settings, &"a-b".parse().unwrap());
+                table.sets.extend(own.sets);
+                table.chains.extend(own.chains);
+            }
+            let sets: Vec<_> = table.sets.iter().map(|set| set.name.clone()).collect();
+            let chains: Vec<_> = table.chains.iter().map(|chain| chain.name.clone()).collect();
+            let mut used: Vec<Name> = Vec::new();
             for expression in table.chains.iter().flat_map(|c| c.rules.iter().flatten()) {
                 match expression {
-                    Expression::In(_, set)
-                    | Expression::NotIn(_, set)
-                    | Expression::Map { map: set, .. }
-                    | Expression::ConnectionsOver { set, .. } => used.push(*set),
+                    Expression::In(_, set) => used.push(set.clone()),
+                    Expression::NotIn(_, set)
+                    | Expression::Decide(_, set)
+                    | Expression::Map { map: set, .. } => used.push((*set).into()),
                     Expression::Verdict(Verdict::Jump(chain)) => {
                         assert!(chains.contains(chain), "{chain}");
                     }

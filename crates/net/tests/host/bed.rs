@@ -71,12 +71,6 @@ impl Ns {
         self.run(|| commands.split(';').for_each(|one| ip(one.trim())));
     }
 
-    pub(crate) fn read(&self, file: &str) -> String {
-        self.run(|| std::fs::read_to_string(file).unwrap())
-            .trim()
-            .to_owned()
-    }
-
     pub(crate) fn write(&self, file: &str, value: &str) {
         self.run(|| std::fs::write(file, value).unwrap());
     }
