@@ -63,6 +63,7 @@ pub(crate) fn start(
         node,
         drop_others,
         cells: BTreeMap::new(),
+        tracked: BTreeSet::new(),
         stranded: false,
     };
     worker.take_over(living, &mut started)?;

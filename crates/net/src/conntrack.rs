@@ -83,6 +83,12 @@ pub(crate) fn forget(netfilter: &mut Conversation, address: IpAddr) -> Result<()
     Ok(())
 }
 
+/// Forgets the connections that others began with an address, also by a port of the node.
+pub(crate) fn forget_answered_by(netfilter: &mut Conversation, address: IpAddr) -> Result<()> {
+    let body = list_of(address, Side::Answers).into_bytes();
+    forget_those(netfilter, address.is_ipv4(), &body, &|has| has == address)
+}
+
 /// Forgets the connections from and to addresses for which `gone` holds.
 pub(crate) fn forget_all(
     netfilter: &mut Conversation,

@@ -50,7 +50,7 @@ pub struct HostPort {
     /// TCP, UDP or SCTP.
     pub protocol: Protocol,
     /// The node's address it is at; none: every one, in both families. `0.0.0.0` and `::` are every
-    /// one of their family.
+    /// one of their family. `::1` is at no time one of them: the kernel can't lead it to a link.
     pub address: Option<IpAddr>,
     /// The node's port, 1 to 65535.
     pub host_port: u16,
@@ -151,6 +151,11 @@ impl Attach {
             return fail("host_ports", "at most 256");
         }
         let zero = |port: &HostPort| port.host_port == 0 || port.port == 0;
+        // The kernel takes no answer to `::1` from a link (and has no `route_localnet` for IPv6).
+        let loopback = |port: &HostPort| port.address == Some(IpAddr::V6(Ipv6Addr::LOCALHOST));
+        if self.host_ports.iter().any(loopback) {
+            return fail("host_ports", "a port of ::1 leads to no cell; take 127.0.0.1");
+        }
         if self.host_ports.iter().any(zero) {
             return fail("host_ports", "a port is 1 to 65535");
         }

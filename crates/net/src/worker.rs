@@ -36,6 +36,9 @@ pub(crate) struct Worker {
     pub(crate) drop_others: bool,
     pub(crate) pool: Pool,
     pub(crate) cells: BTreeMap<Key, Attached>,
+    /// Numbers that were given back, and whose connections the kernel may still track. Looking
+    /// through all of them takes milliseconds: it is done when a number is given out again.
+    pub(crate) tracked: BTreeSet<u32>,
     /// Set where the thread could not come back from a cell's namespace: it must do nothing more.
     pub(crate) stranded: bool,
 }
@@ -92,6 +95,12 @@ impl Worker {
         self.route
             .ask(links::settle_port(port, attached, &alias(*uid, &attached.name)))?;
         self.configure_inside(attach, attached)?;
+        if self.tracked.contains(&attached.number) {
+            for address in &attached.addresses {
+                conntrack::forget(&mut self.netfilter, *address)?;
+            }
+            self.tracked.remove(&attached.number);
+        }
         let first = !self.has_others(&attached.tenant);
         self.cells.insert(key.clone(), attached.clone());
         self.add_rules(attached, first)?;
@@ -141,9 +150,14 @@ impl Worker {
         let mut outcome = rules.and(link);
         for address in &attached.addresses {
             let forgotten = self.gone(links::forget(self.node.bridge, *address));
-            let connections = conntrack::forget(&mut self.netfilter, *address);
-            outcome = outcome.and(forgotten).and(connections);
+            outcome = outcome.and(forgotten);
+            // Whoever goes on sending to a published port must reach its next owner.
+            if !attached.host_ports.is_empty() {
+                let answered = conntrack::forget_answered_by(&mut self.netfilter, *address);
+                outcome = outcome.and(answered);
+            }
         }
+        self.tracked.insert(attached.number);
         outcome
     }
 

@@ -11,7 +11,9 @@
 //! What is refused to a cell is answered "administratively prohibited", so that a program fails at
 //! once; what the world may not is dropped.
 
-use ipnet::IpNet;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use ipnet::{IpNet, Ipv4Net};
 use model::name::Tenant;
 
 use super::expression::Expression::{
@@ -90,9 +92,9 @@ pub(crate) fn table(settings: &Settings, drop_others: bool) -> Table {
         chains: vec![
             // Before connections are tracked: what is dropped here costs no entry.
             chain("first", hook("filter", 0, -300), at.first()),
-            chain("publish", hook("nat", 0, -100), publish()),
+            chain("publish", hook("nat", 0, -100), vec![publish()]),
             chain("mark", hook("filter", 0, -99), at.mark()),
-            chain("publish_node", hook("nat", 3, -100), publish()),
+            chain("publish_node", hook("nat", 3, -100), publish_node()),
             chain("published", None, published()),
             chain("leave", hook("nat", 4, 100), at.leave()),
             chain("forward", forward, at.forward()),
@@ -175,13 +177,27 @@ fn published_to() -> Vec<Expression> {
 }
 
 /// What is for the node itself may be for a cell.
-fn publish() -> Vec<Vec<Expression>> {
+fn publish() -> Vec<Expression> {
     const RTN_LOCAL: u32 = 2;
     let for_the_node = vec![
         DestinationKind(Word(0)),
         Equal(Word(0), host(RTN_LOCAL)),
     ];
-    vec![rule([for_the_node, jump("published")])]
+    rule([for_the_node, jump("published")])
+}
+
+/// The same for what the node's own programs send. To `::1` leads no way from a link: who asks there
+/// is refused at once, and a program that means "localhost" goes on to 127.0.0.1.
+fn publish_node() -> Vec<Vec<Expression>> {
+    let itself = vec![destination(false, Word(0))];
+    let loopback = IpNet::from(IpAddr::V6(Ipv6Addr::LOCALHOST));
+    let leave = rule([of_family(false), itself, within(loopback, Word(0)), accept()]);
+    vec![leave, publish()]
+}
+
+/// The network that IPv4 keeps for the machine itself.
+fn loopback4() -> IpNet {
+    IpNet::V4(Ipv4Net::new_assert(Ipv4Addr::new(127, 0, 0, 0), 8))
 }
 
 /// The port at one address before the port at all of them.
@@ -356,12 +372,11 @@ impl Cells<'_> {
         // port, not by the bridge: it must not pass for the node's own.
         let mut rules = vec![rule([by_a_port(self.settings.group()), dropped()])];
         // The bridge routes 127.0.0.0/8, for published ports on the node itself; not for cells.
-        let loopback = IpNet::V4(ipnet::Ipv4Net::new_assert([127, 0, 0, 0].into(), 8));
         rules.push(rule([
             self.from_bridge(),
             of_family(true),
             vec![destination(true, Word(0))],
-            within(loopback, Word(0)),
+            within(loopback4(), Word(0)),
             dropped(),
         ]));
         for (range, _) in self.ranges() {
@@ -396,23 +411,20 @@ impl Cells<'_> {
         for (range, outside) in self.ranges() {
             let ipv4 = matches!(range, IpNet::V4(_));
             // An answer to the node's loopback address, or to the cell's own, would not come back.
-            let loopback = if ipv4 {
-                IpNet::V4(ipnet::Ipv4Net::new_assert([127, 0, 0, 0].into(), 8))
-            } else {
-                IpNet::from(std::net::IpAddr::V6(std::net::Ipv6Addr::LOCALHOST))
-            };
             let itself = vec![
                 source(ipv4, Word(0)),
                 destination(ipv4, Word(if ipv4 { 1 } else { 4 })),
                 In(Word(0), named(sets::SELVES, ipv4).into()),
             ];
             let from = |range| rule([vec![source(ipv4, Word(0))], within(range, Word(0))]);
-            rules.push(rule([
-                self.to_bridge(),
-                of_family(ipv4),
-                from(loopback),
-                masquerade(),
-            ]));
+            if ipv4 {
+                rules.push(rule([
+                    self.to_bridge(),
+                    of_family(ipv4),
+                    from(loopback4()),
+                    masquerade(),
+                ]));
+            }
             rules.push(rule([
                 self.to_bridge(),
                 of_family(ipv4),

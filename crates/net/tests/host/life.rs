@@ -151,6 +151,24 @@ fn an_address_is_given_on_without_its_connections() {
     assert_eq!(&bytes[..length], b"mark");
 }
 
+/// A peer that never stops sending is led to the port's next owner.
+#[test]
+fn a_port_is_given_on_under_traffic() {
+    if !can_run() {
+        return;
+    }
+    let bed = Bed::new();
+    let peer = bed.world.run(|| UdpSocket::bind("192.0.2.1:0").unwrap());
+    peer.set_read_timeout(Some(crate::bed::PATIENCE)).unwrap();
+    let mut bytes = [0; 64];
+    for _ in 0..3 {
+        let cell = bed.cell_with("a", ports(None, 8080, 80));
+        peer.send_to(b"hello", (NODE4, 8080)).unwrap();
+        peer.recv(&mut bytes).unwrap();
+        bed.detach(cell.uid);
+    }
+}
+
 #[test]
 fn a_cell_is_detached_under_traffic() {
     if !can_run() {

@@ -114,14 +114,21 @@ fn a_published_port_is_reached_from_everywhere() {
     assert!(bed.node.cut_off("127.0.0.1", 8080));
 }
 
+/// The kernel has no way from `::1` to a link. A program that tries it is told at once, and goes on
+/// to 127.0.0.1.
 #[test]
-fn the_node_reaches_a_published_port_by_its_ipv6_loopback() {
+fn the_node_s_ipv6_loopback_refuses_at_once() {
     if !can_run() {
         return;
     }
     let bed = Bed::new();
     let _cell = bed.cell_with("a", ports(None, 8080, 80));
-    bed.node.who("::1", 8080);
+    let tried = bed.node.run(|| std::net::TcpStream::connect("[::1]:8080").map(drop));
+    let kind = tried.unwrap_err().kind();
+    assert_eq!(kind, std::io::ErrorKind::ConnectionRefused);
+    let ns = Ns::new();
+    let asked = bed.attach(request(new_uid(), "a", &ns, ports(Some("::1"), 8081, 80)));
+    assert!(asked.unwrap_err().to_string().contains("127.0.0.1"));
 }
 
 #[test]
