@@ -160,7 +160,10 @@ impl Worker {
         let six = self.settings.ipv6.map(IpNet::V6);
         let four = self.settings.ipv4.map(IpNet::V4);
         let gone = |address: IpAddr| {
-            let in_range = six.iter().chain(&four).any(|range| range.contains(&address));
+            let in_range = six
+                .iter()
+                .chain(&four)
+                .any(|range| range.contains(&address));
             in_range && !kept.contains(&address)
         };
         conntrack::forget_all(&mut self.netfilter, &gone)

@@ -78,7 +78,12 @@ fn listeners(sockets: &mut Conversation, protocol: Protocol) -> Result<Vec<(IpAd
             answers => {
                 let of_family = |answer: &&crate::conversation::Answer| answer.kind == BY_FAMILY;
                 let answers = answers?;
-                found.extend(answers.iter().filter(of_family).filter_map(|a| read(&a.bytes)));
+                found.extend(
+                    answers
+                        .iter()
+                        .filter(of_family)
+                        .filter_map(|a| read(&a.bytes)),
+                );
             }
         }
     }
@@ -90,7 +95,11 @@ fn request(sequence: u32, family: u8, protocol: Protocol) -> Vec<u8> {
     /// TCP's and SCTP's listening state; the one that UDP's unconnected sockets are in.
     const LISTEN: u32 = 1 << 10;
     const CLOSED: u32 = 1 << 7;
-    let states = if protocol == Protocol::Udp { CLOSED } else { LISTEN };
+    let states = if protocol == Protocol::Udp {
+        CLOSED
+    } else {
+        LISTEN
+    };
     let mut bytes = 72u32.to_ne_bytes().to_vec();
     bytes.extend(BY_FAMILY.to_ne_bytes());
     bytes.extend((NLM_F_REQUEST | NLM_F_DUMP).to_ne_bytes());

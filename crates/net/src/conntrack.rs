@@ -4,9 +4,9 @@
 
 use std::net::IpAddr;
 
+use crate::Result;
 use crate::conversation::{Answer, Conversation, acknowledged};
 use crate::nft::attributes::{Attributes, first};
-use crate::Result;
 
 const NLM_F_REQUEST: u16 = 1;
 const NLM_F_ACK: u16 = 4;
@@ -123,7 +123,11 @@ fn forget_one(
     const NOT_THERE: i32 = 2;
     let body = connection.bytes.get(20..).unwrap_or_default();
     let sides = [TUPLE_ORIGINAL, TUPLE_REPLY];
-    if !sides.into_iter().filter_map(|side| source(body, side)).any(gone) {
+    if !sides
+        .into_iter()
+        .filter_map(|side| source(body, side))
+        .any(gone)
+    {
         return Ok(());
     }
     let mut which = Attributes::default();

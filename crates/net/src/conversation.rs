@@ -102,9 +102,8 @@ impl Conversation {
     fn receive(&self, into: &mut Vec<Answer>) -> Result<bool> {
         let mut buffer = vec![0u8; PART];
         let flags = RecvFlags::DONTWAIT | RecvFlags::TRUNC;
-        let received = rustix::io::retry_on_intr(|| {
-            rustix::net::recv(&self.socket, &mut buffer[..], flags)
-        });
+        let received =
+            rustix::io::retry_on_intr(|| rustix::net::recv(&self.socket, &mut buffer[..], flags));
         let length = match received {
             Ok((_, length)) => length,
             Err(Errno::AGAIN) => return Ok(false),

@@ -8,12 +8,12 @@ use std::os::fd::{AsFd, BorrowedFd};
 use ipnet::IpNet;
 use kernel::namespace::{Namespaces, join};
 use netlink_packet_core::{NLM_F_CREATE, NLM_F_EXCL};
+use netlink_packet_route::RouteNetlinkMessage as Message;
 use netlink_packet_route::link::{LinkFlags, LinkMessage};
 use netlink_packet_route::route::{
     RouteAttribute, RouteFlags, RouteHeader, RouteMessage, RouteProtocol, RouteScope, RouteType,
 };
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
-use netlink_packet_route::RouteNetlinkMessage as Message;
 
 use crate::conversation::{Conversation, RouteStep};
 use crate::error::Step;

@@ -50,7 +50,10 @@ impl Worker {
         let tenants: BTreeSet<_> = self.cells.values().map(|a| &a.tenant).collect();
         tables.extend(tenants.into_iter().map(|t| of_tenant(&self.settings, t)));
         let name = &self.settings.bridge;
-        for (family, set) in tables.iter().flat_map(|t| t.sets.iter().map(|s| (t.family, s))) {
+        for (family, set) in tables
+            .iter()
+            .flat_map(|t| t.sets.iter().map(|s| (t.family, s)))
+        {
             let count = elements_of(&mut self.netfilter, family, name, &set.name)?.len();
             if count > 0 {
                 seen.elements.insert(set.name.to_string(), count);

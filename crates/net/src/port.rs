@@ -98,7 +98,22 @@ impl Mac {
     pub fn link_local(self) -> Ipv6Addr {
         let Mac([a, b, c, d, e, f]) = self;
         let octets = [
-            0xfe, 0x80, 0, 0, 0, 0, 0, 0, a ^ 2, b, c, 0xff, 0xfe, d, e, f,
+            0xfe,
+            0x80,
+            0,
+            0,
+            0,
+            0,
+            0,
+            0,
+            a ^ 2,
+            b,
+            c,
+            0xff,
+            0xfe,
+            d,
+            e,
+            f,
         ];
         Ipv6Addr::from(octets)
     }
@@ -145,7 +160,10 @@ impl Attach {
         let name = &self.name;
         let reserved = ["lo", ".", "..", "all", "default"].contains(&name.as_str());
         if !(1..=15).contains(&name.len()) || !name.bytes().all(plain) || reserved {
-            return fail("name", "1 to 15 visible characters without / : %, and not lo");
+            return fail(
+                "name",
+                "1 to 15 visible characters without / : %, and not lo",
+            );
         }
         if self.host_ports.len() > MAX_HOST_PORTS {
             return fail("host_ports", "at most 256");
@@ -154,7 +172,10 @@ impl Attach {
         // The kernel takes no answer to `::1` from a link (and has no `route_localnet` for IPv6).
         let loopback = |port: &HostPort| port.address == Some(IpAddr::V6(Ipv6Addr::LOCALHOST));
         if self.host_ports.iter().any(loopback) {
-            return fail("host_ports", "a port of ::1 leads to no cell; take 127.0.0.1");
+            return fail(
+                "host_ports",
+                "a port of ::1 leads to no cell; take 127.0.0.1",
+            );
         }
         if self.host_ports.iter().any(zero) {
             return fail("host_ports", "a port is 1 to 65535");

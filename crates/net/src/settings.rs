@@ -105,7 +105,10 @@ impl Settings {
             return fail("mtu", "1280 (the least of IPv6) to 65535");
         }
         if self.reserve >= MAX_PORTS || self.per_tenant == 0 {
-            return fail("reserve", "less than 1000, and at least one for each tenant");
+            return fail(
+                "reserve",
+                "less than 1000, and at least one for each tenant",
+            );
         }
         if self.connections_per_tenant == 0 {
             return fail("connections_per_tenant", "at least 1");
@@ -189,7 +192,11 @@ pub fn unique_local(identity: &[u8]) -> Ipv6Net {
         .chain_update(identity)
         .finalize();
     let mut octets = [0u8; 16];
-    for (to, from) in octets.iter_mut().zip([0xfd].iter().chain(hash.iter())).take(6) {
+    for (to, from) in octets
+        .iter_mut()
+        .zip([0xfd].iter().chain(hash.iter()))
+        .take(6)
+    {
         *to = *from;
     }
     Ipv6Net::new_assert(Ipv6Addr::from(octets), 64)
@@ -237,7 +244,11 @@ mod tests {
             .map(ToString::to_string)
             .collect();
         assert_eq!(text, ["fd12::102", "10.213.1.2"]);
-        let gateways: Vec<String> = settings.gateways().iter().map(ToString::to_string).collect();
+        let gateways: Vec<String> = settings
+            .gateways()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         assert_eq!(gateways, ["fe80::1", "10.213.0.1"]);
         settings.ipv4 = Some("192.168.7.0/29".parse().unwrap());
         assert_eq!(settings.bounds().range, 2..=6);

@@ -66,15 +66,18 @@ impl Worker {
             });
         }
         claims::ports_are_free(&mut self.sockets, &attach.host_ports, &self.cells)?;
-        let number = self.pool.take(&attach.tenant).map_err(|refused| match refused {
-            Refused::Tenant { used, limit } => Error::TenantFull {
-                tenant: attach.tenant.clone(),
-                used,
-                limit,
-            },
-            Refused::Full { used, limit } => Error::Full { used, limit },
-            Refused::Taken => Error::Ended,
-        })?;
+        let number = self
+            .pool
+            .take(&attach.tenant)
+            .map_err(|refused| match refused {
+                Refused::Tenant { used, limit } => Error::TenantFull {
+                    tenant: attach.tenant.clone(),
+                    used,
+                    limit,
+                },
+                Refused::Full { used, limit } => Error::Full { used, limit },
+                Refused::Taken => Error::Ended,
+            })?;
         let attached = Attached::of(attach, number, &self.settings, self.node.mtu);
         if let Err(error) = self.build(&key, attach, &attached) {
             self.cells.remove(&key);
@@ -92,8 +95,11 @@ impl Worker {
         let pair = links::make_pair(attached, bridge, group, attach.netns.as_fd());
         self.route.ask(vec![pair])?;
         let port = inner::find(&mut self.route, "looking for the port", &attached.veth)?;
-        self.route
-            .ask(links::settle_port(port, attached, &alias(*uid, &attached.name)))?;
+        self.route.ask(links::settle_port(
+            port,
+            attached,
+            &alias(*uid, &attached.name),
+        ))?;
         self.configure_inside(attach, attached)?;
         if self.tracked.contains(&attached.number) {
             for address in &attached.addresses {
@@ -171,7 +177,9 @@ impl Worker {
 
     /// Whether the tenant has an interface among those that are known.
     fn has_others(&self, tenant: &Tenant) -> bool {
-        self.cells.values().any(|attached| attached.tenant == *tenant)
+        self.cells
+            .values()
+            .any(|attached| attached.tenant == *tenant)
     }
 
     fn add_rules(&mut self, attached: &Attached, first: bool) -> Result<()> {
@@ -181,7 +189,11 @@ impl Worker {
             let own = rules_inet::of_tenant(&self.settings, &attached.tenant);
             messages = ruleset::contents(name, &own);
         }
-        messages.extend(ruleset::change(name, &elements::of_interface(attached), true));
+        messages.extend(ruleset::change(
+            name,
+            &elements::of_interface(attached),
+            true,
+        ));
         self.commit_or_replace(&messages)
     }
 

@@ -61,9 +61,7 @@ pub(crate) fn read(mut bytes: &[u8]) -> Vec<(u16, &[u8])> {
             break;
         };
         found.push((u16::from_ne_bytes([c, d]) & 0x3fff, value));
-        bytes = bytes
-            .get(length.next_multiple_of(4)..)
-            .unwrap_or_default();
+        bytes = bytes.get(length.next_multiple_of(4)..).unwrap_or_default();
     }
     found
 }

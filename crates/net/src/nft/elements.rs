@@ -5,9 +5,9 @@ use std::net::IpAddr;
 
 use super::expression::Name;
 use super::message::{Element, Family, Value};
+use super::rules_bridge;
 use super::rules_inet::{chain_of, members, sets};
 use super::ruleset::interface;
-use super::rules_bridge;
 use crate::port::{Attached, HostPort, Protocol};
 use crate::settings::Settings;
 
@@ -19,12 +19,7 @@ pub(crate) struct Placed {
     pub(crate) element: Element,
 }
 
-fn placed(
-    family: Family,
-    set: impl Into<Name>,
-    key: Vec<u8>,
-    value: Option<Value>,
-) -> Placed {
+fn placed(family: Family, set: impl Into<Name>, key: Vec<u8>, value: Option<Value>) -> Placed {
     Placed {
         family,
         set: set.into(),
@@ -88,10 +83,7 @@ fn pins(attached: &Attached) -> Vec<Placed> {
     mac.resize(8, 0);
     let mut all = vec![pin(rules_bridge::MACS, &mac)];
     for address in &attached.addresses {
-        let set = of(
-            [rules_bridge::SOURCES6, rules_bridge::SOURCES4],
-            *address,
-        );
+        let set = of([rules_bridge::SOURCES6, rules_bridge::SOURCES4], *address);
         all.push(pin(set, &octets(*address)));
     }
     if attached.addresses.iter().any(IpAddr::is_ipv6) {
@@ -113,12 +105,7 @@ fn published(port: &HostPort, to: IpAddr) -> Option<Placed> {
             let key = [octets(at), service_at].concat();
             Some(placed(Family::Inet, of(sets::PORTS_AT, to), key, value))
         }
-        _ => Some(placed(
-            Family::Inet,
-            of(sets::PORTS, to),
-            service_at,
-            value,
-        )),
+        _ => Some(placed(Family::Inet, of(sets::PORTS, to), service_at, value)),
     }
 }
 

@@ -183,10 +183,9 @@ impl Expression {
     pub(crate) fn encode(&self) -> Attributes {
         let none = Attributes::default;
         match self {
-            Expression::Meta(key, to) => named(
-                "meta",
-                none().number(1, to.number()).number(2, *key as u32),
-            ),
+            Expression::Meta(key, to) => {
+                named("meta", none().number(1, to.number()).number(2, *key as u32))
+            }
             Expression::Payload {
                 from,
                 at,
@@ -196,7 +195,9 @@ impl Expression {
                 let data = none().number(1, to.number()).number(2, *from as u32);
                 named("payload", data.number(3, *at).number(4, *length))
             }
-            Expression::Mask { word, mask } => named("bitwise", mask_of(*word, mask, &vec![0; mask.len()])),
+            Expression::Mask { word, mask } => {
+                named("bitwise", mask_of(*word, mask, &vec![0; mask.len()]))
+            }
             Expression::Equal(word, bytes) => named("cmp", compare(*word, 0, bytes)),
             Expression::NotEqual(word, bytes) => named("cmp", compare(*word, 1, bytes)),
             Expression::In(word, set) => named("lookup", look_up(*word, set, None, false)),
@@ -211,7 +212,10 @@ impl Expression {
             }
             Expression::DestinationKind(to) => {
                 // Result: the kind. Flags: of the destination.
-                named("fib", none().number(1, to.number()).number(2, 3).number(3, 2))
+                named(
+                    "fib",
+                    none().number(1, to.number()).number(2, 3).number(3, 2),
+                )
             }
             Expression::Redirect {
                 ipv4,

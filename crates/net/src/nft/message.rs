@@ -189,7 +189,13 @@ impl Message {
     /// Removes a set; no rule may name it.
     pub(crate) fn delete_set(family: Family, table: &str, name: &str) -> Self {
         let body = Attributes::default().text(1, table).text(2, name);
-        Self::new(format!("removing the set {name}"), DELETE_SET, 0, family, body)
+        Self::new(
+            format!("removing the set {name}"),
+            DELETE_SET,
+            0,
+            family,
+            body,
+        )
     }
 
     pub(crate) fn new_rule(family: Family, table: &str, chain: &str, rule: &[Expression]) -> Self {
@@ -231,7 +237,15 @@ impl Message {
     fn encode(&self, sequence: u32, flags: u16, into: &mut Vec<u8>) {
         let flags = self.flags | NLM_F_REQUEST | flags;
         let kind = SUBSYSTEM << 8 | self.kind;
-        header(into, kind, flags, sequence, self.family as u8, 0, &self.body);
+        header(
+            into,
+            kind,
+            flags,
+            sequence,
+            self.family as u8,
+            0,
+            &self.body,
+        );
     }
 }
 
@@ -296,7 +310,15 @@ pub(crate) fn commit(netfilter: &mut Conversation, messages: &[Message]) -> Resu
     };
     let (mut bytes, mut sent) = (Vec::new(), Vec::new());
     let begin = netfilter.next_sequence();
-    header(&mut bytes, BATCH_BEGIN, NLM_F_REQUEST, begin, 0, SUBSYSTEM, &[]);
+    header(
+        &mut bytes,
+        BATCH_BEGIN,
+        NLM_F_REQUEST,
+        begin,
+        0,
+        SUBSYSTEM,
+        &[],
+    );
     for message in before {
         sent.push((netfilter.next_sequence(), &message.what));
         message.encode(sent.last().map_or(0, |s| s.0), 0, &mut bytes);
@@ -341,7 +363,15 @@ pub(crate) fn chain_drops(
     let mut bytes = Vec::new();
     let kind = SUBSYSTEM << 8 | GET_CHAIN;
     let family = Family::Inet as u8;
-    header(&mut bytes, kind, NLM_F_REQUEST, sequence, family, 0, &body.into_bytes());
+    header(
+        &mut bytes,
+        kind,
+        NLM_F_REQUEST,
+        sequence,
+        family,
+        0,
+        &body.into_bytes(),
+    );
     for answer in netfilter.exchange(&bytes)? {
         if answer.errno == Some(NOT_THERE) {
             return Ok(None);
@@ -363,7 +393,10 @@ pub(crate) fn elements_of(
     set: &str,
 ) -> Result<Vec<Vec<u8>>> {
     const NLM_F_DUMP: u16 = 0x300;
-    let body = Attributes::default().text(1, table).text(2, set).into_bytes();
+    let body = Attributes::default()
+        .text(1, table)
+        .text(2, set)
+        .into_bytes();
     let mut bytes = Vec::new();
     let (kind, flags) = (SUBSYSTEM << 8 | GET_ELEMENTS, NLM_F_REQUEST | NLM_F_DUMP);
     let sequence = netfilter.next_sequence();

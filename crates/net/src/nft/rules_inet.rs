@@ -179,10 +179,7 @@ fn published_to() -> Vec<Expression> {
 /// What is for the node itself may be for a cell.
 fn publish() -> Vec<Expression> {
     const RTN_LOCAL: u32 = 2;
-    let for_the_node = vec![
-        DestinationKind(Word(0)),
-        Equal(Word(0), host(RTN_LOCAL)),
-    ];
+    let for_the_node = vec![DestinationKind(Word(0)), Equal(Word(0), host(RTN_LOCAL))];
     rule([for_the_node, jump("published")])
 }
 
@@ -191,7 +188,12 @@ fn publish() -> Vec<Expression> {
 fn publish_node() -> Vec<Vec<Expression>> {
     let itself = vec![destination(false, Word(0))];
     let loopback = IpNet::from(IpAddr::V6(Ipv6Addr::LOCALHOST));
-    let leave = rule([of_family(false), itself, within(loopback, Word(0)), accept()]);
+    let leave = rule([
+        of_family(false),
+        itself,
+        within(loopback, Word(0)),
+        accept(),
+    ]);
     vec![leave, publish()]
 }
 

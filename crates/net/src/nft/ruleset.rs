@@ -236,7 +236,11 @@ mod tests {
                 table.chains.extend(own.chains);
             }
             let sets: Vec<_> = table.sets.iter().map(|set| set.name.clone()).collect();
-            let chains: Vec<_> = table.chains.iter().map(|chain| chain.name.clone()).collect();
+            let chains: Vec<_> = table
+                .chains
+                .iter()
+                .map(|chain| chain.name.clone())
+                .collect();
             let mut used: Vec<Name> = Vec::new();
             for expression in table.chains.iter().flat_map(|c| c.rules.iter().flatten()) {
                 match expression {

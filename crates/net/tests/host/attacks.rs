@@ -48,22 +48,54 @@ fn lies(bed: &Bed, cell: &Cell, victim: &Cell) -> Vec<(&'static str, Vec<u8>)> {
     let about = |kind, target| discovery(kind, b, gateway, target, mac);
     vec![
         ("its MAC", frame(his_mac, 0x0800, udp4(a, GATEWAY4, b"lie"))),
-        ("the bridge's MAC", frame(BRIDGE, 0x0800, udp4(a, GATEWAY4, b"lie"))),
+        (
+            "the bridge's MAC",
+            frame(BRIDGE, 0x0800, udp4(a, GATEWAY4, b"lie")),
+        ),
         ("its IPv4", frame(mac, 0x0800, udp4(his4, GATEWAY4, b"lie"))),
-        ("the node's IPv4", frame(mac, 0x0800, udp4(GATEWAY4, his4, b"lie"))),
-        ("loopback", frame(mac, 0x0800, udp4(Ipv4Addr::LOCALHOST, GATEWAY4, b"lie"))),
-        ("no IPv4", frame(mac, 0x0800, udp4(Ipv4Addr::UNSPECIFIED, GATEWAY4, b"lie"))),
+        (
+            "the node's IPv4",
+            frame(mac, 0x0800, udp4(GATEWAY4, his4, b"lie")),
+        ),
+        (
+            "loopback",
+            frame(mac, 0x0800, udp4(Ipv4Addr::LOCALHOST, GATEWAY4, b"lie")),
+        ),
+        (
+            "no IPv4",
+            frame(mac, 0x0800, udp4(Ipv4Addr::UNSPECIFIED, GATEWAY4, b"lie")),
+        ),
         ("its IPv6", frame(mac, 0x86dd, udp6(his6, gateway, b"lie"))),
-        ("a free IPv6", frame(mac, 0x86dd, udp6("2001:db8::9".parse().unwrap(), gateway, b"lie"))),
+        (
+            "a free IPv6",
+            frame(
+                mac,
+                0x86dd,
+                udp6("2001:db8::9".parse().unwrap(), gateway, b"lie"),
+            ),
+        ),
         ("its ARP", frame(mac, 0x0806, arp(mac, his4, GATEWAY4))),
-        ("the gateway's ARP", ethernet(ALL, mac, 0x0806, &arp(mac, GATEWAY4, his4))),
-        ("its MAC in ARP", frame(mac, 0x0806, arp(his_mac, a, GATEWAY4))),
+        (
+            "the gateway's ARP",
+            ethernet(ALL, mac, 0x0806, &arp(mac, GATEWAY4, his4)),
+        ),
+        (
+            "its MAC in ARP",
+            frame(mac, 0x0806, arp(his_mac, a, GATEWAY4)),
+        ),
         ("its NDP", frame(mac, 0x86dd, about(136, his6))),
         ("the gateway's NDP", frame(mac, 0x86dd, about(136, gateway))),
         ("a router", frame(mac, 0x86dd, about(134, b))),
         ("a redirect", frame(mac, 0x86dd, about(137, his6))),
         ("another protocol", frame(mac, 0x88cc, b"lie".to_vec())),
-        ("IPv4 as a VLAN", frame(mac, 0x8100, [&[0, 5, 8, 0][..], &udp4(his4, GATEWAY4, b"lie")].concat())),
+        (
+            "IPv4 as a VLAN",
+            frame(
+                mac,
+                0x8100,
+                [&[0, 5, 8, 0][..], &udp4(his4, GATEWAY4, b"lie")].concat(),
+            ),
+        ),
     ]
 }
 
@@ -76,7 +108,12 @@ fn a_cell_sends_as_itself_alone() {
     let (cell, victim) = (bed.cell("a"), bed.cell("b"));
     let (out, seen) = (Tap::on(&cell.ns, "eth0"), Tap::on(&bed.node, "aurae0"));
     let neighbor = Tap::on(&victim.ns, "eth0");
-    let mark = ethernet(BRIDGE, cell.at.mac.0, 0x0800, &udp4(four(&cell), GATEWAY4, b"mark"));
+    let mark = ethernet(
+        BRIDGE,
+        cell.at.mac.0,
+        0x0800,
+        &udp4(four(&cell), GATEWAY4, b"mark"),
+    );
     for frame in honest(&bed, &cell) {
         out.send(&frame);
         assert!(seen.until(&frame).len() < 100);
@@ -104,7 +141,10 @@ fn no_packet_passes_by_the_port_itself() {
         return;
     }
     let bed = Bed::new();
-    let (cell, listener) = (bed.cell("a"), bed.node.run(|| UdpSocket::bind("0.0.0.0:9").unwrap()));
+    let (cell, listener) = (
+        bed.cell("a"),
+        bed.node.run(|| UdpSocket::bind("0.0.0.0:9").unwrap()),
+    );
     let out = Tap::on(&cell.ns, "eth0");
     for last in 0..16 {
         let reserved = [0x01, 0x80, 0xc2, 0, 0, last];
@@ -146,7 +186,10 @@ fn a_neighbor_s_addresses_can_t_be_taken() {
     assert_eq!(friend.ns.who(&his6, 80), friend.six());
     // Another hardware address, and it is cut off altogether, alone.
     cell.ns.ip("link set eth0 address 02:61:00:00:00:63");
-    assert!(cell.ns.cut_off(&bed.settings.node_addresses()[1].to_string(), 80));
+    assert!(
+        cell.ns
+            .cut_off(&bed.settings.node_addresses()[1].to_string(), 80)
+    );
     assert_eq!(friend.ns.who(&his4, 80), friend.four());
 }
 
@@ -160,7 +203,9 @@ fn a_flood_of_connections_is_the_tenant_s_own_loss() {
     let bed = Bed::with(settings);
     bed.world.serve(&format!("{WORLD4}:7"));
     let (hostile, other) = (bed.cell("a"), bed.cell("b"));
-    let held = bed.world.run(|| TcpListener::bind((WORLD4.parse::<Ipv4Addr>().unwrap(), 8)).unwrap());
+    let held = bed
+        .world
+        .run(|| TcpListener::bind((WORLD4.parse::<Ipv4Addr>().unwrap(), 8)).unwrap());
     let open = |cell: &Cell, count: usize| -> Vec<TcpStream> {
         let to = (WORLD4.parse::<Ipv4Addr>().unwrap(), 8).into();
         cell.ns.run(|| {
@@ -212,9 +257,16 @@ fn nft_reads_our_rules() {
     }
     let bed = Bed::new();
     let _cell = bed.cell_with("a", crate::bed::ports(None, 8080, 80));
-    let output = bed.node.run(|| Command::new("nft").args(["list", "ruleset"]).output());
+    let output = bed
+        .node
+        .run(|| Command::new("nft").args(["list", "ruleset"]).output());
     let text = String::from_utf8(output.unwrap().stdout).unwrap();
-    for part in ["table inet aurae0", "table bridge aurae0", "masquerade", "8080 : 10.213.0.2 . 80"] {
+    for part in [
+        "table inet aurae0",
+        "table bridge aurae0",
+        "masquerade",
+        "8080 : 10.213.0.2 . 80",
+    ] {
         assert!(text.contains(part), "{part}: {text}");
     }
 }

@@ -78,7 +78,8 @@ impl Ns {
     /// A server that tells each caller who it seems to be.
     pub(crate) fn serve(&self, at: &str) {
         let at: SocketAddr = at.parse().unwrap();
-        let (tcp, udp) = self.run(|| (TcpListener::bind(at).unwrap(), UdpSocket::bind(at).unwrap()));
+        let (tcp, udp) =
+            self.run(|| (TcpListener::bind(at).unwrap(), UdpSocket::bind(at).unwrap()));
         // They wait in `accept` and `recv` until the test's process ends.
         std::thread::spawn(move || {
             while let Ok((mut stream, from)) = tcp.accept() {
@@ -172,7 +173,12 @@ impl Cell {
     }
 
     fn address(&self, of: fn(&IpAddr) -> bool) -> String {
-        self.at.addresses.iter().find(|a| of(a)).unwrap().to_string()
+        self.at
+            .addresses
+            .iter()
+            .find(|a| of(a))
+            .unwrap()
+            .to_string()
     }
 }
 
@@ -195,15 +201,31 @@ pub(crate) fn uplink() -> (Ns, Ns) {
     node.ip("route add default via 192.0.2.1; -6 route add default via 2001:db8:1::1");
     let known = |ns: &Ns, there: &str| ns.ip(&format!("neigh replace {there}"));
     // So that the first packet isn't one that asks: a test of what is dropped has little patience.
-    known(&node, &format!("192.0.2.1 lladdr {} dev up0", mac_of(&world, "w0")));
-    known(&node, &format!("2001:db8:1::1 lladdr {} dev up0", mac_of(&world, "w0")));
-    known(&world, &format!("{NODE4} lladdr {} dev w0", mac_of(&node, "up0")));
-    known(&world, &format!("{NODE6} lladdr {} dev w0", mac_of(&node, "up0")));
+    known(
+        &node,
+        &format!("192.0.2.1 lladdr {} dev up0", mac_of(&world, "w0")),
+    );
+    known(
+        &node,
+        &format!("2001:db8:1::1 lladdr {} dev up0", mac_of(&world, "w0")),
+    );
+    known(
+        &world,
+        &format!("{NODE4} lladdr {} dev w0", mac_of(&node, "up0")),
+    );
+    known(
+        &world,
+        &format!("{NODE6} lladdr {} dev w0", mac_of(&node, "up0")),
+    );
     (node, world)
 }
 
 fn mac_of(ns: &Ns, link: &str) -> String {
-    let output = ns.run(|| Command::new("ip").args(["-br", "link", "show", link]).output());
+    let output = ns.run(|| {
+        Command::new("ip")
+            .args(["-br", "link", "show", link])
+            .output()
+    });
     let text = String::from_utf8(output.unwrap().stdout).unwrap();
     text.split_whitespace().nth(2).unwrap().to_owned()
 }
@@ -227,8 +249,15 @@ impl Bed {
         Self::on(node, world, settings, Vec::new())
     }
 
-    pub(crate) fn on(node: Ns, world: Ns, settings: Settings, living: Vec<(Uid, Attached)>) -> Self {
-        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    pub(crate) fn on(
+        node: Ns,
+        world: Ns,
+        settings: Settings,
+        living: Vec<(Uid, Attached)>,
+    ) -> Self {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap();
         let (net, started) = runtime
             .block_on(Network::start(settings.clone(), Some(node.fd()), living))
             .unwrap();

@@ -42,7 +42,13 @@ impl Tap {
     }
 
     pub(crate) fn send(&self, frame: &[u8]) {
-        sendto(self.socket.as_raw_fd(), frame, &self.link, MsgFlags::empty()).unwrap();
+        sendto(
+            self.socket.as_raw_fd(),
+            frame,
+            &self.link,
+            MsgFlags::empty(),
+        )
+        .unwrap();
     }
 
     /// All frames until one that contains the mark; it must come.
@@ -71,7 +77,9 @@ pub(crate) fn ethernet(to: Mac, from: Mac, kind: u16, payload: &[u8]) -> Vec<u8>
 }
 
 fn sum(bytes: &[u8]) -> u16 {
-    let words = bytes.chunks(2).map(|c| u32::from(c[0]) << 8 | c.get(1).map_or(0, |b| u32::from(*b)));
+    let words = bytes
+        .chunks(2)
+        .map(|c| u32::from(c[0]) << 8 | c.get(1).map_or(0, |b| u32::from(*b)));
     let mut total: u32 = words.sum();
     while total > 0xffff {
         total = (total & 0xffff) + (total >> 16);
@@ -122,7 +130,13 @@ pub(crate) fn udp6(from: Ipv6Addr, to: Ipv6Addr, data: &[u8]) -> Vec<u8> {
 }
 
 /// An ICMPv6 message of the neighbour discovery: about `target`, whose hardware address it says.
-pub(crate) fn discovery(kind: u8, from: Ipv6Addr, to: Ipv6Addr, target: Ipv6Addr, mac: Mac) -> Vec<u8> {
+pub(crate) fn discovery(
+    kind: u8,
+    from: Ipv6Addr,
+    to: Ipv6Addr,
+    target: Ipv6Addr,
+    mac: Mac,
+) -> Vec<u8> {
     let mut payload = vec![kind, 0, 0, 0, 0x60, 0, 0, 0];
     payload.extend(target.octets());
     payload.extend([2, 1]);

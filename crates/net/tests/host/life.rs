@@ -57,7 +57,8 @@ fn a_cell_that_is_gone_already_is_detached() {
     let bed = Bed::new();
     let uid = new_uid();
     let ns = Ns::new();
-    bed.attach(request(uid, "a", &ns, ports(None, 8080, 80))).unwrap();
+    bed.attach(request(uid, "a", &ns, ports(None, 8080, 80)))
+        .unwrap();
     ns.ip("link del eth0");
     drop(ns);
     bed.detach(uid);
@@ -96,7 +97,9 @@ fn rules_that_somebody_flushed_are_put_back() {
     let bed = Bed::new();
     let cell = bed.cell_with("a", ports(None, 8080, 80));
     let flush = || {
-        let flushed = bed.node.run(|| Command::new("nft").args(["flush", "ruleset"]).status());
+        let flushed = bed
+            .node
+            .run(|| Command::new("nft").args(["flush", "ruleset"]).status());
         assert!(flushed.unwrap().success());
     };
     flush();
@@ -144,7 +147,8 @@ fn an_address_is_given_on_without_its_connections() {
     // Behind it, by the node, which may.
     bed.node.run(|| {
         let own = UdpSocket::bind("0.0.0.0:0").unwrap();
-        own.send_to(b"mark", (first.four().parse::<IpAddr>().unwrap(), 80)).unwrap();
+        own.send_to(b"mark", (first.four().parse::<IpAddr>().unwrap(), 80))
+            .unwrap();
     });
     socket.set_read_timeout(Some(crate::bed::PATIENCE)).unwrap();
     let length = socket.recv(&mut bytes).unwrap();
@@ -198,7 +202,11 @@ fn a_daemon_killed_at_any_instant_leaves_nothing() {
         return;
     }
     let (mut node, mut world) = uplink();
-    let rounds: u64 = if std::env::var_os("AURAE_LONG").is_some() { 200 } else { 40 };
+    let rounds: u64 = if std::env::var_os("AURAE_LONG").is_some() {
+        200
+    } else {
+        40
+    };
     for round in 0..rounds {
         let mut child = killed_daemon(&node);
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -222,7 +230,13 @@ fn killed_daemon(node: &Ns) -> std::process::Child {
     let own = std::env::current_exe().unwrap();
     node.run(|| {
         Command::new(own)
-            .args(["--exact", "life::churn", "--nocapture", "--test-threads=1", "-q"])
+            .args([
+                "--exact",
+                "life::churn",
+                "--nocapture",
+                "--test-threads=1",
+                "-q",
+            ])
             .env("AURAE_CHURN", "1")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
@@ -237,7 +251,9 @@ fn churn() {
     if std::env::var_os("AURAE_CHURN").is_none() {
         return;
     }
-    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
     let start = Network::start(settings(), None, Vec::new());
     let (network, _) = runtime.block_on(start).unwrap();
     let spaces = [Ns::new(), Ns::new(), Ns::new()];
@@ -248,7 +264,9 @@ fn churn() {
         for (uid, ns) in uids.iter().zip(&spaces) {
             let host_ports = ports(None, 9000 + u16::from(uid.0[0]), 80);
             let attach = network.attach(request(*uid, "a", ns, host_ports));
-            runtime.block_on(attach).unwrap_or_else(|e| panic!("round {round}: {e}"));
+            runtime
+                .block_on(attach)
+                .unwrap_or_else(|e| panic!("round {round}: {e}"));
         }
         for uid in uids {
             runtime.block_on(network.detach(uid)).unwrap();
@@ -270,7 +288,8 @@ fn three_hundred_cost_what_ten_do_each() {
     for (number, (uid, ns)) in spaces.iter().enumerate() {
         let port = 10_000 + u16::try_from(number).unwrap();
         let began = Instant::now();
-        bed.attach(request(*uid, "a", ns, ports(None, port, 80))).unwrap();
+        bed.attach(request(*uid, "a", ns, ports(None, port, 80)))
+            .unwrap();
         times.push(began.elapsed());
     }
     let median = |times: &[Duration]| {
@@ -289,6 +308,9 @@ fn three_hundred_cost_what_ten_do_each() {
         "attach: {first:?} among the first 20, {last:?} among the last 20 of 300; \
          detach: {each:?}; all rules anew with 300: {replaced:?}"
     );
-    assert!(last < first * 4 + Duration::from_millis(5), "{first:?}, then {last:?}");
+    assert!(
+        last < first * 4 + Duration::from_millis(5),
+        "{first:?}, then {last:?}"
+    );
     assert_eq!(bed.look(), Seen::default());
 }

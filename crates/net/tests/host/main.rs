@@ -11,6 +11,7 @@
 
 mod attacks;
 mod bed;
+mod cni;
 mod frames;
 mod life;
 mod reach;

@@ -18,7 +18,14 @@ fn a_cell_reaches_the_world_under_the_node_s_address() {
     assert_eq!(cell.ns.who(WORLD4, 7), NODE4);
     // The node reaches the cell; the world doesn't, though it be told the way.
     assert_eq!(bed.node.who(&cell.four(), 80), "10.213.0.1");
-    assert!(bed.settings.ipv6.unwrap().contains(&bed.node.who(&cell.six(), 80).parse::<std::net::Ipv6Addr>().unwrap()));
+    assert!(
+        bed.settings.ipv6.unwrap().contains(
+            &bed.node
+                .who(&cell.six(), 80)
+                .parse::<std::net::Ipv6Addr>()
+                .unwrap()
+        )
+    );
     bed.world.ip(&format!(
         "route add 10.213.0.0/16 via {NODE4}; -6 route add {} via {NODE6}",
         bed.settings.ipv6.unwrap()
@@ -53,9 +60,16 @@ fn a_cell_reaches_nothing_of_the_node_but_what_is_said() {
     let bed = Bed::with(settings);
     let cell = bed.cell("system");
     let own = bed.settings.node_addresses();
-    for address in [NODE4, NODE6, "127.0.0.1", &own[0].to_string(), &own[1].to_string()] {
+    for address in [
+        NODE4,
+        NODE6,
+        "127.0.0.1",
+        &own[0].to_string(),
+        &own[1].to_string(),
+    ] {
         for port in [53, 22] {
-            bed.node.serve(&std::net::SocketAddr::new(address.parse().unwrap(), port).to_string());
+            bed.node
+                .serve(&std::net::SocketAddr::new(address.parse().unwrap(), port).to_string());
         }
         if address != "127.0.0.1" {
             assert!(cell.ns.cut_off(address, 22), "{address}");
@@ -63,8 +77,10 @@ fn a_cell_reaches_nothing_of_the_node_but_what_is_said() {
         }
     }
     // The node's loopback network is routed to the bridge for published ports; not for cells.
-    cell.ns.ip("addr del 127.0.0.1/8 dev lo; route add 127.0.0.1/32 via 10.213.0.1 dev eth0 onlink");
-    cell.ns.write("/proc/sys/net/ipv4/conf/eth0/route_localnet", "1");
+    cell.ns
+        .ip("addr del 127.0.0.1/8 dev lo; route add 127.0.0.1/32 via 10.213.0.1 dev eth0 onlink");
+    cell.ns
+        .write("/proc/sys/net/ipv4/conf/eth0/route_localnet", "1");
     assert!(cell.ns.cut_off("127.0.0.1", 53));
 }
 
@@ -74,7 +90,8 @@ fn the_cloud_s_credentials_are_out_of_reach() {
         return;
     }
     let bed = Bed::new();
-    bed.world.ip("addr add 169.254.169.254/32 dev lo; -6 addr add fd00:ec2::254/128 dev lo");
+    bed.world
+        .ip("addr add 169.254.169.254/32 dev lo; -6 addr add fd00:ec2::254/128 dev lo");
     bed.world.serve("169.254.169.254:80");
     bed.world.serve("[fd00:ec2::254]:80");
     let cell = bed.cell("a");
@@ -123,7 +140,9 @@ fn the_node_s_ipv6_loopback_refuses_at_once() {
     }
     let bed = Bed::new();
     let _cell = bed.cell_with("a", ports(None, 8080, 80));
-    let tried = bed.node.run(|| std::net::TcpStream::connect("[::1]:8080").map(drop));
+    let tried = bed
+        .node
+        .run(|| std::net::TcpStream::connect("[::1]:8080").map(drop));
     let kind = tried.unwrap_err().kind();
     assert_eq!(kind, std::io::ErrorKind::ConnectionRefused);
     let ns = Ns::new();
@@ -145,13 +164,19 @@ fn a_port_that_is_somebody_s_is_refused() {
         Error::PortTaken { holder: who, .. } => assert_eq!(who, holder.uid),
         other => panic!("{other}"),
     }
-    assert!(matches!(error(ports(None, 22, 22)), Error::PortInUse { .. }));
+    assert!(matches!(
+        error(ports(None, 22, 22)),
+        Error::PortInUse { .. }
+    ));
     let text = error(ports(None, 0, 22)).to_string();
     assert!(text.starts_with("host_ports:"), "{text}");
     // Nothing was taken by the refused ones.
     assert_eq!(bed.look().given, 1);
     bed.detach(holder.uid);
-    assert!(bed.attach(request(uid, "b", &ns, ports(None, 8080, 1))).is_ok());
+    assert!(
+        bed.attach(request(uid, "b", &ns, ports(None, 8080, 1)))
+            .is_ok()
+    );
 }
 
 /// The second interface answers by itself: its addresses could not leave by the first.
@@ -167,7 +192,8 @@ fn a_cell_has_several_interfaces() {
     second.default_route = false;
     let second = bed.attach(second).unwrap();
     for address in &second.addresses {
-        cell.ns.serve(&std::net::SocketAddr::new(*address, 80).to_string());
+        cell.ns
+            .serve(&std::net::SocketAddr::new(*address, 80).to_string());
         bed.node.who(&address.to_string(), 80);
     }
     assert_eq!(bed.world.who(NODE6, 8090), "2001:db8:1::1");
@@ -192,7 +218,12 @@ fn what_is_of_no_cell_is_forwarded_as_it_was_before() {
     beside_the_node(&bed, &beside);
     bed.world.serve(&format!("{WORLD4}:7"));
     assert!(beside.cut_off(WORLD4, 7));
-    assert!(bed.started.changed.iter().any(|c| c.name == "net/ipv4/ip_forward"));
+    assert!(
+        bed.started
+            .changed
+            .iter()
+            .any(|c| c.name == "net/ipv4/ip_forward")
+    );
     // The next daemon finds a node that forwards, and the table that says how it came to.
     drop(bed.net);
     let bed = Bed::on(bed.node, bed.world, settings(), Vec::new());
@@ -206,9 +237,11 @@ fn what_is_of_no_cell_is_forwarded_as_it_was_before() {
 fn beside_the_node(bed: &Bed, beside: &Ns) {
     bed.node.ip("link add side0 type veth peer name s0");
     crate::bed::move_link(&bed.node, "s0", beside);
-    bed.node.ip("addr add 172.16.9.1/24 dev side0; link set side0 up");
+    bed.node
+        .ip("addr add 172.16.9.1/24 dev side0; link set side0 up");
     beside.ip("addr add 172.16.9.2/24 dev s0; link set s0 up; route add default via 172.16.9.1");
-    bed.world.ip(&format!("route add 172.16.9.0/24 via {NODE4}"));
+    bed.world
+        .ip(&format!("route add 172.16.9.0/24 via {NODE4}"));
 }
 
 #[test]
