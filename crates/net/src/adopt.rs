@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The start: what an earlier daemon made is found again in the kernel, what is of no living cell is
-//! removed, and the tables are put in place.
+//! The start: what an earlier daemon made is found again in the kernel, what is of no living cell
+//! is removed, and the tables are put in place.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -11,7 +11,7 @@ use model::name::Uid;
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage as Message};
 
 use crate::addresses::Pool;
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, LinkNews};
 use crate::links::Link;
 use crate::nft::message::chain_drops;
 use crate::port::{Attached, alias};
@@ -60,6 +60,7 @@ pub(crate) fn start(
         route,
         netfilter,
         sockets: Conversation::sockets()?,
+        news: LinkNews::open()?,
         node,
         drop_others,
         cells: BTreeMap::new(),

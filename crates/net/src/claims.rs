@@ -16,8 +16,8 @@ const NLM_F_DUMP: u16 = 0x300;
 const IPV4: u8 = 2;
 const IPV6: u8 = 10;
 
-/// Refuses ports that another cell has, and those on which a program of the node listens: a cell must
-/// not take the node's own services over.
+/// Refuses ports that another cell has, and those on which a program of the node listens: a cell
+/// must not take the node's own services over.
 pub(crate) fn ports_are_free(
     sockets: &mut Conversation,
     wanted: &[HostPort],

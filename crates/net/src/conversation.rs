@@ -5,6 +5,9 @@
 //! nfnetlink work in `sendmsg`, so every answer waits in the socket when that returns. It knows no
 //! message but the acknowledgement; [`crate::links`] and [`crate::nft`] make and read them.
 
+use std::time::Duration;
+
+use kernel::poll::{Deadline, Interest};
 use netlink_packet_core::{NLM_F_ACK, NLM_F_ACK_TLVS, NLM_F_CAPPED, NLM_F_DUMP, NLM_F_REQUEST};
 use netlink_packet_core::{NetlinkMessage, NetlinkPayload};
 use netlink_packet_route::RouteNetlinkMessage;
@@ -49,6 +52,41 @@ pub(crate) struct Answer {
 
 /// One step of the routing protocol: what it is for, the flags beside request and ack, the message.
 pub(crate) type RouteStep = (String, u16, RouteNetlinkMessage);
+
+/// News of links, from when it was opened, in the namespace of the thread that opened it. Only that
+/// there are some is of interest.
+pub(crate) struct LinkNews(Socket);
+
+impl LinkNews {
+    pub(crate) fn open() -> Result<Self> {
+        const LINKS: u32 = 1;
+        let open = || {
+            let mut socket = Socket::new(ROUTE)?;
+            socket.bind_auto()?;
+            socket.add_membership(LINKS)?;
+            socket.set_non_blocking(true)?;
+            Ok(socket)
+        };
+        let opened: std::io::Result<Socket> = open();
+        opened.step("listening for news of links").map(Self)
+    }
+
+    /// Forgets the news that are there.
+    pub(crate) fn drain(&self) {
+        let mut buffer = [0u8; 256];
+        // ENOBUFS says that there were more than the socket had room for: they are gone too.
+        while !matches!(
+            rustix::net::recv(&self.0, &mut buffer[..], RecvFlags::TRUNC),
+            Err(Errno::AGAIN)
+        ) {}
+    }
+
+    /// Waits for some; false where there were none in that time.
+    pub(crate) fn wait(&self, at_most: Duration) -> Result<bool> {
+        let until = Deadline::after(at_most);
+        kernel::poll::wait(&self.0, Interest::Readable, until).step("waiting for news of links")
+    }
+}
 
 /// An open socket of one protocol, in the namespace of the thread that opened it.
 pub(crate) struct Conversation {
@@ -118,8 +156,8 @@ impl Conversation {
         Ok(true)
     }
 
-    /// Sends steps of the routing protocol in one datagram. The kernel carries all of them out, also
-    /// behind one that fails: the caller takes back what isn't wanted.
+    /// Sends steps of the routing protocol in one datagram. The kernel carries all of them out,
+    /// also behind one that fails: the caller takes back what isn't wanted.
     ///
     /// # Errors
     /// The first refusal, with its step.

@@ -4,6 +4,7 @@
 
 use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::time::{Duration, Instant};
 
 use ipnet::IpNet;
 use kernel::namespace::{Namespaces, join};
@@ -15,25 +16,66 @@ use netlink_packet_route::route::{
 };
 use netlink_packet_route::rule::{RuleAction, RuleAttribute, RuleMessage};
 
-use crate::conversation::{Conversation, RouteStep};
+use crate::conversation::{Conversation, LinkNews, RouteStep};
 use crate::error::Step;
-use crate::links;
+use crate::links::{self, Link};
 use crate::port::Attached;
 use crate::settings::BRIDGE_MAC;
 use crate::{Error, Result};
 
-/// Opens a routing socket in the namespace `there`, by a thread that belongs in `here`.
+/// Sockets in a cell's namespace.
+pub(crate) struct Inside {
+    pub(crate) route: Conversation,
+    pub(crate) news: LinkNews,
+}
+
+/// How long a link has to work. It takes a millisecond, and up to a second where the kernel puts it
+/// off because it has many.
+const COMES_UP: Duration = Duration::from_secs(5);
+
+/// Waits for a link: the kernel sees that it is up behind the request that brings it up.
+pub(crate) fn await_link(
+    route: &mut Conversation,
+    news: &LinkNews,
+    name: &str,
+    is_ready: fn(&Link) -> bool,
+) -> Result<()> {
+    let deadline = Instant::now() + COMES_UP;
+    let step = format!("waiting for {name}");
+    loop {
+        news.drain();
+        let link = match route.get(&step, links::get(name))? {
+            Some(Message::NewLink(link)) => Link::read(&link),
+            _ => Link::default(),
+        };
+        if is_ready(&link) {
+            return Ok(());
+        }
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() || !news.wait(left)? {
+            return Err(Error::Answer {
+                step,
+                reason: "it doesn't work after 5 s".to_owned(),
+            });
+        }
+    }
+}
+
+/// Opens sockets in the namespace `there`, by a thread that belongs in `here`.
 ///
 /// # Errors
 /// Where the thread can't come back it is in the wrong namespace: the second value says so, and the
 /// thread must do nothing more.
-pub(crate) fn open(there: BorrowedFd<'_>, here: impl AsFd) -> (Result<Conversation>, Result<()>) {
+pub(crate) fn open(there: BorrowedFd<'_>, here: impl AsFd) -> (Result<Inside>, Result<()>) {
     if let Err(error) = join(there, Namespaces::NET).step("entering the cell's network namespace") {
         return (Err(error), Ok(()));
     }
-    let conversation = Conversation::route();
+    let inside = Conversation::route().and_then(|route| {
+        let news = LinkNews::open()?;
+        Ok(Inside { route, news })
+    });
     let back = join(here, Namespaces::NET).step("coming back to the node's network namespace");
-    (conversation, back)
+    (inside, back)
 }
 
 /// Gives the cell's end its addresses and routes and brings it and the loopback up.

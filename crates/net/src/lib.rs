@@ -4,8 +4,8 @@
 //!
 //! Called by the runtime, in this order:
 //!
-//! * [`Network::start`] when the daemon knows which cells live, with what their records say of their
-//!   interfaces. It removes what is of none of them.
+//! * [`Network::start`] when the daemon knows which cells live, with what their records say of
+//!   their interfaces. It removes what is of none of them.
 //! * [`Network::attach`] for each interface of a cell whose namespace is there and whose programs
 //!   aren't. What it returns belongs in the cell's record *before* the cell is called ready: a
 //!   daemon that is killed in between finds the interface to be of no living cell and removes it.

@@ -11,9 +11,9 @@ use netlink_packet_route::address::{
     AddressAttribute, AddressFlags, AddressHeaderFlags, AddressMessage,
 };
 use netlink_packet_route::link::{
-    AfSpecInet6, AfSpecUnspec, BridgeStpState, In6AddrGenMode, InfoBridge, InfoBridgePort,
-    InfoData, InfoKind, InfoPortData, InfoPortKind, InfoVeth, LinkAttribute, LinkFlags, LinkInfo,
-    LinkMessage,
+    AfSpecInet6, AfSpecUnspec, BridgePortState, BridgeStpState, In6AddrGenMode, InfoBridge,
+    InfoBridgePort, InfoData, InfoKind, InfoPortData, InfoPortKind, InfoVeth, LinkAttribute,
+    LinkFlags, LinkInfo, LinkMessage, State,
 };
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourFlags, NeighbourMessage, NeighbourState,
@@ -34,6 +34,10 @@ pub(crate) struct Link {
     pub(crate) bridge: bool,
     /// The index of what it is a port of, 0 where of nothing.
     pub(crate) port_of: u32,
+    /// Whether it is a port of a bridge that takes frames.
+    pub(crate) forwards: bool,
+    /// Whether the kernel has seen that both ends are up: before that, what is sent is lost.
+    pub(crate) works: bool,
 }
 
 impl Link {
@@ -48,15 +52,22 @@ impl Link {
                 LinkAttribute::IfAlias(alias) => link.alias = Some(alias.clone()),
                 LinkAttribute::Group(group) => link.group = *group,
                 LinkAttribute::Mtu(mtu) => link.mtu = *mtu,
+                LinkAttribute::OperState(state) => link.works = *state == State::Up,
                 LinkAttribute::Controller(index) => link.port_of = *index,
                 LinkAttribute::LinkInfo(infos) => {
                     link.bridge |= infos.contains(&LinkInfo::Kind(InfoKind::Bridge));
+                    link.forwards |= infos.iter().any(takes_frames);
                 }
                 _ => {}
             }
         }
         link
     }
+}
+
+fn takes_frames(info: &LinkInfo) -> bool {
+    let forwarding = InfoBridgePort::State(BridgePortState::Forwarding);
+    matches!(info, LinkInfo::PortData(InfoPortData::BridgePort(port)) if port.contains(&forwarding))
 }
 
 /// The bridge, down. Its ports are alone: it learns nothing, and forwards no group.
@@ -145,8 +156,8 @@ pub(crate) fn make_pair(
     (step, NLM_F_CREATE | NLM_F_EXCL, Message::NewLink(message))
 }
 
-/// What makes the node's end a quiet port: it hears no flood and teaches the bridge nothing. That it
-/// speaks to the bridge alone is in the rules ([`crate::nft::rules_bridge`] says why).
+/// What makes the node's end a quiet port: it hears no flood and teaches the bridge nothing. That
+/// it speaks to the bridge alone is in the rules ([`crate::nft::rules_bridge`] says why).
 pub(crate) fn settle_port(index: u32, attached: &Attached, alias: &str) -> Vec<RouteStep> {
     let port = vec![
         // Its own published ports come back by the port they left by, where `br_netfilter` is on.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What the kernel has of ours, for an administrator's eyes and for tests: nothing is decided by it.
+//! What the kernel has of ours, for an administrator's eyes and for tests: nothing is decided by
+//! it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is asked for a cell's interface, and what it got: plain data, which the runtime keeps in the
-//! cell's record. No kernel here.
+//! What is asked for a cell's interface, and what it got: plain data, which the runtime keeps in
+//! the cell's record. No kernel here.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};

@@ -21,8 +21,8 @@ const HIGHEST: u32 = 65_534;
 /// What the network is to be.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Settings {
-    /// The bridge's name, 1 to 10 bytes. The two nftables tables have the same, and the ports' names
-    /// begin with it: nodes with bridges of different names can share a network namespace.
+    /// The bridge's name, 1 to 10 bytes. The two nftables tables have the same, and the ports'
+    /// names begin with it: nodes with bridges of different names can share a network namespace.
     pub bridge: String,
     /// The range of the cells' IPv6 addresses, /64 to /112; none: no IPv6.
     pub ipv6: Option<Ipv6Net>,
@@ -30,8 +30,8 @@ pub struct Settings {
     pub ipv4: Option<Ipv4Net>,
     /// Bytes of a packet, 1280 to 65535; none: that of the uplink, 1500 where there is no uplink.
     pub mtu: Option<u32>,
-    /// Whether what leaves the node bears the node's address. For IPv6, false is for a range that is
-    /// routed to this node.
+    /// Whether what leaves the node bears the node's address. For IPv6, false is for a range that
+    /// is routed to this node.
     pub masquerade_ipv6: bool,
     /// The same for IPv4.
     pub masquerade_ipv4: bool,
@@ -181,8 +181,8 @@ impl Settings {
 /// The bridge's link-local address: the same on every node, so a cell's route never changes.
 pub(crate) const LINK_LOCAL_GATEWAY: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);
 
-/// The bridge's hardware address: fixed, because a bridge without one takes the lowest of its ports,
-/// and changes it with them.
+/// The bridge's hardware address: fixed, because a bridge without one takes the lowest of its
+/// ports, and changes it with them.
 pub(crate) const BRIDGE_MAC: Mac = Mac([0x02, 0x61, 0xff, 0xff, 0xff, 0xff]);
 
 /// A unique local /64 (RFC 4193) of the node: `fd`, 40 bits of a hash of its identity, subnet 0.

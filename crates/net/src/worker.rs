@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The one that speaks with the kernel: it owns the sockets, the pool and what is attached, and does
-//! one request after the other, on a thread that stays in the node's network namespace.
+//! The one that speaks with the kernel: it owns the sockets, the pool and what is attached, and
+//! does one request after the other, on a thread that stays in the node's network namespace.
 //!
 //! Whatever fails or is cut short leaves nothing: a failed step takes back what was before it, and
-//! what a killed process left is found by the next one: a port by its group, a neighbor by its link,
-//! an element because the tables are replaced as a whole.
+//! what a killed process left is found by the next one: a port by its group, a neighbor by its
+//! link, an element because the tables are replaced as a whole.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -13,14 +13,17 @@ use std::os::fd::{AsFd, OwnedFd};
 use model::name::{Tenant, Uid};
 
 use crate::addresses::{Pool, Refused};
-use crate::conversation::Conversation;
+use crate::conversation::{Conversation, LinkNews};
+use crate::error::Step;
+use crate::inner::{self, Inside};
+use crate::links::Link;
 use crate::nft::elements;
 use crate::nft::message::commit;
 use crate::nft::{self, rules_inet, ruleset};
 use crate::node::Node;
 use crate::port::{Attach, Attached, alias};
 use crate::settings::Settings;
-use crate::{Error, Result, claims, conntrack, inner, links};
+use crate::{Error, Result, claims, conntrack, links};
 
 /// An interface of a cell: its uid, and the interface's name in it.
 pub(crate) type Key = (Uid, String);
@@ -32,6 +35,7 @@ pub(crate) struct Worker {
     pub(crate) route: Conversation,
     pub(crate) netfilter: Conversation,
     pub(crate) sockets: Conversation,
+    pub(crate) news: LinkNews,
     pub(crate) node: Node,
     pub(crate) drop_others: bool,
     pub(crate) pool: Pool,
@@ -58,6 +62,7 @@ impl Worker {
     /// Attaches one interface; on an error, nothing of it is left.
     pub(crate) fn attach(&mut self, uid: Uid, attach: &Attach) -> Result<Attached> {
         attach.check()?;
+        self.is_a_cell_s(&attach.netns)?;
         let key = (uid, attach.name.clone());
         if self.cells.contains_key(&key) {
             return Err(Error::Attached {
@@ -89,18 +94,30 @@ impl Worker {
         Ok(attached)
     }
 
+    /// The node's own links are no cell's to have.
+    fn is_a_cell_s(&self, netns: &OwnedFd) -> Result<()> {
+        let identity = |fd| kernel::namespace::identity(fd).step("looking at a namespace");
+        if identity(netns)? == identity(&self.here)? {
+            return Err(Error::Request {
+                field: "netns",
+                reason: "it is the node's own network namespace".to_owned(),
+            });
+        }
+        Ok(())
+    }
+
     fn build(&mut self, key: &Key, attach: &Attach, attached: &Attached) -> Result<()> {
         let (uid, _) = key;
         let (bridge, group) = (self.node.bridge, self.settings.group());
         let pair = links::make_pair(attached, bridge, group, attach.netns.as_fd());
         self.route.ask(vec![pair])?;
         let port = inner::find(&mut self.route, "looking for the port", &attached.veth)?;
-        self.route.ask(links::settle_port(
-            port,
-            attached,
-            &alias(*uid, &attached.name),
-        ))?;
-        self.configure_inside(attach, attached)?;
+        let mut steps = links::settle_port(port, attached, &alias(*uid, &attached.name));
+        steps.extend(links::know(port, bridge, attached));
+        // It passes nothing: the rules don't know it yet.
+        steps.extend(links::bring_up(port, &attached.veth, attached.mtu));
+        self.route.ask(steps)?;
+        let mut inside = self.configure_inside(attach, attached)?;
         if self.tracked.contains(&attached.number) {
             for address in &attached.addresses {
                 conntrack::forget(&mut self.netfilter, *address)?;
@@ -110,18 +127,24 @@ impl Worker {
         let first = !self.has_others(&attached.tenant);
         self.cells.insert(key.clone(), attached.clone());
         self.add_rules(attached, first)?;
-        let mut steps = links::know(port, bridge, attached);
-        steps.extend(links::bring_up(port, &attached.veth, attached.mtu));
-        self.route.ask(steps)
+        let veth = &attached.veth;
+        inner::await_link(&mut self.route, &self.news, veth, |port| port.forwards)?;
+        let works = |link: &Link| link.works;
+        // The bridge itself works when its first port does.
+        let bridge = &self.settings.bridge;
+        inner::await_link(&mut self.route, &self.news, bridge, works)?;
+        inner::await_link(&mut inside.route, &inside.news, &attached.name, works)
     }
 
-    fn configure_inside(&mut self, attach: &Attach, attached: &Attached) -> Result<()> {
-        let (cell, back) = inner::open(attach.netns.as_fd(), &self.here);
+    fn configure_inside(&mut self, attach: &Attach, attached: &Attached) -> Result<Inside> {
+        let (inside, back) = inner::open(attach.netns.as_fd(), &self.here);
         if let Err(error) = back {
             self.stranded = true;
             return Err(error);
         }
-        inner::configure(&mut cell?, attached)
+        let mut inside = inside?;
+        inner::configure(&mut inside.route, attached)?;
+        Ok(inside)
     }
 
     /// Detaches all interfaces of a cell. What is gone already is no error; what fails doesn't keep
@@ -208,8 +231,8 @@ impl Worker {
         self.commit_or_replace(&messages)
     }
 
-    /// Where the tables aren't what we left, because somebody has changed or flushed them, or because
-    /// a step before failed, they are put in place anew.
+    /// Where the tables aren't what we left, because somebody has changed or flushed them, or
+    /// because a step before failed, they are put in place anew.
     fn commit_or_replace(&mut self, messages: &[nft::message::Message]) -> Result<()> {
         match commit(&mut self.netfilter, messages) {
             Err(Error::Kernel { errno, .. }) if NOT_AS_WE_LEFT_IT.contains(&errno) => {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What was added, a file each: with the configuration of that time, because a plugin must be told to
-//! remove an interface in the words in which it was told to add it.
+//! What was added, a file each: with the configuration of that time, because a plugin must be told
+//! to remove an interface in the words in which it was told to add it.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};

@@ -184,7 +184,8 @@ fn flag(object: &Map<String, Value>, field: &str) -> Result<bool, String> {
     }
 }
 
-/// `cniVersions` (1.1) with `cniVersion`; a file without any means a version that isn't spoken here.
+/// `cniVersions` (1.1) with `cniVersion`; a file without any means a version that isn't spoken
+/// here.
 fn versions(object: &Map<String, Value>) -> Result<Vec<String>, String> {
     let mut versions: Vec<String> = text(object, "cniVersion")?.into_iter().collect();
     if let Some(more) = object.get("cniVersions") {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Plugins of CNI, the Container Network Interface, versions 0.3.0 to 1.1.0
-//! (<https://www.cni.dev/docs/spec>), for nodes whose administrator has configured them: the plugins
-//! are programs of others, run as they are, as root, in the caller's network namespace.
+//! (<https://www.cni.dev/docs/spec>), for nodes whose administrator has configured them: the
+//! plugins are programs of others, run as they are, as root, in the caller's network namespace.
 //!
 //! Called by the runtime in place of [`crate::Network`]: [`Cni::load`] at the daemon's start,
 //! [`Cni::add`] and [`Cni::del`] for each interface of a cell, [`Cni::gc`] when it is known which
@@ -10,7 +10,8 @@
 //!
 //! * [`config`]: the files of `/etc/cni/net.d`, and what a plugin is told. Pure but for reading.
 //! * [`plugin`]: one run of one plugin, with bounds on its time and its words.
-//! * [`cache`]: what was added, so that it can be removed when configuration and daemon have changed.
+//! * [`cache`]: what was added, so that it can be removed when configuration and daemon have
+//!   changed.
 
 mod cache;
 mod config;
@@ -231,8 +232,9 @@ impl Cni {
         previous.ok_or_else(|| Error::configuration(&entry.network.name, "it has no plugin"))
     }
 
-    /// Removes an interface: each plugin, the last one first, as it was configured when the interface
-    /// was added. That there is none is no error; that the namespace is gone isn't either.
+    /// Removes an interface: each plugin, the last one first, as it was configured when the
+    /// interface was added. That there is none is no error; that the namespace is gone isn't
+    /// either.
     ///
     /// # Errors
     /// The first plugin that failed. All others were run; the interface is kept in mind, and can be
@@ -276,8 +278,8 @@ impl Cni {
         Ok(())
     }
 
-    /// Removes what was added for cells that don't live any more, and lets plugins that can (version
-    /// 1.1) remove what they alone know of. Living: container id and interface.
+    /// Removes what was added for cells that don't live any more, and lets plugins that can
+    /// (version 1.1) remove what they alone know of. Living: container id and interface.
     ///
     /// # Errors
     /// The first plugin that failed; all others were run.

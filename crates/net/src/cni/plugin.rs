@@ -96,8 +96,8 @@ impl Call {
     }
 }
 
-/// The configuration of one plugin: its own object, the network's name and version, and what it asks
-/// for by its capabilities.
+/// The configuration of one plugin: its own object, the network's name and version, and what it
+/// asks for by its capabilities.
 fn told(
     network: &Network,
     plugin: &Map<String, Value>,

@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use super::expression::Name;
 use super::message::{Element, Family, Value};
 use super::rules_bridge;
-use super::rules_inet::{chain_of, members, sets};
 use super::ruleset::interface;
+use super::sets::{self, chain_of, members};
 use crate::port::{Attached, HostPort, Protocol};
 use crate::settings::Settings;
 

@@ -13,3 +13,4 @@ pub(crate) mod message;
 pub(crate) mod rules_bridge;
 pub(crate) mod rules_inet;
 pub(crate) mod ruleset;
+pub(crate) mod sets;

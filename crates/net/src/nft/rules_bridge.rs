@@ -5,7 +5,7 @@
 //! ```text
 //! port of ours ─▶ hardware address ─▶ ARP   sender's both addresses
 //!                 is the port's    ├▶ IPv4  source
-//!                                  ├▶ IPv6  source; no router's words; neighbors' words about itself
+//!                                  ├▶ IPv6  source; no router's words; neighbor's about itself
 //!                                  └▶ all else is dropped
 //! ```
 //! Ports of other bridges aren't looked at.
@@ -165,8 +165,8 @@ fn six() -> Vec<Vec<Expression>> {
 /// From port to port passes nothing: cells reach each other by the node alone, whose rules decide.
 ///
 /// But where the machine has `br_netfilter` on, a packet to a published port is redirected while it
-/// is in the bridge, and goes on to its cell in the bridge. The rules of IP have marked it, and judge
-/// it there too. That is why the ports aren't isolated by the bridge itself.
+/// is in the bridge, and goes on to its cell in the bridge. The rules of IP have marked it, and
+/// judge it there too. That is why the ports aren't isolated by the bridge itself.
 fn apart(group: u32) -> Vec<Vec<Expression>> {
     let to_a_port = vec![
         Meta(expression::Meta::OutGroup, Word(0)),

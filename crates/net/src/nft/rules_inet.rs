@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The table of the family `inet`: where the packets of cells may go, and which addresses they bear.
+//! The table of the family `inet`: where the packets of cells may go, and which addresses they
+//! bear.
 //!
 //! ```text
 //! from a cell ─▶ the node       answers, pings, node_ports; published ports go on to their cell
@@ -20,44 +21,15 @@ use super::expression::Expression::{
     self, ConnectionsOver, Counter, Ct, Decide, DestinationKind, Equal, In, Map, Mask, Masquerade,
     Meta, NotEqual, Prohibit, Redirect, SetBits, SetMark, Verdict,
 };
-use super::expression::{self, Name, Verdict as Is, Word};
+use super::expression::{self, Verdict as Is, Word};
 use super::message::{Family, Hook, Set, Type, Values};
 use super::rules_bridge::PUBLISHED;
 use super::ruleset::{
     Chain, Table, by_a_port, destination, host, icmp, interface, of_family, port, rule, source,
     within,
 };
+use super::sets::{self, chain_of, members, named};
 use crate::settings::Settings;
-
-/// Names of sets: see [`super::elements`] for who fills them.
-pub(crate) mod sets {
-    /// To the chain of the tenant that has an address.
-    pub(crate) const TENANTS: [&str; 2] = ["tenants6", "tenants4"];
-    /// Each address with itself: a cell that reaches itself by a port of the node.
-    pub(crate) const SELVES: [&str; 2] = ["selves6", "selves4"];
-    /// Published ports, at every address of the node.
-    pub(crate) const PORTS: [&str; 2] = ["ports6", "ports4"];
-    /// Published ports, at one address of the node.
-    pub(crate) const PORTS_AT: [&str; 2] = ["ports6_at", "ports4_at"];
-    /// Listeners of the node that cells reach.
-    pub(crate) const NODE_PORTS: &str = "node_ports";
-}
-
-/// The set of a tenant's addresses of one family.
-pub(crate) fn members(tenant: &Tenant, ipv4: bool) -> Name {
-    let family = if ipv4 { 4 } else { 6 };
-    Name::Owned(format!("members{family}_{tenant}"))
-}
-
-/// The chain of a tenant.
-pub(crate) fn chain_of(tenant: &Tenant) -> Name {
-    Name::Owned(format!("tenant_{tenant}"))
-}
-
-fn named(names: [&'static str; 2], ipv4: bool) -> &'static str {
-    let [six, four] = names;
-    if ipv4 { four } else { six }
-}
 
 const FAMILIES: [bool; 2] = [false, true];
 
@@ -88,7 +60,7 @@ pub(crate) fn table(settings: &Settings, drop_others: bool) -> Table {
     };
     Table {
         family: Family::Inet,
-        sets: sets(),
+        sets: sets::all(),
         chains: vec![
             // Before connections are tracked: what is dropped here costs no entry.
             chain("first", hook("filter", 0, -300), at.first()),
@@ -98,7 +70,7 @@ pub(crate) fn table(settings: &Settings, drop_others: bool) -> Table {
             chain("published", None, published()),
             chain("leave", hook("nat", 4, 100), at.leave()),
             chain("forward", forward, at.forward()),
-            chain("from_cell", None, at.from_cell()),
+            chain("from_cell", None, at.of_a_cell()),
             chain("between", None, between()),
             chain("to_cell", None, to_cell()),
             chain("input", hook("filter", 1, 0), at.input()),
@@ -106,29 +78,6 @@ pub(crate) fn table(settings: &Settings, drop_others: bool) -> Table {
             chain("output", hook("filter", 3, 0), at.output()),
         ],
     }
-}
-
-fn sets() -> Vec<Set> {
-    let mut all = Vec::new();
-    let mut set = |name: &'static str, key, value| {
-        all.push(Set {
-            name: name.into(),
-            key,
-            value,
-        });
-    };
-    use Type::{Ipv4, Ipv6, Port, Protocol};
-    set(named(sets::TENANTS, true), &[Ipv4], Values::Verdicts);
-    set(named(sets::TENANTS, false), &[Ipv6], Values::Verdicts);
-    set(named(sets::SELVES, true), &[Ipv4, Ipv4], Values::None);
-    set(named(sets::SELVES, false), &[Ipv6, Ipv6], Values::None);
-    let (to4, to6) = (Values::Of(&[Ipv4, Port]), Values::Of(&[Ipv6, Port]));
-    set(named(sets::PORTS, true), &[Protocol, Port], to4);
-    set(named(sets::PORTS, false), &[Protocol, Port], to6);
-    set(named(sets::PORTS_AT, true), &[Ipv4, Protocol, Port], to4);
-    set(named(sets::PORTS_AT, false), &[Ipv6, Protocol, Port], to6);
-    set(sets::NODE_PORTS, &[Protocol, Port], Values::None);
-    all
 }
 
 fn accept() -> Vec<Expression> {
@@ -183,8 +132,8 @@ fn publish() -> Vec<Expression> {
     rule([for_the_node, jump("published")])
 }
 
-/// The same for what the node's own programs send. To `::1` leads no way from a link: who asks there
-/// is refused at once, and a program that means "localhost" goes on to 127.0.0.1.
+/// The same for what the node's own programs send. To `::1` leads no way from a link: who asks
+/// there is refused at once, and a program that means "localhost" goes on to 127.0.0.1.
 fn publish_node() -> Vec<Vec<Expression>> {
     let itself = vec![destination(false, Word(0))];
     let loopback = IpNet::from(IpAddr::V6(Ipv6Addr::LOCALHOST));
@@ -259,7 +208,7 @@ pub(crate) fn of_tenant(settings: &Settings, tenant: &Tenant) -> Table {
     for ipv4 in FAMILIES {
         let member = In(Word(0), members(tenant, ipv4));
         rules.push(rule([
-            at.from_bridge(),
+            at.by_bridge(),
             at.to_bridge(),
             of_family(ipv4),
             vec![destination(ipv4, Word(0)), member],
@@ -330,7 +279,7 @@ struct Cells<'a> {
 }
 
 impl Cells<'_> {
-    fn from_bridge(&self) -> Vec<Expression> {
+    fn by_bridge(&self) -> Vec<Expression> {
         vec![
             Meta(expression::Meta::InName, Word(0)),
             Equal(Word(0), self.bridge.clone()),
@@ -352,7 +301,7 @@ impl Cells<'_> {
     }
 
     /// Neither from a cell nor from the node itself.
-    fn from_elsewhere(&self) -> Vec<Expression> {
+    fn by_another(&self) -> Vec<Expression> {
         vec![
             Meta(expression::Meta::InName, Word(0)),
             NotEqual(Word(0), self.bridge.clone()),
@@ -370,12 +319,12 @@ impl Cells<'_> {
     }
 
     fn first(&self) -> Vec<Vec<Expression>> {
-        // A frame to an address that bridges keep for themselves (01:80:c2:00:00:0x) is taken by the
-        // port, not by the bridge: it must not pass for the node's own.
+        // A frame to an address that bridges keep for themselves (01:80:c2:00:00:0x) is taken by
+        // the port, not by the bridge: it must not pass for the node's own.
         let mut rules = vec![rule([by_a_port(self.settings.group()), dropped()])];
         // The bridge routes 127.0.0.0/8, for published ports on the node itself; not for cells.
         rules.push(rule([
-            self.from_bridge(),
+            self.by_bridge(),
             of_family(true),
             vec![destination(true, Word(0))],
             within(loopback4(), Word(0)),
@@ -384,7 +333,7 @@ impl Cells<'_> {
         for (range, _) in self.ranges() {
             let ipv4 = matches!(range, IpNet::V4(_));
             rules.push(rule([
-                self.from_elsewhere(),
+                self.by_another(),
                 of_family(ipv4),
                 vec![source(ipv4, Word(0))],
                 within(range, Word(0)),
@@ -404,7 +353,7 @@ impl Cells<'_> {
             },
             SetMark(Word(0)),
         ];
-        vec![rule([self.from_bridge(), published_to(), mark])]
+        vec![rule([self.by_bridge(), published_to(), mark])]
     }
 
     fn leave(&self) -> Vec<Vec<Expression>> {
@@ -447,12 +396,12 @@ impl Cells<'_> {
 
     fn forward(&self) -> Vec<Vec<Expression>> {
         vec![
-            rule([self.from_bridge(), jump("from_cell")]),
+            rule([self.by_bridge(), jump("from_cell")]),
             rule([self.to_bridge(), jump("to_cell")]),
         ]
     }
 
-    fn from_cell(&self) -> Vec<Vec<Expression>> {
+    fn of_a_cell(&self) -> Vec<Vec<Expression>> {
         let mut rules = vec![
             rule([of_no_connection(), dropped()]),
             rule([of_a_known_connection(), accept()]),
@@ -474,7 +423,7 @@ impl Cells<'_> {
     }
 
     fn input(&self) -> Vec<Vec<Expression>> {
-        vec![rule([self.from_bridge(), jump("to_node")])]
+        vec![rule([self.by_bridge(), jump("to_node")])]
     }
 
     /// A cell is never told of a shorter way: there is none past the node.

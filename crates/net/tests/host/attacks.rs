@@ -124,6 +124,13 @@ fn a_cell_sends_as_itself_alone() {
         let through = seen.until(b"mark");
         assert!(!through.iter().any(|one| has(one, &frame[6..])), "{what}");
     }
+    // Straight to the neighbor, in true words: cells reach each other by the node alone.
+    for frame in honest(&bed, &cell) {
+        out.send(&[&victim.at.mac.0[..], &frame[6..]].concat());
+        out.send(&[&ALL[..], &frame[6..]].concat());
+    }
+    out.send(&mark);
+    seen.until(b"mark");
     // Nor did the neighbor hear any of it: what the node itself sends it comes behind.
     bed.node.run(|| {
         let socket = UdpSocket::bind("0.0.0.0:0").unwrap();

@@ -199,6 +199,8 @@ pub(crate) fn uplink() -> (Ns, Ns) {
          addr add {WORLD4}/32 dev lo; -6 addr add {WORLD6}/128 dev lo; link set w0 up"
     ));
     node.ip("route add default via 192.0.2.1; -6 route add default via 2001:db8:1::1");
+    await_link(&node, "up0");
+    await_link(&world, "w0");
     let known = |ns: &Ns, there: &str| ns.ip(&format!("neigh replace {there}"));
     // So that the first packet isn't one that asks: a test of what is dropped has little patience.
     known(
@@ -220,14 +222,25 @@ pub(crate) fn uplink() -> (Ns, Ns) {
     (node, world)
 }
 
+/// What is sent before the kernel has seen that a new link is up is lost.
+fn await_link(ns: &Ns, link: &str) {
+    let until = std::time::Instant::now() + PATIENCE;
+    while show(ns, link).split_whitespace().nth(1) != Some("UP") {
+        assert!(std::time::Instant::now() < until, "{link} isn't up");
+    }
+}
+
 fn mac_of(ns: &Ns, link: &str) -> String {
-    let output = ns.run(|| {
-        Command::new("ip")
-            .args(["-br", "link", "show", link])
-            .output()
+    show(ns, link).split_whitespace().nth(2).unwrap().to_owned()
+}
+
+/// Name, state, hardware address.
+fn show(ns: &Ns, link: &str) -> String {
+    let shown = ns.run(|| {
+        let mut command = Command::new("ip");
+        command.args(["-br", "link", "show", link]).output()
     });
-    let text = String::from_utf8(output.unwrap().stdout).unwrap();
-    text.split_whitespace().nth(2).unwrap().to_owned()
+    String::from_utf8(shown.unwrap().stdout).unwrap()
 }
 
 /// `ip link set netns` takes a process: one that sleeps in the namespace for as long as it takes.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Plugins of CNI: Debian's own (`containernetworking-plugins`), and small ones that write down what
-//! they are told.
+//! Plugins of CNI: Debian's own (`containernetworking-plugins`), and small ones that write down
+//! what they are told.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -276,7 +276,10 @@ fn plugins_are_told_what_they_ask_for() {
         .await
         .unwrap();
     });
-    let told = place.told();
+    they_were_told(&place.told());
+}
+
+fn they_were_told(told: &[(String, Value)]) {
     let calls: Vec<&str> = told.iter().map(|(call, _)| call.as_str()).collect();
     assert_eq!(
         calls,

@@ -31,7 +31,7 @@ fn what_lives_goes_on_behind_a_new_daemon() {
     drop(bed.net);
     let bed = Bed::on(bed.node, bed.world, bed.settings, living);
     assert_eq!(bed.started.adopted.len(), 2);
-    assert_eq!(bed.started.removed, [gone.at.veth.clone()]);
+    assert_eq!(bed.started.removed, std::slice::from_ref(&gone.at.veth));
     assert_eq!(bed.started.lost.len(), 1);
     assert_eq!(bed.started.changed, []);
     let after = bed.look();
@@ -77,7 +77,11 @@ fn a_failed_attach_leaves_nothing() {
     let error = bed.attach(request(new_uid(), "a", &ns, ports(None, 8080, 80)));
     assert_eq!(error.unwrap_err().errno(), 17);
     assert_eq!(bed.look(), Seen::default());
-    // Not a network namespace at all.
+    // The node's own, or no network namespace at all.
+    let mut wrong = request(new_uid(), "a", &ns, Vec::new());
+    wrong.netns = bed.node.fd();
+    let refused = bed.attach(wrong).unwrap_err().to_string();
+    assert!(refused.starts_with("netns:"), "{refused}");
     let mut wrong = request(new_uid(), "a", &ns, Vec::new());
     wrong.netns = std::fs::File::open("/dev/null").unwrap().into();
     assert!(matches!(bed.attach(wrong), Err(Error::Kernel { .. })));
@@ -111,7 +115,7 @@ fn rules_that_somebody_flushed_are_put_back() {
     assert!(other.ns.cut_off(&cell.four(), 80));
     flush();
     bed.detach(other.uid);
-    assert_eq!(bed.look().ports, [cell.at.veth.clone()]);
+    assert_eq!(bed.look().ports, std::slice::from_ref(&cell.at.veth));
     assert_eq!(bed.world.who(NODE4, 8080), "192.0.2.1");
 }
 
@@ -210,7 +214,10 @@ fn a_daemon_killed_at_any_instant_leaves_nothing() {
     for round in 0..rounds {
         let mut child = killed_daemon(&node);
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        assert!(lines.any(|line| line.unwrap().ends_with("started")));
+        // Each fourth one is killed while it starts.
+        if round % 4 > 0 {
+            assert!(lines.any(|line| line.unwrap().ends_with("started")));
+        }
         // From the first message to some way into the loop; the child never stops by itself.
         let instant = Instant::now() + Duration::from_micros(round * 1777 % 60_000);
         while Instant::now() < instant {
