@@ -196,7 +196,7 @@ pub(crate) fn uplink() -> (Ns, Ns) {
     ));
     world.ip(&format!(
         "addr add 192.0.2.1/24 dev w0; -6 addr add 2001:db8:1::1/64 dev w0 nodad; \
-         addr add {WORLD4}/32 dev lo; -6 addr add {WORLD6}/128 dev lo; link set w0 up"
+         addr add {WORLD4}/32 dev lo; -6 addr add {WORLD6}/128 dev lo nodad; link set w0 up"
     ));
     node.ip("route add default via 192.0.2.1; -6 route add default via 2001:db8:1::1");
     await_link(&node, "up0");

@@ -315,8 +315,12 @@ fn three_hundred_cost_what_ten_do_each() {
         "attach: {first:?} among the first 20, {last:?} among the last 20 of 300; \
          detach: {each:?}; all rules anew with 300: {replaced:?}"
     );
+    // The quickest of each: one lock of the kernel is every namespace's, so other tests are in the
+    // times.
+    let least = |times: &[Duration]| *times.iter().min().unwrap();
+    let (first, last) = (least(&times[..20]), least(&times[280..]));
     assert!(
-        last < first * 4 + Duration::from_millis(5),
+        last < first * 4 + Duration::from_millis(2),
         "{first:?}, then {last:?}"
     );
     assert_eq!(bed.look(), Seen::default());

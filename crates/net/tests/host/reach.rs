@@ -91,7 +91,7 @@ fn the_cloud_s_credentials_are_out_of_reach() {
     }
     let bed = Bed::new();
     bed.world
-        .ip("addr add 169.254.169.254/32 dev lo; -6 addr add fd00:ec2::254/128 dev lo");
+        .ip("addr add 169.254.169.254/32 dev lo; -6 addr add fd00:ec2::254/128 dev lo nodad");
     bed.world.serve("169.254.169.254:80");
     bed.world.serve("[fd00:ec2::254]:80");
     let cell = bed.cell("a");
