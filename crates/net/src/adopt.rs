@@ -79,7 +79,7 @@ impl Worker {
             match self.claim(uid, &attached, &there) {
                 Ok(index) => {
                     started.adopted.push((uid, attached.name.clone()));
-                    kept.insert(index, attached.clone());
+                    kept.insert(index, (uid, attached.clone()));
                     self.cells.insert((uid, attached.name.clone()), attached);
                 }
                 Err(error) => started.lost.push((uid, attached.name, error)),
@@ -95,8 +95,10 @@ impl Worker {
             }
         }
         self.forget_neighbours()?;
-        for (index, attached) in kept {
-            let mut steps = links::know(index, self.node.bridge, &attached);
+        for (index, (uid, attached)) in kept {
+            let named = alias(uid, &attached.name);
+            let mut steps = links::settle_port(index, &attached, &named);
+            steps.extend(links::know(index, self.node.bridge, &attached));
             steps.extend(links::bring_up(index, &attached.veth, attached.mtu));
             self.route.ask(steps)?;
         }

@@ -15,7 +15,7 @@
 //! the node itself: links, addresses and routes of the machine are the daemon's `net` module's. A
 //! node that has plugins configured calls [`cni`] in place of the handle.
 //!
-//! What may reach what is in ADR 36, and the rules are in [`nft`](crate) as data.
+//! What may reach what is in ADR 36, and the rules are data in the module `nft`.
 
 mod addresses;
 mod adopt;

@@ -8,9 +8,9 @@
 //! cells live. It pins, publishes and isolates nothing by itself: what the plugins do is what there
 //! is, and their administrator's to answer for.
 //!
-//! * [`config`]: the files of `/etc/cni/net.d`, and what a plugin is told. Pure but for reading.
-//! * [`plugin`]: one run of one plugin, with bounds on its time and its words.
-//! * [`cache`]: what was added, so that it can be removed when configuration and daemon have
+//! * `config`: the files of `/etc/cni/net.d`, and what a plugin is told. Pure but for reading.
+//! * `plugin`: one run of one plugin, with bounds on its time and its words.
+//! * `cache`: what was added, so that it can be removed when configuration and daemon have
 //!   changed.
 
 mod cache;
@@ -141,6 +141,9 @@ impl Attachment {
 }
 
 /// The network that the node's administrator has configured.
+///
+/// Calls may be made at once, but for those about one cell, which the specification wants one after
+/// the other: the cell's owner makes them.
 #[derive(Debug)]
 pub struct Cni {
     network: Network,

@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, TcpListener, TcpStream, UdpSocket};
 use std::process::Command;
 
 use crate::bed::{Bed, Cell, Ns, WORLD4, can_run, new_uid, request, settings};
-use crate::frames::{Mac, Tap, arp, discovery, ethernet, has, udp4, udp6};
+use crate::frames::{Mac, Tap, arp, behind_options, discovery, ethernet, has, udp4, udp6};
 
 const BRIDGE: Mac = [0x02, 0x61, 0xff, 0xff, 0xff, 0xff];
 const ALL: Mac = [0xff; 6];
@@ -36,6 +36,12 @@ fn honest(bed: &Bed, cell: &Cell) -> Vec<Vec<u8>> {
         ethernet(BRIDGE, mac, 0x0800, &udp4(a, GATEWAY4, b"honest4")),
         ethernet(BRIDGE, mac, 0x86dd, &udp6(b, gateway, b"honest6")),
         ethernet(BRIDGE, mac, 0x0806, &arp(mac, a, GATEWAY4)),
+        ethernet(
+            BRIDGE,
+            mac,
+            0x86dd,
+            &behind_options(&discovery(136, b, gateway, b, mac)),
+        ),
         ethernet(BRIDGE, mac, 0x86dd, &discovery(136, b, gateway, b, mac)),
     ]
 }
@@ -85,6 +91,10 @@ fn lies(bed: &Bed, cell: &Cell, victim: &Cell) -> Vec<(&'static str, Vec<u8>)> {
         ),
         ("its NDP", frame(mac, 0x86dd, about(136, his6))),
         ("the gateway's NDP", frame(mac, 0x86dd, about(136, gateway))),
+        (
+            "its NDP, hidden",
+            frame(mac, 0x86dd, behind_options(&about(136, his6))),
+        ),
         ("a router", frame(mac, 0x86dd, about(134, b))),
         ("a redirect", frame(mac, 0x86dd, about(137, his6))),
         ("another protocol", frame(mac, 0x88cc, b"lie".to_vec())),

@@ -144,6 +144,19 @@ pub(crate) fn discovery(
     ipv6(from, to, 58, payload, 2)
 }
 
+/// The same packet behind an extension header that says nothing.
+pub(crate) fn behind_options(packet: &[u8]) -> Vec<u8> {
+    const DESTINATION_OPTIONS: u8 = 60;
+    let mut out = packet.to_vec();
+    let length = u16::from_be_bytes([packet[4], packet[5]]) + 8;
+    out[4..6].copy_from_slice(&length.to_be_bytes());
+    // The options: which header follows, 8 bytes in all, padding.
+    let options = [packet[6], 0, 1, 4, 0, 0, 0, 0];
+    out[6] = DESTINATION_OPTIONS;
+    out.splice(40..40, options);
+    out
+}
+
 /// Says that `ip` is at `mac`, in an answer.
 pub(crate) fn arp(mac: Mac, ip: Ipv4Addr, to: Ipv4Addr) -> Vec<u8> {
     let mut packet = vec![0, 1, 8, 0, 6, 4, 0, 2];

@@ -206,11 +206,7 @@ fn a_daemon_killed_at_any_instant_leaves_nothing() {
         return;
     }
     let (mut node, mut world) = uplink();
-    let rounds: u64 = if std::env::var_os("AURAE_LONG").is_some() {
-        200
-    } else {
-        40
-    };
+    let rounds: u64 = testkit::how_much(40, 400);
     for round in 0..rounds {
         let mut child = killed_daemon(&node);
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
