@@ -87,8 +87,8 @@ impl Worker {
         }
         // The rules first: what goes on is never without them.
         self.replace()?;
-        let group = self.settings.group();
-        for link in there.iter().filter(|link| link.group == group) {
+        let settings = self.settings.clone();
+        for link in there.iter().filter(|link| settings.is_ours(link.group)) {
             if !kept.contains_key(&link.index) {
                 self.gone(links::remove(&link.name))?;
                 started.removed.push(link.name.clone());

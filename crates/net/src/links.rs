@@ -300,6 +300,24 @@ pub(crate) fn remove(name: &str) -> RouteStep {
     (format!("removing {name}"), 0, Message::DelLink(message))
 }
 
+/// Puts a link into another group, by its name.
+pub(crate) fn regroup(name: &str, group: u32) -> RouteStep {
+    let mut message = LinkMessage::default();
+    message.attributes = vec![
+        LinkAttribute::IfName(name.to_owned()),
+        LinkAttribute::Group(group),
+    ];
+    (format!("regrouping {name}"), 0, Message::SetLink(message))
+}
+
+/// Removes all links of a group at once, which takes the kernel as long as one.
+pub(crate) fn remove_group(group: u32) -> RouteStep {
+    let mut message = LinkMessage::default();
+    message.attributes = vec![LinkAttribute::Group(group)];
+    let step = "removing ports together".to_owned();
+    (step, 0, Message::DelLink(message))
+}
+
 /// Removes an address.
 pub(crate) fn remove_address(message: AddressMessage) -> RouteStep {
     let step = "removing an address of the bridge".to_owned();

@@ -28,10 +28,10 @@ pub struct Seen {
 
 impl Worker {
     pub(crate) fn look(&mut self) -> Result<Seen> {
-        let (group, bridge) = (self.settings.group(), self.node.bridge);
+        let bridge = self.node.bridge;
         let ports = node::links(&mut self.route)?
             .into_iter()
-            .filter(|link| link.group == group || link.port_of == bridge)
+            .filter(|link| self.settings.is_ours(link.group) || link.port_of == bridge)
             .map(|link| link.name);
         let mut seen = Seen {
             ports: ports.collect(),

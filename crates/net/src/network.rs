@@ -29,6 +29,15 @@ enum Request {
     Remove(Reply<()>),
 }
 
+impl Request {
+    fn detaches(&self) -> Option<Uid> {
+        match self {
+            Request::Detach(uid, _) => Some(*uid),
+            _ => None,
+        }
+    }
+}
+
 /// The network of the node's cells. Clones share one thread, which ends with the last of them.
 ///
 /// A request goes on where its caller stops waiting: who gives up an attach detaches the cell.
@@ -133,10 +142,20 @@ fn serve(
             return;
         }
     };
-    while let Some(request) = queue.blocking_recv() {
-        answer(&mut worker, request);
-        if worker.stranded {
-            return;
+    while let Some(first) = queue.blocking_recv() {
+        // What waits is taken together: cells that end at once are detached at once.
+        let waiting = std::iter::from_fn(|| queue.try_recv().ok());
+        let requests: Vec<Request> = std::iter::once(first).chain(waiting).take(QUEUE).collect();
+        let ended: Vec<Uid> = requests.iter().filter_map(Request::detaches).collect();
+        if ended.len() > 1 {
+            // What fails here fails for its own cell below, which is told.
+            let _ = worker.unlink_together(&ended);
+        }
+        for request in requests {
+            answer(&mut worker, request);
+            if worker.stranded {
+                return;
+            }
         }
     }
 }

@@ -153,7 +153,18 @@ impl Settings {
         hash.iter()
             .take(4)
             .fold(0, |number, byte| number << 8 | u32::from(*byte))
+            & !DYING
             | 1 << 31
+    }
+
+    /// The group of ports that are about to be removed, all at once. To the rules it is the other.
+    pub(crate) fn dying_group(&self) -> u32 {
+        self.group() | DYING
+    }
+
+    /// Whether a link of this group is a port of ours.
+    pub(crate) fn is_ours(&self, group: u32) -> bool {
+        group & !DYING == self.group()
     }
 
     /// The name of the node's end of number `number`.
@@ -177,6 +188,9 @@ impl Settings {
         gateways
     }
 }
+
+/// The bit in which the two groups of ports differ.
+pub(crate) const DYING: u32 = 1;
 
 /// The bridge's link-local address: the same on every node, so a cell's route never changes.
 pub(crate) const LINK_LOCAL_GATEWAY: Ipv6Addr = Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 1);

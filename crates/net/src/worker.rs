@@ -147,6 +147,27 @@ impl Worker {
         Ok(inside)
     }
 
+    /// Removes the links of several cells at once, before each is detached: the kernel waits for
+    /// all processors when it removes one, and not longer when it removes many.
+    pub(crate) fn unlink_together(&mut self, uids: &[Uid]) -> Result<()> {
+        let dying = self.settings.dying_group();
+        let theirs = self.cells.iter().filter(|((uid, _), _)| uids.contains(uid));
+        let steps: Vec<_> = theirs
+            .map(|(_, attached)| links::regroup(&attached.veth, dying))
+            .collect();
+        // What is gone already is no error, and the steps behind it were done.
+        for outcome in [
+            self.route.ask(steps),
+            self.route.ask(vec![links::remove_group(dying)]),
+        ] {
+            match outcome {
+                Err(Error::Kernel { errno, .. }) if GONE.contains(&errno) => {}
+                other => other?,
+            }
+        }
+        Ok(())
+    }
+
     /// Detaches all interfaces of a cell. What is gone already is no error; what fails doesn't keep
     /// the rest from being done.
     pub(crate) fn detach(&mut self, uid: Uid) -> Result<()> {

@@ -15,7 +15,7 @@ use super::expression::Expression::{
 };
 use super::expression::{self, Header, Name, Verdict as Is, Word};
 use super::message::{Family, Hook, Set, Type, Values};
-use super::ruleset::{Chain, Table, by_a_port, host, icmp, rule, source};
+use super::ruleset::{Chain, Table, by_a_port, group_of, host, icmp, rule, source};
 
 /// The hardware addresses of ports.
 pub(crate) const MACS: &str = "macs";
@@ -101,11 +101,8 @@ fn dropped() -> Vec<Expression> {
 }
 
 fn pin(group: u32) -> Vec<Vec<Expression>> {
-    let not_ours = vec![
-        Meta(expression::Meta::InGroup, Word(0)),
-        NotEqual(Word(0), host(group)),
-        Verdict(Is::Accept),
-    ];
+    let another = vec![NotEqual(Word(0), host(group)), Verdict(Is::Accept)];
+    let not_ours = rule([group_of(expression::Meta::InGroup), another]);
     let its_own = vec![NotIn(Word(0), MACS)];
     let accept = |set: &'static str| vec![In(Word(0), set.into()), Verdict(Is::Accept)];
     let jump = |chain: &'static str| vec![Verdict(Is::Jump(chain.into()))];
@@ -168,10 +165,8 @@ fn six() -> Vec<Vec<Expression>> {
 /// is in the bridge, and goes on to its cell in the bridge. The rules of IP have marked it, and
 /// judge it there too. That is why the ports aren't isolated by the bridge itself.
 fn apart(group: u32) -> Vec<Vec<Expression>> {
-    let to_a_port = vec![
-        Meta(expression::Meta::OutGroup, Word(0)),
-        Equal(Word(0), host(group)),
-    ];
+    let ours = vec![Equal(Word(0), host(group))];
+    let to_a_port = rule([group_of(expression::Meta::OutGroup), ours]);
     let marked = vec![
         Meta(expression::Meta::Mark, Word(0)),
         Mask {

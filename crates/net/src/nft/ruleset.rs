@@ -15,7 +15,7 @@ use super::expression::Expression::{Equal, Mask, Meta, Payload};
 use super::expression::{self, Expression, Header, Name, Word};
 use super::message::{Family, Hook, Message, Set};
 use super::{rules_bridge, rules_inet};
-use crate::settings::Settings;
+use crate::settings::{DYING, Settings};
 
 /// A chain and its rules.
 pub(crate) struct Chain {
@@ -207,12 +207,20 @@ pub(crate) fn icmp(protocol: u8, kind: u8) -> Vec<Expression> {
     ]
 }
 
+/// Loads the group of the link that a frame comes by, or leaves by, without the bit of those that
+/// are being removed.
+pub(crate) fn group_of(link: expression::Meta) -> Vec<Expression> {
+    let mask = Mask {
+        word: Word(0),
+        mask: host(!DYING),
+    };
+    vec![Meta(link, Word(0)), mask]
+}
+
 /// Holds for frames that come by one of our ports.
 pub(crate) fn by_a_port(group: u32) -> Vec<Expression> {
-    vec![
-        Meta(expression::Meta::InGroup, Word(0)),
-        Equal(Word(0), host(group)),
-    ]
+    let ours = vec![Equal(Word(0), host(group))];
+    rule([group_of(expression::Meta::InGroup), ours])
 }
 
 /// Parts of a rule, one behind the other.

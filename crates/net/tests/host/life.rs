@@ -321,3 +321,38 @@ fn three_hundred_cost_what_ten_do_each() {
     );
     assert_eq!(bed.look(), Seen::default());
 }
+
+/// Cells that end at once are detached at once.
+#[test]
+fn many_are_detached_together() {
+    if !can_run() {
+        return;
+    }
+    let bed = Bed::new();
+    let spaces: Vec<(Uid, Ns)> = (0..60u32)
+        .map(|n| (Uid(u128::from(n + 1).to_be_bytes()), Ns::new()))
+        .collect();
+    let attach = || {
+        for (uid, ns) in &spaces {
+            bed.attach(request(*uid, "a", ns, Vec::new())).unwrap();
+        }
+    };
+    attach();
+    let stays = bed.cell("a");
+    let began = Instant::now();
+    spaces.iter().take(6).for_each(|(uid, _)| bed.detach(*uid));
+    let alone = began.elapsed() / 6;
+    let began = Instant::now();
+    bed.runtime.block_on(async {
+        let detached = spaces[6..].iter().map(|(uid, _)| bed.net.detach(*uid));
+        for outcome in futures_util::future::join_all(detached).await {
+            outcome.unwrap();
+        }
+    });
+    let together = began.elapsed() / 54;
+    println!("detach: {alone:?} alone, {together:?} each of 54 together");
+    assert!(together < alone, "{alone:?} alone, {together:?} together");
+    assert_eq!(bed.look().ports, std::slice::from_ref(&stays.at.veth));
+    stays.ns.who(&bed.cell("a").six(), 80);
+    attach();
+}
