@@ -234,6 +234,12 @@ fn mac_of(ns: &Ns, link: &str) -> String {
     show(ns, link).split_whitespace().nth(2).unwrap().to_owned()
 }
 
+/// All that `ip` says of a link.
+pub(crate) fn shows(ns: &Ns, link: &str) -> String {
+    let shown = ns.run(|| Command::new("ip").args(["link", "show", link]).output());
+    String::from_utf8(shown.unwrap().stdout).unwrap()
+}
+
 /// Name, state, hardware address.
 fn show(ns: &Ns, link: &str) -> String {
     let shown = ns.run(|| {

@@ -395,6 +395,51 @@ fn a_plugin_that_hangs_is_killed_with_its_children() {
     }
 }
 
+/// The daemon's end in the middle of an addition: the next one finds it, and the plugin ended too.
+#[test]
+fn what_a_dead_daemon_had_begun_is_collected() {
+    if !can_run() {
+        return;
+    }
+    let (place, node, cell) = (Place::new(), Ns::new(), Ns::new());
+    let reached = place.path("reached");
+    place.plugin("one", r#""1.0.0""#, "echo '{}'");
+    place.plugin(
+        "two",
+        r#""1.0.0""#,
+        &format!(
+            "[ $CNI_COMMAND = DEL ] && exit 0\nmkfifo {0}.wait; touch {0}; read x <{0}.wait",
+            reached.display()
+        ),
+    );
+    let plugins = json!([{"type": "one"}, {"type": "two"}]);
+    let list = json!({"name": "pods", "cniVersion": "1.0.0", "plugins": plugins});
+    place.configure("1.conflist", &list);
+    on(&node, async || {
+        let cni = place.load().await.unwrap().unwrap();
+        let asked = attachment(&cell, "eth0");
+        let until = std::time::Instant::now() + crate::bed::PATIENCE;
+        let seen = async {
+            while !reached.exists() {
+                assert!(std::time::Instant::now() < until);
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::select! {
+            added = cni.add(&asked) => panic!("{added:?}"),
+            () = seen => {}
+        }
+        drop(cni);
+        assert_eq!(place.cached(), 1);
+        let cni = place.load().await.unwrap().unwrap();
+        cni.gc(&[]).await.unwrap();
+        assert_eq!(place.cached(), 0);
+    });
+    let told = place.told();
+    let calls: Vec<&str> = told.iter().map(|(call, _)| call.as_str()).collect();
+    assert_eq!(calls, ["one ADD", "two ADD", "two DEL", "one DEL"]);
+}
+
 #[test]
 fn a_folder_without_a_valid_file_says_why() {
     if !can_run() {

@@ -285,3 +285,41 @@ fn it_works_with_and_without_br_netfilter() {
         assert_eq!(other.ns.who(NODE4, 8080), other.four());
     }
 }
+
+/// Packet size and routes of the uplink; and no address that the node has.
+#[test]
+fn the_bridge_follows_its_uplink() {
+    if !can_run() {
+        return;
+    }
+    let (node, world) = crate::bed::uplink();
+    node.ip("link set up0 mtu 1400");
+    node.write("/proc/sys/net/ipv6/conf/up0/accept_ra", "1");
+    let bed = Bed::on(node, world, settings(), Vec::new());
+    let cell = bed.cell("a");
+    assert_eq!(cell.at.mtu, 1400);
+    assert!(crate::bed::shows(&cell.ns, "eth0").contains("mtu 1400"));
+    // A router that doesn't forward takes advertisements at 1, one that does at 2.
+    let kept = bed
+        .started
+        .changed
+        .iter()
+        .find(|c| c.name.ends_with("up0/accept_ra"));
+    assert_eq!(
+        kept.map(|c| (c.from.as_str(), c.to.as_str())),
+        Some(("1", "2"))
+    );
+    let (node, world) = crate::bed::uplink();
+    node.ip("addr add 10.213.7.1/24 dev up0");
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .unwrap();
+    let start = net::Network::start(settings(), Some(node.fd()), Vec::new());
+    let error = runtime.block_on(start).unwrap_err();
+    assert!(
+        matches!(error, Error::Overlap { field: "ipv4", .. }),
+        "{error}"
+    );
+    assert!(error.to_string().contains("up0"), "{error}");
+    drop(world);
+}
