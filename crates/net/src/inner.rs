@@ -30,8 +30,9 @@ pub(crate) struct Inside {
 }
 
 /// How long a link has to work. It takes a millisecond, and up to a second where the kernel puts it
-/// off because it has many.
-const COMES_UP: Duration = Duration::from_secs(5);
+/// off because it has many. Others wait meanwhile, so not longer: the root of a cell that runs
+/// could take the link down again and again.
+const COMES_UP: Duration = Duration::from_secs(2);
 
 /// Waits for a link: the kernel sees that it is up behind the request that brings it up.
 pub(crate) fn await_link(
@@ -55,7 +56,7 @@ pub(crate) fn await_link(
         if left.is_zero() || !news.wait(left)? {
             return Err(Error::Answer {
                 step,
-                reason: "it doesn't work after 5 s".to_owned(),
+                reason: "it doesn't work after 2 s".to_owned(),
             });
         }
     }

@@ -86,9 +86,11 @@ impl Worker {
         let attached = Attached::of(attach, number, &self.settings, self.node.mtu);
         if let Err(error) = self.build(&key, attach, &attached) {
             self.cells.remove(&key);
-            // The first error is the one that says why.
-            let _ = self.tear_down(&attached);
-            self.pool.give_back(number);
+            // The first error is the one that says why. A number whose link is there still stays
+            // taken until the next start.
+            if self.tear_down(&attached).is_ok() {
+                self.pool.give_back(number);
+            }
             return Err(error);
         }
         Ok(attached)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Our nftables tables: what is in them as data, and one transaction that makes it so.
 //!
-//! * [`ruleset`]: chains, rules and sets, from the settings. Pure.
+//! * [`ruleset`]: both tables, from the settings; [`rules_bridge`] and [`rules_inet`] are their
+//!   rules, [`sets`] what these look up. Pure.
 //! * [`elements`]: what one interface adds to the sets. Pure. An interface comes and goes by its
 //!   elements alone, so it costs the same whether ten are there or a thousand.
 //! * [`message`], [`expression`], [`attributes`]: the bytes, written by hand (ADR 36).
