@@ -55,6 +55,7 @@ const INSTALLED: &[(&str, &str)] = &[
     ("kmod", "depmod modprobe"),
     ("mmdebstrap", "mmdebstrap"),
     ("neovim", "nvim"),
+    ("nftables", "nft"),
     ("npm", "npm"),
     ("qemu-system-x86", "qemu-system-x86_64"),
     ("skopeo", "skopeo"),

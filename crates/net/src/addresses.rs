@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Which addresses are whose: numbers out of a range, each at most once, bounded per tenant, with a
+//! reserve for the node. Pure; [`crate::settings::Settings`] makes addresses of the numbers.
+//!
+//! A number that was given back is given out again as late as the range allows: who still sends to
+//! an address that is gone should meet nobody, not the next tenant.
+
+use std::collections::{BTreeMap, HashMap};
+use std::ops::RangeInclusive;
+
+use model::name::Tenant;
+
+/// Why no number was given.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Refused {
+    /// The tenant has as many as it may have.
+    Tenant {
+        /// How many it has.
+        used: u32,
+        /// How many it may have.
+        limit: u32,
+    },
+    /// What is left is the node's.
+    Full {
+        /// How many are given out.
+        used: u32,
+        /// How many may be, for this asker.
+        limit: u32,
+    },
+    /// The number asked for is given out, or not of the range.
+    Taken,
+}
+
+/// Bounds of a [`Pool`].
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Bounds {
+    /// The numbers that are given out.
+    pub range: RangeInclusive<u32>,
+    /// How many at once, the reserve among them.
+    pub capacity: u32,
+    /// How many one tenant may have.
+    pub per_tenant: u32,
+    /// How many of the capacity are for the tenant `system` alone.
+    pub reserve: u32,
+}
+
+/// The numbers of a range.
+#[derive(Clone, Debug)]
+pub struct Pool {
+    bounds: Bounds,
+    next: u32,
+    given: BTreeMap<u32, Tenant>,
+    used: HashMap<Tenant, u32>,
+}
+
+/// The tenant that the reserve is for: the administrators'.
+const SYSTEM: &str = "system";
+
+impl Pool {
+    /// A pool that has given nothing yet.
+    pub fn new(bounds: Bounds) -> Self {
+        Self {
+            next: *bounds.range.start(),
+            bounds,
+            given: BTreeMap::new(),
+            used: HashMap::new(),
+        }
+    }
+
+    /// How many the tenant has.
+    pub fn used_by(&self, tenant: &Tenant) -> u32 {
+        self.used.get(tenant).copied().unwrap_or(0)
+    }
+
+    /// How many are given out.
+    pub fn used(&self) -> u32 {
+        u32::try_from(self.given.len()).unwrap_or(u32::MAX)
+    }
+
+    /// Takes the free number that has been free for the longest, as far as the range tells.
+    ///
+    /// # Errors
+    /// The tenant, or the pool, has none left.
+    pub fn take(&mut self, tenant: &Tenant) -> Result<u32, Refused> {
+        self.admit(tenant)?;
+        let number = self.first_free().ok_or(Refused::Full {
+            used: self.used(),
+            limit: self.bounds.capacity,
+        })?;
+        self.note(number, tenant);
+        self.next = self.following(number);
+        Ok(number)
+    }
+
+    /// Takes a number that a living cell has. No bound is applied to what is there already.
+    ///
+    /// # Errors
+    /// Another has it, or it isn't of the range.
+    pub fn claim(&mut self, number: u32, tenant: &Tenant) -> Result<(), Refused> {
+        if !self.bounds.range.contains(&number) || self.given.contains_key(&number) {
+            return Err(Refused::Taken);
+        }
+        self.note(number, tenant);
+        // Behind the highest: what was free before the restart has been so for longer.
+        if self.following(number) > self.next {
+            self.next = self.following(number);
+        }
+        Ok(())
+    }
+
+    /// Gives a number back; false where it wasn't given out.
+    pub fn give_back(&mut self, number: u32) -> bool {
+        let Some(tenant) = self.given.remove(&number) else {
+            return false;
+        };
+        if let Some(used) = self.used.get_mut(&tenant) {
+            *used -= 1;
+            if *used == 0 {
+                self.used.remove(&tenant);
+            }
+        }
+        true
+    }
+
+    fn admit(&self, tenant: &Tenant) -> Result<(), Refused> {
+        let system = tenant.as_str() == SYSTEM;
+        let (mine, used) = (self.used_by(tenant), self.used());
+        if !system && mine >= self.bounds.per_tenant {
+            return Err(Refused::Tenant {
+                used: mine,
+                limit: self.bounds.per_tenant,
+            });
+        }
+        let reserve = if system { 0 } else { self.bounds.reserve };
+        let limit = self.bounds.capacity.saturating_sub(reserve);
+        if used >= limit {
+            return Err(Refused::Full { used, limit });
+        }
+        Ok(())
+    }
+
+    /// From `next` to the end of the range, then from its beginning.
+    fn first_free(&self) -> Option<u32> {
+        let (start, end) = (*self.bounds.range.start(), *self.bounds.range.end());
+        self.free_in(self.next, end)
+            .or_else(|| self.free_in(start, self.next.saturating_sub(1).min(end)))
+    }
+
+    fn free_in(&self, start: u32, end: u32) -> Option<u32> {
+        let mut candidate = start;
+        if start > end {
+            return None;
+        }
+        for taken in self.given.range(start..=end).map(|(number, _)| *number) {
+            if taken != candidate {
+                return Some(candidate);
+            }
+            candidate = candidate.checked_add(1)?;
+        }
+        (candidate <= end).then_some(candidate)
+    }
+
+    fn following(&self, number: u32) -> u32 {
+        if number >= *self.bounds.range.end() {
+            *self.bounds.range.start()
+        } else {
+            number + 1
+        }
+    }
+
+    fn note(&mut self, number: u32, tenant: &Tenant) {
+        self.given.insert(number, tenant.clone());
+        *self.used.entry(tenant.clone()).or_default() += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn tenant(name: &str) -> Tenant {
+        name.parse().unwrap()
+    }
+
+    fn pool(range: RangeInclusive<u32>, capacity: u32, per_tenant: u32, reserve: u32) -> Pool {
+        Pool::new(Bounds {
+            range,
+            capacity,
+            per_tenant,
+            reserve,
+        })
+    }
+
+    #[test]
+    fn a_number_given_back_is_the_last_to_be_given_again() {
+        let mut pool = pool(2..=5, 4, 4, 0);
+        let a = tenant("a");
+        assert_eq!(pool.take(&a), Ok(2));
+        assert!(pool.give_back(2) && !pool.give_back(2));
+        let rest: Vec<u32> = (0..4).map(|_| pool.take(&a).unwrap()).collect();
+        assert_eq!(rest, [3, 4, 5, 2]);
+    }
+
+    #[test]
+    fn a_tenant_can_t_take_all_and_the_reserve_is_the_node_s() {
+        let mut pool = pool(1..=100, 10, 6, 2);
+        let (a, b, system) = (tenant("a"), tenant("b"), tenant("system"));
+        (0..6).for_each(|_| assert!(pool.take(&a).is_ok()));
+        assert_eq!(pool.take(&a), Err(Refused::Tenant { used: 6, limit: 6 }));
+        (0..2).for_each(|_| assert!(pool.take(&b).is_ok()));
+        assert_eq!(pool.take(&b), Err(Refused::Full { used: 8, limit: 8 }));
+        (0..2).for_each(|_| assert!(pool.take(&system).is_ok()));
+        assert_eq!(
+            pool.take(&system),
+            Err(Refused::Full {
+                used: 10,
+                limit: 10
+            })
+        );
+    }
+
+    #[test]
+    fn what_lives_is_claimed_once() {
+        let mut pool = pool(2..=9, 8, 8, 0);
+        let a = tenant("a");
+        assert_eq!(pool.claim(7, &a), Ok(()));
+        assert_eq!(pool.claim(7, &a), Err(Refused::Taken));
+        assert_eq!(pool.claim(10, &a), Err(Refused::Taken));
+        assert_eq!(pool.take(&a), Ok(8));
+    }
+
+    proptest! {
+        /// Steps: a tenant takes, or the n-th number that is out is given back.
+        #[test]
+        fn no_number_is_given_twice_and_no_bound_is_passed(
+            steps in prop::collection::vec((0u8..4, 0usize..40), 0..400),
+        ) {
+            let names = ["system", "a", "b"].map(tenant);
+            let mut pool = pool(3..=40, 30, 12, 5);
+            let mut out: BTreeSet<u32> = BTreeSet::new();
+            for (who, which) in steps {
+                if let Some(tenant) = names.get(usize::from(who)) {
+                    if let Ok(number) = pool.take(tenant) {
+                        prop_assert!((3..=40).contains(&number) && out.insert(number));
+                    }
+                } else if let Some(number) = out.iter().nth(which).copied() {
+                    prop_assert!(pool.give_back(number) && out.remove(&number));
+                }
+                prop_assert_eq!(pool.used() as usize, out.len());
+                let sum: u32 = names.iter().map(|name| pool.used_by(name)).sum();
+                prop_assert_eq!(sum, pool.used());
+                prop_assert!(pool.used() <= 30);
+                prop_assert!(names[1..].iter().all(|name| pool.used_by(name) <= 12));
+            }
+            for number in out {
+                prop_assert!(pool.give_back(number));
+            }
+            prop_assert_eq!(pool.used(), 0);
+        }
+    }
+}

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Plugins of CNI, the Container Network Interface, versions 0.3.0 to 1.1.0
+//! (<https://www.cni.dev/docs/spec>), for nodes whose administrator has configured them: the
+//! plugins are programs of others, run as they are, as root, in the caller's network namespace.
+//!
+//! Called by the runtime in place of [`crate::Network`]: [`Cni::load`] at the daemon's start,
+//! [`Cni::add`] and [`Cni::del`] for each interface of a cell, [`Cni::gc`] when it is known which
+//! cells live. It pins, publishes and isolates nothing by itself: what the plugins do is what there
+//! is, and their administrator's to answer for.
+//!
+//! * `config`: the files of `/etc/cni/net.d`, and what a plugin is told. Pure but for reading.
+//! * `plugin`: one run of one plugin, with bounds on its time and its words.
+//! * `cache`: what was added, so that it can be removed when configuration and daemon have
+//!   changed.
+
+mod cache;
+mod config;
+mod error;
+mod plugin;
+mod result;
+
+use std::ffi::OsString;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use crate::port::HostPort;
+use cache::{Cache, Entry};
+pub use config::{Network, Rejected};
+pub use error::{Error, Result};
+use plugin::{Call, Runner};
+pub use result::{Address, Interface, Outcome};
+
+/// Where things are, and how long they may take.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// The folder of configurations; `/etc/cni/net.d` by custom.
+    pub configurations: PathBuf,
+    /// The folders of plugins, first found first taken; `/usr/lib/cni` in Debian, `/opt/cni/bin` by
+    /// custom.
+    pub plugins: Vec<PathBuf>,
+    /// The daemon's own folder for what was added.
+    pub cache: PathBuf,
+    /// How long one plugin may take, before it and its children are killed.
+    pub timeout: Duration,
+}
+
+/// A cell's network namespace, as a plugin can be told it.
+#[derive(Debug)]
+pub enum Namespace {
+    /// By a file that stays.
+    Path(PathBuf),
+    /// By a descriptor of this process: the plugin sees `/proc/PID/fd/N`.
+    Fd(OwnedFd),
+    /// Gone with the cell's processes: for [`Cni::del`] alone.
+    Gone,
+}
+
+impl Namespace {
+    fn path(&self) -> OsString {
+        match self {
+            Namespace::Path(path) => path.clone().into(),
+            Namespace::Fd(fd) => {
+                format!("/proc/{}/fd/{}", std::process::id(), fd.as_raw_fd()).into()
+            }
+            Namespace::Gone => OsString::new(),
+        }
+    }
+}
+
+/// One interface of one cell.
+#[derive(Debug)]
+pub struct Attachment {
+    /// The cell's uid, or another id of letters, digits and `_.-`.
+    pub container: String,
+    /// The interface's name in the cell, at most 15 bytes.
+    pub interface: String,
+    /// The cell's namespace.
+    pub netns: Namespace,
+    /// Ports of the node, for plugins with the capability `portMappings`.
+    pub host_ports: Vec<HostPort>,
+    /// Arguments of `CNI_ARGS`, such as Kubernetes' `K8S_POD_NAME`.
+    pub arguments: Vec<(String, String)>,
+    /// Values for other capabilities: `bandwidth`, `ips`, `mac`, `dns` and what plugins define.
+    pub capabilities: Map<String, Value>,
+}
+
+impl Attachment {
+    fn check(&self) -> Result<()> {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b"_.-".contains(&b);
+        let begins = |text: &str| {
+            text.bytes()
+                .next()
+                .is_some_and(|b| b.is_ascii_alphanumeric())
+        };
+        let id = &self.container;
+        if id.len() > 128 || !begins(id) || !id.bytes().all(plain) {
+            return Err(Error::request("container", "letters, digits, _ . and -"));
+        }
+        let name = &self.interface;
+        let bad = |b: u8| !b.is_ascii_graphic() || b"/:".contains(&b);
+        if !(1..=15).contains(&name.len()) || name.bytes().any(bad) || name.starts_with('.') {
+            return Err(Error::request(
+                "interface",
+                "1 to 15 visible characters, no / or :",
+            ));
+        }
+        let odd = |text: &str| text.contains([';', '=', '\0']);
+        if self
+            .arguments
+            .iter()
+            .any(|(key, value)| odd(key) || odd(value))
+        {
+            return Err(Error::request("arguments", "no ; and no ="));
+        }
+        Ok(())
+    }
+
+    /// `runtimeConfig`: what plugins may ask for by their capabilities.
+    fn offers(&self) -> Map<String, Value> {
+        let mut offers = self.capabilities.clone();
+        if !self.host_ports.is_empty() {
+            let mappings: Vec<Value> = self
+                .host_ports
+                .iter()
+                .map(|port| {
+                    json!({
+                        "hostPort": port.host_port,
+                        "containerPort": port.port,
+                        "protocol": port.protocol.as_str(),
+                        "hostIP": port.address.map(|a| a.to_string()).unwrap_or_default(),
+                    })
+                })
+                .collect();
+            offers.insert("portMappings".to_owned(), Value::Array(mappings));
+        }
+        offers
+    }
+}
+
+/// The network that the node's administrator has configured.
+///
+/// Calls may be made at once, but for those about one cell, which the specification wants one after
+/// the other: the cell's owner makes them.
+#[derive(Debug)]
+pub struct Cni {
+    network: Network,
+    /// Files that were passed over, and why: for the node's log.
+    rejected: Vec<Rejected>,
+    runner: Runner,
+    cache: Cache,
+}
+
+impl Cni {
+    /// Reads the configurations and takes the first valid one, by file name; none where the folder
+    /// has none. Valid is one whose plugins are there and speak its version.
+    ///
+    /// # Errors
+    /// The folder can't be read, or it has files and none of them is valid.
+    pub async fn load(settings: Settings) -> Result<Option<Cni>> {
+        let runner = Runner {
+            folders: settings.plugins,
+            timeout: settings.timeout,
+        };
+        let mut rejected = Vec::new();
+        for file in config::files(&settings.configurations)? {
+            let found = match config::read(&file) {
+                Ok(network) => runner.settle_version(network).await,
+                Err(error) => Err(error),
+            };
+            match found {
+                Ok(network) => {
+                    return Ok(Some(Cni {
+                        network,
+                        rejected,
+                        runner,
+                        cache: Cache::open(settings.cache)?,
+                    }));
+                }
+                Err(error) => rejected.push(Rejected { file, error }),
+            }
+        }
+        match rejected.into_iter().next() {
+            None => Ok(None),
+            Some(first) => Err(first.error),
+        }
+    }
+
+    /// The network that was taken.
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// Files that were passed over.
+    pub fn rejected(&self) -> &[Rejected] {
+        &self.rejected
+    }
+
+    /// Adds an interface: each plugin in its order, the next one told what the ones before did.
+    ///
+    /// # Errors
+    /// The plugin that failed, with its code. What was added is removed again then.
+    pub async fn add(&self, attachment: &Attachment) -> Result<Outcome> {
+        attachment.check()?;
+        if matches!(attachment.netns, Namespace::Gone) {
+            return Err(Error::request("netns", "an interface needs a namespace"));
+        }
+        let mut entry = Entry::new(&self.network, attachment);
+        // Before the first plugin: what a killed daemon had begun is found by `gc` and removed.
+        self.cache.write(&entry)?;
+        match self.add_each(attachment, &entry).await {
+            Ok(result) => {
+                let outcome = Outcome::read(&result, &self.network.name)?;
+                entry.result = Some(result);
+                self.cache.write(&entry)?;
+                Ok(outcome)
+            }
+            Err(error) => {
+                // The first error is the one that says why; what can't be removed now is in the
+                // cache still.
+                let _ = self.del(attachment).await;
+                Err(error)
+            }
+        }
+    }
+
+    async fn add_each(&self, attachment: &Attachment, entry: &Entry) -> Result<Value> {
+        let mut previous = None;
+        for plugin in &entry.network.plugins {
+            let call = Call::new("ADD", entry, plugin, &attachment.netns, previous.as_ref());
+            previous = Some(self.runner.run(&call).await?);
+        }
+        previous.ok_or_else(|| Error::configuration(&entry.network.name, "it has no plugin"))
+    }
+
+    /// Removes an interface: each plugin, the last one first, as it was configured when the
+    /// interface was added. That there is none is no error; that the namespace is gone isn't
+    /// either.
+    ///
+    /// # Errors
+    /// The first plugin that failed. All others were run; the interface is kept in mind, and can be
+    /// removed again.
+    pub async fn del(&self, attachment: &Attachment) -> Result<()> {
+        attachment.check()?;
+        let Some(entry) = self.cache.read(attachment, &self.network.name)? else {
+            return Ok(());
+        };
+        self.del_entry(&entry, &attachment.netns).await
+    }
+
+    async fn del_entry(&self, entry: &Entry, netns: &Namespace) -> Result<()> {
+        let mut outcome = Ok(());
+        for plugin in entry.network.plugins.iter().rev() {
+            let call = Call::new("DEL", entry, plugin, netns, entry.result.as_ref());
+            outcome = outcome.and(self.runner.run(&call).await.map(drop));
+        }
+        if outcome.is_ok() {
+            self.cache.remove(entry)?;
+        }
+        outcome
+    }
+
+    /// Asks the plugins whether an interface is as they made it.
+    ///
+    /// # Errors
+    /// The plugin that says no, or that there is no such interface.
+    pub async fn check(&self, attachment: &Attachment) -> Result<()> {
+        attachment.check()?;
+        let found = self.cache.read(attachment, &self.network.name)?;
+        let entry = found.ok_or_else(|| Error::request("interface", "it was not added"))?;
+        if entry.network.disable_check {
+            return Ok(());
+        }
+        for plugin in &entry.network.plugins {
+            let result = entry.result.as_ref();
+            let call = Call::new("CHECK", &entry, plugin, &attachment.netns, result);
+            self.runner.run(&call).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes what was added for cells that don't live any more, and lets plugins that can
+    /// (version 1.1) remove what they alone know of. Living: container id and interface.
+    ///
+    /// # Errors
+    /// The first plugin that failed; all others were run.
+    pub async fn gc(&self, living: &[(String, String)]) -> Result<()> {
+        let mut outcome = Ok(());
+        for entry in self.cache.list()? {
+            let lives =
+                |(id, name): &(String, String)| *id == entry.container && *name == entry.interface;
+            if !living.iter().any(lives) {
+                outcome = outcome.and(self.del_entry(&entry, &Namespace::Gone).await);
+            }
+        }
+        if !self.network.collects() {
+            return outcome;
+        }
+        let valid: Vec<Value> = living
+            .iter()
+            .map(|(id, name)| json!({"containerID": id, "ifname": name}))
+            .collect();
+        for plugin in &self.network.plugins {
+            let call = Call::collect(&self.network, plugin, &valid);
+            outcome = outcome.and(self.runner.run(&call).await.map(drop));
+        }
+        outcome
+    }
+
+    /// Asks the plugins whether they can add interfaces now; plugins before version 1.1 can't be
+    /// asked.
+    ///
+    /// # Errors
+    /// The plugin that can't, with what it says.
+    pub async fn status(&self) -> Result<()> {
+        if !self.network.collects_or_tells() {
+            return Ok(());
+        }
+        for plugin in &self.network.plugins {
+            let call = Call::status(&self.network, plugin);
+            self.runner.run(&call).await?;
+        }
+        Ok(())
+    }
+}
