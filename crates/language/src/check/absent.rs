@@ -10,18 +10,18 @@ use oxc::ast::ast::*;
 use oxc::span::GetSpan;
 
 use super::convert::span;
-use super::module::{Module, Path};
+use super::facts::{Facts, Path};
 use super::narrow::path;
 use super::report::Report;
 use super::types::Type;
 use super::world::Lookup;
 
-impl<'a> Module<'a, '_> {
+impl<'a> Facts<'a, '_> {
     /// All of them, in the API's answers.
     pub(super) fn check_absent(&self, out: &mut Vec<Report>) {
         let mut reads = Vec::new();
         let mut tested: HashSet<Path> = HashSet::new();
-        for node in self.semantic.nodes() {
+        for node in self.tree.nodes {
             let AstKind::StaticMemberExpression(member) = node.kind() else {
                 continue;
             };
@@ -39,7 +39,7 @@ impl<'a> Module<'a, '_> {
         if reads.is_empty() {
             return;
         }
-        for node in self.semantic.nodes() {
+        for node in self.tree.nodes {
             self.tests(node.kind(), &mut tested);
         }
         for ((symbol, names), inner, member) in reads {
@@ -61,7 +61,7 @@ impl<'a> Module<'a, '_> {
     /// Whether a member of the API's is optional.
     fn may_be_absent(&self, member: &StaticMemberExpression<'a>) -> bool {
         let object = self.infer(&member.object);
-        if matches!(self.resolve(&object), Type::Union(_)) || !self.is_of_api(&object) {
+        if matches!(self.world.resolve(&object), Type::Union(_)) || !self.world.is_of_api(&object) {
             return false;
         }
         let field = self.world.field(&object, &member.property.name);

@@ -9,14 +9,14 @@ use oxc::span::GetSpan;
 use super::assign::Verdict;
 use super::calls::Called;
 use super::convert::span;
+use super::facts::Facts;
 use super::fit::Place;
-use super::module::Module;
 use super::report::{Report, Seen};
 use super::types::Signature;
 
 use Verdict::{No, Unsure, Yes};
 
-impl<'a> Module<'a, '_> {
+impl<'a> Facts<'a, '_> {
     /// Says what is wrong with a call.
     pub(crate) fn check_call(
         &self,

@@ -9,8 +9,8 @@ use oxc::span::GetSpan;
 
 use super::assign::Verdict;
 use super::convert::span;
+use super::facts::Facts;
 use super::fit::Place;
-use super::module::Module;
 use super::substitute::{substitute, substitute_signature};
 use super::types::{Signature, Type, same};
 use crate::source::Span;
@@ -68,21 +68,16 @@ impl<'n, 'a> Called<'n, 'a> {
 /// What a call may mean.
 type Signatures = Vec<Arc<Signature>>;
 
-impl<'a> Module<'a, '_> {
+impl<'a> Facts<'a, '_> {
     /// The signatures of what is called; `None` where they aren't known.
     pub(crate) fn signatures_of_call(&self, call: &CallExpression<'a>) -> Option<Signatures> {
         let callee = self.infer(&call.callee).present();
-        let signatures = self.signatures(&callee)?;
+        let signatures = self.world.signatures(&callee)?;
         Some(match call.callee.get_inner_expression() {
             Expression::FunctionExpression(it) => lenient(signatures, &it.params),
             Expression::ArrowFunctionExpression(it) => lenient(signatures, &it.params),
             _ => signatures,
         })
-    }
-
-    pub(crate) fn signatures(&self, callee: &Type) -> Option<Signatures> {
-        let shape = self.world.shape(callee)?;
-        (!shape.calls.is_empty() && !shape.open).then(|| shape.calls.clone())
     }
 
     /// The constructors of what `new` is called on, and the instance it gives.
@@ -171,7 +166,7 @@ impl<'a> Module<'a, '_> {
         if !all || matches!(argument, Expression::ArrayExpression(_)) {
             return None;
         }
-        let element = self.element(&self.infer(argument))?.awaited();
+        let element = self.world.element(&self.infer(argument))?.awaited();
         let list = Type::Array(Arc::new(element));
         Some(Type::global("Promise", [list]))
     }
@@ -184,14 +179,13 @@ impl<'a> Module<'a, '_> {
         let [Argument::ArrowFunctionExpression(test)] = call.arguments.as_slice() else {
             return None;
         };
-        let text = self.program.source_text;
-        let written = text.get(test.span.start as usize..test.span.end as usize)?;
+        let written = self.tree.written(test.span)?;
         let tells = written.contains("instanceof") || written.contains(" is ");
         if member.property.name != "filter" || tells {
             return None;
         }
-        match self.resolve(&self.infer(&member.object)) {
-            Type::Array(element) => match self.resolve(&element) {
+        match self.world.resolve(&self.infer(&member.object)) {
+            Type::Array(element) => match self.world.resolve(&element) {
                 Type::Object(_) | Type::Named(..) => Some(Type::Array(element)),
                 _ => None,
             },
@@ -304,7 +298,7 @@ impl<'a> Module<'a, '_> {
                 });
             }
             (Type::Array(wanted), given) => {
-                let element = self.element(given).unwrap_or_default();
+                let element = self.world.element(given).unwrap_or_default();
                 self.unify(wanted, &element, bindings, depth + 1);
             }
             (Type::Named(wanted, a), Type::Named(given, b)) if wanted == given => {

@@ -7,12 +7,12 @@ use oxc::ast::ast::*;
 use oxc::span::GetSpan;
 
 use super::convert::span;
-use super::module::Module;
+use super::facts::Facts;
 use super::report::Report;
 use super::types::Type;
 use crate::source::Span;
 
-impl<'a> Module<'a, '_> {
+impl<'a> Facts<'a, '_> {
     /// A function that is declared to return something, and may come to its end without.
     pub(super) fn check_end(&self, function: &Function<'a>, out: &mut Vec<Report>) {
         let (Some(body), Some(annotation)) = (&function.body, &function.return_type) else {
@@ -21,10 +21,12 @@ impl<'a> Module<'a, '_> {
         if function.generator || matches!(annotation.type_annotation, TSType::TSTypePredicate(_)) {
             return;
         }
-        let mut wanted = self.resolve(&self.converter().ty(&annotation.type_annotation));
+        let mut wanted = self
+            .world
+            .resolve(&self.converter().ty(&annotation.type_annotation));
         if function.r#async {
             wanted = match wanted.argument_of(&["Promise"]) {
-                Some(_) => self.resolve(&wanted.awaited()),
+                Some(_) => self.world.resolve(&wanted.awaited()),
                 None => return,
             };
         }
@@ -37,15 +39,8 @@ impl<'a> Module<'a, '_> {
         let end = Span::new(body.span.end.saturating_sub(1), body.span.end);
         out.push(report.anchored(at).help(format!(
             "it shall return {wanted}; line {} is its end",
-            self.line_of(end.start)
+            self.tree.line_of(end.start)
         )));
-    }
-
-    fn line_of(&self, offset: u32) -> usize {
-        let before = self.program.source_text.get(..offset as usize);
-        before
-            .map_or(0, |it| it.matches('\n').count())
-            .saturating_add(1)
     }
 
     fn ends_all(&self, statements: &[Statement<'a>]) -> bool {

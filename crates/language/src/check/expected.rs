@@ -14,7 +14,7 @@ use oxc::ast::ast::*;
 use oxc::semantic::NodeId;
 use serde::Serialize;
 
-use super::module::Module;
+use super::facts::Facts;
 use super::schedule::file_id;
 use super::types::{ENVIRONMENT, FileId, Name, Shape, Type};
 use super::world::{Origin, Slot, World};
@@ -127,7 +127,7 @@ fn in_module(world: &World, file: FileId) -> Vec<Expected> {
     };
     analyse(world, file, &origin.source, &origin.imports, |module, _| {
         world.declare(file, module);
-        let nodes = module.semantic.nodes().iter();
+        let nodes = module.tree.nodes.iter();
         let calls = nodes.filter_map(|node| match node.kind() {
             AstKind::CallExpression(call) => is_asking(module, call).then_some((node.id(), call)),
             _ => None,
@@ -136,14 +136,14 @@ fn in_module(world: &World, file: FileId) -> Vec<Expected> {
     })
 }
 
-fn is_asking(module: &Module<'_, '_>, call: &CallExpression<'_>) -> bool {
+fn is_asking(module: &Facts<'_, '_>, call: &CallExpression<'_>) -> bool {
     match call.callee.get_inner_expression() {
         Expression::Identifier(name) => name.name == VALUES && module.is_global(name),
         _ => false,
     }
 }
 
-fn of_call<'a>(module: &Module<'a, '_>, id: NodeId, call: &CallExpression<'a>) -> Expected {
+fn of_call<'a>(module: &Facts<'a, '_>, id: NodeId, call: &CallExpression<'a>) -> Expected {
     let mut building = Building {
         world: module.world,
         all: Vec::new(),
@@ -164,8 +164,8 @@ fn of_call<'a>(module: &Module<'a, '_>, id: NodeId, call: &CallExpression<'a>) -
 }
 
 /// The type that is written around a call: its variable's, or what it is cast to.
-fn declared_around<'a>(module: &Module<'a, '_>, call: NodeId) -> Option<Type> {
-    let nodes = module.semantic.nodes();
+fn declared_around<'a>(module: &Facts<'a, '_>, call: NodeId) -> Option<Type> {
+    let nodes = module.tree.nodes;
     let around = nodes
         .ancestor_kinds(call)
         .find(|kind| !matches!(kind, AstKind::ParenthesizedExpression(_)))?;
@@ -192,7 +192,7 @@ impl Building<'_> {
     /// Adds what a default says of itself: a literal by its parts.
     fn add_default<'a>(
         &mut self,
-        module: &Module<'a, '_>,
+        module: &Facts<'a, '_>,
         default: &Expression<'a>,
         depth: u32,
     ) -> usize {
@@ -220,14 +220,14 @@ impl Building<'_> {
     /// A default that has a name: by its annotation, else by what it was set to.
     fn add_named<'a>(
         &mut self,
-        module: &Module<'a, '_>,
+        module: &Facts<'a, '_>,
         name: &IdentifierReference<'a>,
         depth: u32,
     ) -> usize {
-        let Some(symbol) = module.symbol_of(name) else {
+        let Some(symbol) = module.symbols.of(name) else {
             return self.place();
         };
-        match module.declaration(symbol) {
+        match module.symbols.declaration(symbol) {
             AstKind::VariableDeclarator(it) if it.type_annotation.is_none() => match &it.init {
                 Some(init) if matches!(it.id, BindingPattern::BindingIdentifier(_)) => {
                     self.add_default(module, init, depth + 1)
@@ -244,7 +244,7 @@ impl Building<'_> {
 
     fn literal<'a>(
         &mut self,
-        module: &Module<'a, '_>,
+        module: &Facts<'a, '_>,
         object: &ObjectExpression<'a>,
         depth: u32,
     ) -> Node {
@@ -291,7 +291,7 @@ impl Building<'_> {
         if let Some(known) = name.as_ref().and_then(|name| self.named.get(name)) {
             return *known;
         }
-        let ty = self.world.resolve_alias(ty);
+        let ty = self.world.resolve(ty);
         let at = self.place();
         if let Some(name) = name {
             self.named.insert(name, at);
@@ -354,7 +354,7 @@ impl Building<'_> {
         let is_any = |at: &usize| self.all.get(*at) == Some(&Node::Any);
         // One that is still being written is an object that holds itself: it isn't any.
         let open = members.iter().zip(&of).any(|(member, at)| {
-            let named = matches!(self.world.resolve_alias(member), Type::Named(..));
+            let named = matches!(self.world.resolve(member), Type::Named(..));
             is_any(at) && !named
         });
         match open {

@@ -8,7 +8,7 @@ use oxc::span::GetSpan;
 
 use super::assign::Verdict;
 use super::convert::span;
-use super::module::Module;
+use super::facts::Facts;
 use super::range::is_duration;
 use super::report::{Report, Seen, decide};
 use super::types::{Field, Type};
@@ -39,7 +39,7 @@ impl<'t> Place<'t> {
     }
 }
 
-impl<'a> Module<'a, '_> {
+impl<'a> Facts<'a, '_> {
     /// Whether the expression fits; reports what doesn't.
     pub(crate) fn fit(
         &self,
@@ -47,13 +47,13 @@ impl<'a> Module<'a, '_> {
         place: Place<'_>,
         out: &mut Vec<Report>,
     ) -> Verdict {
-        let wanted = self.resolve(place.wanted);
-        if matches!(wanted, Type::Any | Type::Param(_)) || self.is_tired() {
+        let wanted = self.world.resolve(place.wanted);
+        if matches!(wanted, Type::Any | Type::Param(_)) || self.memo.is_tired() {
             return Unsure;
         }
         let before = out.len();
         let place = Place {
-            api: place.api || self.is_of_api(place.wanted),
+            api: place.api || self.world.is_of_api(place.wanted),
             ..place
         };
         let verdict = self.fit_form(expression, &wanted, place, out);
@@ -178,7 +178,7 @@ impl<'a> Module<'a, '_> {
                 _ => report,
             };
         }
-        if self.streamed(found).is_some() {
+        if self.world.streamed(found).is_some() {
             let message = format!("this is a stream, where {shown} is needed");
             return Report::new("stream-misuse", at, message)
                 .help("read it with `for await (const item of …)`");
@@ -207,7 +207,7 @@ impl<'a> Module<'a, '_> {
     ) -> Verdict {
         let mut candidates = Vec::new();
         for member in wanted.members() {
-            let member = self.resolve(member);
+            let member = self.world.resolve(member);
             match &member {
                 Type::Any | Type::Param(_) => return Unsure,
                 Type::Object(_) | Type::Named(..) => match self.world.shape(&member) {

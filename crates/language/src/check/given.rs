@@ -6,14 +6,14 @@ use oxc::ast::ast::*;
 use oxc::span::GetSpan;
 
 use super::convert::span;
+use super::facts::Facts;
 use super::fit::{Place, listed, listed_fields};
-use super::module::Module;
 use super::report::Report;
 use super::types::{Field, Type};
 use super::world::{Lookup, of_object};
 use crate::source::Span;
 
-impl<'a> Module<'a, '_> {
+impl<'a> Facts<'a, '_> {
     pub(super) fn unknown_field(
         &self,
         name: &str,
@@ -93,7 +93,7 @@ impl<'a> Module<'a, '_> {
 
     /// A value to begin with.
     fn sample(&self, ty: &Type) -> String {
-        match self.resolve(ty).present().members().first() {
+        match self.world.resolve(ty).present().members().first() {
             Some(Type::StringLiteral(value)) => format!("{value:?}"),
             Some(Type::String | Type::Template) => "\"\"".to_owned(),
             Some(Type::Number) => "0".to_owned(),

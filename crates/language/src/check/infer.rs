@@ -10,25 +10,22 @@ use oxc::span::GetSpan;
 use oxc::syntax::operator::{AssignmentOperator, BinaryOperator, LogicalOperator, UnaryOperator};
 
 use super::convert::{name_in, span};
-use super::module::Module;
-use super::narrow::path;
-use super::types::{ENVIRONMENT, Field, Shape, Type};
+use super::facts::Facts;
+use super::narrow::{narrowed, path};
+use super::types::{Field, Shape, Type};
 use super::world::Lookup;
 
-/// How many inferences may wait for each other.
-const NESTED: u32 = 400;
-
-impl<'a> Module<'a, '_> {
+impl<'a> Facts<'a, '_> {
     /// The type of an expression where nothing particular is asked for.
     pub(crate) fn infer(&self, expression: &Expression<'a>) -> Type {
         let key = expression.span();
-        if let Some(known) = self.expressions.borrow().get(&key) {
-            return known.clone();
+        if let Some(known) = self.memo.expression(key) {
+            return known;
         }
         let ty = self.infer_expecting(expression, None);
         // A chain and what it consists of lie at the same place.
         if !matches!(expression, Expression::ChainExpression(_)) {
-            self.expressions.borrow_mut().insert(key, ty.clone());
+            self.memo.keep(key, &ty);
         }
         ty
     }
@@ -47,13 +44,7 @@ impl<'a> Module<'a, '_> {
         if is_call && wanted.is_some() {
             return self.infer(expression);
         }
-        if self.depth.get() > NESTED {
-            return Type::Any;
-        }
-        self.depth.set(self.depth.get() + 1);
-        let ty = self.infer_now(expression, wanted);
-        self.depth.set(self.depth.get() - 1);
-        ty
+        self.memo.nested(|| self.infer_now(expression, wanted))
     }
 
     fn infer_now(&self, expression: &Expression<'a>, wanted: Option<&Type>) -> Type {
@@ -79,8 +70,10 @@ impl<'a> Module<'a, '_> {
             Expression::FunctionExpression(function) => self.function_type(function),
             Expression::ParenthesizedExpression(it) => self.infer_expecting(&it.expression, wanted),
             Expression::AwaitExpression(it) => match wanted {
-                Some(_) => self.awaited(&self.infer_expecting(&it.argument, wanted)),
-                None => self.awaited(&self.infer(&it.argument)),
+                Some(_) => self
+                    .world
+                    .awaited(&self.infer_expecting(&it.argument, wanted)),
+                None => self.world.awaited(&self.infer(&it.argument)),
             },
             Expression::ConditionalExpression(it) => Type::union([
                 self.infer_expecting(&it.consequent, wanted),
@@ -115,7 +108,7 @@ impl<'a> Module<'a, '_> {
     }
 
     fn identifier(&self, expression: &Expression<'a>, name: &IdentifierReference<'a>) -> Type {
-        let Some(symbol) = self.symbol_of(name) else {
+        let Some(symbol) = self.symbols.of(name) else {
             let declared = &self.world.environment.table.values;
             return match declared.get(name.name.as_str()) {
                 Some(value) => value.ty.clone(),
@@ -142,13 +135,13 @@ impl<'a> Module<'a, '_> {
     }
 
     fn array(&self, array: &ArrayExpression<'a>, wanted: Option<&Type>) -> Type {
-        let wanted = wanted.and_then(|ty| self.element(&self.resolve(ty).present()));
+        let wanted = wanted.and_then(|ty| self.world.element(&self.world.resolve(ty).present()));
         let mut elements = Vec::new();
         for element in &array.elements {
             match element {
                 ArrayExpressionElement::SpreadElement(spread) => {
                     let spread = self.infer(&spread.argument);
-                    elements.push(self.element(&spread).unwrap_or_default());
+                    elements.push(self.world.element(&spread).unwrap_or_default());
                 }
                 ArrayExpressionElement::Elision(_) => return Type::Any,
                 element => {
@@ -177,7 +170,7 @@ impl<'a> Module<'a, '_> {
         }
         let keeps = |ty: &Type| {
             matches!(
-                self.resolve(ty),
+                self.world.resolve(ty),
                 Type::StringLiteral(_)
                     | Type::NumberLiteral(_)
                     | Type::BooleanLiteral(_)
@@ -187,7 +180,7 @@ impl<'a> Module<'a, '_> {
             )
         };
         match wanted {
-            Some(wanted) if self.resolve(wanted).members().iter().any(keeps) => ty,
+            Some(wanted) if self.world.resolve(wanted).members().iter().any(keeps) => ty,
             _ => ty.widened(),
         }
     }
@@ -220,7 +213,7 @@ impl<'a> Module<'a, '_> {
                         name: name.as_ref().into(),
                         ty,
                         optional: false,
-                        doc: self.docs.before(property.span.start),
+                        doc: self.tree.docs.before(property.span.start),
                         at: span(property.key.span()),
                         file: self.file,
                     };
@@ -232,7 +225,10 @@ impl<'a> Module<'a, '_> {
     }
 
     fn wanted_field(&self, wanted: &Type, name: &str) -> Option<Type> {
-        match self.world.field(&self.resolve(wanted).present(), name) {
+        match self
+            .world
+            .field(&self.world.resolve(wanted).present(), name)
+        {
             Lookup::Found(field) => Some(field.ty),
             Lookup::Unknown => Some(Type::Any),
             Lookup::Missing => None,
@@ -251,7 +247,8 @@ impl<'a> Module<'a, '_> {
     }
 
     fn static_member(&self, member: &StaticMemberExpression<'a>) -> Type {
-        if !(self.narrowed.paths.is_empty() && self.narrowed.handed.is_empty())
+        let narrowed = narrowed(self);
+        if !(narrowed.paths.is_empty() && narrowed.handed.is_empty())
             && let Some((symbol, mut names)) = path(self, &member.object)
         {
             if !names.is_empty() {
@@ -263,23 +260,14 @@ impl<'a> Module<'a, '_> {
             }
         }
         let object = self.infer(&member.object).present();
-        self.member_type(&object, &member.property.name)
-    }
-
-    /// What reading a member gives; any where there may or can't be one.
-    pub(crate) fn member_type(&self, object: &Type, name: &str) -> Type {
-        match self.world.field(object, name) {
-            Lookup::Found(field) if field.optional => Type::union([field.ty, Type::Undefined]),
-            Lookup::Found(field) => field.ty,
-            Lookup::Missing | Lookup::Unknown => Type::Any,
-        }
+        self.world.member_type(&object, &member.property.name)
     }
 
     fn computed_member(&self, member: &ComputedMemberExpression<'a>) -> Type {
         let object = self.infer(&member.object).present();
         match &member.expression {
-            Expression::StringLiteral(name) => self.member_type(&object, &name.value),
-            index => match (self.resolve(&object), self.infer(index)) {
+            Expression::StringLiteral(name) => self.world.member_type(&object, &name.value),
+            index => match (self.world.resolve(&object), self.infer(index)) {
                 (Type::Array(element), Type::Number | Type::NumberLiteral(_)) => {
                     element.as_ref().clone()
                 }
@@ -314,7 +302,7 @@ impl<'a> Module<'a, '_> {
         let left = self.infer(&binary.left).widened();
         let right = self.infer(&binary.right).widened();
         let addition = binary.operator == BinaryOperator::Addition;
-        match (self.resolve(&left), self.resolve(&right)) {
+        match (self.world.resolve(&left), self.world.resolve(&right)) {
             (Type::String | Type::Template, _) | (_, Type::String | Type::Template) if addition => {
                 Type::String
             }
@@ -346,7 +334,7 @@ impl<'a> Module<'a, '_> {
 
     /// The instance, within a method of a class at the module's top.
     fn this(&self, this: &ThisExpression) -> Type {
-        let nodes = self.semantic.nodes();
+        let nodes = self.tree.nodes;
         let mut ancestors = nodes.ancestors(this.node_id.get());
         while let Some(node) = ancestors.next() {
             match node.kind() {
@@ -380,56 +368,11 @@ impl<'a> Module<'a, '_> {
             return Type::Any;
         };
         match id.symbol_id.get() {
-            Some(symbol) if self.is_top(symbol) && class.type_parameters.is_none() => {
+            Some(symbol) if self.symbols.is_top(symbol) && class.type_parameters.is_none() => {
                 Type::Named(name_in(self.file, &id.name), [].into())
             }
             _ => Type::Any,
         }
-    }
-
-    /// Aliases followed.
-    pub(crate) fn resolve(&self, ty: &Type) -> Type {
-        self.world.resolve_alias(ty)
-    }
-
-    /// What awaiting it gives, also of an alias of a promise.
-    pub(crate) fn awaited(&self, ty: &Type) -> Type {
-        self.resolve(ty).awaited()
-    }
-
-    /// The element of an array; `None` for what is no array.
-    pub(crate) fn element(&self, ty: &Type) -> Option<Type> {
-        match self.resolve(ty) {
-            Type::Array(element) => Some(element.as_ref().clone()),
-            Type::Tuple(elements) => Some(Type::union(elements.iter().cloned())),
-            Type::Any => Some(Type::Any),
-            Type::Named(name, pair) if name.file == ENVIRONMENT && *name.name == *"Map" => {
-                Some(Type::Tuple(pair))
-            }
-            other => other.argument_of(&["Iterable", "Set"]),
-        }
-    }
-
-    /// Whether a name is one of the environment's globals here.
-    pub(crate) fn is_global(&self, name: &IdentifierReference<'_>) -> bool {
-        self.symbol_of(name).is_none() && self.world.environment.has(&name.name)
-    }
-
-    /// Whether the type is one of the API's own: neither the program's nor the library's.
-    pub(crate) fn is_of_api(&self, ty: &Type) -> bool {
-        match ty {
-            Type::Named(name, _) | Type::ClassOf(name) => {
-                name.file == ENVIRONMENT && !self.world.environment.library.contains(&name.name)
-            }
-            Type::Union(members) => members.iter().any(|member| self.is_of_api(member)),
-            Type::Array(element) => self.is_of_api(element),
-            _ => false,
-        }
-    }
-
-    /// Whether the type comes from the API rather than from the program.
-    pub(crate) fn of_environment(ty: &Type) -> bool {
-        matches!(ty, Type::Named(name, _) if name.file == ENVIRONMENT)
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use oxc::semantic::SymbolId;
 
 use super::convert::{name_in, span};
-use super::module::Module;
+use super::facts::Facts;
 use super::table::{Environment, TypeDeclaration, ValueDeclaration};
 use super::types::{ENVIRONMENT, Type};
 use super::world::World;
@@ -52,10 +52,10 @@ impl Environment {
     }
 }
 
-impl Module<'_, '_> {
+impl Facts<'_, '_> {
     /// All that the module declares at its top or imports.
     pub(crate) fn learnt(&self) -> Vec<Learnt> {
-        let scoping = self.semantic.scoping();
+        let scoping = self.symbols.scoping();
         let bindings = scoping.get_bindings(scoping.root_scope_id());
         let names = bindings.iter();
         names
@@ -68,7 +68,7 @@ impl Module<'_, '_> {
     }
 
     fn learnt_value(&self, symbol: SymbolId) -> Option<ValueDeclaration> {
-        let scoping = self.semantic.scoping();
+        let scoping = self.symbols.scoping();
         let flags = scoping.symbol_flags(symbol);
         (flags.is_value() || flags.is_import()).then(|| ValueDeclaration {
             ty: self.symbol_type(symbol),
@@ -81,7 +81,7 @@ impl Module<'_, '_> {
 
     /// The name stands for the module's type of that name.
     fn learnt_type(&self, name: &str, symbol: SymbolId) -> Option<TypeDeclaration> {
-        let (body, generics) = match self.imported(symbol) {
+        let (body, generics) = match self.symbols.imported(symbol) {
             Some((file, imported)) => {
                 let exports = self.world.exports(file)?;
                 let ty = exports.exported_types.get(imported?.as_str())?;
@@ -100,7 +100,7 @@ impl Module<'_, '_> {
             body,
             class: None,
             doc: self.doc_of(symbol),
-            at: span(self.semantic.scoping().symbol_span(symbol)),
+            at: span(self.symbols.scoping().symbol_span(symbol)),
             file: self.file,
         })
     }

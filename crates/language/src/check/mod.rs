@@ -10,17 +10,20 @@
 
 mod absent;
 mod arguments;
+mod asked;
 mod assign;
 mod calls;
 mod class;
 mod convert;
 mod ends;
 mod expected;
+mod exports;
+mod facts;
 mod fit;
 mod given;
 mod infer;
 mod learn;
-mod module;
+mod meant;
 mod names;
 mod narrow;
 mod parts;
@@ -47,8 +50,8 @@ use oxc::allocator::Allocator;
 
 pub(crate) use calls::Called;
 pub use expected::expected;
+pub(crate) use facts::Facts;
 pub(crate) use learn::Learnt;
-pub(crate) use module::Module;
 pub(crate) use range::readable;
 pub(crate) use report::Report;
 pub use report::Seen;
@@ -136,12 +139,12 @@ pub(crate) fn analyse<R>(
     file: types::FileId,
     source: &Source,
     imports: &HashMap<String, types::FileId>,
-    look: impl FnOnce(&Module<'_, '_>, bool) -> R,
+    look: impl FnOnce(&Facts<'_, '_>, bool) -> R,
 ) -> R {
     let allocator = Allocator::default();
     let parsed = parse::parse(&allocator, source);
     let (semantic, findings) = parse::analyse(&parsed);
     let whole = parsed.is_sound() && findings.is_empty();
-    let module = Module::new(file, world, &parsed.program, &semantic, imports);
+    let module = Facts::new(file, world, &parsed.program, &semantic, imports);
     look(&module, whole)
 }

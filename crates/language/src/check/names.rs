@@ -7,18 +7,23 @@ use oxc::ast::ast::*;
 use oxc::semantic::NodeId;
 
 use super::convert::span;
-use super::module::Module;
+use super::facts::Facts;
 use super::report::Report;
 use super::words::{elsewhere, not_offered};
 use crate::schema::nearest;
 
-impl<'a> Module<'a, '_> {
+impl<'a> Facts<'a, '_> {
+    /// Whether a name is one of the environment's globals here.
+    pub(crate) fn is_global(&self, name: &IdentifierReference<'_>) -> bool {
+        self.symbols.of(name).is_none() && self.world.environment.has(&name.name)
+    }
+
     /// `runtime.CelSpec`: a type that the namespace hasn't.
     pub(super) fn check_type_name(&self, name: &TSQualifiedName<'a>, out: &mut Vec<Report>) {
         let TSTypeName::IdentifierReference(space) = &name.left else {
             return;
         };
-        if self.symbol_of(space).is_some() {
+        if self.symbols.of(space).is_some() {
             return;
         }
         let types = &self.world.environment.table.types;
@@ -60,7 +65,7 @@ impl<'a> Module<'a, '_> {
         id: NodeId,
         out: &mut Vec<Report>,
     ) {
-        let unresolved = self.semantic.scoping().root_unresolved_references();
+        let unresolved = self.symbols.scoping().root_unresolved_references();
         let text = name.name.as_str();
         let Some(reference) = name.reference_id.get() else {
             return;
@@ -68,11 +73,11 @@ impl<'a> Module<'a, '_> {
         if !unresolved.contains_key(&name.name) || self.world.environment.has(text) {
             return;
         }
-        let reference = self.semantic.scoping().get_reference(reference);
+        let reference = self.symbols.scoping().get_reference(reference);
         if reference.symbol_id().is_some() || !reference.is_value() || reference.is_type() {
             return;
         }
-        if matches!(self.semantic.nodes().parent_kind(id), AstKind::UnaryExpression(it)
+        if matches!(self.tree.nodes.parent_kind(id), AstKind::UnaryExpression(it)
             if it.operator == oxc::syntax::operator::UnaryOperator::Typeof)
         {
             return;
@@ -86,8 +91,8 @@ impl<'a> Module<'a, '_> {
             out.push(Report::new("not-offered", at, message));
             return;
         }
-        let scoping = self.semantic.scoping();
-        let node = self.semantic.nodes().get_node(id);
+        let scoping = self.symbols.scoping();
+        let node = self.tree.nodes.get_node(id);
         let mut names: Vec<&str> = Vec::new();
         for scope in scoping.scope_ancestors(node.scope_id()) {
             let bindings = scoping.get_bindings(scope);
@@ -105,14 +110,14 @@ impl<'a> Module<'a, '_> {
     /// Whether a node is in a namespace or an enum that is declared in several parts: what the
     /// other parts export is known by its bare name.
     pub(super) fn is_in_parts(&self, id: NodeId) -> bool {
-        let mut around = self.semantic.nodes().ancestor_kinds(id);
+        let mut around = self.tree.nodes.ancestor_kinds(id);
         around.any(|kind| {
             let name = match kind {
                 AstKind::TSNamespaceDeclaration(it) => it.id.symbol_id.get(),
                 AstKind::TSEnumDeclaration(it) => it.id.symbol_id.get(),
                 _ => None,
             };
-            let scoping = self.semantic.scoping();
+            let scoping = self.symbols.scoping();
             name.is_some_and(|it| !scoping.symbol_redeclarations(it).is_empty())
         })
     }

@@ -11,18 +11,18 @@ use oxc::ast::ast::*;
 use oxc::semantic::SymbolId;
 use oxc::syntax::operator::{BinaryOperator, UnaryOperator};
 
-use super::module::{Module, Narrowed, Path};
+use super::facts::{Facts, Narrowed, Path};
 use super::types::Type;
 
 /// The path of `a.b.c`, of `a?.b`, of `a!`; `None` for other expressions.
-pub(crate) fn path(module: &Module<'_, '_>, expression: &Expression<'_>) -> Option<Path> {
+pub(crate) fn path(module: &Facts<'_, '_>, expression: &Expression<'_>) -> Option<Path> {
     let mut names: Vec<&str> = Vec::new();
     let mut expression = expression.get_inner_expression();
     loop {
         match expression {
             Expression::Identifier(name) => {
                 names.reverse();
-                return Some((module.symbol_of(name)?, names.join(".")));
+                return Some((module.symbols.of(name)?, names.join(".")));
             }
             Expression::StaticMemberExpression(member) => {
                 names.push(member.property.name.as_str());
@@ -40,7 +40,12 @@ pub(crate) fn path(module: &Module<'_, '_>, expression: &Expression<'_>) -> Opti
     }
 }
 
-pub(crate) fn narrowed(module: &Module<'_, '_>) -> Narrowed {
+/// All such places of a module.
+pub(super) fn narrowed<'f>(module: &'f Facts<'_, '_>) -> &'f Narrowed {
+    module.memo.narrowed.get_or_init(|| find(module))
+}
+
+fn find(module: &Facts<'_, '_>) -> Narrowed {
     let mut found = Narrowed::default();
     let mut handed: Vec<(Path, SymbolId)> = Vec::new();
     let mut add = |expression: &Expression<'_>| {
@@ -50,7 +55,7 @@ pub(crate) fn narrowed(module: &Module<'_, '_>) -> Narrowed {
         }
     };
     let mut places = HashSet::new();
-    for node in module.semantic.nodes() {
+    for node in module.tree.nodes {
         match node.kind() {
             AstKind::BinaryExpression(binary) if narrows(binary) => {
                 add(&binary.left);
@@ -71,7 +76,7 @@ pub(crate) fn narrowed(module: &Module<'_, '_>) -> Narrowed {
                     .for_each(&mut add);
                 // `this is T`, which is hardly ever written.
                 if let Some(callee) = call.callee.get_member_expr()
-                    && module.program.source_text.contains("this is ")
+                    && module.tree.program.source_text.contains("this is ")
                 {
                     add(callee.object());
                 }
@@ -98,7 +103,7 @@ pub(crate) fn narrowed(module: &Module<'_, '_>) -> Narrowed {
 }
 
 /// A place that begins with `this` or goes through an index, as it is written.
-fn unnamed(module: &Module<'_, '_>, expression: &Expression<'_>) -> Option<String> {
+fn unnamed(module: &Facts<'_, '_>, expression: &Expression<'_>) -> Option<String> {
     use oxc::span::GetSpan;
     let inner = expression.get_inner_expression();
     let place = matches!(
@@ -108,36 +113,33 @@ fn unnamed(module: &Module<'_, '_>, expression: &Expression<'_>) -> Option<Strin
     if !place || path(module, inner).is_some() {
         return None;
     }
-    let at = inner.span();
-    let text = module
-        .program
-        .source_text
-        .get(at.start as usize..at.end as usize)?;
-    Some(text.to_owned())
+    module.tree.written(inner.span()).map(str::to_owned)
 }
 
 fn last_of(names: &str) -> &str {
     names.rsplit('.').next().unwrap_or_default()
 }
 
-impl Module<'_, '_> {
+impl Facts<'_, '_> {
     /// Whether the flow may have made a place's type another than the declared one.
     pub(crate) fn is_narrowed(&self, path: &Path) -> bool {
-        let handed = || self.narrowed.handed.get(path).into_iter().flatten();
-        self.narrowed.paths.contains(path) || handed().any(|imported| self.predicates(*imported))
+        let narrowed = narrowed(self);
+        let handed = || narrowed.handed.get(path).into_iter().flatten();
+        narrowed.paths.contains(path) || handed().any(|imported| self.predicates(*imported))
     }
 
     /// Whether that may hold for a place that has no path.
     pub(crate) fn is_narrowed_place(&self, expression: &Expression<'_>) -> bool {
-        !self.narrowed.places.is_empty()
-            && unnamed(self, expression).is_some_and(|it| self.narrowed.places.contains(&it))
+        let places = &narrowed(self).places;
+        !places.is_empty() && unnamed(self, expression).is_some_and(|it| places.contains(&it))
     }
 
     /// Whether that may hold for a member of this name.
     pub(crate) fn is_narrowed_name(&self, name: &str) -> bool {
-        let handed = self.narrowed.handed.iter();
+        let narrowed = narrowed(self);
+        let handed = narrowed.handed.iter();
         let mut handed = handed.filter(|((_, names), _)| last_of(names) == name);
-        self.narrowed.names.contains(name)
+        narrowed.names.contains(name)
             || handed.any(|(_, to)| to.iter().any(|imported| self.predicates(*imported)))
     }
 
@@ -164,9 +166,9 @@ fn narrows(binary: &BinaryExpression<'_>) -> bool {
 }
 
 /// Whether a call's result decides something, so that the call may be a test of its arguments.
-fn in_condition(module: &Module<'_, '_>, node: oxc::semantic::NodeId) -> bool {
-    let mut below = module.semantic.nodes().get_node(node).kind();
-    for kind in module.semantic.nodes().ancestor_kinds(node) {
+fn in_condition(module: &Facts<'_, '_>, node: oxc::semantic::NodeId) -> bool {
+    let mut below = module.tree.nodes.get_node(node).kind();
+    for kind in module.tree.nodes.ancestor_kinds(node) {
         match kind {
             AstKind::UnaryExpression(_)
             | AstKind::LogicalExpression(_)
@@ -201,7 +203,7 @@ enum Asserts {
 }
 
 /// Whether a member is one of a global's, none of which asserts anything.
-fn of_globals(module: &Module<'_, '_>, member: &StaticMemberExpression<'_>) -> bool {
+fn of_globals(module: &Facts<'_, '_>, member: &StaticMemberExpression<'_>) -> bool {
     let mut object = member.object.get_inner_expression();
     while let Expression::StaticMemberExpression(member) = object {
         object = member.object.get_inner_expression();
@@ -210,12 +212,12 @@ fn of_globals(module: &Module<'_, '_>, member: &StaticMemberExpression<'_>) -> b
 }
 
 /// Whether the function called is declared with `asserts`.
-fn asserts(module: &Module<'_, '_>, call: &CallExpression<'_>) -> Asserts {
+fn asserts(module: &Facts<'_, '_>, call: &CallExpression<'_>) -> Asserts {
     // Of a member nothing is known before types are: it may assert.
     let name = match call.callee.get_inner_expression() {
         Expression::Identifier(name) => name,
         Expression::StaticMemberExpression(member) => {
-            return match module.program.source_text.contains("asserts ")
+            return match module.tree.program.source_text.contains("asserts ")
                 && !of_globals(module, member)
             {
                 true => Asserts::Yes,
@@ -224,13 +226,13 @@ fn asserts(module: &Module<'_, '_>, call: &CallExpression<'_>) -> Asserts {
         }
         _ => return Asserts::No,
     };
-    let Some(symbol) = module.symbol_of(name) else {
+    let Some(symbol) = module.symbols.of(name) else {
         return Asserts::No;
     };
-    if module.imported(symbol).is_some() {
+    if module.symbols.imported(symbol).is_some() {
         return Asserts::If(symbol);
     }
-    let returns = match module.declaration(symbol) {
+    let returns = match module.symbols.declaration(symbol) {
         AstKind::Function(function) => function.return_type.as_deref(),
         AstKind::VariableDeclarator(variable) => match &variable.init {
             Some(Expression::ArrowFunctionExpression(arrow)) if arrow.r#async => {

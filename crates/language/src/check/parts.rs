@@ -7,14 +7,14 @@ use oxc::span::GetSpan;
 
 use super::assign::Verdict;
 use super::convert::span;
+use super::facts::Facts;
 use super::fit::Place;
-use super::module::Module;
 use super::report::Report;
 use super::types::Type;
 
 use Verdict::{No, Unsure, Yes};
 
-impl<'a> Module<'a, '_> {
+impl<'a> Facts<'a, '_> {
     pub(super) fn fit_array(
         &self,
         array: &ArrayExpression<'a>,
@@ -24,7 +24,7 @@ impl<'a> Module<'a, '_> {
     ) -> Verdict {
         let mut takers = Vec::new();
         for member in wanted.members() {
-            match self.resolve(member) {
+            match self.world.resolve(member) {
                 Type::Array(element) => takers.push(element.as_ref().clone()),
                 Type::Any | Type::Param(_) | Type::Tuple(_) | Type::Union(_) => return Unsure,
                 other => {
@@ -133,7 +133,7 @@ impl<'a> Module<'a, '_> {
     fn returns_wanted(&self, wanted: &Type) -> Option<Option<Type>> {
         let mut found = None;
         for member in wanted.members() {
-            let member = self.resolve(member);
+            let member = self.world.resolve(member);
             match &member {
                 Type::Object(_) | Type::Named(..) => {
                     let Some(shape) = self.world.shape(&member) else {

@@ -6,13 +6,13 @@ use oxc::ast::ast::*;
 use oxc::span::GetSpan;
 
 use super::convert::span;
-use super::module::Module;
+use super::facts::Facts;
 use super::report::Report;
-use super::types::Type;
+use super::types::{ENVIRONMENT, Type};
 use super::world::is_promise;
 use crate::source::Span;
 
-impl<'a> Module<'a, '_> {
+impl<'a> Facts<'a, '_> {
     /// A call of the API whose answer isn't awaited.
     pub(super) fn check_floating(
         &self,
@@ -34,7 +34,7 @@ impl<'a> Module<'a, '_> {
                 .help("put `await` before it")
                 .fix("Add `await`", here, "await ".to_owned());
             out.push(report.own());
-        } else if self.streamed(&ty).is_some() {
+        } else if self.world.streamed(&ty).is_some() {
             let message = "nothing reads this stream: it isn't even opened".to_owned();
             let report = Report::new("stream-misuse", at, message)
                 .help("read it with `for await (const item of …)`");
@@ -55,7 +55,7 @@ impl<'a> Module<'a, '_> {
                     Expression::Identifier(name) if self.is_global(name) => is_ours(name),
                     object => {
                         let ty = self.infer(object).present();
-                        self.is_of_api(&ty) && !matches!(ty, Type::Array(_))
+                        self.world.is_of_api(&ty) && !matches!(ty, Type::Array(_))
                     }
                 }
             }
@@ -72,7 +72,8 @@ impl<'a> Module<'a, '_> {
                     Expression::Identifier(name) if self.is_global(name) => name.name != "Promise",
                     object => {
                         let ty = self.infer(object).present();
-                        Self::of_environment(&ty) && !is_promise(&ty)
+                        matches!(&ty, Type::Named(name, _) if name.file == ENVIRONMENT)
+                            && !is_promise(&ty)
                     }
                 }
             }
@@ -82,7 +83,7 @@ impl<'a> Module<'a, '_> {
 
     pub(super) fn check_await(&self, it: &AwaitExpression<'a>, out: &mut Vec<Report>) {
         let ty = self.infer(&it.argument);
-        if self.streamed(&ty).is_some() {
+        if self.world.streamed(&ty).is_some() {
             let message = "a stream isn't awaited but read".to_owned();
             let report = Report::new("stream-misuse", span(it.span), message)
                 .help("read it with `for await (const item of …)`");
@@ -95,7 +96,8 @@ impl<'a> Module<'a, '_> {
         let at = span(of.right.span());
         if is_promise(&ty) {
             let inner = ty.awaited();
-            let reads = self.streamed(&inner).is_some() || self.element(&inner).is_some();
+            let reads =
+                self.world.streamed(&inner).is_some() || self.world.element(&inner).is_some();
             let here = Span::new(at.start, at.start);
             let code = match of.r#await {
                 true => "stream-misuse",
@@ -111,7 +113,7 @@ impl<'a> Module<'a, '_> {
                 false => report,
             };
             out.push(report);
-        } else if !of.r#await && self.streamed(&ty).is_some() {
+        } else if !of.r#await && self.world.streamed(&ty).is_some() {
             let start = of.span.start.saturating_add(3);
             let message = "a stream is read with `for await`".to_owned();
             let report = Report::new("stream-misuse", at, message).help("write `for await (…)`");

@@ -8,7 +8,7 @@ use oxc::span::GetSpan;
 use oxc::syntax::operator::UnaryOperator;
 
 use super::convert::span;
-use super::module::Module;
+use super::facts::Facts;
 use super::report::Report;
 use super::types::{ENVIRONMENT, Field, Type};
 
@@ -68,7 +68,7 @@ pub(crate) fn readable(doc: &str) -> String {
     }
 }
 
-impl<'a> Module<'a, '_> {
+impl<'a> Facts<'a, '_> {
     /// Says that a value, or an element of a list, is beyond its field's limits.
     pub(crate) fn ranged(&self, field: &Field, value: &Expression<'a>, out: &mut Vec<Report>) {
         if let Expression::ArrayExpression(list) = value {
@@ -91,7 +91,7 @@ impl<'a> Module<'a, '_> {
     }
 }
 
-impl<'a> Module<'a, '_> {
+impl<'a> Facts<'a, '_> {
     /// What a text counts where a duration is asked for, in nanoseconds; says so if it is none.
     pub(crate) fn timed(
         &self,

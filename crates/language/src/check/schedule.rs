@@ -10,7 +10,7 @@ use super::report::Report;
 use super::table::Environment;
 use super::types::FileId;
 use super::world::{Slot, World};
-use super::{File, Module, analyse};
+use super::{Facts, File, analyse};
 use crate::stack;
 
 /// More threads than this only wait for memory.
@@ -43,7 +43,7 @@ pub(crate) fn reports(environment: &Arc<Environment>, files: &[File]) -> Vec<Vec
 }
 
 /// Looks at one module and makes what it declares known to the others.
-pub(crate) fn settle(world: &World, file: FileId, module: &Module<'_, '_>, whole: bool) {
+pub(crate) fn settle(world: &World, file: FileId, module: &Facts<'_, '_>, whole: bool) {
     if let Some(slot) = world.slot(file) {
         slot.types.get_or_init(|| Arc::new(module.declared_types()));
         slot.exports.get_or_init(|| {
@@ -56,7 +56,7 @@ pub(crate) fn settle(world: &World, file: FileId, module: &Module<'_, '_>, whole
 
 impl World {
     /// Makes known what types a module declares, and nothing else of it.
-    pub(crate) fn declare(&self, file: FileId, module: &Module<'_, '_>) {
+    pub(crate) fn declare(&self, file: FileId, module: &Facts<'_, '_>) {
         if let Some(slot) = self.slot(file) {
             slot.types.get_or_init(|| Arc::new(module.declared_types()));
         }

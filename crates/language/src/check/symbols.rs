@@ -12,30 +12,26 @@ use oxc::span::GetSpan;
 
 use super::assign::Verdict;
 use super::convert::{callable, name_in, span};
-use super::module::{Module, namespace};
+use super::exports::namespace;
+use super::facts::Facts;
 use super::types::{Field, Shape, Signature, Type};
 
-impl<'a> Module<'a, '_> {
+impl<'a> Facts<'a, '_> {
     /// The type of a symbol as it is declared.
     pub(crate) fn symbol_type(&self, symbol: SymbolId) -> Type {
-        if let Some(known) = self.symbols.borrow().get(&symbol) {
-            return known.clone().unwrap_or_default();
-        }
-        self.symbols.borrow_mut().insert(symbol, None);
-        let ty = self.declared_type(symbol);
-        self.symbols.borrow_mut().insert(symbol, Some(ty.clone()));
-        ty
+        let declared = || self.declared_type(symbol);
+        self.memo.symbol(symbol, declared)
     }
 
     fn declared_type(&self, symbol: SymbolId) -> Type {
-        let scoping = self.semantic.scoping();
+        let scoping = self.symbols.scoping();
         if !scoping.symbol_redeclarations(symbol).is_empty() {
             return Type::Any;
         }
         if self.has_expandos(symbol) {
             return Type::Any;
         }
-        let node = self.semantic.symbol_declaration(symbol);
+        let node = self.symbols.node(symbol);
         match node.kind() {
             AstKind::VariableDeclarator(variable) => self.variable(symbol, variable, node.id()),
             AstKind::FormalParameter(param) => self.parameter(symbol, param, node.id()),
@@ -47,7 +43,9 @@ impl<'a> Module<'a, '_> {
             },
             AstKind::Function(function) => self.function_type(function),
             AstKind::Class(class) => match &class.id {
-                Some(id) if self.is_top(symbol) => Type::ClassOf(name_in(self.file, &id.name)),
+                Some(id) if self.symbols.is_top(symbol) => {
+                    Type::ClassOf(name_in(self.file, &id.name))
+                }
                 _ => Type::Any,
             },
             AstKind::TSEnumDeclaration(it) => self.enum_type(it),
@@ -64,7 +62,7 @@ impl<'a> Module<'a, '_> {
             name: member.id.static_name().as_str().into(),
             ty: Type::Any,
             optional: false,
-            doc: self.docs.before(member.span.start),
+            doc: self.tree.docs.before(member.span.start),
             at: span(member.id.span()),
             file: self.file,
         });
@@ -77,7 +75,7 @@ impl<'a> Module<'a, '_> {
     }
 
     fn import_type(&self, symbol: SymbolId) -> Type {
-        let Some((file, name)) = self.imported(symbol) else {
+        let Some((file, name)) = self.symbols.imported(symbol) else {
             return Type::Any;
         };
         let Some(exports) = self.world.exports(file) else {
@@ -98,7 +96,7 @@ impl<'a> Module<'a, '_> {
         variable: &'a VariableDeclarator<'a>,
         node: NodeId,
     ) -> Type {
-        let nodes = self.semantic.nodes();
+        let nodes = self.tree.nodes;
         let declaration = nodes.parent_node(node);
         let AstKind::VariableDeclaration(list) = declaration.kind() else {
             return Type::Any;
@@ -139,7 +137,7 @@ impl<'a> Module<'a, '_> {
                 self.is_fresh(&it.left) && self.is_fresh(&it.right)
             }
             Expression::Identifier(name) => {
-                match self.symbol_of(name).map(|it| self.declaration(it)) {
+                match self.symbols.of(name).map(|it| self.symbols.declaration(it)) {
                     Some(AstKind::VariableDeclarator(it)) if it.type_annotation.is_none() => {
                         it.init.as_ref().is_some_and(|init| init.is_literal())
                     }
@@ -155,23 +153,12 @@ impl<'a> Module<'a, '_> {
     fn each_of(&self, of: &'a ForOfStatement<'a>) -> Type {
         let ty = self.infer(&of.right);
         if of.r#await {
-            let streamed = self.streamed(&ty);
-            return streamed.or_else(|| self.element(&ty)).unwrap_or_default();
+            let streamed = self.world.streamed(&ty);
+            return streamed
+                .or_else(|| self.world.element(&ty))
+                .unwrap_or_default();
         }
-        self.element(&ty).unwrap_or_default()
-    }
-
-    /// What a stream gives; `None` for what is none, as far as is known.
-    pub(crate) fn streamed(&self, ty: &Type) -> Option<Type> {
-        const STREAMS: [&str; 3] = ["AsyncIterable", "AsyncIterableIterator", "AsyncGenerator"];
-        if let Some(element) = ty.argument_of(&STREAMS) {
-            return Some(element);
-        }
-        let shape = match self.world.expand(ty) {
-            Type::Object(shape) => shape,
-            _ => return None,
-        };
-        shape.extends.iter().find_map(|base| self.streamed(base))
+        self.world.element(&ty).unwrap_or_default()
     }
 
     /// The type that a symbol has in a pattern to which `ty` is bound.
@@ -184,7 +171,7 @@ impl<'a> Module<'a, '_> {
                 object.properties.iter().find_map(|property| {
                     let member = match property.key.static_name() {
                         Some(name) if !self.is_narrowed_name(&name) => {
-                            self.member_type(&ty.present(), &name)
+                            self.world.member_type(&ty.present(), &name)
                         }
                         _ => Type::Any,
                     };
@@ -197,9 +184,9 @@ impl<'a> Module<'a, '_> {
                     .iter()
                     .enumerate()
                     .find_map(|(index, element)| {
-                        let part = match self.resolve(&ty) {
+                        let part = match self.world.resolve(&ty) {
                             Type::Tuple(parts) => parts.get(index).cloned(),
-                            _ => self.element(&ty),
+                            _ => self.world.element(&ty),
                         };
                         self.bound(element.as_ref()?, part.unwrap_or_default(), symbol)
                     })
@@ -239,7 +226,7 @@ impl<'a> Module<'a, '_> {
 
     /// Whether a parameter's function stands where its type is asked for.
     fn is_contextual(&self, node: NodeId) -> bool {
-        let nodes = self.semantic.nodes();
+        let nodes = self.tree.nodes;
         let mut ancestors = nodes.ancestors(node).filter(|node| {
             !matches!(
                 node.kind(),
@@ -262,7 +249,7 @@ impl<'a> Module<'a, '_> {
 
     /// What the function that is called passes to a callback's parameter.
     fn contextual_parameter(&self, param: &FormalParameter<'a>, node: NodeId) -> Option<Type> {
-        let nodes = self.semantic.nodes();
+        let nodes = self.tree.nodes;
         let mut ancestors = nodes.ancestors(node).filter(|node| {
             !matches!(
                 node.kind(),
@@ -298,7 +285,7 @@ impl<'a> Module<'a, '_> {
             function.type_parameters.as_deref(),
             &function.params,
             function.return_type.as_deref(),
-            self.docs.before(function.span.start),
+            self.tree.docs.before(function.span.start),
         );
         if function.return_type.is_none() {
             signature.returns = match &function.body {
@@ -373,9 +360,11 @@ impl<'a> Module<'a, '_> {
             ([], true) if !matches!(body.last(), Some(Statement::ThrowStatement(_))) => {
                 Type::Undefined
             }
-            ([one], true) => returned_type(self.awaited(&self.infer(one))),
+            ([one], true) => returned_type(self.world.awaited(&self.infer(one))),
             (values, true) => {
-                let values = values.iter().map(|value| self.awaited(&self.infer(value)));
+                let values = values
+                    .iter()
+                    .map(|value| self.world.awaited(&self.infer(value)));
                 let ty = Type::union(values);
                 match ty {
                     // Several object literals are brought to one form, which isn't followed.

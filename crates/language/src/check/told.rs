@@ -8,7 +8,7 @@ use oxc::ast::AstKind;
 use oxc::ast::ast::*;
 use oxc::semantic::SymbolId;
 
-use super::module::Module;
+use super::facts::Facts;
 use super::report::Report;
 use super::types::Type;
 
@@ -16,7 +16,7 @@ use super::types::Type;
 const TOLD_OFF: [&str; 2] = ["@ts-expect-error", "@ts-ignore"];
 
 /// The interfaces that `declare global` adds to.
-pub(super) fn augmented(program: &Program<'_>) -> HashSet<String> {
+fn augmented(program: &Program<'_>) -> HashSet<String> {
     let mut names = HashSet::new();
     for statement in &program.body {
         let Statement::TSGlobalDeclaration(global) = statement else {
@@ -31,13 +31,17 @@ pub(super) fn augmented(program: &Program<'_>) -> HashSet<String> {
     names
 }
 
-impl<'a> Module<'a, '_> {
+impl<'a> Facts<'a, '_> {
     /// Whether the program adds members to what has this type.
     pub(crate) fn is_augmented(&self, ty: &Type) -> bool {
-        if self.augmented.is_empty() {
+        let found = self
+            .memo
+            .augmented
+            .get_or_init(|| augmented(self.tree.program));
+        if found.is_empty() {
             return false;
         }
-        let of = |name: &str| self.augmented.contains(name) || self.augmented.contains("Object");
+        let of = |name: &str| found.contains(name) || found.contains("Object");
         match ty {
             Type::Array(_) | Type::Tuple(_) => of("Array"),
             Type::String | Type::StringLiteral(_) | Type::Template => of("String"),
@@ -54,8 +58,8 @@ impl<'a> Module<'a, '_> {
 
     /// Whether the program puts members on its own function: `f.calls = 0`.
     pub(crate) fn has_expandos(&self, symbol: SymbolId) -> bool {
-        let found = self.expandos.get_or_init(|| self.assigned_to());
-        let is_function = || match self.declaration(symbol) {
+        let found = self.memo.expandos.get_or_init(|| self.assigned_to());
+        let is_function = || match self.symbols.declaration(symbol) {
             AstKind::Function(_) => true,
             AstKind::VariableDeclarator(variable) => matches!(
                 &variable.init,
@@ -68,7 +72,7 @@ impl<'a> Module<'a, '_> {
 
     /// What has members assigned to.
     fn assigned_to(&self) -> HashSet<SymbolId> {
-        let assigned = self.semantic.nodes().iter().filter_map(|node| {
+        let assigned = self.tree.nodes.iter().filter_map(|node| {
             let AstKind::AssignmentExpression(it) = node.kind() else {
                 return None;
             };
@@ -76,7 +80,7 @@ impl<'a> Module<'a, '_> {
                 return None;
             };
             match &member.object {
-                Expression::Identifier(name) => self.symbol_of(name),
+                Expression::Identifier(name) => self.symbols.of(name),
                 _ => None,
             }
         });
@@ -85,8 +89,8 @@ impl<'a> Module<'a, '_> {
 
     /// Takes out what is told off: whatever is on the line after such a comment.
     pub(crate) fn unless_told_off(&self, out: &mut Vec<Report>) {
-        let text = self.program.source_text;
-        let comments = self.program.comments.iter().filter(|comment| {
+        let text = self.tree.program.source_text;
+        let comments = self.tree.program.comments.iter().filter(|comment| {
             let span = comment.content_span();
             let inner = text.get(span.start as usize..span.end as usize);
             // Of a comment of several lines the last counts.

@@ -11,8 +11,8 @@ use oxc::syntax::operator::AssignmentOperator;
 
 use super::calls::Called;
 use super::convert::span;
+use super::facts::Facts;
 use super::fit::Place;
-use super::module::Module;
 use super::report::Report;
 use super::types::Type;
 use super::words::missing_member;
@@ -20,11 +20,11 @@ use super::world::{Lookup, is_promise};
 use crate::finding::{Edit, Fix};
 use crate::source::Span;
 
-impl<'a> Module<'a, '_> {
+impl<'a> Facts<'a, '_> {
     /// All that is wrong with the module, in its order.
     pub(crate) fn reports(&self) -> Vec<Report> {
         let mut out = Vec::new();
-        for node in self.semantic.nodes() {
+        for node in self.tree.nodes {
             self.check_node(node.kind(), node.id(), &mut out);
         }
         self.check_absent(&mut out);
@@ -45,7 +45,7 @@ impl<'a> Module<'a, '_> {
             AstKind::TSSatisfiesExpression(it) => {
                 let wanted = self.converter().ty(&it.type_annotation);
                 let end = it.expression.span().end;
-                let anchor = self.after(end);
+                let anchor = self.tree.after(end);
                 self.fit(&it.expression, Place::new(&wanted, anchor), out);
             }
             AstKind::CallExpression(call) => {
@@ -80,14 +80,6 @@ impl<'a> Module<'a, '_> {
         }
     }
 
-    /// The first thing after `offset` that isn't blank.
-    fn after(&self, offset: u32) -> Span {
-        let rest = self.program.source_text.get(offset as usize..);
-        let blank = rest.map_or(0, |rest| rest.len() - rest.trim_start().len());
-        let start = offset.saturating_add(u32::try_from(blank).unwrap_or_default());
-        Span::new(start, start)
-    }
-
     fn check_variable(&self, variable: &VariableDeclarator<'a>, out: &mut Vec<Report>) {
         if let (BindingPattern::ObjectPattern(pattern), Some(init)) = (&variable.id, &variable.init)
             && variable.type_annotation.is_none()
@@ -108,8 +100,8 @@ impl<'a> Module<'a, '_> {
         }
         let wanted = match &it.left {
             AssignmentTarget::AssignmentTargetIdentifier(name) => {
-                let symbol = self.symbol_of(name);
-                let declared = symbol.map(|symbol| (symbol, self.declaration(symbol)));
+                let symbol = self.symbols.of(name);
+                let declared = symbol.map(|symbol| (symbol, self.symbols.declaration(symbol)));
                 match declared {
                     Some((symbol, AstKind::VariableDeclarator(variable)))
                         if variable.type_annotation.is_some() =>
@@ -121,7 +113,7 @@ impl<'a> Module<'a, '_> {
             }
             AssignmentTarget::StaticMemberExpression(member) => {
                 let object = self.infer(&member.object).present();
-                if matches!(self.resolve(&object), Type::Union(_)) {
+                if matches!(self.world.resolve(&object), Type::Union(_)) {
                     return;
                 }
                 match self.world.field(&object, &member.property.name) {
@@ -162,7 +154,7 @@ impl<'a> Module<'a, '_> {
         let Some(value) = &statement.argument else {
             return;
         };
-        let function = self.semantic.nodes().ancestor_kinds(id).find(|kind| {
+        let function = self.tree.nodes.ancestor_kinds(id).find(|kind| {
             matches!(
                 kind,
                 AstKind::Function(_) | AstKind::ArrowFunctionExpression(_)
@@ -204,12 +196,12 @@ impl<'a> Module<'a, '_> {
         let mut wanted = self.converter().ty(&annotation.type_annotation);
         if is_async {
             // It may return the value or a promise of it.
-            wanted = self.resolve(&wanted);
+            wanted = self.world.resolve(&wanted);
             wanted = match wanted.argument_of(&["Promise"]) {
                 Some(_) => wanted.awaited(),
                 None => return,
             };
-            if is_promise(&self.resolve(&self.infer(value))) {
+            if is_promise(&self.world.resolve(&self.infer(value))) {
                 return;
             }
         }
@@ -235,7 +227,7 @@ impl<'a> Module<'a, '_> {
             out.push(self.member_of_promise(&object, name, &member.object, true));
             return;
         }
-        let called = match self.semantic.nodes().parent_kind(id) {
+        let called = match self.tree.nodes.parent_kind(id) {
             AstKind::CallExpression(call) => call.callee.span() == member.span,
             _ => false,
         };
@@ -244,7 +236,7 @@ impl<'a> Module<'a, '_> {
             _ => None,
         };
         let report = missing_member(&object, name, at, &fields, called, subsystem);
-        out.push(report.certain(subsystem.is_some() || self.is_of_api(&object)));
+        out.push(report.certain(subsystem.is_some() || self.world.is_of_api(&object)));
     }
 
     /// A name that is read of a promise: of its value, if `await` is put before `object`.
@@ -301,10 +293,10 @@ impl<'a> Module<'a, '_> {
             let at = span(property.key.span());
             if is_promise(&ty) {
                 out.push(self.member_of_promise(&ty, (&name, at), init, false));
-            } else if matches!(self.resolve(&ty), Type::Named(..)) {
+            } else if matches!(self.world.resolve(&ty), Type::Named(..)) {
                 let (fields, _) = self.world.fields(&ty);
                 let report = missing_member(&ty, &name, at, &fields, false, None);
-                out.push(report.certain(self.is_of_api(&ty)));
+                out.push(report.certain(self.world.is_of_api(&ty)));
             }
         }
     }
@@ -342,7 +334,7 @@ impl<'a> Module<'a, '_> {
         let Some((declared, certain)) = self.declared_place(other) else {
             return;
         };
-        let declared = self.resolve(&declared).present();
+        let declared = self.world.resolve(&declared).present();
         let values = declared.members().iter().filter_map(|ty| match ty {
             Type::StringLiteral(value) => Some(value.as_ref()),
             _ => None,
@@ -373,8 +365,8 @@ impl<'a> Module<'a, '_> {
         let inner = place.get_inner_expression();
         let member = match inner {
             Expression::Identifier(name) => {
-                let ty = self.symbol_type(self.symbol_of(name)?);
-                let certain = self.is_of_api(&ty);
+                let ty = self.symbol_type(self.symbols.of(name)?);
+                let certain = self.world.is_of_api(&ty);
                 return Some((ty, certain));
             }
             Expression::StaticMemberExpression(member) => &**member,
@@ -385,8 +377,8 @@ impl<'a> Module<'a, '_> {
             _ => return None,
         };
         let object = self.infer(&member.object).present();
-        let ty = self.member_type(&object, &member.property.name);
-        let certain = self.is_of_api(&object) || self.is_of_api(&ty);
+        let ty = self.world.member_type(&object, &member.property.name);
+        let certain = self.world.is_of_api(&object) || self.world.is_of_api(&ty);
         Some((ty, certain))
     }
 }

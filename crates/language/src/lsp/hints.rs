@@ -9,7 +9,7 @@ use oxc::span::GetSpan;
 
 use super::cursor::{Named, named_at};
 use super::project::Project;
-use crate::check::{Called, ENVIRONMENT, FileId, Module, Signature};
+use crate::check::{Called, ENVIRONMENT, Facts, FileId, Signature};
 use crate::source::Span;
 
 /// Longer types are cut.
@@ -32,7 +32,7 @@ pub(super) fn hints(project: &Project, id: FileId, within: Span) -> Vec<Hint> {
     };
     let found = project.with(id, &entry.source, |module, _| {
         let mut hints = Vec::new();
-        for node in module.semantic.nodes() {
+        for node in module.tree.nodes {
             let span = node.kind().span();
             if span.end < within.start || within.end < span.start {
                 continue;
@@ -109,7 +109,7 @@ fn parameters(
 }
 
 /// The type of a constant that a call of the API gives.
-fn constant(module: &Module<'_, '_>, variable: &VariableDeclarator<'_>) -> Option<Hint> {
+fn constant(module: &Facts<'_, '_>, variable: &VariableDeclarator<'_>) -> Option<Hint> {
     let BindingPattern::BindingIdentifier(name) = &variable.id else {
         return None;
     };

@@ -14,7 +14,7 @@ use oxc::allocator::Allocator;
 use super::findings::WhileWanted;
 use super::readable::Readable;
 use crate::check::{
-    Claim, Environment, FileId, Module, Origin, Seen, Slot, World, analyse, file_id,
+    Claim, Environment, Facts, FileId, Origin, Seen, Slot, World, analyse, file_id,
 };
 use crate::finding::Finding;
 use crate::parse;
@@ -273,7 +273,7 @@ impl Project {
         &self,
         id: FileId,
         source: &Source,
-        look: impl FnOnce(&Module<'_, '_>, bool) -> R,
+        look: impl FnOnce(&Facts<'_, '_>, bool) -> R,
     ) -> Option<R> {
         let entry = self.entry(id)?;
         let imports = entry.imports();

@@ -10,7 +10,7 @@ use oxc::allocator::Allocator;
 use oxc::ast::ast::{Expression, Statement};
 use oxc::span::GetSpan;
 
-use crate::check::{Environment, FileId, Learnt, Module, Report, Seen, Type};
+use crate::check::{Environment, Facts, FileId, Learnt, Report, Seen, Type};
 use crate::finding::{Finding, Severity};
 use crate::lsp::complete::complete;
 use crate::lsp::project::Project;
@@ -167,7 +167,7 @@ impl Prompt {
         self.project.id(name).unwrap_or_default()
     }
 
-    fn look<R>(&self, id: FileId, look: impl FnOnce(&Module<'_, '_>, bool) -> R) -> Option<R> {
+    fn look<R>(&self, id: FileId, look: impl FnOnce(&Facts<'_, '_>, bool) -> R) -> Option<R> {
         let source = self.project.entry(id)?.source.clone();
         self.project.with(id, &source, look)
     }
@@ -215,7 +215,7 @@ fn wrong(source: &Source, message: String) -> Finding {
 }
 
 /// What a line makes known: each name that it declares, and its value.
-fn learnt(module: &Module<'_, '_>) -> Vec<Learnt> {
+fn learnt(module: &Facts<'_, '_>) -> Vec<Learnt> {
     let mut all = module.learnt();
     if let Some(value) = last(module) {
         all.push(Learnt::value("_", module.infer(value)));
@@ -224,16 +224,16 @@ fn learnt(module: &Module<'_, '_>) -> Vec<Learnt> {
 }
 
 /// The expression that a module ends with.
-fn last<'a>(module: &Module<'a, '_>) -> Option<&'a Expression<'a>> {
-    match module.program.body.last()? {
+fn last<'a>(module: &Facts<'a, '_>) -> Option<&'a Expression<'a>> {
+    match module.tree.program.body.last()? {
         Statement::ExpressionStatement(statement) => Some(&statement.expression),
         _ => None,
     }
 }
 
 /// A type with one level of members, each on a line of its own.
-fn shown(module: &Module<'_, '_>, ty: &Type) -> String {
-    if let Some(signatures) = module.signatures(ty) {
+fn shown(module: &Facts<'_, '_>, ty: &Type) -> String {
+    if let Some(signatures) = module.world.signatures(ty) {
         let lines = signatures.iter().map(ToString::to_string);
         return lines.collect::<Vec<_>>().join("\n");
     }
@@ -243,7 +243,7 @@ fn shown(module: &Module<'_, '_>, ty: &Type) -> String {
     }
     let members = fields.iter().take(SHOWN).flat_map(|field| {
         let mark = if field.optional { "?" } else { "" };
-        match module.signatures(&field.ty) {
+        match module.world.signatures(&field.ty) {
             Some(signatures) => {
                 let lines = signatures.iter();
                 lines.map(|it| format!("  {}{it};", field.name)).collect()
