@@ -11,6 +11,7 @@ use oxc::span::GetSpan;
 
 use super::convert::span;
 use super::facts::{Facts, Path};
+use super::infer::infer;
 use super::narrow::path;
 use super::report::Report;
 use super::types::Type;
@@ -60,7 +61,7 @@ impl<'a> Facts<'a, '_> {
 
     /// Whether a member of the API's is optional.
     fn may_be_absent(&self, member: &StaticMemberExpression<'a>) -> bool {
-        let object = self.infer(&member.object);
+        let object = infer(self, &member.object);
         if matches!(self.world.resolve(&object), Type::Union(_)) || !self.world.is_of_api(&object) {
             return false;
         }

@@ -11,6 +11,8 @@ use super::assign::Verdict;
 use super::convert::span;
 use super::facts::Facts;
 use super::fit::Place;
+use super::infer::infer;
+use super::meant::converter;
 use super::substitute::{substitute, substitute_signature};
 use super::types::{Signature, Type, same};
 use crate::source::Span;
@@ -71,7 +73,7 @@ type Signatures = Vec<Arc<Signature>>;
 impl<'a> Facts<'a, '_> {
     /// The signatures of what is called; `None` where they aren't known.
     pub(crate) fn signatures_of_call(&self, call: &CallExpression<'a>) -> Option<Signatures> {
-        let callee = self.infer(&call.callee).present();
+        let callee = infer(self, &call.callee).present();
         let signatures = self.world.signatures(&callee)?;
         Some(match call.callee.get_inner_expression() {
             Expression::FunctionExpression(it) => lenient(signatures, &it.params),
@@ -82,12 +84,12 @@ impl<'a> Facts<'a, '_> {
 
     /// The constructors of what `new` is called on, and the instance it gives.
     pub(crate) fn constructors(&self, new: &NewExpression<'a>) -> Option<(Signatures, Type)> {
-        let callee = self.infer(&new.callee);
+        let callee = infer(self, &new.callee);
         if let Type::ClassOf(name) = &callee {
             let declared = self.world.type_declaration(name)?;
             let arguments: Vec<Type> = match &new.type_arguments {
                 Some(list) => {
-                    let converter = self.converter();
+                    let converter = converter(self);
                     list.params.iter().map(|ty| converter.ty(ty)).collect()
                 }
                 None => declared.generics.iter().map(|_| Type::Any).collect(),
@@ -117,7 +119,7 @@ impl<'a> Facts<'a, '_> {
 
     /// What a constructor gives: its type parameters are what is named, else any.
     fn constructed(&self, signature: &Signature, new: &NewExpression<'a>) -> Type {
-        let converter = self.converter();
+        let converter = converter(self);
         let named = new.type_arguments.as_ref();
         let named = named.map_or(&[][..], |list| list.params.as_slice());
         let mut named = named.iter().map(|ty| converter.ty(ty));
@@ -166,7 +168,7 @@ impl<'a> Facts<'a, '_> {
         if !all || matches!(argument, Expression::ArrayExpression(_)) {
             return None;
         }
-        let element = self.world.element(&self.infer(argument))?.awaited();
+        let element = self.world.element(&infer(self, argument))?.awaited();
         let list = Type::Array(Arc::new(element));
         Some(Type::global("Promise", [list]))
     }
@@ -184,7 +186,7 @@ impl<'a> Facts<'a, '_> {
         if member.property.name != "filter" || tells {
             return None;
         }
-        match self.world.resolve(&self.infer(&member.object)) {
+        match self.world.resolve(&infer(self, &member.object)) {
             Type::Array(element) => match self.world.resolve(&element) {
                 Type::Object(_) | Type::Named(..) => Some(Type::Array(element)),
                 _ => None,
@@ -240,7 +242,7 @@ impl<'a> Facts<'a, '_> {
             .map(|generic| (generic.name.clone(), None))
             .collect();
         if let Some(list) = called.explicit {
-            let converter = self.converter();
+            let converter = converter(self);
             for ((_, bound), ty) in bindings.iter_mut().zip(&list.params) {
                 *bound = Some(converter.ty(ty));
             }
@@ -252,7 +254,7 @@ impl<'a> Facts<'a, '_> {
                     continue;
                 };
                 if mentions(&wanted, 0) {
-                    self.unify(&wanted, &self.infer(expression), &mut bindings, 0);
+                    self.unify(&wanted, &infer(self, expression), &mut bindings, 0);
                 }
             }
         }

@@ -8,6 +8,8 @@ use oxc::span::GetSpan;
 
 use super::convert::span;
 use super::facts::Facts;
+use super::infer::infer;
+use super::meant::converter;
 use super::report::Report;
 use super::types::Type;
 use crate::source::Span;
@@ -23,7 +25,7 @@ impl<'a> Facts<'a, '_> {
         }
         let mut wanted = self
             .world
-            .resolve(&self.converter().ty(&annotation.type_annotation));
+            .resolve(&converter(self).ty(&annotation.type_annotation));
         if function.r#async {
             wanted = match wanted.argument_of(&["Promise"]) {
                 Some(_) => self.world.resolve(&wanted.awaited()),
@@ -58,7 +60,7 @@ impl<'a> Facts<'a, '_> {
             // A call may be of a function that never returns.
             Statement::ExpressionStatement(it) => match it.expression.get_inner_expression() {
                 Expression::CallExpression(_) | Expression::AwaitExpression(_) => {
-                    matches!(self.infer(&it.expression), Type::Any | Type::Never)
+                    matches!(infer(self, &it.expression), Type::Any | Type::Never)
                 }
                 _ => false,
             },

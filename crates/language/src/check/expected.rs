@@ -15,7 +15,10 @@ use oxc::semantic::NodeId;
 use serde::Serialize;
 
 use super::facts::Facts;
+use super::infer::infer;
+use super::meant::converter;
 use super::schedule::file_id;
+use super::symbols::symbol_type;
 use super::types::{ENVIRONMENT, FileId, Name, Shape, Type};
 use super::world::{Origin, Slot, World};
 use super::{Environment, analyse};
@@ -155,7 +158,7 @@ fn of_call<'a>(module: &Facts<'a, '_>, id: NodeId, call: &CallExpression<'a>) ->
         .as_ref()
         .and_then(|it| it.params.first());
     match (of_type, declared_around(module, id), argument) {
-        (Some(ty), _, _) => _ = building.add(&module.converter().ty(ty), 0),
+        (Some(ty), _, _) => _ = building.add(&converter(module).ty(ty), 0),
         (None, Some(ty), _) => _ = building.add(&ty, 0),
         (None, None, Some(argument)) => _ = building.add_default(module, argument, 0),
         (None, None, None) => {}
@@ -172,10 +175,10 @@ fn declared_around<'a>(module: &Facts<'a, '_>, call: NodeId) -> Option<Type> {
     match around {
         AstKind::VariableDeclarator(it) => {
             let annotation = it.type_annotation.as_ref()?;
-            Some(module.converter().ty(&annotation.type_annotation))
+            Some(converter(module).ty(&annotation.type_annotation))
         }
-        AstKind::TSAsExpression(it) => Some(module.converter().ty(&it.type_annotation)),
-        AstKind::TSSatisfiesExpression(it) => Some(module.converter().ty(&it.type_annotation)),
+        AstKind::TSAsExpression(it) => Some(converter(module).ty(&it.type_annotation)),
+        AstKind::TSSatisfiesExpression(it) => Some(converter(module).ty(&it.type_annotation)),
         _ => None,
     }
 }
@@ -201,7 +204,7 @@ impl Building<'_> {
                 self.add_default(module, &it.expression, depth)
             }
             Expression::TSSatisfiesExpression(it) => {
-                self.add(&module.converter().ty(&it.type_annotation), depth)
+                self.add(&converter(module).ty(&it.type_annotation), depth)
             }
             Expression::ObjectExpression(object) if depth < DEEP => {
                 let at = self.place();
@@ -210,7 +213,7 @@ impl Building<'_> {
                 at
             }
             Expression::TSAsExpression(_) | Expression::TSTypeAssertion(_) => {
-                self.add(&module.infer(default), depth)
+                self.add(&infer(module, default), depth)
             }
             Expression::Identifier(name) if depth < DEEP => self.add_named(module, name, depth),
             _ => self.place(),
@@ -234,7 +237,7 @@ impl Building<'_> {
                 }
                 _ => self.place(),
             },
-            _ => match module.symbol_type(symbol) {
+            _ => match symbol_type(module, symbol) {
                 // Nothing says that it was meant to stay this one.
                 ty if ty.is_literal() => self.place(),
                 ty => self.add(&ty, depth),

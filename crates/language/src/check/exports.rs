@@ -11,6 +11,9 @@ use oxc::span::GetSpan;
 use super::class::class_declaration;
 use super::convert::{Converter, name_in, span};
 use super::facts::Facts;
+use super::infer::infer;
+use super::meant::converter;
+use super::symbols::{function_type, symbol_type};
 use super::table::{Table, ValueDeclaration, type_declaration};
 use super::types::{Field, FileId, Shape, Type};
 
@@ -18,7 +21,7 @@ impl<'a> Facts<'a, '_> {
     /// The types that the module declares at its top.
     pub(crate) fn declared_types(&self) -> Table {
         let mut table = Table::default();
-        let converter = self.converter();
+        let converter = converter(self);
         for statement in &self.tree.program.body {
             let declaration = match statement {
                 Statement::ExportDeclaration(export) => Some(&export.declaration),
@@ -139,7 +142,7 @@ impl<'a> Facts<'a, '_> {
         }
         if flags.is_value() {
             let declaration = ValueDeclaration {
-                ty: self.symbol_type(symbol),
+                ty: symbol_type(self, symbol),
                 doc: self.doc_of(symbol),
                 at: match self.symbols.is_top(symbol) {
                     true => span(scoping.symbol_span(symbol)),
@@ -217,8 +220,8 @@ impl<'a> Facts<'a, '_> {
             ExportDefaultDeclarationKind::FunctionDeclaration(function) => {
                 let symbol = function.id.as_ref().and_then(|id| id.symbol_id.get());
                 match symbol {
-                    Some(symbol) => self.symbol_type(symbol),
-                    None => self.function_type(function),
+                    Some(symbol) => symbol_type(self, symbol),
+                    None => function_type(self, function),
                 }
             }
             ExportDefaultDeclarationKind::ClassDeclaration(class) => match &class.id {
@@ -231,7 +234,7 @@ impl<'a> Facts<'a, '_> {
                 None => Type::Any,
             },
             declaration => match declaration.as_expression() {
-                Some(expression) => self.infer(expression).widened(),
+                Some(expression) => infer(self, expression).widened(),
                 None => Type::Any,
             },
         };

@@ -9,6 +9,7 @@ use oxc::span::GetSpan;
 use super::assign::Verdict;
 use super::convert::span;
 use super::facts::Facts;
+use super::infer::{infer, infer_expecting};
 use super::range::is_duration;
 use super::report::{Report, Seen, decide};
 use super::types::{Field, Type};
@@ -98,7 +99,7 @@ impl<'a> Facts<'a, '_> {
         place: Place<'_>,
         out: &mut Vec<Report>,
     ) -> Verdict {
-        let ty = self.infer_expecting(expression, Some(wanted));
+        let ty = infer_expecting(self, expression, Some(wanted));
         let narrowable = matches!(
             expression.get_inner_expression(),
             Expression::Identifier(_)
@@ -306,7 +307,7 @@ impl<'a> Facts<'a, '_> {
         for property in &object.properties {
             let fits = match property {
                 ObjectPropertyKind::SpreadProperty(spread) => {
-                    self.spread_in(&self.infer(&spread.argument), &mut given)
+                    self.spread_in(&infer(self, &spread.argument), &mut given)
                 }
                 ObjectPropertyKind::ObjectProperty(property) => match property.key.static_name() {
                     None => {

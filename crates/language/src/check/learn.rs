@@ -9,6 +9,7 @@ use oxc::semantic::SymbolId;
 
 use super::convert::{name_in, span};
 use super::facts::Facts;
+use super::symbols::symbol_type;
 use super::table::{Environment, TypeDeclaration, ValueDeclaration};
 use super::types::{ENVIRONMENT, Type};
 use super::world::World;
@@ -71,7 +72,7 @@ impl Facts<'_, '_> {
         let scoping = self.symbols.scoping();
         let flags = scoping.symbol_flags(symbol);
         (flags.is_value() || flags.is_import()).then(|| ValueDeclaration {
-            ty: self.symbol_type(symbol),
+            ty: symbol_type(self, symbol),
             doc: self.doc_of(symbol),
             at: span(scoping.symbol_span(symbol)),
             api: false,

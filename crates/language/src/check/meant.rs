@@ -6,12 +6,11 @@ use oxc::ast::ast::*;
 
 use super::convert::{Converter, Names, name_in};
 use super::facts::Facts;
+use super::symbols::symbol_type;
 use super::types::{Name, Type};
 
-impl Facts<'_, '_> {
-    pub(crate) fn converter(&self) -> Converter<'_> {
-        Converter::new(self.file, self, &self.tree.docs)
-    }
+pub(crate) fn converter<'f>(facts: &'f Facts<'_, '_>) -> Converter<'f> {
+    Converter::new(facts.file, facts, &facts.tree.docs)
 }
 
 impl Names for Facts<'_, '_> {
@@ -65,7 +64,7 @@ impl Names for Facts<'_, '_> {
 
     fn value_named(&self, name: &IdentifierReference<'_>) -> Option<Type> {
         match self.symbols.of(name) {
-            Some(symbol) => Some(self.symbol_type(symbol)),
+            Some(symbol) => Some(symbol_type(self, symbol)),
             None => Some(Type::ValueOf(name_in(
                 super::types::ENVIRONMENT,
                 &name.name,

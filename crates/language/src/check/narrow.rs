@@ -12,6 +12,7 @@ use oxc::semantic::SymbolId;
 use oxc::syntax::operator::{BinaryOperator, UnaryOperator};
 
 use super::facts::{Facts, Narrowed, Path};
+use super::symbols::symbol_type;
 use super::types::Type;
 
 /// The path of `a.b.c`, of `a?.b`, of `a!`; `None` for other expressions.
@@ -120,35 +121,33 @@ fn last_of(names: &str) -> &str {
     names.rsplit('.').next().unwrap_or_default()
 }
 
-impl Facts<'_, '_> {
-    /// Whether the flow may have made a place's type another than the declared one.
-    pub(crate) fn is_narrowed(&self, path: &Path) -> bool {
-        let narrowed = narrowed(self);
-        let handed = || narrowed.handed.get(path).into_iter().flatten();
-        narrowed.paths.contains(path) || handed().any(|imported| self.predicates(*imported))
-    }
+/// Whether the flow may have made a place's type another than the declared one.
+pub(crate) fn is_narrowed(facts: &Facts<'_, '_>, path: &Path) -> bool {
+    let narrowed = narrowed(facts);
+    let handed = || narrowed.handed.get(path).into_iter().flatten();
+    narrowed.paths.contains(path) || handed().any(|imported| predicates(facts, *imported))
+}
 
-    /// Whether that may hold for a place that has no path.
-    pub(crate) fn is_narrowed_place(&self, expression: &Expression<'_>) -> bool {
-        let places = &narrowed(self).places;
-        !places.is_empty() && unnamed(self, expression).is_some_and(|it| places.contains(&it))
-    }
+/// Whether that may hold for a place that has no path.
+pub(crate) fn is_narrowed_place(facts: &Facts<'_, '_>, expression: &Expression<'_>) -> bool {
+    let places = &narrowed(facts).places;
+    !places.is_empty() && unnamed(facts, expression).is_some_and(|it| places.contains(&it))
+}
 
-    /// Whether that may hold for a member of this name.
-    pub(crate) fn is_narrowed_name(&self, name: &str) -> bool {
-        let narrowed = narrowed(self);
-        let handed = narrowed.handed.iter();
-        let mut handed = handed.filter(|((_, names), _)| last_of(names) == name);
-        narrowed.names.contains(name)
-            || handed.any(|(_, to)| to.iter().any(|imported| self.predicates(*imported)))
-    }
+/// Whether that may hold for a member of this name.
+pub(crate) fn is_narrowed_name(facts: &Facts<'_, '_>, name: &str) -> bool {
+    let narrowed = narrowed(facts);
+    let handed = narrowed.handed.iter();
+    let mut handed = handed.filter(|((_, names), _)| last_of(names) == name);
+    narrowed.names.contains(name)
+        || handed.any(|(_, to)| to.iter().any(|imported| predicates(facts, *imported)))
+}
 
-    /// Exports of other modules keep whether they narrow.
-    fn predicates(&self, imported: SymbolId) -> bool {
-        match self.symbol_type(imported) {
-            Type::Object(shape) => shape.calls.iter().any(|call| call.predicate),
-            _ => false,
-        }
+/// Exports of other modules keep whether they narrow.
+fn predicates(facts: &Facts<'_, '_>, imported: SymbolId) -> bool {
+    match symbol_type(facts, imported) {
+        Type::Object(shape) => shape.calls.iter().any(|call| call.predicate),
+        _ => false,
     }
 }
 

@@ -9,6 +9,7 @@ use super::assign::Verdict;
 use super::convert::span;
 use super::facts::Facts;
 use super::fit::Place;
+use super::infer::infer;
 use super::report::Report;
 use super::types::Type;
 
@@ -55,7 +56,7 @@ impl<'a> Facts<'a, '_> {
         // A list with an `any` in it is a list of `any`, for which the API's schema doesn't care.
         let is_any = |element: &ArrayExpressionElement<'a>| {
             let expression = element.as_expression();
-            expression.is_some_and(|it| self.infer(it).is_any())
+            expression.is_some_and(|it| infer(self, it).is_any())
         };
         if !place.api && array.elements.iter().any(is_any) {
             return Unsure;

@@ -7,6 +7,7 @@ use oxc::span::GetSpan;
 
 use super::convert::span;
 use super::facts::Facts;
+use super::infer::infer;
 use super::report::Report;
 use super::types::{ENVIRONMENT, Type};
 use super::world::is_promise;
@@ -25,7 +26,7 @@ impl<'a> Facts<'a, '_> {
         if !self.reaches_api(&call.callee) {
             return;
         }
-        let ty = self.infer(&statement.expression);
+        let ty = infer(self, &statement.expression);
         let at = span(statement.expression.span());
         if is_promise(&ty) {
             let here = Span::new(at.start, at.start);
@@ -54,7 +55,7 @@ impl<'a> Facts<'a, '_> {
                 match member.object.get_inner_expression() {
                     Expression::Identifier(name) if self.is_global(name) => is_ours(name),
                     object => {
-                        let ty = self.infer(object).present();
+                        let ty = infer(self, object).present();
                         self.world.is_of_api(&ty) && !matches!(ty, Type::Array(_))
                     }
                 }
@@ -71,7 +72,7 @@ impl<'a> Facts<'a, '_> {
                 match member.object.get_inner_expression() {
                     Expression::Identifier(name) if self.is_global(name) => name.name != "Promise",
                     object => {
-                        let ty = self.infer(object).present();
+                        let ty = infer(self, object).present();
                         matches!(&ty, Type::Named(name, _) if name.file == ENVIRONMENT)
                             && !is_promise(&ty)
                     }
@@ -82,7 +83,7 @@ impl<'a> Facts<'a, '_> {
     }
 
     pub(super) fn check_await(&self, it: &AwaitExpression<'a>, out: &mut Vec<Report>) {
-        let ty = self.infer(&it.argument);
+        let ty = infer(self, &it.argument);
         if self.world.streamed(&ty).is_some() {
             let message = "a stream isn't awaited but read".to_owned();
             let report = Report::new("stream-misuse", span(it.span), message)
@@ -92,7 +93,7 @@ impl<'a> Facts<'a, '_> {
     }
 
     pub(super) fn check_for(&self, of: &ForOfStatement<'a>, out: &mut Vec<Report>) {
-        let ty = self.infer(&of.right);
+        let ty = infer(self, &of.right);
         let at = span(of.right.span());
         if is_promise(&ty) {
             let inner = ty.awaited();
@@ -124,7 +125,7 @@ impl<'a> Facts<'a, '_> {
 
     pub(super) fn check_template(&self, template: &TemplateLiteral<'a>, out: &mut Vec<Report>) {
         for expression in &template.expressions {
-            let ty = self.infer(expression);
+            let ty = infer(self, expression);
             if is_promise(&ty) {
                 let at = span(expression.span());
                 let here = Span::new(at.start, at.start);

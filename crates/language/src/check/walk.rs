@@ -13,7 +13,11 @@ use super::calls::Called;
 use super::convert::span;
 use super::facts::Facts;
 use super::fit::Place;
+use super::infer::infer;
+use super::meant::converter;
 use super::report::Report;
+use super::symbols::symbol_type;
+use super::told::{is_augmented, unless_told_off};
 use super::types::Type;
 use super::words::missing_member;
 use super::world::{Lookup, is_promise};
@@ -28,7 +32,7 @@ impl<'a> Facts<'a, '_> {
             self.check_node(node.kind(), node.id(), &mut out);
         }
         self.check_absent(&mut out);
-        self.unless_told_off(&mut out);
+        unless_told_off(self, &mut out);
         out.sort_by_key(|report| (report.at, report.code));
         out.dedup_by(|a, b| a.at == b.at && a.code == b.code);
         out
@@ -43,7 +47,7 @@ impl<'a> Facts<'a, '_> {
             AstKind::ReturnStatement(statement) => self.check_return(statement, id, out),
             AstKind::ArrowFunctionExpression(arrow) => self.check_arrow(arrow, out),
             AstKind::TSSatisfiesExpression(it) => {
-                let wanted = self.converter().ty(&it.type_annotation);
+                let wanted = converter(self).ty(&it.type_annotation);
                 let end = it.expression.span().end;
                 let anchor = self.tree.after(end);
                 self.fit(&it.expression, Place::new(&wanted, anchor), out);
@@ -89,7 +93,7 @@ impl<'a> Facts<'a, '_> {
         let (Some(annotation), Some(init)) = (&variable.type_annotation, &variable.init) else {
             return;
         };
-        let wanted = self.converter().ty(&annotation.type_annotation);
+        let wanted = converter(self).ty(&annotation.type_annotation);
         let place = Place::new(&wanted, span(variable.id.span()));
         self.fit(init, place, out);
     }
@@ -106,13 +110,13 @@ impl<'a> Facts<'a, '_> {
                     Some((symbol, AstKind::VariableDeclarator(variable)))
                         if variable.type_annotation.is_some() =>
                     {
-                        self.symbol_type(symbol)
+                        symbol_type(self, symbol)
                     }
                     _ => return,
                 }
             }
             AssignmentTarget::StaticMemberExpression(member) => {
-                let object = self.infer(&member.object).present();
+                let object = infer(self, &member.object).present();
                 if matches!(self.world.resolve(&object), Type::Union(_)) {
                     return;
                 }
@@ -132,7 +136,7 @@ impl<'a> Facts<'a, '_> {
 
     fn check_parameter(&self, param: &FormalParameter<'a>, out: &mut Vec<Report>) {
         if let (Some(annotation), Some(init)) = (&param.type_annotation, &param.initializer) {
-            let wanted = self.converter().ty(&annotation.type_annotation);
+            let wanted = converter(self).ty(&annotation.type_annotation);
             let place = Place::new(&wanted, span(param.pattern.span()));
             self.fit(init, place, out);
         }
@@ -140,7 +144,7 @@ impl<'a> Facts<'a, '_> {
 
     fn check_property(&self, property: &PropertyDefinition<'a>, out: &mut Vec<Report>) {
         if let (Some(annotation), Some(value)) = (&property.type_annotation, &property.value) {
-            let wanted = self.converter().ty(&annotation.type_annotation);
+            let wanted = converter(self).ty(&annotation.type_annotation);
             let wanted = match property.optional {
                 true => Type::union([wanted, Type::Undefined]),
                 false => wanted,
@@ -193,7 +197,7 @@ impl<'a> Facts<'a, '_> {
         if matches!(annotation.type_annotation, TSType::TSTypePredicate(_)) {
             return;
         }
-        let mut wanted = self.converter().ty(&annotation.type_annotation);
+        let mut wanted = converter(self).ty(&annotation.type_annotation);
         if is_async {
             // It may return the value or a promise of it.
             wanted = self.world.resolve(&wanted);
@@ -201,7 +205,7 @@ impl<'a> Facts<'a, '_> {
                 Some(_) => wanted.awaited(),
                 None => return,
             };
-            if is_promise(&self.world.resolve(&self.infer(value))) {
+            if is_promise(&self.world.resolve(&infer(self, value))) {
                 return;
             }
         }
@@ -212,12 +216,12 @@ impl<'a> Facts<'a, '_> {
     }
 
     fn check_member(&self, member: &StaticMemberExpression<'a>, id: NodeId, out: &mut Vec<Report>) {
-        let object = self.infer(&member.object).present();
+        let object = infer(self, &member.object).present();
         let name = member.property.name.as_str();
         if !matches!(self.world.field(&object, name), Lookup::Missing) {
             return;
         }
-        if self.is_augmented(&object) || self.is_in_parts(id) {
+        if is_augmented(self, &object) || self.is_in_parts(id) {
             return;
         }
         let at = span(member.property.span);
@@ -279,7 +283,7 @@ impl<'a> Facts<'a, '_> {
         init: &Expression<'a>,
         out: &mut Vec<Report>,
     ) {
-        let ty = self.infer(init);
+        let ty = infer(self, init);
         if matches!(ty, Type::Union(_)) {
             return;
         }
@@ -365,7 +369,7 @@ impl<'a> Facts<'a, '_> {
         let inner = place.get_inner_expression();
         let member = match inner {
             Expression::Identifier(name) => {
-                let ty = self.symbol_type(self.symbols.of(name)?);
+                let ty = symbol_type(self, self.symbols.of(name)?);
                 let certain = self.world.is_of_api(&ty);
                 return Some((ty, certain));
             }
@@ -376,7 +380,7 @@ impl<'a> Facts<'a, '_> {
             },
             _ => return None,
         };
-        let object = self.infer(&member.object).present();
+        let object = infer(self, &member.object).present();
         let ty = self.world.member_type(&object, &member.property.name);
         let certain = self.world.is_of_api(&object) || self.world.is_of_api(&ty);
         Some((ty, certain))

@@ -12,12 +12,11 @@ use oxc::ast::ast::*;
 use oxc::semantic::NodeId;
 use oxc::span::GetSpan;
 
-use super::cursor;
-use super::declared;
 use super::navigate::{At, definition};
 use super::project::Project;
 use super::readable::Readable;
-use crate::check::{ENVIRONMENT, Facts, FileId, LIBRARY, Lookup};
+use super::{cursor, declared};
+use crate::check::{ENVIRONMENT, Facts, FileId, LIBRARY, Lookup, infer};
 use crate::source::Span;
 
 fn own(span: oxc::span::Span) -> Span {
@@ -302,7 +301,7 @@ fn target<'a>(
         Expression::StaticMemberExpression(it)
             if name.is_none_or(|name| it.property.name == name) =>
         {
-            let object = module.infer(&it.object).present();
+            let object = infer(module, &it.object).present();
             match module.world.field(&object, &it.property.name) {
                 Lookup::Found(field) => Some((own(it.property.span), (field.file, field.at))),
                 Lookup::Missing | Lookup::Unknown => None,

@@ -16,7 +16,7 @@ use super::imports;
 use super::narrowed::narrowed;
 use super::project::Project;
 use super::repair::{self, MARK};
-use crate::check::{Facts, Field, FileId, Type, readable};
+use crate::check::{Facts, Field, FileId, Type, infer, readable, symbol_type};
 
 /// The items at `offset` of a module.
 pub(crate) fn complete(project: &Project, id: FileId, offset: u32) -> Vec<CompletionItem> {
@@ -58,7 +58,7 @@ fn at_node(project: &Project, module: &Facts<'_, '_>, here: NodeId) -> Option<Ve
         ) => Some(paths(project, module)),
         (AstKind::StringLiteral(_), _) => Some(strings(module, &wanted(module, here)?)),
         (AstKind::IdentifierName(_), AstKind::StaticMemberExpression(member)) => {
-            let object = match module.infer(&member.object) {
+            let object = match infer(module, &member.object) {
                 // What the flow may have narrowed.
                 ty @ (Type::Any | Type::Union(_)) => {
                     narrowed(module, &member.object, here).unwrap_or(ty)
@@ -115,7 +115,7 @@ fn taken_apart(module: &Facts<'_, '_>, here: NodeId) -> Option<Vec<CompletionIte
         AstKind::VariableDeclarator(variable) => Some(variable),
         _ => None,
     })?;
-    let object = module.infer(variable.init.as_ref()?).present();
+    let object = infer(module, variable.init.as_ref()?).present();
     Some(members(module, &object))
 }
 
@@ -278,7 +278,7 @@ fn in_scope(module: &Facts<'_, '_>, here: NodeId) -> Vec<CompletionItem> {
                 continue;
             }
             if seen.insert(name.to_string()) {
-                let ty = module.symbol_type(*symbol);
+                let ty = symbol_type(module, *symbol);
                 items.push(CompletionItem {
                     detail: Some(detail(module, &ty)),
                     documentation: docs(module.doc_of(*symbol).as_deref()),

@@ -7,7 +7,7 @@ use oxc::ast::ast::*;
 use oxc::semantic::{NodeId, SymbolId};
 use oxc::span::GetSpan;
 
-use crate::check::{Called, Facts, Field, FileId, Lookup, Type};
+use crate::check::{Called, Facts, Field, FileId, Lookup, Type, converter, infer, symbol_type};
 use crate::source::Span;
 
 /// The innermost node around `offset`; a place at a node's end is still in it.
@@ -52,7 +52,7 @@ pub(super) fn named_at(module: &Facts<'_, '_>, offset: u32) -> Option<Named> {
         }
         AstKind::IdentifierName(name) => match parent {
             AstKind::StaticMemberExpression(member) => {
-                let object = module.infer(&member.object).present();
+                let object = infer(module, &member.object).present();
                 match module.world.field(&object, &name.name) {
                     Lookup::Found(field) => Some(Named::Member(field, at(name.span))),
                     _ => None,
@@ -101,7 +101,7 @@ pub(super) fn wanted<'a>(module: &Facts<'a, '_>, id: NodeId) -> Option<Type> {
     let here = nodes.kind(id).span();
     let parent = nodes.parent_node(id);
     let convert =
-        |annotation: &TSTypeAnnotation<'a>| module.converter().ty(&annotation.type_annotation);
+        |annotation: &TSTypeAnnotation<'a>| converter(module).ty(&annotation.type_annotation);
     match parent.kind() {
         AstKind::ObjectProperty(property) if property.value.span() == here => {
             let object = nodes.parent_node(parent.id());
@@ -141,14 +141,14 @@ pub(super) fn wanted<'a>(module: &Facts<'a, '_>, id: NodeId) -> Option<Type> {
         AstKind::VariableDeclarator(it) => it.type_annotation.as_deref().map(convert),
         AstKind::FormalParameter(it) => it.type_annotation.as_deref().map(convert),
         AstKind::PropertyDefinition(it) => it.type_annotation.as_deref().map(convert),
-        AstKind::TSSatisfiesExpression(it) => Some(module.converter().ty(&it.type_annotation)),
+        AstKind::TSSatisfiesExpression(it) => Some(converter(module).ty(&it.type_annotation)),
         AstKind::AssignmentExpression(it) if it.right.span() == here => match &it.left {
             AssignmentTarget::StaticMemberExpression(member) => {
-                let object = module.infer(&member.object).present();
+                let object = infer(module, &member.object).present();
                 Some(module.world.member_type(&object, &member.property.name))
             }
             AssignmentTarget::AssignmentTargetIdentifier(name) => {
-                Some(module.symbol_type(module.symbols.of(name)?))
+                Some(symbol_type(module, module.symbols.of(name)?))
             }
             _ => None,
         },
@@ -184,7 +184,7 @@ fn compared<'a>(module: &Facts<'a, '_>, id: NodeId, here: oxc::span::Span) -> Op
     // What is compared may be narrowed by just that.
     match module.declared_place(other) {
         Some((ty, _)) => Some(ty),
-        None => Some(module.infer(other)),
+        None => Some(infer(module, other)),
     }
 }
 

@@ -14,7 +14,7 @@ use super::cursor::{Named, declared, named_at};
 use super::navigate::{At, definition};
 use super::outline;
 use super::project::Project;
-use crate::check::{Facts, FileId, Type};
+use crate::check::{Facts, FileId, Type, symbol_type};
 use crate::source::Span;
 
 fn own(span: oxc::span::Span) -> Span {
@@ -84,7 +84,7 @@ pub(super) fn type_definition(project: &Project, id: FileId, offset: u32) -> Opt
     let offset = readable.then(offset)?;
     let (file, at) = project.with(id, &readable.source, |module, _| {
         let ty = match named_at(module, offset)? {
-            Named::Symbol(symbol, _) => module.symbol_type(symbol),
+            Named::Symbol(symbol, _) => symbol_type(module, symbol),
             Named::Member(field, _) => field.ty,
             Named::Global(name, _) => {
                 let values = &module.world.environment.table.values;

@@ -9,7 +9,7 @@ use oxc::span::GetSpan;
 
 use super::cursor::{Named, named_at};
 use super::project::Project;
-use crate::check::{Called, ENVIRONMENT, Facts, FileId, Signature};
+use crate::check::{Called, ENVIRONMENT, Facts, FileId, Signature, symbol_type};
 use crate::source::Span;
 
 /// Longer types are cut.
@@ -132,7 +132,7 @@ fn constant(module: &Facts<'_, '_>, variable: &VariableDeclarator<'_>) -> Option
     if method.file != ENVIRONMENT {
         return None;
     }
-    let ty = module.symbol_type(name.symbol_id.get()?);
+    let ty = symbol_type(module, name.symbol_id.get()?);
     if ty.is_any() {
         return None;
     }

@@ -14,7 +14,7 @@ use oxc::span::GetSpan;
 use super::cursor::{node_at, wanted};
 use super::navigate::{At, Form, Use};
 use super::project::Project;
-use crate::check::{Facts, FileId, Lookup, Type};
+use crate::check::{Facts, FileId, Lookup, Type, converter, infer, symbol_type};
 use crate::source::Span;
 
 /// Which members a name may be.
@@ -105,7 +105,7 @@ fn in_module(module: &Facts<'_, '_>, member: At, name: &str, found: &mut Found) 
             AstKind::TSInterfaceDeclaration(it) => {
                 let bases = it.extends.iter().map(|base| {
                     let arguments = arguments(module, base.type_arguments.as_deref());
-                    module.converter().named(&base.type_name, arguments)
+                    converter(module).named(&base.type_name, arguments)
                 });
                 let keys = it.body.body.iter().filter_map(key_of_signature);
                 inherits(module, &bases.collect::<Vec<_>>(), keys, name, member)
@@ -238,14 +238,14 @@ fn declared(module: &Facts<'_, '_>, owner: &Type, name: &str) -> Which {
 fn owner<'a>(module: &Facts<'a, '_>, expression: &Expression<'a>) -> Type {
     match expression.get_inner_expression() {
         Expression::Identifier(name) => match module.symbols.of(name) {
-            Some(symbol) => module.symbol_type(symbol),
-            None => module.infer(expression),
+            Some(symbol) => symbol_type(module, symbol),
+            None => infer(module, expression),
         },
         Expression::StaticMemberExpression(member) => {
             let object = owner(module, &member.object).present();
             module.world.member_type(&object, &member.property.name)
         }
-        _ => module.infer(expression),
+        _ => infer(module, expression),
     }
 }
 
@@ -273,13 +273,13 @@ fn pattern_type(module: &Facts<'_, '_>, pattern: NodeId) -> Option<Type> {
     let parent = nodes.parent_node(pattern);
     match parent.kind() {
         AstKind::VariableDeclarator(it) => match (&it.type_annotation, &it.init) {
-            (Some(annotation), _) => Some(module.converter().ty(&annotation.type_annotation)),
+            (Some(annotation), _) => Some(converter(module).ty(&annotation.type_annotation)),
             (None, Some(init)) => Some(owner(module, init)),
             (None, None) => None,
         },
         AstKind::FormalParameter(it) => {
             let annotation = it.type_annotation.as_ref()?;
-            Some(module.converter().ty(&annotation.type_annotation))
+            Some(converter(module).ty(&annotation.type_annotation))
         }
         AstKind::BindingProperty(it) => {
             let outer = pattern_type(module, nodes.parent_id(parent.id()))?;
@@ -359,7 +359,7 @@ pub(super) fn is_taken(project: &Project, member: At, name: &str) -> bool {
 }
 
 fn arguments(module: &Facts<'_, '_>, list: Option<&TSTypeParameterInstantiation<'_>>) -> Vec<Type> {
-    let converter = module.converter();
+    let converter = converter(module);
     let params = list.map(|list| list.params.iter().map(|ty| converter.ty(ty)).collect());
     params.unwrap_or_default()
 }
@@ -370,11 +370,11 @@ fn bases_of_class<'a>(module: &Facts<'a, '_>, class: &Class<'a>) -> Vec<Type> {
         .iter()
         .map(|it| {
             let arguments = arguments(module, it.type_arguments.as_deref());
-            module.converter().named(&it.expression, arguments)
+            converter(module).named(&it.expression, arguments)
         })
         .collect();
     if let Some(heritage) = &class.heritage {
-        bases.push(match module.infer(&heritage.expression) {
+        bases.push(match infer(module, &heritage.expression) {
             Type::ClassOf(name) => Type::Named(name, [].into()),
             _ => Type::Any,
         });

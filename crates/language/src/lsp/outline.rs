@@ -7,7 +7,7 @@ use oxc::ast::ast::*;
 use oxc::span::GetSpan;
 
 use super::place;
-use crate::check::{Facts, Type};
+use crate::check::{Facts, Type, infer, symbol_type};
 use crate::source::{Source, Span};
 
 fn range(source: &Source, span: oxc::span::Span) -> lsp_types::Range {
@@ -47,7 +47,7 @@ fn declared(
                     let ty = name
                         .symbol_id
                         .get()
-                        .map(|symbol| module.symbol_type(symbol));
+                        .map(|symbol| symbol_type(module, symbol));
                     let function = ty.is_some_and(|ty| module.world.signatures(&ty).is_some());
                     let kind = match (function, variables.kind.is_const()) {
                         (true, _) => SymbolKind::FUNCTION,
@@ -146,7 +146,7 @@ pub(super) fn tokens(source: &Source, module: &Facts<'_, '_>) -> Vec<SemanticTok
                 }
             }
             AstKind::StaticMemberExpression(member) => {
-                let object = module.infer(&member.object).present();
+                let object = infer(module, &member.object).present();
                 let ty = module.world.member_type(&object, &member.property.name);
                 let function = module.world.signatures(&ty).is_some();
                 names.push((member.property.span, if function { 6 } else { 5 }));
@@ -166,7 +166,7 @@ fn of_symbol(module: &Facts<'_, '_>, symbol: oxc::semantic::SymbolId) -> u32 {
         AstKind::ImportNamespaceSpecifier(_) => 0,
         _ if flags.is_class() => 1,
         _ if flags.is_type() && !flags.is_value() => 2,
-        _ => match module.symbol_type(symbol) {
+        _ => match symbol_type(module, symbol) {
             Type::ClassOf(_) => 1,
             ty if module.world.signatures(&ty).is_some() => 6,
             _ => 4,

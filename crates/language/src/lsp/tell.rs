@@ -8,10 +8,9 @@ use lsp_types::{
 
 use super::complete::{docs, field_doc};
 use super::cursor::{Named, call_at, named_at};
-use super::place;
 use super::project::Project;
-use super::repair;
-use crate::check::{Facts, Field, FileId, Type};
+use super::{place, repair};
+use crate::check::{Facts, Field, FileId, Type, symbol_type};
 use crate::source::{Source, Span};
 
 /// The name's type and documentation.
@@ -27,7 +26,7 @@ pub(super) fn hover(project: &Project, id: FileId, offset: u32) -> Option<Hover>
             }
             Named::Symbol(symbol, span) => {
                 let name = module.symbols.scoping().symbol_name(symbol).to_owned();
-                let ty = module.symbol_type(symbol);
+                let ty = symbol_type(module, symbol);
                 let doc = module.doc_of(symbol).map(|doc| doc.to_string());
                 (described(module, &name, &ty), doc, span)
             }

@@ -10,7 +10,7 @@ use oxc::allocator::Allocator;
 use oxc::ast::ast::{Expression, Statement};
 use oxc::span::GetSpan;
 
-use crate::check::{Environment, Facts, FileId, Learnt, Report, Seen, Type};
+use crate::check::{Environment, Facts, FileId, Learnt, Report, Seen, Type, infer};
 use crate::finding::{Finding, Severity};
 use crate::lsp::complete::complete;
 use crate::lsp::project::Project;
@@ -104,7 +104,7 @@ impl Prompt {
             let mut reports = module.reports();
             reports.retain(|report| !idle(report));
             if reports.is_empty() {
-                let ty = expression.map(|it| module.infer(it));
+                let ty = expression.map(|it| infer(module, it));
                 return Ok(shown(module, &ty.unwrap_or_default()));
             }
             let findings = reports.into_iter().map(|report| {
@@ -218,7 +218,7 @@ fn wrong(source: &Source, message: String) -> Finding {
 fn learnt(module: &Facts<'_, '_>) -> Vec<Learnt> {
     let mut all = module.learnt();
     if let Some(value) = last(module) {
-        all.push(Learnt::value("_", module.infer(value)));
+        all.push(Learnt::value("_", infer(module, value)));
     }
     all
 }
