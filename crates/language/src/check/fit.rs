@@ -7,6 +7,7 @@ use oxc::ast::ast::*;
 use oxc::span::GetSpan;
 
 use super::assign::Verdict;
+use super::calls::signatures_of_call;
 use super::convert::span;
 use super::facts::Facts;
 use super::infer::{infer, infer_expecting};
@@ -130,7 +131,7 @@ impl<'a> Facts<'a, '_> {
         match expression.get_inner_expression() {
             Expression::AwaitExpression(it) => self.is_generic_call(&it.argument),
             Expression::CallExpression(call) => {
-                let signatures = self.signatures_of_call(call).unwrap_or_default();
+                let signatures = signatures_of_call(self, call).unwrap_or_default();
                 call.type_arguments.is_none() && signatures.iter().any(|it| !it.generics.is_empty())
             }
             _ => false,

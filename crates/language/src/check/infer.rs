@@ -9,6 +9,7 @@ use oxc::ast::ast::*;
 use oxc::span::GetSpan;
 use oxc::syntax::operator::{AssignmentOperator, BinaryOperator, LogicalOperator, UnaryOperator};
 
+use super::calls::{call_type, new_type};
 use super::convert::{name_in, span};
 use super::facts::Facts;
 use super::meant::converter;
@@ -88,8 +89,8 @@ fn infer_now<'a>(
             let last = it.expressions.last();
             last.map_or(Type::Any, |last| infer_expecting(facts, last, wanted))
         }
-        Expression::CallExpression(call) => facts.call_type(call),
-        Expression::NewExpression(new) => facts.new_type(new),
+        Expression::CallExpression(call) => call_type(facts, call),
+        Expression::NewExpression(new) => new_type(facts, new),
         Expression::ChainExpression(chain) => chain_type(facts, &chain.expression),
         Expression::StaticMemberExpression(member) => static_member_type(facts, member),
         Expression::ComputedMemberExpression(member) => computed_member_type(facts, member),
@@ -262,7 +263,7 @@ fn wanted_field(facts: &Facts<'_, '_>, wanted: &Type, name: &str) -> Option<Type
 
 fn chain_type<'a>(facts: &Facts<'a, '_>, element: &ChainElement<'a>) -> Type {
     let ty = match element {
-        ChainElement::CallExpression(call) => facts.call_type(call),
+        ChainElement::CallExpression(call) => call_type(facts, call),
         ChainElement::TSNonNullExpression(it) => return infer(facts, &it.expression).asserted(),
         ChainElement::StaticMemberExpression(member) => static_member_type(facts, member),
         ChainElement::ComputedMemberExpression(member) => computed_member_type(facts, member),

@@ -48,7 +48,7 @@ use std::sync::Arc;
 
 use oxc::allocator::Allocator;
 
-pub(crate) use calls::Called;
+pub(crate) use calls::{Called, constructors, signatures_of_call};
 pub use expected::expected;
 pub(crate) use facts::Facts;
 pub(crate) use infer::infer;

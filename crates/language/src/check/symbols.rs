@@ -11,6 +11,7 @@ use oxc::semantic::{NodeId, ScopeFlags, SymbolId};
 use oxc::span::GetSpan;
 
 use super::assign::Verdict;
+use super::calls::parameter_of_call;
 use super::convert::{callable, name_in, span};
 use super::exports::namespace;
 use super::facts::Facts;
@@ -288,7 +289,7 @@ fn contextual_parameter<'a>(
         return None;
     };
     let argument = call.arguments.iter().position(|it| it.span() == at)?;
-    let wanted = facts.parameter_of_call(call, argument)?;
+    let wanted = parameter_of_call(facts, call, argument)?;
     match facts.world.expand(&wanted.present()) {
         Type::Object(shape) => match shape.calls.as_slice() {
             [signature] => Some(signature.param(index).unwrap_or(Type::Any)),

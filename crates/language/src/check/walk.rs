@@ -9,7 +9,8 @@ use oxc::semantic::NodeId;
 use oxc::span::GetSpan;
 use oxc::syntax::operator::AssignmentOperator;
 
-use super::calls::Called;
+use super::arguments::check_call;
+use super::calls::{Called, constructors, signatures_of_call};
 use super::convert::span;
 use super::facts::Facts;
 use super::fit::Place;
@@ -53,21 +54,21 @@ impl<'a> Facts<'a, '_> {
                 self.fit(&it.expression, Place::new(&wanted, anchor), out);
             }
             AstKind::CallExpression(call) => {
-                if let Some(signatures) = self.signatures_of_call(call) {
+                if let Some(signatures) = signatures_of_call(self, call) {
                     let called = Called {
                         api: self.asks_api(&call.callee),
                         ..Called::of_call(call)
                     };
-                    self.check_call(&signatures, &called, out);
+                    check_call(self, &signatures, &called, out);
                 }
             }
             AstKind::NewExpression(new) => {
-                if let Some((constructors, _)) = self.constructors(new) {
+                if let Some((constructors, _)) = constructors(self, new) {
                     let called = Called {
                         api: self.asks_api(&new.callee),
                         ..Called::of_new(new)
                     };
-                    self.check_call(&constructors, &called, out);
+                    check_call(self, &constructors, &called, out);
                 }
             }
             AstKind::StaticMemberExpression(member) => self.check_member(member, id, out),

@@ -7,7 +7,10 @@ use oxc::ast::ast::*;
 use oxc::semantic::{NodeId, SymbolId};
 use oxc::span::GetSpan;
 
-use crate::check::{Called, Facts, Field, FileId, Lookup, Type, converter, infer, symbol_type};
+use crate::check::{
+    Called, Facts, Field, FileId, Lookup, Type, constructors, converter, infer, signatures_of_call,
+    symbol_type,
+};
 use crate::source::Span;
 
 /// The innermost node around `offset`; a place at a node's end is still in it.
@@ -126,14 +129,14 @@ pub(super) fn wanted<'a>(module: &Facts<'a, '_>, id: NodeId) -> Option<Type> {
         }
         AstKind::CallExpression(call) => {
             let index = call.arguments.iter().position(|it| it.span() == here)?;
-            let signatures = module.signatures_of_call(call)?;
+            let signatures = signatures_of_call(module, call)?;
             Some(Type::union(
                 signatures.iter().filter_map(|it| it.param(index)),
             ))
         }
         AstKind::NewExpression(new) => {
             let index = new.arguments.iter().position(|it| it.span() == here)?;
-            let (signatures, _) = module.constructors(new)?;
+            let (signatures, _) = constructors(module, new)?;
             Some(Type::union(
                 signatures.iter().filter_map(|it| it.param(index)),
             ))
@@ -202,12 +205,12 @@ pub(super) fn call_at<'a>(
             AstKind::CallExpression(call) => (
                 Called::of_call(call),
                 call.callee.span(),
-                module.signatures_of_call(call),
+                signatures_of_call(module, call),
             ),
             AstKind::NewExpression(new) => (
                 Called::of_new(new),
                 new.callee.span(),
-                module.constructors(new).map(|(signatures, _)| signatures),
+                constructors(module, new).map(|(signatures, _)| signatures),
             ),
             AstKind::Function(_) | AstKind::ArrowFunctionExpression(_) => return None,
             _ => continue,

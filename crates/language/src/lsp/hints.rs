@@ -9,7 +9,9 @@ use oxc::span::GetSpan;
 
 use super::cursor::{Named, named_at};
 use super::project::Project;
-use crate::check::{Called, ENVIRONMENT, Facts, FileId, Signature, symbol_type};
+use crate::check::{
+    Called, ENVIRONMENT, Facts, FileId, Signature, constructors, signatures_of_call, symbol_type,
+};
 use crate::source::Span;
 
 /// Longer types are cut.
@@ -39,11 +41,11 @@ pub(super) fn hints(project: &Project, id: FileId, within: Span) -> Vec<Hint> {
             }
             match node.kind() {
                 AstKind::CallExpression(it) if it.arguments.iter().any(is_literal) => {
-                    let signatures = module.signatures_of_call(it).unwrap_or_default();
+                    let signatures = signatures_of_call(module, it).unwrap_or_default();
                     parameters(&signatures, &Called::of_call(it), &mut hints);
                 }
                 AstKind::NewExpression(it) if it.arguments.iter().any(is_literal) => {
-                    let signatures = module.constructors(it).map(|(signatures, _)| signatures);
+                    let signatures = constructors(module, it).map(|(signatures, _)| signatures);
                     let signatures = signatures.unwrap_or_default();
                     parameters(&signatures, &Called::of_new(it), &mut hints);
                 }

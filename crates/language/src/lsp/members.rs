@@ -14,7 +14,9 @@ use oxc::span::GetSpan;
 use super::cursor::{node_at, wanted};
 use super::navigate::{At, Form, Use};
 use super::project::Project;
-use crate::check::{Facts, FileId, Lookup, Type, converter, infer, symbol_type};
+use crate::check::{
+    Facts, FileId, Lookup, Type, constructors, converter, infer, signatures_of_call, symbol_type,
+};
 use crate::source::Span;
 
 /// Which members a name may be.
@@ -258,10 +260,10 @@ fn of_literal(module: &Facts<'_, '_>, property: NodeId, name: &str, key: Span) -
         Some(wanted) if !wanted.is_any() => declared(module, &wanted, name),
         Some(_) => own,
         None => match nodes.parent_kind(object.id()) {
-            AstKind::CallExpression(call) if module.signatures_of_call(call).is_none() => {
+            AstKind::CallExpression(call) if signatures_of_call(module, call).is_none() => {
                 Which::Unknown
             }
-            AstKind::NewExpression(new) if module.constructors(new).is_none() => Which::Unknown,
+            AstKind::NewExpression(new) if constructors(module, new).is_none() => Which::Unknown,
             _ => own,
         },
     }
