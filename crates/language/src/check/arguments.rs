@@ -10,7 +10,8 @@ use super::assign::Verdict;
 use super::calls::{Called, accepts, instantiate};
 use super::convert::span;
 use super::facts::Facts;
-use super::fit::Place;
+use super::fit::{Place, fit};
+use super::range::check_duration;
 use super::report::{Report, Seen};
 use super::types::Signature;
 
@@ -56,9 +57,9 @@ fn check_signature<'a>(
         };
         let mut reports = Vec::new();
         let place = Place::new(&wanted, span(expression.span()));
-        let verdict = facts.fit(expression, place, &mut reports);
+        let verdict = fit(facts, expression, place, &mut reports);
         if verdict != No {
-            facts.timed(&wanted, expression, &mut reports);
+            check_duration(&wanted, expression, &mut reports);
         }
         // `tsc` tells of the first argument that doesn't fit.
         if refused {

@@ -10,7 +10,7 @@ use oxc::span::GetSpan;
 use super::assign::Verdict;
 use super::convert::span;
 use super::facts::Facts;
-use super::fit::Place;
+use super::fit::{Place, fit};
 use super::infer::infer;
 use super::meant::converter;
 use super::substitute::{substitute, substitute_signature};
@@ -233,7 +233,7 @@ pub(super) fn accepts<'a>(
         let wanted = signature.param(index);
         if let (Some(expression), Some(wanted)) = (argument.as_expression(), wanted) {
             let place = Place::new(&wanted, span(expression.span()));
-            verdict = verdict.and(facts.fit(expression, place, &mut Vec::new()));
+            verdict = verdict.and(fit(facts, expression, place, &mut Vec::new()));
         }
     }
     verdict

@@ -13,7 +13,7 @@ use super::arguments::check_call;
 use super::calls::{Called, constructors, signatures_of_call};
 use super::convert::span;
 use super::facts::Facts;
-use super::fit::Place;
+use super::fit::{Place, fit};
 use super::infer::infer;
 use super::meant::converter;
 use super::report::Report;
@@ -51,7 +51,7 @@ impl<'a> Facts<'a, '_> {
                 let wanted = converter(self).ty(&it.type_annotation);
                 let end = it.expression.span().end;
                 let anchor = self.tree.after(end);
-                self.fit(&it.expression, Place::new(&wanted, anchor), out);
+                fit(self, &it.expression, Place::new(&wanted, anchor), out);
             }
             AstKind::CallExpression(call) => {
                 if let Some(signatures) = signatures_of_call(self, call) {
@@ -96,7 +96,7 @@ impl<'a> Facts<'a, '_> {
         };
         let wanted = converter(self).ty(&annotation.type_annotation);
         let place = Place::new(&wanted, span(variable.id.span()));
-        self.fit(init, place, out);
+        fit(self, init, place, out);
     }
 
     fn check_assignment(&self, it: &AssignmentExpression<'a>, out: &mut Vec<Report>) {
@@ -132,14 +132,14 @@ impl<'a> Facts<'a, '_> {
             _ => return,
         };
         let place = Place::new(&wanted, span(it.left.span()));
-        self.fit(&it.right, place, out);
+        fit(self, &it.right, place, out);
     }
 
     fn check_parameter(&self, param: &FormalParameter<'a>, out: &mut Vec<Report>) {
         if let (Some(annotation), Some(init)) = (&param.type_annotation, &param.initializer) {
             let wanted = converter(self).ty(&annotation.type_annotation);
             let place = Place::new(&wanted, span(param.pattern.span()));
-            self.fit(init, place, out);
+            fit(self, init, place, out);
         }
     }
 
@@ -151,7 +151,7 @@ impl<'a> Facts<'a, '_> {
                 false => wanted,
             };
             let place = Place::new(&wanted, span(property.key.span()));
-            self.fit(value, place, out);
+            fit(self, value, place, out);
         }
     }
 
@@ -213,7 +213,7 @@ impl<'a> Facts<'a, '_> {
         if matches!(wanted, Type::Undefined) {
             return;
         }
-        self.fit(value, Place::new(&wanted, anchor), out);
+        fit(self, value, Place::new(&wanted, anchor), out);
     }
 
     fn check_member(&self, member: &StaticMemberExpression<'a>, id: NodeId, out: &mut Vec<Report>) {
