@@ -13,6 +13,7 @@ use super::facts::Facts;
 use super::fit::{Place, fit};
 use super::infer::infer;
 use super::meant::converter;
+use super::names::is_global;
 use super::substitute::{substitute, substitute_signature};
 use super::types::{Signature, Type, same};
 use crate::source::Span;
@@ -167,7 +168,7 @@ fn promise_all<'a>(facts: &Facts<'a, '_>, call: &CallExpression<'a>) -> Option<T
     let Expression::Identifier(name) = &member.object else {
         return None;
     };
-    let all = name.name == "Promise" && member.property.name == "all" && facts.is_global(name);
+    let all = name.name == "Promise" && member.property.name == "all" && is_global(facts, name);
     let argument = call.arguments.first()?.as_expression()?;
     if !all || matches!(argument, Expression::ArrayExpression(_)) {
         return None;

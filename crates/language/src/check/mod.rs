@@ -7,6 +7,12 @@
 //! the same line (a property test holds it). It doesn't parse for errors of form and doesn't
 //! resolve imports: `program` does. Called by `aurae check`, by plans and applies, by the prompt's
 //! `.type` and by the editors' server.
+//!
+//! What is known of a module are its [`Facts`]; all that is decided are passes over them, free
+//! functions that each live in the file of their idea: `infer`, `symbols`, `calls` say what type
+//! something has, `fit`, `parts`, `given`, `range` what may stand where, `exports` what others see,
+//! and `walk` with `names`, `arguments`, `promises`, `ends`, `absent` what is wrong. What is asked of
+//! a type alone is [`World`]'s (`asked`, `shape`, `assign`).
 
 mod absent;
 mod arguments;
@@ -50,10 +56,12 @@ use oxc::allocator::Allocator;
 
 pub(crate) use calls::{Called, constructors, signatures_of_call};
 pub use expected::expected;
+pub(crate) use exports::doc_of;
 pub(crate) use facts::Facts;
 pub(crate) use infer::infer;
-pub(crate) use learn::Learnt;
+pub(crate) use learn::{Learnt, learnt};
 pub(crate) use meant::converter;
+pub(crate) use names::is_global;
 pub(crate) use range::readable;
 pub(crate) use report::Report;
 pub use report::Seen;
@@ -61,6 +69,7 @@ pub(crate) use schedule::{file_id, settle};
 pub(crate) use symbols::symbol_type;
 pub use table::Environment;
 pub(crate) use types::{ENVIRONMENT, Field, FileId, LIBRARY, Signature, Type};
+pub(crate) use walk::{declared_place, reports};
 pub(crate) use world::{Lookup, Origin, Slot, World};
 
 use crate::finding::Finding;
@@ -148,6 +157,6 @@ pub(crate) fn analyse<R>(
     let parsed = parse::parse(&allocator, source);
     let (semantic, findings) = parse::analyse(&parsed);
     let whole = parsed.is_sound() && findings.is_empty();
-    let module = Facts::new(file, world, &parsed.program, &semantic, imports);
-    look(&module, whole)
+    let facts = Facts::new(file, world, &parsed.program, &semantic, imports);
+    look(&facts, whole)
 }

@@ -16,7 +16,7 @@ use super::imports;
 use super::narrowed::narrowed;
 use super::project::Project;
 use super::repair::{self, MARK};
-use crate::check::{Facts, Field, FileId, Type, infer, readable, symbol_type};
+use crate::check::{Facts, Field, FileId, Type, doc_of, infer, readable, symbol_type};
 
 /// The items at `offset` of a module.
 pub(crate) fn complete(project: &Project, id: FileId, offset: u32) -> Vec<CompletionItem> {
@@ -281,7 +281,7 @@ fn in_scope(module: &Facts<'_, '_>, here: NodeId) -> Vec<CompletionItem> {
                 let ty = symbol_type(module, *symbol);
                 items.push(CompletionItem {
                     detail: Some(detail(module, &ty)),
-                    documentation: docs(module.doc_of(*symbol).as_deref()),
+                    documentation: docs(doc_of(module, *symbol).as_deref()),
                     ..item(name.to_string(), value_kind(module, &ty))
                 });
             }

@@ -8,8 +8,8 @@ use oxc::semantic::{NodeId, SymbolId};
 use oxc::span::GetSpan;
 
 use crate::check::{
-    Called, Facts, Field, FileId, Lookup, Type, constructors, converter, infer, signatures_of_call,
-    symbol_type,
+    Called, Facts, Field, FileId, Lookup, Type, constructors, converter, declared_place, infer,
+    signatures_of_call, symbol_type,
 };
 use crate::source::Span;
 
@@ -185,7 +185,7 @@ fn compared<'a>(module: &Facts<'a, '_>, id: NodeId, here: oxc::span::Span) -> Op
         _ => return None,
     };
     // What is compared may be narrowed by just that.
-    match module.declared_place(other) {
+    match declared_place(module, other) {
         Some((ty, _)) => Some(ty),
         None => Some(infer(module, other)),
     }

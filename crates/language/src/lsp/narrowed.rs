@@ -10,7 +10,7 @@ use oxc::semantic::NodeId;
 use oxc::span::GetSpan;
 use oxc::syntax::operator::{BinaryOperator, LogicalOperator, UnaryOperator};
 
-use crate::check::{Facts, Lookup, Type};
+use crate::check::{Facts, Lookup, Type, declared_place};
 
 /// The type that a place has at the node `here`, which is in it or is it.
 pub(super) fn narrowed<'a>(
@@ -18,7 +18,7 @@ pub(super) fn narrowed<'a>(
     place: &Expression<'a>,
     here: NodeId,
 ) -> Option<Type> {
-    let (declared, _) = module.declared_place(place)?;
+    let (declared, _) = declared_place(module, place)?;
     let declared = module.world.resolve(&declared);
     let members = declared.members().iter().map(|ty| module.world.resolve(ty));
     let mut left = Left {
@@ -106,7 +106,7 @@ impl<'a> Left<'_, 'a, '_> {
                 self.equal(&it.left, &it.right, !holds);
             }
             BinaryOperator::Instanceof if self.is_place(&it.left) => {
-                let declared = self.module.declared_place(&it.right);
+                let declared = declared_place(self.module, &it.right);
                 let Some((Type::ClassOf(class), _)) = declared else {
                     return;
                 };

@@ -7,7 +7,7 @@ use oxc::ast::ast::*;
 use oxc::span::GetSpan;
 
 use super::place;
-use crate::check::{Facts, Type, infer, symbol_type};
+use crate::check::{Facts, Type, infer, is_global, symbol_type};
 use crate::source::{Source, Span};
 
 fn range(source: &Source, span: oxc::span::Span) -> lsp_types::Range {
@@ -135,7 +135,7 @@ pub(super) fn tokens(source: &Source, module: &Facts<'_, '_>) -> Vec<SemanticTok
             AstKind::IdentifierReference(name) => {
                 let meaning = match module.symbols.of(name) {
                     Some(symbol) => of_symbol(module, symbol),
-                    None if module.is_global(name) => of_global(module, &name.name),
+                    None if is_global(module, name) => of_global(module, &name.name),
                     None => continue,
                 };
                 names.push((name.span, meaning));

@@ -14,7 +14,7 @@ use oxc::allocator::Allocator;
 use super::findings::WhileWanted;
 use super::readable::Readable;
 use crate::check::{
-    Claim, Environment, Facts, FileId, Origin, Seen, Slot, World, analyse, file_id,
+    Claim, Environment, Facts, FileId, Origin, Seen, Slot, World, analyse, file_id, reports,
 };
 use crate::finding::Finding;
 use crate::parse;
@@ -330,7 +330,7 @@ impl Project {
         }
         drop(parsed);
         let types = self.with(id, &entry.source, |module, whole| match whole {
-            true => module.reports(),
+            true => reports(module),
             false => Vec::new(),
         });
         let types = types.unwrap_or_default().into_iter();

@@ -10,7 +10,7 @@ use super::complete::{docs, field_doc};
 use super::cursor::{Named, call_at, named_at};
 use super::project::Project;
 use super::{place, repair};
-use crate::check::{Facts, Field, FileId, Type, symbol_type};
+use crate::check::{Facts, Field, FileId, Type, doc_of, symbol_type};
 use crate::source::{Source, Span};
 
 /// The name's type and documentation.
@@ -27,7 +27,7 @@ pub(super) fn hover(project: &Project, id: FileId, offset: u32) -> Option<Hover>
             Named::Symbol(symbol, span) => {
                 let name = module.symbols.scoping().symbol_name(symbol).to_owned();
                 let ty = symbol_type(module, symbol);
-                let doc = module.doc_of(symbol).map(|doc| doc.to_string());
+                let doc = doc_of(module, symbol).map(|doc| doc.to_string());
                 (described(module, &name, &ty), doc, span)
             }
             Named::Global(name, span) => global(module, name, span)?,

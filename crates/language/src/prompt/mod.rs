@@ -10,7 +10,9 @@ use oxc::allocator::Allocator;
 use oxc::ast::ast::{Expression, Statement};
 use oxc::span::GetSpan;
 
-use crate::check::{Environment, Facts, FileId, Learnt, Report, Seen, Type, infer};
+use crate::check::{
+    Environment, Facts, FileId, Learnt, Report, Seen, Type, infer, learnt, reports,
+};
 use crate::finding::{Finding, Severity};
 use crate::lsp::complete::complete;
 use crate::lsp::project::Project;
@@ -66,7 +68,7 @@ impl Prompt {
             _ => line.to_owned(),
         };
         let id = self.enter(&name, text);
-        let learnt = self.look(id, |module, _| learnt(module));
+        let learnt = self.look(id, |module, _| learnt_of_line(module));
         let environment = Arc::make_mut(&mut self.project.world.environment);
         for learnt in learnt.into_iter().flatten() {
             environment.learn(learnt);
@@ -101,7 +103,7 @@ impl Prompt {
                 let whole = whole.map(|it| Span::new(it.start, it.end));
                 report.seen == Seen::Own && Some(report.at) == whole
             };
-            let mut reports = module.reports();
+            let mut reports = reports(module);
             reports.retain(|report| !idle(report));
             if reports.is_empty() {
                 let ty = expression.map(|it| infer(module, it));
@@ -215,8 +217,8 @@ fn wrong(source: &Source, message: String) -> Finding {
 }
 
 /// What a line makes known: each name that it declares, and its value.
-fn learnt(module: &Facts<'_, '_>) -> Vec<Learnt> {
-    let mut all = module.learnt();
+fn learnt_of_line(module: &Facts<'_, '_>) -> Vec<Learnt> {
+    let mut all = learnt(module);
     if let Some(value) = last(module) {
         all.push(Learnt::value("_", infer(module, value)));
     }
