@@ -312,7 +312,15 @@ fn logical_type<'a>(
 ) -> Type {
     let left = infer_expecting(facts, &logical.left, wanted);
     let right = || infer_expecting(facts, &logical.right, wanted);
+    // An empty list in the place of one that may be absent adds nothing to its type.
+    let is_empty =
+        matches!(&logical.right, Expression::ArrayExpression(it) if it.elements.is_empty());
     match logical.operator {
+        LogicalOperator::Coalesce | LogicalOperator::Or
+            if is_empty && matches!(facts.world.resolve(&left.present()), Type::Array(_)) =>
+        {
+            left.present()
+        }
         LogicalOperator::Coalesce | LogicalOperator::Or => Type::union([left.present(), right()]),
         LogicalOperator::And => Type::Any,
     }
