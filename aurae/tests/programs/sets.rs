@@ -322,6 +322,14 @@ fn workloads_as_data_are_applied_like_a_program() {
     let wrong = folder.file("wrong.json", r#"{ "kind": "pod", "name": "x" }"#);
     let refused = node.aurae(&["plan", &wrong]).fails(1);
     assert!(refused.contains("executable or cell"), "{refused}");
+    let slip = r#"[{"kind": "cell", "name": "d"}, {"kind": "cell", "name": "e", "hostnam": "e"}]"#;
+    let refused = node
+        .aurae(&["plan", &folder.file("slip.json", slip)])
+        .fails(1);
+    assert!(refused.contains("item 2 (e): "), "{refused}");
+    assert!(refused.contains("did you mean \"hostname\"?"), "{refused}");
+    // The lines that are shown are not those of the file, and don't pass for them.
+    assert!(!refused.contains("slip.json:"), "{refused}");
     node.aurae(&["set", "rm", "--yes", "web"]).ok();
     assert_eq!(node.aurae(&["ps", "-o", "name"]).ok(), "");
 }

@@ -33,7 +33,8 @@ pub(crate) fn entry(root: &Root, path: &str, form: Form) -> Result<Entry, Failur
     let quoted = serde_json::to_string(&text)
         .map_err(|problem| Failure::new(format!("{path} can't be read: {problem}")))?;
     Ok(Entry::Text {
-        name: path.to_owned(),
+        // Its lines aren't the file's.
+        name: format!("{path} (as a program)"),
         text: program(&quoted, form)?,
     })
 }
@@ -52,13 +53,17 @@ fn program(quoted: &str, form: Form) -> Result<String, Failure> {
     Ok(format!(
         "const declared = {parse}.parse({quoted});\n\
          const classes = new Map([{kinds}].map((it) => [it.name.toLowerCase(), it] as const));\n\
-         const all = (Array.isArray(declared) ? declared : [declared]).map((one) => {{\n  \
-           const found = classes.get(String(one?.kind).toLowerCase());\n  \
-           if (found === undefined) {{\n    \
+         const all = (Array.isArray(declared) ? declared : [declared]).map((one, index) => {{\n  \
+           try {{\n    \
+             const found = classes.get(String(one?.kind).toLowerCase());\n    \
+             if (found !== undefined) return found.From(one);\n    \
              const kinds = [...classes.keys()].join(\" or \");\n    \
              throw new TypeError(`a declaration needs kind: ${{kinds}}`);\n  \
-           }}\n  \
-           return found.From(one);\n\
+           }} catch (error) {{\n    \
+             const name = typeof one?.name === \"string\" ? ` (${{one.name}})` : \"\";\n    \
+             const why = error instanceof Error ? error.message : String(error);\n    \
+             throw new TypeError(`item ${{index + 1}}${{name}}: ${{why}}`);\n  \
+           }}\n\
          }});\n\
          await runtime.Run(all);\n"
     ))

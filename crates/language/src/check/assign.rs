@@ -50,10 +50,10 @@ impl World {
     /// only if each of its members is.
     pub(crate) fn assignable_narrowed(&self, source: &Type, target: &Type) -> Verdict {
         // What the flow has left of it may be nothing: `const n: never = state`.
-        if matches!(self.resolve_alias(target), Type::Never) {
+        if matches!(self.resolve(target), Type::Never) {
             return Unsure;
         }
-        let source = match self.resolve_alias(source) {
+        let source = match self.resolve(source) {
             Type::Boolean => Type::Union([true, false].map(Type::BooleanLiteral).into()),
             other => other,
         };
@@ -74,8 +74,8 @@ impl World {
         if same(source, target) {
             return Yes;
         }
-        let source = &self.resolve_alias(source);
-        let target = &self.resolve_alias(target);
+        let source = &self.resolve(source);
+        let target = &self.resolve(target);
         match (source, target) {
             (Type::Any | Type::Never | Type::Param(_), _) | (_, Type::Any | Type::Param(_)) => {
                 Unsure
@@ -120,7 +120,7 @@ impl World {
         }
         let (fields, _) = self.fields(source);
         fields.iter().any(|field| {
-            let ty = self.resolve_alias(&field.ty);
+            let ty = self.resolve(&field.ty);
             field.optional || matches!(ty, Type::Union(_) | Type::Boolean)
         })
     }
@@ -130,7 +130,7 @@ impl World {
             return false;
         };
         let mut bases = shape.extends.iter();
-        bases.any(|base| matches!(self.resolve_alias(base), Type::Union(_)))
+        bases.any(|base| matches!(self.resolve(base), Type::Union(_)))
     }
 
     fn object_for_primitive(&self, source: &Type) -> Verdict {

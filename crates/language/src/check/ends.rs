@@ -7,77 +7,72 @@ use oxc::ast::ast::*;
 use oxc::span::GetSpan;
 
 use super::convert::span;
-use super::module::Module;
+use super::facts::Facts;
+use super::infer::infer;
+use super::meant::converter;
 use super::report::Report;
 use super::types::Type;
 use crate::source::Span;
 
-impl<'a> Module<'a, '_> {
-    /// A function that is declared to return something, and may come to its end without.
-    pub(super) fn check_end(&self, function: &Function<'a>, out: &mut Vec<Report>) {
-        let (Some(body), Some(annotation)) = (&function.body, &function.return_type) else {
-            return;
+/// A function that is declared to return something, and may come to its end without.
+pub(super) fn check_end<'a>(facts: &Facts<'a, '_>, function: &Function<'a>, out: &mut Vec<Report>) {
+    let (Some(body), Some(annotation)) = (&function.body, &function.return_type) else {
+        return;
+    };
+    if function.generator || matches!(annotation.type_annotation, TSType::TSTypePredicate(_)) {
+        return;
+    }
+    let mut wanted = facts
+        .world
+        .resolve(&converter(facts).ty(&annotation.type_annotation));
+    if function.r#async {
+        wanted = match wanted.argument_of(&["Promise"]) {
+            Some(_) => facts.world.resolve(&wanted.awaited()),
+            None => return,
         };
-        if function.generator || matches!(annotation.type_annotation, TSType::TSTypePredicate(_)) {
-            return;
-        }
-        let mut wanted = self.resolve(&self.converter().ty(&annotation.type_annotation));
-        if function.r#async {
-            wanted = match wanted.argument_of(&["Promise"]) {
-                Some(_) => self.resolve(&wanted.awaited()),
-                None => return,
-            };
-        }
-        if wanted.members().iter().any(may_be_nothing) || self.ends_all(&body.statements) {
-            return;
-        }
-        let at = span(annotation.type_annotation.span());
-        let message = "the end of the function is reached without a `return`".to_owned();
-        let report = Report::new("missing-return", at, message);
-        let end = Span::new(body.span.end.saturating_sub(1), body.span.end);
-        out.push(report.anchored(at).help(format!(
-            "it shall return {wanted}; line {} is its end",
-            self.line_of(end.start)
-        )));
     }
-
-    fn line_of(&self, offset: u32) -> usize {
-        let before = self.program.source_text.get(..offset as usize);
-        before
-            .map_or(0, |it| it.matches('\n').count())
-            .saturating_add(1)
+    if wanted.members().iter().any(may_be_nothing) || end_all(facts, &body.statements) {
+        return;
     }
+    let at = span(annotation.type_annotation.span());
+    let message = "the end of the function is reached without a `return`".to_owned();
+    let report = Report::new("missing-return", at, message);
+    let end = Span::new(body.span.end.saturating_sub(1), body.span.end);
+    out.push(report.anchored(at).help(format!(
+        "it shall return {wanted}; line {} is its end",
+        facts.tree.line_of(end.start)
+    )));
+}
 
-    fn ends_all(&self, statements: &[Statement<'a>]) -> bool {
-        statements.iter().any(|statement| self.ends(statement))
-    }
+fn end_all<'a>(facts: &Facts<'a, '_>, statements: &[Statement<'a>]) -> bool {
+    statements.iter().any(|statement| ends(facts, statement))
+}
 
-    /// Whether what follows a statement isn't reached, or may not be.
-    fn ends(&self, statement: &Statement<'a>) -> bool {
-        match statement {
-            Statement::BlockStatement(block) => self.ends_all(&block.body),
-            Statement::IfStatement(it) => {
-                let other = it.alternate.as_ref();
-                self.ends(&it.consequent) && other.is_some_and(|other| self.ends(other))
+/// Whether what follows a statement isn't reached, or may not be.
+fn ends<'a>(facts: &Facts<'a, '_>, statement: &Statement<'a>) -> bool {
+    match statement {
+        Statement::BlockStatement(block) => end_all(facts, &block.body),
+        Statement::IfStatement(it) => {
+            let other = it.alternate.as_ref();
+            ends(facts, &it.consequent) && other.is_some_and(|other| ends(facts, other))
+        }
+        // A call may be of a function that never returns.
+        Statement::ExpressionStatement(it) => match it.expression.get_inner_expression() {
+            Expression::CallExpression(_) | Expression::AwaitExpression(_) => {
+                matches!(infer(facts, &it.expression), Type::Any | Type::Never)
             }
-            // A call may be of a function that never returns.
-            Statement::ExpressionStatement(it) => match it.expression.get_inner_expression() {
-                Expression::CallExpression(_) | Expression::AwaitExpression(_) => {
-                    matches!(self.infer(&it.expression), Type::Any | Type::Never)
-                }
-                _ => false,
-            },
-            Statement::VariableDeclaration(_)
-            | Statement::EmptyStatement(_)
-            | Statement::FunctionDeclaration(_)
-            | Statement::ClassDeclaration(_)
-            | Statement::TSTypeAliasDeclaration(_)
-            | Statement::TSInterfaceDeclaration(_)
-            | Statement::ForOfStatement(_)
-            | Statement::ForInStatement(_) => false,
-            Statement::WhileStatement(it) => it.test.is_literal(),
-            _ => true,
-        }
+            _ => false,
+        },
+        Statement::VariableDeclaration(_)
+        | Statement::EmptyStatement(_)
+        | Statement::FunctionDeclaration(_)
+        | Statement::ClassDeclaration(_)
+        | Statement::TSTypeAliasDeclaration(_)
+        | Statement::TSInterfaceDeclaration(_)
+        | Statement::ForOfStatement(_)
+        | Statement::ForInStatement(_) => false,
+        Statement::WhileStatement(it) => it.test.is_literal(),
+        _ => true,
     }
 }
 

@@ -14,8 +14,12 @@ use oxc::ast::ast::*;
 use oxc::semantic::NodeId;
 use serde::Serialize;
 
-use super::module::Module;
+use super::facts::Facts;
+use super::infer::infer;
+use super::meant::converter;
+use super::names::is_global;
 use super::schedule::file_id;
+use super::symbols::symbol_type;
 use super::types::{ENVIRONMENT, FileId, Name, Shape, Type};
 use super::world::{Origin, Slot, World};
 use super::{Environment, analyse};
@@ -125,27 +129,27 @@ fn in_module(world: &World, file: FileId) -> Vec<Expected> {
     let Some(origin) = origin else {
         return Vec::new();
     };
-    analyse(world, file, &origin.source, &origin.imports, |module, _| {
-        world.declare(file, module);
-        let nodes = module.semantic.nodes().iter();
+    analyse(world, file, &origin.source, &origin.imports, |facts, _| {
+        world.declare(file, facts);
+        let nodes = facts.tree.nodes.iter();
         let calls = nodes.filter_map(|node| match node.kind() {
-            AstKind::CallExpression(call) => is_asking(module, call).then_some((node.id(), call)),
+            AstKind::CallExpression(call) => is_asking(facts, call).then_some((node.id(), call)),
             _ => None,
         });
-        calls.map(|(id, call)| of_call(module, id, call)).collect()
+        calls.map(|(id, call)| of_call(facts, id, call)).collect()
     })
 }
 
-fn is_asking(module: &Module<'_, '_>, call: &CallExpression<'_>) -> bool {
+fn is_asking(facts: &Facts<'_, '_>, call: &CallExpression<'_>) -> bool {
     match call.callee.get_inner_expression() {
-        Expression::Identifier(name) => name.name == VALUES && module.is_global(name),
+        Expression::Identifier(name) => name.name == VALUES && is_global(facts, name),
         _ => false,
     }
 }
 
-fn of_call<'a>(module: &Module<'a, '_>, id: NodeId, call: &CallExpression<'a>) -> Expected {
+fn of_call<'a>(facts: &Facts<'a, '_>, id: NodeId, call: &CallExpression<'a>) -> Expected {
     let mut building = Building {
-        world: module.world,
+        world: facts.world,
         all: Vec::new(),
         named: HashMap::new(),
     };
@@ -154,28 +158,28 @@ fn of_call<'a>(module: &Module<'a, '_>, id: NodeId, call: &CallExpression<'a>) -
         .type_arguments
         .as_ref()
         .and_then(|it| it.params.first());
-    match (of_type, declared_around(module, id), argument) {
-        (Some(ty), _, _) => _ = building.add(&module.converter().ty(ty), 0),
+    match (of_type, declared_around(facts, id), argument) {
+        (Some(ty), _, _) => _ = building.add(&converter(facts).ty(ty), 0),
         (None, Some(ty), _) => _ = building.add(&ty, 0),
-        (None, None, Some(argument)) => _ = building.add_default(module, argument, 0),
+        (None, None, Some(argument)) => _ = building.add_default(facts, argument, 0),
         (None, None, None) => {}
     }
     Expected(building.all)
 }
 
 /// The type that is written around a call: its variable's, or what it is cast to.
-fn declared_around<'a>(module: &Module<'a, '_>, call: NodeId) -> Option<Type> {
-    let nodes = module.semantic.nodes();
+fn declared_around<'a>(facts: &Facts<'a, '_>, call: NodeId) -> Option<Type> {
+    let nodes = facts.tree.nodes;
     let around = nodes
         .ancestor_kinds(call)
         .find(|kind| !matches!(kind, AstKind::ParenthesizedExpression(_)))?;
     match around {
         AstKind::VariableDeclarator(it) => {
             let annotation = it.type_annotation.as_ref()?;
-            Some(module.converter().ty(&annotation.type_annotation))
+            Some(converter(facts).ty(&annotation.type_annotation))
         }
-        AstKind::TSAsExpression(it) => Some(module.converter().ty(&it.type_annotation)),
-        AstKind::TSSatisfiesExpression(it) => Some(module.converter().ty(&it.type_annotation)),
+        AstKind::TSAsExpression(it) => Some(converter(facts).ty(&it.type_annotation)),
+        AstKind::TSSatisfiesExpression(it) => Some(converter(facts).ty(&it.type_annotation)),
         _ => None,
     }
 }
@@ -192,27 +196,27 @@ impl Building<'_> {
     /// Adds what a default says of itself: a literal by its parts.
     fn add_default<'a>(
         &mut self,
-        module: &Module<'a, '_>,
+        facts: &Facts<'a, '_>,
         default: &Expression<'a>,
         depth: u32,
     ) -> usize {
         match default {
             Expression::ParenthesizedExpression(it) => {
-                self.add_default(module, &it.expression, depth)
+                self.add_default(facts, &it.expression, depth)
             }
             Expression::TSSatisfiesExpression(it) => {
-                self.add(&module.converter().ty(&it.type_annotation), depth)
+                self.add(&converter(facts).ty(&it.type_annotation), depth)
             }
             Expression::ObjectExpression(object) if depth < DEEP => {
                 let at = self.place();
-                let node = self.literal(module, object, depth);
+                let node = self.literal(facts, object, depth);
                 self.put(at, node);
                 at
             }
             Expression::TSAsExpression(_) | Expression::TSTypeAssertion(_) => {
-                self.add(&module.infer(default), depth)
+                self.add(&infer(facts, default), depth)
             }
-            Expression::Identifier(name) if depth < DEEP => self.add_named(module, name, depth),
+            Expression::Identifier(name) if depth < DEEP => self.add_named(facts, name, depth),
             _ => self.place(),
         }
     }
@@ -220,21 +224,21 @@ impl Building<'_> {
     /// A default that has a name: by its annotation, else by what it was set to.
     fn add_named<'a>(
         &mut self,
-        module: &Module<'a, '_>,
+        facts: &Facts<'a, '_>,
         name: &IdentifierReference<'a>,
         depth: u32,
     ) -> usize {
-        let Some(symbol) = module.symbol_of(name) else {
+        let Some(symbol) = facts.symbols.of(name) else {
             return self.place();
         };
-        match module.declaration(symbol) {
+        match facts.symbols.declaration(symbol) {
             AstKind::VariableDeclarator(it) if it.type_annotation.is_none() => match &it.init {
                 Some(init) if matches!(it.id, BindingPattern::BindingIdentifier(_)) => {
-                    self.add_default(module, init, depth + 1)
+                    self.add_default(facts, init, depth + 1)
                 }
                 _ => self.place(),
             },
-            _ => match module.symbol_type(symbol) {
+            _ => match symbol_type(facts, symbol) {
                 // Nothing says that it was meant to stay this one.
                 ty if ty.is_literal() => self.place(),
                 ty => self.add(&ty, depth),
@@ -244,7 +248,7 @@ impl Building<'_> {
 
     fn literal<'a>(
         &mut self,
-        module: &Module<'a, '_>,
+        facts: &Facts<'a, '_>,
         object: &ObjectExpression<'a>,
         depth: u32,
     ) -> Node {
@@ -259,7 +263,7 @@ impl Building<'_> {
                 open = true;
                 continue;
             };
-            let of = self.add_default(module, &property.value, depth + 1);
+            let of = self.add_default(facts, &property.value, depth + 1);
             fields.retain(|known| known.name != name);
             fields.push(Member {
                 name: name.into_owned(),
@@ -291,7 +295,7 @@ impl Building<'_> {
         if let Some(known) = name.as_ref().and_then(|name| self.named.get(name)) {
             return *known;
         }
-        let ty = self.world.resolve_alias(ty);
+        let ty = self.world.resolve(ty);
         let at = self.place();
         if let Some(name) = name {
             self.named.insert(name, at);
@@ -354,7 +358,7 @@ impl Building<'_> {
         let is_any = |at: &usize| self.all.get(*at) == Some(&Node::Any);
         // One that is still being written is an object that holds itself: it isn't any.
         let open = members.iter().zip(&of).any(|(member, at)| {
-            let named = matches!(self.world.resolve_alias(member), Type::Named(..));
+            let named = matches!(self.world.resolve(member), Type::Named(..));
             is_any(at) && !named
         });
         match open {

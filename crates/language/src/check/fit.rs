@@ -7,9 +7,13 @@ use oxc::ast::ast::*;
 use oxc::span::GetSpan;
 
 use super::assign::Verdict;
+use super::calls::signatures_of_call;
 use super::convert::span;
-use super::module::Module;
-use super::range::is_duration;
+use super::facts::Facts;
+use super::given::{missing_fields, unknown_field};
+use super::infer::{infer, infer_expecting};
+use super::parts::{fit_array, fit_arrow, fit_function};
+use super::range::{check_range, is_duration};
 use super::report::{Report, Seen, decide};
 use super::types::{Field, Type};
 use super::world::{Lookup, is_promise};
@@ -39,382 +43,387 @@ impl<'t> Place<'t> {
     }
 }
 
-impl<'a> Module<'a, '_> {
-    /// Whether the expression fits; reports what doesn't.
-    pub(crate) fn fit(
-        &self,
-        expression: &Expression<'a>,
-        place: Place<'_>,
-        out: &mut Vec<Report>,
-    ) -> Verdict {
-        let wanted = self.resolve(place.wanted);
-        if matches!(wanted, Type::Any | Type::Param(_)) || self.is_tired() {
-            return Unsure;
-        }
-        let before = out.len();
-        let place = Place {
-            api: place.api || self.is_of_api(place.wanted),
-            ..place
-        };
-        let verdict = self.fit_form(expression, &wanted, place, out);
-        decide(out.get_mut(before..).unwrap_or_default(), place.api);
-        verdict
+/// Whether the expression fits; reports what doesn't.
+pub(crate) fn fit<'a>(
+    facts: &Facts<'a, '_>,
+    expression: &Expression<'a>,
+    place: Place<'_>,
+    out: &mut Vec<Report>,
+) -> Verdict {
+    let wanted = facts.world.resolve(place.wanted);
+    if matches!(wanted, Type::Any | Type::Param(_)) || facts.memo.is_tired() {
+        return Unsure;
     }
+    let before = out.len();
+    let place = Place {
+        api: place.api || facts.world.is_of_api(place.wanted),
+        ..place
+    };
+    let verdict = fit_form(facts, expression, &wanted, place, out);
+    decide(out.get_mut(before..).unwrap_or_default(), place.api);
+    verdict
+}
 
-    fn fit_form(
-        &self,
-        expression: &Expression<'a>,
-        wanted: &Type,
-        place: Place<'_>,
-        out: &mut Vec<Report>,
-    ) -> Verdict {
-        match expression {
-            Expression::ParenthesizedExpression(it) => self.fit(&it.expression, place, out),
-            Expression::ObjectExpression(object) => self.fit_object(object, wanted, place, out),
-            Expression::ArrayExpression(array) => self.fit_array(array, wanted, place, out),
-            Expression::ConditionalExpression(it) => {
-                let place = Place {
-                    fresh: false,
-                    ..place
-                };
-                let first = self.fit(&it.consequent, place, out);
-                let hidden = out.len();
-                let second = self.fit(&it.alternate, place, out);
-                if first == No {
-                    out.iter_mut().skip(hidden).for_each(Report::hide);
-                }
-                first.and(second)
-            }
-            Expression::ArrowFunctionExpression(arrow) => self.fit_arrow(arrow, wanted, place, out),
-            Expression::FunctionExpression(_) => self.fit_function(wanted, expression, place, out),
-            _ => self.fit_value(expression, wanted, place, out),
-        }
-    }
-
-    fn fit_value(
-        &self,
-        expression: &Expression<'a>,
-        wanted: &Type,
-        place: Place<'_>,
-        out: &mut Vec<Report>,
-    ) -> Verdict {
-        let ty = self.infer_expecting(expression, Some(wanted));
-        let narrowable = matches!(
-            expression.get_inner_expression(),
-            Expression::Identifier(_)
-                | Expression::StaticMemberExpression(_)
-                | Expression::ComputedMemberExpression(_)
-                | Expression::ChainExpression(_)
-                | Expression::LogicalExpression(_)
-                | Expression::AssignmentExpression(_)
-                | Expression::SequenceExpression(_)
-                | Expression::ThisExpression(_)
-        );
-        let verdict = match narrowable {
-            true => self.world.assignable_narrowed(&ty, wanted),
-            false if self.is_generic_call(expression) => self.world.assignable_generic(&ty, wanted),
-            false => self.world.assignable(&ty, wanted),
-        };
-        if verdict == No {
-            let at = span(expression.span());
-            let report = unit_missing(&ty, place.wanted, at);
-            let report = report.unwrap_or_else(|| self.mismatch(&ty, wanted, at, Some(expression)));
-            out.push(report.anchored(place.anchor));
-        }
-        verdict
-    }
-
-    /// Whether it is what a call gives whose type parameters nothing names.
-    fn is_generic_call(&self, expression: &Expression<'a>) -> bool {
-        match expression.get_inner_expression() {
-            Expression::AwaitExpression(it) => self.is_generic_call(&it.argument),
-            Expression::CallExpression(call) => {
-                let signatures = self.signatures_of_call(call).unwrap_or_default();
-                call.type_arguments.is_none() && signatures.iter().any(|it| !it.generics.is_empty())
-            }
-            _ => false,
-        }
-    }
-
-    /// What to say of a value of type `found` where `wanted` is asked for.
-    fn mismatch(
-        &self,
-        found: &Type,
-        wanted: &Type,
-        at: Span,
-        expression: Option<&Expression<'a>>,
-    ) -> Report {
-        let shown = self.shown(wanted);
-        if is_promise(found) && self.world.assignable(&found.awaited(), wanted) != No {
-            let here = Span::new(at.start, at.start);
-            return Report::new(
-                "missing-await",
-                at,
-                format!(
-                    "this is a promise; its value, {}, is needed",
-                    found.awaited()
-                ),
-            )
-            .help("put `await` before it")
-            .fix("Add `await`", here, "await ".to_owned());
-        }
-        let values: Vec<&str> = wanted
-            .members()
-            .iter()
-            .filter_map(|ty| match ty {
-                Type::StringLiteral(value) => Some(value.as_ref()),
-                _ => None,
-            })
-            .collect();
-        if let (Type::StringLiteral(value), false) = (found, values.is_empty()) {
-            let report = Report::new(
-                "wrong-enum",
-                at,
-                format!("{value:?} is none of the values that are allowed here"),
-            );
-            let report = report.help(format!("allowed: {}", listed(&values)));
-            return match expression {
-                Some(Expression::StringLiteral(_)) => report.suggesting(value, values, at, true),
-                _ => report,
+fn fit_form<'a>(
+    facts: &Facts<'a, '_>,
+    expression: &Expression<'a>,
+    wanted: &Type,
+    place: Place<'_>,
+    out: &mut Vec<Report>,
+) -> Verdict {
+    match expression {
+        Expression::ParenthesizedExpression(it) => fit(facts, &it.expression, place, out),
+        Expression::ObjectExpression(object) => fit_object(facts, object, wanted, place, out),
+        Expression::ArrayExpression(array) => fit_array(facts, array, wanted, place, out),
+        Expression::ConditionalExpression(it) => {
+            let place = Place {
+                fresh: false,
+                ..place
             };
+            let first = fit(facts, &it.consequent, place, out);
+            let hidden = out.len();
+            let second = fit(facts, &it.alternate, place, out);
+            if first == No {
+                out.iter_mut().skip(hidden).for_each(Report::hide);
+            }
+            first.and(second)
         }
-        if self.streamed(found).is_some() {
-            let message = format!("this is a stream, where {shown} is needed");
-            return Report::new("stream-misuse", at, message)
-                .help("read it with `for await (const item of …)`");
+        Expression::ArrowFunctionExpression(arrow) => fit_arrow(facts, arrow, wanted, place, out),
+        Expression::FunctionExpression(_) => fit_function(facts, wanted, expression, place, out),
+        _ => fit_value(facts, expression, wanted, place, out),
+    }
+}
+
+fn fit_value<'a>(
+    facts: &Facts<'a, '_>,
+    expression: &Expression<'a>,
+    wanted: &Type,
+    place: Place<'_>,
+    out: &mut Vec<Report>,
+) -> Verdict {
+    let ty = infer_expecting(facts, expression, Some(wanted));
+    let narrowable = matches!(
+        expression.get_inner_expression(),
+        Expression::Identifier(_)
+            | Expression::StaticMemberExpression(_)
+            | Expression::ComputedMemberExpression(_)
+            | Expression::ChainExpression(_)
+            | Expression::LogicalExpression(_)
+            | Expression::AssignmentExpression(_)
+            | Expression::SequenceExpression(_)
+            | Expression::ThisExpression(_)
+    );
+    let verdict = match narrowable {
+        true => facts.world.assignable_narrowed(&ty, wanted),
+        false if is_generic_call(facts, expression) => facts.world.assignable_generic(&ty, wanted),
+        false => facts.world.assignable(&ty, wanted),
+    };
+    if verdict == No {
+        let at = span(expression.span());
+        let report = unit_missing(&ty, place.wanted, at);
+        let report = report.unwrap_or_else(|| mismatch(facts, &ty, wanted, at, Some(expression)));
+        out.push(report.anchored(place.anchor));
+    }
+    verdict
+}
+
+/// Whether it is what a call gives whose type parameters nothing names.
+fn is_generic_call<'a>(facts: &Facts<'a, '_>, expression: &Expression<'a>) -> bool {
+    match expression.get_inner_expression() {
+        Expression::AwaitExpression(it) => is_generic_call(facts, &it.argument),
+        Expression::CallExpression(call) => {
+            let signatures = signatures_of_call(facts, call).unwrap_or_default();
+            call.type_arguments.is_none() && signatures.iter().any(|it| !it.generics.is_empty())
         }
-        Report::new(
-            "wrong-type",
+        _ => false,
+    }
+}
+
+/// What to say of a value of type `found` where `wanted` is asked for.
+fn mismatch<'a>(
+    facts: &Facts<'a, '_>,
+    found: &Type,
+    wanted: &Type,
+    at: Span,
+    expression: Option<&Expression<'a>>,
+) -> Report {
+    let shown = displayed(wanted);
+    if is_promise(found) && facts.world.assignable(&found.awaited(), wanted) != No {
+        let here = Span::new(at.start, at.start);
+        return Report::new(
+            "missing-await",
             at,
-            format!("expected {shown}, found {}", self.shown(found)),
+            format!(
+                "this is a promise; its value, {}, is needed",
+                found.awaited()
+            ),
         )
+        .help("put `await` before it")
+        .fix("Add `await`", here, "await ".to_owned());
     }
-
-    /// The type as a message shows it: without the `undefined` of what may be left out.
-    fn shown(&self, ty: &Type) -> String {
-        match ty {
-            Type::Union(_) => ty.present().to_string(),
-            other => other.to_string(),
-        }
-    }
-
-    fn fit_object(
-        &self,
-        object: &ObjectExpression<'a>,
-        wanted: &Type,
-        place: Place<'_>,
-        out: &mut Vec<Report>,
-    ) -> Verdict {
-        let mut candidates = Vec::new();
-        for member in wanted.members() {
-            let member = self.resolve(member);
-            match &member {
-                Type::Any | Type::Param(_) => return Unsure,
-                Type::Object(_) | Type::Named(..) => match self.world.shape(&member) {
-                    Some(_) if is_promise(&member) => {}
-                    Some(_) => candidates.push(member),
-                    None => return Unsure,
-                },
-                Type::Union(_) | Type::ClassOf(_) | Type::ValueOf(_) => return Unsure,
-                _ => {}
-            }
-        }
-        match candidates.as_slice() {
-            [] => self.refuse(span(object.span), "an object", wanted, place, out),
-            [one] => self.fit_members(object, one, place, out),
-            many => self.fit_union(object, many, place, out),
-        }
-    }
-
-    /// One of several: told of the one that its literal fields choose, if they choose one.
-    fn fit_union(
-        &self,
-        object: &ObjectExpression<'a>,
-        candidates: &[Type],
-        place: Place<'_>,
-        out: &mut Vec<Report>,
-    ) -> Verdict {
-        let mut refused = Vec::new();
-        for candidate in candidates {
-            let mut reports = Vec::new();
-            match self.fit_members(object, candidate, place, &mut reports) {
-                No => refused.push((candidate, reports)),
-                verdict => return verdict,
-            }
-        }
-        // What is wrong whichever is meant; else what is wrong with the one that literals choose.
-        // Beyond that `tsc` chooses its own candidate, perhaps on another line.
-        let mut common: Vec<Report> = Vec::new();
-        if let Some(((_, first), others)) = refused.split_first() {
-            let is_in = |report: &Report, list: &[Report]| {
-                list.iter()
-                    .any(|it| it.code == report.code && it.at == report.at)
-            };
-            let everywhere = first
-                .iter()
-                .filter(|report| report.code != "missing-field")
-                .filter(|report| others.iter().all(|(_, list)| is_in(report, list)));
-            common.extend(everywhere.cloned());
-        }
-        if common.iter().any(|report| report.seen == Seen::Tsc) {
-            out.append(&mut common);
-            return No;
-        }
-        refused.retain(|(candidate, _)| self.chosen(object, candidate));
-        match refused.pop() {
-            Some((_, reports)) if refused.is_empty() => {
-                out.extend(reports);
-                No
-            }
-            _ => Unsure,
-        }
-    }
-
-    /// Whether the literals among the object's fields are the candidate's.
-    fn chosen(&self, object: &ObjectExpression<'a>, candidate: &Type) -> bool {
-        object.properties.iter().all(|property| {
-            let ObjectPropertyKind::ObjectProperty(property) = property else {
-                return true;
-            };
-            let Some(name) = property.key.static_name() else {
-                return true;
-            };
-            let Expression::StringLiteral(value) = &property.value else {
-                return true;
-            };
-            match self.world.field(candidate, &name) {
-                Lookup::Found(field) if matches!(field.ty, Type::StringLiteral(_)) => {
-                    let value = Type::StringLiteral(value.value.as_str().into());
-                    self.world.assignable(&value, &field.ty) != No
-                }
-                _ => true,
-            }
+    let values: Vec<&str> = wanted
+        .members()
+        .iter()
+        .filter_map(|ty| match ty {
+            Type::StringLiteral(value) => Some(value.as_ref()),
+            _ => None,
         })
-    }
-
-    fn fit_members(
-        &self,
-        object: &ObjectExpression<'a>,
-        wanted: &Type,
-        place: Place<'_>,
-        out: &mut Vec<Report>,
-    ) -> Verdict {
-        let mut given = Given::default();
-        let mut parts = Vec::new();
-        let mut unknown = Vec::new();
-        let mut verdict = Yes;
-        for property in &object.properties {
-            let fits = match property {
-                ObjectPropertyKind::SpreadProperty(spread) => {
-                    self.spread_in(&self.infer(&spread.argument), &mut given)
-                }
-                ObjectPropertyKind::ObjectProperty(property) => match property.key.static_name() {
-                    None => {
-                        given.open = true;
-                        Unsure
-                    }
-                    Some(name) => {
-                        given.names.push(name.to_string());
-                        self.fit_member(property, &name, wanted, place, &mut parts, &mut unknown)
-                    }
-                },
-            };
-            verdict = verdict.and(fits);
-        }
-        let missing = match given.open {
-            true => None,
-            false => {
-                // A field that was mistyped is there under another name: one mistake, one finding.
-                given.names.extend(unknown.iter().filter_map(meant));
-                self.missing(object, wanted, &given.names, place)
-            }
+        .collect();
+    if let (Type::StringLiteral(value), false) = (found, values.is_empty()) {
+        let report = Report::new(
+            "wrong-enum",
+            at,
+            format!("{value:?} is none of the values that are allowed here"),
+        );
+        let report = report.help(format!("allowed: {}", listed(&values)));
+        return match expression {
+            Some(Expression::StringLiteral(_)) => report.suggesting(value, values, at, true),
+            _ => report,
         };
-        // In the order in which `tsc` gives up: parts, fields too many, fields missing.
-        let mut shown = parts.iter().any(|part| part.seen == Seen::Tsc);
-        out.append(&mut parts);
-        for mut report in unknown {
-            if shown {
-                report.hide();
-            }
-            shown |= report.seen == Seen::Tsc;
-            if report.seen != Seen::Own {
-                verdict = No;
-            }
-            out.push(report);
+    }
+    if facts.world.streamed(found).is_some() {
+        let message = format!("this is a stream, where {shown} is needed");
+        return Report::new("stream-misuse", at, message)
+            .help("read it with `for await (const item of …)`");
+    }
+    Report::new(
+        "wrong-type",
+        at,
+        format!("expected {shown}, found {}", displayed(found)),
+    )
+}
+
+/// The type as a message shows it: without the `undefined` of what may be left out.
+fn displayed(ty: &Type) -> String {
+    match ty {
+        Type::Union(_) => ty.present().to_string(),
+        other => other.to_string(),
+    }
+}
+
+fn fit_object<'a>(
+    facts: &Facts<'a, '_>,
+    object: &ObjectExpression<'a>,
+    wanted: &Type,
+    place: Place<'_>,
+    out: &mut Vec<Report>,
+) -> Verdict {
+    let mut candidates = Vec::new();
+    for member in wanted.members() {
+        let member = facts.world.resolve(member);
+        match &member {
+            Type::Any | Type::Param(_) => return Unsure,
+            Type::Object(_) | Type::Named(..) => match facts.world.shape(&member) {
+                Some(_) if is_promise(&member) => {}
+                Some(_) => candidates.push(member),
+                None => return Unsure,
+            },
+            Type::Union(_) | Type::ClassOf(_) | Type::ValueOf(_) => return Unsure,
+            _ => {}
         }
-        if let Some(mut report) = missing {
-            if shown {
-                report.hide();
+    }
+    match candidates.as_slice() {
+        [] => refuse(span(object.span), "an object", wanted, place, out),
+        [one] => fit_members(facts, object, one, place, out),
+        many => fit_union(facts, object, many, place, out),
+    }
+}
+
+/// One of several: told of the one that its literal fields choose, if they choose one.
+fn fit_union<'a>(
+    facts: &Facts<'a, '_>,
+    object: &ObjectExpression<'a>,
+    candidates: &[Type],
+    place: Place<'_>,
+    out: &mut Vec<Report>,
+) -> Verdict {
+    let mut refused = Vec::new();
+    for candidate in candidates {
+        let mut reports = Vec::new();
+        match fit_members(facts, object, candidate, place, &mut reports) {
+            No => refused.push((candidate, reports)),
+            verdict => return verdict,
+        }
+    }
+    // What is wrong whichever is meant; else what is wrong with the one that literals choose.
+    // Beyond that `tsc` chooses its own candidate, perhaps on another line.
+    let mut common: Vec<Report> = Vec::new();
+    if let Some(((_, first), others)) = refused.split_first() {
+        let is_in = |report: &Report, list: &[Report]| {
+            list.iter()
+                .any(|it| it.code == report.code && it.at == report.at)
+        };
+        let everywhere = first
+            .iter()
+            .filter(|report| report.code != "missing-field")
+            .filter(|report| others.iter().all(|(_, list)| is_in(report, list)));
+        common.extend(everywhere.cloned());
+    }
+    if common.iter().any(|report| report.seen == Seen::Tsc) {
+        out.append(&mut common);
+        return No;
+    }
+    refused.retain(|(candidate, _)| is_chosen(facts, object, candidate));
+    match refused.pop() {
+        Some((_, reports)) if refused.is_empty() => {
+            out.extend(reports);
+            No
+        }
+        _ => Unsure,
+    }
+}
+
+/// Whether the literals among the object's fields are the candidate's.
+fn is_chosen<'a>(facts: &Facts<'a, '_>, object: &ObjectExpression<'a>, candidate: &Type) -> bool {
+    object.properties.iter().all(|property| {
+        let ObjectPropertyKind::ObjectProperty(property) = property else {
+            return true;
+        };
+        let Some(name) = property.key.static_name() else {
+            return true;
+        };
+        let Expression::StringLiteral(value) = &property.value else {
+            return true;
+        };
+        match facts.world.field(candidate, &name) {
+            Lookup::Found(field) if matches!(field.ty, Type::StringLiteral(_)) => {
+                let value = Type::StringLiteral(value.value.as_str().into());
+                facts.world.assignable(&value, &field.ty) != No
             }
-            out.push(report);
+            _ => true,
+        }
+    })
+}
+
+fn fit_members<'a>(
+    facts: &Facts<'a, '_>,
+    object: &ObjectExpression<'a>,
+    wanted: &Type,
+    place: Place<'_>,
+    out: &mut Vec<Report>,
+) -> Verdict {
+    let mut given = Given::default();
+    let mut parts = Vec::new();
+    let mut unknown = Vec::new();
+    let mut verdict = Yes;
+    for property in &object.properties {
+        let fits = match property {
+            ObjectPropertyKind::SpreadProperty(spread) => {
+                spread_in(facts, &infer(facts, &spread.argument), &mut given)
+            }
+            ObjectPropertyKind::ObjectProperty(property) => match property.key.static_name() {
+                None => {
+                    given.open = true;
+                    Unsure
+                }
+                Some(name) => {
+                    given.names.push(name.to_string());
+                    fit_member(
+                        facts,
+                        property,
+                        &name,
+                        wanted,
+                        place,
+                        &mut parts,
+                        &mut unknown,
+                    )
+                }
+            },
+        };
+        verdict = verdict.and(fits);
+    }
+    let missing = match given.open {
+        true => None,
+        false => {
+            // A field that was mistyped is there under another name: one mistake, one finding.
+            given.names.extend(unknown.iter().filter_map(meant));
+            missing_fields(facts, object, wanted, &given.names, place)
+        }
+    };
+    // In the order in which `tsc` gives up: parts, fields too many, fields missing.
+    let mut shown = parts.iter().any(|part| part.seen == Seen::Tsc);
+    out.append(&mut parts);
+    for mut report in unknown {
+        if shown {
+            report.hide();
+        }
+        shown |= report.seen == Seen::Tsc;
+        if report.seen != Seen::Own {
             verdict = No;
         }
-        verdict
+        out.push(report);
     }
-
-    fn spread_in(&self, ty: &Type, given: &mut Given) -> Verdict {
-        let (fields, open) = self.world.fields(&ty.present());
-        given.open |= open || matches!(ty, Type::Union(_));
-        let present = fields.into_iter().filter(|field| !field.optional);
-        given
-            .names
-            .extend(present.map(|field| field.name.to_string()));
-        Unsure
+    if let Some(mut report) = missing {
+        if shown {
+            report.hide();
+        }
+        out.push(report);
+        verdict = No;
     }
+    verdict
+}
 
-    fn fit_member(
-        &self,
-        property: &ObjectProperty<'a>,
-        name: &str,
-        wanted: &Type,
-        place: Place<'_>,
-        parts: &mut Vec<Report>,
-        unknown: &mut Vec<Report>,
-    ) -> Verdict {
-        let key = span(property.key.span());
-        match self.world.field(wanted, name) {
-            Lookup::Unknown => Unsure,
-            Lookup::Found(_) if property.kind != PropertyKind::Init => Unsure,
-            Lookup::Found(field) => {
-                let wanted = match field.optional {
-                    true => Type::union([field.ty.clone(), Type::Undefined]),
-                    false => field.ty.clone(),
-                };
-                let place = Place {
-                    wanted: &wanted,
-                    anchor: key,
-                    ..place
-                };
-                let verdict = self.fit(&property.value, place, parts);
-                if verdict != No {
-                    self.ranged(&field, &property.value, unknown);
-                }
-                verdict
+fn spread_in(facts: &Facts<'_, '_>, ty: &Type, given: &mut Given) -> Verdict {
+    let (fields, open) = facts.world.fields(&ty.present());
+    given.open |= open || matches!(ty, Type::Union(_));
+    let present = fields.into_iter().filter(|field| !field.optional);
+    given
+        .names
+        .extend(present.map(|field| field.name.to_string()));
+    Unsure
+}
+
+fn fit_member<'a>(
+    facts: &Facts<'a, '_>,
+    property: &ObjectProperty<'a>,
+    name: &str,
+    wanted: &Type,
+    place: Place<'_>,
+    parts: &mut Vec<Report>,
+    unknown: &mut Vec<Report>,
+) -> Verdict {
+    let key = span(property.key.span());
+    match facts.world.field(wanted, name) {
+        Lookup::Unknown => Unsure,
+        Lookup::Found(_) if property.kind != PropertyKind::Init => Unsure,
+        Lookup::Found(field) => {
+            let wanted = match field.optional {
+                true => Type::union([field.ty.clone(), Type::Undefined]),
+                false => field.ty.clone(),
+            };
+            let place = Place {
+                wanted: &wanted,
+                anchor: key,
+                ..place
+            };
+            let verdict = fit(facts, &property.value, place, parts);
+            if verdict != No {
+                check_range(&field, &property.value, unknown);
             }
-            Lookup::Missing => {
-                let (fields, _) = self.world.fields(wanted);
-                if fields.is_empty() {
-                    return Yes;
-                }
-                unknown.push(self.unknown_field(name, wanted, &fields, key, place));
-                Yes
+            verdict
+        }
+        Lookup::Missing => {
+            let (fields, _) = facts.world.fields(wanted);
+            if fields.is_empty() {
+                return Yes;
             }
+            unknown.push(unknown_field(name, wanted, &fields, key, place));
+            Yes
         }
     }
+}
 
-    /// Says that something of this form stands where another is asked for.
-    pub(super) fn refuse(
-        &self,
-        at: Span,
-        found: &str,
-        wanted: &Type,
-        place: Place<'_>,
-        out: &mut Vec<Report>,
-    ) -> Verdict {
-        let message = format!("expected {}, found {found}", self.shown(wanted));
-        out.push(Report::new("wrong-type", at, message).anchored(place.anchor));
-        No
-    }
+/// Says that something of this form stands where another is asked for.
+pub(super) fn refuse(
+    at: Span,
+    found: &str,
+    wanted: &Type,
+    place: Place<'_>,
+    out: &mut Vec<Report>,
+) -> Verdict {
+    let message = format!("expected {}, found {found}", displayed(wanted));
+    out.push(Report::new("wrong-type", at, message).anchored(place.anchor));
+    No
 }
 
 /// A number where a duration is asked for, or a text such as `256Mi` for a number of bytes.

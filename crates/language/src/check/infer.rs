@@ -9,427 +9,403 @@ use oxc::ast::ast::*;
 use oxc::span::GetSpan;
 use oxc::syntax::operator::{AssignmentOperator, BinaryOperator, LogicalOperator, UnaryOperator};
 
+use super::calls::{call_type, new_type};
 use super::convert::{name_in, span};
-use super::module::Module;
-use super::narrow::path;
-use super::types::{ENVIRONMENT, Field, Shape, Type};
+use super::facts::Facts;
+use super::meant::converter;
+use super::narrow::{is_narrowed, is_narrowed_place, narrowed, path};
+use super::symbols::{arrow_type, function_type, symbol_type};
+use super::types::{Field, Shape, Type};
 use super::world::Lookup;
 
-/// How many inferences may wait for each other.
-const NESTED: u32 = 400;
-
-impl<'a> Module<'a, '_> {
-    /// The type of an expression where nothing particular is asked for.
-    pub(crate) fn infer(&self, expression: &Expression<'a>) -> Type {
-        let key = expression.span();
-        if let Some(known) = self.expressions.borrow().get(&key) {
-            return known.clone();
-        }
-        let ty = self.infer_expecting(expression, None);
-        // A chain and what it consists of lie at the same place.
-        if !matches!(expression, Expression::ChainExpression(_)) {
-            self.expressions.borrow_mut().insert(key, ty.clone());
-        }
-        ty
+/// The type of an expression where nothing particular is asked for.
+pub(crate) fn infer<'a>(facts: &Facts<'a, '_>, expression: &Expression<'a>) -> Type {
+    let key = expression.span();
+    if let Some(known) = facts.memo.expression(key) {
+        return known;
     }
-
-    /// The type where `wanted` is asked for: literals that it names stay literals.
-    pub(crate) fn infer_expecting(
-        &self,
-        expression: &Expression<'a>,
-        wanted: Option<&Type>,
-    ) -> Type {
-        // What a call gives doesn't depend on where it stands, and costs a look at each overload.
-        let is_call = matches!(
-            expression,
-            Expression::CallExpression(_) | Expression::NewExpression(_)
-        );
-        if is_call && wanted.is_some() {
-            return self.infer(expression);
-        }
-        if self.depth.get() > NESTED {
-            return Type::Any;
-        }
-        self.depth.set(self.depth.get() + 1);
-        let ty = self.infer_now(expression, wanted);
-        self.depth.set(self.depth.get() - 1);
-        ty
+    let ty = infer_expecting(facts, expression, None);
+    // A chain and what it consists of lie at the same place.
+    if !matches!(expression, Expression::ChainExpression(_)) {
+        facts.memo.keep(key, &ty);
     }
+    ty
+}
 
-    fn infer_now(&self, expression: &Expression<'a>, wanted: Option<&Type>) -> Type {
-        if self.is_narrowed_place(expression) {
-            return Type::Any;
+/// The type where `wanted` is asked for: literals that it names stay literals.
+pub(crate) fn infer_expecting<'a>(
+    facts: &Facts<'a, '_>,
+    expression: &Expression<'a>,
+    wanted: Option<&Type>,
+) -> Type {
+    // What a call gives doesn't depend on where it stands, and costs a look at each overload.
+    let is_call = matches!(
+        expression,
+        Expression::CallExpression(_) | Expression::NewExpression(_)
+    );
+    if is_call && wanted.is_some() {
+        return infer(facts, expression);
+    }
+    facts.memo.nested(|| infer_now(facts, expression, wanted))
+}
+
+fn infer_now<'a>(
+    facts: &Facts<'a, '_>,
+    expression: &Expression<'a>,
+    wanted: Option<&Type>,
+) -> Type {
+    if is_narrowed_place(facts, expression) {
+        return Type::Any;
+    }
+    match expression {
+        Expression::BooleanLiteral(it) => Type::BooleanLiteral(it.value),
+        Expression::NullLiteral(_) => Type::Null,
+        Expression::NumericLiteral(it) => Type::NumberLiteral(it.value),
+        Expression::BigIntLiteral(_) => Type::BigInt,
+        Expression::StringLiteral(it) => Type::StringLiteral(it.value.as_str().into()),
+        Expression::TemplateLiteral(it) => match it.single_quasi() {
+            Some(text) => Type::StringLiteral(text.as_str().into()),
+            // Where literals are asked for, its texts are the literals that it may be.
+            None if wanted.is_some() => Type::Template,
+            None => Type::String,
+        },
+        Expression::Identifier(name) => identifier_type(facts, expression, name),
+        Expression::ArrayExpression(array) => array_type(facts, array, wanted),
+        Expression::ObjectExpression(object) => object_type(facts, object, wanted),
+        Expression::ArrowFunctionExpression(arrow) => arrow_type(facts, arrow),
+        Expression::FunctionExpression(function) => function_type(facts, function),
+        Expression::ParenthesizedExpression(it) => infer_expecting(facts, &it.expression, wanted),
+        Expression::AwaitExpression(it) => match wanted {
+            Some(_) => facts
+                .world
+                .awaited(&infer_expecting(facts, &it.argument, wanted)),
+            None => facts.world.awaited(&infer(facts, &it.argument)),
+        },
+        Expression::ConditionalExpression(it) => Type::union([
+            infer_expecting(facts, &it.consequent, wanted),
+            infer_expecting(facts, &it.alternate, wanted),
+        ]),
+        Expression::SequenceExpression(it) => {
+            let last = it.expressions.last();
+            last.map_or(Type::Any, |last| infer_expecting(facts, last, wanted))
         }
-        match expression {
-            Expression::BooleanLiteral(it) => Type::BooleanLiteral(it.value),
-            Expression::NullLiteral(_) => Type::Null,
-            Expression::NumericLiteral(it) => Type::NumberLiteral(it.value),
-            Expression::BigIntLiteral(_) => Type::BigInt,
-            Expression::StringLiteral(it) => Type::StringLiteral(it.value.as_str().into()),
-            Expression::TemplateLiteral(it) => match it.single_quasi() {
-                Some(text) => Type::StringLiteral(text.as_str().into()),
-                // Where literals are asked for, its texts are the literals that it may be.
-                None if wanted.is_some() => Type::Template,
-                None => Type::String,
-            },
-            Expression::Identifier(name) => self.identifier(expression, name),
-            Expression::ArrayExpression(array) => self.array(array, wanted),
-            Expression::ObjectExpression(object) => self.object(object, wanted),
-            Expression::ArrowFunctionExpression(arrow) => self.arrow_type(arrow),
-            Expression::FunctionExpression(function) => self.function_type(function),
-            Expression::ParenthesizedExpression(it) => self.infer_expecting(&it.expression, wanted),
-            Expression::AwaitExpression(it) => match wanted {
-                Some(_) => self.awaited(&self.infer_expecting(&it.argument, wanted)),
-                None => self.awaited(&self.infer(&it.argument)),
-            },
-            Expression::ConditionalExpression(it) => Type::union([
-                self.infer_expecting(&it.consequent, wanted),
-                self.infer_expecting(&it.alternate, wanted),
-            ]),
-            Expression::SequenceExpression(it) => {
-                let last = it.expressions.last();
-                last.map_or(Type::Any, |last| self.infer_expecting(last, wanted))
-            }
-            Expression::CallExpression(call) => self.call_type(call),
-            Expression::NewExpression(new) => self.new_type(new),
-            Expression::ChainExpression(chain) => self.chain(&chain.expression),
-            Expression::StaticMemberExpression(member) => self.static_member(member),
-            Expression::ComputedMemberExpression(member) => self.computed_member(member),
-            Expression::AssignmentExpression(it) => match it.operator {
-                AssignmentOperator::Assign => self.infer_expecting(&it.right, wanted),
-                _ => Type::Any,
-            },
-            Expression::LogicalExpression(it) => self.logical(it, wanted),
-            Expression::BinaryExpression(it) => self.binary(it),
-            Expression::UnaryExpression(it) => self.unary(it),
-            Expression::TSNonNullExpression(it) => self.infer(&it.expression).asserted(),
-            Expression::TSAsExpression(it) => self.cast(&it.type_annotation, &it.expression),
-            Expression::TSTypeAssertion(it) => self.cast(&it.type_annotation, &it.expression),
-            Expression::TSSatisfiesExpression(it) => {
-                let wanted = self.converter().ty(&it.type_annotation);
-                self.infer_expecting(&it.expression, Some(&wanted))
-            }
-            Expression::ThisExpression(this) => self.this(this),
+        Expression::CallExpression(call) => call_type(facts, call),
+        Expression::NewExpression(new) => new_type(facts, new),
+        Expression::ChainExpression(chain) => chain_type(facts, &chain.expression),
+        Expression::StaticMemberExpression(member) => static_member_type(facts, member),
+        Expression::ComputedMemberExpression(member) => computed_member_type(facts, member),
+        Expression::AssignmentExpression(it) => match it.operator {
+            AssignmentOperator::Assign => infer_expecting(facts, &it.right, wanted),
             _ => Type::Any,
+        },
+        Expression::LogicalExpression(it) => logical_type(facts, it, wanted),
+        Expression::BinaryExpression(it) => binary_type(facts, it),
+        Expression::UnaryExpression(it) => unary_type(facts, it),
+        Expression::TSNonNullExpression(it) => infer(facts, &it.expression).asserted(),
+        Expression::TSAsExpression(it) => cast_type(facts, &it.type_annotation, &it.expression),
+        Expression::TSTypeAssertion(it) => cast_type(facts, &it.type_annotation, &it.expression),
+        Expression::TSSatisfiesExpression(it) => {
+            let wanted = converter(facts).ty(&it.type_annotation);
+            infer_expecting(facts, &it.expression, Some(&wanted))
         }
+        Expression::ThisExpression(this) => this_type(facts, this),
+        _ => Type::Any,
     }
+}
 
-    fn identifier(&self, expression: &Expression<'a>, name: &IdentifierReference<'a>) -> Type {
-        let Some(symbol) = self.symbol_of(name) else {
-            let declared = &self.world.environment.table.values;
-            return match declared.get(name.name.as_str()) {
-                Some(value) => value.ty.clone(),
-                None => Type::Any,
-            };
+fn identifier_type<'a>(
+    facts: &Facts<'a, '_>,
+    expression: &Expression<'a>,
+    name: &IdentifierReference<'a>,
+) -> Type {
+    let Some(symbol) = facts.symbols.of(name) else {
+        let declared = &facts.world.environment.table.values;
+        return match declared.get(name.name.as_str()) {
+            Some(value) => value.ty.clone(),
+            None => Type::Any,
         };
-        match path(self, expression) {
-            Some(path) if self.is_narrowed(&path) => Type::Any,
-            _ => self.symbol_type(symbol),
-        }
+    };
+    match path(facts, expression) {
+        Some(path) if is_narrowed(facts, &path) => Type::Any,
+        _ => symbol_type(facts, symbol),
     }
+}
 
-    fn cast(&self, annotation: &TSType<'a>, expression: &Expression<'a>) -> Type {
-        if let TSType::TSTypeReference(reference) = annotation
-            && let TSTypeName::IdentifierReference(name) = &reference.type_name
-            && name.name == "const"
-        {
-            return match expression {
-                Expression::ObjectExpression(_) | Expression::ArrayExpression(_) => Type::Any,
-                other => self.infer(other),
-            };
-        }
-        self.converter().ty(annotation)
+fn cast_type<'a>(
+    facts: &Facts<'a, '_>,
+    annotation: &TSType<'a>,
+    expression: &Expression<'a>,
+) -> Type {
+    if let TSType::TSTypeReference(reference) = annotation
+        && let TSTypeName::IdentifierReference(name) = &reference.type_name
+        && name.name == "const"
+    {
+        return match expression {
+            Expression::ObjectExpression(_) | Expression::ArrayExpression(_) => Type::Any,
+            other => infer(facts, other),
+        };
     }
+    converter(facts).ty(annotation)
+}
 
-    fn array(&self, array: &ArrayExpression<'a>, wanted: Option<&Type>) -> Type {
-        let wanted = wanted.and_then(|ty| self.element(&self.resolve(ty).present()));
-        let mut elements = Vec::new();
-        for element in &array.elements {
-            match element {
-                ArrayExpressionElement::SpreadElement(spread) => {
-                    let spread = self.infer(&spread.argument);
-                    elements.push(self.element(&spread).unwrap_or_default());
-                }
-                ArrayExpressionElement::Elision(_) => return Type::Any,
-                element => {
-                    let Some(expression) = element.as_expression() else {
-                        return Type::Any;
-                    };
-                    elements.push(self.part(expression, wanted.as_ref()));
-                }
+fn array_type<'a>(
+    facts: &Facts<'a, '_>,
+    array: &ArrayExpression<'a>,
+    wanted: Option<&Type>,
+) -> Type {
+    let wanted = wanted.and_then(|ty| facts.world.element(&facts.world.resolve(ty).present()));
+    let mut elements = Vec::new();
+    for element in &array.elements {
+        match element {
+            ArrayExpressionElement::SpreadElement(spread) => {
+                let spread = infer(facts, &spread.argument);
+                elements.push(facts.world.element(&spread).unwrap_or_default());
+            }
+            ArrayExpressionElement::Elision(_) => return Type::Any,
+            element => {
+                let Some(expression) = element.as_expression() else {
+                    return Type::Any;
+                };
+                elements.push(part_type(facts, expression, wanted.as_ref()));
             }
         }
-        match elements.is_empty() {
-            // What is pushed into it later gives it its type.
-            true => Type::Array(Arc::new(Type::Any)),
-            false => Type::Array(Arc::new(Type::union(elements))),
-        }
     }
-
-    /// A part of an object or an array: a literal is kept only where one is asked for.
-    fn part(&self, expression: &Expression<'a>, wanted: Option<&Type>) -> Type {
-        let ty = match wanted {
-            Some(_) => self.infer_expecting(expression, wanted),
-            None => self.infer(expression),
-        };
-        if matches!(expression, Expression::TSAsExpression(_)) {
-            return ty;
-        }
-        let keeps = |ty: &Type| {
-            matches!(
-                self.resolve(ty),
-                Type::StringLiteral(_)
-                    | Type::NumberLiteral(_)
-                    | Type::BooleanLiteral(_)
-                    | Type::Template
-                    | Type::Any
-                    | Type::Param(_)
-            )
-        };
-        match wanted {
-            Some(wanted) if self.resolve(wanted).members().iter().any(keeps) => ty,
-            _ => ty.widened(),
-        }
+    match elements.is_empty() {
+        // What is pushed into it later gives it its type.
+        true => Type::Array(Arc::new(Type::Any)),
+        false => Type::Array(Arc::new(Type::union(elements))),
     }
+}
 
-    fn object(&self, object: &ObjectExpression<'a>, wanted: Option<&Type>) -> Type {
-        let mut shape = Shape::default();
-        for property in &object.properties {
-            match property {
-                ObjectPropertyKind::SpreadProperty(spread) => {
-                    let spread = self.infer(&spread.argument);
-                    let (fields, open) = self.world.fields(&spread.present());
-                    let indexed = self.world.shape(&spread.present());
-                    let indexed = indexed.is_some_and(|shape| shape.index.is_some());
-                    shape.open |= open || indexed || matches!(spread, Type::Union(_));
-                    for field in fields {
-                        put(&mut shape, field);
-                    }
-                }
-                ObjectPropertyKind::ObjectProperty(property) => {
-                    let Some(name) = property.key.static_name() else {
-                        shape.open = true;
-                        continue;
-                    };
-                    let wanted = wanted.and_then(|ty| self.wanted_field(ty, &name));
-                    let ty = match property.kind {
-                        PropertyKind::Init => self.part(&property.value, wanted.as_ref()),
-                        PropertyKind::Get | PropertyKind::Set => Type::Any,
-                    };
-                    let field = Field {
-                        name: name.as_ref().into(),
-                        ty,
-                        optional: false,
-                        doc: self.docs.before(property.span.start),
-                        at: span(property.key.span()),
-                        file: self.file,
-                    };
+/// A part of an object or an array: a literal is kept only where one is asked for.
+fn part_type<'a>(
+    facts: &Facts<'a, '_>,
+    expression: &Expression<'a>,
+    wanted: Option<&Type>,
+) -> Type {
+    let ty = match wanted {
+        Some(_) => infer_expecting(facts, expression, wanted),
+        None => infer(facts, expression),
+    };
+    if matches!(expression, Expression::TSAsExpression(_)) {
+        return ty;
+    }
+    let keeps = |ty: &Type| {
+        matches!(
+            facts.world.resolve(ty),
+            Type::StringLiteral(_)
+                | Type::NumberLiteral(_)
+                | Type::BooleanLiteral(_)
+                | Type::Template
+                | Type::Any
+                | Type::Param(_)
+        )
+    };
+    match wanted {
+        Some(wanted) if facts.world.resolve(wanted).members().iter().any(keeps) => ty,
+        _ => ty.widened(),
+    }
+}
+
+fn object_type<'a>(
+    facts: &Facts<'a, '_>,
+    object: &ObjectExpression<'a>,
+    wanted: Option<&Type>,
+) -> Type {
+    let mut shape = Shape::default();
+    for property in &object.properties {
+        match property {
+            ObjectPropertyKind::SpreadProperty(spread) => {
+                let spread = infer(facts, &spread.argument);
+                let (fields, open) = facts.world.fields(&spread.present());
+                let indexed = facts.world.shape(&spread.present());
+                let indexed = indexed.is_some_and(|shape| shape.index.is_some());
+                shape.open |= open || indexed || matches!(spread, Type::Union(_));
+                for field in fields {
                     put(&mut shape, field);
                 }
             }
-        }
-        shape.into_type()
-    }
-
-    fn wanted_field(&self, wanted: &Type, name: &str) -> Option<Type> {
-        match self.world.field(&self.resolve(wanted).present(), name) {
-            Lookup::Found(field) => Some(field.ty),
-            Lookup::Unknown => Some(Type::Any),
-            Lookup::Missing => None,
-        }
-    }
-
-    fn chain(&self, element: &ChainElement<'a>) -> Type {
-        let ty = match element {
-            ChainElement::CallExpression(call) => self.call_type(call),
-            ChainElement::TSNonNullExpression(it) => return self.infer(&it.expression).asserted(),
-            ChainElement::StaticMemberExpression(member) => self.static_member(member),
-            ChainElement::ComputedMemberExpression(member) => self.computed_member(member),
-            ChainElement::PrivateFieldExpression(_) => Type::Any,
-        };
-        Type::union([ty, Type::Undefined])
-    }
-
-    fn static_member(&self, member: &StaticMemberExpression<'a>) -> Type {
-        if !(self.narrowed.paths.is_empty() && self.narrowed.handed.is_empty())
-            && let Some((symbol, mut names)) = path(self, &member.object)
-        {
-            if !names.is_empty() {
-                names.push('.');
-            }
-            names.push_str(&member.property.name);
-            if self.is_narrowed(&(symbol, names)) {
-                return Type::Any;
+            ObjectPropertyKind::ObjectProperty(property) => {
+                let Some(name) = property.key.static_name() else {
+                    shape.open = true;
+                    continue;
+                };
+                let wanted = wanted.and_then(|ty| wanted_field(facts, ty, &name));
+                let ty = match property.kind {
+                    PropertyKind::Init => part_type(facts, &property.value, wanted.as_ref()),
+                    PropertyKind::Get | PropertyKind::Set => Type::Any,
+                };
+                let field = Field {
+                    name: name.as_ref().into(),
+                    ty,
+                    optional: false,
+                    doc: facts.tree.docs.before(property.span.start),
+                    at: span(property.key.span()),
+                    file: facts.file,
+                };
+                put(&mut shape, field);
             }
         }
-        let object = self.infer(&member.object).present();
-        self.member_type(&object, &member.property.name)
     }
+    shape.into_type()
+}
 
-    /// What reading a member gives; any where there may or can't be one.
-    pub(crate) fn member_type(&self, object: &Type, name: &str) -> Type {
-        match self.world.field(object, name) {
-            Lookup::Found(field) if field.optional => Type::union([field.ty, Type::Undefined]),
-            Lookup::Found(field) => field.ty,
-            Lookup::Missing | Lookup::Unknown => Type::Any,
-        }
+fn wanted_field(facts: &Facts<'_, '_>, wanted: &Type, name: &str) -> Option<Type> {
+    match facts
+        .world
+        .field(&facts.world.resolve(wanted).present(), name)
+    {
+        Lookup::Found(field) => Some(field.ty),
+        Lookup::Unknown => Some(Type::Any),
+        Lookup::Missing => None,
     }
+}
 
-    fn computed_member(&self, member: &ComputedMemberExpression<'a>) -> Type {
-        let object = self.infer(&member.object).present();
-        match &member.expression {
-            Expression::StringLiteral(name) => self.member_type(&object, &name.value),
-            index => match (self.resolve(&object), self.infer(index)) {
-                (Type::Array(element), Type::Number | Type::NumberLiteral(_)) => {
-                    element.as_ref().clone()
-                }
-                (Type::Object(shape), Type::String | Type::Template)
-                    if shape.extends.is_empty() =>
-                {
-                    shape.index.clone().unwrap_or_default()
-                }
-                _ => Type::Any,
-            },
-        }
-    }
+fn chain_type<'a>(facts: &Facts<'a, '_>, element: &ChainElement<'a>) -> Type {
+    let ty = match element {
+        ChainElement::CallExpression(call) => call_type(facts, call),
+        ChainElement::TSNonNullExpression(it) => return infer(facts, &it.expression).asserted(),
+        ChainElement::StaticMemberExpression(member) => static_member_type(facts, member),
+        ChainElement::ComputedMemberExpression(member) => computed_member_type(facts, member),
+        ChainElement::PrivateFieldExpression(_) => Type::Any,
+    };
+    Type::union([ty, Type::Undefined])
+}
 
-    fn logical(&self, logical: &LogicalExpression<'a>, wanted: Option<&Type>) -> Type {
-        let left = self.infer_expecting(&logical.left, wanted);
-        let right = || self.infer_expecting(&logical.right, wanted);
-        match logical.operator {
-            LogicalOperator::Coalesce | LogicalOperator::Or => {
-                Type::union([left.present(), right()])
-            }
-            LogicalOperator::And => Type::Any,
+fn static_member_type<'a>(facts: &Facts<'a, '_>, member: &StaticMemberExpression<'a>) -> Type {
+    let narrowed = narrowed(facts);
+    if !(narrowed.paths.is_empty() && narrowed.handed.is_empty())
+        && let Some((symbol, mut names)) = path(facts, &member.object)
+    {
+        if !names.is_empty() {
+            names.push('.');
         }
-    }
-
-    fn binary(&self, binary: &BinaryExpression<'a>) -> Type {
-        if binary.operator.is_equality()
-            || binary.operator.is_compare()
-            || binary.operator.is_relational()
-        {
-            return Type::Boolean;
-        }
-        let left = self.infer(&binary.left).widened();
-        let right = self.infer(&binary.right).widened();
-        let addition = binary.operator == BinaryOperator::Addition;
-        match (self.resolve(&left), self.resolve(&right)) {
-            (Type::String | Type::Template, _) | (_, Type::String | Type::Template) if addition => {
-                Type::String
-            }
-            (Type::Number, Type::Number) => Type::Number,
-            (Type::BigInt, Type::BigInt) => Type::BigInt,
-            _ => Type::Any,
-        }
-    }
-
-    fn unary(&self, unary: &UnaryExpression<'a>) -> Type {
-        match unary.operator {
-            UnaryOperator::LogicalNot | UnaryOperator::Delete => Type::Boolean,
-            // One of eight names; which ones it may be here isn't followed.
-            UnaryOperator::Typeof => Type::Template,
-            UnaryOperator::Void => Type::Undefined,
-            UnaryOperator::UnaryPlus => match self.infer(&unary.argument) {
-                Type::NumberLiteral(value) => Type::NumberLiteral(value),
-                _ => Type::Number,
-            },
-            UnaryOperator::UnaryNegation => match self.infer(&unary.argument) {
-                Type::NumberLiteral(value) => Type::NumberLiteral(-value),
-                Type::Number => Type::Number,
-                Type::BigInt => Type::BigInt,
-                _ => Type::Any,
-            },
-            UnaryOperator::BitwiseNot => Type::Any,
-        }
-    }
-
-    /// The instance, within a method of a class at the module's top.
-    fn this(&self, this: &ThisExpression) -> Type {
-        let nodes = self.semantic.nodes();
-        let mut ancestors = nodes.ancestors(this.node_id.get());
-        while let Some(node) = ancestors.next() {
-            match node.kind() {
-                AstKind::Function(function) => {
-                    // What it is declared to be, the flow may have narrowed.
-                    if function.this_param.is_some() {
-                        return Type::Any;
-                    }
-                    let method = nodes.parent_kind(node.id());
-                    let AstKind::MethodDefinition(method) = method else {
-                        return Type::Any;
-                    };
-                    if method.r#static {
-                        return Type::Any;
-                    }
-                    let class = ancestors.find_map(|node| match node.kind() {
-                        AstKind::Class(class) => Some(class),
-                        _ => None,
-                    });
-                    return class.map_or(Type::Any, |class| self.instance_of(class));
-                }
-                AstKind::PropertyDefinition(_) | AstKind::StaticBlock(_) => return Type::Any,
-                _ => {}
-            }
-        }
-        Type::Any
-    }
-
-    fn instance_of(&self, class: &Class<'a>) -> Type {
-        let Some(id) = &class.id else {
+        names.push_str(&member.property.name);
+        if is_narrowed(facts, &(symbol, names)) {
             return Type::Any;
-        };
-        match id.symbol_id.get() {
-            Some(symbol) if self.is_top(symbol) && class.type_parameters.is_none() => {
-                Type::Named(name_in(self.file, &id.name), [].into())
+        }
+    }
+    let object = infer(facts, &member.object).present();
+    facts.world.member_type(&object, &member.property.name)
+}
+
+fn computed_member_type<'a>(facts: &Facts<'a, '_>, member: &ComputedMemberExpression<'a>) -> Type {
+    let object = infer(facts, &member.object).present();
+    match &member.expression {
+        Expression::StringLiteral(name) => facts.world.member_type(&object, &name.value),
+        index => match (facts.world.resolve(&object), infer(facts, index)) {
+            (Type::Array(element), Type::Number | Type::NumberLiteral(_)) => {
+                element.as_ref().clone()
+            }
+            (Type::Object(shape), Type::String | Type::Template) if shape.extends.is_empty() => {
+                shape.index.clone().unwrap_or_default()
             }
             _ => Type::Any,
+        },
+    }
+}
+
+fn logical_type<'a>(
+    facts: &Facts<'a, '_>,
+    logical: &LogicalExpression<'a>,
+    wanted: Option<&Type>,
+) -> Type {
+    let left = infer_expecting(facts, &logical.left, wanted);
+    let right = || infer_expecting(facts, &logical.right, wanted);
+    // An empty list in the place of one that may be absent adds nothing to its type.
+    let is_empty =
+        matches!(&logical.right, Expression::ArrayExpression(it) if it.elements.is_empty());
+    match logical.operator {
+        LogicalOperator::Coalesce | LogicalOperator::Or
+            if is_empty && matches!(facts.world.resolve(&left.present()), Type::Array(_)) =>
+        {
+            left.present()
         }
+        LogicalOperator::Coalesce | LogicalOperator::Or => Type::union([left.present(), right()]),
+        LogicalOperator::And => Type::Any,
     }
+}
 
-    /// Aliases followed.
-    pub(crate) fn resolve(&self, ty: &Type) -> Type {
-        self.world.resolve_alias(ty)
+fn binary_type<'a>(facts: &Facts<'a, '_>, binary: &BinaryExpression<'a>) -> Type {
+    if binary.operator.is_equality()
+        || binary.operator.is_compare()
+        || binary.operator.is_relational()
+    {
+        return Type::Boolean;
     }
-
-    /// What awaiting it gives, also of an alias of a promise.
-    pub(crate) fn awaited(&self, ty: &Type) -> Type {
-        self.resolve(ty).awaited()
+    let left = infer(facts, &binary.left).widened();
+    let right = infer(facts, &binary.right).widened();
+    let addition = binary.operator == BinaryOperator::Addition;
+    match (facts.world.resolve(&left), facts.world.resolve(&right)) {
+        (Type::String | Type::Template, _) | (_, Type::String | Type::Template) if addition => {
+            Type::String
+        }
+        (Type::Number, Type::Number) => Type::Number,
+        (Type::BigInt, Type::BigInt) => Type::BigInt,
+        _ => Type::Any,
     }
+}
 
-    /// The element of an array; `None` for what is no array.
-    pub(crate) fn element(&self, ty: &Type) -> Option<Type> {
-        match self.resolve(ty) {
-            Type::Array(element) => Some(element.as_ref().clone()),
-            Type::Tuple(elements) => Some(Type::union(elements.iter().cloned())),
-            Type::Any => Some(Type::Any),
-            Type::Named(name, pair) if name.file == ENVIRONMENT && *name.name == *"Map" => {
-                Some(Type::Tuple(pair))
+fn unary_type<'a>(facts: &Facts<'a, '_>, unary: &UnaryExpression<'a>) -> Type {
+    match unary.operator {
+        UnaryOperator::LogicalNot | UnaryOperator::Delete => Type::Boolean,
+        // One of eight names; which ones it may be here isn't followed.
+        UnaryOperator::Typeof => Type::Template,
+        UnaryOperator::Void => Type::Undefined,
+        UnaryOperator::UnaryPlus => match infer(facts, &unary.argument) {
+            Type::NumberLiteral(value) => Type::NumberLiteral(value),
+            _ => Type::Number,
+        },
+        UnaryOperator::UnaryNegation => match infer(facts, &unary.argument) {
+            Type::NumberLiteral(value) => Type::NumberLiteral(-value),
+            Type::Number => Type::Number,
+            Type::BigInt => Type::BigInt,
+            _ => Type::Any,
+        },
+        UnaryOperator::BitwiseNot => Type::Any,
+    }
+}
+
+/// The instance, within a method of a class at the module's top.
+fn this_type(facts: &Facts<'_, '_>, this: &ThisExpression) -> Type {
+    let nodes = facts.tree.nodes;
+    let mut ancestors = nodes.ancestors(this.node_id.get());
+    while let Some(node) = ancestors.next() {
+        match node.kind() {
+            AstKind::Function(function) => {
+                // What it is declared to be, the flow may have narrowed.
+                if function.this_param.is_some() {
+                    return Type::Any;
+                }
+                let method = nodes.parent_kind(node.id());
+                let AstKind::MethodDefinition(method) = method else {
+                    return Type::Any;
+                };
+                if method.r#static {
+                    return Type::Any;
+                }
+                let class = ancestors.find_map(|node| match node.kind() {
+                    AstKind::Class(class) => Some(class),
+                    _ => None,
+                });
+                return class.map_or(Type::Any, |class| instance_of(facts, class));
             }
-            other => other.argument_of(&["Iterable", "Set"]),
+            AstKind::PropertyDefinition(_) | AstKind::StaticBlock(_) => return Type::Any,
+            _ => {}
         }
     }
+    Type::Any
+}
 
-    /// Whether a name is one of the environment's globals here.
-    pub(crate) fn is_global(&self, name: &IdentifierReference<'_>) -> bool {
-        self.symbol_of(name).is_none() && self.world.environment.has(&name.name)
-    }
-
-    /// Whether the type is one of the API's own: neither the program's nor the library's.
-    pub(crate) fn is_of_api(&self, ty: &Type) -> bool {
-        match ty {
-            Type::Named(name, _) | Type::ClassOf(name) => {
-                name.file == ENVIRONMENT && !self.world.environment.library.contains(&name.name)
-            }
-            Type::Union(members) => members.iter().any(|member| self.is_of_api(member)),
-            Type::Array(element) => self.is_of_api(element),
-            _ => false,
+fn instance_of<'a>(facts: &Facts<'a, '_>, class: &Class<'a>) -> Type {
+    let Some(id) = &class.id else {
+        return Type::Any;
+    };
+    match id.symbol_id.get() {
+        Some(symbol) if facts.symbols.is_top(symbol) && class.type_parameters.is_none() => {
+            Type::Named(name_in(facts.file, &id.name), [].into())
         }
-    }
-
-    /// Whether the type comes from the API rather than from the program.
-    pub(crate) fn of_environment(ty: &Type) -> bool {
-        matches!(ty, Type::Named(name, _) if name.file == ENVIRONMENT)
+        _ => Type::Any,
     }
 }
 

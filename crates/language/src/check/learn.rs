@@ -8,7 +8,9 @@ use std::sync::Arc;
 use oxc::semantic::SymbolId;
 
 use super::convert::{name_in, span};
-use super::module::Module;
+use super::exports::doc_of;
+use super::facts::Facts;
+use super::symbols::symbol_type;
 use super::table::{Environment, TypeDeclaration, ValueDeclaration};
 use super::types::{ENVIRONMENT, Type};
 use super::world::World;
@@ -52,58 +54,56 @@ impl Environment {
     }
 }
 
-impl Module<'_, '_> {
-    /// All that the module declares at its top or imports.
-    pub(crate) fn learnt(&self) -> Vec<Learnt> {
-        let scoping = self.semantic.scoping();
-        let bindings = scoping.get_bindings(scoping.root_scope_id());
-        let names = bindings.iter();
-        names
-            .map(|(name, symbol)| Learnt {
-                name: name.as_str().into(),
-                value: self.learnt_value(*symbol),
-                declared: self.learnt_type(name, *symbol),
-            })
-            .collect()
-    }
-
-    fn learnt_value(&self, symbol: SymbolId) -> Option<ValueDeclaration> {
-        let scoping = self.semantic.scoping();
-        let flags = scoping.symbol_flags(symbol);
-        (flags.is_value() || flags.is_import()).then(|| ValueDeclaration {
-            ty: self.symbol_type(symbol),
-            doc: self.doc_of(symbol),
-            at: span(scoping.symbol_span(symbol)),
-            api: false,
-            file: self.file,
+/// All that the module declares at its top or imports.
+pub(crate) fn learnt(facts: &Facts<'_, '_>) -> Vec<Learnt> {
+    let scoping = facts.symbols.scoping();
+    let bindings = scoping.get_bindings(scoping.root_scope_id());
+    let names = bindings.iter();
+    names
+        .map(|(name, symbol)| Learnt {
+            name: name.as_str().into(),
+            value: learnt_value(facts, *symbol),
+            declared: learnt_type(facts, name, *symbol),
         })
-    }
+        .collect()
+}
 
-    /// The name stands for the module's type of that name.
-    fn learnt_type(&self, name: &str, symbol: SymbolId) -> Option<TypeDeclaration> {
-        let (body, generics) = match self.imported(symbol) {
-            Some((file, imported)) => {
-                let exports = self.world.exports(file)?;
-                let ty = exports.exported_types.get(imported?.as_str())?;
-                (ty.clone(), [].into())
-            }
-            None => {
-                let own = name_in(self.file, name);
-                let generics = self.world.type_declaration(&own)?.generics.clone();
-                let arguments = generics.iter();
-                let arguments = arguments.map(|it| Type::Param(it.name.clone()));
-                (Type::Named(own, arguments.collect()), generics)
-            }
-        };
-        Some(TypeDeclaration {
-            generics,
-            body,
-            class: None,
-            doc: self.doc_of(symbol),
-            at: span(self.semantic.scoping().symbol_span(symbol)),
-            file: self.file,
-        })
-    }
+fn learnt_value(facts: &Facts<'_, '_>, symbol: SymbolId) -> Option<ValueDeclaration> {
+    let scoping = facts.symbols.scoping();
+    let flags = scoping.symbol_flags(symbol);
+    (flags.is_value() || flags.is_import()).then(|| ValueDeclaration {
+        ty: symbol_type(facts, symbol),
+        doc: doc_of(facts, symbol),
+        at: span(scoping.symbol_span(symbol)),
+        api: false,
+        file: facts.file,
+    })
+}
+
+/// The name stands for the module's type of that name.
+fn learnt_type(facts: &Facts<'_, '_>, name: &str, symbol: SymbolId) -> Option<TypeDeclaration> {
+    let (body, generics) = match facts.symbols.imported(symbol) {
+        Some((file, imported)) => {
+            let exports = facts.world.exports(file)?;
+            let ty = exports.exported_types.get(imported?.as_str())?;
+            (ty.clone(), [].into())
+        }
+        None => {
+            let own = name_in(facts.file, name);
+            let generics = facts.world.type_declaration(&own)?.generics.clone();
+            let arguments = generics.iter();
+            let arguments = arguments.map(|it| Type::Param(it.name.clone()));
+            (Type::Named(own, arguments.collect()), generics)
+        }
+    };
+    Some(TypeDeclaration {
+        generics,
+        body,
+        class: None,
+        doc: doc_of(facts, symbol),
+        at: span(facts.symbols.scoping().symbol_span(symbol)),
+        file: facts.file,
+    })
 }
 
 impl World {

@@ -7,20 +7,29 @@
 //! the same line (a property test holds it). It doesn't parse for errors of form and doesn't
 //! resolve imports: `program` does. Called by `aurae check`, by plans and applies, by the prompt's
 //! `.type` and by the editors' server.
+//!
+//! What is known of a module are its [`Facts`]; all that is decided are passes over them, free
+//! functions that each live in the file of their idea: `infer`, `symbols`, `calls` say what type
+//! something has, `fit`, `parts`, `given`, `range` what may stand where, `exports` what others see,
+//! and `walk` with `names`, `arguments`, `promises`, `ends`, `absent` what is wrong. What is asked of
+//! a type alone is [`World`]'s (`asked`, `shape`, `assign`).
 
 mod absent;
 mod arguments;
+mod asked;
 mod assign;
 mod calls;
 mod class;
 mod convert;
 mod ends;
 mod expected;
+mod exports;
+mod facts;
 mod fit;
 mod given;
 mod infer;
 mod learn;
-mod module;
+mod meant;
 mod names;
 mod narrow;
 mod parts;
@@ -45,16 +54,22 @@ use std::sync::Arc;
 
 use oxc::allocator::Allocator;
 
-pub(crate) use calls::Called;
+pub(crate) use calls::{Called, constructors, signatures_of_call};
 pub use expected::expected;
-pub(crate) use learn::Learnt;
-pub(crate) use module::Module;
+pub(crate) use exports::doc_of;
+pub(crate) use facts::Facts;
+pub(crate) use infer::infer;
+pub(crate) use learn::{Learnt, learnt};
+pub(crate) use meant::converter;
+pub(crate) use names::is_global;
 pub(crate) use range::readable;
 pub(crate) use report::Report;
 pub use report::Seen;
 pub(crate) use schedule::{file_id, settle};
+pub(crate) use symbols::symbol_type;
 pub use table::Environment;
 pub(crate) use types::{ENVIRONMENT, Field, FileId, LIBRARY, Signature, Type};
+pub(crate) use walk::{declared_place, reports};
 pub(crate) use world::{Lookup, Origin, Slot, World};
 
 use crate::finding::Finding;
@@ -136,12 +151,12 @@ pub(crate) fn analyse<R>(
     file: types::FileId,
     source: &Source,
     imports: &HashMap<String, types::FileId>,
-    look: impl FnOnce(&Module<'_, '_>, bool) -> R,
+    look: impl FnOnce(&Facts<'_, '_>, bool) -> R,
 ) -> R {
     let allocator = Allocator::default();
     let parsed = parse::parse(&allocator, source);
     let (semantic, findings) = parse::analyse(&parsed);
     let whole = parsed.is_sound() && findings.is_empty();
-    let module = Module::new(file, world, &parsed.program, &semantic, imports);
-    look(&module, whole)
+    let facts = Facts::new(file, world, &parsed.program, &semantic, imports);
+    look(&facts, whole)
 }

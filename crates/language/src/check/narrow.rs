@@ -11,18 +11,20 @@ use oxc::ast::ast::*;
 use oxc::semantic::SymbolId;
 use oxc::syntax::operator::{BinaryOperator, UnaryOperator};
 
-use super::module::{Module, Narrowed, Path};
+use super::facts::{Facts, Narrowed, Path};
+use super::names::is_global;
+use super::symbols::symbol_type;
 use super::types::Type;
 
 /// The path of `a.b.c`, of `a?.b`, of `a!`; `None` for other expressions.
-pub(crate) fn path(module: &Module<'_, '_>, expression: &Expression<'_>) -> Option<Path> {
+pub(crate) fn path(facts: &Facts<'_, '_>, expression: &Expression<'_>) -> Option<Path> {
     let mut names: Vec<&str> = Vec::new();
     let mut expression = expression.get_inner_expression();
     loop {
         match expression {
             Expression::Identifier(name) => {
                 names.reverse();
-                return Some((module.symbol_of(name)?, names.join(".")));
+                return Some((facts.symbols.of(name)?, names.join(".")));
             }
             Expression::StaticMemberExpression(member) => {
                 names.push(member.property.name.as_str());
@@ -40,49 +42,54 @@ pub(crate) fn path(module: &Module<'_, '_>, expression: &Expression<'_>) -> Opti
     }
 }
 
-pub(crate) fn narrowed(module: &Module<'_, '_>) -> Narrowed {
+/// All such places of a module.
+pub(super) fn narrowed<'f>(facts: &'f Facts<'_, '_>) -> &'f Narrowed {
+    facts.memo.narrowed.get_or_init(|| find(facts))
+}
+
+fn find(facts: &Facts<'_, '_>) -> Narrowed {
     let mut found = Narrowed::default();
     let mut handed: Vec<(Path, SymbolId)> = Vec::new();
     let mut add = |expression: &Expression<'_>| {
-        if let Some((symbol, names)) = path(module, expression) {
+        if let Some((symbol, names)) = path(facts, expression) {
             found.names.insert(last_of(&names).to_owned());
             found.paths.insert((symbol, names));
         }
     };
     let mut places = HashSet::new();
-    for node in module.semantic.nodes() {
+    for node in facts.tree.nodes {
         match node.kind() {
             AstKind::BinaryExpression(binary) if narrows(binary) => {
                 add(&binary.left);
                 add(&binary.right);
                 // `this.x` and `xs[0]` have no path: by what they are written as.
                 for side in [&binary.left, &binary.right] {
-                    places.extend(unnamed(module, side));
+                    places.extend(unnamed(facts, side));
                 }
             }
             AstKind::UnaryExpression(unary) if unary.operator == UnaryOperator::Typeof => {
                 add(&unary.argument);
             }
             AstKind::SwitchStatement(switch) => add(&switch.discriminant),
-            AstKind::CallExpression(call) if in_condition(module, node.id()) => {
+            AstKind::CallExpression(call) if in_condition(facts, node.id()) => {
                 call.arguments
                     .iter()
                     .filter_map(Argument::as_expression)
                     .for_each(&mut add);
                 // `this is T`, which is hardly ever written.
                 if let Some(callee) = call.callee.get_member_expr()
-                    && module.program.source_text.contains("this is ")
+                    && facts.tree.program.source_text.contains("this is ")
                 {
                     add(callee.object());
                 }
             }
             AstKind::CallExpression(call) => {
                 let arguments = call.arguments.iter().filter_map(Argument::as_expression);
-                match asserts(module, call) {
+                match asserts(facts, call) {
                     Asserts::No => {}
                     Asserts::Yes => arguments.for_each(&mut add),
                     Asserts::If(imported) => {
-                        let paths = arguments.filter_map(|argument| path(module, argument));
+                        let paths = arguments.filter_map(|argument| path(facts, argument));
                         handed.extend(paths.map(|path| (path, imported)));
                     }
                 }
@@ -98,55 +105,50 @@ pub(crate) fn narrowed(module: &Module<'_, '_>) -> Narrowed {
 }
 
 /// A place that begins with `this` or goes through an index, as it is written.
-fn unnamed(module: &Module<'_, '_>, expression: &Expression<'_>) -> Option<String> {
+fn unnamed(facts: &Facts<'_, '_>, expression: &Expression<'_>) -> Option<String> {
     use oxc::span::GetSpan;
     let inner = expression.get_inner_expression();
     let place = matches!(
         inner,
         Expression::StaticMemberExpression(_) | Expression::ComputedMemberExpression(_)
     );
-    if !place || path(module, inner).is_some() {
+    if !place || path(facts, inner).is_some() {
         return None;
     }
-    let at = inner.span();
-    let text = module
-        .program
-        .source_text
-        .get(at.start as usize..at.end as usize)?;
-    Some(text.to_owned())
+    facts.tree.written(inner.span()).map(str::to_owned)
 }
 
 fn last_of(names: &str) -> &str {
     names.rsplit('.').next().unwrap_or_default()
 }
 
-impl Module<'_, '_> {
-    /// Whether the flow may have made a place's type another than the declared one.
-    pub(crate) fn is_narrowed(&self, path: &Path) -> bool {
-        let handed = || self.narrowed.handed.get(path).into_iter().flatten();
-        self.narrowed.paths.contains(path) || handed().any(|imported| self.predicates(*imported))
-    }
+/// Whether the flow may have made a place's type another than the declared one.
+pub(crate) fn is_narrowed(facts: &Facts<'_, '_>, path: &Path) -> bool {
+    let narrowed = narrowed(facts);
+    let handed = || narrowed.handed.get(path).into_iter().flatten();
+    narrowed.paths.contains(path) || handed().any(|imported| predicates(facts, *imported))
+}
 
-    /// Whether that may hold for a place that has no path.
-    pub(crate) fn is_narrowed_place(&self, expression: &Expression<'_>) -> bool {
-        !self.narrowed.places.is_empty()
-            && unnamed(self, expression).is_some_and(|it| self.narrowed.places.contains(&it))
-    }
+/// Whether that may hold for a place that has no path.
+pub(crate) fn is_narrowed_place(facts: &Facts<'_, '_>, expression: &Expression<'_>) -> bool {
+    let places = &narrowed(facts).places;
+    !places.is_empty() && unnamed(facts, expression).is_some_and(|it| places.contains(&it))
+}
 
-    /// Whether that may hold for a member of this name.
-    pub(crate) fn is_narrowed_name(&self, name: &str) -> bool {
-        let handed = self.narrowed.handed.iter();
-        let mut handed = handed.filter(|((_, names), _)| last_of(names) == name);
-        self.narrowed.names.contains(name)
-            || handed.any(|(_, to)| to.iter().any(|imported| self.predicates(*imported)))
-    }
+/// Whether that may hold for a member of this name.
+pub(crate) fn is_narrowed_name(facts: &Facts<'_, '_>, name: &str) -> bool {
+    let narrowed = narrowed(facts);
+    let handed = narrowed.handed.iter();
+    let mut handed = handed.filter(|((_, names), _)| last_of(names) == name);
+    narrowed.names.contains(name)
+        || handed.any(|(_, to)| to.iter().any(|imported| predicates(facts, *imported)))
+}
 
-    /// Exports of other modules keep whether they narrow.
-    fn predicates(&self, imported: SymbolId) -> bool {
-        match self.symbol_type(imported) {
-            Type::Object(shape) => shape.calls.iter().any(|call| call.predicate),
-            _ => false,
-        }
+/// Exports of other modules keep whether they narrow.
+fn predicates(facts: &Facts<'_, '_>, imported: SymbolId) -> bool {
+    match symbol_type(facts, imported) {
+        Type::Object(shape) => shape.calls.iter().any(|call| call.predicate),
+        _ => false,
     }
 }
 
@@ -164,9 +166,9 @@ fn narrows(binary: &BinaryExpression<'_>) -> bool {
 }
 
 /// Whether a call's result decides something, so that the call may be a test of its arguments.
-fn in_condition(module: &Module<'_, '_>, node: oxc::semantic::NodeId) -> bool {
-    let mut below = module.semantic.nodes().get_node(node).kind();
-    for kind in module.semantic.nodes().ancestor_kinds(node) {
+fn in_condition(facts: &Facts<'_, '_>, node: oxc::semantic::NodeId) -> bool {
+    let mut below = facts.tree.nodes.get_node(node).kind();
+    for kind in facts.tree.nodes.ancestor_kinds(node) {
         match kind {
             AstKind::UnaryExpression(_)
             | AstKind::LogicalExpression(_)
@@ -201,22 +203,22 @@ enum Asserts {
 }
 
 /// Whether a member is one of a global's, none of which asserts anything.
-fn of_globals(module: &Module<'_, '_>, member: &StaticMemberExpression<'_>) -> bool {
+fn of_globals(facts: &Facts<'_, '_>, member: &StaticMemberExpression<'_>) -> bool {
     let mut object = member.object.get_inner_expression();
     while let Expression::StaticMemberExpression(member) = object {
         object = member.object.get_inner_expression();
     }
-    matches!(object, Expression::Identifier(name) if module.is_global(name))
+    matches!(object, Expression::Identifier(name) if is_global(facts, name))
 }
 
 /// Whether the function called is declared with `asserts`.
-fn asserts(module: &Module<'_, '_>, call: &CallExpression<'_>) -> Asserts {
+fn asserts(facts: &Facts<'_, '_>, call: &CallExpression<'_>) -> Asserts {
     // Of a member nothing is known before types are: it may assert.
     let name = match call.callee.get_inner_expression() {
         Expression::Identifier(name) => name,
         Expression::StaticMemberExpression(member) => {
-            return match module.program.source_text.contains("asserts ")
-                && !of_globals(module, member)
+            return match facts.tree.program.source_text.contains("asserts ")
+                && !of_globals(facts, member)
             {
                 true => Asserts::Yes,
                 false => Asserts::No,
@@ -224,13 +226,13 @@ fn asserts(module: &Module<'_, '_>, call: &CallExpression<'_>) -> Asserts {
         }
         _ => return Asserts::No,
     };
-    let Some(symbol) = module.symbol_of(name) else {
+    let Some(symbol) = facts.symbols.of(name) else {
         return Asserts::No;
     };
-    if module.imported(symbol).is_some() {
+    if facts.symbols.imported(symbol).is_some() {
         return Asserts::If(symbol);
     }
-    let returns = match module.declaration(symbol) {
+    let returns = match facts.symbols.declaration(symbol) {
         AstKind::Function(function) => function.return_type.as_deref(),
         AstKind::VariableDeclarator(variable) => match &variable.init {
             Some(Expression::ArrowFunctionExpression(arrow)) if arrow.r#async => {

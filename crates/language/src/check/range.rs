@@ -8,7 +8,6 @@ use oxc::span::GetSpan;
 use oxc::syntax::operator::UnaryOperator;
 
 use super::convert::span;
-use super::module::Module;
 use super::report::Report;
 use super::types::{ENVIRONMENT, Field, Type};
 
@@ -68,54 +67,49 @@ pub(crate) fn readable(doc: &str) -> String {
     }
 }
 
-impl<'a> Module<'a, '_> {
-    /// Says that a value, or an element of a list, is beyond its field's limits.
-    pub(crate) fn ranged(&self, field: &Field, value: &Expression<'a>, out: &mut Vec<Report>) {
-        if let Expression::ArrayExpression(list) = value {
-            let elements = list.elements.iter();
-            for element in elements.filter_map(ArrayExpressionElement::as_expression) {
-                self.ranged(field, element, out);
-            }
-            return;
+/// Says that a value, or an element of a list, is beyond its field's limits.
+pub(crate) fn check_range(field: &Field, value: &Expression<'_>, out: &mut Vec<Report>) {
+    if let Expression::ArrayExpression(list) = value {
+        let elements = list.elements.iter();
+        for element in elements.filter_map(ArrayExpressionElement::as_expression) {
+            check_range(field, element, out);
         }
-        let at = span(value.span());
-        let range = field.doc.as_deref().map(Range::of_doc).unwrap_or_default();
-        let counted = match value {
-            Expression::StringLiteral(_) => self.timed(&field.ty, value, out),
-            value => number(value),
-        };
-        if let Some(limit) = counted.and_then(|counts| range.refuses(counts)) {
-            let message = format!("`{}` is {limit}", field.name);
-            out.push(Report::new("out-of-range", at, message).own());
-        }
+        return;
+    }
+    let at = span(value.span());
+    let range = field.doc.as_deref().map(Range::of_doc).unwrap_or_default();
+    let counted = match value {
+        Expression::StringLiteral(_) => check_duration(&field.ty, value, out),
+        value => number(value),
+    };
+    if let Some(limit) = counted.and_then(|counts| range.refuses(counts)) {
+        let message = format!("`{}` is {limit}", field.name);
+        out.push(Report::new("out-of-range", at, message).own());
     }
 }
 
-impl<'a> Module<'a, '_> {
-    /// What a text counts where a duration is asked for, in nanoseconds; says so if it is none.
-    pub(crate) fn timed(
-        &self,
-        wanted: &Type,
-        value: &Expression<'a>,
-        out: &mut Vec<Report>,
-    ) -> Option<f64> {
-        let Expression::StringLiteral(text) = value else {
-            return None;
-        };
-        if !is_duration(wanted) {
-            return None;
-        }
-        let counts = nanoseconds(&text.value);
-        if counts.is_none() {
-            let message = format!("{:?} is no duration", text.value.as_str());
-            let report = Report::new("out-of-range", span(text.span), message).own();
-            out.push(report.help(
-                "write a number with its unit, such as \"1m30s\", \"500ms\" or \"1.5s\"; units: \
-                 ns, us, ms, s, m, h, d",
-            ));
-        }
-        counts
+/// What a text counts where a duration is asked for, in nanoseconds; says so if it is none.
+pub(crate) fn check_duration(
+    wanted: &Type,
+    value: &Expression<'_>,
+    out: &mut Vec<Report>,
+) -> Option<f64> {
+    let Expression::StringLiteral(text) = value else {
+        return None;
+    };
+    if !is_duration(wanted) {
+        return None;
     }
+    let counts = nanoseconds(&text.value);
+    if counts.is_none() {
+        let message = format!("{:?} is no duration", text.value.as_str());
+        let report = Report::new("out-of-range", span(text.span), message).own();
+        out.push(report.help(
+            "write a number with its unit, such as \"1m30s\", \"500ms\" or \"1.5s\"; units: \
+             ns, us, ms, s, m, h, d",
+        ));
+    }
+    counts
 }
 
 /// Whether a duration is taken, whatever else.

@@ -6,11 +6,12 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
+use super::exports::{declared_types, exports};
 use super::report::Report;
 use super::table::Environment;
 use super::types::FileId;
 use super::world::{Slot, World};
-use super::{File, Module, analyse};
+use super::{Facts, File, analyse, walk};
 use crate::stack;
 
 /// More threads than this only wait for memory.
@@ -43,11 +44,11 @@ pub(crate) fn reports(environment: &Arc<Environment>, files: &[File]) -> Vec<Vec
 }
 
 /// Looks at one module and makes what it declares known to the others.
-pub(crate) fn settle(world: &World, file: FileId, module: &Module<'_, '_>, whole: bool) {
+pub(crate) fn settle(world: &World, file: FileId, facts: &Facts<'_, '_>, whole: bool) {
     if let Some(slot) = world.slot(file) {
-        slot.types.get_or_init(|| Arc::new(module.declared_types()));
+        slot.types.get_or_init(|| Arc::new(declared_types(facts)));
         slot.exports.get_or_init(|| {
-            let mut exports = module.exports();
+            let mut exports = exports(facts);
             exports.open |= !whole;
             Arc::new(exports)
         });
@@ -56,9 +57,9 @@ pub(crate) fn settle(world: &World, file: FileId, module: &Module<'_, '_>, whole
 
 impl World {
     /// Makes known what types a module declares, and nothing else of it.
-    pub(crate) fn declare(&self, file: FileId, module: &Module<'_, '_>) {
+    pub(crate) fn declare(&self, file: FileId, facts: &Facts<'_, '_>) {
         if let Some(slot) = self.slot(file) {
-            slot.types.get_or_init(|| Arc::new(module.declared_types()));
+            slot.types.get_or_init(|| Arc::new(declared_types(facts)));
         }
     }
 }
@@ -197,10 +198,10 @@ fn look_at(world: &World, index: usize, file: &File) -> Vec<Report> {
         .map(|(specifier, index)| (specifier.clone(), file_id(*index)))
         .collect();
     let id = file_id(index);
-    analyse(world, id, &file.source, &imports, |module, whole| {
-        settle(world, id, module, whole);
+    analyse(world, id, &file.source, &imports, |facts, whole| {
+        settle(world, id, facts, whole);
         match whole {
-            true => module.reports(),
+            true => walk::reports(facts),
             false => Vec::new(),
         }
     })

@@ -195,12 +195,12 @@ impl World {
 
     /// The type with aliases replaced by what they stand for; interfaces and classes keep their
     /// names.
-    pub(crate) fn resolve_alias(&self, ty: &Type) -> Type {
+    pub(crate) fn resolve(&self, ty: &Type) -> Type {
         match ty {
             Type::Named(..) => self.without_alias(ty.clone()),
             Type::ValueOf(_) => self.expand(ty),
             Type::Union(members) if members.iter().any(|member| self.is_alias(member)) => {
-                Type::union(members.iter().map(|member| self.resolve_alias(member)))
+                Type::union(members.iter().map(|member| self.resolve(member)))
             }
             other => other.clone(),
         }

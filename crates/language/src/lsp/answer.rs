@@ -12,11 +12,10 @@ use serde_json::Value;
 
 use super::capable::capabilities;
 use super::navigate::{self, Use};
-use super::outline;
 use super::project::Project;
 use super::publish::Progress;
 use super::rename::{Edits, prepare, rename};
-use super::{Setup, complete, declared, place, tell};
+use super::{Setup, complete, declared, outline, place, tell};
 use crate::check::{ENVIRONMENT, FileId, LIBRARY};
 use crate::finding::Finding;
 use crate::root::Root;

@@ -12,12 +12,11 @@ use oxc::ast::ast::*;
 use oxc::semantic::NodeId;
 use oxc::span::GetSpan;
 
-use super::cursor;
-use super::declared;
 use super::navigate::{At, definition};
 use super::project::Project;
 use super::readable::Readable;
-use crate::check::{ENVIRONMENT, FileId, LIBRARY, Lookup, Module};
+use super::{cursor, declared};
+use crate::check::{ENVIRONMENT, Facts, FileId, LIBRARY, Lookup, infer};
 use crate::source::Span;
 
 fn own(span: oxc::span::Span) -> Span {
@@ -89,7 +88,7 @@ pub(super) fn prepare(project: &Project, id: FileId, offset: u32) -> Option<Call
     let readable = project.readable(id)?;
     let here = readable.then(offset)?;
     let declared = project.with(id, &readable.source, |module, _| {
-        let mut nodes = module.semantic.nodes().iter();
+        let mut nodes = module.tree.nodes.iter();
         nodes.find_map(|node| {
             let callable = of_node(module, node.id())?;
             let name = callable.own;
@@ -123,9 +122,9 @@ fn at(project: &Project, (file, place): At) -> Option<(Callable, Option<At>)> {
     let readable = project.readable(file)?;
     let start = readable.then(place.start)?;
     let (callable, exported) = project.with(file, &readable.source, |module, _| {
-        module.semantic.nodes().iter().find_map(|node| {
+        module.tree.nodes.iter().find_map(|node| {
             let callable = of_node(module, node.id())?;
-            let exported = match module.semantic.nodes().parent_kind(node.id()) {
+            let exported = match module.tree.nodes.parent_kind(node.id()) {
                 AstKind::ExportDefaultDeclaration(it) => Some(own(it.span)),
                 _ => None,
             };
@@ -173,8 +172,8 @@ fn several(project: &Project, places: impl Iterator<Item = At>) -> HashMap<At, C
 }
 
 /// What begins at these places, or is exported by a default that does.
-fn declared_at(module: &Module<'_, '_>, began: &HashMap<u32, Span>) -> Vec<(Span, Callable)> {
-    let nodes = module.semantic.nodes();
+fn declared_at(module: &Facts<'_, '_>, began: &HashMap<u32, Span>) -> Vec<(Span, Callable)> {
+    let nodes = module.tree.nodes;
     let found = nodes.iter().filter_map(|node| {
         let callable = of_node(module, node.id())?;
         let exported = match nodes.parent_kind(node.id()) {
@@ -188,8 +187,8 @@ fn declared_at(module: &Module<'_, '_>, began: &HashMap<u32, Span>) -> Vec<(Span
 }
 
 /// A function or a class that has a name.
-fn of_node(module: &Module<'_, '_>, id: NodeId) -> Option<Callable> {
-    let nodes = module.semantic.nodes();
+fn of_node(module: &Facts<'_, '_>, id: NodeId) -> Option<Callable> {
+    let nodes = module.tree.nodes;
     let (name, kind, key, whole) = match nodes.kind(id) {
         AstKind::Class(it) => {
             let name = it.id.as_ref()?;
@@ -257,8 +256,8 @@ struct Call {
 }
 
 /// The calls in a module of what may be called `name`, or all.
-fn calls(module: &Module<'_, '_>, name: Option<&str>) -> Vec<Call> {
-    let nodes = module.semantic.nodes();
+fn calls(module: &Facts<'_, '_>, name: Option<&str>) -> Vec<Call> {
+    let nodes = module.tree.nodes;
     let found = nodes.iter().filter_map(|node| {
         let callee = match node.kind() {
             AstKind::CallExpression(it) => &it.callee,
@@ -282,14 +281,14 @@ fn calls(module: &Module<'_, '_>, name: Option<&str>) -> Vec<Call> {
 /// Where the name stands that is called, and where it is declared; of members only those with that
 /// name.
 fn target<'a>(
-    module: &Module<'a, '_>,
+    module: &Facts<'a, '_>,
     callee: &Expression<'a>,
     name: Option<&str>,
 ) -> Option<(Span, At)> {
     match callee {
         // What is imported may have another name here.
         Expression::Identifier(it) => {
-            let to = match module.symbol_of(it) {
+            let to = match module.symbols.of(it) {
                 Some(symbol) => cursor::declared(module, symbol),
                 None => {
                     let values = &module.world.environment.table.values;
@@ -302,7 +301,7 @@ fn target<'a>(
         Expression::StaticMemberExpression(it)
             if name.is_none_or(|name| it.property.name == name) =>
         {
-            let object = module.infer(&it.object).present();
+            let object = infer(module, &it.object).present();
             match module.world.field(&object, &it.property.name) {
                 Lookup::Found(field) => Some((own(it.property.span), (field.file, field.at))),
                 Lookup::Missing | Lookup::Unknown => None,

@@ -16,7 +16,7 @@ use super::imports;
 use super::narrowed::narrowed;
 use super::project::Project;
 use super::repair::{self, MARK};
-use crate::check::{Field, FileId, Module, Type, readable};
+use crate::check::{Facts, Field, FileId, Type, doc_of, infer, readable, symbol_type};
 
 /// The items at `offset` of a module.
 pub(crate) fn complete(project: &Project, id: FileId, offset: u32) -> Vec<CompletionItem> {
@@ -48,12 +48,8 @@ fn completed(project: &Project, id: FileId, offset: u32, import: bool) -> Vec<Co
     items.flatten().unwrap_or_default()
 }
 
-fn at_node(
-    project: &Project,
-    module: &Module<'_, '_>,
-    here: NodeId,
-) -> Option<Vec<CompletionItem>> {
-    let nodes = module.semantic.nodes();
+fn at_node(project: &Project, module: &Facts<'_, '_>, here: NodeId) -> Option<Vec<CompletionItem>> {
+    let nodes = module.tree.nodes;
     let parent = nodes.parent_node(here);
     match (nodes.kind(here), parent.kind()) {
         (
@@ -62,7 +58,7 @@ fn at_node(
         ) => Some(paths(project, module)),
         (AstKind::StringLiteral(_), _) => Some(strings(module, &wanted(module, here)?)),
         (AstKind::IdentifierName(_), AstKind::StaticMemberExpression(member)) => {
-            let object = match module.infer(&member.object) {
+            let object = match infer(module, &member.object) {
                 // What the flow may have narrowed.
                 ty @ (Type::Any | Type::Union(_)) => {
                     narrowed(module, &member.object, here).unwrap_or(ty)
@@ -84,7 +80,7 @@ fn at_node(
                 AstKind::ImportDeclaration(import) => Some(import),
                 _ => None,
             })?;
-            let file = module.imports.get(import.source.value.as_str())?;
+            let file = module.symbols.imports.get(import.source.value.as_str())?;
             Some(exports(module, *file))
         }
         (AstKind::IdentifierReference(_), AstKind::ObjectProperty(property))
@@ -113,18 +109,18 @@ fn at_node(
 }
 
 /// The members of what a pattern takes apart: `const { | } = value`.
-fn taken_apart(module: &Module<'_, '_>, here: NodeId) -> Option<Vec<CompletionItem>> {
-    let mut above = module.semantic.nodes().ancestor_kinds(here);
+fn taken_apart(module: &Facts<'_, '_>, here: NodeId) -> Option<Vec<CompletionItem>> {
+    let mut above = module.tree.nodes.ancestor_kinds(here);
     let variable = above.find_map(|kind| match kind {
         AstKind::VariableDeclarator(variable) => Some(variable),
         _ => None,
     })?;
-    let object = module.infer(variable.init.as_ref()?).present();
+    let object = infer(module, variable.init.as_ref()?).present();
     Some(members(module, &object))
 }
 
 /// The types of a namespace of the API: `runtime.`.
-fn types_within(module: &Module<'_, '_>, space: &str) -> Vec<CompletionItem> {
+fn types_within(module: &Facts<'_, '_>, space: &str) -> Vec<CompletionItem> {
     let types = module.world.environment.table.types.iter();
     let within = types.filter_map(|(whole, declared)| {
         let (of, name) = whole.split_once('.')?;
@@ -141,13 +137,13 @@ fn types_within(module: &Module<'_, '_>, space: &str) -> Vec<CompletionItem> {
 }
 
 /// The members of a value.
-fn members(module: &Module<'_, '_>, object: &Type) -> Vec<CompletionItem> {
+fn members(module: &Facts<'_, '_>, object: &Type) -> Vec<CompletionItem> {
     let (fields, _) = module.world.fields(object);
     fields.iter().map(|field| member(module, field)).collect()
 }
 
-fn member(module: &Module<'_, '_>, field: &Field) -> CompletionItem {
-    let callable = module.signatures(&field.ty).is_some();
+fn member(module: &Facts<'_, '_>, field: &Field) -> CompletionItem {
+    let callable = module.world.signatures(&field.ty).is_some();
     CompletionItem {
         label: field.name.to_string(),
         kind: Some(match callable {
@@ -161,10 +157,10 @@ fn member(module: &Module<'_, '_>, field: &Field) -> CompletionItem {
 }
 
 /// A field's documentation; of a method that has none, its first signature's.
-pub(super) fn field_doc(module: &Module<'_, '_>, field: &Field) -> Option<String> {
+pub(super) fn field_doc(module: &Facts<'_, '_>, field: &Field) -> Option<String> {
     let own = field.doc.as_deref().map(readable);
     own.or_else(|| {
-        let signatures = module.signatures(&field.ty)?;
+        let signatures = module.world.signatures(&field.ty)?;
         signatures
             .iter()
             .find_map(|it| it.doc.as_deref().map(str::to_owned))
@@ -172,8 +168,8 @@ pub(super) fn field_doc(module: &Module<'_, '_>, field: &Field) -> Option<String
 }
 
 /// A type as a line of an editor's list: a method's signatures rather than its interface's name.
-pub(crate) fn detail(module: &Module<'_, '_>, ty: &Type) -> String {
-    match module.signatures(ty) {
+pub(crate) fn detail(module: &Facts<'_, '_>, ty: &Type) -> String {
+    match module.world.signatures(ty) {
         Some(signatures) => {
             let first = signatures.first().map(ToString::to_string);
             let more = signatures.len().saturating_sub(1);
@@ -195,8 +191,8 @@ pub(super) fn docs(text: Option<&str>) -> Option<Documentation> {
 }
 
 /// The fields that the literal at `object` may have and hasn't.
-fn fields_wanted(module: &Module<'_, '_>, object: NodeId) -> Option<Vec<CompletionItem>> {
-    let AstKind::ObjectExpression(literal) = module.semantic.nodes().kind(object) else {
+fn fields_wanted(module: &Facts<'_, '_>, object: NodeId) -> Option<Vec<CompletionItem>> {
+    let AstKind::ObjectExpression(literal) = module.tree.nodes.kind(object) else {
         return None;
     };
     let wanted = wanted(module, object)?.present();
@@ -214,7 +210,7 @@ fn fields_wanted(module: &Module<'_, '_>, object: NodeId) -> Option<Vec<Completi
     let objects = wanted
         .members()
         .iter()
-        .map(|ty| module.resolve(ty))
+        .map(|ty| module.world.resolve(ty))
         .filter(|ty| matches!(ty, Type::Object(_) | Type::Named(..)));
     let (fields, _) = module.world.fields(&Type::union(objects));
     let left = fields
@@ -231,9 +227,9 @@ fn fields_wanted(module: &Module<'_, '_>, object: NodeId) -> Option<Vec<Completi
     Some(items.collect())
 }
 
-fn literals(module: &Module<'_, '_>, wanted: &Type) -> Vec<String> {
-    let wanted = module.resolve(wanted);
-    let members = wanted.members().iter().map(|ty| module.resolve(ty));
+fn literals(module: &Facts<'_, '_>, wanted: &Type) -> Vec<String> {
+    let wanted = module.world.resolve(wanted);
+    let members = wanted.members().iter().map(|ty| module.world.resolve(ty));
     members
         .flat_map(|ty| ty.members().to_vec())
         .filter_map(|ty| match ty {
@@ -244,14 +240,14 @@ fn literals(module: &Module<'_, '_>, wanted: &Type) -> Vec<String> {
 }
 
 /// The strings that are asked for, within quotes that are there already.
-fn strings(module: &Module<'_, '_>, wanted: &Type) -> Vec<CompletionItem> {
+fn strings(module: &Facts<'_, '_>, wanted: &Type) -> Vec<CompletionItem> {
     let values = literals(module, wanted).into_iter();
     values
         .map(|value| item(value, CompletionItemKind::ENUM_MEMBER))
         .collect()
 }
 
-fn quoted(module: &Module<'_, '_>, wanted: &Type) -> Vec<CompletionItem> {
+fn quoted(module: &Facts<'_, '_>, wanted: &Type) -> Vec<CompletionItem> {
     let values = literals(module, wanted).into_iter();
     values
         .map(|value| CompletionItem {
@@ -270,9 +266,9 @@ fn item(label: String, kind: CompletionItemKind) -> CompletionItem {
 }
 
 /// All names that mean something here.
-fn in_scope(module: &Module<'_, '_>, here: NodeId) -> Vec<CompletionItem> {
-    let scoping = module.semantic.scoping();
-    let node = module.semantic.nodes().get_node(here);
+fn in_scope(module: &Facts<'_, '_>, here: NodeId) -> Vec<CompletionItem> {
+    let scoping = module.symbols.scoping();
+    let node = module.tree.nodes.get_node(here);
     let mut items = Vec::new();
     let mut seen = HashSet::new();
     for scope in scoping.scope_ancestors(node.scope_id()) {
@@ -282,10 +278,10 @@ fn in_scope(module: &Module<'_, '_>, here: NodeId) -> Vec<CompletionItem> {
                 continue;
             }
             if seen.insert(name.to_string()) {
-                let ty = module.symbol_type(*symbol);
+                let ty = symbol_type(module, *symbol);
                 items.push(CompletionItem {
                     detail: Some(detail(module, &ty)),
-                    documentation: docs(module.doc_of(*symbol).as_deref()),
+                    documentation: docs(doc_of(module, *symbol).as_deref()),
                     ..item(name.to_string(), value_kind(module, &ty))
                 });
             }
@@ -305,18 +301,18 @@ fn in_scope(module: &Module<'_, '_>, here: NodeId) -> Vec<CompletionItem> {
     items
 }
 
-fn value_kind(module: &Module<'_, '_>, ty: &Type) -> CompletionItemKind {
+fn value_kind(module: &Facts<'_, '_>, ty: &Type) -> CompletionItemKind {
     match ty {
         Type::ClassOf(_) => CompletionItemKind::CLASS,
-        ty if module.signatures(ty).is_some() => CompletionItemKind::FUNCTION,
+        ty if module.world.signatures(ty).is_some() => CompletionItemKind::FUNCTION,
         _ => CompletionItemKind::VARIABLE,
     }
 }
 
 /// The types that have a name here.
-fn types(module: &Module<'_, '_>, here: NodeId) -> Vec<CompletionItem> {
-    let scoping = module.semantic.scoping();
-    let node = module.semantic.nodes().get_node(here);
+fn types(module: &Facts<'_, '_>, here: NodeId) -> Vec<CompletionItem> {
+    let scoping = module.symbols.scoping();
+    let node = module.tree.nodes.get_node(here);
     let mut items = Vec::new();
     for scope in scoping.scope_ancestors(node.scope_id()) {
         for (name, symbol) in scoping.get_bindings(scope) {
@@ -336,7 +332,7 @@ fn types(module: &Module<'_, '_>, here: NodeId) -> Vec<CompletionItem> {
 }
 
 /// What a module exports.
-fn exports(module: &Module<'_, '_>, file: FileId) -> Vec<CompletionItem> {
+fn exports(module: &Facts<'_, '_>, file: FileId) -> Vec<CompletionItem> {
     let Some(exports) = module.world.exports(file) else {
         return Vec::new();
     };
@@ -352,7 +348,7 @@ fn exports(module: &Module<'_, '_>, file: FileId) -> Vec<CompletionItem> {
 }
 
 /// The modules below the root as this one would import them.
-fn paths(project: &Project, module: &Module<'_, '_>) -> Vec<CompletionItem> {
+fn paths(project: &Project, module: &Facts<'_, '_>) -> Vec<CompletionItem> {
     let Some(own) = project.entry(module.file) else {
         return Vec::new();
     };

@@ -7,12 +7,15 @@ use oxc::ast::ast::*;
 use oxc::semantic::{NodeId, SymbolId};
 use oxc::span::GetSpan;
 
-use crate::check::{Called, Field, FileId, Lookup, Module, Type};
+use crate::check::{
+    Called, Facts, Field, FileId, Lookup, Type, constructors, converter, declared_place, infer,
+    signatures_of_call, symbol_type,
+};
 use crate::source::Span;
 
 /// The innermost node around `offset`; a place at a node's end is still in it.
-pub(super) fn node_at(module: &Module<'_, '_>, offset: u32) -> Option<NodeId> {
-    let nodes = module.semantic.nodes().iter();
+pub(super) fn node_at(module: &Facts<'_, '_>, offset: u32) -> Option<NodeId> {
+    let nodes = module.tree.nodes.iter();
     let around = nodes.filter(|node| {
         let span = node.kind().span();
         span.start <= offset && offset <= span.end
@@ -37,13 +40,13 @@ pub(super) enum Named {
 }
 
 /// What the name at `offset` is.
-pub(super) fn named_at(module: &Module<'_, '_>, offset: u32) -> Option<Named> {
+pub(super) fn named_at(module: &Facts<'_, '_>, offset: u32) -> Option<Named> {
     let id = node_at(module, offset)?;
-    let nodes = module.semantic.nodes();
+    let nodes = module.tree.nodes;
     let parent = nodes.parent_kind(id);
     let at = |span: oxc::span::Span| Span::new(span.start, span.end);
     match nodes.kind(id) {
-        AstKind::IdentifierReference(name) => Some(match module.symbol_of(name) {
+        AstKind::IdentifierReference(name) => Some(match module.symbols.of(name) {
             Some(symbol) => Named::Symbol(symbol, at(name.span)),
             None => Named::Global(name.name.to_string(), at(name.span)),
         }),
@@ -52,7 +55,7 @@ pub(super) fn named_at(module: &Module<'_, '_>, offset: u32) -> Option<Named> {
         }
         AstKind::IdentifierName(name) => match parent {
             AstKind::StaticMemberExpression(member) => {
-                let object = module.infer(&member.object).present();
+                let object = infer(module, &member.object).present();
                 match module.world.field(&object, &name.name) {
                     Lookup::Found(field) => Some(Named::Member(field, at(name.span))),
                     _ => None,
@@ -78,11 +81,11 @@ pub(super) fn named_at(module: &Module<'_, '_>, offset: u32) -> Option<Named> {
 }
 
 fn member_of_literal(
-    module: &Module<'_, '_>,
+    module: &Facts<'_, '_>,
     id: NodeId,
     name: &IdentifierName<'_>,
 ) -> Option<Named> {
-    let nodes = module.semantic.nodes();
+    let nodes = module.tree.nodes;
     let property = nodes.parent_node(id);
     let object = nodes.parent_node(property.id());
     let wanted = wanted(module, object.id());
@@ -96,12 +99,12 @@ fn member_of_literal(
 }
 
 /// The type that is asked for in the place of an expression.
-pub(super) fn wanted<'a>(module: &Module<'a, '_>, id: NodeId) -> Option<Type> {
-    let nodes = module.semantic.nodes();
+pub(super) fn wanted<'a>(module: &Facts<'a, '_>, id: NodeId) -> Option<Type> {
+    let nodes = module.tree.nodes;
     let here = nodes.kind(id).span();
     let parent = nodes.parent_node(id);
     let convert =
-        |annotation: &TSTypeAnnotation<'a>| module.converter().ty(&annotation.type_annotation);
+        |annotation: &TSTypeAnnotation<'a>| converter(module).ty(&annotation.type_annotation);
     match parent.kind() {
         AstKind::ObjectProperty(property) if property.value.span() == here => {
             let object = nodes.parent_node(parent.id());
@@ -112,8 +115,13 @@ pub(super) fn wanted<'a>(module: &Module<'a, '_>, id: NodeId) -> Option<Type> {
             }
         }
         AstKind::ArrayExpression(_) => {
-            let wanted = module.resolve(&wanted(module, parent.id())?.present());
-            let elements = wanted.members().iter().filter_map(|ty| module.element(ty));
+            let wanted = module
+                .world
+                .resolve(&wanted(module, parent.id())?.present());
+            let elements = wanted
+                .members()
+                .iter()
+                .filter_map(|ty| module.world.element(ty));
             Some(Type::union(elements))
         }
         AstKind::ParenthesizedExpression(_) | AstKind::ConditionalExpression(_) => {
@@ -121,14 +129,14 @@ pub(super) fn wanted<'a>(module: &Module<'a, '_>, id: NodeId) -> Option<Type> {
         }
         AstKind::CallExpression(call) => {
             let index = call.arguments.iter().position(|it| it.span() == here)?;
-            let signatures = module.signatures_of_call(call)?;
+            let signatures = signatures_of_call(module, call)?;
             Some(Type::union(
                 signatures.iter().filter_map(|it| it.param(index)),
             ))
         }
         AstKind::NewExpression(new) => {
             let index = new.arguments.iter().position(|it| it.span() == here)?;
-            let (signatures, _) = module.constructors(new)?;
+            let (signatures, _) = constructors(module, new)?;
             Some(Type::union(
                 signatures.iter().filter_map(|it| it.param(index)),
             ))
@@ -136,14 +144,14 @@ pub(super) fn wanted<'a>(module: &Module<'a, '_>, id: NodeId) -> Option<Type> {
         AstKind::VariableDeclarator(it) => it.type_annotation.as_deref().map(convert),
         AstKind::FormalParameter(it) => it.type_annotation.as_deref().map(convert),
         AstKind::PropertyDefinition(it) => it.type_annotation.as_deref().map(convert),
-        AstKind::TSSatisfiesExpression(it) => Some(module.converter().ty(&it.type_annotation)),
+        AstKind::TSSatisfiesExpression(it) => Some(converter(module).ty(&it.type_annotation)),
         AstKind::AssignmentExpression(it) if it.right.span() == here => match &it.left {
             AssignmentTarget::StaticMemberExpression(member) => {
-                let object = module.infer(&member.object).present();
-                Some(module.member_type(&object, &member.property.name))
+                let object = infer(module, &member.object).present();
+                Some(module.world.member_type(&object, &member.property.name))
             }
             AssignmentTarget::AssignmentTargetIdentifier(name) => {
-                Some(module.symbol_type(module.symbol_of(name)?))
+                Some(symbol_type(module, module.symbols.of(name)?))
             }
             _ => None,
         },
@@ -164,8 +172,8 @@ pub(super) fn wanted<'a>(module: &Module<'a, '_>, id: NodeId) -> Option<Type> {
 }
 
 /// What a value is compared with: by `===`, or in a `switch`.
-fn compared<'a>(module: &Module<'a, '_>, id: NodeId, here: oxc::span::Span) -> Option<Type> {
-    let nodes = module.semantic.nodes();
+fn compared<'a>(module: &Facts<'a, '_>, id: NodeId, here: oxc::span::Span) -> Option<Type> {
+    let nodes = module.tree.nodes;
     let other = match (nodes.kind(id), nodes.parent_kind(id)) {
         (AstKind::BinaryExpression(it), _) if it.left.span() == here => &it.right,
         (AstKind::BinaryExpression(it), _) => &it.left,
@@ -177,32 +185,32 @@ fn compared<'a>(module: &Module<'a, '_>, id: NodeId, here: oxc::span::Span) -> O
         _ => return None,
     };
     // What is compared may be narrowed by just that.
-    match module.declared_place(other) {
+    match declared_place(module, other) {
         Some((ty, _)) => Some(ty),
-        None => Some(module.infer(other)),
+        None => Some(infer(module, other)),
     }
 }
 
 /// The call around `offset`, its arguments' place, and which argument is being written.
 pub(super) fn call_at<'a>(
-    module: &Module<'a, '_>,
+    module: &Facts<'a, '_>,
     offset: u32,
 ) -> Option<(Vec<std::sync::Arc<crate::check::Signature>>, String, usize)> {
     let id = node_at(module, offset)?;
-    let nodes = module.semantic.nodes();
-    let text = module.program.source_text;
+    let nodes = module.tree.nodes;
+    let text = module.tree.program.source_text;
     let own = std::iter::once(nodes.kind(id));
     for kind in own.chain(nodes.ancestor_kinds(id)) {
         let (called, callee, signatures) = match kind {
             AstKind::CallExpression(call) => (
                 Called::of_call(call),
                 call.callee.span(),
-                module.signatures_of_call(call),
+                signatures_of_call(module, call),
             ),
             AstKind::NewExpression(new) => (
                 Called::of_new(new),
                 new.callee.span(),
-                module.constructors(new).map(|(signatures, _)| signatures),
+                constructors(module, new).map(|(signatures, _)| signatures),
             ),
             AstKind::Function(_) | AstKind::ArrowFunctionExpression(_) => return None,
             _ => continue,
@@ -219,16 +227,16 @@ pub(super) fn call_at<'a>(
 }
 
 /// Where a symbol is declared: in this module, or in the one it is imported from.
-pub(super) fn declared(module: &Module<'_, '_>, symbol: SymbolId) -> (FileId, Span) {
-    if let Some((file, name)) = module.imported(symbol) {
+pub(super) fn declared(module: &Facts<'_, '_>, symbol: SymbolId) -> (FileId, Span) {
+    if let Some((file, name)) = module.symbols.imported(symbol) {
         let found = name.and_then(|name| declared_in(module, file, &name));
         return found.unwrap_or((file, Span::default()));
     }
-    let span = module.semantic.scoping().symbol_span(symbol);
+    let span = module.symbols.scoping().symbol_span(symbol);
     (module.file, Span::new(span.start, span.end))
 }
 
-fn declared_in(module: &Module<'_, '_>, file: FileId, name: &str) -> Option<(FileId, Span)> {
+fn declared_in(module: &Facts<'_, '_>, file: FileId, name: &str) -> Option<(FileId, Span)> {
     let exports = module.world.exports(file)?;
     if let Some(value) = exports.values.get(name) {
         return Some((value.file, value.at));

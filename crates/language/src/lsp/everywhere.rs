@@ -14,7 +14,7 @@ use super::cursor::{Named, declared, named_at};
 use super::navigate::{At, definition};
 use super::outline;
 use super::project::Project;
-use crate::check::{FileId, Module, Type};
+use crate::check::{Facts, FileId, Type, symbol_type};
 use crate::source::Span;
 
 fn own(span: oxc::span::Span) -> Span {
@@ -37,9 +37,9 @@ pub(super) fn highlights(project: &Project, id: FileId, offset: u32) -> Option<V
     Some(found)
 }
 
-fn places(module: &Module<'_, '_>, named: Named) -> Vec<Span> {
-    let nodes = module.semantic.nodes();
-    let scoping = module.semantic.scoping();
+fn places(module: &Facts<'_, '_>, named: Named) -> Vec<Span> {
+    let nodes = module.tree.nodes;
+    let scoping = module.symbols.scoping();
     match named {
         Named::Symbol(symbol, _) => {
             let uses = scoping.get_resolved_references(symbol);
@@ -49,7 +49,7 @@ fn places(module: &Module<'_, '_>, named: Named) -> Vec<Span> {
         Named::Global(name, _) => {
             let uses = nodes.iter().filter_map(|node| match node.kind() {
                 AstKind::IdentifierReference(it) if it.name == name.as_str() => {
-                    module.symbol_of(it).is_none().then(|| own(it.span))
+                    module.symbols.of(it).is_none().then(|| own(it.span))
                 }
                 _ => None,
             });
@@ -84,7 +84,7 @@ pub(super) fn type_definition(project: &Project, id: FileId, offset: u32) -> Opt
     let offset = readable.then(offset)?;
     let (file, at) = project.with(id, &readable.source, |module, _| {
         let ty = match named_at(module, offset)? {
-            Named::Symbol(symbol, _) => module.symbol_type(symbol),
+            Named::Symbol(symbol, _) => symbol_type(module, symbol),
             Named::Member(field, _) => field.ty,
             Named::Global(name, _) => {
                 let values = &module.world.environment.table.values;
@@ -101,7 +101,7 @@ pub(super) fn type_definition(project: &Project, id: FileId, offset: u32) -> Opt
 }
 
 /// Where a type's name is declared: of a promise, a list, a union the first that has one.
-fn declaration_of(module: &Module<'_, '_>, ty: &Type) -> Option<At> {
+fn declaration_of(module: &Facts<'_, '_>, ty: &Type) -> Option<At> {
     match ty.present().awaited() {
         Type::Array(element) => declaration_of(module, &element),
         Type::Union(members) => members.iter().find_map(|it| declaration_of(module, it)),
@@ -149,10 +149,10 @@ fn owner(project: &Project, (file, at): At) -> Option<(At, String)> {
     let source = project.readable(file)?.source;
     project.with(file, &source, |module, _| {
         let id = super::cursor::node_at(module, at.start)?;
-        let AstKind::IdentifierName(name) = module.semantic.nodes().kind(id) else {
+        let AstKind::IdentifierName(name) = module.tree.nodes.kind(id) else {
             return None;
         };
-        let mut above = module.semantic.nodes().ancestor_kinds(id);
+        let mut above = module.tree.nodes.ancestor_kinds(id);
         let owner = above.find_map(|kind| match kind {
             AstKind::TSInterfaceDeclaration(it) => Some(own(it.id.span)),
             AstKind::Class(it) => it.id.as_ref().map(|id| own(id.span)),
@@ -164,15 +164,15 @@ fn owner(project: &Project, (file, at): At) -> Option<(At, String)> {
 
 /// The names of the classes with a type among their bases, and the places to show of them.
 fn of_target(
-    module: &Module<'_, '_>,
+    module: &Facts<'_, '_>,
     target: At,
     member: Option<&str>,
 ) -> Vec<(Span, Option<Span>)> {
     let is_target = |name: &IdentifierReference<'_>| {
-        let symbol = module.symbol_of(name);
+        let symbol = module.symbols.of(name);
         symbol.is_some_and(|symbol| declared(module, symbol) == target)
     };
-    let classes = module.semantic.nodes().iter().filter_map(|node| {
+    let classes = module.tree.nodes.iter().filter_map(|node| {
         let AstKind::Class(class) = node.kind() else {
             return None;
         };

@@ -9,7 +9,9 @@ use oxc::span::GetSpan;
 
 use super::cursor::{Named, named_at};
 use super::project::Project;
-use crate::check::{Called, ENVIRONMENT, FileId, Module, Signature};
+use crate::check::{
+    Called, ENVIRONMENT, Facts, FileId, Signature, constructors, signatures_of_call, symbol_type,
+};
 use crate::source::Span;
 
 /// Longer types are cut.
@@ -32,18 +34,18 @@ pub(super) fn hints(project: &Project, id: FileId, within: Span) -> Vec<Hint> {
     };
     let found = project.with(id, &entry.source, |module, _| {
         let mut hints = Vec::new();
-        for node in module.semantic.nodes() {
+        for node in module.tree.nodes {
             let span = node.kind().span();
             if span.end < within.start || within.end < span.start {
                 continue;
             }
             match node.kind() {
                 AstKind::CallExpression(it) if it.arguments.iter().any(is_literal) => {
-                    let signatures = module.signatures_of_call(it).unwrap_or_default();
+                    let signatures = signatures_of_call(module, it).unwrap_or_default();
                     parameters(&signatures, &Called::of_call(it), &mut hints);
                 }
                 AstKind::NewExpression(it) if it.arguments.iter().any(is_literal) => {
-                    let signatures = module.constructors(it).map(|(signatures, _)| signatures);
+                    let signatures = constructors(module, it).map(|(signatures, _)| signatures);
                     let signatures = signatures.unwrap_or_default();
                     parameters(&signatures, &Called::of_new(it), &mut hints);
                 }
@@ -109,7 +111,7 @@ fn parameters(
 }
 
 /// The type of a constant that a call of the API gives.
-fn constant(module: &Module<'_, '_>, variable: &VariableDeclarator<'_>) -> Option<Hint> {
+fn constant(module: &Facts<'_, '_>, variable: &VariableDeclarator<'_>) -> Option<Hint> {
     let BindingPattern::BindingIdentifier(name) = &variable.id else {
         return None;
     };
@@ -132,7 +134,7 @@ fn constant(module: &Module<'_, '_>, variable: &VariableDeclarator<'_>) -> Optio
     if method.file != ENVIRONMENT {
         return None;
     }
-    let ty = module.symbol_type(name.symbol_id.get()?);
+    let ty = symbol_type(module, name.symbol_id.get()?);
     if ty.is_any() {
         return None;
     }

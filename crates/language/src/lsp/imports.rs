@@ -18,7 +18,7 @@ use super::complete::relative;
 use super::place;
 use super::project::Project;
 use super::repair::MARK;
-use crate::check::{FileId, Module};
+use crate::check::{Facts, FileId};
 use crate::program::Export;
 use crate::source::{Source, Span};
 
@@ -96,16 +96,16 @@ fn is_name(text: &str) -> bool {
 /// What may be completed at a name by importing it.
 pub(super) fn items(
     project: &Project,
-    module: &Module<'_, '_>,
+    module: &Facts<'_, '_>,
     here: NodeId,
 ) -> Vec<CompletionItem> {
-    let nodes = module.semantic.nodes();
+    let nodes = module.tree.nodes;
     let AstKind::IdentifierReference(name) = nodes.kind(here) else {
         return Vec::new();
     };
     let is_type = matches!(nodes.parent_kind(here), AstKind::TSTypeReference(_));
     let typed = name.name.replace(MARK, "").to_lowercase();
-    let scoping = module.semantic.scoping();
+    let scoping = module.symbols.scoping();
     let scope = nodes.get_node(here).scope_id();
     let known = |text: &str| {
         let mut scopes = scoping.scope_ancestors(scope);
@@ -170,8 +170,8 @@ pub(super) fn repairs(project: &mut Project, id: FileId, within: Span) -> Vec<Re
 }
 
 /// The names that mean nothing, each once, with whether a type is named.
-fn unknown(module: &Module<'_, '_>, within: Span) -> Vec<(String, Span, bool)> {
-    let nodes = module.semantic.nodes();
+fn unknown(module: &Facts<'_, '_>, within: Span) -> Vec<(String, Span, bool)> {
+    let nodes = module.tree.nodes;
     let mut seen = HashSet::new();
     let found = nodes.iter().filter_map(|node| {
         let AstKind::IdentifierReference(name) = node.kind() else {
@@ -180,7 +180,7 @@ fn unknown(module: &Module<'_, '_>, within: Span) -> Vec<(String, Span, bool)> {
         let span = Span::new(name.span.start, name.span.end);
         let outside = span.end < within.start || within.end < span.start;
         let environment = &module.world.environment;
-        let is_known = module.symbol_of(name).is_some()
+        let is_known = module.symbols.of(name).is_some()
             || environment.has(&name.name)
             || environment.table.types.contains_key(name.name.as_str());
         if outside || is_known || !seen.insert(name.name.to_string()) {
@@ -252,9 +252,9 @@ fn joined(import: &ImportDeclaration<'_>, source: &Source, offer: &Offer) -> Opt
 
 /// The imports at the top of a module that stand in the text as they do in the tree: one that was
 /// mended around the cursor is another behind it.
-fn imports<'a, 'm>(module: &'m Module<'a, '_>, source: &Source) -> Vec<&'m ImportDeclaration<'a>> {
-    let looked_at = module.program.source_text;
-    let imports = module.program.body.iter().map_while(|statement| {
+fn imports<'a, 'm>(module: &'m Facts<'a, '_>, source: &Source) -> Vec<&'m ImportDeclaration<'a>> {
+    let looked_at = module.tree.program.source_text;
+    let imports = module.tree.program.body.iter().map_while(|statement| {
         let Statement::ImportDeclaration(import) = statement else {
             return None;
         };

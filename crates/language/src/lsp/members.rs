@@ -14,7 +14,9 @@ use oxc::span::GetSpan;
 use super::cursor::{node_at, wanted};
 use super::navigate::{At, Form, Use};
 use super::project::Project;
-use crate::check::{FileId, Lookup, Module, Type};
+use crate::check::{
+    Facts, FileId, Lookup, Type, constructors, converter, infer, signatures_of_call, symbol_type,
+};
 use crate::source::Span;
 
 /// Which members a name may be.
@@ -45,9 +47,9 @@ const INHERITED: &str = "a type that extends or implements another has it, too";
 const BY_TEXT: &str = "here it is named by a string";
 
 /// The member whose name stands at `offset`: its name, and which it may be.
-pub(super) fn at(module: &Module<'_, '_>, offset: u32) -> Option<(String, Which)> {
+pub(super) fn at(module: &Facts<'_, '_>, offset: u32) -> Option<(String, Which)> {
     let id = node_at(module, offset)?;
-    let name = match module.semantic.nodes().kind(id) {
+    let name = match module.tree.nodes.kind(id) {
         AstKind::IdentifierName(name) => name.name.as_str(),
         AstKind::StringLiteral(text) => text.value.as_str(),
         _ => return None,
@@ -71,8 +73,8 @@ pub(super) fn uses(project: &Project, member: At, name: &str) -> Found {
     found
 }
 
-fn in_module(module: &Module<'_, '_>, member: At, name: &str, found: &mut Found) {
-    for node in module.semantic.nodes() {
+fn in_module(module: &Facts<'_, '_>, member: At, name: &str, found: &mut Found) {
+    for node in module.tree.nodes {
         let kind = node.kind();
         let here = (module.file, span(kind.span()));
         let against = match kind {
@@ -105,7 +107,7 @@ fn in_module(module: &Module<'_, '_>, member: At, name: &str, found: &mut Found)
             AstKind::TSInterfaceDeclaration(it) => {
                 let bases = it.extends.iter().map(|base| {
                     let arguments = arguments(module, base.type_arguments.as_deref());
-                    module.converter().named(&base.type_name, arguments)
+                    converter(module).named(&base.type_name, arguments)
                 });
                 let keys = it.body.body.iter().filter_map(key_of_signature);
                 inherits(module, &bases.collect::<Vec<_>>(), keys, name, member)
@@ -120,7 +122,7 @@ fn in_module(module: &Module<'_, '_>, member: At, name: &str, found: &mut Found)
 
 /// Takes note of a use; why its name can't be changed, if it can't.
 fn is_member(
-    module: &Module<'_, '_>,
+    module: &Facts<'_, '_>,
     id: NodeId,
     name: &str,
     member: At,
@@ -143,8 +145,8 @@ fn is_member(
 }
 
 /// How a name is written, and where: within its quotes where it has some.
-fn written(module: &Module<'_, '_>, id: NodeId) -> (Form, Span) {
-    let nodes = module.semantic.nodes();
+fn written(module: &Facts<'_, '_>, id: NodeId) -> (Form, Span) {
+    let nodes = module.tree.nodes;
     let here = nodes.kind(id);
     let text = span(here.span());
     let form = match nodes.parent_kind(id) {
@@ -159,8 +161,8 @@ fn written(module: &Module<'_, '_>, id: NodeId) -> (Form, Span) {
 }
 
 /// `"port" in site`, `Site["port"]`, `Pick<Site, "port">`.
-fn names_by_text(module: &Module<'_, '_>, id: NodeId) -> bool {
-    let nodes = module.semantic.nodes();
+fn names_by_text(module: &Facts<'_, '_>, id: NodeId) -> bool {
+    let nodes = module.tree.nodes;
     let mut ancestors = nodes.ancestor_kinds(id);
     match ancestors.next() {
         Some(AstKind::BinaryExpression(it)) => it.operator.is_in(),
@@ -179,8 +181,8 @@ fn names_by_text(module: &Module<'_, '_>, id: NodeId) -> bool {
 }
 
 /// Which members the name at a node may be.
-fn which(module: &Module<'_, '_>, id: NodeId, name: &str) -> Which {
-    let nodes = module.semantic.nodes();
+fn which(module: &Facts<'_, '_>, id: NodeId, name: &str) -> Which {
+    let nodes = module.tree.nodes;
     let here = nodes.kind(id).span();
     let parent = nodes.parent_node(id);
     match parent.kind() {
@@ -212,8 +214,8 @@ fn which(module: &Module<'_, '_>, id: NodeId, name: &str) -> Which {
 }
 
 /// The places where a value's member is declared.
-fn declared(module: &Module<'_, '_>, owner: &Type, name: &str) -> Which {
-    let owner = module.resolve(&owner.present());
+fn declared(module: &Facts<'_, '_>, owner: &Type, name: &str) -> Which {
+    let owner = module.world.resolve(&owner.present());
     let mut places = Vec::new();
     for member in owner.members() {
         match module.world.field(member, name) {
@@ -235,51 +237,51 @@ fn declared(module: &Module<'_, '_>, owner: &Type, name: &str) -> Which {
 
 /// The type of what a member is read of, as it is declared: what the flow takes away of a union
 /// only makes it less.
-fn owner<'a>(module: &Module<'a, '_>, expression: &Expression<'a>) -> Type {
+fn owner<'a>(module: &Facts<'a, '_>, expression: &Expression<'a>) -> Type {
     match expression.get_inner_expression() {
-        Expression::Identifier(name) => match module.symbol_of(name) {
-            Some(symbol) => module.symbol_type(symbol),
-            None => module.infer(expression),
+        Expression::Identifier(name) => match module.symbols.of(name) {
+            Some(symbol) => symbol_type(module, symbol),
+            None => infer(module, expression),
         },
         Expression::StaticMemberExpression(member) => {
             let object = owner(module, &member.object).present();
-            module.member_type(&object, &member.property.name)
+            module.world.member_type(&object, &member.property.name)
         }
-        _ => module.infer(expression),
+        _ => infer(module, expression),
     }
 }
 
 /// A key of a literal: the member of the type that is asked for, or the literal's own.
-fn of_literal(module: &Module<'_, '_>, property: NodeId, name: &str, key: Span) -> Which {
-    let nodes = module.semantic.nodes();
+fn of_literal(module: &Facts<'_, '_>, property: NodeId, name: &str, key: Span) -> Which {
+    let nodes = module.tree.nodes;
     let object = nodes.parent_node(property);
     let own = Which::These(vec![(module.file, key)]);
     match wanted(module, object.id()) {
         Some(wanted) if !wanted.is_any() => declared(module, &wanted, name),
         Some(_) => own,
         None => match nodes.parent_kind(object.id()) {
-            AstKind::CallExpression(call) if module.signatures_of_call(call).is_none() => {
+            AstKind::CallExpression(call) if signatures_of_call(module, call).is_none() => {
                 Which::Unknown
             }
-            AstKind::NewExpression(new) if module.constructors(new).is_none() => Which::Unknown,
+            AstKind::NewExpression(new) if constructors(module, new).is_none() => Which::Unknown,
             _ => own,
         },
     }
 }
 
 /// The type that is taken apart by a pattern.
-fn pattern_type(module: &Module<'_, '_>, pattern: NodeId) -> Option<Type> {
-    let nodes = module.semantic.nodes();
+fn pattern_type(module: &Facts<'_, '_>, pattern: NodeId) -> Option<Type> {
+    let nodes = module.tree.nodes;
     let parent = nodes.parent_node(pattern);
     match parent.kind() {
         AstKind::VariableDeclarator(it) => match (&it.type_annotation, &it.init) {
-            (Some(annotation), _) => Some(module.converter().ty(&annotation.type_annotation)),
+            (Some(annotation), _) => Some(converter(module).ty(&annotation.type_annotation)),
             (None, Some(init)) => Some(owner(module, init)),
             (None, None) => None,
         },
         AstKind::FormalParameter(it) => {
             let annotation = it.type_annotation.as_ref()?;
-            Some(module.converter().ty(&annotation.type_annotation))
+            Some(converter(module).ty(&annotation.type_annotation))
         }
         AstKind::BindingProperty(it) => {
             let outer = pattern_type(module, nodes.parent_id(parent.id()))?;
@@ -295,8 +297,8 @@ fn pattern_type(module: &Module<'_, '_>, pattern: NodeId) -> Option<Type> {
 
 /// Where a member's name stands first in the body that declares it: an accessor and an overload
 /// are one member with the others of their name.
-fn first_of_its_name(module: &Module<'_, '_>, declaration: NodeId, name: &str) -> Option<Span> {
-    let nodes = module.semantic.nodes();
+fn first_of_its_name(module: &Facts<'_, '_>, declaration: NodeId, name: &str) -> Option<Span> {
+    let nodes = module.tree.nodes;
     let keys = keys_beside(
         nodes.parent_kind(declaration),
         is_static(nodes.kind(declaration)),
@@ -348,7 +350,7 @@ pub(super) fn is_taken(project: &Project, member: At, name: &str) -> bool {
     let taken = source.and_then(|source| {
         project.with(member.0, &source, |module, _| {
             let id = node_at(module, member.1.start)?;
-            let nodes = module.semantic.nodes();
+            let nodes = module.tree.nodes;
             let declaration = nodes.parent_node(id);
             let body = nodes.parent_kind(declaration.id());
             let keys = keys_beside(body, is_static(declaration.kind()));
@@ -358,26 +360,23 @@ pub(super) fn is_taken(project: &Project, member: At, name: &str) -> bool {
     taken.flatten().unwrap_or_default()
 }
 
-fn arguments(
-    module: &Module<'_, '_>,
-    list: Option<&TSTypeParameterInstantiation<'_>>,
-) -> Vec<Type> {
-    let converter = module.converter();
+fn arguments(module: &Facts<'_, '_>, list: Option<&TSTypeParameterInstantiation<'_>>) -> Vec<Type> {
+    let converter = converter(module);
     let params = list.map(|list| list.params.iter().map(|ty| converter.ty(ty)).collect());
     params.unwrap_or_default()
 }
 
-fn bases_of_class<'a>(module: &Module<'a, '_>, class: &Class<'a>) -> Vec<Type> {
+fn bases_of_class<'a>(module: &Facts<'a, '_>, class: &Class<'a>) -> Vec<Type> {
     let mut bases: Vec<Type> = class
         .implements
         .iter()
         .map(|it| {
             let arguments = arguments(module, it.type_arguments.as_deref());
-            module.converter().named(&it.expression, arguments)
+            converter(module).named(&it.expression, arguments)
         })
         .collect();
     if let Some(heritage) = &class.heritage {
-        bases.push(match module.infer(&heritage.expression) {
+        bases.push(match infer(module, &heritage.expression) {
             Type::ClassOf(name) => Type::Named(name, [].into()),
             _ => Type::Any,
         });
@@ -387,7 +386,7 @@ fn bases_of_class<'a>(module: &Module<'a, '_>, class: &Class<'a>) -> Vec<Type> {
 
 /// Whether a type has a member of the name itself and from a base, one of which is the member.
 fn inherits<'k, 'a: 'k>(
-    module: &Module<'_, '_>,
+    module: &Facts<'_, '_>,
     bases: &[Type],
     mut keys: impl Iterator<Item = &'k PropertyKey<'a>>,
     name: &str,

@@ -10,23 +10,23 @@ use oxc::semantic::NodeId;
 use oxc::span::GetSpan;
 use oxc::syntax::operator::{BinaryOperator, LogicalOperator, UnaryOperator};
 
-use crate::check::{Lookup, Module, Type};
+use crate::check::{Facts, Lookup, Type, declared_place};
 
 /// The type that a place has at the node `here`, which is in it or is it.
 pub(super) fn narrowed<'a>(
-    module: &Module<'a, '_>,
+    module: &Facts<'a, '_>,
     place: &Expression<'a>,
     here: NodeId,
 ) -> Option<Type> {
-    let (declared, _) = module.declared_place(place)?;
-    let declared = module.resolve(&declared);
-    let members = declared.members().iter().map(|ty| module.resolve(ty));
+    let (declared, _) = declared_place(module, place)?;
+    let declared = module.world.resolve(&declared);
+    let members = declared.members().iter().map(|ty| module.world.resolve(ty));
     let mut left = Left {
         module,
         place: text(module, place)?,
         members: members.flat_map(|ty| ty.members().to_vec()).collect(),
     };
-    let nodes = module.semantic.nodes();
+    let nodes = module.tree.nodes;
     let mut below = nodes.kind(here).span();
     for kind in nodes.ancestor_kinds(here) {
         match kind {
@@ -57,15 +57,15 @@ pub(super) fn narrowed<'a>(
     Some(Type::union(left.members))
 }
 
-fn text<'a>(module: &Module<'a, '_>, expression: &Expression<'a>) -> Option<&'a str> {
+fn text<'a>(module: &Facts<'a, '_>, expression: &Expression<'a>) -> Option<&'a str> {
     let span = expression.get_inner_expression().span();
-    let text = module.program.source_text;
+    let text = module.tree.program.source_text;
     text.get(span.start as usize..span.end as usize)
 }
 
 /// What is left of a place's union.
 struct Left<'m, 'a, 'w> {
-    module: &'m Module<'a, 'w>,
+    module: &'m Facts<'a, 'w>,
     place: &'a str,
     members: Vec<Type>,
 }
@@ -106,7 +106,7 @@ impl<'a> Left<'_, 'a, '_> {
                 self.equal(&it.left, &it.right, !holds);
             }
             BinaryOperator::Instanceof if self.is_place(&it.left) => {
-                let declared = self.module.declared_place(&it.right);
+                let declared = declared_place(self.module, &it.right);
                 let Some((Type::ClassOf(class), _)) = declared else {
                     return;
                 };
@@ -159,8 +159,8 @@ impl<'a> Left<'_, 'a, '_> {
 }
 
 /// Whether a member of that type may be the value, or may be another.
-fn may_be(module: &Module<'_, '_>, ty: &Type, value: &Type, holds: bool) -> bool {
-    let ty = module.resolve(ty);
+fn may_be(module: &Facts<'_, '_>, ty: &Type, value: &Type, holds: bool) -> bool {
+    let ty = module.world.resolve(ty);
     let mut members = ty.members().iter();
     members.any(|member| match (member, value) {
         (Type::StringLiteral(a), Type::StringLiteral(b)) => (a == b) == holds,

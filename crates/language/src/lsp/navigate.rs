@@ -12,7 +12,7 @@ use oxc::span::GetSpan;
 use super::cursor::{Named, declared, named_at};
 use super::members::{self, Found, Which};
 use super::project::Project;
-use crate::check::{FileId, Module};
+use crate::check::{Facts, FileId};
 use crate::source::{Source, Span};
 
 /// A place in a module.
@@ -34,7 +34,9 @@ fn declaration(project: &Project, id: FileId, source: &Source, offset: u32) -> O
         Some(match named_at(module, offset)? {
             Named::Symbol(symbol, _) => declared(module, symbol),
             Named::Member(field, _) => (field.file, field.at),
-            Named::Module(specifier, _) => (*module.imports.get(&specifier)?, Span::default()),
+            Named::Module(specifier, _) => {
+                (*module.symbols.imports.get(&specifier)?, Span::default())
+            }
             Named::Global(name, _) => {
                 let table = &module.world.environment.table;
                 let value = table.values.get(name.as_str()).map(|it| (it.file, it.at));
@@ -122,7 +124,7 @@ pub(super) fn of_alias(project: &mut Project, id: FileId, offset: u32) -> Option
         let Named::Symbol(symbol, _) = named_at(module, offset)? else {
             return None;
         };
-        let AstKind::ImportSpecifier(it) = module.declaration(symbol) else {
+        let AstKind::ImportSpecifier(it) = module.symbols.declaration(symbol) else {
             return None;
         };
         let theirs = it.imported.span();
@@ -140,11 +142,11 @@ fn of_declaration(project: &Project, (file, at): At) -> Option<Uses> {
     let mut wanted: Vec<(FileId, String)> = Vec::new();
     let readable = project.readable(file)?;
     project.with(file, &readable.source, |module, _| {
-        let scoping = module.semantic.scoping();
+        let scoping = module.symbols.scoping();
         let symbol = scoping
             .symbol_ids()
             .find(|symbol| scoping.symbol_span(*symbol).start == at.start)?;
-        if let AstKind::FormalParameter(it) = module.declaration(symbol)
+        if let AstKind::FormalParameter(it) = module.symbols.declaration(symbol)
             && it.has_modifier()
         {
             found.obstacle = Some(((file, at), members::PARAMETER));
@@ -214,8 +216,8 @@ fn in_importers(
 }
 
 /// `all.name` where all of `from` is imported as `all`.
-fn through_namespace(module: &Module<'_, '_>, from: FileId, name: &str, found: &mut Found) {
-    let nodes = module.semantic.nodes();
+fn through_namespace(module: &Facts<'_, '_>, from: FileId, name: &str, found: &mut Found) {
+    let nodes = module.tree.nodes;
     for node in nodes {
         let AstKind::ImportNamespaceSpecifier(it) = node.kind() else {
             continue;
@@ -223,10 +225,10 @@ fn through_namespace(module: &Module<'_, '_>, from: FileId, name: &str, found: &
         let Some(symbol) = it.local.symbol_id.get() else {
             continue;
         };
-        if !matches!(module.imported(symbol), Some((file, None)) if file == from) {
+        if !matches!(module.symbols.imported(symbol), Some((file, None)) if file == from) {
             continue;
         }
-        for reference in module.semantic.scoping().get_resolved_references(symbol) {
+        for reference in module.symbols.scoping().get_resolved_references(symbol) {
             let id = reference.node_id();
             let (right, text) = match nodes.parent_kind(id) {
                 AstKind::StaticMemberExpression(it) => (it.property.span, it.property.name),
@@ -250,13 +252,13 @@ fn through_namespace(module: &Module<'_, '_>, from: FileId, name: &str, found: &
 }
 
 /// The symbols under which `name` of `from` is known in a module by the same name.
-fn imported_as(module: &Module<'_, '_>, from: FileId, name: &str) -> Vec<SymbolId> {
+fn imported_as(module: &Facts<'_, '_>, from: FileId, name: &str) -> Vec<SymbolId> {
     let mut symbols = Vec::new();
-    for node in module.semantic.nodes() {
+    for node in module.tree.nodes {
         let AstKind::ImportDeclaration(import) = node.kind() else {
             continue;
         };
-        if module.imports.get(import.source.value.as_str()) != Some(&from) {
+        if module.symbols.imports.get(import.source.value.as_str()) != Some(&from) {
             continue;
         }
         for specifier in import.specifiers.iter().flatten() {
@@ -271,8 +273,8 @@ fn imported_as(module: &Module<'_, '_>, from: FileId, name: &str) -> Vec<SymbolI
     symbols
 }
 
-fn of_symbol(module: &Module<'_, '_>, symbol: SymbolId, found: &mut BTreeSet<Use>) {
-    let scoping = module.semantic.scoping();
+fn of_symbol(module: &Facts<'_, '_>, symbol: SymbolId, found: &mut BTreeSet<Use>) {
+    let scoping = module.symbols.scoping();
     let span = scoping.symbol_span(symbol);
     let mut add = |span: oxc::span::Span, shorthand: bool| {
         found.insert(Use {
@@ -284,17 +286,13 @@ fn of_symbol(module: &Module<'_, '_>, symbol: SymbolId, found: &mut BTreeSet<Use
             },
         });
     };
-    let declared_short = module
-        .semantic
-        .nodes()
-        .iter()
-        .any(|node| match node.kind() {
-            AstKind::BindingProperty(it) => it.shorthand && it.value.span().start == span.start,
-            _ => false,
-        });
+    let declared_short = module.tree.nodes.iter().any(|node| match node.kind() {
+        AstKind::BindingProperty(it) => it.shorthand && it.value.span().start == span.start,
+        _ => false,
+    });
     add(span, declared_short);
     for reference in scoping.get_resolved_references(symbol) {
-        let nodes = module.semantic.nodes();
+        let nodes = module.tree.nodes;
         let node = nodes.get_node(reference.node_id());
         let shorthand = match nodes.parent_kind(node.id()) {
             AstKind::ObjectProperty(it) => it.shorthand,

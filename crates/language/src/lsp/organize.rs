@@ -11,7 +11,7 @@ use oxc::ast::ast::*;
 
 use super::project::Project;
 use super::unused;
-use crate::check::{FileId, Module};
+use crate::check::{Facts, FileId};
 use crate::format;
 use crate::source::{Source, Span};
 
@@ -42,10 +42,10 @@ pub(super) fn organize(project: &Project, id: FileId) -> Vec<(Span, String)> {
 }
 
 /// Imports that may change places with each other.
-fn groups<'a, 'm>(module: &'m Module<'a, '_>, text: &str) -> Vec<Vec<&'m ImportDeclaration<'a>>> {
+fn groups<'a, 'm>(module: &'m Facts<'a, '_>, text: &str) -> Vec<Vec<&'m ImportDeclaration<'a>>> {
     let mut groups: Vec<Vec<&ImportDeclaration<'_>>> = Vec::new();
     let mut end: Option<u32> = None;
-    for statement in &module.program.body {
+    for statement in &module.tree.program.body {
         let Statement::ImportDeclaration(import) = statement else {
             end = None;
             continue;
@@ -70,8 +70,8 @@ fn groups<'a, 'm>(module: &'m Module<'a, '_>, text: &str) -> Vec<Vec<&'m ImportD
     groups
 }
 
-fn has_comment(module: &Module<'_, '_>, span: oxc::span::Span) -> bool {
-    let mut comments = module.program.comments.iter();
+fn has_comment(module: &Facts<'_, '_>, span: oxc::span::Span) -> bool {
+    let mut comments = module.tree.program.comments.iter();
     comments.any(|it| span.contains_inclusive(it.span))
 }
 
@@ -89,7 +89,7 @@ struct Taken {
 }
 
 /// A group in order, a line each.
-fn written(module: &Module<'_, '_>, group: &[&ImportDeclaration<'_>]) -> String {
+fn written(module: &Facts<'_, '_>, group: &[&ImportDeclaration<'_>]) -> String {
     // Of one module values come before types.
     let mut modules: BTreeMap<(&str, bool), Taken> = BTreeMap::new();
     for import in group {

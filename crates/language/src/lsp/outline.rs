@@ -7,7 +7,7 @@ use oxc::ast::ast::*;
 use oxc::span::GetSpan;
 
 use super::place;
-use crate::check::{Module, Type};
+use crate::check::{Facts, Type, infer, is_global, symbol_type};
 use crate::source::{Source, Span};
 
 fn range(source: &Source, span: oxc::span::Span) -> lsp_types::Range {
@@ -15,9 +15,9 @@ fn range(source: &Source, span: oxc::span::Span) -> lsp_types::Range {
 }
 
 /// What a module declares at its top, and the members of classes and interfaces.
-pub(super) fn symbols(source: &Source, module: &Module<'_, '_>) -> Vec<DocumentSymbol> {
+pub(super) fn symbols(source: &Source, module: &Facts<'_, '_>) -> Vec<DocumentSymbol> {
     let mut symbols = Vec::new();
-    for statement in &module.program.body {
+    for statement in &module.tree.program.body {
         let declaration = match statement {
             Statement::ExportDeclaration(export) => Some(&export.declaration),
             statement => statement.as_declaration(),
@@ -31,7 +31,7 @@ pub(super) fn symbols(source: &Source, module: &Module<'_, '_>) -> Vec<DocumentS
 
 fn declared(
     source: &Source,
-    module: &Module<'_, '_>,
+    module: &Facts<'_, '_>,
     declaration: &Declaration<'_>,
     whole: oxc::span::Span,
     symbols: &mut Vec<DocumentSymbol>,
@@ -47,8 +47,8 @@ fn declared(
                     let ty = name
                         .symbol_id
                         .get()
-                        .map(|symbol| module.symbol_type(symbol));
-                    let function = ty.is_some_and(|ty| module.signatures(&ty).is_some());
+                        .map(|symbol| symbol_type(module, symbol));
+                    let function = ty.is_some_and(|ty| module.world.signatures(&ty).is_some());
                     let kind = match (function, variables.kind.is_const()) {
                         (true, _) => SymbolKind::FUNCTION,
                         (false, true) => SymbolKind::CONSTANT,
@@ -128,14 +128,14 @@ pub(super) const MEANINGS: [SemanticTokenType; 7] = [
 ];
 
 /// The names of a module with their meanings, as the protocol packs them.
-pub(super) fn tokens(source: &Source, module: &Module<'_, '_>) -> Vec<SemanticToken> {
+pub(super) fn tokens(source: &Source, module: &Facts<'_, '_>) -> Vec<SemanticToken> {
     let mut names: Vec<(oxc::span::Span, u32)> = Vec::new();
-    for node in module.semantic.nodes() {
+    for node in module.tree.nodes {
         match node.kind() {
             AstKind::IdentifierReference(name) => {
-                let meaning = match module.symbol_of(name) {
+                let meaning = match module.symbols.of(name) {
                     Some(symbol) => of_symbol(module, symbol),
-                    None if module.is_global(name) => of_global(module, &name.name),
+                    None if is_global(module, name) => of_global(module, &name.name),
                     None => continue,
                 };
                 names.push((name.span, meaning));
@@ -146,9 +146,9 @@ pub(super) fn tokens(source: &Source, module: &Module<'_, '_>) -> Vec<SemanticTo
                 }
             }
             AstKind::StaticMemberExpression(member) => {
-                let object = module.infer(&member.object).present();
-                let ty = module.member_type(&object, &member.property.name);
-                let function = module.signatures(&ty).is_some();
+                let object = infer(module, &member.object).present();
+                let ty = module.world.member_type(&object, &member.property.name);
+                let function = module.world.signatures(&ty).is_some();
                 names.push((member.property.span, if function { 6 } else { 5 }));
             }
             _ => {}
@@ -159,25 +159,25 @@ pub(super) fn tokens(source: &Source, module: &Module<'_, '_>) -> Vec<SemanticTo
     pack(source, &names)
 }
 
-fn of_symbol(module: &Module<'_, '_>, symbol: oxc::semantic::SymbolId) -> u32 {
-    let flags = module.semantic.scoping().symbol_flags(symbol);
-    match module.declaration(symbol) {
+fn of_symbol(module: &Facts<'_, '_>, symbol: oxc::semantic::SymbolId) -> u32 {
+    let flags = module.symbols.scoping().symbol_flags(symbol);
+    match module.symbols.declaration(symbol) {
         AstKind::FormalParameter(_) | AstKind::FormalParameterRest(_) => 3,
         AstKind::ImportNamespaceSpecifier(_) => 0,
         _ if flags.is_class() => 1,
         _ if flags.is_type() && !flags.is_value() => 2,
-        _ => match module.symbol_type(symbol) {
+        _ => match symbol_type(module, symbol) {
             Type::ClassOf(_) => 1,
-            ty if module.signatures(&ty).is_some() => 6,
+            ty if module.world.signatures(&ty).is_some() => 6,
             _ => 4,
         },
     }
 }
 
-fn of_global(module: &Module<'_, '_>, name: &str) -> u32 {
+fn of_global(module: &Facts<'_, '_>, name: &str) -> u32 {
     match module.world.environment.table.values.get(name) {
         Some(value) if matches!(value.ty, Type::ClassOf(_)) => 1,
-        Some(value) if module.signatures(&value.ty).is_some() => 6,
+        Some(value) if module.world.signatures(&value.ty).is_some() => 6,
         Some(value) if value.api => 0,
         _ => 4,
     }

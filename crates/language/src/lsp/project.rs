@@ -14,7 +14,7 @@ use oxc::allocator::Allocator;
 use super::findings::WhileWanted;
 use super::readable::Readable;
 use crate::check::{
-    Claim, Environment, FileId, Module, Origin, Seen, Slot, World, analyse, file_id,
+    Claim, Environment, Facts, FileId, Origin, Seen, Slot, World, analyse, file_id, reports,
 };
 use crate::finding::Finding;
 use crate::parse;
@@ -273,7 +273,7 @@ impl Project {
         &self,
         id: FileId,
         source: &Source,
-        look: impl FnOnce(&Module<'_, '_>, bool) -> R,
+        look: impl FnOnce(&Facts<'_, '_>, bool) -> R,
     ) -> Option<R> {
         let entry = self.entry(id)?;
         let imports = entry.imports();
@@ -330,7 +330,7 @@ impl Project {
         }
         drop(parsed);
         let types = self.with(id, &entry.source, |module, whole| match whole {
-            true => module.reports(),
+            true => reports(module),
             false => Vec::new(),
         });
         let types = types.unwrap_or_default().into_iter();

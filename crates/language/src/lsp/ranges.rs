@@ -10,7 +10,7 @@ use oxc::span::GetSpan;
 use super::cursor::node_at;
 use super::place;
 use super::project::Project;
-use crate::check::{FileId, Module};
+use crate::check::{Facts, FileId};
 use crate::parse;
 use crate::source::{Source, Span};
 
@@ -44,14 +44,14 @@ pub(super) fn folds(project: &Project, id: FileId) -> Vec<FoldingRange> {
     folds
 }
 
-fn foldable(module: &Module<'_, '_>) -> Vec<(Span, Option<FoldingRangeKind>)> {
+fn foldable(module: &Facts<'_, '_>) -> Vec<(Span, Option<FoldingRangeKind>)> {
     let span = |span: oxc::span::Span| Span::new(span.start, span.end);
-    let comments = module.program.comments.iter();
+    let comments = module.tree.program.comments.iter();
     let comments = comments.filter(|comment| comment.is_block());
     let mut found: Vec<_> = comments
         .map(|it| (span(it.span), Some(FoldingRangeKind::Comment)))
         .collect();
-    let mut imports = module.semantic.nodes().iter().filter_map(|node| {
+    let mut imports = module.tree.nodes.iter().filter_map(|node| {
         let is_import = matches!(node.kind(), AstKind::ImportDeclaration(_));
         is_import.then(|| node.kind().span())
     });
@@ -60,7 +60,7 @@ fn foldable(module: &Module<'_, '_>) -> Vec<(Span, Option<FoldingRangeKind>)> {
         let all = Span::new(first.start, end);
         found.push((all, Some(FoldingRangeKind::Imports)));
     }
-    let bodies = module.semantic.nodes().iter().filter(|node| {
+    let bodies = module.tree.nodes.iter().filter(|node| {
         matches!(
             node.kind(),
             AstKind::ArrayExpression(_)
@@ -108,7 +108,7 @@ fn around(project: &Project, id: FileId, place: Position) -> Option<Vec<Range>> 
     let (readable, entry) = (project.readable(id)?, project.entry(id)?);
     let offset = readable.then(place::offset(&entry.source, place))?;
     let spans = project.with(id, &readable.source, |module, _| {
-        let nodes = module.semantic.nodes();
+        let nodes = module.tree.nodes;
         let here = node_at(module, offset)?;
         let own = std::iter::once(nodes.kind(here));
         let kinds = own.chain(nodes.ancestor_kinds(here));

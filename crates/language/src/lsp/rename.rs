@@ -11,7 +11,7 @@ use oxc::span::GetSpan;
 use super::members;
 use super::navigate::{At, Form, Owner, Use, Uses, of_alias, uses};
 use super::project::{Entered, Project};
-use crate::check::{ENVIRONMENT, FileId, LIBRARY, Module};
+use crate::check::{ENVIRONMENT, Facts, FileId, LIBRARY};
 use crate::finding::Finding;
 use crate::source::Span;
 
@@ -126,8 +126,8 @@ pub(super) fn rename(
 fn taken_at(project: &Project, used: Use, new: &str) -> Option<At> {
     let source = project.entry(used.file)?.source.clone();
     project.with(used.file, &source, |module, _| {
-        let nodes = module.semantic.nodes();
-        let scoping = module.semantic.scoping();
+        let nodes = module.tree.nodes;
+        let scoping = module.symbols.scoping();
         let here = nodes.iter().find(|node| {
             let span = node.kind().span();
             (span.start, span.end) == (used.span.start, used.span.end)
@@ -141,9 +141,9 @@ fn taken_at(project: &Project, used: Use, new: &str) -> Option<At> {
 }
 
 /// A use of another `new` below the scope in which the symbol is declared there.
-fn captured(module: &Module<'_, '_>, used: Use, new: &str) -> Option<At> {
-    let nodes = module.semantic.nodes();
-    let scoping = module.semantic.scoping();
+fn captured(module: &Facts<'_, '_>, used: Use, new: &str) -> Option<At> {
+    let nodes = module.tree.nodes;
+    let scoping = module.symbols.scoping();
     let symbol = scoping.symbol_ids().find(|symbol| {
         let span = scoping.symbol_span(*symbol);
         (span.start, span.end) == (used.span.start, used.span.end)

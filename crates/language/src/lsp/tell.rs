@@ -8,10 +8,9 @@ use lsp_types::{
 
 use super::complete::{docs, field_doc};
 use super::cursor::{Named, call_at, named_at};
-use super::place;
 use super::project::Project;
-use super::repair;
-use crate::check::{Field, FileId, Module, Type};
+use super::{place, repair};
+use crate::check::{Facts, Field, FileId, Type, doc_of, symbol_type};
 use crate::source::{Source, Span};
 
 /// The name's type and documentation.
@@ -26,14 +25,14 @@ pub(super) fn hover(project: &Project, id: FileId, offset: u32) -> Option<Hover>
                 (head, field_doc(module, &field), span)
             }
             Named::Symbol(symbol, span) => {
-                let name = module.semantic.scoping().symbol_name(symbol).to_owned();
-                let ty = module.symbol_type(symbol);
-                let doc = module.doc_of(symbol).map(|doc| doc.to_string());
+                let name = module.symbols.scoping().symbol_name(symbol).to_owned();
+                let ty = symbol_type(module, symbol);
+                let doc = doc_of(module, symbol).map(|doc| doc.to_string());
                 (described(module, &name, &ty), doc, span)
             }
             Named::Global(name, span) => global(module, name, span)?,
             Named::Module(specifier, span) => {
-                let file = module.imports.get(&specifier)?;
+                let file = module.symbols.imports.get(&specifier)?;
                 let entry = project.entry(*file)?;
                 (format!("module {}", entry.path), None, span)
             }
@@ -43,7 +42,7 @@ pub(super) fn hover(project: &Project, id: FileId, offset: u32) -> Option<Hover>
 }
 
 fn global(
-    module: &Module<'_, '_>,
+    module: &Facts<'_, '_>,
     name: String,
     span: Span,
 ) -> Option<(String, Option<String>, Span)> {
@@ -65,8 +64,8 @@ fn owner_and(field: &Field) -> String {
 }
 
 /// A name with its type; of what can be called all signatures.
-fn described(module: &Module<'_, '_>, name: &str, ty: &Type) -> String {
-    match module.signatures(ty) {
+fn described(module: &Facts<'_, '_>, name: &str, ty: &Type) -> String {
+    match module.world.signatures(ty) {
         Some(signatures) => {
             let lines = signatures.iter().map(|it| format!("{name}{it}"));
             lines.collect::<Vec<_>>().join("\n")

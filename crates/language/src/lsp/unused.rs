@@ -11,7 +11,7 @@ use oxc::span::GetSpan;
 
 use super::place;
 use super::project::Project;
-use crate::check::Module;
+use crate::check::Facts;
 use crate::source::{Source, Span};
 
 /// What is never read in a module; nothing in one that doesn't parse.
@@ -30,10 +30,10 @@ pub(super) fn of(project: &Project, path: &str) -> Vec<Diagnostic> {
     found.unwrap_or_default()
 }
 
-fn in_module(module: &Module<'_, '_>, source: &Source) -> Vec<Diagnostic> {
-    let scoping = module.semantic.scoping();
+fn in_module(module: &Facts<'_, '_>, source: &Source) -> Vec<Diagnostic> {
+    let scoping = module.symbols.scoping();
     let mut found = Vec::new();
-    for statement in &module.program.body {
+    for statement in &module.tree.program.body {
         if let Statement::ImportDeclaration(import) = statement {
             imports(module, import, source, &mut found);
         }
@@ -52,7 +52,7 @@ fn in_module(module: &Module<'_, '_>, source: &Source) -> Vec<Diagnostic> {
 
 /// Of an import all of it where nothing that it takes is read.
 fn imports(
-    module: &Module<'_, '_>,
+    module: &Facts<'_, '_>,
     import: &ImportDeclaration<'_>,
     source: &Source,
     found: &mut Vec<Diagnostic>,
@@ -75,26 +75,26 @@ fn imports(
 }
 
 /// Whether a name that an import gives is used.
-pub(super) fn is_taken(module: &Module<'_, '_>, local: &BindingIdentifier<'_>) -> bool {
+pub(super) fn is_taken(module: &Facts<'_, '_>, local: &BindingIdentifier<'_>) -> bool {
     let symbol = local.symbol_id.get();
     symbol.is_none_or(|symbol| is_read(module, symbol))
 }
 
-fn is_read(module: &Module<'_, '_>, symbol: SymbolId) -> bool {
-    let scoping = module.semantic.scoping();
+fn is_read(module: &Facts<'_, '_>, symbol: SymbolId) -> bool {
+    let scoping = module.symbols.scoping();
     let mut uses = scoping.get_resolved_references(symbol);
     uses.any(|it| !it.flags().is_write_only())
 }
 
 /// Whether a symbol is a variable, a function, a class or a type that nothing outside can see.
-fn is_local(module: &Module<'_, '_>, symbol: SymbolId) -> bool {
-    let scoping = module.semantic.scoping();
+fn is_local(module: &Facts<'_, '_>, symbol: SymbolId) -> bool {
+    let scoping = module.symbols.scoping();
     // What is declared in several parts adds to what may be elsewhere.
     if !scoping.symbol_redeclarations(symbol).is_empty() {
         return false;
     }
-    let nodes = module.semantic.nodes();
-    let node = module.semantic.symbol_declaration(symbol);
+    let nodes = module.tree.nodes;
+    let node = module.symbols.node(symbol);
     let declared = match node.kind() {
         AstKind::VariableDeclarator(it) => {
             !is_head_of_loop(module, node.id()) && !lets_be(&it.id, scoping.symbol_span(symbol))
@@ -118,7 +118,7 @@ fn is_local(module: &Module<'_, '_>, symbol: SymbolId) -> bool {
         nodes.ancestor_kinds(node.id()).any(|kind| match kind {
             AstKind::VariableDeclaration(it) => it.declare,
             AstKind::ExportDeclaration(_) | AstKind::ExportDefaultDeclaration(_) => {
-                module.is_top(symbol)
+                module.symbols.is_top(symbol)
             }
             AstKind::TSModuleBlock(_) => true,
             _ => false,
@@ -128,8 +128,8 @@ fn is_local(module: &Module<'_, '_>, symbol: SymbolId) -> bool {
 }
 
 /// `for (const x of xs)` needs a name, whether it is read or not.
-fn is_head_of_loop(module: &Module<'_, '_>, declarator: NodeId) -> bool {
-    let nodes = module.semantic.nodes();
+fn is_head_of_loop(module: &Facts<'_, '_>, declarator: NodeId) -> bool {
+    let nodes = module.tree.nodes;
     let declaration = nodes.parent_id(declarator);
     matches!(
         nodes.parent_kind(declaration),
@@ -139,8 +139,8 @@ fn is_head_of_loop(module: &Module<'_, '_>, declarator: NodeId) -> bool {
 
 /// Whether a parameter is of a function that does something: a type's, an overload's and an
 /// abstract method's only say what is taken.
-fn is_of_body(module: &Module<'_, '_>, parameter: NodeId) -> bool {
-    let nodes = module.semantic.nodes();
+fn is_of_body(module: &Facts<'_, '_>, parameter: NodeId) -> bool {
+    let nodes = module.tree.nodes;
     let mut around = nodes.ancestor_kinds(parameter);
     match around.find(|kind| !matches!(kind, AstKind::FormalParameters(_))) {
         Some(AstKind::Function(it)) => it.body.is_some(),

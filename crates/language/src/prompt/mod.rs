@@ -10,7 +10,9 @@ use oxc::allocator::Allocator;
 use oxc::ast::ast::{Expression, Statement};
 use oxc::span::GetSpan;
 
-use crate::check::{Environment, FileId, Learnt, Module, Report, Seen, Type};
+use crate::check::{
+    Environment, Facts, FileId, Learnt, Report, Seen, Type, infer, learnt, reports,
+};
 use crate::finding::{Finding, Severity};
 use crate::lsp::complete::complete;
 use crate::lsp::project::Project;
@@ -66,7 +68,7 @@ impl Prompt {
             _ => line.to_owned(),
         };
         let id = self.enter(&name, text);
-        let learnt = self.look(id, |module, _| learnt(module));
+        let learnt = self.look(id, |module, _| learnt_of_line(module));
         let environment = Arc::make_mut(&mut self.project.world.environment);
         for learnt in learnt.into_iter().flatten() {
             environment.learn(learnt);
@@ -101,10 +103,10 @@ impl Prompt {
                 let whole = whole.map(|it| Span::new(it.start, it.end));
                 report.seen == Seen::Own && Some(report.at) == whole
             };
-            let mut reports = module.reports();
+            let mut reports = reports(module);
             reports.retain(|report| !idle(report));
             if reports.is_empty() {
-                let ty = expression.map(|it| module.infer(it));
+                let ty = expression.map(|it| infer(module, it));
                 return Ok(shown(module, &ty.unwrap_or_default()));
             }
             let findings = reports.into_iter().map(|report| {
@@ -167,7 +169,7 @@ impl Prompt {
         self.project.id(name).unwrap_or_default()
     }
 
-    fn look<R>(&self, id: FileId, look: impl FnOnce(&Module<'_, '_>, bool) -> R) -> Option<R> {
+    fn look<R>(&self, id: FileId, look: impl FnOnce(&Facts<'_, '_>, bool) -> R) -> Option<R> {
         let source = self.project.entry(id)?.source.clone();
         self.project.with(id, &source, look)
     }
@@ -215,25 +217,25 @@ fn wrong(source: &Source, message: String) -> Finding {
 }
 
 /// What a line makes known: each name that it declares, and its value.
-fn learnt(module: &Module<'_, '_>) -> Vec<Learnt> {
-    let mut all = module.learnt();
+fn learnt_of_line(module: &Facts<'_, '_>) -> Vec<Learnt> {
+    let mut all = learnt(module);
     if let Some(value) = last(module) {
-        all.push(Learnt::value("_", module.infer(value)));
+        all.push(Learnt::value("_", infer(module, value)));
     }
     all
 }
 
 /// The expression that a module ends with.
-fn last<'a>(module: &Module<'a, '_>) -> Option<&'a Expression<'a>> {
-    match module.program.body.last()? {
+fn last<'a>(module: &Facts<'a, '_>) -> Option<&'a Expression<'a>> {
+    match module.tree.program.body.last()? {
         Statement::ExpressionStatement(statement) => Some(&statement.expression),
         _ => None,
     }
 }
 
 /// A type with one level of members, each on a line of its own.
-fn shown(module: &Module<'_, '_>, ty: &Type) -> String {
-    if let Some(signatures) = module.signatures(ty) {
+fn shown(module: &Facts<'_, '_>, ty: &Type) -> String {
+    if let Some(signatures) = module.world.signatures(ty) {
         let lines = signatures.iter().map(ToString::to_string);
         return lines.collect::<Vec<_>>().join("\n");
     }
@@ -243,7 +245,7 @@ fn shown(module: &Module<'_, '_>, ty: &Type) -> String {
     }
     let members = fields.iter().take(SHOWN).flat_map(|field| {
         let mark = if field.optional { "?" } else { "" };
-        match module.signatures(&field.ty) {
+        match module.world.signatures(&field.ty) {
             Some(signatures) => {
                 let lines = signatures.iter();
                 lines.map(|it| format!("  {}{it};", field.name)).collect()

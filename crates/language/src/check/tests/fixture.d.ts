@@ -48,8 +48,15 @@ declare namespace spaced {
         inner?: Inner;
     }
     interface Inner { text?: string }
+    type Either = { inner: Inner; nice?: undefined } | { inner?: undefined; nice: Nice };
+    interface Page { all?: Inner[] }
 }
-declare const spaced: { Set(request: spaced.Nice): Promise<spaced.Inner> };
+declare const spaced: {
+    Set(request: spaced.Nice): Promise<spaced.Inner>;
+    Either(request: spaced.Nice): Promise<spaced.Either>;
+    Pairs(request: spaced.Nice): Promise<spaced.Either[]>;
+    Page(request: spaced.Nice): Promise<spaced.Page>;
+};
 interface ListRequest { kinds?: Kind[]; pageSize?: number }
 interface ListResponse { objects: CellStatus[]; nextPage: string }
 interface WatchEvent { object?: CellStatus; sequence: bigint }

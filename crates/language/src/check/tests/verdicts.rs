@@ -208,6 +208,40 @@ fn what_may_be_absent_is_said_where_nothing_tests_it() {
 }
 
 #[test]
+fn one_of_several_may_be_absent_too() {
+    let one = "const one = await spaced.Either({});\n";
+    for absent in [
+        &format!("{one}print(one.inner.text);"),
+        "for (const it of await spaced.Pairs({})) print(it.inner.text);",
+        "const { inner } = await spaced.Either({});\nprint(inner.text);",
+    ] {
+        assert_eq!(code(absent), "maybe-absent", "{absent}");
+        assert_eq!(severities(absent), [Severity::Warning]);
+    }
+    let two = "const { inner, nice } = await spaced.Either({});\n";
+    for right in [
+        &format!("{one}print(one.inner?.text);"),
+        &format!("{one}if (one.nice === undefined) print(one.inner.text);"),
+        &format!("{one}if (\"inner\" in one) print(one.inner.text);"),
+        &format!("{two}if (nice === undefined) print(inner.text);"),
+        &format!("{two}if (inner) print(inner.text);"),
+        "let one = await spaced.Either({});\none = { inner: {} };\nprint(one.inner.text);",
+        "const one: spaced.Either = { inner: {} };\nprint(one.inner.text);",
+        "const all = (await spaced.Pairs({})).filter((it) => it.inner !== undefined);\n\
+         for (const it of all) print(it.inner.text);",
+    ] {
+        silent(right);
+    }
+}
+
+#[test]
+fn an_empty_list_for_one_that_may_be_absent_keeps_its_type() {
+    let all = "for (const it of (await spaced.Page({})).all ?? []) ";
+    assert_eq!(code(&format!("{all}print(it.txt);")), "unknown-field");
+    silent(&format!("{all}print(it.text);"));
+}
+
+#[test]
 fn the_whitepapers_names_lead_to_those_that_are_there() {
     let file = File {
         source: Source::new("main.ts", "observe.Metrics(\"web\");\n"),
