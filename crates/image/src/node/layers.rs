@@ -21,7 +21,7 @@ use crate::store::{Layer, Store};
 use crate::unpack::{ENTRY_BYTES, Options, Source, Unpacking};
 
 /// How long one layer may take.
-const LIMIT: Duration = Duration::from_secs(60 * 60);
+pub(super) const LIMIT: Duration = Duration::from_secs(60 * 60);
 
 /// How `auraed unpack` is started for a tenant: the program, its first arguments, its group.
 #[derive(Clone)]
@@ -37,6 +37,11 @@ impl Unpacker {
         F: Fn(&Tenant) -> Result<Command, Error> + Send + Sync + 'static,
     {
         Self(Arc::new(make))
+    }
+
+    /// The command for a tenant.
+    pub(super) fn start(&self, tenant: &Tenant) -> Result<Command, Error> {
+        (self.0)(tenant)
     }
 }
 
@@ -61,7 +66,7 @@ impl Images {
         place: &Arc<Taken>,
         told: &(impl Fn(&Digest, bool) + Sync),
     ) -> Result<Vec<Layer>, Error> {
-        let turn = self.inner.turn(&left.tenant);
+        let turn = self.inner()?.turn(&left.tenant);
         let _turn = turn.lock().await;
         let mut layers = Vec::new();
         for (blob, diff_id) in content.layers() {
@@ -81,15 +86,15 @@ impl Images {
         diff_id: Digest,
         place: &Arc<Taken>,
     ) -> Result<Layer, Error> {
-        let room = self.inner.holdings.room(tenant);
-        let (inner, place) = (Arc::clone(&self.inner), Arc::clone(place));
+        let room = self.inner()?.holdings.room(tenant);
+        let (inner, place) = (Arc::clone(self.inner()?), Arc::clone(place));
         let (tenant, blob) = (tenant.clone(), blob.clone());
         let unpacking = tokio::task::spawn_blocking(move || {
             let _place = place;
             if let Some(layer) = inner.store.layer_of(&diff_id, &blob) {
                 return Ok(layer);
             }
-            let command = inner.unpacker.0(&tenant)?;
+            let command = inner.unpacker.start(&tenant)?;
             let layer = unpack(&inner.store, command, &blob, &diff_id, room);
             layer.map_err(|error| match error {
                 ImageError::TooMuch { .. } => {

@@ -62,7 +62,7 @@ impl Images {
             credentials: shown(&permit, pull.credentials.clone()),
             ..pull
         };
-        let place = Arc::new(self.inner.transfers.take(&pull.tenant, 1)?);
+        let place = Arc::new(self.inner()?.transfers.take(&pull.tenant, 1)?);
         let images = self.clone();
         Ok(Transfer::start(async move |progress| {
             images.pulled(pull, &place, progress).await
@@ -82,8 +82,9 @@ impl Images {
             (Decision::Refuse, _) => return Err(never(&pull.reference)),
             _ => {}
         }
+        self.make_room().await;
         let known = there.map(|image| image.record.manifest.digest);
-        let left = Left::new(&self.inner, &pull.tenant);
+        let left = Left::new(self.inner()?, &pull.tenant);
         let request = PullRequest {
             reference: pull.reference.clone(),
             platform: platform.clone(),
@@ -93,10 +94,9 @@ impl Images {
             deadline: DEADLINE,
             admission: self.admission(&pull.tenant, &left),
         };
-        let pulled = self
-            .inner
-            .client
-            .pull(&self.inner.store, &request, progress.clone());
+        let inner = self.inner()?;
+        let client = inner.client()?;
+        let pulled = client.pull(&inner.store, &request, progress.clone());
         let pulled = pulled.await.map_err(Error::from)?;
         let content = self.content(&pulled.manifest).await?;
         check_platform(&content, &platform, &pull.reference.to_string())?;
@@ -110,19 +110,23 @@ impl Images {
     fn admission(&self, tenant: &Tenant, left: &Left) -> Admission {
         let (images, tenant, left) = (self.clone(), tenant.clone(), left.share());
         Admission::new(move |descriptor, manifest| {
-            let hold = images
-                .inner
-                .holdings
-                .take(&tenant, blobs(descriptor, manifest))?;
-            left.put(hold);
+            let holdings = &images.inner()?.holdings;
+            left.put(holdings.take(&tenant, blobs(descriptor, manifest))?);
             Ok(())
         })
+    }
+
+    /// Frees some of a full disk. Where that fails the pull may still have room.
+    async fn make_room(&self) {
+        if let Err(error) = self.relieve().await {
+            tracing::warn!(%error, "a full disk is not relieved before a pull");
+        }
     }
 
     /// What the tenant has by this name already: all of it, for this platform.
     async fn there(&self, pull: &Pull, platform: &Platform) -> Result<Option<Image>, Error> {
         let full = pull.reference.to_string();
-        let record = match self.inner.record(&pull.tenant, &full) {
+        let record = match self.inner()?.record(&pull.tenant, &full) {
             Some(record) => record,
             None => return Ok(None),
         };
@@ -165,7 +169,7 @@ impl Images {
         };
         // Blobs and layers stay until the image has its name.
         let record = self.keep(record, hold, (pulled.pins, layers)).await?;
-        Ok(self.inner.image(record, Some(Arc::new(content))))
+        Ok(self.inner()?.image(record, Some(Arc::new(content))))
     }
 }
 

@@ -13,9 +13,9 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::OFlags;
 
-use super::Options;
 use super::child::Report;
 use super::error::UnpackError;
+use super::{Options, Summary};
 use crate::digest::Digest;
 use crate::error::{ImageError, Result};
 use crate::store::{Layer, Making, Store};
@@ -94,7 +94,16 @@ impl Unpacking {
     /// # Errors
     /// What the unpacker refuses: [`ImageError::Layer`], [`ImageError::TooMuch`],
     /// [`ImageError::WrongDigest`], [`ImageError::DiskFull`]. All that was made is removed then.
-    pub fn finish(mut self, limit: Duration) -> Result<Layer> {
+    pub fn finish(self, limit: Duration) -> Result<Layer> {
+        let (making, summary) = self.made(limit)?;
+        making.commit(summary)
+    }
+
+    /// Waits for the end, at most `limit`. What was unpacked is whole, and no layer yet.
+    ///
+    /// # Errors
+    /// Those of [`Unpacking::finish`].
+    pub fn made(mut self, limit: Duration) -> Result<(Making, Summary)> {
         // The end of its stream.
         self.stdin = None;
         let summary = match self.report(limit)? {
@@ -106,7 +115,7 @@ impl Unpacking {
         let ended = self.child.wait();
         ended.map_err(|error| self.refused(format!("the unpacker can't be awaited: {error}")))?;
         match self.making.take() {
-            Some(making) => making.commit(summary),
+            Some(making) => Ok((making, summary)),
             None => Err(self.refused("it was finished before")),
         }
     }

@@ -11,6 +11,7 @@
 )]
 
 mod bed;
+mod mends;
 mod roots;
 #[path = "../support/mod.rs"]
 mod support;
@@ -40,12 +41,36 @@ const STORIES: &[(&str, fn())] = &[
         "a_present_image_is_resolved_without_the_disk",
         roots::a_present_image_is_resolved_without_the_disk,
     ),
+    (
+        "a_changed_blob_is_put_aside_and_brought_again",
+        mends::a_changed_blob_is_put_aside_and_brought_again,
+    ),
+    (
+        "a_changed_document_is_brought_again",
+        mends::a_changed_document_is_brought_again,
+    ),
+    (
+        "a_changed_layer_is_unpacked_anew_unless_a_cell_runs_it",
+        mends::a_changed_layer_is_unpacked_anew_unless_a_cell_runs_it,
+    ),
+    (
+        "a_full_disk_takes_what_was_used_longest_ago",
+        mends::a_full_disk_takes_what_was_used_longest_ago,
+    ),
+    (
+        "images_that_can_not_be_opened_say_why",
+        mends::images_that_can_not_be_opened_say_why,
+    ),
 ];
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.get(1).map(String::as_str) {
         Some("unpack") => image::unpack::command(&arguments[2]),
+        Some("relieve") => {
+            mends::relieve(std::path::Path::new(&arguments[2]));
+            ExitCode::SUCCESS
+        }
         _ => testkit::stories::run(STORIES, || Ok(()), |_, story| Told::by(story)),
     }
 }
