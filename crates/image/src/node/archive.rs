@@ -14,7 +14,7 @@ use model::error::{Error, Reason};
 use model::name::Tenant;
 use tokio::sync::mpsc;
 
-use super::holdings::blobs;
+use super::layers::Layers;
 use super::left::Left;
 use super::records::{Content, Record};
 use super::transfer::Pieces;
@@ -77,17 +77,15 @@ impl Images {
         let import = Arc::new(import);
         let mut images = Vec::new();
         for one in chosen {
-            let told = |_: &Digest, _: bool| ();
             let content = Arc::new(one.content);
             for name in &one.names {
-                let kept = blobs(&one.manifest, &content.manifest);
                 let left = Left::new(self.inner()?, &tenant);
-                left.share()
-                    .put(self.inner()?.holdings.take(&tenant, kept)?);
-                let layers = self.unpacked(&left, &content, &place, &told).await?;
-                let hold = left.take()?;
+                left.admit(&one.manifest, &content.manifest)?;
+                let work = Layers::new(self.inner()?, &tenant, &place, Arc::new(|_, _| ()));
+                let layers = work.all(&content, &left).await?;
+                let (hold, named) = left.take()?;
                 let record = record(&tenant, name, &one.manifest, one.index.as_ref());
-                let pinned = (Arc::clone(&import), layers);
+                let pinned = (Arc::clone(&import), layers, named);
                 let record = self.keep(record, hold, pinned).await?;
                 images.push(self.inner()?.image(record, Some(Arc::clone(&content))));
             }

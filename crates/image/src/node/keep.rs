@@ -2,7 +2,7 @@
 //! Names that come and go: an image gets its name when all of it is there, loses it by a removal or
 //! by pruning, and then its bytes go, where nothing else needs them.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -202,7 +202,19 @@ impl Inner {
             None => now.since(since) > Policy::default().grace,
         };
         let gone = leftovers.extract_if(.., |of, (since, _)| goes(of, *since));
-        gone.map(|(_, (_, hold))| hold).collect()
+        let gone: BTreeMap<Tenant, Hold> = gone.map(|(of, (_, hold))| (of, hold)).collect();
+        drop(leftovers);
+        self.given_back(gone)
+    }
+
+    /// Nothing is noted of them on the disk any more, either.
+    fn given_back(&self, leftovers: BTreeMap<Tenant, Hold>) -> Vec<Hold> {
+        for tenant in leftovers.keys() {
+            if let Err(error) = self.store.forget_pending(tenant.as_str()) {
+                tracing::warn!(%error, %tenant, "what is pruned is noted as if it were there");
+            }
+        }
+        leftovers.into_values().collect()
     }
 
     /// The leftovers of all tenants.
@@ -212,7 +224,8 @@ impl Inner {
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
         let all = std::mem::take(&mut *leftovers);
-        all.into_values().map(|(_, hold)| hold).collect()
+        drop(leftovers);
+        self.given_back(all.into_iter().map(|(of, (_, hold))| (of, hold)).collect())
     }
 
     /// Frees what these led to and nothing else needs, and what no name has led to for long: parts

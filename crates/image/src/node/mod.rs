@@ -14,6 +14,7 @@
 
 mod archive;
 mod cache;
+mod desk;
 mod find;
 mod holdings;
 mod keep;
@@ -56,6 +57,7 @@ pub use transfer::{Pieces, Transfer};
 pub use verify::Verified;
 
 use cache::Cache;
+use desk::Desks;
 use holdings::{Hold, Holdings};
 use pressure::Pressure;
 use root::Roots;
@@ -82,8 +84,8 @@ struct Inner {
     /// Or why there is none.
     client: std::result::Result<Client, Error>,
     unpacker: Unpacker,
-    /// Unpackings and imports: one of a tenant at a time, so that each sees what the others took.
-    turns: Turns,
+    desks: Desks,
+    /// One import of a tenant at a time, so that each sees what the others took.
     imports: Turns,
     /// What transfers that ended without a name have left on the disk, and since when.
     leftovers: Mutex<BTreeMap<Tenant, (Timestamp, Hold)>>,
@@ -269,11 +271,6 @@ impl Inner {
 
     fn changing(&self) -> MutexGuard<'_, ()> {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A tenant's turn to unpack.
-    fn turn(&self, tenant: &Tenant) -> Arc<tokio::sync::Mutex<()>> {
-        turn_of(&self.turns, tenant)
     }
 
     /// A tenant's turn to import.

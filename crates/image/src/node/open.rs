@@ -11,7 +11,9 @@ use model::quota::Quota;
 use tenants::{Pool, Tenants};
 
 use super::cache::Cache;
+use super::desk::Desks;
 use super::holdings::Holdings;
+use super::left;
 use super::pressure::{Pressure, Thresholds};
 use super::records::{Content, Record};
 use super::root::Roots;
@@ -48,23 +50,29 @@ impl Images {
         let store = Store::open(&folder(&settings.state_dir))?;
         let holdings = Holdings::new(Pool::new(tenants, Quota::ImageBytes));
         let held = held(&store, &holdings);
+        let left = left::leftovers(&store, &holdings);
+        let layers_dir = store.root().join("layers").into();
+        let inner = Arc::new(Inner {
+            store,
+            holdings,
+            transfers: Pool::new(tenants, Quota::ImageTransfers),
+            client: settings.client,
+            unpacker: settings.unpacker,
+            desks: Desks::default(),
+            imports: Turns::default(),
+            leftovers: Mutex::default(),
+            changing: Mutex::default(),
+            held: Mutex::new(held),
+            roots: Roots::default(),
+            cache: Cache::default(),
+            pressure: Pressure::new(settings.thresholds),
+        });
+        for (tenant, hold) in left {
+            inner.leave(&tenant, hold);
+        }
         Ok(Self {
-            layers_dir: store.root().join("layers").into(),
-            state: Arc::new(State::Open(Arc::new(Inner {
-                store,
-                holdings,
-                transfers: Pool::new(tenants, Quota::ImageTransfers),
-                client: settings.client,
-                unpacker: settings.unpacker,
-                turns: Turns::default(),
-                imports: Turns::default(),
-                leftovers: Mutex::default(),
-                changing: Mutex::default(),
-                held: Mutex::new(held),
-                roots: Roots::default(),
-                cache: Cache::default(),
-                pressure: Pressure::new(settings.thresholds),
-            }))),
+            layers_dir,
+            state: Arc::new(State::Open(inner)),
         })
     }
 

@@ -34,6 +34,7 @@ use model::name::Tenant;
 
 use super::cache::Entry;
 use super::holdings::{Hold, Kept, blobs};
+use super::layers::Layers;
 use super::left::Left;
 use super::pull::check_platform;
 use super::records::{Content, Record};
@@ -219,8 +220,8 @@ impl Images {
         let left = Left::new(self.inner()?, tenant);
         let kept = blobs(&descriptor, &content.manifest);
         left.share().put(self.inner()?.holdings.take(tenant, kept)?);
-        let told = |_: &Digest, _: bool| ();
-        let layers = self.unpacked(&left, &content, &place, &told).await?;
+        let work = Layers::new(self.inner()?, tenant, &place, Arc::new(|_, _| ()));
+        let layers = work.all(&content, &left).await?;
         let (of, digest) = (tenant.clone(), manifest.clone());
         self.blocking(move |inner| {
             // Until the root has pins of its own.

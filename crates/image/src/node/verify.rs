@@ -161,7 +161,7 @@ impl Inner {
             let source = Source::Blob(self.store.read_blob(blob)?);
             let options = Options::new(diff_id);
             let unpacking = Unpacking::start(&self.store, command, &options, source)?;
-            let (making, summary) = unpacking.made(LIMIT)?;
+            let (making, summary) = unpacking.made(LIMIT, &mut |_| ())?;
             let difference = making.difference()?;
             let Some(path) = difference else {
                 return Ok::<_, Error>(None);

@@ -204,6 +204,20 @@ impl Ingest {
         self.verifier.taken()
     }
 
+    /// Which blob.
+    pub fn digest(&self) -> &Digest {
+        &self.digest
+    }
+
+    /// The file that the bytes come into, to be read from its start. What is there is no more
+    /// verified than the ingest is.
+    ///
+    /// # Errors
+    /// [`ImageError::Io`].
+    pub fn reader(&self) -> Result<File> {
+        File::open(&self.path).map_err(|error| ImageError::io("open", &self.path, error))
+    }
+
     /// How many bytes the blob has when it is whole.
     pub fn size(&self) -> u64 {
         self.size

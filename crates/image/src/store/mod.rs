@@ -8,6 +8,7 @@
 //!    blobs/ALGORITHM/HEX        whole, verified and on disk, or absent
 //!    ingest/ALGORITHM-HEX[.S].N what has come of a blob, by scope; resumed, verified at the end
 //!    aside/ALGORITHM-HEX        a blob that the disk has changed; goes after a day
+//!    pending/HEX                what a transfer brings whose image has no name yet
 //!    layers/ALGORITHM-HEX/      an unpacked layer, by its diff id; whole or absent
 //!    work/                      what is in the making; emptied at start
 //!    lock                       one process has the store open
@@ -26,6 +27,7 @@ mod files;
 mod ingest;
 mod layers;
 mod names;
+mod pending;
 mod pins;
 mod repair;
 mod spool;
@@ -47,6 +49,7 @@ pub use ingest::{Ingest, MAX_INGESTS_PER_DIGEST};
 pub use layers::{Layer, Making};
 pub(crate) use names::NAME as NAME_ANNOTATION;
 pub use names::{MAX_NAMES, MAX_NAMES_PER_OWNER, MAX_NOTES, MAX_OWNER, Named};
+pub use pending::Pending;
 pub use pins::{Pin, PinSet};
 pub use repair::Repair;
 pub(crate) use spool::Sealed;
@@ -99,6 +102,7 @@ impl Store {
             "blobs/sha512",
             "ingest",
             "aside",
+            "pending",
             "layers",
             "work",
         ] {

@@ -11,8 +11,15 @@
 )]
 
 mod bed;
+#[path = "../registry/hostile.rs"]
+#[allow(dead_code, reason = "each test binary uses its part")]
+mod hostile;
+#[path = "../registry/images.rs"]
+#[allow(dead_code, reason = "each test binary uses its part")]
+mod images;
 mod mends;
 mod roots;
+mod streams;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -58,10 +65,29 @@ const STORIES: &[(&str, fn())] = &[
         mends::a_full_disk_takes_what_was_used_longest_ago,
     ),
     (
+        "a_layer_is_unpacked_while_it_comes",
+        streams::a_layer_is_unpacked_while_it_comes,
+    ),
+    (
+        "a_layer_that_is_no_blob_at_its_end_gets_no_place",
+        streams::a_layer_that_is_no_blob_at_its_end_gets_no_place,
+    ),
+    (
+        "a_pull_that_is_given_up_ends_its_unpacker_and_goes_on_later",
+        streams::a_pull_that_is_given_up_ends_its_unpacker_and_goes_on_later,
+    ),
+    (
         "images_that_can_not_be_opened_say_why",
         mends::images_that_can_not_be_opened_say_why,
     ),
 ];
+
+/// An empty store.
+fn empty() -> (tempfile::TempDir, image::store::Store) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = image::store::Store::open(&folder.path().join("images")).unwrap();
+    (folder, store)
+}
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
