@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::fs::File;
 use std::process::Command;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Duration;
 
 use model::error::Error;
@@ -80,7 +80,7 @@ pub(super) struct Work {
     inner: Arc<Inner>,
     tenant: Tenant,
     /// The transfer's place goes when the last of the work is over.
-    place: Arc<Taken>,
+    _place: Arc<Taken>,
     desk: Arc<Desk>,
     told: Told,
     runtime: tokio::runtime::Handle,
@@ -169,7 +169,7 @@ impl Layers {
         Self(Arc::new(Work {
             inner: Arc::clone(inner),
             tenant: tenant.clone(),
-            place: Arc::clone(place),
+            _place: Arc::clone(place),
             desk: inner.desks.of(tenant),
             told,
             runtime: tokio::runtime::Handle::current(),
@@ -250,7 +250,7 @@ impl Work {
     }
 
     /// Begins to unpack a blob that still comes. `None`: later, when it has come.
-    pub(super) fn begin(&self, blob: &Digest, file: File) -> Option<Box<dyn Feed>> {
+    pub(super) fn begin(self: &Arc<Self>, blob: &Digest, file: File) -> Option<Box<dyn Feed>> {
         let wanted = self.wanted(blob)?;
         let mut tasks = self.tasks();
         // Of an attempt that was cut.
@@ -259,36 +259,26 @@ impl Work {
             return None;
         }
         let share = self.desk.try_share(self.room(), wanted.bytes)?;
-        let source = Source::Growing(file);
-        let mut unpacking = self.start(&wanted.diff_id, &share, source).ok()?;
-        let growth = unpacking.growth()?;
         let cancel = Arc::new(Cancel::default());
-        cancel.keep(unpacking.killer()).ok()?;
-        let end = self.finishing(blob, unpacking, share, DEADLINE + LIMIT);
+        let (sender, started) = mpsc::channel();
+        let (this, of, stop) = (Arc::clone(self), blob.clone(), Arc::clone(&cancel));
+        // The process ends with the thread that starts it: so it is the one that awaits it, and
+        // not this one, which ends with the download.
+        let end = self.runtime.spawn_blocking(move || {
+            let source = Source::Growing(file);
+            let mut unpacking = this.start(&wanted.diff_id, &share, source)?;
+            stop.keep(unpacking.killer())?;
+            // Without a receiver the growth is dropped, which ends it.
+            let _ = sender.send(unpacking.growth());
+            let told = &mut |read| (this.told)(&of, Step::Read(read));
+            let layer = unpacking.finish_told(DEADLINE + LIMIT, told)?;
+            this.inner.store.note_blob(&layer, &of)?;
+            Ok(layer)
+        });
+        // Why it isn't is found out when the blob has come.
+        let growth = started.recv().ok().flatten()?;
         tasks.by_blob.insert(blob.clone(), Task { end, cancel });
         Some(Box::new(Streamed(growth)))
-    }
-
-    /// Waits for an unpacker on a thread that may.
-    fn finishing(
-        &self,
-        blob: &Digest,
-        unpacking: Unpacking,
-        share: Share,
-        limit: Duration,
-    ) -> JoinHandle<Result<Layer>> {
-        let (told, place, inner) = (
-            Arc::clone(&self.told),
-            Arc::clone(&self.place),
-            Arc::clone(&self.inner),
-        );
-        let blob = blob.clone();
-        self.runtime.spawn_blocking(move || {
-            let _until_it_ends = (place, share);
-            let layer = unpacking.finish_told(limit, &mut |read| told(&blob, Step::Read(read)))?;
-            inner.store.note_blob(&layer, &blob)?;
-            Ok(layer)
-        })
     }
 
     /// Begins to unpack a blob that has come, unless that has begun.

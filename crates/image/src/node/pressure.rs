@@ -3,18 +3,20 @@
 //! frees what no image needs, then forgets the images that were used longest ago, until the disk is
 //! below a low one. Never what a cell runs, what is pinned, or what a transfer brings.
 //!
-//! An image is forgotten for all tenants at once: its bytes go with its last name. It differs from
-//! pruning (`keep`), which goes by age.
+//! An image is forgotten for all tenants at once: its bytes go with its last name. One that was
+//! pulled or used just now stays, or a cell would come too late for what was pulled for it. It
+//! differs from pruning (`keep`), which goes by age.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use model::error::Error;
 use model::time::Timestamp;
 
 use super::holdings::Hold;
 use super::records::{Content, Record};
-use super::{Images, Inner};
+use super::{Images, Inner, now};
 use crate::digest::Digest;
 use crate::error::Result;
 use crate::store::Disk;
@@ -34,6 +36,9 @@ impl Default for Thresholds {
         Self { high: 85, low: 80 }
     }
 }
+
+/// How long an image is left alone after its last use: the kubelet's `imageMinimumGCAge`.
+const LEFT_ALONE: Duration = Duration::from_secs(120);
 
 /// What collections by thresholds have done since the daemon started.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
@@ -112,7 +117,7 @@ impl Inner {
             tracing::warn!(
                 used = is,
                 low,
-                "the disk stays fuller than images.low_threshold: what is left is pinned, run by \
+                "the disk stays fuller than images.low_threshold: what is left is pinned, used just now, run by \
                  cells, or no image"
             );
         }
@@ -193,9 +198,13 @@ impl Inner {
             candidate.used = candidate.used.max(record.used);
             candidate.names.push(record.clone());
         }
+        let now = now();
         let unused = images
             .into_iter()
-            .filter(|(manifest, (may_go, _))| *may_go && self.roots.cells_of_all(manifest) == 0);
+            .filter(|(manifest, (may_go, candidate))| {
+                let is_old = now.since(candidate.used) >= LEFT_ALONE;
+                *may_go && is_old && self.roots.cells_of_all(manifest) == 0
+            });
         let mut unused: Vec<Candidate> = unused.map(|(_, (_, candidate))| candidate).collect();
         unused.sort_by_key(|candidate| candidate.used);
         unused

@@ -49,6 +49,8 @@ impl Bed {
     /// In a folder that stays.
     pub(crate) fn below(folder: &Path, thresholds: Thresholds) -> Self {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        // Threads that have nothing to do end at once: what depends on one is seen.
+        let runtime = runtime.thread_keep_alive(Duration::from_millis(1));
         let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
         Self {
             state: folder.to_owned(),

@@ -92,7 +92,12 @@ fn empty() -> (tempfile::TempDir, image::store::Store) {
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.get(1).map(String::as_str) {
-        Some("unpack") => image::unpack::command(&arguments[2]),
+        Some("unpack") => {
+            // As `auraed unpack`: it ends with the thread that has started it.
+            let kill = Some(rustix::process::Signal::KILL);
+            rustix::process::set_parent_process_death_signal(kill).unwrap();
+            image::unpack::command(&arguments[2])
+        }
         Some("relieve") => {
             mends::relieve(std::path::Path::new(&arguments[2]));
             ExitCode::SUCCESS

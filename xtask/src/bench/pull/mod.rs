@@ -53,6 +53,7 @@ pub(super) fn measure(binaries: &Path) -> Vec<Row> {
     };
     for shape in SHAPES {
         if let Err(error) = bed.shape(shape, &mut rows) {
+            eprintln!("bench: pull, {shape}: {error:#}");
             rows.push(Row::failed(&format!("pull, {shape}"), "native", &error));
         }
     }
@@ -97,9 +98,12 @@ impl Bed {
         let host = registry.host();
         std::fs::write(&hosts, format!("[host.\"{host}\"]\nplain_http = true\n"))?;
         let hosts = format!("images.registries={}", hosts.display());
+        // However full the disk is, nothing is collected meanwhile.
+        let (high, low) = ("images.high_threshold=100", "images.low_threshold=100");
+        let node = ["--set", &hosts, "--set", high, "--set", low];
         Ok(Self {
             containerd: Containerd::start(&folder.0)?,
-            node: Service::start_with(binaries, &["--set", &hosts])?,
+            node: Service::start_with(binaries, &node)?,
             binaries: binaries.to_owned(),
             folder,
             registry,
