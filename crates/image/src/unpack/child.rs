@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The unpacker's process: `auraed unpack OPTIONS`. Standard input is the layer's stream, the
-//! current folder the one to fill, standard output takes lines of JSON (`input`). Before it reads a byte
-//! it gives up every other file, the network, and all capabilities but those for owners, modes,
-//! nodes and extended attributes; its memory has a bound.
+//! current folder the one to fill, standard output takes lines of JSON (`input`). Before it reads a
+//! byte it gives up every other file, the network, and all capabilities but those for owners,
+//! modes, nodes and extended attributes; its memory has a bound.
 
 use std::os::fd::AsFd;
 use std::process::ExitCode;

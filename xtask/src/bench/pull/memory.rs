@@ -28,6 +28,7 @@ impl Peak {
             let mut most = 0;
             while !seen.load(Ordering::Relaxed) {
                 most = most.max(of_tree(process));
+                // The kernel tells of no peak of a tree of processes.
                 std::thread::sleep(LOOK);
             }
             most

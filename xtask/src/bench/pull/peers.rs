@@ -42,6 +42,7 @@ impl Peer {
                 "it doesn't serve ({ended:?}):\n{}",
                 exec::last_lines(&words(), 12)
             );
+            // Neither of them says when it serves.
             std::thread::sleep(LOOK);
         }
         Ok(())
