@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use identity::{Identity, Lifetimes, Permit};
+use image::node::Images;
 use init::protocol::{MAX_RECORD, PowerMode, Role, Welcome};
 use model::error::{Error, Reason};
 use model::quota::{Limits, Quota};
@@ -36,6 +37,7 @@ pub(crate) struct Daemon {
     pub(crate) identity: Arc<Identity>,
     pub(crate) logs: Logs,
     pub(crate) store: Store,
+    pub(crate) images: Images,
     pub(crate) runtime: Runtime,
     pub(crate) tenants: Tenants,
     pub(crate) deadline: DefaultDeadline,
@@ -136,6 +138,7 @@ impl NodePort for Daemon {
         let broken = [
             self.store.health().degraded(),
             self.identity.audit().health().degraded(),
+            self.images.degraded(),
         ];
         NodeFacts {
             name: self.name.clone(),

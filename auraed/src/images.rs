@@ -10,8 +10,8 @@ use std::time::Duration;
 use anyhow::Context;
 use futures_util::future::BoxFuture;
 use image::config::Run;
-use image::node::{Images, Settings, Unpacker};
-use image::registry::{Client, Hosts, Options};
+use image::node::{Images, Settings, Thresholds, Unpacker};
+use image::registry::{Client, Hosts, Options, RegistryError};
 use model::container::Defaults;
 use model::error::{Error, Reason};
 use model::name::Tenant;
@@ -24,22 +24,29 @@ use crate::config::Config;
 /// How often the node looks for images that were not used for long.
 const PRUNED_EVERY: Duration = Duration::from_secs(60 * 60);
 
+/// How often the node looks at the disk. A pull looks, too.
+const RELIEVED_EVERY: Duration = Duration::from_secs(60);
+
 /// Opens the store. What the kernel and the disk do for that takes its time, so it is done beside
-/// the daemon's tasks.
+/// the daemon's tasks. A store or a `registries.toml` that can't be read is no reason for the node
+/// not to serve: what needs them says why it can't.
 pub(crate) async fn start(
     config: &Config,
     runtime: &Runtime,
     tenants: &Tenants,
 ) -> anyhow::Result<Images> {
-    let hosts = Hosts::load(&config.images.registries)?;
-    let options = Options {
-        docker_config: Some(config.images.credentials.clone()),
-        ..Options::default()
-    };
+    let client = client(config).inspect_err(|error| {
+        tracing::error!(%error, "no image can be pulled or pushed");
+    });
+    let state_dir = config.paths.state.clone();
     let settings = Settings {
-        state_dir: config.paths.state.clone(),
-        client: Client::new(hosts, options)?,
+        state_dir: state_dir.clone(),
+        client: client.map_err(Into::into),
         unpacker: unpacker(runtime.clone()),
+        thresholds: Thresholds {
+            high: config.images.high_threshold,
+            low: config.images.low_threshold,
+        },
     };
     let (runtime, tenants) = (runtime.clone(), tenants.clone());
     let opening = tokio::task::spawn_blocking(move || {
@@ -47,7 +54,20 @@ pub(crate) async fn start(
         runtime.end_work();
         Images::open(settings, &tenants)
     });
-    Ok(opening.await.context("the store of images")??)
+    let opened = opening.await.context("the store of images")?;
+    Ok(opened.unwrap_or_else(|error| {
+        let why = Error::from(error).message.clone();
+        tracing::error!(why, "this node has no images");
+        Images::closed(&state_dir, &why)
+    }))
+}
+
+fn client(config: &Config) -> Result<Client, RegistryError> {
+    let options = Options {
+        docker_config: Some(config.images.credentials.clone()),
+        ..Options::default()
+    };
+    Client::new(Hosts::load(&config.images.registries)?, options)
 }
 
 /// The images, as the runtime makes containers of them.
@@ -122,6 +142,18 @@ fn unpacker(runtime: Runtime) -> Unpacker {
             .arg(group);
         Ok(command)
     })
+}
+
+/// Collects where the disk is too full, for as long as the daemon serves.
+pub(crate) async fn relieve(images: Images) {
+    let mut ticks = tokio::time::interval(RELIEVED_EVERY);
+    loop {
+        ticks.tick().await;
+        // What it does is logged there.
+        if let Err(error) = images.relieve().await {
+            tracing::warn!(%error, "a full disk is not relieved");
+        }
+    }
 }
 
 /// Prunes, and puts layers on disk, for as long as the daemon serves.

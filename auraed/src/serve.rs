@@ -77,6 +77,7 @@ pub(crate) fn run(common: &Common, init_fd: i32) -> anyhow::Result<ExitCode> {
             identity: parts.identity.clone(),
             logs: parts.logs.clone(),
             store: parts.store.clone(),
+            images: parts.images.clone(),
             runtime: parts.runtime.clone(),
             tenants: parts.tenants.clone(),
             deadline: DefaultDeadline::new(loaded.config.api.deadline.0),
@@ -230,7 +231,10 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
     keep_network(config, &daemon, &mut beside);
     let identity = parts.identity.clone();
     beside.spawn(async move { identity.keep_certificates().await });
-    beside.spawn(images::prune(parts.images.clone(), config.images.max_age.0));
+    if parts.images.are_open() {
+        beside.spawn(images::prune(parts.images.clone(), config.images.max_age.0));
+        beside.spawn(images::relieve(parts.images.clone()));
+    }
     let (close, mut closing) = watch::channel(false);
     let services = Services {
         identity: parts.identity.clone(),

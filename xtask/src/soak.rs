@@ -70,6 +70,11 @@ struct Target {
 
 const TARGETS: &[Target] = &[
     Target::plain("config"),
+    Target {
+        name: "documents",
+        build: &["--features", "layer"],
+        limits: &["-max_len=16384"],
+    },
     Target::plain("init_protocol"),
     Target {
         name: "layer",

@@ -130,10 +130,13 @@ pub(crate) fn merge(
             Layer::of_assignment(word, &origin)?.lay_over(&mut leaves);
         }
     }
-    let config = layer::table_of(&leaves)
+    let config: Config = layer::table_of(&leaves)
         .try_into()
         .map_err(|e: toml::de::Error| ConfigError::Combined(e.message().to_owned()))?;
-    Ok(Loaded { config, leaves })
+    match config.images.contradiction() {
+        Some(problem) => Err(ConfigError::Combined(problem)),
+        None => Ok(Loaded { config, leaves }),
+    }
 }
 
 impl Loaded {

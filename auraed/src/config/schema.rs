@@ -101,6 +101,11 @@ pub(crate) struct Images {
     pub(crate) node_max_size: ByteSize,
     /// Images that are neither pinned nor run by a cell are removed so long after their last use.
     pub(crate) max_age: Span,
+    /// Per cent of the file system in use from which images are collected, the one first that was
+    /// used longest ago …
+    pub(crate) high_threshold: u8,
+    /// … until no more than this is. At most `high_threshold`.
+    pub(crate) low_threshold: u8,
     /// How registries are reached: mirrors, CAs, plain HTTP. It may be absent.
     pub(crate) registries: PathBuf,
     /// Credentials of registries, as `docker login` writes them. It may be absent.
@@ -222,11 +227,28 @@ impl Default for Logs {
     }
 }
 
+impl Images {
+    /// Why the thresholds can't be kept together.
+    pub(crate) fn contradiction(&self) -> Option<String> {
+        let (high, low) = (self.high_threshold, self.low_threshold);
+        if high > 100 {
+            return Some(format!(
+                "images.high_threshold is {high} per cent, at most 100"
+            ));
+        }
+        (low > high).then(|| {
+            format!("images.low_threshold is {low}, above images.high_threshold, which is {high}")
+        })
+    }
+}
+
 impl Default for Images {
     fn default() -> Self {
         Self {
             node_max_size: ByteSize(64 << 30),
             max_age: seconds(30 * DAY),
+            high_threshold: 85,
+            low_threshold: 80,
             registries: "/etc/aurae/registries.toml".into(),
             credentials: "/etc/aurae/docker.json".into(),
         }

@@ -177,3 +177,16 @@ fn changes_are_split_by_when_they_take_effect() {
 fn fuzzed_configurations_do_no_harm() {
     replay::replay("config", checks::check);
 }
+
+#[test]
+fn thresholds_that_contradict_each_other_are_refused() {
+    let merged = |text: &str| merge(Some((Path::new("f"), text)), "", &[]);
+    assert!(merged("[images]\nhigh_threshold = 100\nlow_threshold = 100").is_ok());
+    for (text, key) in [
+        ("[images]\nhigh_threshold = 101", "images.high_threshold"),
+        ("[images]\nlow_threshold = 90", "images.low_threshold"),
+    ] {
+        let error = merged(text).unwrap_err().to_string();
+        assert!(error.contains(key), "{error}");
+    }
+}

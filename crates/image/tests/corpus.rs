@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Unpacks the layers that fuzzing has kept (`fuzz/seeds/layer`), without a fuzzer.
+//! Unpacks the layers and reads the documents that fuzzing has kept (`fuzz/seeds/layer`,
+//! `fuzz/seeds/documents`), without a fuzzer.
 
 #![allow(
     clippy::unwrap_used,
@@ -9,6 +10,8 @@
     reason = "of a test"
 )]
 
+#[path = "../../../fuzz/checks/documents.rs"]
+mod documents;
 #[path = "../../../fuzz/checks/layer.rs"]
 mod layer;
 #[path = "../../../fuzz/checks/replay.rs"]
@@ -16,14 +19,36 @@ mod replay;
 
 use proptest::prelude::*;
 
-/// A seed, and bytes of it that are changed.
-fn mutated() -> impl Strategy<Value = Vec<u8>> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds/layer");
-    let entries = std::fs::read_dir(folder).unwrap();
+fn seeds(target: &str) -> Vec<Vec<u8>> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../fuzz/seeds");
+    let entries = std::fs::read_dir(format!("{folder}/{target}")).unwrap();
     let mut seeds: Vec<Vec<u8>> = entries
         .map(|entry| std::fs::read(entry.unwrap().path()).unwrap())
         .collect();
     seeds.sort();
+    seeds
+}
+
+/// A document or name, and pieces of it that are changed.
+fn mutated_document() -> impl Strategy<Value = Vec<u8>> {
+    let pieces = prop::sample::select(vec![
+        "", "\0", "null", "{}", "[]", "-1", "1e99", "/", ":", "@", "sha256:", ".", "..", "\u{fffd}",
+    ]);
+    let index = any::<prop::sample::Index>;
+    let changes = prop::collection::vec((index(), index(), pieces), 0..6);
+    (prop::sample::select(seeds("documents")), changes).prop_map(|(mut seed, changes)| {
+        for (from, length, piece) in changes {
+            let from = from.index(seed.len() + 1);
+            let length = length.index(8).min(seed.len() - from);
+            seed.splice(from..from + length, piece.bytes());
+        }
+        seed
+    })
+}
+
+/// A seed, and bytes of it that are changed.
+fn mutated() -> impl Strategy<Value = Vec<u8>> {
+    let seeds = seeds("layer");
     let bytes = prop::sample::select(vec![
         0, b'.', b'/', b'0', b'1', b'2', b'5', b'7', b'9', b'x', b'g', b'L', b'S', 0x80, 0xff,
     ]);
@@ -56,6 +81,16 @@ proptest! {
     fn mutated_layers_stay_in_their_folder(bytes in mutated()) {
         layer::check(&bytes);
     }
+
+    #[test]
+    fn mutated_documents_mean_one_thing(bytes in mutated_document()) {
+        documents::check(&bytes);
+    }
+}
+
+#[test]
+fn fuzzed_documents_mean_one_thing() {
+    replay::replay("documents", documents::check);
 }
 
 #[test]

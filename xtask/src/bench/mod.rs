@@ -8,6 +8,7 @@
 
 mod native;
 mod peers;
+mod pull;
 mod record;
 mod script;
 mod table;
@@ -25,7 +26,7 @@ use crate::build::{self, Profile};
 use table::Row;
 
 /// The rows that there are, and whether `aurae-bench` is who measures them.
-const ROWS: [(&str, bool); 10] = [
+const ROWS: [(&str, bool); 11] = [
     ("run", true),
     ("cell", true),
     ("memory", true),
@@ -36,6 +37,7 @@ const ROWS: [(&str, bool); 10] = [
     ("neighbour", true),
     ("boot", false),
     ("script", false),
+    ("pull", false),
 ];
 /// Where the VM has the measuring program.
 const PROGRAM: &str = "/usr/local/lib/aurae-testbed/aurae-bench";
@@ -57,7 +59,7 @@ const PACKAGES: [&str; 8] = [
     "aurae-bench",
 ];
 
-/// Measures a node against the bare kernel, systemd and container runtimes.
+/// Measures a node against the bare kernel, systemd, containerd and container runtimes.
 #[derive(Args)]
 #[command(after_help = "Examples:
   ./x bench                     every row; about an hour after the build
@@ -66,7 +68,7 @@ const PACKAGES: [&str; 8] = [
   ./x bench boot -o json
   ./x bench --write             and docs/guide/figures.md from what came out")]
 pub(crate) struct Bench {
-    /// run, cell, memory, growth, restart, logs, density, neighbour, boot, script; none: all
+    /// run, cell, memory, growth, restart, logs, density, neighbour, boot, script, pull; none: all
     #[arg(value_name = "ROW")]
     rows: Vec<String>,
     /// `table` or `json`
@@ -174,6 +176,10 @@ fn natively(bench: &Bench, binaries: &Path) -> Vec<Row> {
     if bench.wants("script") {
         eprintln!("bench: the language");
         rows.extend(script::measure(binaries));
+    }
+    if bench.wants("pull") {
+        eprintln!("bench: pulls of images, beside containerd");
+        rows.extend(pull::measure(binaries));
     }
     rows
 }

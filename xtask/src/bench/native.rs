@@ -46,6 +46,11 @@ pub(super) struct Service {
 
 impl Service {
     pub(super) fn start(binaries: &Path) -> Result<Self> {
+        Self::start_with(binaries, &[])
+    }
+
+    /// With more arguments of the daemon's.
+    pub(super) fn start_with(binaries: &Path, more: &[&str]) -> Result<Self> {
         ensure!(
             rustix::process::geteuid().is_root(),
             "natively it takes root: `--only vm` does not"
@@ -70,6 +75,7 @@ impl Service {
                 "--set",
                 "limits.executables=16384",
             ])
+            .args(more)
             .stdin(Stdio::null())
             .stdout(said.try_clone()?)
             .stderr(said)
@@ -107,6 +113,11 @@ impl Service {
         client
             .env("AURAE_CONFIG", self.run.path().join("client.toml"))
             .env("AURAE_NODE", "bench")
+    }
+
+    /// The id of its first process.
+    pub(super) fn process(&self) -> u32 {
+        self.init.id()
     }
 
     pub(super) fn socket(&self) -> PathBuf {

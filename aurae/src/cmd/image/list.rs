@@ -42,7 +42,8 @@ pub(super) struct InspectArgs {
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     after_help = "Examples:\n  aurae image verify\n  aurae image verify nginx:1.25\n\n\
-                        Exits with 1 where an image is damaged: pull it again."
+                        What the disk has changed is named and put out of the way: \
+                        `aurae image pull`\nbrings it again. Exits with 1 where an image is damaged."
 )]
 pub(super) struct VerifyArgs {
     #[command(flatten)]

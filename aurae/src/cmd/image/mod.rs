@@ -67,7 +67,7 @@ enum ImageCommand {
     /// Write an image as an archive
     #[command(visible_alias = "save")]
     Export(archive::ExportArgs),
-    /// Read every byte of images again, and compare it with their digests
+    /// Read every byte of images again, and put aside what is damaged
     Verify(list::VerifyArgs),
 }
 

@@ -142,7 +142,7 @@ pub(super) async fn push(session: &Session, args: &PushArgs) -> Result<u8, Failu
     Err(Failure::new("the node ended the push without a digest"))
 }
 
-/// `3 of 7 layers, 12Mi of 64Mi, 4Mi/s`.
+/// `3 of 7 layers, 12Mi of 64Mi, 4Mi/s, 9Mi unpacked`.
 fn words(progress: &Progress, started: Instant) -> String {
     let ready = |state| matches!(state, LayerState::Done | LayerState::Present);
     let layers = &progress.layers;
@@ -151,14 +151,18 @@ fn words(progress: &Progress, started: Instant) -> String {
     let whole: u64 = layers.iter().map(|layer| layer.size_bytes).sum();
     let millis = u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
     let speed = bytes.saturating_mul(1000).checked_div(millis).unwrap_or(0);
-    let unpacking = layers.iter().any(|l| l.state() == LayerState::Unpacking);
+    let unpacked: u64 = layers.iter().map(|layer| layer.unpacked_bytes).sum();
+    // Of a push, and where all is there, nothing is.
+    let unpacking = match unpacked {
+        0 => String::new(),
+        unpacked => format!(", {} unpacked", show_bytes(unpacked)),
+    };
     format!(
-        "{done} of {} layers, {} of {}, {}/s{}",
+        "{done} of {} layers, {} of {}, {}/s{unpacking}",
         layers.len(),
         show_bytes(bytes),
         show_bytes(whole),
         show_bytes(speed),
-        if unpacking { ", unpacking" } else { "" },
     )
 }
 
@@ -174,6 +178,7 @@ mod tests {
             state: state.into(),
             done_bytes,
             size_bytes: 4 << 20,
+            unpacked_bytes: done_bytes / 2,
             ..LayerProgress::default()
         };
         let layers = vec![
@@ -186,6 +191,6 @@ mod tests {
             text.starts_with("1 of 3 layers, 9.00Mi of 12.0Mi, "),
             "{text}"
         );
-        assert!(text.ends_with(", unpacking"), "{text}");
+        assert!(text.ends_with(", 4.50Mi unpacked"), "{text}");
     }
 }

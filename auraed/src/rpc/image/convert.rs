@@ -180,6 +180,7 @@ fn to_layer(blob: &Blob) -> wire::LayerProgress {
         state: state.into(),
         done_bytes: blob.done,
         size_bytes: blob.whole,
+        unpacked_bytes: blob.unpacked,
     }
 }
 

@@ -14,7 +14,7 @@ use model::error::{Error, Reason};
 use model::name::Tenant;
 use tokio::sync::mpsc;
 
-use super::holdings::blobs;
+use super::layers::Layers;
 use super::left::Left;
 use super::records::{Content, Record};
 use super::transfer::Pieces;
@@ -58,11 +58,15 @@ impl Images {
         archive: impl Read + Send + 'static,
     ) -> Result<Vec<Image>, Error> {
         permit.demand_tenant(&tenant)?;
-        let place = Arc::new(self.inner.transfers.take(&tenant, 1)?);
+        let place = Arc::new(self.inner()?.transfers.take(&tenant, 1)?);
         // Of its own: a slow import holds up no pull.
-        let turn = self.inner.turn_to_import(&tenant);
+        let turn = self.inner()?.turn_to_import(&tenant);
         let _turn = turn.lock().await;
-        let (of, inner, reads) = (tenant.clone(), Arc::clone(&self.inner), Arc::clone(&place));
+        let (of, inner, reads) = (
+            tenant.clone(),
+            Arc::clone(self.inner()?),
+            Arc::clone(&place),
+        );
         let reading = tokio::task::spawn_blocking(move || {
             let _place = reads;
             inner.read_archive(&of, name, archive)
@@ -73,18 +77,17 @@ impl Images {
         let import = Arc::new(import);
         let mut images = Vec::new();
         for one in chosen {
-            let told = |_: &Digest, _: bool| ();
             let content = Arc::new(one.content);
             for name in &one.names {
-                let kept = blobs(&one.manifest, &content.manifest);
-                let left = Left::new(&self.inner, &tenant);
-                left.share().put(self.inner.holdings.take(&tenant, kept)?);
-                let layers = self.unpacked(&left, &content, &place, &told).await?;
-                let hold = left.take()?;
+                let left = Left::new(self.inner()?, &tenant);
+                left.admit(&one.manifest, &content.manifest)?;
+                let work = Layers::new(self.inner()?, &tenant, &place, Arc::new(|_, _| ()));
+                let layers = work.all(&content, &left).await?;
+                let (hold, named) = left.take()?;
                 let record = record(&tenant, name, &one.manifest, one.index.as_ref());
-                let pinned = (Arc::clone(&import), layers);
+                let pinned = (Arc::clone(&import), layers, named);
                 let record = self.keep(record, hold, pinned).await?;
-                images.push(self.inner.image(record, Some(Arc::clone(&content))));
+                images.push(self.inner()?.image(record, Some(Arc::clone(&content))));
             }
         }
         Ok(images)
@@ -97,10 +100,10 @@ impl Images {
     /// else comes as the last piece.
     pub fn export(&self, permit: Permit, tenant: &Tenant, text: &str) -> Result<Pieces, Error> {
         permit.demand_tenant(tenant)?;
-        let record = self.inner.find(tenant, text)?;
-        let place = self.inner.transfers.take(tenant, 1)?;
+        let record = self.inner()?.find(tenant, text)?;
+        let place = self.inner()?.transfers.take(tenant, 1)?;
         let (sender, pieces) = mpsc::channel(AHEAD);
-        let inner = Arc::clone(&self.inner);
+        let inner = Arc::clone(self.inner()?);
         tokio::task::spawn_blocking(move || {
             let _place = place;
             let export = Export {

@@ -29,7 +29,8 @@ impl Images {
     /// Whether the tenant has an image of this name or digest. For the handler, before a call is
     /// authorized: nothing of it may be answered.
     pub fn has(&self, tenant: &Tenant, text: &str) -> bool {
-        self.inner.find(tenant, text).is_ok()
+        self.inner()
+            .is_ok_and(|inner| inner.find(tenant, text).is_ok())
     }
 
     /// Begins a pull that is one of the effects of a call.
@@ -43,7 +44,7 @@ impl Images {
             credentials: shown(permit, pull.credentials.clone()),
             ..pull
         };
-        let place = Arc::new(self.inner.transfers.take(&pull.tenant, 1)?);
+        let place = Arc::new(self.inner()?.transfers.take(&pull.tenant, 1)?);
         let images = self.clone();
         Ok(Transfer::start(async move |progress| {
             images.pulled(pull, &place, progress).await

@@ -2,7 +2,7 @@
 //! Names that come and go: an image gets its name when all of it is there, loses it by a removal or
 //! by pruning, and then its bytes go, where nothing else needs them.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::PoisonError;
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ impl Images {
         reference: &str,
     ) -> std::result::Result<u64, Error> {
         permit.demand_tenant(tenant)?;
-        let record = self.inner.find(tenant, reference)?;
+        let record = self.inner()?.find(tenant, reference)?;
         let name = record.reference.clone();
         let forget = move |inner: &Inner| {
             let mut gone = HashSet::new();
@@ -126,7 +126,7 @@ impl Images {
 impl Inner {
     /// Forgets an image that is still as it was when it was chosen, and still may go by `may_go`;
     /// says whether it did. `gone` gets what it led to.
-    fn forget(
+    pub(super) fn forget(
         &self,
         record: &Record,
         may_go: impl Fn(&Record) -> bool,
@@ -202,17 +202,51 @@ impl Inner {
             None => now.since(since) > Policy::default().grace,
         };
         let gone = leftovers.extract_if(.., |of, (since, _)| goes(of, *since));
-        gone.map(|(_, (_, hold))| hold).collect()
+        let gone: BTreeMap<Tenant, Hold> = gone.map(|(of, (_, hold))| (of, hold)).collect();
+        drop(leftovers);
+        self.given_back(gone)
+    }
+
+    /// Nothing is noted of them on the disk any more, either.
+    fn given_back(&self, leftovers: BTreeMap<Tenant, Hold>) -> Vec<Hold> {
+        for tenant in leftovers.keys() {
+            if let Err(error) = self.store.forget_pending(tenant.as_str()) {
+                tracing::warn!(%error, %tenant, "what is pruned is noted as if it were there");
+            }
+        }
+        leftovers.into_values().collect()
+    }
+
+    /// The leftovers of all tenants.
+    pub(super) fn all_leftovers(&self) -> Vec<Hold> {
+        let mut leftovers = self
+            .leftovers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let all = std::mem::take(&mut *leftovers);
+        drop(leftovers);
+        self.given_back(all.into_iter().map(|(of, (_, hold))| (of, hold)).collect())
     }
 
     /// Frees what these led to and nothing else needs, and what no name has led to for long: parts
     /// of transfers that were cut stay for the next attempt. What a transfer brings is pinned.
     fn collect(&self, at_once: HashSet<Digest>) -> Result<Collected> {
+        self.collect_by(at_once, Policy::default().grace)
+    }
+
+    /// The same, with all that no name leads to, however young.
+    pub(super) fn collect_at_once(&self, at_once: HashSet<Digest>) -> Result<Collected> {
+        self.collect_by(at_once, Duration::ZERO)
+    }
+
+    /// Names are forgotten here and not by the store, which knows no tenants: so it is told that
+    /// the disk is never too full (`pressure`).
+    fn collect_by(&self, at_once: HashSet<Digest>, grace: Duration) -> Result<Collected> {
         let policy = Policy {
             max_age: None,
             high: 100,
             low: 100,
-            ..Policy::default()
+            grace,
         };
         let keep = Keep {
             at_once,

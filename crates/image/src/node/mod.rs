@@ -14,12 +14,15 @@
 
 mod archive;
 mod cache;
+mod desk;
 mod fetch;
 mod find;
 mod holdings;
 mod keep;
 mod layers;
 mod left;
+mod open;
+mod pressure;
 mod pull;
 mod push;
 mod records;
@@ -28,17 +31,16 @@ mod transfer;
 mod verify;
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use identity::Permit;
 use model::error::Error;
 use model::name::Tenant;
-use model::quota::Quota;
 use model::request::Scope;
 use model::time::Timestamp;
-use tenants::{Pool, Tenants};
+use tenants::Pool;
 
 use crate::error::{ImageError, Result};
 use crate::registry::Client;
@@ -46,6 +48,8 @@ use crate::store::Store;
 
 pub use keep::Pruned;
 pub use layers::Unpacker;
+pub use open::Settings;
+pub use pressure::{Relief, Thresholds};
 pub use pull::Pull;
 pub use push::Push;
 pub use records::{Content, Record};
@@ -54,25 +58,35 @@ pub use transfer::{Pieces, Transfer};
 pub use verify::Verified;
 
 use cache::Cache;
+use desk::Desks;
 use holdings::{Hold, Holdings};
+use pressure::Pressure;
 use root::Roots;
 
 /// A handle to the node's images; cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Images {
-    inner: Arc<Inner>,
+    state: Arc<State>,
+    layers_dir: Arc<Path>,
+}
+
+#[derive(Debug)]
+enum State {
+    Open(Arc<Inner>),
+    /// Why not.
+    Closed(String),
 }
 
 #[derive(Debug)]
 struct Inner {
     store: Store,
-    layers_dir: PathBuf,
     holdings: Holdings,
     transfers: Pool,
-    client: Client,
+    /// Or why there is none.
+    client: std::result::Result<Client, Error>,
     unpacker: Unpacker,
-    /// Unpackings and imports: one of a tenant at a time, so that each sees what the others took.
-    turns: Turns,
+    desks: Desks,
+    /// One import of a tenant at a time, so that each sees what the others took.
     imports: Turns,
     /// What transfers that ended without a name have left on the disk, and since when.
     leftovers: Mutex<BTreeMap<Tenant, (Timestamp, Hold)>>,
@@ -83,6 +97,7 @@ struct Inner {
     /// What cells run.
     roots: Roots,
     cache: Cache,
+    pressure: Pressure,
 }
 
 type Turns = Mutex<BTreeMap<Tenant, Weak<tokio::sync::Mutex<()>>>>;
@@ -116,66 +131,10 @@ pub struct Image {
     pub content: Option<Arc<Content>>,
 }
 
-/// What the images of a node need.
-#[derive(Debug)]
-pub struct Settings {
-    /// The store is in its folder `images`.
-    pub state_dir: PathBuf,
-    /// Talks to registries.
-    pub client: Client,
-    /// Starts the unpacker.
-    pub unpacker: Unpacker,
-}
-
 impl Images {
-    /// Opens the store below the state directory, and counts what tenants have there already.
-    /// Blocks; called before the API is served.
-    ///
-    /// # Errors
-    /// Those of [`Store::open`].
-    pub fn open(settings: Settings, tenants: &Tenants) -> Result<Self> {
-        let store = Store::open(&settings.state_dir.join("images"))?;
-        let holdings = Holdings::new(Pool::new(tenants, Quota::ImageBytes));
-        let mut held = BTreeMap::new();
-        for record in store.names().into_iter().filter_map(Record::of) {
-            let content = Content::read(&store, &record.manifest);
-            let content = content.inspect_err(|error| {
-                let image = &record.reference;
-                tracing::warn!(%error, image, "an image is damaged; pull it again");
-            });
-            let kept = content.map(|content| content.kept(&store, &record.manifest));
-            let hold = holdings.count(&record.tenant, kept.unwrap_or_default());
-            let key = (record.tenant.clone(), record.reference.clone());
-            held.insert(
-                key,
-                Held {
-                    record,
-                    _hold: hold,
-                },
-            );
-        }
-        Ok(Self {
-            inner: Arc::new(Inner {
-                layers_dir: store.root().join("layers"),
-                store,
-                holdings,
-                transfers: Pool::new(tenants, Quota::ImageTransfers),
-                client: settings.client,
-                unpacker: settings.unpacker,
-                turns: Turns::default(),
-                imports: Turns::default(),
-                leftovers: Mutex::default(),
-                changing: Mutex::default(),
-                held: Mutex::new(held),
-                roots: Roots::default(),
-                cache: Cache::default(),
-            }),
-        })
-    }
-
     /// Where the folders of [`Rooted::layers`] are.
     pub fn layers_dir(&self) -> &Path {
-        &self.inner.layers_dir
+        &self.layers_dir
     }
 
     /// The images of a tenant, or of all that the permit shows, by tenant and reference.
@@ -192,7 +151,7 @@ impl Images {
             Scope::Every => permit.shows_tenant(&record.tenant),
         };
         let records: Vec<_> = {
-            let held = self.inner.lock();
+            let held = self.inner()?.lock();
             let records = held.values().map(|held| &held.record);
             records.filter(|record| shown(record)).cloned().collect()
         };
@@ -217,7 +176,7 @@ impl Images {
         reference: &str,
     ) -> std::result::Result<Image, Error> {
         permit.demand_tenant(tenant)?;
-        let record = self.inner.find(tenant, reference)?;
+        let record = self.inner()?.find(tenant, reference)?;
         self.blocking(move |inner| Ok(inner.read(record))).await
     }
 
@@ -233,7 +192,7 @@ impl Images {
         pinned: bool,
     ) -> std::result::Result<Image, Error> {
         permit.demand_tenant(tenant)?;
-        let record = self.inner.find(tenant, reference)?;
+        let record = self.inner()?.find(tenant, reference)?;
         self.blocking(move |inner| {
             let record = inner.change(&record, |record| record.pinned = pinned)?;
             Ok(inner.read(record))
@@ -246,7 +205,7 @@ impl Images {
         &self,
         work: impl FnOnce(&Inner) -> Result<T> + Send + 'static,
     ) -> std::result::Result<T, Error> {
-        let inner = Arc::clone(&self.inner);
+        let inner = Arc::clone(self.inner()?);
         let done = tokio::task::spawn_blocking(move || work(&inner)).await;
         let ended = |error| Error::internal(format!("the disk's thread has failed: {error}"));
         done.map_err(ended)?.map_err(Error::from)
@@ -313,11 +272,6 @@ impl Inner {
 
     fn changing(&self) -> MutexGuard<'_, ()> {
         self.changing.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// A tenant's turn to unpack.
-    fn turn(&self, tenant: &Tenant) -> Arc<tokio::sync::Mutex<()>> {
-        turn_of(&self.turns, tenant)
     }
 
     /// A tenant's turn to import.

@@ -3,6 +3,7 @@
 //! the registry gives, what is unpacked of it. The name comes last, so that an image is there
 //! altogether or not at all.
 
+use std::fs::File;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,8 +13,9 @@ use model::name::Tenant;
 use tenants::Taken;
 use tokio::sync::watch;
 
-use super::holdings::{Hold, blobs};
-use super::left::Left;
+use super::holdings::Hold;
+use super::layers::{Layers, Step, Work};
+use super::left::{Left, Named};
 use super::records::{Content, Record};
 use super::transfer::Transfer;
 use super::{Image, Images, now};
@@ -22,7 +24,7 @@ use crate::manifest::Descriptor;
 use crate::platform::Platform;
 use crate::reference::Reference;
 use crate::registry::{
-    Admission, Credentials, Decision, Progress, PullPolicy, PullRequest, Pulled, State,
+    Admission, Credentials, Decision, Feed, Progress, PullPolicy, PullRequest, Pulled, State, Tap,
 };
 use crate::store::Layer;
 
@@ -73,8 +75,12 @@ impl Images {
             (Decision::Refuse, _) => return Err(never(&pull.reference)),
             _ => {}
         }
+        self.make_room().await;
         let known = there.map(|image| image.record.manifest.digest);
-        let left = Left::new(&self.inner, &pull.tenant);
+        let left = Left::new(self.inner()?, &pull.tenant);
+        let telling = progress.clone();
+        let told = Arc::new(move |blob: &Digest, step| tell(&telling, blob, step));
+        let layers = Layers::new(self.inner()?, &pull.tenant, place, told);
         let request = PullRequest {
             reference: pull.reference.clone(),
             platform: platform.clone(),
@@ -83,17 +89,20 @@ impl Images {
             known,
             deadline: DEADLINE,
             admission: self.admission(&pull.tenant, &left),
+            tap: Some(Arc::new(Taps {
+                work: Arc::clone(&layers.0),
+                platform: platform.clone(),
+                name: pull.reference.to_string(),
+            })),
         };
-        let pulled = self
-            .inner
-            .client
-            .pull(&self.inner.store, &request, progress.clone());
+        let inner = self.inner()?;
+        let client = inner.client()?;
+        let pulled = client.pull(&inner.store, &request, progress.clone());
         let pulled = pulled.await.map_err(Error::from)?;
         let content = self.content(&pulled.manifest).await?;
-        check_platform(&content, &platform, &pull.reference.to_string())?;
-        let told = |blob: &Digest, done: bool| tell(&progress, blob, done);
-        let layers = self.unpacked(&left, &content, place, &told).await?;
-        self.named(&pull, pulled, content, left.take()?, layers)
+        let layers = layers.all(&content, &left).await?;
+        let (hold, named) = left.take()?;
+        self.named(&pull, pulled, content, hold, (layers, named))
             .await
     }
 
@@ -101,19 +110,21 @@ impl Images {
     fn admission(&self, tenant: &Tenant, left: &Left) -> Admission {
         let (images, tenant, left) = (self.clone(), tenant.clone(), left.share());
         Admission::new(move |descriptor, manifest| {
-            let hold = images
-                .inner
-                .holdings
-                .take(&tenant, blobs(descriptor, manifest))?;
-            left.put(hold);
-            Ok(())
+            left.admit(images.inner()?, &tenant, descriptor, manifest)
         })
+    }
+
+    /// Frees some of a full disk. Where that fails the pull may still have room.
+    async fn make_room(&self) {
+        if let Err(error) = self.relieve().await {
+            tracing::warn!(%error, "a full disk is not relieved before a pull");
+        }
     }
 
     /// What the tenant has by this name already: all of it, for this platform.
     async fn there(&self, pull: &Pull, platform: &Platform) -> Result<Option<Image>, Error> {
         let full = pull.reference.to_string();
-        let record = match self.inner.record(&pull.tenant, &full) {
+        let record = match self.inner()?.record(&pull.tenant, &full) {
             Some(record) => record,
             None => return Ok(None),
         };
@@ -141,7 +152,7 @@ impl Images {
         pulled: Pulled,
         content: Content,
         hold: Hold,
-        layers: Vec<Layer>,
+        kept: (Vec<Layer>, Named),
     ) -> Result<Image, Error> {
         let time = now();
         let index = pulled.target.digest.clone();
@@ -155,18 +166,52 @@ impl Images {
             pinned: false,
         };
         // Blobs and layers stay until the image has its name.
-        let record = self.keep(record, hold, (pulled.pins, layers)).await?;
-        Ok(self.inner.image(record, Some(Arc::new(content))))
+        let record = self.keep(record, hold, (pulled.pins, kept)).await?;
+        Ok(self.inner()?.image(record, Some(Arc::new(content))))
     }
 }
 
-/// Says of a layer that it is being unpacked, or that it is there.
-fn tell(progress: &watch::Sender<Progress>, blob: &Digest, done: bool) {
-    let state = if done { State::Done } else { State::Unpacking };
+/// How a pull unpacks what still comes.
+#[derive(Debug)]
+struct Taps {
+    work: Arc<Work>,
+    platform: Platform,
+    name: String,
+}
+
+impl Tap for Taps {
+    fn image(&self, manifest: &Descriptor) -> Result<(), Error> {
+        let content = Content::read(self.work.store(), manifest)?;
+        check_platform(&content, &self.platform, &self.name)?;
+        self.work.want(&content);
+        Ok(())
+    }
+
+    fn begin(&self, blob: &Digest, file: File) -> Option<Box<dyn Feed>> {
+        self.work.begin(blob, file)
+    }
+
+    fn came(&self, blob: &Digest) {
+        self.work.came(blob);
+    }
+}
+
+/// Says how far a layer is.
+fn tell(progress: &watch::Sender<Progress>, blob: &Digest, step: Step) {
     progress.send_modify(|progress| {
         for of in progress.blobs.iter_mut().filter(|of| of.digest == *blob) {
-            of.state = state;
-            of.done = of.whole;
+            match step {
+                Step::Read(bytes) => {
+                    of.unpacked = bytes.min(of.whole);
+                    if of.done == of.whole {
+                        of.state = State::Unpacking;
+                    }
+                }
+                Step::Done => {
+                    of.state = State::Done;
+                    (of.done, of.unpacked) = (of.whole, of.whole);
+                }
+            }
         }
     });
 }

@@ -2,14 +2,15 @@
 //! A push of an image that a tenant has, to where its name says or elsewhere.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use identity::Permit;
 use model::error::Error;
 use model::name::Tenant;
 
-use super::Images;
 use super::pull::{DEADLINE, shown};
 use super::transfer::Transfer;
+use super::{Images, Inner};
 use crate::digest::Digest;
 use crate::reference::Reference;
 use crate::registry::{Credentials, PushRequest};
@@ -27,17 +28,19 @@ pub struct Push {
     pub credentials: Option<Credentials>,
 }
 
-impl Images {
+impl Inner {
     /// Repositories that the tenant's images came from: a registry may have a blob there already.
     fn repositories(&self, tenant: &Tenant) -> Vec<String> {
-        let records = self.inner.records_of(tenant);
+        let records = self.records_of(tenant);
         let parsed = records
             .iter()
             .filter_map(|it| it.reference.parse::<Reference>().ok());
         let all: BTreeSet<String> = parsed.map(|it| it.repository().to_owned()).collect();
         all.into_iter().collect()
     }
+}
 
+impl Images {
     /// Begins a push. Its end is the digest that the registry has the image under.
     ///
     /// # Errors
@@ -45,27 +48,27 @@ impl Images {
     /// it may. Everything else is the transfer's.
     pub fn push(&self, permit: Permit, push: Push) -> Result<Transfer<Digest>, Error> {
         permit.demand_tenant(&push.tenant)?;
-        let record = self.inner.find(&push.tenant, &push.reference)?;
+        let inner = Arc::clone(self.inner()?);
+        let record = inner.find(&push.tenant, &push.reference)?;
         let to = match push.to {
             Some(to) => to,
             None => record.reference.parse().map_err(|error| {
                 Error::invalid("to", error).hint("the image has no registry's name: say where to")
             })?,
         };
-        let place = self.inner.transfers.take(&push.tenant, 1)?;
+        let place = inner.transfers.take(&push.tenant, 1)?;
         let request = PushRequest {
             reference: to,
             target: record.manifest.digest.clone(),
             credentials: shown(&permit, push.credentials),
             owner: push.tenant.to_string(),
-            mount_from: self.repositories(&push.tenant),
+            mount_from: inner.repositories(&push.tenant),
             deadline: DEADLINE,
         };
-        let images = self.clone();
         Ok(Transfer::start(async move |progress| {
             let _place = place;
-            let inner = &images.inner;
-            let pushed = inner.client.push(&inner.store, &request, progress).await;
+            let client = inner.client()?;
+            let pushed = client.push(&inner.store, &request, progress).await;
             pushed.map(|_| request.target.clone()).map_err(Error::from)
         }))
     }

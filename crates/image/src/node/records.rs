@@ -111,6 +111,17 @@ impl Content {
         Self::of(store, manifest, None)
     }
 
+    /// The digest of a manifest's configuration.
+    ///
+    /// # Errors
+    /// Those of [`Content::read`], but for what the configuration says.
+    pub(super) fn config_of(store: &Store, manifest: &Digest) -> Result<Digest> {
+        match Document::parse(&store.read_document(manifest)?, None)? {
+            Document::Manifest(parsed) => Ok(parsed.config.digest),
+            Document::Index(_) => Err(ImageError::document("the manifest", "it is an index")),
+        }
+    }
+
     fn of(store: &Store, manifest: &Digest, media_type: Option<&str>) -> Result<Self> {
         let bytes = store.read_document(manifest)?;
         let Document::Manifest(parsed) = Document::parse(&bytes, media_type)? else {

@@ -34,6 +34,7 @@ use model::name::Tenant;
 
 use super::cache::Entry;
 use super::holdings::{Hold, Kept, blobs};
+use super::layers::Layers;
 use super::left::Left;
 use super::pull::check_platform;
 use super::records::{Content, Record};
@@ -130,6 +131,14 @@ impl Roots {
         }
     }
 
+    /// How many cells of all tenants have this image.
+    pub(super) fn cells_of_all(&self, manifest: &Digest) -> u32 {
+        let roots = self.lock();
+        let same = roots.iter().filter(|((_, of), _)| of == manifest);
+        let holds: usize = same.map(|(_, root)| root.strong_count()).sum();
+        u32::try_from(holds).unwrap_or(u32::MAX)
+    }
+
     /// How many cells of a tenant have this image.
     pub(super) fn cells(&self, tenant: &Tenant, manifest: &Digest) -> u32 {
         let key = (tenant.clone(), manifest.clone());
@@ -154,14 +163,14 @@ impl Images {
         text: &str,
         platform: Option<&Platform>,
     ) -> Result<Rooted, Error> {
-        let record = self.inner.find(tenant, text)?;
+        let record = self.inner()?.find(tenant, text)?;
         let manifest = &record.manifest;
         let root = self.root(tenant, &manifest.digest).await;
         let root = root.map_err(|error| lost(&record.reference, error))?;
         let ours = Platform::ours();
         let content = &root.entry.content;
         check_platform(content, platform.unwrap_or(&ours), &record.reference)?;
-        self.note_use(record);
+        self.inner()?.note_use(record);
         Ok(rooted(root))
     }
 
@@ -182,10 +191,10 @@ impl Images {
 
     /// The cheapest way to it: another cell's, what is remembered, the disk.
     async fn root(&self, tenant: &Tenant, manifest: &Digest) -> Result<Arc<Root>, Error> {
-        if let Some(root) = self.inner.roots.get(tenant, manifest) {
+        if let Some(root) = self.inner()?.roots.get(tenant, manifest) {
             return Ok(root);
         }
-        if let Some(root) = self.inner.remembered(tenant, manifest) {
+        if let Some(root) = self.inner()?.remembered(tenant, manifest) {
             return Ok(root);
         }
         let (of, digest) = (tenant.clone(), manifest.clone());
@@ -206,13 +215,13 @@ impl Images {
         manifest: &Digest,
         content: Arc<Content>,
     ) -> Result<Arc<Root>, Error> {
-        let place = Arc::new(self.inner.transfers.take(tenant, 1)?);
+        let place = Arc::new(self.inner()?.transfers.take(tenant, 1)?);
         let descriptor = descriptor(manifest, &content);
-        let left = Left::new(&self.inner, tenant);
+        let left = Left::new(self.inner()?, tenant);
         let kept = blobs(&descriptor, &content.manifest);
-        left.share().put(self.inner.holdings.take(tenant, kept)?);
-        let told = |_: &Digest, _: bool| ();
-        let layers = self.unpacked(&left, &content, &place, &told).await?;
+        left.share().put(self.inner()?.holdings.take(tenant, kept)?);
+        let work = Layers::new(self.inner()?, tenant, &place, Arc::new(|_, _| ()));
+        let layers = work.all(&content, &left).await?;
         let (of, digest) = (tenant.clone(), manifest.clone());
         self.blocking(move |inner| {
             // Until the root has pins of its own.
@@ -223,20 +232,22 @@ impl Images {
         })
         .await?
     }
+}
 
+impl Inner {
     /// Notes that an image was used now: its age for pruning begins anew. Nothing waits for the
     /// disk; a note that can't be written is missing after a restart, no more.
-    fn note_use(&self, record: Record) {
+    fn note_use(self: &Arc<Self>, record: Record) {
         let time = now();
         if time.since(record.used).as_secs() < COARSE_SECONDS {
             return;
         }
         let key = (record.tenant.clone(), record.reference.clone());
-        if let Some(held) = self.inner.lock().get_mut(&key) {
+        if let Some(held) = self.lock().get_mut(&key) {
             // At once, so that this is written once.
             held.record.used = time;
         }
-        let inner = Arc::clone(&self.inner);
+        let inner = Arc::clone(self);
         tokio::task::spawn_blocking(move || {
             if let Err(error) = inner.change(&record, |record| record.used = time) {
                 let image = &record.reference;
@@ -244,9 +255,7 @@ impl Images {
             }
         });
     }
-}
 
-impl Inner {
     /// What was read before, where nothing has been taken away since.
     fn remembered(&self, tenant: &Tenant, manifest: &Digest) -> Option<Arc<Root>> {
         let entry = self.cache.get(manifest)?;

@@ -174,12 +174,6 @@ pub enum RegistryError {
         /// The layer's digest.
         digest: Digest,
     },
-    /// The pull policy `never` for an image that isn't there.
-    #[error("{what} is not on this node and its pull policy is `never`; import or pull it first")]
-    NeverPulled {
-        /// The image's reference.
-        what: String,
-    },
     /// No mirror and not the registry itself gave it.
     #[error("{what} could not be had from any of {} hosts: {}", .each.len(), join(.each))]
     Everywhere {
@@ -223,7 +217,6 @@ impl RegistryError {
                 | Self::Deadline { .. }
                 | Self::SchemaOne { .. }
                 | Self::ForeignLayer { .. }
-                | Self::NeverPulled { .. }
                 | Self::Image(_)
                 | Self::NotAdmitted(_)
                 | Self::Stopped
@@ -273,7 +266,7 @@ impl From<RegistryError> for Error {
         let (reason, hint) = match &error {
             RegistryError::Image(_) | RegistryError::NotAdmitted(_) => return inner(error),
             RegistryError::Deadline { .. } => (Reason::Deadline, ""),
-            RegistryError::NotFound { .. } | RegistryError::NeverPulled { .. } => (
+            RegistryError::NotFound { .. } => (
                 Reason::NotFound,
                 "look at the name, and whether the registry wants credentials",
             ),

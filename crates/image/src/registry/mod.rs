@@ -37,6 +37,7 @@ mod push;
 mod session;
 mod shares;
 mod sink;
+mod tap;
 mod tls;
 mod token;
 mod upload;
@@ -56,6 +57,7 @@ pub use policy::{Decision, PullPolicy};
 pub use progress::{Blob, Progress, State};
 pub use pull::{Admission, PullRequest, Pulled};
 pub use push::{PushRequest, Pushed};
+pub use tap::{Feed, Tap};
 
 use docker_config::Found;
 use hosts::Endpoint;

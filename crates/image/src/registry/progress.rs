@@ -27,6 +27,8 @@ pub struct Blob {
     pub done: u64,
     /// How many bytes it has.
     pub whole: u64,
+    /// How many of its bytes the unpacker has read.
+    pub unpacked: u64,
 }
 
 /// What is done with a blob.
@@ -36,7 +38,7 @@ pub enum State {
     Waiting,
     /// Its bytes are on their way.
     Moving,
-    /// All of it has come, and is being unpacked.
+    /// All of it has come, and is being unpacked. (It may be unpacked while it comes, too.)
     Unpacking,
     /// It was there already, and the registry has confirmed that these credentials may have it.
     Present,
@@ -69,9 +71,25 @@ impl Meter {
             state: State::Waiting,
             done: 0,
             whole: it.size,
+            unpacked: 0,
         });
         let blobs = blobs.collect();
         self.0.send_modify(|progress| progress.blobs = blobs);
+    }
+
+    /// A blob has come altogether. Where a tap reads it, it is done when that is.
+    pub(crate) fn came(&self, digest: &Digest, tapped: bool) {
+        self.0.send_modify(|progress| {
+            for blob in progress.blobs.iter_mut().filter(|it| it.digest == *digest) {
+                let is_read = !tapped || blob.unpacked == blob.whole;
+                blob.state = if is_read {
+                    State::Done
+                } else {
+                    State::Unpacking
+                };
+                blob.done = blob.whole;
+            }
+        });
     }
 
     /// Sets what is done with a blob; one that isn't of the image (a manifest) is not counted.

@@ -23,9 +23,10 @@ use super::hosts::Endpoint;
 use super::progress::{Meter, Progress, State};
 use super::session::{Access, Session};
 use super::sink::Sink;
+use super::tap::Tap;
 use crate::digest::Digest;
 use crate::error::ImageError;
-use crate::manifest::{Descriptor, Document, Manifest, check_length, media};
+use crate::manifest::{Compression, Descriptor, Document, Manifest, check_length, media};
 use crate::platform::Platform;
 use crate::reference::Reference;
 use crate::store::{Pin, Store};
@@ -55,6 +56,8 @@ pub struct PullRequest {
     pub deadline: Duration,
     /// Asked before the first layer is fetched.
     pub admission: Admission,
+    /// Reads layers while they come.
+    pub tap: Option<Arc<dyn Tap>>,
 }
 
 /// Whether what a manifest points to may be fetched: for a quota. Its refusal ends the pull.
@@ -177,6 +180,12 @@ impl Run<'_> {
         admitted.map_err(RegistryError::NotAdmitted)?;
         self.meter.expect(content.blobs());
         let mut seen = HashSet::new();
+        if let Some(tap) = &self.request.tap {
+            // It says what the layers are, without which none can be read.
+            pins.push(self.blob(&content.config, known).await?);
+            seen.insert(content.config.digest.clone());
+            self.tell(tap, &manifest).await?;
+        }
         let mut blobs: FuturesUnordered<_> = content
             .blobs()
             .filter(|blob| seen.insert(blob.digest.clone()))
@@ -195,6 +204,13 @@ impl Run<'_> {
             passed_over: self.lock().clone(),
             pins,
         })
+    }
+
+    async fn tell(&self, tap: &Arc<dyn Tap>, manifest: &Descriptor) -> Result<(), RegistryError> {
+        let (tap, manifest) = (Arc::clone(tap), manifest.clone());
+        let told = tokio::task::spawn_blocking(move || tap.image(&manifest));
+        let told = told.await.map_err(|_| RegistryError::Stopped)?;
+        told.map_err(RegistryError::NotAdmitted)
     }
 
     /// What the reference points to.
@@ -319,6 +335,9 @@ impl Run<'_> {
             match self.blob_from(source, blob, known).await {
                 Ok(pin) => {
                     self.prefer(at, source);
+                    if let Some(tap) = &self.request.tap {
+                        tap.came(&blob.digest);
+                    }
                     return Ok(pin);
                 }
                 Err(problem) => self.pass_over(source, problem, &mut failed)?,
@@ -368,7 +387,10 @@ impl Run<'_> {
             self.request.reference.repository()
         );
         let plain = |problem| (problem, false);
-        let mut sink = Sink::open(self.store, &scope, blob).await.map_err(plain)?;
+        let tap = self.request.tap.clone();
+        let mut sink = Sink::open(self.store, &scope, blob, tap)
+            .await
+            .map_err(plain)?;
         self.meter.set(&blob.digest, State::Moving, sink.offset());
         if let Err(problem) = session.download(blob, &mut sink, &self.meter).await {
             sink.close().await;
@@ -377,7 +399,9 @@ impl Run<'_> {
         let resumed = sink.is_resumed();
         match sink.finish().await {
             Ok(pin) => {
-                self.meter.set(&blob.digest, State::Done, blob.size);
+                let is_layer = Compression::of_media_type(&blob.media_type).is_some();
+                let is_read = self.request.tap.is_some() && is_layer;
+                self.meter.came(&blob.digest, is_read);
                 Ok(pin)
             }
             Err(RegistryError::Image(ImageError::WrongDigest { expected, found })) => {

@@ -3,10 +3,13 @@
 //! short queue to it. A full queue holds the download up; a sink that is dropped leaves what has
 //! come for the next attempt.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use tokio::sync::{mpsc, oneshot};
 
 use super::error::RegistryError;
+use super::tap::{Tap, Tapped};
 use crate::error::ImageError;
 use crate::manifest::Descriptor;
 use crate::store::{Ingest, Pin, Store};
@@ -33,7 +36,7 @@ pub(crate) struct Sink {
 }
 
 impl Sink {
-    /// Opens an ingest of this scope, which may have bytes already.
+    /// Opens an ingest of this scope, which may have bytes already. `tap` reads it meanwhile.
     ///
     /// # Errors
     /// Those of [`Store::ingest_for`].
@@ -41,6 +44,7 @@ impl Sink {
         store: &Store,
         scope: &str,
         descriptor: &Descriptor,
+        tap: Option<Arc<dyn Tap>>,
     ) -> Result<Self, RegistryError> {
         let (steps, queue) = mpsc::channel(QUEUE);
         let (opened, open) = oneshot::channel();
@@ -52,7 +56,7 @@ impl Sink {
                 Ok(ingest) => {
                     if opened.send(Ok(ingest.offset())).is_ok() {
                         // A receiver that is gone means that the pull was given up.
-                        let _ = ended.send(run(ingest, queue));
+                        let _ = ended.send(run(ingest, tap.as_deref(), queue));
                     }
                 }
                 Err(problem) => drop(opened.send(Err(problem))),
@@ -134,7 +138,12 @@ impl Sink {
     }
 }
 
-fn run(mut ingest: Ingest, mut queue: mpsc::Receiver<Step>) -> Result<Option<Pin>, ImageError> {
+fn run(
+    ingest: Ingest,
+    tap: Option<&dyn Tap>,
+    mut queue: mpsc::Receiver<Step>,
+) -> Result<Option<Pin>, ImageError> {
+    let mut ingest = Tapped::new(ingest, tap)?;
     while let Some(step) = queue.blocking_recv() {
         match step {
             Step::Write(bytes) => ingest.write(&bytes)?,

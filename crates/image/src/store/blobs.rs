@@ -68,21 +68,25 @@ impl Store {
         let mut hasher = crate::digest::Hasher::new(digest.algorithm());
         hasher.update(&bytes);
         if hasher.finish() != *digest {
-            let problem = "its bytes have changed on disk: remove the image and pull it again";
+            let problem = "its bytes have changed on disk: pull the image again";
             let problem = problem.to_owned();
             return Err(ImageError::Corrupt { path, problem });
         }
         Ok(bytes)
     }
 
-    /// Stores a document that is in memory already. One that is there stays.
+    /// Stores a document that is in memory already. One that is there stays, unless the disk has
+    /// changed it.
     ///
     /// # Errors
     /// [`ImageError::WrongDigest`], and those of [`Store::ingest`].
     pub fn put(&self, digest: &Digest, bytes: &[u8]) -> Result<Pin> {
         let pin = self.pin(digest);
         if self.contains(digest) {
-            return Ok(pin);
+            if self.is_sound(digest)? {
+                return Ok(pin);
+            }
+            self.set_aside(digest)?;
         }
         let mut ingest = self.ingest(digest, bytes.len() as u64)?;
         ingest.restart()?;

@@ -69,6 +69,30 @@ pub struct Collected {
     pub bytes: u64,
 }
 
+/// Space of a file system.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Disk {
+    /// All of it.
+    pub bytes: u64,
+    /// What can still be had, by others than root.
+    pub available: u64,
+}
+
+impl Disk {
+    /// Per cent that can't be had any more.
+    pub fn used(&self) -> u8 {
+        let free = self.available.saturating_mul(100).checked_div(self.bytes);
+        100 - u8::try_from(free.unwrap_or(100).min(100)).unwrap_or(100)
+    }
+
+    /// Bytes to free until no more than so many per cent are used.
+    pub fn above(&self, per_cent: u8) -> u64 {
+        let free = u64::from(100_u8.saturating_sub(per_cent));
+        let wanted = (self.bytes / 100).saturating_mul(free);
+        wanted.saturating_sub(self.available)
+    }
+}
+
 /// What names lead to.
 #[derive(Default)]
 struct Marked {
@@ -86,15 +110,21 @@ impl Store {
     /// [`ImageError::Io`]: what was collected until then is gone; nothing is collected where it
     /// can't be found out what is in use.
     pub fn collect(&self, policy: &Policy, keep: &Keep) -> Result<Collected> {
-        self.collect_by(policy, keep, SystemTime::now(), || self.used())
+        let used = || self.disk().map(|disk| disk.used());
+        self.collect_by(policy, keep, SystemTime::now(), used)
     }
 
-    /// Per cent of the disk that can't be had any more.
-    fn used(&self) -> Result<u8> {
+    /// The file system that the store is on.
+    ///
+    /// # Errors
+    /// [`ImageError::Io`].
+    pub fn disk(&self) -> Result<Disk> {
         let root = &self.inner.root;
         let disk = rustix::fs::statvfs(root).map_err(|e| ImageError::io("stat", root, e))?;
-        let free = disk.f_bavail.saturating_mul(100).checked_div(disk.f_blocks);
-        Ok(100 - u8::try_from(free.unwrap_or(100).min(100)).unwrap_or(100))
+        Ok(Disk {
+            bytes: disk.f_blocks.saturating_mul(disk.f_frsize),
+            available: disk.f_bavail.saturating_mul(disk.f_frsize),
+        })
     }
 
     pub(super) fn collect_by(
@@ -241,6 +271,13 @@ impl Store {
         let may_go =
             |diff_id: &Digest, entry: &DirEntry| keep.at_once.contains(diff_id) || grown(entry);
         self.sweep_layers(&marked, may_go, collected, doomed)?;
+        each(&root.join("aside"), |entry| {
+            if self.is_older(entry, now, grace) {
+                collected.bytes += entry.metadata().map_or(0, |metadata| metadata.len());
+                remove(entry)?;
+            }
+            Ok(())
+        })?;
         self.sweep_ingests(now, grace, collected)
     }
 

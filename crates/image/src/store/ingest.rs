@@ -13,7 +13,7 @@ use std::io::{Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
-use super::{ImageError, Pin, Result, Store, files, locked};
+use super::{ImageError, Pin, Result, Store, locked};
 use crate::digest::{Digest, Verifier};
 use crate::manifest::MAX_BLOB;
 
@@ -204,6 +204,20 @@ impl Ingest {
         self.verifier.taken()
     }
 
+    /// Which blob.
+    pub fn digest(&self) -> &Digest {
+        &self.digest
+    }
+
+    /// The file that the bytes come into, to be read from its start. What is there is no more
+    /// verified than the ingest is.
+    ///
+    /// # Errors
+    /// [`ImageError::Io`].
+    pub fn reader(&self) -> Result<File> {
+        File::open(&self.path).map_err(|error| ImageError::io("open", &self.path, error))
+    }
+
     /// How many bytes the blob has when it is whole.
     pub fn size(&self) -> u64 {
         self.size
@@ -263,7 +277,10 @@ impl Ingest {
         verified?;
         let synced = self.file.sync_data();
         synced.map_err(|error| ImageError::io("sync", &self.path, error))?;
-        files::rename(&self.path, &self.store.blob_path(&self.digest))?;
+        let blob = self.store.blob_path(&self.digest);
+        // Whoever gives it a name puts the folder on disk, once for all blobs of an image.
+        std::fs::rename(&self.path, &blob)
+            .map_err(|error| ImageError::io("rename", &self.path, error))?;
         Ok(self
             .pin
             .take()

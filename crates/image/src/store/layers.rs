@@ -191,6 +191,14 @@ impl Store {
 }
 
 impl Making {
+    pub(super) fn store(&self) -> &Store {
+        &self.store
+    }
+
+    pub(super) fn diff_id(&self) -> &Digest {
+        &self.diff_id
+    }
+
     /// The folder to fill.
     pub fn root(&self) -> PathBuf {
         self.folder.join("root")

@@ -7,6 +7,8 @@
 //!    oci-layout, index.json     the layout; index.json: owner and name -> manifest
 //!    blobs/ALGORITHM/HEX        whole, verified and on disk, or absent
 //!    ingest/ALGORITHM-HEX[.S].N what has come of a blob, by scope; resumed, verified at the end
+//!    aside/ALGORITHM-HEX        a blob that the disk has changed; goes after a day
+//!    pending/HEX                what a transfer brings whose image has no name yet
 //!    layers/ALGORITHM-HEX/      an unpacked layer, by its diff id; whole or absent
 //!    work/                      what is in the making; emptied at start
 //!    lock                       one process has the store open
@@ -17,12 +19,15 @@
 //!
 //! All calls block. What is *pinned* ([`Store::pin`]) is not collected while the pin lives.
 
+mod aside;
 mod blobs;
 mod collect;
+mod compare;
 mod files;
 mod ingest;
 mod layers;
 mod names;
+mod pending;
 mod pins;
 mod repair;
 mod spool;
@@ -38,12 +43,13 @@ use std::time::SystemTime;
 
 use crate::error::{ImageError, Result};
 
-pub use collect::{Collected, Keep, Policy};
+pub use collect::{Collected, Disk, Keep, Policy};
 pub(crate) use files::layout_version;
 pub use ingest::{Ingest, MAX_INGESTS_PER_DIGEST};
 pub use layers::{Layer, Making};
 pub(crate) use names::NAME as NAME_ANNOTATION;
 pub use names::{MAX_NAMES, MAX_NAMES_PER_OWNER, MAX_NOTES, MAX_OWNER, Named};
+pub use pending::Pending;
 pub use pins::{Pin, PinSet};
 pub use repair::Repair;
 pub(crate) use spool::Sealed;
@@ -95,6 +101,8 @@ impl Store {
             "blobs/sha256",
             "blobs/sha512",
             "ingest",
+            "aside",
+            "pending",
             "layers",
             "work",
         ] {

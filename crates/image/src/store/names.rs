@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 
 use super::{ImageError, Repair, Result, Store, files, locked};
+use crate::digest::Algorithm;
 use crate::manifest::{Descriptor, media};
 
 /// The most names of one store.
@@ -224,6 +225,11 @@ impl Store {
             return Err(ImageError::NotFound {
                 what: format!("manifest {}", descriptor.digest),
             });
+        }
+        // Before there is a name of them: blobs were renamed into their place without that.
+        for algorithm in Algorithm::ALL {
+            let folder = self.inner.root.join("blobs").join(algorithm.as_str());
+            files::sync_folder(&folder)?;
         }
         let mut names = locked(&self.inner.names);
         let key = (owner.to_owned(), name.to_owned());

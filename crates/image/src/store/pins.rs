@@ -22,6 +22,11 @@ impl Pins {
         self.counts.contains_key(digest)
     }
 
+    /// How often it is pinned.
+    pub(super) fn count(&self, digest: &Digest) -> usize {
+        self.counts.get(digest).copied().unwrap_or_default()
+    }
+
     /// Notes that a blob or a layer is being taken away.
     pub(super) fn removed(&mut self) {
         self.removals += 1;

@@ -50,6 +50,10 @@ pub(super) fn run(root: &Path) -> Result<Repair> {
             }
         }
     })?;
+    each(&root.join("aside"), |entry| match is_stale(entry) {
+        true => remove(entry),
+        false => Ok(()),
+    })?;
     for algorithm in Algorithm::ALL {
         each(&root.join("blobs").join(algorithm.as_str()), |entry| {
             let hex = entry.file_name();

@@ -7,7 +7,7 @@ use std::io::Write as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::PathBuf;
 
-use super::{ImageError, Pin, Result, Store, files};
+use super::{ImageError, Pin, Result, Store};
 use crate::digest::{Algorithm, Digest, Hasher};
 
 /// A blob on its way in. Dropped before [`Spool::seal`], it is removed.
@@ -73,7 +73,9 @@ impl Sealed {
     pub(crate) fn commit(self) -> Result<Pin> {
         let store = &self.unseen.store;
         let pin = store.pin(&self.digest);
-        files::rename(&self.unseen.path, &store.blob_path(&self.digest))?;
+        let path = &self.unseen.path;
+        std::fs::rename(path, store.blob_path(&self.digest))
+            .map_err(|error| ImageError::io("rename", path, error))?;
         Ok(pin)
     }
 }

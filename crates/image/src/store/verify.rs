@@ -52,7 +52,11 @@ impl Store {
         Ok(damage)
     }
 
-    fn is_sound(&self, digest: &Digest) -> Result<bool> {
+    /// Whether a blob still has the bytes that its digest names.
+    ///
+    /// # Errors
+    /// [`ImageError::NotFound`], [`ImageError::Io`].
+    pub(crate) fn is_sound(&self, digest: &Digest) -> Result<bool> {
         let path = self.blob_path(digest);
         let mut file = self.read_blob(digest)?;
         let mut hasher = Hasher::new(digest.algorithm());

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The unpacker's process: `auraed unpack OPTIONS`. Standard input is the layer's stream, the
-//! current folder the one to fill, standard output takes one line of JSON. Before it reads a byte
-//! it gives up every other file, the network, and all capabilities but those for owners, modes,
-//! nodes and extended attributes; its memory has a bound.
+//! current folder the one to fill, standard output takes lines of JSON (`input`). Before it reads a
+//! byte it gives up every other file, the network, and all capabilities but those for owners,
+//! modes, nodes and extended attributes; its memory has a bound.
 
-use std::io::Write as _;
 use std::os::fd::AsFd;
 use std::process::ExitCode;
 
@@ -19,6 +18,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use serde::{Deserialize, Serialize};
 
 use super::error::UnpackError;
+use super::input::{Growing, Input, Plain, tell};
 use super::{Options, Overlay, Summary, unpack};
 
 /// Bytes of address space: zstd's largest window, the buffers, the program itself.
@@ -27,10 +27,12 @@ const MEMORY: u64 = 1 << 30;
 /// Descriptors: one for each level of a tree that is removed, and those that are always there.
 const DESCRIPTORS: u64 = super::names::MAX_DEPTH as u64 + 64;
 
-/// What the process tells its parent.
+/// What the process tells its parent, a line each.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Report {
+    /// So many bytes of its stream.
+    Read(u64),
     Done(Summary),
     Failed(UnpackError),
 }
@@ -42,8 +44,7 @@ pub fn command(options: &str) -> ExitCode {
         Ok(summary) => Report::Done(summary),
         Err(error) => Report::Failed(error),
     };
-    let told = serde_json::to_vec(&report).map_err(std::io::Error::other);
-    match told.and_then(|line| std::io::stdout().write_all(&line)) {
+    match tell(&report) {
         Ok(()) => ExitCode::SUCCESS,
         // The parent is gone.
         Err(_) => ExitCode::FAILURE,
@@ -57,9 +58,8 @@ pub fn refused(problem: &str) -> ExitCode {
         entry: ".".to_owned(),
         problem: problem.to_owned(),
     });
-    let told = serde_json::to_vec(&report).map_err(std::io::Error::other);
     // Without a parent no one reads it.
-    let _ = told.and_then(|line| std::io::stdout().write_all(&line));
+    let _ = tell(&report);
     ExitCode::FAILURE
 }
 
@@ -69,7 +69,10 @@ fn run(options: &str) -> Result<Summary, UnpackError> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let root = fs::open(".", flags, Mode::empty()).map_err(kernel("open"))?;
     confine(&root, &options)?;
-    unpack(std::io::stdin().lock(), root, &options)
+    match options.growing {
+        true => unpack(Input::new(Growing::default()), root, &options),
+        false => unpack(Input::new(Plain), root, &options),
+    }
 }
 
 fn kernel(doing: &'static str) -> impl Fn(Errno) -> UnpackError {

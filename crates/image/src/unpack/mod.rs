@@ -14,7 +14,9 @@ mod apply;
 mod child;
 mod driver;
 mod error;
+mod growth;
 mod header;
+mod input;
 mod names;
 mod pax;
 mod reader;
@@ -32,6 +34,7 @@ use crate::digest::Digest;
 pub use child::{command, refused};
 pub use driver::{Source, Unpacking};
 pub use error::UnpackError;
+pub use growth::{Growth, Killer};
 
 /// The tar reader, for archives of images.
 pub(crate) mod tar {
@@ -64,6 +67,9 @@ pub struct Options {
     pub overlay: Overlay,
     /// Whether device nodes are made, or refused.
     pub devices: bool,
+    /// The stream is a file that grows while it is read ([`Source::Growing`] sets it).
+    #[serde(default)]
+    pub growing: bool,
 }
 
 impl Options {
@@ -75,6 +81,7 @@ impl Options {
             max_entries: 1_000_000,
             overlay: Overlay::Trusted,
             devices: true,
+            growing: false,
         }
     }
 }

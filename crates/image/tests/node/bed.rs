@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use identity::Permit;
 use image::manifest::media;
-use image::node::{Images, Settings, Unpacker};
+use image::node::{Images, Settings, Thresholds, Unpacker};
 use image::registry::{Client, Hosts, Options};
 use image::store::Store;
 use image::{Descriptor, Digest, ImageError};
@@ -25,24 +25,43 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 pub(crate) const BYTES: u64 = 1 << 30;
 
 pub(crate) struct Bed {
-    folder: tempfile::TempDir,
+    state: PathBuf,
+    _folder: Option<tempfile::TempDir>,
+    thresholds: Thresholds,
     pub(crate) runtime: tokio::runtime::Runtime,
 }
 
 impl Bed {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        Self::at(folder)
+        // This machine's disk may be full.
+        let never = Thresholds {
+            high: 100,
+            low: 100,
+        };
+        let bed = Self::below(folder.path(), never);
+        Self {
+            _folder: Some(folder),
+            ..bed
+        }
     }
 
-    fn at(folder: tempfile::TempDir) -> Self {
+    /// In a folder that stays.
+    pub(crate) fn below(folder: &Path, thresholds: Thresholds) -> Self {
         let mut runtime = tokio::runtime::Builder::new_multi_thread();
+        // Threads that have nothing to do end at once: what depends on one is seen.
+        let runtime = runtime.thread_keep_alive(Duration::from_millis(1));
         let runtime = runtime.worker_threads(2).enable_all().build().unwrap();
-        Self { folder, runtime }
+        Self {
+            state: folder.to_owned(),
+            _folder: None,
+            thresholds,
+            runtime,
+        }
     }
 
     pub(crate) fn state(&self) -> &Path {
-        self.folder.path()
+        &self.state
     }
 
     pub(crate) fn at_images(&self, path: &str) -> PathBuf {
@@ -74,13 +93,24 @@ impl Bed {
         let client = Client::new(Hosts::load(&none).unwrap(), Options::default());
         Settings {
             state_dir: self.state().to_owned(),
-            client: client.unwrap(),
+            client: client.map_err(Into::into),
+            thresholds: self.thresholds,
             unpacker: Unpacker::new(|_| {
                 let mut command = Command::new(std::env::current_exe().unwrap());
                 command.arg("unpack");
                 Ok(command)
             }),
         }
+    }
+
+    /// Changes a note beside a name of `ann`'s.
+    pub(crate) fn note(&self, store: &Store, name: &str, key: &str, value: &str) {
+        let named = store.names().into_iter().find(|it| it.name == full(name));
+        let mut descriptor = named.unwrap().descriptor;
+        let mut notes = std::mem::take(&mut descriptor.annotations);
+        notes.insert(key.to_owned(), value.to_owned());
+        let tagged = store.tag_noted("ann", &full(name), &descriptor, notes);
+        tagged.unwrap();
     }
 
     pub(crate) fn tenants(&self) -> Tenants {

@@ -11,7 +11,15 @@
 )]
 
 mod bed;
+#[path = "../registry/hostile.rs"]
+#[allow(dead_code, reason = "each test binary uses its part")]
+mod hostile;
+#[path = "../registry/images.rs"]
+#[allow(dead_code, reason = "each test binary uses its part")]
+mod images;
+mod mends;
 mod roots;
+mod streams;
 #[path = "../support/mod.rs"]
 mod support;
 
@@ -40,12 +48,60 @@ const STORIES: &[(&str, fn())] = &[
         "a_present_image_is_resolved_without_the_disk",
         roots::a_present_image_is_resolved_without_the_disk,
     ),
+    (
+        "a_changed_blob_is_put_aside_and_brought_again",
+        mends::a_changed_blob_is_put_aside_and_brought_again,
+    ),
+    (
+        "a_changed_document_is_brought_again",
+        mends::a_changed_document_is_brought_again,
+    ),
+    (
+        "a_changed_layer_is_unpacked_anew_unless_a_cell_runs_it",
+        mends::a_changed_layer_is_unpacked_anew_unless_a_cell_runs_it,
+    ),
+    (
+        "a_full_disk_takes_what_was_used_longest_ago",
+        mends::a_full_disk_takes_what_was_used_longest_ago,
+    ),
+    (
+        "a_layer_is_unpacked_while_it_comes",
+        streams::a_layer_is_unpacked_while_it_comes,
+    ),
+    (
+        "a_layer_that_is_no_blob_at_its_end_gets_no_place",
+        streams::a_layer_that_is_no_blob_at_its_end_gets_no_place,
+    ),
+    (
+        "a_pull_that_is_given_up_ends_its_unpacker_and_goes_on_later",
+        streams::a_pull_that_is_given_up_ends_its_unpacker_and_goes_on_later,
+    ),
+    (
+        "images_that_can_not_be_opened_say_why",
+        mends::images_that_can_not_be_opened_say_why,
+    ),
 ];
+
+/// An empty store.
+fn empty() -> (tempfile::TempDir, image::store::Store) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = image::store::Store::open(&folder.path().join("images")).unwrap();
+    (folder, store)
+}
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().collect();
     match arguments.get(1).map(String::as_str) {
-        Some("unpack") => image::unpack::command(&arguments[2]),
+        Some("unpack") => {
+            // As `auraed unpack`: it ends with the thread that has started it.
+            let kill = Some(rustix::process::Signal::KILL);
+            rustix::process::set_parent_process_death_signal(kill).unwrap();
+            image::unpack::command(&arguments[2])
+        }
+        Some("relieve") => {
+            mends::relieve(std::path::Path::new(&arguments[2]));
+            ExitCode::SUCCESS
+        }
         _ => testkit::stories::run(STORIES, || Ok(()), |_, story| Told::by(story)),
     }
 }

@@ -186,15 +186,20 @@ pub(crate) fn a_present_image_is_resolved_without_the_disk() {
             .unwrap()
     };
     drop(resolve());
+    // Where nothing can be read.
+    let (there, hidden) = (bed.at_images("layers"), bed.state().join("hidden"));
+    std::fs::rename(&there, &hidden).unwrap();
     // Each is the only cell, so nothing is shared with another one.
-    let begun = Instant::now();
-    for _ in 0..TIMES {
+    let times = (0..TIMES).map(|_| {
+        let begun = Instant::now();
         assert_eq!(resolve().layers.len(), 100);
-    }
-    let each = begun.elapsed() / TIMES;
-    // A machine under load is slow; a look at a hundred layers would be slower.
-    assert!(each < Duration::from_millis(1), "{each:?} for each");
-    eprintln!("an image of 100 layers is resolved in {each:?}");
+        begun.elapsed()
+    });
+    // A machine under load is slow now and then.
+    let fastest = times.min().unwrap();
+    assert!(fastest < Duration::from_millis(1), "{fastest:?}");
+    eprintln!("an image of 100 layers is resolved in {fastest:?}");
+    std::fs::rename(&hidden, &there).unwrap();
     // What was taken away is seen.
     let held = resolve();
     bed.runtime

@@ -87,6 +87,7 @@ fn request(reference: &str) -> PullRequest {
         known: None,
         deadline: DEADLINE,
         admission: Admission::default(),
+        tap: None,
     }
 }
 
