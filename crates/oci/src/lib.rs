@@ -75,6 +75,7 @@ pub fn main(all: &[OsString], words: &[OsString]) -> ExitCode {
 fn run(all: &[OsString], arguments: Arguments) -> Result<ExitCode> {
     if arguments.command.as_ref().is_some_and(command::clones) {
         be_unwritable(all)?;
+        container::user::raise_descriptors()?;
     }
     let preserved = arguments.command.as_ref().map_or(0, command::preserves);
     let activated = container::create::preserved_by_activation();

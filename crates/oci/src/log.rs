@@ -19,18 +19,20 @@ pub(crate) enum Format {
 }
 
 struct Log {
-    file: File,
+    file: Option<File>,
     format: Format,
     debug: bool,
 }
 
 static LOG: OnceLock<Log> = OnceLock::new();
 
-/// Opens the log; without one, warnings and errors go to standard error.
+/// Opens the log; without a file, all goes to standard error.
 pub(crate) fn open(path: Option<&Path>, format: Format, debug: bool) -> Result<()> {
-    let Some(path) = path else { return Ok(()) };
-    let file = OpenOptions::new().create(true).append(true).open(path);
-    let file = file.doing_on("open", path)?;
+    let open = |path: &Path| {
+        let file = OpenOptions::new().create(true).append(true).open(path);
+        file.doing_on("open", path)
+    };
+    let file = path.map(open).transpose()?;
     // Once a process; a second call would be a mistake that changes nothing.
     let _ = LOG.set(Log {
         file,
@@ -42,38 +44,40 @@ pub(crate) fn open(path: Option<&Path>, format: Format, debug: bool) -> Result<(
 
 /// Something that isn't as it was asked for, and goes on.
 pub(crate) fn warn(message: impl AsRef<str>) {
-    match LOG.get() {
-        Some(log) => log.line("warning", message.as_ref()),
-        None => eprintln!("{}", text("warning", message.as_ref())),
-    }
+    line("warning", message.as_ref());
 }
 
 /// What only `--debug` shows.
 pub(crate) fn debug(message: impl AsRef<str>) {
-    if let Some(log) = LOG.get().filter(|log| log.debug) {
-        log.line("debug", message.as_ref());
+    if LOG.get().is_some_and(|log| log.debug) {
+        line("debug", message.as_ref());
     }
 }
 
 /// Why the command failed: in the log, and on standard error.
 pub(crate) fn error(message: &str) {
-    if let Some(log) = LOG.get() {
-        log.line("error", message);
+    line("error", message);
+    if LOG.get().is_some_and(|log| log.file.is_some()) {
+        eprintln!("{}", text("error", message));
     }
-    eprintln!("{}", text("error", message));
 }
 
-impl Log {
-    fn line(&self, level: &str, message: &str) {
-        let line = match self.format {
-            Format::Text => text(level, message),
-            Format::Json => {
-                let time = now();
-                serde_json::json!({"level": level, "msg": message, "time": time}).to_string()
-            }
-        };
+fn line(level: &str, message: &str) {
+    let Some(log) = LOG.get() else {
+        eprintln!("{}", text(level, message));
+        return;
+    };
+    let line = match log.format {
+        Format::Text => text(level, message),
+        Format::Json => {
+            let time = now();
+            serde_json::json!({"level": level, "msg": message, "time": time}).to_string()
+        }
+    };
+    match &log.file {
         // There is nowhere left to say that this failed.
-        let _ = (&self.file).write_all(format!("{line}\n").as_bytes());
+        Some(file) => drop((&*file).write_all(format!("{line}\n").as_bytes())),
+        None => eprintln!("{line}"),
     }
 }
 

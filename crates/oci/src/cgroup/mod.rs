@@ -12,7 +12,7 @@ pub(crate) mod limits;
 pub(crate) mod path;
 pub(crate) mod stats;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use kernel::cgroup::{Cgroup, find};
@@ -26,22 +26,14 @@ use crate::log;
 /// How long an empty group may take to go.
 const REMOVAL: Duration = Duration::from_secs(10);
 
-/// The group of a container to be.
-#[derive(Debug, Default)]
-pub(crate) struct Placed {
-    pub(crate) group: Option<Cgroup>,
-    /// Groups above it that were made for it, the innermost first.
-    pub(crate) above: Vec<PathBuf>,
-}
-
 /// Makes the group that the configuration names. There is none where the caller may make none and
 /// asks for none.
-pub(crate) fn place(spec: &Spec, id: &str, by_systemd: bool) -> Result<Placed> {
+pub(crate) fn place(spec: &Spec, id: &str, by_systemd: bool) -> Result<Option<Cgroup>> {
     match make(spec, id, by_systemd) {
-        Ok(placed) => Ok(placed),
+        Ok(group) => Ok(Some(group)),
         Err(error) if needs_none(spec) && may_go_without(&error) => {
             log::debug(format!("no cgroup: {error}"));
-            Ok(Placed::default())
+            Ok(None)
         }
         Err(error) => Err(error.while_doing("linux.cgroupsPath")),
     }
@@ -58,7 +50,7 @@ fn may_go_without(error: &crate::error::Error) -> bool {
         .any(|errno| error.is(errno.raw_os_error()))
 }
 
-fn make(spec: &Spec, id: &str, by_systemd: bool) -> Result<Placed> {
+fn make(spec: &Spec, id: &str, by_systemd: bool) -> Result<Cgroup> {
     if by_systemd && Path::new("/run/systemd/system").exists() {
         return refuse(
             "--systemd-cgroup: systemd manages the groups of this machine, and asking it for one \
@@ -70,28 +62,12 @@ fn make(spec: &Spec, id: &str, by_systemd: bool) -> Result<Placed> {
     let own = own.strip_prefix(&mount).unwrap_or(Path::new("")).to_owned();
     let below = path::of(&spec.linux.cgroups_path, id, &own, by_systemd)?;
     let mut group = Cgroup::open(&mount)?;
-    let mut above = Vec::new();
-    let names: Vec<&str> = below.iter().filter_map(|name| name.to_str()).collect();
-    for (number, name) in names.iter().enumerate() {
+    for name in below.iter().filter_map(|name| name.to_str()) {
         hand_on(&group);
-        let made = group.create(name);
-        let last = number + 1 == names.len();
-        group = match made {
-            Ok(made) => {
-                if !last {
-                    above.insert(0, made.path().to_owned());
-                }
-                made
-            }
-            Err(error) if error.is(Errno::EXIST.raw_os_error()) => group.child(name)?,
-            Err(error) => return Err(error.into()),
-        };
+        group = group.ensure(name)?;
     }
     check_unused(&group)?;
-    Ok(Placed {
-        group: Some(group),
-        above,
-    })
+    Ok(group)
 }
 
 /// A group that is there already must be one that nobody uses.
@@ -138,6 +114,8 @@ pub(crate) fn limit(group: Option<&Cgroup>, resources: &Resources) -> Result<()>
     };
     for (file, value) in files {
         match group.write(&file, &value) {
+            // What isn't limited needs no controller.
+            Err(error) if value == "max" && error.is(Errno::OPNOTSUPP.raw_os_error()) => {}
             // One of two names of the same limit.
             Err(error) if limits::is_optional(&file) && error.is_not_found() => {}
             other => other.doing("linux.resources")?,
@@ -167,22 +145,16 @@ pub(crate) fn is_root_of_node() -> bool {
     first && kernel::process::effective_uid() == 0
 }
 
-/// Removes a container's group with all below it, and those above that were made for it.
-pub(crate) fn remove(group: &Path, above: &[PathBuf]) -> Result<()> {
+/// Removes a container's group with all below it. Those above stay, as with other runtimes: their
+/// path was the engine's choice, and they are its own to remove.
+pub(crate) fn remove(group: &Path) -> Result<()> {
     let (Some(parent), Some(name)) = (group.parent(), group.file_name().and_then(|n| n.to_str()))
     else {
         return Ok(());
     };
     match Cgroup::open(parent) {
-        Ok(parent) => parent.remove(name, REMOVAL).doing("remove the cgroup")?,
-        Err(error) if error.is_not_found() => return Ok(()),
-        Err(error) => return Err(error).doing("remove the cgroup"),
+        Ok(parent) => parent.remove(name, REMOVAL).doing("remove the cgroup"),
+        Err(error) if error.is_not_found() => Ok(()),
+        Err(error) => Err(error).doing("remove the cgroup"),
     }
-    for folder in above {
-        // Another container may be in it by now.
-        if std::fs::remove_dir(folder).is_err() {
-            break;
-        }
-    }
-    Ok(())
 }

@@ -32,9 +32,9 @@ fn pretty(value: &impl Serialize) -> Result<String> {
     Ok(serde_json::to_string_pretty(value)?)
 }
 
-pub(super) fn list(root: &Path, asked: &args::List) -> Result<()> {
+pub(super) fn list(root: &Path, named: bool, asked: &args::List) -> Result<()> {
     let mut shown = Vec::new();
-    for id in ids(root)? {
+    for id in ids(root, named)? {
         match load(root, &id) {
             Ok((folder, record)) => shown.push(record.show(record.status(&folder).word())),
             // It may have been deleted meanwhile.
@@ -66,11 +66,12 @@ pub(super) fn list(root: &Path, asked: &args::List) -> Result<()> {
     Ok(())
 }
 
-/// Names of folders; sorted, for a list is looked through by people.
-fn ids(root: &Path) -> Result<Vec<String>> {
+/// Names of folders; sorted, for a list is looked through by people. A folder that was named must be
+/// there.
+fn ids(root: &Path, named: bool) -> Result<Vec<String>> {
     let entries = match std::fs::read_dir(root) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !named => return Ok(Vec::new()),
         Err(error) => return Err(error).doing_on("--root:", root),
     };
     let mut ids: Vec<String> = entries
@@ -193,10 +194,16 @@ fn watch(folder: &Folder, record: &Record, group: &Cgroup, interval: Duration) -
 }
 
 fn say(kind: &str, id: &str, data: &serde_json::Value) -> Result<()> {
-    let event = match data.is_null() {
-        true => json!({"type": kind, "id": id}),
-        false => json!({"type": kind, "id": id, "data": data}),
-    };
+    /// In this order: engines and tests read it as text.
+    #[derive(Serialize)]
+    struct Event<'a> {
+        #[serde(rename = "type")]
+        kind: &'a str,
+        id: &'a str,
+        #[serde(skip_serializing_if = "serde_json::Value::is_null")]
+        data: &'a serde_json::Value,
+    }
+    let event = serde_json::to_string(&Event { kind, id, data })?;
     let mut out = std::io::stdout().lock();
     writeln!(out, "{event}").and_then(|()| out.flush()).doing("write")
 }

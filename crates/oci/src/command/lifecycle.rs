@@ -163,13 +163,22 @@ fn begin_or_remove(created: &Created) -> Result<()> {
 
 pub(super) fn kill(root: &Path, asked: &args::Kill) -> Result<()> {
     let word = asked.signal.trim_start_matches('-');
+    if word == "0" {
+        // The question whether it is there.
+        let (_, record) = load(root, &asked.id)?;
+        return match record.is_alive() || asked.all {
+            true => Ok(()),
+            false => refuse("container not running"),
+        };
+    }
     let signal: Signal = match word.parse() {
         Ok(signal) => signal,
         Err(_) => return refuse(format!("unknown signal {:?}", asked.signal)),
     };
     let (_, record) = load(root, &asked.id)?;
-    if asked.all {
-        return signal_all(&record, signal);
+    // Where its pids are others', too, its end isn't the end of those it has started.
+    if asked.all || (signal == Signal::KILL && record.shares_pids) {
+        return signal_all(&record, signal, asked.all);
     }
     signal_process(&record, signal)
 }
@@ -190,11 +199,14 @@ fn signal_process(record: &Record, signal: Signal) -> Result<()> {
     }
 }
 
-/// To all that are in the container's group and below.
-fn signal_all(record: &Record, signal: Signal) -> Result<()> {
+/// To all that are in the container's group and below; `content` with there being none.
+fn signal_all(record: &Record, signal: Signal, content: bool) -> Result<()> {
     let Some(group) = record.group() else {
         return signal_process(record, signal);
     };
+    if !content && group.events().is_ok_and(|events| !events.populated) {
+        return refuse("container not running");
+    }
     if signal == Signal::KILL {
         return group.kill().doing("kill");
     }
@@ -261,7 +273,7 @@ fn remove(folder: &Folder, record: &Record) -> Result<()> {
     if let Some(group) = record.group() {
         // Without a pid namespace of its own, others may have outlived its process.
         group.kill_and_wait(END).doing("kill what is left")?;
-        cgroup::remove(group.path(), &record.cgroups_above)?;
+        cgroup::remove(group.path())?;
     }
     folder.remove()?;
     if let Ok(spec) = spec {

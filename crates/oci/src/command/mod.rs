@@ -55,9 +55,15 @@ pub(crate) fn run(arguments: Arguments) -> Result<ExitCode> {
         Command::Run(run) => return lifecycle::run(&global, &root, &run),
         Command::Kill(kill) => lifecycle::kill(&root, &kill)?,
         Command::Delete { id, force } => lifecycle::delete(&root, &id, force)?,
-        Command::Exec(exec) => return exec::run(&root, &exec),
+        Command::Exec(exec) => {
+            // Apart from what the program itself could answer.
+            return exec::run(&root, &exec).or_else(|error| {
+                crate::log::error(&error.to_string());
+                Ok(ExitCode::from(255))
+            });
+        }
         Command::State { id } => inspect::state(&root, &id)?,
-        Command::List(list) => inspect::list(&root, &list)?,
+        Command::List(list) => inspect::list(&root, global.root.is_some(), &list)?,
         Command::Ps(ps) => inspect::ps(&root, &ps)?,
         Command::Events(events) => inspect::events(&root, &events)?,
         Command::Pause { id } => lifecycle::freeze(&root, &id, true)?,

@@ -23,6 +23,10 @@ pub(crate) fn spec(spec: &Spec) -> Result<()> {
     mounts(spec)?;
     sysctls(spec)?;
     let linux = &spec.linux;
+    let scheduled = spec.process.as_ref().is_some_and(|process| process.scheduler.is_some());
+    if scheduled && !linux.resources.cpu.cpus.is_empty() {
+        return refuse("process scheduler can't be used together with AllowedCPUs");
+    }
     if linux.intel_rdt.is_some() {
         return refuse("linux.intelRdt: not supported");
     }

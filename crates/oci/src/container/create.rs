@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
+use kernel::cgroup::Cgroup;
 use kernel::namespace::Namespaces;
 use kernel::signal::Signal;
 use kernel::wait::{Reap, Target};
@@ -20,7 +21,7 @@ use super::state::{self, Folder, Record};
 use super::talk::{self, End, Said};
 use super::user::Prepared;
 use super::{console, hooks, maps, seccomp};
-use crate::cgroup::{self, Placed};
+use crate::cgroup;
 use crate::config::{self, Process, Spec, check};
 use crate::error::{Doing, Error, Result, refuse};
 use crate::log;
@@ -62,11 +63,11 @@ pub(crate) fn open_bundle(bundle: &Path) -> Result<(Spec, Vec<u8>, PathBuf)> {
 /// Makes the container.
 pub(crate) fn create(request: Request<'_>, opened: (Spec, Vec<u8>, PathBuf)) -> Result<Created> {
     let folder = Folder::create(request.root, request.id)?;
-    let mut placed = Placed::default();
-    let made = make(&request, opened, &folder, &mut placed);
+    let mut group = None;
+    let made = make(&request, opened, &folder, &mut group);
     if made.is_err() {
-        if let Some(group) = &placed.group {
-            let removed = cgroup::remove(group.path(), &placed.above);
+        if let Some(group) = &group {
+            let removed = cgroup::remove(group.path());
             removed.unwrap_or_else(|error| log::warn(error.to_string()));
         }
         folder.remove().unwrap_or_else(|error| log::warn(error.to_string()));
@@ -78,7 +79,7 @@ fn make(
     request: &Request<'_>,
     (spec, bytes, bundle): (Spec, Vec<u8>, PathBuf),
     folder: &Folder,
-    placed: &mut Placed,
+    placed: &mut Option<Cgroup>,
 ) -> Result<Created> {
     let Some(process) = spec.process.clone() else {
         return refuse("process: a container needs one");
@@ -90,7 +91,7 @@ fn make(
     let fifo = make_fifo(folder)?;
     folder.save_spec(&bytes)?;
     *placed = cgroup::place(&spec, request.id, request.systemd)?;
-    let group = placed.group.as_ref();
+    let group = placed.as_ref();
     cgroup::limit(group, &spec.linux.resources)?;
     cgroup::guard_devices(group, &spec)?;
     let plan = Plan::of(&spec)?;
@@ -108,7 +109,7 @@ fn make(
         created: log::now(),
         owner: process::effective_uid(),
         cgroup: group.map(|group| group.path().to_owned()),
-        cgroups_above: placed.above.clone(),
+        shares_pids: !plan.new.has(Namespaces::PID),
         annotations: spec.annotations.clone(),
     };
     let (ours, theirs) = talk::pair()?;
@@ -154,7 +155,7 @@ fn prepare(mut process: Process, spec: &Spec, preserved: i32) -> Result<Prepared
         life::activation(&mut process, listen);
     }
     let filter = spec.linux.seccomp.as_ref().map(seccomp::compile);
-    Prepared::of(&process, filter.transpose()?)
+    Prepared::of(&process, filter.transpose()?, spec.linux.personality.as_ref())
 }
 
 /// The process until it stands on its own: dropped, it is killed and reaped.
@@ -192,12 +193,16 @@ fn attend(
     if own_users.is_some_and(|user| user.path.as_os_str().is_empty()) {
         maps::write(&spec.linux, child.pid)?;
     }
-    prepared.limit(child.pid)?;
     folder.save(record)?;
     end.go();
     loop {
         match end.hear()? {
-            Said::Ready => return Ok(()),
+            Said::Ready => {
+                // Now that it needs no more descriptors than its program will.
+                prepared.limit(child.pid)?;
+                end.go();
+                return Ok(());
+            }
             Said::Failed(error) => return Err(error.while_doing("unable to start container process")),
             Said::Gone => return refuse("the container's process has ended before it was ready"),
             Said::Built => {
@@ -227,7 +232,8 @@ pub(super) fn hand_over(spec: &Spec, listener: &OwnedFd, record: &Record) -> Res
         "metadata": seccomp.listener_metadata,
         "state": record.show("creating"),
     });
-    let socket = UnixStream::connect(path).doing_on("linux.seccomp.listenerPath:", path)?;
+    let socket = UnixStream::connect(path)
+        .doing_on("linux.seccomp.listenerPath: failed to connect with seccomp agent", path)?;
     let text = document.to_string();
     seqpacket::send(&socket, text.as_bytes(), &[listener.as_fd()])
         .doing_on("linux.seccomp.listenerPath:", path)

@@ -48,12 +48,15 @@ pub(crate) fn start(request: &Request<'_>) -> Result<(i32, OwnedFd)> {
         }
     })?;
     drop(theirs);
-    request.prepared.limit(pid)?;
     ours.go();
     let mut ready = false;
     loop {
         match ours.hear()? {
-            Said::Ready | Said::Built => ready = true,
+            Said::Ready | Said::Built => {
+                request.prepared.limit(pid)?;
+                ready = true;
+                ours.go();
+            }
             // The exec has closed its end.
             Said::Gone if ready => return Ok((pid, pidfd)),
             Said::Gone => return refuse("the process has ended before it was ready"),
@@ -69,26 +72,31 @@ pub(crate) fn start(request: &Request<'_>) -> Result<(i32, OwnedFd)> {
 /// The container's group, or the one that was asked for. A group that hands on controllers takes no
 /// process: then it is the one where the container's own process is by now.
 fn group(request: &Request<'_>) -> Result<Option<Cgroup>> {
-    let Some(group) = request.record.group() else {
+    if request.record.cgroup.is_none() {
         return Ok(None);
-    };
-    if let Some(below) = request.group {
+    }
+    let own = request.record.group();
+    if let (Some(below), Some(group)) = (request.group, &own) {
         let below = below.strip_prefix("/").unwrap_or(below);
+        let plain = |part| matches!(part, std::path::Component::Normal(_));
+        if !below.components().all(plain) {
+            return refuse(format!("--cgroup: bad sub cgroup path: {}", below.display()));
+        }
         return match below.as_os_str().is_empty() {
-            true => Ok(Some(group)),
+            true => Ok(own),
             false => Ok(Some(group.descendant(below).doing("--cgroup")?)),
         };
     }
-    match group.enabled()?.is_empty() {
-        true => Ok(Some(group)),
-        false => Ok(Some(Cgroup::open(&find::path_of_process(request.record.pid)?)?)),
+    match own {
+        Some(group) if group.enabled()?.is_empty() => Ok(Some(group)),
+        _ => Ok(Some(Cgroup::open(&find::path_of_process(request.record.pid)?)?)),
     }
 }
 
 /// The process's life, in the container's namespaces.
 fn live(request: &Request<'_>, plan: &Plan, proc: &Tree, end: &End) -> i32 {
     let error = match prepare(request, plan, proc, end) {
-        Ok(program) => match finish(request, end) {
+        Ok(program) => match end.say_and_wait(b'r', &[]) {
             Ok(()) => program.exec(),
             Err(error) => error,
         },
@@ -114,15 +122,8 @@ fn prepare(request: &Request<'_>, plan: &Plan, proc: &Tree, end: &End) -> Result
     if let Some(socket) = &request.console {
         Console::open(&root, &request.prepared.process)?.take(socket.as_fd())?;
     }
-    life::become_user(request.prepared, &root, proc, end)
-}
-
-/// Nothing of the runtime stays open.
-fn finish(request: &Request<'_>, end: &End) -> Result<()> {
-    process::close_from_but(3 + request.preserved, &[end.as_fd()])?;
-    Prepared::reset_signals()?;
-    end.say(b'r')?;
-    life::install_last(request.prepared)
+    let keep = [end.as_fd()];
+    life::become_user(request.prepared, root, proc.try_clone()?, end, &keep, request.preserved)
 }
 
 fn affinity(request: &Request<'_>) -> Result<()> {

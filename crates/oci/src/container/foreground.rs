@@ -2,6 +2,7 @@
 //! A process that `run` or `exec` stands by: signals are passed on, a terminal's bytes are moved,
 //! and its exit is the command's.
 
+use std::cell::Cell;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
@@ -67,7 +68,12 @@ impl Foreground {
             PollFd::new(&self.signals, PollFlags::IN),
         ];
         if let Some(relay) = relay {
-            fds.push(PollFd::new(&relay.master, PollFlags::IN));
+            // Once the last slave is closed, nothing comes but this news, again and again.
+            let wanted = match relay.output_ended.get() {
+                true => PollFd::new(process, PollFlags::IN),
+                false => PollFd::new(&relay.master, PollFlags::IN),
+            };
+            fds.push(wanted);
             if !relay.input_ended.get() {
                 fds.push(PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN));
             }
@@ -79,8 +85,8 @@ impl Foreground {
         let ready: Vec<bool> = fds.iter().map(|fd| !fd.revents().is_empty()).collect();
         drop(fds);
         if let Some(relay) = relay {
-            if ready.get(2) == Some(&true) {
-                relay.output()?;
+            if ready.get(2) == Some(&true) && !relay.output_ended.get() {
+                relay.output_ended.set(!relay.output()?);
             }
             if ready.get(3) == Some(&true) {
                 relay.input()?;
@@ -117,7 +123,8 @@ impl Foreground {
 struct Relay {
     master: OwnedFd,
     before: Option<Settings>,
-    input_ended: std::cell::Cell<bool>,
+    input_ended: Cell<bool>,
+    output_ended: Cell<bool>,
 }
 
 impl Relay {
@@ -129,6 +136,7 @@ impl Relay {
         let Some(master) = packet.fds.into_iter().next() else {
             return refuse("the container's process sent no terminal");
         };
+        tty::keep_newlines(&master)?;
         let stdin = rustix::stdio::stdin();
         let before = match tty::is_terminal(stdin) {
             true => Some(tty::make_raw(stdin)?),
@@ -137,7 +145,8 @@ impl Relay {
         let relay = Relay {
             master,
             before,
-            input_ended: std::cell::Cell::new(false),
+            input_ended: Cell::new(false),
+            output_ended: Cell::new(false),
         };
         relay.resize();
         Ok(relay)

@@ -19,25 +19,36 @@ const MOST_OUTPUT: u64 = 4096;
 
 /// Runs all of a kind in their order; the first that fails ends it.
 pub(crate) fn run(kind: &str, hooks: &[Hook], state: &Shown) -> Result<()> {
+    run_with(kind, hooks, state, &[])
+}
+
+/// [`run`] with variables for those that have none themselves.
+pub(crate) fn run_with(
+    kind: &str,
+    hooks: &[Hook],
+    state: &Shown,
+    env: &[String],
+) -> Result<()> {
     if hooks.is_empty() {
         return Ok(());
     }
     let state = serde_json::to_vec(state)?;
     for (number, hook) in hooks.iter().enumerate() {
-        one(hook, &state).doing(format_args!("error running {kind} hook #{number}"))?;
+        one(hook, &state, env).doing(format_args!("error running {kind} hook #{number}"))?;
     }
     Ok(())
 }
 
-fn one(hook: &Hook, state: &[u8]) -> Result<()> {
+fn one(hook: &Hook, state: &[u8], env: &[String]) -> Result<()> {
     let output = rustix::fs::memfd_create(c"hook", MemfdFlags::CLOEXEC).doing("memfd_create")?;
     let mut output = File::from(output);
     let mut command = Command::new(&hook.path);
     if let [name, rest @ ..] = hook.args.as_slice() {
         command.arg0(name).args(rest);
     }
-    if !hook.env.is_empty() {
-        let pairs = hook.env.iter().filter_map(|pair| pair.split_once('='));
+    let env = if hook.env.is_empty() { env } else { &hook.env };
+    if !env.is_empty() {
+        let pairs = env.iter().filter_map(|pair| pair.split_once('='));
         command.env_clear().envs(pairs);
     }
     command

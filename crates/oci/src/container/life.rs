@@ -8,18 +8,18 @@
 
 use std::fs::File;
 use std::io::{Read, Write};
-use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use kernel::namespace::Namespaces;
-use kernel::{fsutil, process, sched, seccomp};
+use kernel::{fsutil, process, seccomp};
 use rustix::io::Errno;
 
 use super::console::Console;
 use super::hooks;
 use super::namespaces::Plan;
-use super::program::Program;
+use super::program::{self, Program};
 use super::state::Shown;
 use super::talk::End;
 use super::user::Prepared;
@@ -50,10 +50,7 @@ impl Life<'_> {
     /// Runs; comes back only with a failure, as an exit code.
     pub(crate) fn live(mut self) -> i32 {
         let ready = self.prepare().and_then(|program| {
-            // What the runtime has open is open here, too.
-            let keep = [self.fifo.as_fd(), self.end.as_fd()];
-            process::close_from_but(3 + self.preserved, &keep)?;
-            self.end.say(b'r')?;
+            self.end.say_and_wait(b'r', &[])?;
             Ok(program)
         });
         let program = match ready {
@@ -66,7 +63,7 @@ impl Life<'_> {
         drop(self.end);
         // From here on nobody listens but whoever reads the standard error.
         let error = finish(self.spec, self.prepared, &self.state, &program, self.fifo);
-        let _ = writeln!(std::io::stderr(), "aurae-oci: {error}");
+        let _ = writeln!(std::io::stderr(), "{error}");
         1
     }
 
@@ -96,8 +93,8 @@ impl Life<'_> {
             let path = format!("sys/{}", sysctl_path(key));
             tree::write_proc(&proc, &path, value.as_bytes()).doing("linux.sysctl")?;
         }
-        self.personality()?;
-        become_user(self.prepared, &tree, &proc, &self.end)
+        let keep = [self.fifo.as_fd(), self.end.as_fd()];
+        become_user(self.prepared, tree, proc, &self.end, &keep, self.preserved)
     }
 
     fn enter_root(&mut self, root: Root) -> Result<Tree> {
@@ -139,21 +136,6 @@ impl Life<'_> {
         }
         Ok(())
     }
-
-    fn personality(&self) -> Result<()> {
-        let Some(personality) = &self.spec.linux.personality else {
-            return Ok(());
-        };
-        if !personality.flags.is_empty() {
-            return refuse("linux.personality.flags: none are defined");
-        }
-        let persona = match personality.domain.as_str() {
-            "LINUX" => 0,
-            "LINUX32" => 0x0008,
-            other => return refuse(format!("linux.personality.domain: {other:?}")),
-        };
-        sched::set_personality(persona).doing("linux.personality")
-    }
 }
 
 /// Root of the new user namespace, whose maps are written by now.
@@ -176,17 +158,27 @@ pub(super) fn own_root() -> Result<Tree> {
     Ok(Tree::new(fsutil::open_directory(Path::new("/"))?))
 }
 
-/// Gives up all rights that the process isn't to have, and finds its program with what is left.
+/// Gives up all rights that the process isn't to have, finds its program with what is left, and
+/// closes all but `keep`, the streams and what is preserved. The filter may come before the rights
+/// go: so what it could refuse is done before, as far as it can be.
 pub(super) fn become_user(
     prepared: &Prepared,
-    root: &Tree,
-    proc: &Tree,
+    root: Tree,
+    proc: Tree,
     end: &End,
+    keep: &[BorrowedFd<'_>],
+    preserved: i32,
 ) -> Result<Program> {
-    prepared.before(proc)?;
+    prepared.before(&proc)?;
+    drop(proc);
+    let env = program::environment(&prepared.process, &root)?;
     let cwd = root.folder(Path::new(&prepared.process.cwd));
     let cwd = cwd.doing("process.cwd")?;
+    drop(root);
     let entered = rustix::process::fchdir(&cwd);
+    let keep: Vec<BorrowedFd<'_>> = keep.iter().copied().chain([cwd.as_fd()]).collect();
+    process::close_from_but(3 + preserved, &keep)?;
+    Prepared::reset_signals()?;
     prepared.become_user(|| install(prepared, end))?;
     if entered.is_err() {
         // It may be the user's alone, on a file system that knows no other root.
@@ -195,9 +187,8 @@ pub(super) fn become_user(
     drop(cwd);
     check_inside()?;
     prepared.drop_capabilities()?;
-    let program = Program::find(&prepared.process, root)?;
-    let listens = |filter: &super::seccomp::Filter| filter.options.listener;
-    if prepared.process.no_new_privileges && prepared.filter.as_ref().is_some_and(listens) {
+    let program = Program::find(&prepared.process, &env)?;
+    if prepared.process.no_new_privileges {
         install(prepared, end)?;
     }
     Ok(program)
@@ -224,17 +215,6 @@ fn install(prepared: &Prepared, end: &End) -> Result<()> {
     }
 }
 
-/// What comes last for every program: the filter, where no rights are needed for it.
-pub(super) fn install_last(prepared: &Prepared) -> Result<()> {
-    match (&prepared.filter, prepared.process.no_new_privileges) {
-        (Some(filter), true) if !filter.options.listener => {
-            seccomp::install_with(&filter.program, filter.options).doing("linux.seccomp")?;
-            Ok(())
-        }
-        _ => Ok(()),
-    }
-}
-
 fn finish(
     spec: &Spec,
     prepared: &Prepared,
@@ -248,9 +228,8 @@ fn finish(
         if read == 0 {
             return refuse("wait for start: the fifo was closed");
         }
-        hooks::run("startContainer", &spec.hooks.start_container, state)?;
-        Prepared::reset_signals()?;
-        install_last(prepared)
+        let hooks = &spec.hooks.start_container;
+        hooks::run_with("startContainer", hooks, state, &prepared.process.env)
     };
     match go() {
         Ok(()) => program.exec(),

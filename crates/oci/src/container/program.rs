@@ -28,8 +28,7 @@ pub(crate) struct Program {
 
 impl Program {
     /// Looks for it. In its messages are the words that engines look for.
-    pub(crate) fn find(process: &Process, root: &Tree) -> Result<Program> {
-        let env = environment(process, root)?;
+    pub(crate) fn find(process: &Process, env: &[String]) -> Result<Program> {
         let Some(name) = process.args.first() else {
             return refuse("args must not be empty");
         };
@@ -40,7 +39,7 @@ impl Program {
             name => exec::candidates(name.as_bytes(), search)?,
         };
         let paths = executable(name, candidates)?;
-        let prepared = Prepared::new(&process.args, &env)?;
+        let prepared = Prepared::new(&process.args, env)?;
         Ok(Program { paths, prepared })
     }
 
@@ -48,9 +47,20 @@ impl Program {
     pub(crate) fn exec(&self) -> Error {
         match self.prepared.exec_first(&self.paths) {
             Ok(never) => match never {},
-            Err(error) => Error::from(error),
+            Err(error) => {
+                let path = self.paths.first().map(|path| path.to_string_lossy().into_owned());
+                let reason = plain(&std::io::Error::from(error));
+                Error::new(format!("exec {}: {reason}", path.unwrap_or_default()))
+            }
         }
     }
+}
+
+/// The words of an errno, as engines know them: in small letters and without the number.
+fn plain(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    let words = text.split(" (os error").next().unwrap_or_default();
+    words.to_lowercase()
 }
 
 /// Those of the candidates that may be executed.
@@ -89,11 +99,15 @@ fn may_execute(path: &CString) -> Result<(), Errno> {
         return Err(Errno::ISDIR);
     }
     // With the rights that the process has by now, its file system's included.
-    rustix::fs::accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS)
+    match rustix::fs::accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS) {
+        // A filter that doesn't know the call, before Linux 5.8 itself: the exec will say.
+        Err(Errno::NOSYS | Errno::PERM) if stat.st_mode & 0o111 != 0 => Ok(()),
+        other => other,
+    }
 }
 
-/// The variables, with `HOME` of the container's own users where none is given.
-fn environment(process: &Process, root: &Tree) -> Result<Vec<String>> {
+/// The variables of a process, with `HOME` of the container's own users where none is given.
+pub(crate) fn environment(process: &Process, root: &Tree) -> Result<Vec<String>> {
     let mut env: Vec<String> = Vec::with_capacity(process.env.len() + 1);
     for pair in &process.env {
         let Some((name, _)) = pair.split_once('=') else {

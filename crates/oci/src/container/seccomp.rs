@@ -103,15 +103,16 @@ fn convert(seccomp: &Seccomp) -> Result<Filter> {
                 continue;
             }
             notifies |= action == Action::Notify;
+            // The process itself needs it to hand the listener over.
+            if action == Action::Notify && rule.names.iter().any(|name| name == "write") {
+                return refuse("SCMP_ACT_NOTIFY cannot be used for the write syscall");
+            }
             self::rules(arch, rule, action, &mut rules)?;
         }
         profiles.push((arch, Profile { default, rules }));
     }
     if notifies && seccomp.listener_path.is_empty() {
         return refuse("listenerPath: SCMP_ACT_NOTIFY needs one");
-    }
-    if !notifies && !seccomp.listener_path.is_empty() {
-        return refuse("listenerPath: no rule has SCMP_ACT_NOTIFY");
     }
     // A profile says nothing of calls that are newer than itself; programs fall back on ENOSYS.
     let enosys = Action::Errno(38);

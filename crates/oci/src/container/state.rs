@@ -37,8 +37,9 @@ pub(crate) struct Record {
     pub(crate) owner: u32,
     /// The container's group; none where it has none of its own.
     pub(crate) cgroup: Option<PathBuf>,
-    /// Groups above it that were made for it, the innermost first.
-    pub(crate) cgroups_above: Vec<PathBuf>,
+    /// It has no pid namespace of its own: its processes may outlive the first.
+    #[serde(default)]
+    pub(crate) shares_pids: bool,
     pub(crate) annotations: BTreeMap<String, String>,
 }
 

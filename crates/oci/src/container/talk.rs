@@ -38,23 +38,22 @@ pub(crate) fn pair() -> Result<(End, End)> {
 }
 
 impl End {
-    /// The process: says something and waits until it may go on.
+    /// The process: says something and waits until it may go on. By plain calls where no descriptor
+    /// goes along: a filter may be there already, and few of them refuse these.
     pub(crate) fn say_and_wait(&self, word: u8, fds: &[BorrowedFd<'_>]) -> Result<()> {
-        seqpacket::send(&self.0, &[word], fds)?;
+        match fds.is_empty() {
+            true => drop(rustix::io::write(&self.0, &[word]).doing("write to the runtime")?),
+            false => seqpacket::send(&self.0, &[word], fds)?,
+        }
         self.wait()
-    }
-
-    /// The process: says something.
-    pub(crate) fn say(&self, word: u8) -> Result<()> {
-        Ok(seqpacket::send(&self.0, &[word], &[])?)
     }
 
     /// The process: waits until it may go on.
     pub(crate) fn wait(&self) -> Result<()> {
-        match seqpacket::receive(&self.0, &mut [0; 8]) {
-            Ok(Some(_)) => Ok(()),
-            Ok(None) => refuse("the runtime has ended"),
-            Err(error) => refuse(error.to_string()),
+        let heard = rustix::io::retry_on_intr(|| rustix::io::read(&self.0, &mut [0; 8]));
+        match heard.doing("read from the runtime")? {
+            0 => refuse("the runtime has ended"),
+            _ => Ok(()),
         }
     }
 
@@ -62,7 +61,7 @@ impl End {
     pub(crate) fn fail(&self, error: &Error) {
         let mut packet = vec![b'e'];
         packet.extend(error.to_string().bytes().take(MOST - 1));
-        let _ = seqpacket::send(&self.0, &packet, &[]);
+        let _ = rustix::io::write(&self.0, &packet);
     }
 
     /// The runtime: lets the process go on. One that has ended says so itself.

@@ -3,6 +3,7 @@
 //! ([`Prepared::of`]), done by the container's process, for `create` and `exec` alike.
 
 use std::path::Path;
+use std::sync::OnceLock;
 
 use kernel::caps::{self, Capability, CapabilitySet, ThreadSets};
 use kernel::rlimit::{self, Limit, Resource};
@@ -11,6 +12,7 @@ use kernel::{process, signal};
 use rustix::io::Errno;
 
 use super::seccomp::Filter;
+use crate::config::linux::Personality;
 use crate::config::{Capabilities, IoPriority, Process, Scheduler};
 use crate::error::{Doing, Result, refuse};
 use crate::log;
@@ -32,12 +34,36 @@ pub(crate) struct Prepared {
     limits: Vec<(Resource, Limit)>,
     policy: Option<Policy>,
     io_class: Option<(u32, u32)>,
+    persona: Option<u64>,
     pub(crate) filter: Option<Filter>,
+}
+
+/// What the runtime's own limit of descriptors was.
+static BEFORE: OnceLock<Limit> = OnceLock::new();
+
+/// Lets this process have as many descriptors as it may: a container may have more mounts than the
+/// usual limit. The container's process gets back what was there before ([`Prepared::limit`]).
+pub(crate) fn raise_descriptors() -> Result<()> {
+    let before = rlimit::get(Resource::NOFILE)?;
+    if before.soft < before.hard {
+        let all = Limit {
+            soft: before.hard,
+            ..before
+        };
+        rlimit::set(Resource::NOFILE, all)?;
+        // Once a process.
+        let _ = BEFORE.set(before);
+    }
+    Ok(())
 }
 
 impl Prepared {
     /// Checks and translates all words.
-    pub(crate) fn of(process: &Process, filter: Option<Filter>) -> Result<Prepared> {
+    pub(crate) fn of(
+        process: &Process,
+        filter: Option<Filter>,
+        personality: Option<&Personality>,
+    ) -> Result<Prepared> {
         crate::config::check::process(process)?;
         let mut limits = Vec::new();
         for limit in &process.rlimits {
@@ -56,12 +82,17 @@ impl Prepared {
             limits,
             policy: process.scheduler.as_ref().map(policy).transpose()?,
             io_class: process.io_priority.as_ref().map(io_class).transpose()?,
+            persona: personality.map(persona).transpose()?,
             filter,
         })
     }
 
     /// What the runtime does to the process from outside, with its own rights.
     pub(crate) fn limit(&self, pid: i32) -> Result<()> {
+        let own = self.limits.iter().any(|(resource, _)| *resource == Resource::NOFILE);
+        if let (false, Some(before)) = (own, BEFORE.get()) {
+            rlimit::set_of(pid, Resource::NOFILE, *before).doing("RLIMIT_NOFILE")?;
+        }
         for (resource, limit) in &self.limits {
             rlimit::set_of(pid, *resource, *limit).doing("process.rlimits")?;
         }
@@ -85,6 +116,9 @@ impl Prepared {
         }
         if let Some((class, level)) = self.io_class {
             sched::set_io_priority(class, level).doing("process.ioPriority")?;
+        }
+        if let Some(persona) = self.persona {
+            sched::set_personality(persona).doing("linux.personality")?;
         }
         if self.process.no_new_privileges {
             process::set_no_new_privileges()?;
@@ -226,8 +260,10 @@ fn sets(words: &Capabilities) -> Sets {
     let inheritable = set(&words.inheritable);
     let wanted = set(&words.ambient);
     let ambient = wanted.intersection(permitted).intersection(inheritable);
-    if ambient != wanted {
-        log::warn("ambient capabilities that aren't permitted and inheritable are ignored");
+    for lost in wanted.iter().filter(|one| !ambient.has(*one)) {
+        log::warn(format!(
+            "can't raise ambient capability {lost}: it isn't permitted and inheritable"
+        ));
     }
     Sets {
         bounding: set(&words.bounding),
@@ -237,6 +273,17 @@ fn sets(words: &Capabilities) -> Sets {
             inheritable,
         },
         ambient,
+    }
+}
+
+fn persona(personality: &Personality) -> Result<u64> {
+    if !personality.flags.is_empty() {
+        return refuse("linux.personality.flags: none are defined");
+    }
+    match personality.domain.as_str() {
+        "LINUX" => Ok(0),
+        "LINUX32" => Ok(0x0008),
+        other => refuse(format!("linux.personality.domain: {other:?}")),
     }
 }
 

@@ -82,7 +82,8 @@ impl Root {
             self.made = Some(copy);
         }
         let base = self.propagation;
-        self.mounts.iter_mut().try_for_each(|mount| mount.bind(base))
+        let outside = self.mounts.iter_mut().filter(|mount| !mount.is_of(&self.path));
+        outside.into_iter().try_for_each(|mount| mount.bind(base))
     }
 
     /// Puts the root together, in the container's process and its mount namespace.
@@ -105,7 +106,8 @@ impl Root {
         };
         let place = attach(&made, &self.path)?;
         let tree = Tree::new(made.try_clone().doing("dup")?);
-        for mount in &self.mounts {
+        for mount in &mut self.mounts {
+            mount.bind_own(&tree, &self.path, self.propagation)?;
             mount.attach(&tree)?;
         }
         if own_dev {
@@ -131,7 +133,10 @@ impl Root {
     pub(crate) fn enter(self, built: &Built, spec: &Spec) -> Result<()> {
         match self.no_pivot {
             false => mount::pivot_root(&built.mount).doing("go into the root")?,
-            true => mount::leave_initramfs(&built.place).doing("go into the root")?,
+            true => {
+                hide_kernel(&built.place)?;
+                mount::leave_initramfs(&built.place).doing("go into the root")?;
+            }
         }
         restrict::apply(spec, built.masks.as_ref(), &built.tree)?;
         for mount in &self.mounts {
@@ -164,6 +169,28 @@ fn attach(root: &OwnedFd, path: &Path) -> Result<PathBuf> {
         }
         Err(error) => Err(error).doing("attach the root"),
     }
+}
+
+/// Without a pivot the old root stays beneath. A whole proc or sysfs there would be leave for a user
+/// namespace in the container to mount its own, unmasked.
+fn hide_kernel(root: &Path) -> Result<()> {
+    let mounts = mount::info::read().doing("the table of mounts")?;
+    let kernels = mounts.iter().rev().filter(|mount| {
+        let kind = mount.fs_type == "proc" || mount.fs_type == "sysfs";
+        kind && !mount.target.starts_with(root)
+    });
+    for old in kernels {
+        // Below one that is gone already, it is gone, too.
+        match mount::unmount(&old.target, true) {
+            Err(error) if error.is_not_found() => {}
+            Err(error) if error.is(Errno::INVAL.raw_os_error()) => {
+                let empty = mount::tmpfs(4096, 0o555, Attributes::READ_ONLY)?;
+                mount::attach(&empty, &old.target).doing_on("cover", &old.target)?;
+            }
+            other => other.doing_on("unmount", &old.target)?,
+        }
+    }
+    Ok(())
 }
 
 /// Whether the kernel lets this process make devices: not in a user namespace other than the first.

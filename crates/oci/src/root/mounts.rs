@@ -109,9 +109,35 @@ impl Planned {
         let (Some(recursive), None) = (self.options.bind, &self.made) else {
             return Ok(());
         };
-        let source = Path::new(&self.source);
         let doing = format!("mount {} at {}", self.source, self.destination.display());
-        let copy = mount::copy_tree(source, recursive).doing(&doing)?;
+        let copy = mount::copy_tree(Path::new(&self.source), recursive).doing(&doing)?;
+        self.take(copy, base, &doing)
+    }
+
+    /// Whether the source is in the container's own root, maybe in a mount that isn't there yet.
+    pub(crate) fn is_of(&self, root: &Path) -> bool {
+        self.options.bind.is_some() && Path::new(&self.source).starts_with(root)
+    }
+
+    /// [`Planned::bind`] of such a source: followed as what is in the container is.
+    pub(crate) fn bind_own(
+        &mut self,
+        root: &Tree,
+        path: &Path,
+        base: (Propagation, bool),
+    ) -> Result<()> {
+        let (Some(recursive), None) = (self.options.bind, &self.made) else {
+            return Ok(());
+        };
+        let doing = format!("mount {} at {}", self.source, self.destination.display());
+        let below = Path::new(&self.source).strip_prefix(path).unwrap_or(Path::new("."));
+        let flags = kernel::fsutil::OpenFlags::PATH;
+        let source = root.open(&Path::new("/").join(below), flags).doing(&doing)?;
+        let copy = mount::copy_tree_at(source, Path::new(""), recursive).doing(&doing)?;
+        self.take(copy, base, &doing)
+    }
+
+    fn take(&mut self, copy: OwnedFd, base: (Propagation, bool), doing: &str) -> Result<()> {
         let maps = self.maps.take();
         if let Some(maps) = &maps {
             let change = Change {
@@ -123,9 +149,9 @@ impl Planned {
         }
         // Towards the node only where the container's root was asked to be shared.
         if base.0 != Propagation::Shared {
-            set_propagation(&copy, at_most_slave(base.0), true).doing(&doing)?;
+            set_propagation(&copy, at_most_slave(base.0), true).doing(doing)?;
         }
-        self.set(&copy).doing(&doing)?;
+        self.set(&copy).doing(doing)?;
         self.made = Some(copy);
         Ok(())
     }
@@ -162,7 +188,8 @@ impl Planned {
             };
         }
         let mut attributes = self.options.set | self.options.set_all;
-        if self.is_late() {
+        if self.kind == "tmpfs" {
+            // Made read-only when it is furnished.
             attributes = attributes.without(Attributes::READ_ONLY);
         }
         Ok(new.mount(attributes)?)
@@ -189,16 +216,23 @@ impl Planned {
     /// Attaches it in the container's root.
     pub(crate) fn attach(&self, root: &Tree) -> Result<()> {
         let doing = format!("mount {} at {}", self.source, self.destination.display());
+        let there = self.kind == "tmpfs" && root.find(&self.destination)?.is_some();
         let target = self.target(root).doing(&doing)?;
         self.guard(&target).doing(&doing)?;
         let Some(made) = &self.made else {
             return self.mount_by_name(&target).doing(&doing);
         };
-        if self.kind == "tmpfs" {
-            self.take_mode(&target, made)?;
+        if self.kind == "tmpfs" && self.options.bind.is_none() {
+            if there {
+                self.take_mode(&target, made)?;
+            }
             if self.options.copy_up {
                 let from = root.open(&self.destination, kernel::fsutil::OpenFlags::DIRECTORY)?;
                 copy_up::copy(&from, made).doing(&doing)?;
+            }
+            let set = self.options.set | self.options.set_all;
+            if set.has(Attributes::READ_ONLY) && !self.is_late() {
+                read_only(made).doing(&doing)?;
             }
         }
         mount::attach_on(made, &target).doing(&doing)
@@ -215,11 +249,7 @@ impl Planned {
             return Ok(());
         }
         let target = root.folder(&self.destination)?;
-        let change = Change {
-            set: Attributes::READ_ONLY,
-            ..Change::default()
-        };
-        mount::set_attributes(&target, &change).doing("make /dev read-only")
+        read_only(&target).doing("make /dev read-only")
     }
 
     fn is_late(&self) -> bool {
@@ -238,7 +268,7 @@ impl Planned {
             let flags = kernel::fsutil::OpenFlags::PATH;
             let linked = kernel::fsutil::open_below(root, name, flags, 0, resolve);
             if linked.is_err_and(|error| error.is(Errno::LOOP.raw_os_error())) {
-                return refuse("it must be mounted on an ordinary directory, not on a link");
+                return refuse("it must be mounted on ordinary directory, not on a link");
             }
         }
         let folder = match (&self.options.bind, &self.made) {
@@ -328,6 +358,15 @@ pub(super) fn open_root(mount: &OwnedFd) -> Result<OwnedFd> {
     use rustix::fs::OFlags;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     rustix::fs::openat(mount, ".", flags, Mode::empty()).doing("open a mount")
+}
+
+/// Makes a mount read-only.
+fn read_only(mount: &OwnedFd) -> Result<()> {
+    let change = Change {
+        set: Attributes::READ_ONLY,
+        ..Change::default()
+    };
+    Ok(mount::set_attributes(mount, &change)?)
 }
 
 /// Sets how a mount propagates.

@@ -84,7 +84,12 @@ pub(crate) fn apply(spec: &Spec, masks: Option<&Masks>, root: &Tree) -> Result<(
         }
     }
     let Some(masks) = masks else { return Ok(()) };
+    let mut done: Vec<&Path> = Vec::new();
     for path in &spec.linux.masked_paths {
+        if done.contains(&path.as_path()) {
+            continue;
+        }
+        done.push(path);
         if let Some(target) = root.find(path).doing_on("open", path)? {
             masks.over(&target).doing_on("mask", path)?;
         }

@@ -5,7 +5,9 @@
 //! paths as if this folder were the root (`openat2`), and never links of the kind of
 //! `/proc/PID/fd`; what was found is a descriptor, and mounts go on that, not on its path.
 
+use std::ffi::OsStr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 
 use kernel::fsutil::{self, OpenFlags, Resolve};
@@ -45,41 +47,54 @@ impl Tree {
     pub(crate) fn folder(&self, path: &Path) -> Result<OwnedFd> {
         let flags = OpenFlags::PATH | OpenFlags::DIRECTORY;
         match self.open(path, flags) {
-            Err(error) if error.is(NOT_FOUND) => {}
-            other => return other.doing_on("open", path),
+            Err(error) if error.is(NOT_FOUND) => self.make(path, None).doing_on("mkdir", path),
+            other => other.doing_on("open", path),
         }
-        let mut above = self.open(Path::new("/"), flags)?;
-        let mut so_far = PathBuf::from("/");
-        for part in path.components() {
-            so_far.push(part);
-            above = match (self.open(&so_far, flags), part) {
-                (Err(error), Component::Normal(name)) if error.is(NOT_FOUND) => {
-                    match rustix::fs::mkdirat(&above, name, Mode::from_raw_mode(0o755)) {
-                        Ok(()) | Err(Errno::EXIST) => self.open(&so_far, flags),
-                        Err(errno) => Err(errno.into()),
-                    }
-                }
-                (other, _) => other,
-            }
-            .doing_on("mkdir", path)?;
-        }
-        Ok(above)
     }
 
     /// A file as a place, made (empty, `mode`) where nothing is there.
     pub(crate) fn file(&self, path: &Path, mode: u32) -> Result<OwnedFd> {
-        if let Some(found) = self.find(path)? {
-            return Ok(found);
+        match self.find(path)? {
+            Some(found) => Ok(found),
+            None => self.make(path, Some(mode)).doing_on("make", path),
         }
-        let above = self.folder(path.parent().unwrap_or(Path::new("/")))?;
-        let Some(name) = path.file_name() else {
-            return refuse(format!("{}: not the name of a file", path.display()));
-        };
-        let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
-        match rustix::fs::openat(&above, name, flags, Mode::from_raw_mode(mode)) {
-            Ok(_) | Err(Errno::EXIST) => self.open(path, OpenFlags::PATH).doing_on("open", path),
-            Err(errno) => Err(errno).doing_on("make", path),
+    }
+
+    /// Makes what is missing of a path; the last part as a file of this mode, else as a folder. A
+    /// link that leads nowhere leads to what is made, in this tree. Each part is opened in the one
+    /// before, links are read and never followed by the kernel, and `..` goes back to a folder that
+    /// is open: whatever is moved meanwhile, this doesn't leave the tree.
+    fn make(&self, path: &Path, mode: Option<u32>) -> Result<OwnedFd> {
+        const MOST_LINKS: usize = 40;
+        let mut above: Vec<OwnedFd> = Vec::new();
+        let mut at = self.0.try_clone().doing("dup")?;
+        let mut rest: Vec<PathBuf> = parts(path);
+        let mut links = 0;
+        while let Some(part) = rest.pop() {
+            if part == Path::new("..") {
+                at = above.pop().unwrap_or(at);
+                continue;
+            }
+            let mode = mode.filter(|_| rest.is_empty());
+            let next = open_or_make(&at, &part, mode)?;
+            let stat = rustix::fs::fstat(&next)?;
+            if FileType::from_raw_mode(stat.st_mode) != FileType::Symlink {
+                above.push(std::mem::replace(&mut at, next));
+                continue;
+            }
+            links += 1;
+            if links > MOST_LINKS {
+                return Err(Errno::LOOP.into());
+            }
+            let target = rustix::fs::readlinkat(&next, "", Vec::new())?;
+            let target = PathBuf::from(OsStr::from_bytes(target.as_bytes()));
+            if target.is_absolute() {
+                above.clear();
+                at = self.0.try_clone().doing("dup")?;
+            }
+            rest.extend(parts(&target));
         }
+        Ok(at)
     }
 
     /// A second handle.
@@ -91,6 +106,38 @@ impl Tree {
 impl AsFd for Tree {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+/// The names of a path, the last one first.
+fn parts(path: &Path) -> Vec<PathBuf> {
+    let names = path.components().rev().filter_map(|part| match part {
+        Component::Normal(name) => Some(PathBuf::from(name)),
+        Component::ParentDir => Some(PathBuf::from("..")),
+        Component::RootDir | Component::CurDir | Component::Prefix(_) => None,
+    });
+    names.collect()
+}
+
+/// A file, folder or link directly below, as a place.
+fn open_or_make(at: &OwnedFd, name: &Path, mode: Option<u32>) -> Result<OwnedFd> {
+    let place = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let open = || rustix::fs::openat(at, name, place, Mode::empty());
+    match open() {
+        Err(Errno::NOENT) => {}
+        other => return Ok(other?),
+    }
+    let made = match mode {
+        None => rustix::fs::mkdirat(at, name, Mode::from_raw_mode(0o755)),
+        Some(mode) => {
+            let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+            let mode = Mode::from_raw_mode(mode);
+            rustix::fs::openat(at, name, flags, mode).map(|_| ())
+        }
+    };
+    match made {
+        Ok(()) | Err(Errno::EXIST) => Ok(open()?),
+        Err(errno) => Err(errno.into()),
     }
 }
 
