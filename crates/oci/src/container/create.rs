@@ -193,13 +193,12 @@ fn attend(
     if own_users.is_some_and(|user| user.path.as_os_str().is_empty()) {
         maps::write(&spec.linux, child.pid)?;
     }
+    prepared.limit(child.pid)?;
     folder.save(record)?;
     end.go();
     loop {
         match end.hear()? {
             Said::Ready => {
-                // Now that it needs no more descriptors than its program will.
-                prepared.limit(child.pid)?;
                 end.go();
                 return Ok(());
             }

@@ -48,12 +48,12 @@ pub(crate) fn start(request: &Request<'_>) -> Result<(i32, OwnedFd)> {
         }
     })?;
     drop(theirs);
+    request.prepared.limit(pid)?;
     ours.go();
     let mut ready = false;
     loop {
         match ours.hear()? {
             Said::Ready | Said::Built => {
-                request.prepared.limit(pid)?;
                 ready = true;
                 ours.go();
             }

@@ -178,6 +178,7 @@ pub(super) fn become_user(
     let entered = rustix::process::fchdir(&cwd);
     let keep: Vec<BorrowedFd<'_>> = keep.iter().copied().chain([cwd.as_fd()]).collect();
     process::close_from_but(3 + preserved, &keep)?;
+    prepared.limit_descriptors()?;
     Prepared::reset_signals()?;
     prepared.become_user(|| install(prepared, end))?;
     if entered.is_err() {

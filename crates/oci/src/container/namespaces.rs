@@ -121,6 +121,7 @@ impl Plan {
         cgroup: Option<&Cgroup>,
         child: impl FnOnce() -> i32,
     ) -> Result<(i32, OwnedFd)> {
+        crate::log::debug(format!("new namespaces {:?}, joined {}", self.new, self.joined.len()));
         let options = Options {
             namespaces: self.new.without(Namespaces::TIME),
             cgroup: cgroup.map(AsFd::as_fd),

@@ -42,7 +42,7 @@ pub(crate) struct Prepared {
 static BEFORE: OnceLock<Limit> = OnceLock::new();
 
 /// Lets this process have as many descriptors as it may: a container may have more mounts than the
-/// usual limit. The container's process gets back what was there before ([`Prepared::limit`]).
+/// usual limit. The container's process gets back what was there before ([`Prepared::limit_descriptors`]).
 pub(crate) fn raise_descriptors() -> Result<()> {
     let before = rlimit::get(Resource::NOFILE)?;
     if before.soft < before.hard {
@@ -89,11 +89,20 @@ impl Prepared {
 
     /// What the runtime does to the process from outside, with its own rights.
     pub(crate) fn limit(&self, pid: i32) -> Result<()> {
-        let own = self.limits.iter().any(|(resource, _)| *resource == Resource::NOFILE);
-        if let (false, Some(before)) = (own, BEFORE.get()) {
-            rlimit::set_of(pid, Resource::NOFILE, *before).doing("RLIMIT_NOFILE")?;
-        }
+        let own = rlimit::get(Resource::NOFILE)?;
         for (resource, limit) in &self.limits {
+            let mut limit = limit;
+            // It needs more of them until it is ready, and lowers it then.
+            let most = Limit {
+                soft: limit.hard,
+                hard: limit.hard,
+            };
+            if *resource == Resource::NOFILE {
+                if limit.hard <= own.hard {
+                    continue;
+                }
+                limit = &most;
+            }
             rlimit::set_of(pid, *resource, *limit).doing("process.rlimits")?;
         }
         let Some(score) = self.process.oom_score_adj else {
@@ -124,6 +133,15 @@ impl Prepared {
             process::set_no_new_privileges()?;
         }
         self.label(proc)
+    }
+
+    /// The limit of descriptors, when all but the program's are closed.
+    pub(crate) fn limit_descriptors(&self) -> Result<()> {
+        let own = self.limits.iter().find(|(resource, _)| *resource == Resource::NOFILE);
+        match own.map(|(_, limit)| limit).or(BEFORE.get()) {
+            Some(limit) => rlimit::set(Resource::NOFILE, *limit).doing("process.rlimits"),
+            None => Ok(()),
+        }
     }
 
     /// Labels of security modules, for the exec.

@@ -75,6 +75,10 @@ impl Tree {
                 at = above.pop().unwrap_or(at);
                 continue;
             }
+            if is_of(&at, PROC)? {
+                // Nothing can be made there, and its links aren't what they read as.
+                return Err(Errno::NOENT.into());
+            }
             let mode = mode.filter(|_| rest.is_empty());
             let next = open_or_make(&at, &part, mode)?;
             let stat = rustix::fs::fstat(&next)?;
