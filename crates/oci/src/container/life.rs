@@ -62,7 +62,7 @@ impl Life<'_> {
         };
         drop(self.end);
         // From here on nobody listens but whoever reads the standard error.
-        let error = finish(self.spec, self.prepared, &self.state, &program, self.fifo);
+        let error = finish(self.spec, &self.state, &program, self.fifo);
         let _ = writeln!(std::io::stderr(), "{error}");
         1
     }
@@ -218,7 +218,6 @@ fn install(prepared: &Prepared, end: &End) -> Result<()> {
 
 fn finish(
     spec: &Spec,
-    prepared: &Prepared,
     state: &Shown,
     program: &Program,
     fifo: OwnedFd,
@@ -230,7 +229,7 @@ fn finish(
             return refuse("wait for start: the fifo was closed");
         }
         let hooks = &spec.hooks.start_container;
-        hooks::run_with("startContainer", hooks, state, &prepared.process.env)
+        hooks::run_with("startContainer", hooks, state, program.env())
     };
     match go() {
         Ok(()) => program.exec(),

@@ -23,6 +23,7 @@ const MOST_PASSWD: u64 = 4 << 20;
 #[derive(Debug)]
 pub(crate) struct Program {
     paths: Vec<CString>,
+    env: Vec<String>,
     prepared: Prepared,
 }
 
@@ -40,7 +41,16 @@ impl Program {
         };
         let paths = executable(name, candidates)?;
         let prepared = Prepared::new(&process.args, env)?;
-        Ok(Program { paths, prepared })
+        Ok(Program {
+            paths,
+            env: env.to_vec(),
+            prepared,
+        })
+    }
+
+    /// The variables that it gets.
+    pub(crate) fn env(&self) -> &[String] {
+        &self.env
     }
 
     /// Becomes it; returns only on failure.

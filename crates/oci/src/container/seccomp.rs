@@ -121,10 +121,20 @@ fn convert(seccomp: &Seccomp) -> Result<Filter> {
     match compile_all(&profiles, unknown) {
         Ok(filter) => Ok(Filter {
             program: filter.to_bytes(),
-            options: options(seccomp, notifies)?,
+            options: said(options(seccomp, notifies)?),
         }),
         Err(error) => refuse(error.to_string()),
     }
+}
+
+/// Says the flags, as numbers of seccomp(2), where more is to be logged.
+fn said(options: InstallOptions) -> InstallOptions {
+    let flags = u32::from(options.log) << 1
+        | u32::from(options.allow_speculation) << 2
+        | u32::from(options.listener) << 3
+        | u32::from(options.wait_killable) << 5;
+    crate::log::debug(format!("seccomp filter flags: {flags}"));
+    options
 }
 
 fn options(seccomp: &Seccomp, listener: bool) -> Result<InstallOptions> {

@@ -60,7 +60,7 @@ impl Root {
             path: path.to_owned(),
             propagation: mounts::root_propagation(spec)?,
             made: None,
-            mounts: mounts::plan(spec)?,
+            mounts: mounts::plan(spec, path)?,
             no_pivot,
         };
         match root.take() {

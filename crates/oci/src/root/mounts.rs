@@ -54,15 +54,15 @@ pub(crate) fn root_propagation(spec: &Spec) -> Result<(Propagation, bool)> {
 }
 
 /// All mounts of the configuration, none of them made.
-pub(crate) fn plan(spec: &Spec) -> Result<Vec<Planned>> {
+pub(crate) fn plan(spec: &Spec, root: &Path) -> Result<Vec<Planned>> {
     let planned = spec.mounts.iter().map(|mount| {
         let doing = format!("mount at {}", mount.destination.display());
-        one(spec, mount).doing(doing)
+        one(spec, mount, root).doing(doing)
     });
     planned.collect()
 }
 
-fn one(spec: &Spec, mount: &Mount) -> Result<Planned> {
+fn one(spec: &Spec, mount: &Mount, root: &Path) -> Result<Planned> {
     let mut options = options::parse(&mount.options);
     if mount.kind == "bind" && options.bind.is_none() {
         options.bind = Some(true);
@@ -74,8 +74,11 @@ fn one(spec: &Spec, mount: &Mount) -> Result<Planned> {
     if maps.is_some() && options.bind.is_none() {
         return refuse("id mappings are for bind mounts");
     }
+    // Some write the path of the node.
+    let destination = &mount.destination;
+    let destination = destination.strip_prefix(root).unwrap_or(destination);
     Ok(Planned {
-        destination: Path::new("/").join(&mount.destination),
+        destination: Path::new("/").join(destination),
         kind: mount.kind.clone(),
         source: mount.source.clone(),
         options,
@@ -159,23 +162,29 @@ impl Planned {
     /// Makes what shows a namespace, in the container's process. `kind`s that only the old call
     /// makes are mounted by [`Planned::attach`].
     pub(crate) fn make(&mut self) -> Result<()> {
-        if self.made.is_some() || !DETACHED.contains(&self.kind.as_str()) {
+        // A tmpfs may have to know its place first.
+        let later = self.kind == "tmpfs" || !DETACHED.contains(&self.kind.as_str());
+        if self.made.is_some() || self.is_bind() || later {
             return Ok(());
         }
         let doing = format!("mount {} at {}", self.kind, self.destination.display());
         let made = match self.kind.as_str() {
             "cgroup" | "cgroup2" => self.groups(),
-            _ => self.new_file_system(),
+            _ => self.new_file_system(None),
         };
-        let made = made.doing(&doing)?;
+        self.keep(made.doing(&doing)?).doing(&doing)
+    }
+
+    fn keep(&mut self, made: OwnedFd) -> Result<()> {
         for (propagation, all) in &self.options.propagation {
-            set_propagation(&made, *propagation, *all).doing(&doing)?;
+            set_propagation(&made, *propagation, *all)?;
         }
         self.made = Some(made);
         Ok(())
     }
 
-    fn new_file_system(&self) -> Result<OwnedFd> {
+    /// `mode` is for one that says none itself.
+    fn new_file_system(&self, mode: Option<u32>) -> Result<OwnedFd> {
         let source = match self.source.as_str() {
             "" => &self.kind,
             source => source,
@@ -186,6 +195,10 @@ impl Planned {
                 Some((key, value)) => new.set(key, value)?,
                 None => new.flag(option)?,
             };
+        }
+        let says = |option: &String| option.split(',').any(|o| o.starts_with("mode="));
+        if let Some(mode) = mode.filter(|_| !self.options.data.iter().any(says)) {
+            new = new.set("mode", &format!("{mode:o}"))?;
         }
         let mut attributes = self.options.set | self.options.set_all;
         if self.kind == "tmpfs" {
@@ -214,18 +227,22 @@ impl Planned {
     }
 
     /// Attaches it in the container's root.
-    pub(crate) fn attach(&self, root: &Tree) -> Result<()> {
+    pub(crate) fn attach(&mut self, root: &Tree) -> Result<()> {
         let doing = format!("mount {} at {}", self.source, self.destination.display());
-        let there = self.kind == "tmpfs" && root.find(&self.destination)?.is_some();
+        let fresh = self.kind == "tmpfs" && !self.is_bind();
+        let there = fresh && root.find(&self.destination)?.is_some();
         let target = self.target(root).doing(&doing)?;
         self.guard(&target).doing(&doing)?;
+        if fresh {
+            // One that says no mode has that of the folder it covers.
+            let covered = rustix::fs::fstat(&target).doing("fstat")?.st_mode & 0o7777;
+            let made = self.new_file_system(there.then_some(covered)).doing(&doing)?;
+            self.keep(made).doing(&doing)?;
+        }
         let Some(made) = &self.made else {
             return self.mount_by_name(&target).doing(&doing);
         };
-        if self.kind == "tmpfs" && self.options.bind.is_none() {
-            if there {
-                self.take_mode(&target, made)?;
-            }
+        if fresh {
             if self.options.copy_up {
                 let from = root.open(&self.destination, kernel::fsutil::OpenFlags::DIRECTORY)?;
                 copy_up::copy(&from, made).doing(&doing)?;
@@ -302,17 +319,6 @@ impl Planned {
             return Ok(());
         }
         refuse("it is inside of proc, where nothing may be mounted")
-    }
-
-    /// A tmpfs that says no mode has that of the folder it covers.
-    fn take_mode(&self, target: &OwnedFd, made: &OwnedFd) -> Result<()> {
-        let says = |data: &String| data.split(',').any(|o| o.starts_with("mode="));
-        if self.options.data.iter().any(says) {
-            return Ok(());
-        }
-        let stat = rustix::fs::fstat(target).doing("fstat")?;
-        let root = open_root(made)?;
-        rustix::fs::fchmod(root, Mode::from_raw_mode(stat.st_mode & 0o7777)).doing("fchmod")
     }
 
     /// A file system that only mount(2) makes, on the very folder of the descriptor.
