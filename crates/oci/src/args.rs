@@ -7,6 +7,9 @@ use clap::{Args, Parser, Subcommand};
 
 use crate::log::Format;
 
+/// How a list is printed.
+const FORMATS: [&str; 2] = ["table", "json"];
+
 /// An OCI runtime: runs the containers of bundles.
 #[derive(Debug, Parser)]
 #[command(
@@ -41,7 +44,7 @@ pub(crate) struct Global {
     /// The form of the log's lines
     #[arg(long, value_enum, default_value = "text", value_name = "FORMAT")]
     pub(crate) log_format: Format,
-    /// Keep the containers' states here [default: /run/aurae/oci, of a user $XDG_RUNTIME_DIR/aurae/oci]
+    /// Keep the containers' states here [default: aurae/oci in /run, of a user in $XDG_RUNTIME_DIR]
     #[arg(long, value_name = "DIR")]
     pub(crate) root: Option<PathBuf>,
     /// cgroupsPath is SLICE:PREFIX:NAME
@@ -225,7 +228,7 @@ pub(crate) struct Exec {
 #[derive(Debug, Args)]
 pub(crate) struct List {
     /// table or json
-    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = ["table", "json"])]
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = FORMATS)]
     pub(crate) format: String,
     /// Names alone
     #[arg(short, long)]
@@ -236,7 +239,7 @@ pub(crate) struct List {
 pub(crate) struct Ps {
     pub(crate) id: String,
     /// table or json
-    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = ["table", "json"])]
+    #[arg(short, long, value_name = "FORMAT", default_value = "table", value_parser = FORMATS)]
     pub(crate) format: String,
     /// Arguments of ps
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]

@@ -92,7 +92,8 @@ fn be_unwritable(all: &[OsString]) -> Result<()> {
     if is_unwritable() {
         return Ok(());
     }
-    let copy = exec::unwritable(Path::new("/proc/self/exe")).doing("make the program unwritable")?;
+    let copy =
+        exec::unwritable(Path::new("/proc/self/exe")).doing("make the program unwritable")?;
     let argv: Vec<&[u8]> = all.iter().map(|word| word.as_bytes()).collect();
     let env: Vec<Vec<u8>> = std::env::vars_os()
         .map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat())
@@ -107,6 +108,8 @@ fn be_unwritable(all: &[OsString]) -> Result<()> {
 fn is_unwritable() -> bool {
     let own = Path::new("/proc/self/exe");
     let read_only = kernel::fsutil::space(own).is_ok_and(|space| space.read_only);
-    let sealed = || std::fs::File::open(own).is_ok_and(|file| kernel::sealed::size(&file, usize::MAX).is_ok());
+    let sealed = || {
+        std::fs::File::open(own).is_ok_and(|file| kernel::sealed::size(&file, usize::MAX).is_ok())
+    };
     read_only || sealed()
 }

@@ -36,15 +36,18 @@ fn run(program: &[Instruction], kind: u32, access: u32, major: u32, minor: u32) 
 
 /// What the rules say: for each kind of access the last rule that fits.
 fn expected(rules: &[Rule], kind: u32, access: u32, major: u32, minor: u32) -> bool {
-    [1, 2, 4].iter().filter(|bit| access & **bit != 0).all(|bit| {
-        let fits = |rule: &&Rule| {
-            u32::from(rule.access.0) & bit != 0
-                && (rule.kind == Kind::All || (rule.kind == Kind::Block) == (kind == 1))
-                && rule.major.is_none_or(|m| m == major)
-                && rule.minor.is_none_or(|m| m == minor)
-        };
-        rules.iter().rev().find(fits).is_some_and(|rule| rule.allow)
-    })
+    [1, 2, 4]
+        .iter()
+        .filter(|bit| access & **bit != 0)
+        .all(|bit| {
+            let fits = |rule: &&Rule| {
+                u32::from(rule.access.0) & bit != 0
+                    && (rule.kind == Kind::All || (rule.kind == Kind::Block) == (kind == 1))
+                    && rule.major.is_none_or(|m| m == major)
+                    && rule.minor.is_none_or(|m| m == minor)
+            };
+            rules.iter().rev().find(fits).is_some_and(|rule| rule.allow)
+        })
 }
 
 fn rule() -> impl Strategy<Value = Rule> {

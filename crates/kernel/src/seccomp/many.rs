@@ -3,8 +3,8 @@
 //! goes to that one's search tree. Pure.
 
 use super::compile::{
-    Instruction, JUMP, JUMP_EQUAL, JUMP_GREATER_OR_EQUAL, LOAD, OFFSET_ARCH, OFFSET_NUMBER, X32_BIT,
-    branch, give, plain, search,
+    Instruction, JUMP, JUMP_EQUAL, JUMP_GREATER_OR_EQUAL, LOAD, OFFSET_ARCH, OFFSET_NUMBER,
+    X32_BIT, branch, give, plain, search,
 };
 use super::{Action, Arch, Filter, MAX_INSTRUCTIONS, Profile, ProfileError};
 

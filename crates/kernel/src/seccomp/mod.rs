@@ -13,7 +13,8 @@
 //! and doesn't run it for those at all.
 //!
 //! Calls of another architecture than the program's kill the process: a filter by numbers means
-//! nothing there. [`compile_all`] makes one program for several. The x32 calls of x86_64 answer `ENOSYS`, as most kernels do.
+//! nothing there. [`compile_all`] makes one program for several. The x32 calls of x86_64 answer
+//! `ENOSYS`, as most kernels do.
 
 mod compile;
 mod container;
@@ -348,9 +349,15 @@ pub fn install_with(filter: &[u8], options: InstallOptions) -> Result<Option<Own
     };
     let known = [
         (options.log, libc::SECCOMP_FILTER_FLAG_LOG),
-        (options.allow_speculation, libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW),
+        (
+            options.allow_speculation,
+            libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW,
+        ),
         (options.listener, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER),
-        (options.wait_killable, libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV),
+        (
+            options.wait_killable,
+            libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
+        ),
     ];
     let flags = known.iter().filter(|(on, _)| *on);
     let flags = flags.fold(0, |all, (_, flag)| all | flag);
@@ -373,5 +380,7 @@ pub fn install_with(filter: &[u8], options: InstallOptions) -> Result<Option<Own
     Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
+#[cfg(test)]
+mod many_tests;
 #[cfg(test)]
 mod tests;

@@ -58,7 +58,8 @@ pub(super) fn name(number: u32) -> Option<&'static str> {
     }
     let plain = number & !X32_BIT;
     let own = OWN.iter().find(|(_, own)| *own == plain);
-    own.map(|(name, _)| *name).or_else(|| Arch::X86_64.name(plain))
+    own.map(|(name, _)| *name)
+        .or_else(|| Arch::X86_64.name(plain))
 }
 
 pub(super) fn numbers() -> Vec<u32> {

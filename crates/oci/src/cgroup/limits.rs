@@ -20,7 +20,9 @@ pub(crate) fn files(resources: &Resources) -> Result<Vec<(String, String)>> {
     for limit in &resources.hugepage_limits {
         let (size, value) = (&limit.page_size, limit.limit.to_string());
         if size.contains('/') {
-            return refuse(format!("linux.resources.hugepageLimits: {size:?} is no size"));
+            return refuse(format!(
+                "linux.resources.hugepageLimits: {size:?} is no size"
+            ));
         }
         put(&mut out, &format!("hugetlb.{size}.max"), value.clone());
         put(&mut out, &format!("hugetlb.{size}.rsvd.max"), value);
@@ -33,7 +35,9 @@ pub(crate) fn files(resources: &Resources) -> Result<Vec<(String, String)>> {
     }
     for (file, value) in &resources.unified {
         if file.contains('/') || file.is_empty() {
-            return refuse(format!("linux.resources.unified: {file:?} must be a file name"));
+            return refuse(format!(
+                "linux.resources.unified: {file:?} must be a file name"
+            ));
         }
         put(&mut out, file, value.clone());
     }
@@ -67,10 +71,14 @@ fn memory(memory: &Memory, out: &mut Vec<(String, String)>) -> Result<()> {
         Some(both) => match limit {
             Some(limit) if limit > 0 && both >= limit => Some((both - limit).to_string()),
             Some(limit) if limit > 0 => {
-                return refuse("linux.resources.memory.swap: memory+swap limit should be >= memory limit");
+                return refuse(
+                    "linux.resources.memory.swap: memory+swap limit should be >= memory limit",
+                );
             }
             _ => {
-                return refuse("linux.resources.memory.swap: unable to set swap limit without memory limit");
+                return refuse(
+                    "linux.resources.memory.swap: unable to set swap limit without memory limit",
+                );
             }
         },
     };
@@ -111,7 +119,11 @@ fn cpu(cpu: &Cpu, out: &mut Vec<(String, String)>) -> Result<()> {
     }
     if quota.is_some() || period.is_some() {
         let quota = quota.map_or_else(|| "max".to_owned(), bound);
-        put(out, "cpu.max", format!("{quota} {}", period.unwrap_or(100_000)));
+        put(
+            out,
+            "cpu.max",
+            format!("{quota} {}", period.unwrap_or(100_000)),
+        );
     }
     if !cpu.cpus.is_empty() {
         put(out, "cpuset.cpus", &cpu.cpus);
@@ -157,7 +169,11 @@ fn block_io(block: &BlockIo, out: &mut Vec<(String, String)>) {
     ] {
         for device in list {
             let (major, minor) = (device.major, device.minor);
-            put(out, "io.max", format!("{major}:{minor} {key}={}", device.rate));
+            put(
+                out,
+                "io.max",
+                format!("{major}:{minor} {key}={}", device.rate),
+            );
         }
     }
 }
@@ -172,7 +188,10 @@ mod tests {
 
     fn check(text: &str, expected: &[(&str, &str)]) {
         let files = of(text).unwrap();
-        let files: Vec<_> = files.iter().map(|(f, v)| (f.as_str(), v.as_str())).collect();
+        let files: Vec<_> = files
+            .iter()
+            .map(|(f, v)| (f.as_str(), v.as_str()))
+            .collect();
         assert_eq!(files, expected, "{text}");
     }
 
@@ -180,17 +199,27 @@ mod tests {
     fn limits_of_version_1_are_files_of_version_2() {
         check(
             r#"{"memory":{"limit":1000,"swap":1500,"reservation":500}}"#,
-            &[("memory.swap.max", "500"), ("memory.max", "1000"), ("memory.low", "500")],
+            &[
+                ("memory.swap.max", "500"),
+                ("memory.max", "1000"),
+                ("memory.low", "500"),
+            ],
         );
         check(
             r#"{"memory":{"limit":-1}}"#,
             &[("memory.swap.max", "max"), ("memory.max", "max")],
         );
         check(r#"{"cpu":{"quota":5000}}"#, &[("cpu.max", "5000 100000")]);
-        check(r#"{"cpu":{"quota":-1,"period":1000}}"#, &[("cpu.max", "max 1000")]);
+        check(
+            r#"{"cpu":{"quota":-1,"period":1000}}"#,
+            &[("cpu.max", "max 1000")],
+        );
         check(r#"{"pids":{"limit":-1}}"#, &[("pids.max", "max")]);
         check(r#"{"pids":{"limit":0}}"#, &[]);
-        check(r#"{"unified":{"memory.high":"1"}}"#, &[("memory.high", "1")]);
+        check(
+            r#"{"unified":{"memory.high":"1"}}"#,
+            &[("memory.high", "1")],
+        );
         check(
             r#"{"blockIO":{"throttleReadIOPSDevice":[{"major":8,"minor":0,"rate":5}]}}"#,
             &[("io.max", "8:0 riops=5")],
@@ -203,7 +232,11 @@ mod tests {
         assert_eq!(weight(2), 1);
         assert_eq!(weight(1024), 100);
         assert_eq!(weight(262_144), 10_000);
-        assert!((3..262_144).step_by(97).all(|s| weight(s) <= weight(s + 97)));
+        assert!(
+            (3..262_144)
+                .step_by(97)
+                .all(|s| weight(s) <= weight(s + 97))
+        );
     }
 
     #[test]

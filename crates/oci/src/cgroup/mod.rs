@@ -40,14 +40,21 @@ pub(crate) fn place(spec: &Spec, id: &str, by_systemd: bool) -> Result<Option<Cg
 }
 
 fn needs_none(spec: &Spec) -> bool {
-    spec.linux.cgroups_path.is_empty() && limits::files(&spec.linux.resources).is_ok_and(|f| f.is_empty())
+    spec.linux.cgroups_path.is_empty()
+        && limits::files(&spec.linux.resources).is_ok_and(|f| f.is_empty())
 }
 
 /// The hierarchy isn't there, or isn't the caller's.
 fn may_go_without(error: &crate::error::Error) -> bool {
-    [Errno::ACCESS, Errno::PERM, Errno::ROFS, Errno::NOENT, Errno::XDEV]
-        .iter()
-        .any(|errno| error.is(errno.raw_os_error()))
+    [
+        Errno::ACCESS,
+        Errno::PERM,
+        Errno::ROFS,
+        Errno::NOENT,
+        Errno::XDEV,
+    ]
+    .iter()
+    .any(|errno| error.is(errno.raw_os_error()))
 }
 
 fn make(spec: &Spec, id: &str, by_systemd: bool) -> Result<Cgroup> {
@@ -78,7 +85,9 @@ fn check_unused(group: &Cgroup) -> Result<()> {
             "container's cgroup is not empty: {count} process(es) found"
         ));
     }
-    let frozen = group.read("cgroup.freeze").is_ok_and(|text| text.trim() == "1");
+    let frozen = group
+        .read("cgroup.freeze")
+        .is_ok_and(|text| text.trim() == "1");
     match frozen {
         true => refuse("container's cgroup unexpectedly frozen"),
         false => Ok(()),
@@ -90,7 +99,10 @@ fn check_unused(group: &Cgroup) -> Result<()> {
 fn hand_on(group: &Cgroup) {
     let controllers = group.controllers().unwrap_or_default();
     let enabled = group.enabled().unwrap_or_default();
-    let missing: Vec<_> = controllers.iter().filter(|c| !enabled.contains(c)).collect();
+    let missing: Vec<_> = controllers
+        .iter()
+        .filter(|c| !enabled.contains(c))
+        .collect();
     if missing.is_empty() || group.enable(&missing).is_ok() {
         return;
     }

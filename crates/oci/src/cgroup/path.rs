@@ -47,7 +47,11 @@ fn systemd(word: &str, id: &str) -> Result<PathBuf> {
             ));
         }
     };
-    let slice = if slice.is_empty() { "system.slice" } else { slice };
+    let slice = if slice.is_empty() {
+        "system.slice"
+    } else {
+        slice
+    };
     let mut path = expand(slice)?;
     path.push(match (prefix, name.ends_with(".slice")) {
         (_, true) => name.to_owned(),
@@ -114,7 +118,14 @@ mod tests {
         ] {
             assert_eq!(path(word, true).unwrap(), expected, "{word}");
         }
-        for wrong in ["/machine/c1", "a:b", "a:b:c:d", "a:b:c", "-a.slice:b:c", "a/b.slice:c:d"] {
+        for wrong in [
+            "/machine/c1",
+            "a:b",
+            "a:b:c:d",
+            "a:b:c",
+            "-a.slice:b:c",
+            "a/b.slice:c:d",
+        ] {
             assert!(path(wrong, true).is_err(), "{wrong}");
         }
     }

@@ -74,9 +74,7 @@ fn memory(group: &Cgroup) -> Result<Value> {
 
 fn blocks(group: &Cgroup) -> Result<Value> {
     let rows = group.io_stat()?.unwrap_or_default();
-    let row = |device: (u32, u32), op: &str, value: u64| {
-        json!({"major": device.0, "minor": device.1, "op": op, "value": value})
-    };
+    let row = |(major, minor): (u32, u32), op: &str, value: u64| json!({"major": major, "minor": minor, "op": op, "value": value});
     let bytes: Vec<Value> = rows
         .iter()
         .flat_map(|io| {
@@ -88,7 +86,12 @@ fn blocks(group: &Cgroup) -> Result<Value> {
         .collect();
     let counts: Vec<Value> = rows
         .iter()
-        .flat_map(|io| [row(io.device, "Read", io.reads), row(io.device, "Write", io.writes)])
+        .flat_map(|io| {
+            [
+                row(io.device, "Read", io.reads),
+                row(io.device, "Write", io.writes),
+            ]
+        })
         .collect();
     Ok(json!({
         "ioServiceBytesRecursive": bytes,

@@ -34,12 +34,17 @@ pub(super) fn run(root: &Path, asked: &args::Exec) -> Result<ExitCode> {
     let process = process(asked, command, &spec)?;
     let terminal = process.terminal;
     let filter = spec.linux.seccomp.as_ref().map(seccomp::compile);
-    let prepared = Prepared::of(&process, filter.transpose()?, spec.linux.personality.as_ref())?;
+    let prepared = Prepared::of(
+        &process,
+        filter.transpose()?,
+        spec.linux.personality.as_ref(),
+    )?;
     let preserved = preserved(asked.preserve_fds.into())?;
     if !asked.detach && !asked.no_subreaper {
         foreground::adopt()?;
     }
-    let standing = (!asked.detach).then(|| Foreground::begin(terminal && asked.console_socket.is_none()));
+    let standing =
+        (!asked.detach).then(|| Foreground::begin(terminal && asked.console_socket.is_none()));
     let standing = standing.transpose()?;
     let console = match (terminal, &asked.console_socket, &standing) {
         (true, Some(path), _) => Some(console::connect(path)?),
@@ -67,7 +72,7 @@ pub(super) fn run(root: &Path, asked: &args::Exec) -> Result<ExitCode> {
     let (pid, pidfd) = exec::start(&request)?;
     if let Some(path) = &asked.pidfd_socket {
         let socket = console::connect(path).doing("--pidfd-socket")?;
-        seqpacket::send(&socket, b"pidfd", &[pidfd.as_fd()]).doing("--pidfd-socket")?;
+        seqpacket::send(&socket.stream, b"pidfd", &[pidfd.as_fd()]).doing("--pidfd-socket")?;
     }
     if let Some(path) = &asked.pid_file {
         write_pid(path, pid)?;
@@ -128,13 +133,18 @@ fn process(asked: &args::Exec, command: &[String], spec: &Spec) -> Result<Proces
     process.user.additional_gids.extend(&asked.additional_gids);
     // A shell's `HOME` is its user's.
     if asked.user.is_some() {
-        process.env.retain(|pair| !pair.starts_with("HOME=") || asked.env.contains(pair));
+        process
+            .env
+            .retain(|pair| !pair.starts_with("HOME=") || asked.env.contains(pair));
     }
     Ok(process)
 }
 
-/// Ambient ones aren't added: they are for programs without privileges of their own.
+/// To what the container's process has.
 fn add(words: &[String], sets: &mut Capabilities) {
+    // Programs of a container with inheritable ones may rely on being given them as ambient.
+    let inherited = words.iter().filter(|word| sets.inheritable.contains(word));
+    sets.ambient.extend(inherited.cloned().collect::<Vec<_>>());
     for set in [&mut sets.bounding, &mut sets.effective, &mut sets.permitted] {
         set.extend(words.iter().cloned());
     }

@@ -66,12 +66,14 @@ pub(super) fn list(root: &Path, named: bool, asked: &args::List) -> Result<()> {
     Ok(())
 }
 
-/// Names of folders; sorted, for a list is looked through by people. A folder that was named must be
-/// there.
+/// Names of folders; sorted, for a list is looked through by people. A folder that was named must
+/// be there.
 fn ids(root: &Path, named: bool) -> Result<Vec<String>> {
     let entries = match std::fs::read_dir(root) {
         Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !named => return Ok(Vec::new()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && !named => {
+            return Ok(Vec::new());
+        }
         Err(error) => return Err(error).doing_on("--root:", root),
     };
     let mut ids: Vec<String> = entries
@@ -91,7 +93,10 @@ fn table<const N: usize>(rows: &[[String; N]]) -> String {
     }
     let mut out = String::new();
     for row in rows {
-        let cells = row.iter().zip(widths).map(|(cell, width)| format!("{cell:<width$}"));
+        let cells = row
+            .iter()
+            .zip(widths)
+            .map(|(cell, width)| format!("{cell:<width$}"));
         let line = cells.collect::<Vec<_>>().join(" ");
         out.push_str(line.trim_end());
         out.push('\n');
@@ -112,7 +117,11 @@ pub(super) fn ps(root: &Path, asked: &args::Ps) -> Result<()> {
     let (_, record) = load(root, &asked.id)?;
     let pids = match record.group() {
         Some(group) => processes(&group),
-        None => return refuse("ps: the container has no cgroup of its own, so its processes aren't known"),
+        None => {
+            return refuse(
+                "ps: the container has no cgroup of its own, so its processes aren't known",
+            );
+        }
     };
     if asked.format == "json" {
         println!("{}", serde_json::to_string(&pids)?);
@@ -124,7 +133,10 @@ pub(super) fn ps(root: &Path, asked: &args::Ps) -> Result<()> {
     };
     let output = Command::new("ps").args(&arguments).output().doing("ps")?;
     if !output.status.success() {
-        return refuse(format!("ps: {}", String::from_utf8_lossy(&output.stderr).trim()));
+        return refuse(format!(
+            "ps: {}",
+            String::from_utf8_lossy(&output.stderr).trim()
+        ));
     }
     let text = String::from_utf8_lossy(&output.stdout);
     let mut lines = text.lines();
@@ -136,7 +148,10 @@ pub(super) fn ps(root: &Path, asked: &args::Ps) -> Result<()> {
     };
     println!("{title}");
     for line in lines {
-        let pid = line.split_whitespace().nth(column).and_then(|pid| pid.parse().ok());
+        let pid = line
+            .split_whitespace()
+            .nth(column)
+            .and_then(|pid| pid.parse().ok());
         if pid.is_some_and(|pid| pids.contains(&pid)) {
             println!("{line}");
         }
@@ -165,7 +180,13 @@ pub(super) fn events(root: &Path, asked: &args::Events) -> Result<()> {
 /// Until the container has ended.
 fn watch(folder: &Folder, record: &Record, group: &Cgroup, interval: Duration) -> Result<()> {
     let process = pidfd::open(record.pid).doing("the container's process")?;
-    let kills = || group.memory_events().ok().flatten().map_or(0, |e| e.oom_kill);
+    let kills = || {
+        group
+            .memory_events()
+            .ok()
+            .flatten()
+            .map_or(0, |e| e.oom_kill)
+    };
     let mut before = kills();
     let mut next = Deadline::after(interval);
     let memory = group.open_events("memory.events").ok();
@@ -205,12 +226,16 @@ fn say(kind: &str, id: &str, data: &serde_json::Value) -> Result<()> {
     }
     let event = serde_json::to_string(&Event { kind, id, data })?;
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{event}").and_then(|()| out.flush()).doing("write")
+    writeln!(out, "{event}")
+        .and_then(|()| out.flush())
+        .doing("write")
 }
 
 /// `5s`, `500ms`, `1m`, or seconds.
 fn seconds(text: &str) -> Option<Duration> {
-    let at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let at = text
+        .find(|c: char| !c.is_ascii_digit() && c != '.')
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at_checked(at)?;
     let number: f64 = number.parse().ok()?;
     let factor = match unit {
@@ -240,7 +265,8 @@ mod tests {
 
     #[test]
     fn a_table_has_its_columns_below_each_other() {
-        let rows = [["ID", "PID"], ["a-long-container-name", "7"]].map(|row| row.map(str::to_owned));
+        let rows =
+            [["ID", "PID"], ["a-long-container-name", "7"]].map(|row| row.map(str::to_owned));
         let text = table(&rows);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0].find("PID"), lines[1].find('7'));

@@ -3,7 +3,6 @@
 
 use std::io::Write;
 use std::os::fd::AsFd;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -18,10 +17,11 @@ use super::load;
 use crate::args;
 use crate::cgroup;
 use crate::config::Spec;
+use crate::container::console::{self, Socket};
 use crate::container::create::{self, Created, Request};
 use crate::container::foreground::{self, Foreground};
+use crate::container::hooks;
 use crate::container::state::{Folder, Record, Status, check_id};
-use crate::container::{console, hooks};
 use crate::error::{Doing, Result, refuse};
 use crate::log;
 
@@ -46,7 +46,10 @@ struct Paths {
 impl Paths {
     fn of(asked: &args::Create) -> Result<Paths> {
         let whole = |path: &Option<std::path::PathBuf>| {
-            path.as_ref().map(std::path::absolute).transpose().doing("the working directory")
+            path.as_ref()
+                .map(std::path::absolute)
+                .transpose()
+                .doing("the working directory")
         };
         Ok(Paths {
             pid_file: whole(&asked.pid_file)?,
@@ -57,10 +60,13 @@ impl Paths {
 }
 
 /// The socket for the terminal, where there is to be one.
-fn connect(spec: &Spec, paths: &Paths) -> Result<Option<UnixStream>> {
-    let terminal = spec.process.as_ref().is_some_and(|process| process.terminal);
+fn connect(spec: &Spec, paths: &Paths) -> Result<Option<Socket>> {
+    let terminal = spec
+        .process
+        .as_ref()
+        .is_some_and(|process| process.terminal);
     match (terminal, &paths.console) {
-        (true, Some(path)) => console::connect(path).map(Some),
+        (true, Some(path)) => console::connect(path).doing("--console-socket").map(Some),
         (true, None) => refuse(
             "cannot allocate tty if runc will detach without setting console socket \
              (process.terminal needs --console-socket)",
@@ -78,7 +84,7 @@ fn make(
     root: &Path,
     asked: &args::Create,
     paths: &Paths,
-    console: Option<UnixStream>,
+    console: Option<Socket>,
     opened: (Spec, Vec<u8>, std::path::PathBuf),
 ) -> Result<Created> {
     let request = Request {
@@ -110,13 +116,17 @@ fn begin(folder: &Folder, record: &Record, spec: &Spec) -> Result<()> {
     let flags = OFlags::WRONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let fifo = match rustix::fs::open(&path, flags, Mode::empty()) {
         Ok(fifo) => fifo,
-        Err(Errno::NXIO) => return refuse("the container's process has ended before it was started"),
+        Err(Errno::NXIO) => {
+            return refuse("the container's process has ended before it was started");
+        }
         Err(Errno::NOENT) => return refuse("cannot start an already running container"),
         Err(errno) => return Err(errno).doing_on("open", &path),
     };
     // One of two that start it at once gets here.
     std::fs::remove_file(&path).doing_on("remove", &path)?;
-    std::fs::File::from(fifo).write_all(b"0").doing_on("write", &path)?;
+    std::fs::File::from(fifo)
+        .write_all(b"0")
+        .doing_on("write", &path)?;
     let state = record.show("running");
     let started = hooks::run("poststart", &spec.hooks.poststart, &state);
     if started.is_err() {
@@ -134,7 +144,11 @@ pub(super) fn run(global: &args::Global, root: &Path, asked: &args::Run) -> Resu
         begin_or_remove(&created)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let terminal = opened.0.process.as_ref().is_some_and(|process| process.terminal);
+    let terminal = opened
+        .0
+        .process
+        .as_ref()
+        .is_some_and(|process| process.terminal);
     if paths.console.is_some() {
         return refuse("cannot use console socket if runc will not detach or allocate tty");
     }
@@ -142,7 +156,14 @@ pub(super) fn run(global: &args::Global, root: &Path, asked: &args::Run) -> Resu
         foreground::adopt()?;
     }
     let standing = Foreground::begin(terminal)?;
-    let created = make(global, root, &asked.create, &paths, standing.console()?, opened)?;
+    let created = make(
+        global,
+        root,
+        &asked.create,
+        &paths,
+        standing.console()?,
+        opened,
+    )?;
     begin_or_remove(&created)?;
     let code = standing.stand_by(&created.pidfd)?;
     if !asked.keep {

@@ -23,7 +23,10 @@ pub(crate) const SPECIFICATION: &str = "1.2.1";
 
 /// Whether the command makes a process of a container.
 pub(crate) fn clones(command: &Command) -> bool {
-    matches!(command, Command::Create(_) | Command::Run(_) | Command::Exec(_))
+    matches!(
+        command,
+        Command::Create(_) | Command::Run(_) | Command::Exec(_)
+    )
 }
 
 /// How many descriptors from 3 on are the container's.
@@ -83,7 +86,11 @@ fn root(global: &Global) -> Result<PathBuf> {
         "true" => true,
         "false" => false,
         "auto" => !is_root_of_node(),
-        other => return refuse(format!("--rootless: {other:?} is none of true, false, auto")),
+        other => {
+            return refuse(format!(
+                "--rootless: {other:?} is none of true, false, auto"
+            ));
+        }
     };
     if let Some(root) = &global.root {
         return match root.is_absolute() {

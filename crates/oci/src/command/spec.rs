@@ -21,10 +21,9 @@ pub(super) fn run(asked: &args::Spec) -> Result<()> {
     let file = OpenOptions::new().write(true).create_new(true).open(&path);
     match file {
         Ok(mut file) => writeln!(file, "{text}").doing_on("write", &path),
-        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => refuse(format!(
-            "File {} exists. Remove it first",
-            path.display()
-        )),
+        Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            refuse(format!("File {} exists. Remove it first", path.display()))
+        }
         Err(error) => Err(error).doing_on("write", &path),
     }
 }
@@ -93,15 +92,32 @@ fn mounts() -> Value {
         mount
     };
     let quiet = ["nosuid", "noexec", "nodev"];
-    let pts = ["nosuid", "noexec", "newinstance", "ptmxmode=0666", "mode=0620", "gid=5"];
+    let pts = [
+        "nosuid",
+        "noexec",
+        "newinstance",
+        "ptmxmode=0666",
+        "mode=0620",
+        "gid=5",
+    ];
     let shm = ["nosuid", "noexec", "nodev", "mode=1777", "size=65536k"];
     json!([
         mount("/proc", "proc", "proc", &[]),
-        mount("/dev", "tmpfs", "tmpfs", &["nosuid", "strictatime", "mode=755", "size=65536k"]),
+        mount(
+            "/dev",
+            "tmpfs",
+            "tmpfs",
+            &["nosuid", "strictatime", "mode=755", "size=65536k"]
+        ),
         mount("/dev/pts", "devpts", "devpts", &pts),
         mount("/dev/shm", "tmpfs", "shm", &shm),
         mount("/dev/mqueue", "mqueue", "mqueue", &quiet),
-        mount("/sys", "sysfs", "sysfs", &["nosuid", "noexec", "nodev", "ro"]),
+        mount(
+            "/sys",
+            "sysfs",
+            "sysfs",
+            &["nosuid", "noexec", "nodev", "ro"]
+        ),
         mount(
             "/sys/fs/cgroup",
             "cgroup",
@@ -114,7 +130,10 @@ fn mounts() -> Value {
 /// What an ordinary user may have: a user namespace of one id, the node's network, no limits.
 fn rootless(document: &mut Value) {
     let map = |id: u32| json!([{ "containerID": 0, "hostID": id, "size": 1 }]);
-    let Some(linux) = document.pointer_mut("/linux").and_then(Value::as_object_mut) else {
+    let Some(linux) = document
+        .pointer_mut("/linux")
+        .and_then(Value::as_object_mut)
+    else {
         return;
     };
     linux.remove("resources");
@@ -124,7 +143,10 @@ fn rootless(document: &mut Value) {
         namespaces.retain(|namespace| namespace["type"] != "network");
         namespaces.push(json!({ "type": "user" }));
     }
-    let Some(mounts) = document.pointer_mut("/mounts").and_then(Value::as_array_mut) else {
+    let Some(mounts) = document
+        .pointer_mut("/mounts")
+        .and_then(Value::as_array_mut)
+    else {
         return;
     };
     for mount in mounts {
@@ -156,7 +178,10 @@ mod tests {
         let mut document = document();
         let read = |document: &Value| Spec::parse(document.to_string().as_bytes()).unwrap();
         check::spec(&read(&document)).unwrap();
-        for word in document["process"]["capabilities"]["bounding"].as_array().unwrap() {
+        for word in document["process"]["capabilities"]["bounding"]
+            .as_array()
+            .unwrap()
+        {
             let capability = word.as_str().unwrap().parse().unwrap();
             assert!(kernel::caps::CapabilitySet::CONTAINER.has(capability));
         }

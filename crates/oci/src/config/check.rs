@@ -23,7 +23,10 @@ pub(crate) fn spec(spec: &Spec) -> Result<()> {
     mounts(spec)?;
     sysctls(spec)?;
     let linux = &spec.linux;
-    let scheduled = spec.process.as_ref().is_some_and(|process| process.scheduler.is_some());
+    let scheduled = spec
+        .process
+        .as_ref()
+        .is_some_and(|process| process.scheduler.is_some());
     if scheduled && !linux.resources.cpu.cpus.is_empty() {
         return refuse("process scheduler can't be used together with AllowedCPUs");
     }
@@ -83,21 +86,22 @@ fn namespaces(spec: &Spec) -> Result<()> {
             ));
         }
         if crate::container::namespaces::kind(&namespace.kind).is_none() {
-            return refuse(format!(
-                "namespace {:?} does not exist",
-                namespace.kind
-            ));
+            return refuse(format!("namespace {:?} does not exist", namespace.kind));
         }
     }
     let mapped = !spec.linux.uid_mappings.is_empty() || !spec.linux.gid_mappings.is_empty();
     let user = namespaces.iter().find(|n| n.kind == "user");
     match user {
         None if mapped => {
-            return refuse("User namespace mappings specified, but USER namespace isn't enabled in the config");
+            return refuse(
+                "User namespace mappings specified, but USER namespace isn't enabled in the config",
+            );
         }
         Some(user) if user.path.as_os_str().is_empty() => {
             if spec.linux.uid_mappings.is_empty() || spec.linux.gid_mappings.is_empty() {
-                return refuse("linux.uidMappings, linux.gidMappings: a new user namespace needs both");
+                return refuse(
+                    "linux.uidMappings, linux.gidMappings: a new user namespace needs both",
+                );
             }
         }
         _ => {}
@@ -109,7 +113,9 @@ fn namespaces(spec: &Spec) -> Result<()> {
         return refuse("unable to set domainname without a private UTS namespace");
     }
     if !spec.linux.time_offsets.is_empty() && !has("time") {
-        return refuse("time namespace offsets specified, but time namespace isn't enabled in the config");
+        return refuse(
+            "time namespace offsets specified, but time namespace isn't enabled in the config",
+        );
     }
     let restricted = !spec.linux.masked_paths.is_empty() || !spec.linux.readonly_paths.is_empty();
     if restricted && !has("mount") {
@@ -207,17 +213,22 @@ mod tests {
         for (key, path) in [
             ("net.ipv4.ip_forward", "net/ipv4/ip_forward"),
             ("net/ipv4/ip_forward", "net/ipv4/ip_forward"),
-            ("net.ipv4.conf.eth0/1.rp_filter", "net/ipv4/conf/eth0.1/rp_filter"),
-            ("net/ipv4/conf/eth0.1/rp_filter", "net/ipv4/conf/eth0.1/rp_filter"),
+            (
+                "net.ipv4.conf.eth0/1.rp_filter",
+                "net/ipv4/conf/eth0.1/rp_filter",
+            ),
+            (
+                "net/ipv4/conf/eth0.1/rp_filter",
+                "net/ipv4/conf/eth0.1/rp_filter",
+            ),
         ] {
             assert_eq!(sysctl_path(key), path);
         }
     }
 
     fn with(linux: &str) -> Result<()> {
-        let text = format!(
-            r#"{{"ociVersion":"1.2.0","root":{{"path":"rootfs"}},"linux":{linux}}}"#
-        );
+        let text =
+            format!(r#"{{"ociVersion":"1.2.0","root":{{"path":"rootfs"}},"linux":{linux}}}"#);
         spec(&Spec::parse(text.as_bytes()).unwrap())
     }
 
@@ -225,7 +236,12 @@ mod tests {
     fn a_sysctl_needs_the_namespace_that_it_is_of() {
         let sysctl = r#"{"namespaces":[{"type":"network"}],"sysctl":{"KEY":"1"}}"#;
         assert!(with(&sysctl.replace("KEY", "net.core.somaxconn")).is_ok());
-        for key in ["kernel.sem", "kernel.panic", "vm.swappiness", "fs.mqueue.msg_max"] {
+        for key in [
+            "kernel.sem",
+            "kernel.panic",
+            "vm.swappiness",
+            "fs.mqueue.msg_max",
+        ] {
             let refused = with(&sysctl.replace("KEY", key));
             assert!(refused.is_err(), "{key} is the node's");
         }

@@ -5,7 +5,7 @@
 //! Nothing on the way is taken on trust (runc's CVE-2025-52565): the folder must be a devpts, the
 //! slave comes from the master itself, and what is shown as `/dev/console` is looked at to be it.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 
@@ -17,9 +17,30 @@ use crate::config::{ConsoleSize, Process};
 use crate::error::{Doing, Error, Result, refuse};
 use crate::root::tree::{self, Tree};
 
-/// Connects the socket that a terminal's master is to be sent over.
-pub(crate) fn connect(path: &Path) -> Result<UnixStream> {
-    UnixStream::connect(path).doing_on("--console-socket: connect", path)
+/// Where a terminal's master is to be sent.
+#[derive(Debug)]
+pub(crate) struct Socket {
+    pub(crate) stream: UnixStream,
+    /// A command of this runtime moves the terminal's bytes to streams of its own.
+    pub(crate) relayed: bool,
+}
+
+impl Socket {
+    pub(crate) fn try_clone(&self) -> Result<Socket> {
+        Ok(Socket {
+            stream: self.stream.try_clone().doing("dup")?,
+            relayed: self.relayed,
+        })
+    }
+}
+
+/// Connects the socket of an engine.
+pub(crate) fn connect(path: &Path) -> Result<Socket> {
+    let stream = UnixStream::connect(path).doing_on("connect", path)?;
+    Ok(Socket {
+        stream,
+        relayed: false,
+    })
 }
 
 /// A terminal of the container.
@@ -71,9 +92,12 @@ impl Console {
     }
 
     /// Sends the master away, and makes the slave this process's terminal and standard streams.
-    pub(crate) fn take(self, socket: BorrowedFd<'_>) -> Result<()> {
+    pub(crate) fn take(self, socket: &Socket) -> Result<()> {
+        if socket.relayed {
+            tty::keep_newlines(&self.slave)?;
+        }
         let name = format!("/dev/pts/{}", self.master.as_raw_fd());
-        seqpacket::send(socket, name.as_bytes(), &[self.master.as_fd()])
+        seqpacket::send(&socket.stream, name.as_bytes(), &[self.master.as_fd()])
             .doing("send the terminal")?;
         tty::make_controlling(&self.slave).doing("the controlling terminal")?;
         let slave = process::duplicate_above(self.slave.as_fd(), 3).map_err(Error::from)?;

@@ -15,12 +15,13 @@ use kernel::wait::{Reap, Target};
 use kernel::{pidfd, process, seqpacket, wait};
 use rustix::fs::{Mode, OFlags};
 
+use super::console::{self, Socket};
 use super::life::{self, Life};
 use super::namespaces::Plan;
 use super::state::{self, Folder, Record};
 use super::talk::{self, End, Said};
 use super::user::Prepared;
-use super::{console, hooks, maps, seccomp};
+use super::{hooks, maps, seccomp};
 use crate::cgroup;
 use crate::config::{self, Process, Spec, check};
 use crate::error::{Doing, Error, Result, refuse};
@@ -34,7 +35,7 @@ pub(crate) struct Request<'a> {
     pub(crate) id: &'a str,
     pub(crate) systemd: bool,
     pub(crate) pid_file: Option<&'a Path>,
-    pub(crate) console: Option<UnixStream>,
+    pub(crate) console: Option<Socket>,
     pub(crate) pidfd_socket: Option<&'a Path>,
     pub(crate) no_pivot: bool,
     pub(crate) no_new_keyring: bool,
@@ -70,7 +71,9 @@ pub(crate) fn create(request: Request<'_>, opened: (Spec, Vec<u8>, PathBuf)) -> 
             let removed = cgroup::remove(group.path());
             removed.unwrap_or_else(|error| log::warn(error.to_string()));
         }
-        folder.remove().unwrap_or_else(|error| log::warn(error.to_string()));
+        folder
+            .remove()
+            .unwrap_or_else(|error| log::warn(error.to_string()));
     }
     made
 }
@@ -86,7 +89,11 @@ fn make(
     };
     let preserved = preserved(request.preserve_fds)?;
     let prepared = prepare(process, &spec, preserved)?;
-    let path = spec.root.as_ref().map(|root| bundle.join(&root.path)).unwrap_or_default();
+    let path = spec
+        .root
+        .as_ref()
+        .map(|root| bundle.join(&root.path))
+        .unwrap_or_default();
     let path = std::fs::canonicalize(&path).doing_on("root.path:", &path)?;
     let fifo = make_fifo(folder)?;
     folder.save_spec(&bytes)?;
@@ -113,14 +120,14 @@ fn make(
         annotations: spec.annotations.clone(),
     };
     let (ours, theirs) = talk::pair()?;
-    let console = request.console.as_ref().map(UnixStream::try_clone);
+    let console = request.console.as_ref().map(Socket::try_clone);
     let life = Life {
         spec: &spec,
         plan: &plan,
         prepared: &prepared,
         root,
         end: theirs,
-        console: console.transpose().doing("dup")?,
+        console: console.transpose()?,
         fifo,
         preserved,
         new_keyring: !request.no_new_keyring,
@@ -155,7 +162,11 @@ fn prepare(mut process: Process, spec: &Spec, preserved: i32) -> Result<Prepared
         life::activation(&mut process, listen);
     }
     let filter = spec.linux.seccomp.as_ref().map(seccomp::compile);
-    Prepared::of(&process, filter.transpose()?, spec.linux.personality.as_ref())
+    Prepared::of(
+        &process,
+        filter.transpose()?,
+        spec.linux.personality.as_ref(),
+    )
 }
 
 /// The process until it stands on its own: dropped, it is killed and reaped.
@@ -202,7 +213,9 @@ fn attend(
                 end.go();
                 return Ok(());
             }
-            Said::Failed(error) => return Err(error.while_doing("unable to start container process")),
+            Said::Failed(error) => {
+                return Err(error.while_doing("unable to start container process"));
+            }
             Said::Gone => return refuse("the container's process has ended before it was ready"),
             Said::Built => {
                 let state = record.show("creating");
@@ -231,8 +244,10 @@ pub(super) fn hand_over(spec: &Spec, listener: &OwnedFd, record: &Record) -> Res
         "metadata": seccomp.listener_metadata,
         "state": record.show("creating"),
     });
-    let socket = UnixStream::connect(path)
-        .doing_on("linux.seccomp.listenerPath: failed to connect with seccomp agent", path)?;
+    let socket = UnixStream::connect(path).doing_on(
+        "linux.seccomp.listenerPath: failed to connect with seccomp agent",
+        path,
+    )?;
     let text = document.to_string();
     seqpacket::send(&socket, text.as_bytes(), &[listener.as_fd()])
         .doing_on("linux.seccomp.listenerPath:", path)
@@ -263,12 +278,14 @@ pub(crate) fn preserved(asked: i32) -> Result<i32> {
 /// `LISTEN_FDS`, where it is meant for this process.
 pub(crate) fn preserved_by_activation() -> i32 {
     let number = |name: &str| std::env::var(name).ok()?.parse::<i32>().ok();
-    number("LISTEN_FDS").filter(|count| (1..1024).contains(count)).unwrap_or(0)
+    number("LISTEN_FDS")
+        .filter(|count| (1..1024).contains(count))
+        .unwrap_or(0)
 }
 
 fn send_pidfd(path: &Path, child: &Child) -> Result<()> {
     let socket = console::connect(path).doing("--pidfd-socket")?;
-    seqpacket::send(&socket, b"pidfd", &[child.pidfd.as_fd()]).doing("--pidfd-socket")
+    seqpacket::send(&socket.stream, b"pidfd", &[child.pidfd.as_fd()]).doing("--pidfd-socket")
 }
 
 /// Whole or not at all: engines wait for the file to appear.

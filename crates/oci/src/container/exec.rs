@@ -3,14 +3,13 @@
 //! configuration gives, not with those of the runtime.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use kernel::cgroup::{Cgroup, find};
 use kernel::namespace::Namespaces;
 use kernel::{process, sched};
 
-use super::console::Console;
+use super::console::{Console, Socket};
 use super::create::hand_over;
 use super::life;
 use super::namespaces::Plan;
@@ -30,7 +29,7 @@ pub(crate) struct Request<'a> {
     pub(crate) prepared: &'a Prepared,
     /// A group below the container's.
     pub(crate) group: Option<&'a Path>,
-    pub(crate) console: Option<UnixStream>,
+    pub(crate) console: Option<Socket>,
     pub(crate) preserved: i32,
     pub(crate) no_new_keyring: bool,
 }
@@ -41,11 +40,9 @@ pub(crate) fn start(request: &Request<'_>) -> Result<(i32, OwnedFd)> {
     let group = group(request)?;
     let proc = tree::node_proc()?;
     let (ours, theirs) = talk::pair()?;
-    let (pid, pidfd) = plan.clone(group.as_ref(), || {
-        match process::close_copy(ours.as_fd()) {
-            Ok(()) => live(request, &plan, &proc, &theirs),
-            Err(_) => 1,
-        }
+    let (pid, pidfd) = plan.clone(group.as_ref(), || match process::close_copy(ours.as_fd()) {
+        Ok(()) => live(request, &plan, &proc, &theirs),
+        Err(_) => 1,
     })?;
     drop(theirs);
     request.prepared.limit(pid)?;
@@ -80,7 +77,10 @@ fn group(request: &Request<'_>) -> Result<Option<Cgroup>> {
         let below = below.strip_prefix("/").unwrap_or(below);
         let plain = |part| matches!(part, std::path::Component::Normal(_));
         if !below.components().all(plain) {
-            return refuse(format!("--cgroup: bad sub cgroup path: {}", below.display()));
+            return refuse(format!(
+                "--cgroup: bad sub cgroup path: {}",
+                below.display()
+            ));
         }
         return match below.as_os_str().is_empty() {
             true => Ok(own),
@@ -89,7 +89,9 @@ fn group(request: &Request<'_>) -> Result<Option<Cgroup>> {
     }
     match own {
         Some(group) if group.enabled()?.is_empty() => Ok(Some(group)),
-        _ => Ok(Some(Cgroup::open(&find::path_of_process(request.record.pid)?)?)),
+        _ => Ok(Some(Cgroup::open(&find::path_of_process(
+            request.record.pid,
+        )?)?)),
     }
 }
 
@@ -120,10 +122,17 @@ fn prepare(request: &Request<'_>, plan: &Plan, proc: &Tree, end: &End) -> Result
     affinity(request)?;
     let root = life::own_root()?;
     if let Some(socket) = &request.console {
-        Console::open(&root, &request.prepared.process)?.take(socket.as_fd())?;
+        Console::open(&root, &request.prepared.process)?.take(socket)?;
     }
     let keep = [end.as_fd()];
-    life::become_user(request.prepared, root, proc.try_clone()?, end, &keep, request.preserved)
+    life::become_user(
+        request.prepared,
+        root,
+        proc.try_clone()?,
+        end,
+        &keep,
+        request.preserved,
+    )
 }
 
 fn affinity(request: &Request<'_>) -> Result<()> {
@@ -135,7 +144,9 @@ fn affinity(request: &Request<'_>) -> Result<()> {
             continue;
         }
         let Some(cpus) = sched::parse_cpu_list(list) else {
-            return refuse(format!("process.execCPUAffinity: {list:?} is no list of CPUs"));
+            return refuse(format!(
+                "process.execCPUAffinity: {list:?} is no list of CPUs"
+            ));
         };
         sched::set_affinity(&sched::affinity_mask(&cpus)).doing("process.execCPUAffinity")?;
     }

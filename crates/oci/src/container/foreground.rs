@@ -13,6 +13,7 @@ use kernel::{pidfd, process, seqpacket, wait};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
+use super::console::Socket;
 use crate::error::{Doing, Result, refuse};
 
 /// A command that stands by: from before the clone, so that no signal is lost.
@@ -26,7 +27,10 @@ impl Foreground {
     /// Takes the signals; with a terminal, its master will come here.
     pub(crate) fn begin(terminal: bool) -> Result<Foreground> {
         signal::set_mask(SignalSet::ALL)?;
-        let terminal = terminal.then(UnixStream::pair).transpose().doing("socketpair")?;
+        let terminal = terminal
+            .then(UnixStream::pair)
+            .transpose()
+            .doing("socketpair")?;
         Ok(Foreground {
             signals: SignalFd::new(SignalSet::ALL)?,
             terminal,
@@ -34,9 +38,13 @@ impl Foreground {
     }
 
     /// The socket for the process's terminal.
-    pub(crate) fn console(&self) -> Result<Option<UnixStream>> {
+    pub(crate) fn console(&self) -> Result<Option<Socket>> {
         let theirs = self.terminal.as_ref().map(|(_, theirs)| theirs.try_clone());
-        theirs.transpose().doing("dup")
+        let stream = theirs.transpose().doing("dup")?;
+        Ok(stream.map(|stream| Socket {
+            stream,
+            relayed: true,
+        }))
     }
 
     /// Stands by until the process has ended; answers its exit code, 128 and the signal's number
@@ -75,7 +83,10 @@ impl Foreground {
             };
             fds.push(wanted);
             if !relay.input_ended.get() {
-                fds.push(PollFd::from_borrowed_fd(rustix::stdio::stdin(), PollFlags::IN));
+                fds.push(PollFd::from_borrowed_fd(
+                    rustix::stdio::stdin(),
+                    PollFlags::IN,
+                ));
             }
         }
         match poll(&mut fds, None) {
@@ -136,7 +147,6 @@ impl Relay {
         let Some(master) = packet.fds.into_iter().next() else {
             return refuse("the container's process sent no terminal");
         };
-        tty::keep_newlines(&master)?;
         let stdin = rustix::stdio::stdin();
         let before = match tty::is_terminal(stdin) {
             true => Some(tty::make_raw(stdin)?),
@@ -165,7 +175,10 @@ impl Relay {
         match rustix::io::read(&self.master, &mut buffer) {
             Ok(0) | Err(Errno::IO) => Ok(false),
             Ok(length) => {
-                write_all(rustix::stdio::stdout(), buffer.get(..length).unwrap_or_default())?;
+                write_all(
+                    rustix::stdio::stdout(),
+                    buffer.get(..length).unwrap_or_default(),
+                )?;
                 Ok(true)
             }
             Err(Errno::INTR | Errno::AGAIN) => Ok(true),
@@ -181,7 +194,10 @@ impl Relay {
                 // What Ctrl-D is: the end of the input, for a terminal that has one.
                 write_all(self.master.as_fd(), &[4])
             }
-            Ok(length) => write_all(self.master.as_fd(), buffer.get(..length).unwrap_or_default()),
+            Ok(length) => write_all(
+                self.master.as_fd(),
+                buffer.get(..length).unwrap_or_default(),
+            ),
             Err(Errno::INTR | Errno::AGAIN) => Ok(()),
             Err(errno) => Err(errno).doing("read the standard input"),
         }
@@ -210,7 +226,9 @@ impl Drop for Relay {
 
 impl std::fmt::Debug for Relay {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Relay").field("master", &self.master).finish_non_exhaustive()
+        f.debug_struct("Relay")
+            .field("master", &self.master)
+            .finish_non_exhaustive()
     }
 }
 

@@ -23,12 +23,7 @@ pub(crate) fn run(kind: &str, hooks: &[Hook], state: &Shown) -> Result<()> {
 }
 
 /// [`run`] with variables for those that have none themselves.
-pub(crate) fn run_with(
-    kind: &str,
-    hooks: &[Hook],
-    state: &Shown,
-    env: &[String],
-) -> Result<()> {
+pub(crate) fn run_with(kind: &str, hooks: &[Hook], state: &Shown, env: &[String]) -> Result<()> {
     if hooks.is_empty() {
         return Ok(());
     }
@@ -82,7 +77,9 @@ fn one(hook: &Hook, state: &[u8], env: &[String]) -> Result<()> {
     let _ = output.take(MOST_OUTPUT).read_to_string(&mut said);
     let end = match (status.code(), status.signal()) {
         (Some(code), _) => format!("exit status {code}"),
-        (None, Some(signal)) => format!("signal {signal}"),
+        // As a filter ends it.
+        (None, Some(31)) => "signal: bad system call".to_owned(),
+        (None, Some(signal)) => format!("signal: {signal}"),
         (None, None) => "an unknown end".to_owned(),
     };
     Err(Error::new(format!(

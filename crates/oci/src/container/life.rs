@@ -9,14 +9,13 @@
 use std::fs::File;
 use std::io::{Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 
 use kernel::namespace::Namespaces;
 use kernel::{fsutil, process, seccomp};
 use rustix::io::Errno;
 
-use super::console::Console;
+use super::console::{Console, Socket};
 use super::hooks;
 use super::namespaces::Plan;
 use super::program::{self, Program};
@@ -36,7 +35,7 @@ pub(crate) struct Life<'a> {
     pub(crate) prepared: &'a Prepared,
     pub(crate) root: Option<Root>,
     pub(crate) end: End,
-    pub(crate) console: Option<UnixStream>,
+    pub(crate) console: Option<Socket>,
     /// Read from, to wait for `start`.
     pub(crate) fifo: OwnedFd,
     /// Descriptors from 3 on that the program gets, beside its streams.
@@ -69,6 +68,10 @@ impl Life<'_> {
 
     fn prepare(&mut self) -> Result<Program> {
         self.end.wait()?;
+        // The maps are written: from here on no other process looks in, also not of a pid namespace
+        // that is shared.
+        process::set_dumpable(false)?;
+        process::set_umask(0);
         if self.plan.has(Namespaces::USER) {
             become_root()?;
         }
@@ -124,7 +127,7 @@ impl Life<'_> {
         if self.plan.new.has(Namespaces::MOUNT) {
             console.show(root)?;
         }
-        console.take(socket.as_fd())
+        console.take(&socket)
     }
 
     fn name(&self) -> Result<()> {
@@ -200,7 +203,9 @@ fn check_inside() -> Result<()> {
     let path = rustix::process::getcwd(Vec::new()).doing("process.cwd")?;
     match path.as_bytes().first() {
         Some(b'/') => Ok(()),
-        _ => refuse("process.cwd: current working directory is outside of container mount namespace root"),
+        _ => refuse(
+            "process.cwd: current working directory is outside of container mount namespace root",
+        ),
     }
 }
 
@@ -216,12 +221,7 @@ fn install(prepared: &Prepared, end: &End) -> Result<()> {
     }
 }
 
-fn finish(
-    spec: &Spec,
-    state: &Shown,
-    program: &Program,
-    fifo: OwnedFd,
-) -> Error {
+fn finish(spec: &Spec, state: &Shown, program: &Program, fifo: OwnedFd) -> Error {
     let go = || -> Result<()> {
         let mut byte = [0];
         let read = File::from(fifo).read(&mut byte).doing("wait for start")?;

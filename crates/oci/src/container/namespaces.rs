@@ -121,7 +121,11 @@ impl Plan {
         cgroup: Option<&Cgroup>,
         child: impl FnOnce() -> i32,
     ) -> Result<(i32, OwnedFd)> {
-        crate::log::debug(format!("new namespaces {:?}, joined {}", self.new, self.joined.len()));
+        crate::log::debug(format!(
+            "new namespaces {:?}, joined {}",
+            self.new,
+            self.joined.len()
+        ));
         let options = Options {
             namespaces: self.new.without(Namespaces::TIME),
             cgroup: cgroup.map(AsFd::as_fd),
@@ -160,12 +164,7 @@ impl Plan {
     }
 
     /// The helper's life.
-    fn help(
-        &self,
-        options: Options<'_>,
-        socket: &OwnedFd,
-        child: impl FnOnce() -> i32,
-    ) -> i32 {
+    fn help(&self, options: Options<'_>, socket: &OwnedFd, child: impl FnOnce() -> i32) -> i32 {
         let cloned = self
             .join_all()
             .and_then(|()| clone::clone(options).doing("clone the container's process"));

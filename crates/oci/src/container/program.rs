@@ -58,7 +58,10 @@ impl Program {
         match self.prepared.exec_first(&self.paths) {
             Ok(never) => match never {},
             Err(error) => {
-                let path = self.paths.first().map(|path| path.to_string_lossy().into_owned());
+                let path = self
+                    .paths
+                    .first()
+                    .map(|path| path.to_string_lossy().into_owned());
                 let reason = plain(&std::io::Error::from(error));
                 Error::new(format!("exec {}: {reason}", path.unwrap_or_default()))
             }
@@ -162,6 +165,8 @@ fn read_users(root: &Tree) -> Result<String> {
     }
     let mut text = Vec::new();
     let file = std::fs::File::from(file);
-    file.take(MOST_PASSWD).read_to_end(&mut text).doing("read /etc/passwd")?;
+    file.take(MOST_PASSWD)
+        .read_to_end(&mut text)
+        .doing("read /etc/passwd")?;
     Ok(String::from_utf8_lossy(&text).into_owned())
 }

@@ -3,8 +3,8 @@
 //! architecture. Pure.
 //!
 //! As with libseccomp, names that an architecture hasn't got are passed over. 32-bit x86 has two
-//! calls that stand for many (`socketcall`, `ipc`): a rule for `socket` is also one for `socketcall`
-//! with that number, as far as the rule looks at no other argument.
+//! calls that stand for many (`socketcall`, `ipc`): a rule for `socket` is also one for
+//! `socketcall` with that number, as far as the rule looks at no other argument.
 
 use kernel::seccomp::{
     Action, Arch, Comparison, Condition, InstallOptions, Profile, Rule, compile_all,
@@ -116,7 +116,10 @@ fn convert(seccomp: &Seccomp) -> Result<Filter> {
     }
     // A profile says nothing of calls that are newer than itself; programs fall back on ENOSYS.
     let enosys = Action::Errno(38);
-    let unknown = matches!(default, Action::Errno(_) | Action::Kill | Action::KillThread);
+    let unknown = matches!(
+        default,
+        Action::Errno(_) | Action::Kill | Action::KillThread
+    );
     let unknown = (unknown && default != enosys).then_some(enosys);
     match compile_all(&profiles, unknown) {
         Ok(filter) => Ok(Filter {
@@ -254,9 +257,26 @@ fn condition(argument: &SeccompArgument) -> Result<Condition> {
 
 /// 32-bit calls that are numbers of `socketcall` and `ipc`, from 1 (linux/net.h, linux/ipc.h).
 const SOCKET_CALLS: [&str; 20] = [
-    "socket", "bind", "connect", "listen", "accept", "getsockname", "getpeername", "socketpair",
-    "send", "recv", "sendto", "recvfrom", "shutdown", "setsockopt", "getsockopt", "sendmsg",
-    "recvmsg", "accept4", "recvmmsg", "sendmmsg",
+    "socket",
+    "bind",
+    "connect",
+    "listen",
+    "accept",
+    "getsockname",
+    "getpeername",
+    "socketpair",
+    "send",
+    "recv",
+    "sendto",
+    "recvfrom",
+    "shutdown",
+    "setsockopt",
+    "getsockopt",
+    "sendmsg",
+    "recvmsg",
+    "accept4",
+    "recvmmsg",
+    "sendmmsg",
 ];
 const IPC_CALLS: [(&str, u32); 12] = [
     ("semop", 1),

@@ -61,7 +61,10 @@ fn words_that_are_not_known_are_refused_by_name() {
                 {"names":["read"],"action":"SCMP_ACT_NOTIFY"}]}"#,
             "listenerPath",
         ),
-        (r#"{"defaultAction":"SCMP_ACT_KILL","defaultErrnoRet":1}"#, "errno"),
+        (
+            r#"{"defaultAction":"SCMP_ACT_KILL","defaultErrnoRet":1}"#,
+            "errno",
+        ),
     ] {
         let error = refused(text);
         assert!(error.contains(name), "{error}");
@@ -76,7 +79,10 @@ fn a_rule_for_sockets_is_one_for_socketcall_on_32_bit_x86() {
     };
     let mut out = Vec::new();
     rules(Arch::X86, &rule, Action::Kill, &mut out).unwrap();
-    let by_number: Vec<_> = out.iter().filter(|rule| !rule.conditions.is_empty()).collect();
+    let by_number: Vec<_> = out
+        .iter()
+        .filter(|rule| !rule.conditions.is_empty())
+        .collect();
     assert_eq!(by_number.len(), 2);
     assert_eq!(by_number[0].names, ["socketcall"]);
     assert_eq!(by_number[0].conditions[0].value, 1);

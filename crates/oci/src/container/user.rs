@@ -42,7 +42,8 @@ pub(crate) struct Prepared {
 static BEFORE: OnceLock<Limit> = OnceLock::new();
 
 /// Lets this process have as many descriptors as it may: a container may have more mounts than the
-/// usual limit. The container's process gets back what was there before ([`Prepared::limit_descriptors`]).
+/// usual limit. The container's process gets back what was there before
+/// ([`Prepared::limit_descriptors`]).
 pub(crate) fn raise_descriptors() -> Result<()> {
     let before = rlimit::get(Resource::NOFILE)?;
     if before.soft < before.hard {
@@ -68,7 +69,10 @@ impl Prepared {
         let mut limits = Vec::new();
         for limit in &process.rlimits {
             let Ok(resource) = limit.kind.parse::<Resource>() else {
-                return refuse(format!("process.rlimits: invalid rlimit type {:?}", limit.kind));
+                return refuse(format!(
+                    "process.rlimits: invalid rlimit type {:?}",
+                    limit.kind
+                ));
             };
             if limits.iter().any(|(known, _)| *known == resource) {
                 return refuse(format!("process.rlimits: {} is there twice", limit.kind));
@@ -111,7 +115,9 @@ impl Prepared {
         let score = i16::try_from(score).unwrap_or(0);
         match sched::set_oom_score_adj(pid, score) {
             // A user that isn't root may not lower it: runc leaves it then, too.
-            Err(error) if process::effective_uid() != 0 && error.is(Errno::ACCESS.raw_os_error()) => {
+            Err(error)
+                if process::effective_uid() != 0 && error.is(Errno::ACCESS.raw_os_error()) =>
+            {
                 Ok(())
             }
             other => other.doing("process.oomScoreAdj"),
@@ -137,7 +143,10 @@ impl Prepared {
 
     /// The limit of descriptors, when all but the program's are closed.
     pub(crate) fn limit_descriptors(&self) -> Result<()> {
-        let own = self.limits.iter().find(|(resource, _)| *resource == Resource::NOFILE);
+        let own = self
+            .limits
+            .iter()
+            .find(|(resource, _)| *resource == Resource::NOFILE);
         match own.map(|(_, limit)| limit).or(BEFORE.get()) {
             Some(limit) => rlimit::set(Resource::NOFILE, *limit).doing("process.rlimits"),
             None => Ok(()),
@@ -197,9 +206,7 @@ impl Prepared {
         process::set_uid(user.uid).doing(format_args!("process.user.uid: {}", user.uid))?;
         process::set_keep_capabilities(false)?;
         process::set_dumpable(false)?;
-        if let Some(umask) = user.umask {
-            process::set_umask(umask);
-        }
+        process::set_umask(user.umask.unwrap_or(0o022));
         Ok(())
     }
 
@@ -265,13 +272,15 @@ fn own_streams(uid: u32) -> Result<()> {
 fn sets(words: &Capabilities) -> Sets {
     let known = caps::bounding();
     let set = |words: &[String]| {
-        let each = words.iter().filter_map(|word| match word.parse::<Capability>() {
-            Ok(capability) if known.has(capability) => Some(capability),
-            _ => {
-                log::warn(format!("ignoring unknown or unavailable capability {word}"));
-                None
-            }
-        });
+        let each = words
+            .iter()
+            .filter_map(|word| match word.parse::<Capability>() {
+                Ok(capability) if known.has(capability) => Some(capability),
+                _ => {
+                    log::warn(format!("ignoring unknown or unavailable capability {word}"));
+                    None
+                }
+            });
         each.collect::<CapabilitySet>()
     };
     let permitted = set(&words.permitted);
@@ -314,7 +323,11 @@ fn policy(words: &Scheduler) -> Result<Policy> {
         "SCHED_ISO" => 4,
         "SCHED_IDLE" => 5,
         "SCHED_DEADLINE" => 6,
-        other => return refuse(format!("process.scheduler.policy: unknown policy {other:?}")),
+        other => {
+            return refuse(format!(
+                "process.scheduler.policy: unknown policy {other:?}"
+            ));
+        }
     };
     let mut flags = 0;
     for word in &words.flags {

@@ -28,7 +28,8 @@ fn folder(from: &OwnedFd, to: &OwnedFd, depth: usize) -> Result<()> {
             continue;
         }
         let stat = rustix::fs::statat(from, name, AtFlags::SYMLINK_NOFOLLOW).doing("stat")?;
-        one(from, to, name, &stat, depth).doing(format_args!("tmpcopyup: {}", name.to_string_lossy()))?;
+        one(from, to, name, &stat, depth)
+            .doing(format_args!("tmpcopyup: {}", name.to_string_lossy()))?;
     }
     Ok(())
 }
@@ -51,7 +52,10 @@ fn one(from: &OwnedFd, to: &OwnedFd, name: &CStr, stat: &Stat, depth: usize) -> 
             let source = rustix::fs::openat(from, name, read, Mode::empty())?;
             let write = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
             let copy = rustix::fs::openat(to, name, write, mode)?;
-            std::io::copy(&mut std::fs::File::from(source), &mut std::fs::File::from(copy))?;
+            std::io::copy(
+                &mut std::fs::File::from(source),
+                &mut std::fs::File::from(copy),
+            )?;
         }
         _ => rustix::fs::mknodat(to, name, kind, mode, stat.st_rdev)?,
     }

@@ -133,7 +133,13 @@ impl Node {
         rustix::fs::chmodat(&folder, name, mode, AtFlags::empty())?;
         let (uid, gid) = (Uid::from_raw(self.uid), Gid::from_raw(self.gid));
         let flags = AtFlags::SYMLINK_NOFOLLOW;
-        Ok(rustix::fs::chownat(&folder, name, Some(uid), Some(gid), flags)?)
+        Ok(rustix::fs::chownat(
+            &folder,
+            name,
+            Some(uid),
+            Some(gid),
+            flags,
+        )?)
     }
 }
 

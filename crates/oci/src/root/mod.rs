@@ -82,7 +82,10 @@ impl Root {
             self.made = Some(copy);
         }
         let base = self.propagation;
-        let outside = self.mounts.iter_mut().filter(|mount| !mount.is_of(&self.path));
+        let outside = self
+            .mounts
+            .iter_mut()
+            .filter(|mount| !mount.is_of(&self.path));
         outside.into_iter().try_for_each(|mount| mount.bind(base))
     }
 
@@ -171,8 +174,8 @@ fn attach(root: &OwnedFd, path: &Path) -> Result<PathBuf> {
     }
 }
 
-/// Without a pivot the old root stays beneath. A whole proc or sysfs there would be leave for a user
-/// namespace in the container to mount its own, unmasked.
+/// Without a pivot the old root stays beneath. A whole proc or sysfs there would be leave for a
+/// user namespace in the container to mount its own, unmasked.
 fn hide_kernel(root: &Path) -> Result<()> {
     let mounts = mount::info::read().doing("the table of mounts")?;
     let kernels = mounts.iter().rev().filter(|mount| {
@@ -197,6 +200,9 @@ fn hide_kernel(root: &Path) -> Result<()> {
 fn may_make_nodes() -> bool {
     let first = [0, 0, u64::from(u32::MAX)];
     let text = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
-    let numbers: Vec<u64> = text.split_whitespace().filter_map(|n| n.parse().ok()).collect();
+    let numbers: Vec<u64> = text
+        .split_whitespace()
+        .filter_map(|n| n.parse().ok())
+        .collect();
     numbers == first
 }

@@ -133,9 +133,13 @@ impl Planned {
             return Ok(());
         };
         let doing = format!("mount {} at {}", self.source, self.destination.display());
-        let below = Path::new(&self.source).strip_prefix(path).unwrap_or(Path::new("."));
+        let below = Path::new(&self.source)
+            .strip_prefix(path)
+            .unwrap_or(Path::new("."));
         let flags = kernel::fsutil::OpenFlags::PATH;
-        let source = root.open(&Path::new("/").join(below), flags).doing(&doing)?;
+        let source = root
+            .open(&Path::new("/").join(below), flags)
+            .doing(&doing)?;
         let copy = mount::copy_tree_at(source, Path::new(""), recursive).doing(&doing)?;
         self.take(copy, base, &doing)
     }
@@ -236,7 +240,9 @@ impl Planned {
         if fresh {
             // One that says no mode has that of the folder it covers.
             let covered = rustix::fs::fstat(&target).doing("fstat")?.st_mode & 0o7777;
-            let made = self.new_file_system(there.then_some(covered)).doing(&doing)?;
+            let made = self
+                .new_file_system(there.then_some(covered))
+                .doing(&doing)?;
             self.keep(made).doing(&doing)?;
         }
         let Some(made) = &self.made else {
@@ -397,7 +403,9 @@ fn old_flags(attributes: Attributes) -> MountFlags {
         (Attributes::NO_EXEC, MountFlags::NOEXEC),
         (Attributes::NO_ACCESS_TIME, MountFlags::NOATIME),
     ];
-    let set = known.iter().filter(|(attribute, _)| attributes.has(*attribute));
+    let set = known
+        .iter()
+        .filter(|(attribute, _)| attributes.has(*attribute));
     set.fold(MountFlags::empty(), |all, (_, flag)| all | *flag)
 }
 

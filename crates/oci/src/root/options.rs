@@ -97,7 +97,10 @@ const WORDS: [(&str, Word); 62] = [
     ("rstrictatime", Times(Attributes::STRICT_ACCESS_TIME, true)),
     ("rsuid", ClearAll(Attributes::NO_SUID)),
     ("rsymfollow", ClearAll(Attributes::NO_SYMLINKS)),
-    ("runbindable", Word::Propagation(Propagation::Unbindable, true)),
+    (
+        "runbindable",
+        Word::Propagation(Propagation::Unbindable, true),
+    ),
     ("rw", Clear(Attributes::READ_ONLY)),
     ("shared", Word::Propagation(Propagation::Shared, false)),
     ("silent", Nothing),
@@ -107,7 +110,10 @@ const WORDS: [(&str, Word); 62] = [
     ("symfollow", Clear(Attributes::NO_SYMLINKS)),
     ("sync", Flag),
     ("tmpcopyup", CopyUp),
-    ("unbindable", Word::Propagation(Propagation::Unbindable, false)),
+    (
+        "unbindable",
+        Word::Propagation(Propagation::Unbindable, false),
+    ),
 ];
 
 /// The words that are known, for `features`.

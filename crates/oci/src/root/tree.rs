@@ -31,7 +31,13 @@ impl Tree {
 
     /// Opens what is there.
     pub(crate) fn open(&self, path: &Path, flags: OpenFlags) -> Result<OwnedFd> {
-        Ok(fsutil::open_below(&self.0, path, flags, 0, Resolve::InRoot)?)
+        Ok(fsutil::open_below(
+            &self.0,
+            path,
+            flags,
+            0,
+            Resolve::InRoot,
+        )?)
     }
 
     /// A file or folder as a place; `None` where there is none.

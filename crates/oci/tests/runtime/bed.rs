@@ -51,7 +51,12 @@ impl Bundle {
             id: format!("aurae-oci-test-{}-{number}", std::process::id()),
             folder,
         };
-        let spec = runtime().arg("spec").arg("--bundle").arg(bundle.path()).output().unwrap();
+        let spec = runtime()
+            .arg("spec")
+            .arg("--bundle")
+            .arg(bundle.path())
+            .output()
+            .unwrap();
         assert!(spec.status.success(), "{}", text(&spec.stderr));
         bundle.edit(|config| {
             config["process"]["terminal"] = false.into();
@@ -80,7 +85,10 @@ impl Bundle {
     /// A command of the runtime, with this bundle's states.
     pub(crate) fn command(&self, words: &[&str]) -> Command {
         let mut command = runtime();
-        command.arg("--root").arg(self.path().join("states")).args(words);
+        command
+            .arg("--root")
+            .arg(self.path().join("states"))
+            .args(words);
         command
     }
 
@@ -94,7 +102,9 @@ impl Bundle {
     pub(crate) fn succeed(&self, words: &[&str]) -> String {
         let mut out = tempfile::tempfile().unwrap();
         let mut command = self.command(words);
-        command.stdout(out.try_clone().unwrap()).stderr(out.try_clone().unwrap());
+        command
+            .stdout(out.try_clone().unwrap())
+            .stderr(out.try_clone().unwrap());
         let status = command.status().unwrap();
         let mut printed = String::new();
         std::io::Seek::rewind(&mut out).unwrap();

@@ -41,11 +41,24 @@ fn a_program_sees_what_it_sees_with_crun() {
         mounts.retain(|mount| mount["type"] != "cgroup");
         config["linux"].as_object_mut().unwrap().remove("resources");
     });
-    let ours = bundle.run(&["run", "--bundle", bundle.path().to_str().unwrap(), &bundle.id]);
+    let ours = bundle.run(&[
+        "run",
+        "--bundle",
+        bundle.path().to_str().unwrap(),
+        &bundle.id,
+    ]);
     // crun wants cgroup v2 alone.
     let alone = "mount -t cgroup2 cgroup2 /sys/fs/cgroup && exec crun \"$@\"";
     let theirs = Command::new("unshare")
-        .args(["--mount", "--propagation", "private", "sh", "-c", alone, "crun"])
+        .args([
+            "--mount",
+            "--propagation",
+            "private",
+            "sh",
+            "-c",
+            alone,
+            "crun",
+        ])
         .args(["--root", bundle.path().join("crun").to_str().unwrap()])
         .args(["--cgroup-manager", "cgroupfs", "run", "--bundle"])
         .arg(bundle.path())
@@ -55,16 +68,25 @@ fn a_program_sees_what_it_sees_with_crun() {
     let lines = |bytes: &[u8]| -> BTreeSet<String> {
         let text = text(bytes);
         // The path of a group is each runtime's own.
-        text.lines().filter(|l| !l.contains("::/")).map(str::to_owned).collect()
+        text.lines()
+            .filter(|l| !l.contains("::/"))
+            .map(str::to_owned)
+            .collect()
     };
     let failed = text(&theirs.stderr);
     let (ours, theirs) = (lines(&ours.stdout), lines(&theirs.stdout));
     assert!(theirs.len() > 40, "crun has run it: {failed}");
     let only = |a: &BTreeSet<String>, b: &BTreeSet<String>| -> Vec<String> {
-        a.difference(b).filter(|line| !is_known(line)).cloned().collect()
+        a.difference(b)
+            .filter(|line| !is_known(line))
+            .cloned()
+            .collect()
     };
     let (here, there) = (only(&ours, &theirs), only(&theirs, &ours));
-    assert!(here.is_empty() && there.is_empty(), "here: {here:#?}\nthere: {there:#?}");
+    assert!(
+        here.is_empty() && there.is_empty(),
+        "here: {here:#?}\nthere: {there:#?}"
+    );
 }
 
 /// What differs for a reason: `/dev/core` is runc's, and crun doesn't make it; cgroup v1 lines.

@@ -10,12 +10,30 @@ use crate::Story;
 use crate::bed::{Bundle, text};
 
 pub(crate) const STORIES: &[Story] = &[
-    ("links_of_an_image_lead_nowhere_else", links_of_an_image_lead_nowhere_else),
-    ("the_runtimes_program_can_not_be_written", the_runtimes_program_can_not_be_written),
-    ("nothing_of_the_runtime_is_left_open", nothing_of_the_runtime_is_left_open),
-    ("a_working_directory_does_not_lead_out", a_working_directory_does_not_lead_out),
-    ("masks_are_not_the_images_to_choose", masks_are_not_the_images_to_choose),
-    ("nothing_is_mounted_inside_of_proc", nothing_is_mounted_inside_of_proc),
+    (
+        "links_of_an_image_lead_nowhere_else",
+        links_of_an_image_lead_nowhere_else,
+    ),
+    (
+        "the_runtimes_program_can_not_be_written",
+        the_runtimes_program_can_not_be_written,
+    ),
+    (
+        "nothing_of_the_runtime_is_left_open",
+        nothing_of_the_runtime_is_left_open,
+    ),
+    (
+        "a_working_directory_does_not_lead_out",
+        a_working_directory_does_not_lead_out,
+    ),
+    (
+        "masks_are_not_the_images_to_choose",
+        masks_are_not_the_images_to_choose,
+    ),
+    (
+        "nothing_is_mounted_inside_of_proc",
+        nothing_is_mounted_inside_of_proc,
+    ),
 ];
 
 /// Mount races and links: CVE-2019-19921, CVE-2021-30465, CVE-2023-27561.
@@ -36,16 +54,33 @@ fn links_of_an_image_lead_nowhere_else() {
     });
     let said = bundle.run_through();
     assert!(said.starts_with("inside\n"), "{said}");
-    assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0, "something was made outside");
+    assert_eq!(
+        fs::read_dir(outside.path()).unwrap().count(),
+        0,
+        "something was made outside"
+    );
     // What was asked for is in the container, by the same name.
-    assert!(bundle.root().join(way_out.trim_start_matches("/..")).exists() || said.contains("tmp"));
+    assert!(
+        bundle
+            .root()
+            .join(way_out.trim_start_matches("/.."))
+            .exists()
+            || said.contains("tmp")
+    );
     for folder in ["proc", "sys"] {
         let bundle = Bundle::new("true", |_| {});
         symlink("/elsewhere", bundle.root().join(folder)).unwrap();
-        let refused =
-            bundle.run(&["run", "--bundle", bundle.path().to_str().unwrap(), &bundle.id]);
+        let refused = bundle.run(&[
+            "run",
+            "--bundle",
+            bundle.path().to_str().unwrap(),
+            &bundle.id,
+        ]);
         let said = text(&refused.stderr);
-        assert!(said.contains("must be mounted on ordinary directory"), "{said}");
+        assert!(
+            said.contains("must be mounted on ordinary directory"),
+            "{said}"
+        );
     }
 }
 
@@ -70,7 +105,10 @@ fn the_runtimes_program_can_not_be_written() {
     bundle.create();
     bundle.succeed(&["start", &bundle.id]);
     bundle.wait("it has ended", || bundle.status() == "stopped");
-    assert!(own == fs::read("/proc/self/exe").unwrap(), "the program has changed");
+    assert!(
+        own == fs::read("/proc/self/exe").unwrap(),
+        "the program has changed"
+    );
 }
 
 /// CVE-2016-9962, CVE-2024-21626.
@@ -85,7 +123,11 @@ fn nothing_of_the_runtime_is_left_open() {
     bundle.succeed(&["start", &bundle.id]);
     let listed = bundle.succeed(&["exec", &bundle.id, "sh", "-c", "ls /proc/self/fd"]);
     // The fourth is the one of `ls` itself.
-    assert_eq!(listed.split_whitespace().collect::<Vec<_>>(), ["0", "1", "2", "3"], "{listed}");
+    assert_eq!(
+        listed.split_whitespace().collect::<Vec<_>>(),
+        ["0", "1", "2", "3"],
+        "{listed}"
+    );
     let first = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count();
     assert!(first <= 3, "{first} descriptors went to the program");
 }
@@ -96,9 +138,22 @@ fn a_working_directory_does_not_lead_out() {
         let bundle = Bundle::new("pwd; ls", |config| {
             config["process"]["cwd"] = format!("/proc/self/fd/{number}").into();
         });
-        let out = bundle.run(&["run", "--bundle", bundle.path().to_str().unwrap(), &bundle.id]);
-        assert!(!out.status.success(), "descriptor {number}: {}", text(&out.stdout));
-        assert!(out.stdout.is_empty(), "descriptor {number}: {}", text(&out.stdout));
+        let out = bundle.run(&[
+            "run",
+            "--bundle",
+            bundle.path().to_str().unwrap(),
+            &bundle.id,
+        ]);
+        assert!(
+            !out.status.success(),
+            "descriptor {number}: {}",
+            text(&out.stdout)
+        );
+        assert!(
+            out.stdout.is_empty(),
+            "descriptor {number}: {}",
+            text(&out.stdout)
+        );
     }
 }
 
@@ -126,10 +181,17 @@ fn nothing_is_mounted_inside_of_proc() {
             let mounts = config["mounts"].as_array_mut().unwrap();
             mounts.push(json!({"destination": inside, "type": "tmpfs", "source": "tmpfs"}));
         });
-        let refused =
-            bundle.run(&["run", "--bundle", bundle.path().to_str().unwrap(), &bundle.id]);
+        let refused = bundle.run(&[
+            "run",
+            "--bundle",
+            bundle.path().to_str().unwrap(),
+            &bundle.id,
+        ]);
         let said = text(&refused.stderr);
-        assert!(said.contains("inside of proc") || said.contains("at /proc/"), "{said}");
+        assert!(
+            said.contains("inside of proc") || said.contains("at /proc/"),
+            "{said}"
+        );
         assert!(!refused.status.success());
     }
 }

@@ -10,22 +10,52 @@ use crate::Story;
 use crate::bed::{Bundle, text};
 
 pub(crate) const STORIES: &[Story] = &[
-    ("a_container_is_created_started_and_deleted", a_container_is_created_started_and_deleted),
-    ("what_is_executed_has_the_containers_rights", what_is_executed_has_the_containers_rights),
-    ("hooks_run_in_their_order_with_the_state", hooks_run_in_their_order_with_the_state),
-    ("a_terminal_goes_over_the_console_socket", a_terminal_goes_over_the_console_socket),
-    ("a_user_namespace_has_its_maps", a_user_namespace_has_its_maps),
-    ("a_failed_create_leaves_nothing", a_failed_create_leaves_nothing),
+    (
+        "a_container_is_created_started_and_deleted",
+        a_container_is_created_started_and_deleted,
+    ),
+    (
+        "what_is_executed_has_the_containers_rights",
+        what_is_executed_has_the_containers_rights,
+    ),
+    (
+        "hooks_run_in_their_order_with_the_state",
+        hooks_run_in_their_order_with_the_state,
+    ),
+    (
+        "a_terminal_goes_over_the_console_socket",
+        a_terminal_goes_over_the_console_socket,
+    ),
+    (
+        "a_user_namespace_has_its_maps",
+        a_user_namespace_has_its_maps,
+    ),
+    (
+        "a_failed_create_leaves_nothing",
+        a_failed_create_leaves_nothing,
+    ),
     ("a_paused_container_goes_on", a_paused_container_goes_on),
-    ("a_device_that_no_rule_allows_can_not_be_opened", a_device_that_no_rule_allows_can_not_be_opened),
+    (
+        "a_device_that_no_rule_allows_can_not_be_opened",
+        a_device_that_no_rule_allows_can_not_be_opened,
+    ),
     ("a_profile_refuses_its_calls", a_profile_refuses_its_calls),
-    ("mounts_are_as_their_options_say", mounts_are_as_their_options_say),
-    ("what_is_not_supported_is_refused_by_its_name", what_is_not_supported_is_refused_by_its_name),
+    (
+        "mounts_are_as_their_options_say",
+        mounts_are_as_their_options_say,
+    ),
+    (
+        "what_is_not_supported_is_refused_by_its_name",
+        what_is_not_supported_is_refused_by_its_name,
+    ),
 ];
 
 fn a_container_is_created_started_and_deleted() {
     let bundle = Bundle::new("echo began > /out/file; exec sleep 1000", |config| {
-        add_mount(config, json!({"destination": "/out", "type": "tmpfs", "source": "tmpfs"}));
+        add_mount(
+            config,
+            json!({"destination": "/out", "type": "tmpfs", "source": "tmpfs"}),
+        );
     });
     bundle.create();
     let state = bundle.state();
@@ -34,15 +64,28 @@ fn a_container_is_created_started_and_deleted() {
     let pid = state["pid"].as_i64().unwrap();
     assert!(pid > 0);
     assert!(bundle.succeed(&["list", "-q"]).contains(&bundle.id));
-    let again = bundle.run(&["create", "--bundle", bundle.path().to_str().unwrap(), &bundle.id]);
-    assert!(text(&again.stderr).contains("already exists"), "{}", text(&again.stderr));
+    let again = bundle.run(&[
+        "create",
+        "--bundle",
+        bundle.path().to_str().unwrap(),
+        &bundle.id,
+    ]);
+    assert!(
+        text(&again.stderr).contains("already exists"),
+        "{}",
+        text(&again.stderr)
+    );
     bundle.succeed(&["start", &bundle.id]);
     assert_eq!(bundle.status(), "running");
     bundle.wait("the program has written", || {
         bundle.run(&["exec", &bundle.id, "cat", "/out/file"]).stdout == b"began\n"
     });
     let early = bundle.run(&["delete", &bundle.id]);
-    assert!(text(&early.stderr).contains("not stopped"), "{}", text(&early.stderr));
+    assert!(
+        text(&early.stderr).contains("not stopped"),
+        "{}",
+        text(&early.stderr)
+    );
     bundle.succeed(&["kill", &bundle.id, "KILL"]);
     bundle.wait("it has stopped", || bundle.status() == "stopped");
     bundle.succeed(&["delete", &bundle.id]);
@@ -67,15 +110,31 @@ fn what_is_executed_has_the_containers_rights() {
     bundle.succeed(&["start", &bundle.id]);
     let id = bundle.id.as_str();
     let says = |words: &[&str]| bundle.succeed(&[&["exec"], words].concat());
-    assert_eq!(says(&["-e", "A=2", "--cwd", "/etc", id, "sh", "-c", "echo $A $PWD"]), "2 /etc\n");
-    assert_eq!(says(&["--user", "7:8", id, "sh", "-c", "id -u; id -g"]), "7\n8\n");
+    assert_eq!(
+        says(&["-e", "A=2", "--cwd", "/etc", id, "sh", "-c", "echo $A $PWD"]),
+        "2 /etc\n"
+    );
+    assert_eq!(
+        says(&["--user", "7:8", id, "sh", "-c", "id -u; id -g"]),
+        "7\n8\n"
+    );
     let caps = says(&[id, "grep", "CapEff", "/proc/self/status"]);
     assert!(caps.contains("0000000020000420"), "{caps}");
-    let more = says(&["--cap", "CAP_SYS_ADMIN", id, "grep", "CapEff", "/proc/self/status"]);
+    let more = says(&[
+        "--cap",
+        "CAP_SYS_ADMIN",
+        id,
+        "grep",
+        "CapEff",
+        "/proc/self/status",
+    ]);
     assert!(more.contains("0000000020200420"), "{more}");
     assert!(says(&[id, "grep", "NoNewPrivs", "/proc/self/status"]).contains('1'));
     assert_eq!(says(&[id, "cat", "/proc/1/cmdline"]), "sleep\x001000\0");
-    let code = bundle.run(&["exec", id, "sh", "-c", "exit 7"]).status.code();
+    let code = bundle
+        .run(&["exec", id, "sh", "-c", "exit 7"])
+        .status
+        .code();
     assert_eq!(code, Some(7));
     let missing = bundle.run(&["exec", id, "no-such"]);
     assert_eq!(missing.status.code(), Some(255));
@@ -120,9 +179,17 @@ fn hooks_run_in_their_order_with_the_state() {
         let failing = json!([{"path": "/bin/sh", "args": ["sh", "-c", "echo no luck; exit 3"]}]);
         config["hooks"] = json!({ "createRuntime": failing });
     });
-    let refused = bundle.run(&["run", "--bundle", bundle.path().to_str().unwrap(), &bundle.id]);
+    let refused = bundle.run(&[
+        "run",
+        "--bundle",
+        bundle.path().to_str().unwrap(),
+        &bundle.id,
+    ]);
     let said = text(&refused.stderr);
-    assert!(said.contains("createRuntime hook #0") && said.contains("no luck"), "{said}");
+    assert!(
+        said.contains("createRuntime hook #0") && said.contains("no luck"),
+        "{said}"
+    );
 }
 
 fn a_terminal_goes_over_the_console_socket() {
@@ -133,7 +200,12 @@ fn a_terminal_goes_over_the_console_socket() {
     });
     let path = bundle.path().join("console");
     let listener = UnixListener::bind(&path).unwrap();
-    let refused = bundle.run(&["create", "--bundle", bundle.path().to_str().unwrap(), &bundle.id]);
+    let refused = bundle.run(&[
+        "create",
+        "--bundle",
+        bundle.path().to_str().unwrap(),
+        &bundle.id,
+    ]);
     assert!(text(&refused.stderr).contains("console-socket"));
     bundle.succeed(&[
         "create",
@@ -144,7 +216,9 @@ fn a_terminal_goes_over_the_console_socket() {
         &bundle.id,
     ]);
     let (socket, _) = listener.accept().unwrap();
-    let packet = kernel::seqpacket::receive(&socket, &mut [0; 64]).unwrap().unwrap();
+    let packet = kernel::seqpacket::receive(&socket, &mut [0; 64])
+        .unwrap()
+        .unwrap();
     let master = packet.fds.into_iter().next().expect("a terminal");
     let size = kernel::tty::size(&master).unwrap();
     assert_eq!((size.rows, size.columns), (33, 77));
@@ -179,9 +253,8 @@ fn a_user_namespace_has_its_maps() {
     assert_eq!(lines[0], "0");
     let map: Vec<&str> = lines[1].split_whitespace().collect();
     assert_eq!(map, ["0", "300000", "65536"]);
-    let owner = std::os::unix::fs::MetadataExt::uid(
-        &fs::metadata(bundle.root().join("made")).unwrap(),
-    );
+    let owner =
+        std::os::unix::fs::MetadataExt::uid(&fs::metadata(bundle.root().join("made")).unwrap());
     assert_eq!(owner, 300_000);
 }
 
@@ -198,7 +271,12 @@ fn a_failed_create_leaves_nothing() {
         config["process"]["args"] = json!(["/no/such/program"]);
     });
     let before = mounts();
-    let failed = bundle.run(&["create", "--bundle", bundle.path().to_str().unwrap(), &bundle.id]);
+    let failed = bundle.run(&[
+        "create",
+        "--bundle",
+        bundle.path().to_str().unwrap(),
+        &bundle.id,
+    ]);
     assert!(!failed.status.success());
     assert!(text(&failed.stderr).contains("no such file or directory"));
     assert!(!bundle.path().join("states").join(&bundle.id).exists());
@@ -207,7 +285,10 @@ fn a_failed_create_leaves_nothing() {
 }
 
 fn mounts() -> usize {
-    fs::read_to_string("/proc/self/mountinfo").unwrap().lines().count()
+    fs::read_to_string("/proc/self/mountinfo")
+        .unwrap()
+        .lines()
+        .count()
 }
 
 fn a_paused_container_goes_on() {
@@ -237,11 +318,25 @@ fn a_device_that_no_rule_allows_can_not_be_opened() {
         let fuse = json!({"allow": true, "type": "c", "major": 10, "minor": 229, "access": "rw"});
         devices.as_array_mut().unwrap().push(fuse);
     });
-    let out = bundle.run(&["run", "--bundle", bundle.path().to_str().unwrap(), &bundle.id]);
+    let out = bundle.run(&[
+        "run",
+        "--bundle",
+        bundle.path().to_str().unwrap(),
+        &bundle.id,
+    ]);
     let said = text(&out.stdout) + &text(&out.stderr);
-    assert!(said.starts_with('1'), "the default devices are there: {said}");
-    assert!(said.contains("/dev/mem2: Operation not permitted"), "{said}");
-    assert!(!said.contains("/dev/fuse2: Operation not permitted"), "{said}");
+    assert!(
+        said.starts_with('1'),
+        "the default devices are there: {said}"
+    );
+    assert!(
+        said.contains("/dev/mem2: Operation not permitted"),
+        "{said}"
+    );
+    assert!(
+        !said.contains("/dev/fuse2: Operation not permitted"),
+        "{said}"
+    );
 }
 
 fn a_profile_refuses_its_calls() {
@@ -254,9 +349,17 @@ fn a_profile_refuses_its_calls() {
             ],
         });
     });
-    let out = bundle.run(&["run", "--bundle", bundle.path().to_str().unwrap(), &bundle.id]);
+    let out = bundle.run(&[
+        "run",
+        "--bundle",
+        bundle.path().to_str().unwrap(),
+        &bundle.id,
+    ]);
     let said = text(&out.stdout) + &text(&out.stderr);
-    assert!(said.contains("made 1") && said.contains("uota exceeded"), "{said}");
+    assert!(
+        said.contains("made 1") && said.contains("uota exceeded"),
+        "{said}"
+    );
 }
 
 fn mounts_are_as_their_options_say() {
@@ -276,19 +379,34 @@ fn mounts_are_as_their_options_say() {
                         "options": ["tmpcopyup", "size=1m", "nodev"]});
         add_mount(config, up);
     });
-    let out = bundle.run(&["run", "--bundle", bundle.path().to_str().unwrap(), &bundle.id]);
+    let out = bundle.run(&[
+        "run",
+        "--bundle",
+        bundle.path().to_str().unwrap(),
+        &bundle.id,
+    ]);
     let (said, refused) = (text(&out.stdout), text(&out.stderr));
     let options = |target: &str| {
         let mut lines = said.lines().map(|line| line.split(' ').collect::<Vec<_>>());
-        let line = lines.find(|line| line.get(4) == Some(&target)).expect(target);
+        let line = lines
+            .find(|line| line.get(4) == Some(&target))
+            .expect(target);
         line[5].to_owned()
     };
     for word in ["ro", "nosuid", "noatime"] {
-        assert!(options("/ro").split(',').any(|option| option == word), "{}", options("/ro"));
+        assert!(
+            options("/ro").split(',').any(|option| option == word),
+            "{}",
+            options("/ro")
+        );
     }
     assert!(options("/up").contains("nodev"));
     assert!(said.ends_with("kept\n"), "{said}");
-    assert_eq!(refused.matches("Read-only file system").count(), 2, "{refused}");
+    assert_eq!(
+        refused.matches("Read-only file system").count(),
+        2,
+        "{refused}"
+    );
 }
 
 fn what_is_not_supported_is_refused_by_its_name() {
@@ -301,8 +419,12 @@ fn what_is_not_supported_is_refused_by_its_name() {
                 config["linux"][key] = value.clone();
             }
         });
-        let refused =
-            bundle.run(&["create", "--bundle", bundle.path().to_str().unwrap(), &bundle.id]);
+        let refused = bundle.run(&[
+            "create",
+            "--bundle",
+            bundle.path().to_str().unwrap(),
+            &bundle.id,
+        ]);
         assert!(!refused.status.success() && text(&refused.stderr).contains(word));
     }
     let bundle = Bundle::new("true", |_| {});
