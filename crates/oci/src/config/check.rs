@@ -89,6 +89,7 @@ fn namespaces(spec: &Spec) -> Result<()> {
             return refuse(format!("namespace {:?} does not exist", namespace.kind));
         }
     }
+    let both = !spec.linux.uid_mappings.is_empty() && !spec.linux.gid_mappings.is_empty();
     let mapped = !spec.linux.uid_mappings.is_empty() || !spec.linux.gid_mappings.is_empty();
     let user = namespaces.iter().find(|n| n.kind == "user");
     match user {
@@ -97,12 +98,8 @@ fn namespaces(spec: &Spec) -> Result<()> {
                 "User namespace mappings specified, but USER namespace isn't enabled in the config",
             );
         }
-        Some(user) if user.path.as_os_str().is_empty() => {
-            if spec.linux.uid_mappings.is_empty() || spec.linux.gid_mappings.is_empty() {
-                return refuse(
-                    "linux.uidMappings, linux.gidMappings: a new user namespace needs both",
-                );
-            }
+        Some(user) if user.path.as_os_str().is_empty() && !both => {
+            return refuse("linux.uidMappings, linux.gidMappings: a new user namespace needs both");
         }
         _ => {}
     }
