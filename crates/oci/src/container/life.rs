@@ -12,6 +12,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 
 use kernel::namespace::Namespaces;
+use kernel::signal::{self, Signal};
 use kernel::{fsutil, process, seccomp};
 use rustix::io::Errno;
 
@@ -105,6 +106,8 @@ impl Life<'_> {
         self.hooks_of_runtime()?;
         self.open_console(&built.tree)?;
         let hooks = &self.spec.hooks.create_container;
+        // Hooks of other runtimes' users expect to begin there.
+        rustix::process::fchdir(&built.tree).doing("root.path")?;
         hooks::run("createContainer", hooks, &self.state)?;
         root.enter(&built, self.spec)?;
         built.tree.try_clone()
@@ -183,6 +186,8 @@ pub(super) fn become_user(
     process::close_from_but(3 + preserved, &keep)?;
     prepared.limit_descriptors()?;
     Prepared::reset_signals()?;
+    // Who stops a container that was not started yet expects it to end.
+    signal::exit_on(&[Signal::TERM, Signal::INT, Signal::QUIT, Signal::HUP])?;
     prepared.become_user(|| install(prepared, end))?;
     if entered.is_err() {
         // It may be the user's alone, on a file system that knows no other root.

@@ -17,14 +17,16 @@ pub(crate) fn write(linux: &Linux, pid: i32) -> Result<()> {
     let extents = |list: &[IdMapping]| list.iter().map(|map| map.to_kernel()).collect::<Vec<_>>();
     let (uids, gids) = (extents(&linux.uid_mappings), extents(&linux.gid_mappings));
     let folder = idmap::open_process(pid)?;
-    match idmap::write(&folder, &uids, &gids) {
-        Err(error) if error.is(Errno::PERM.raw_os_error()) && process::effective_uid() != 0 => {}
-        other => return other.doing("linux.uidMappings, linux.gidMappings"),
-    }
-    if is_own(&uids, process::effective_uid()) && is_own(&gids, process::effective_gid()) {
+    let own = is_own(&uids, process::effective_uid()) && is_own(&gids, process::effective_gid());
+    let user = process::effective_uid() != 0;
+    if user && own {
         return idmap::deny_setgroups(&folder)
             .and_then(|()| idmap::write(&folder, &uids, &gids))
             .doing("linux.uidMappings, linux.gidMappings");
+    }
+    match idmap::write(&folder, &uids, &gids) {
+        Err(error) if error.is(Errno::PERM.raw_os_error()) && user => {}
+        other => return other.doing("linux.uidMappings, linux.gidMappings"),
     }
     by_helper("newuidmap", pid, &uids)?;
     by_helper("newgidmap", pid, &gids)

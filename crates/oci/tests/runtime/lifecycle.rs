@@ -92,6 +92,10 @@ fn a_container_is_created_started_and_deleted() {
     let gone = bundle.run(&["state", &bundle.id]);
     assert!(text(&gone.stderr).contains("container does not exist"));
     assert!(!group(&bundle).exists(), "its group is gone");
+    // One that was never started can be stopped, too.
+    bundle.create();
+    bundle.succeed(&["kill", &bundle.id, "TERM"]);
+    bundle.wait("it has stopped", || bundle.status() == "stopped");
 }
 
 /// The container's group, as it is named without a word in the configuration.
