@@ -240,9 +240,9 @@ pub fn ignore(signal: Signal) -> Result<()> {
     set_action(signal.number(), 1)
 }
 
-/// Has these signals end the process, with 128 and the signal's number as its exit code. By default
-/// most do anyway, but not for PID 1 of a namespace, which gets what it handles alone. An exec takes
-/// it back.
+/// Has these signals end the process, with 128 and the signal's number as its exit code. By
+/// default most do anyway, but not for PID 1 of a namespace, which gets what it handles alone. An
+/// exec takes it back.
 ///
 /// # Errors
 /// `EINVAL`: a signal that can't be handled.

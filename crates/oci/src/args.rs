@@ -50,6 +50,9 @@ pub(crate) struct Global {
     /// cgroupsPath is SLICE:PREFIX:NAME
     #[arg(long)]
     pub(crate) systemd_cgroup: bool,
+    /// The same in crun's words; with disabled a container has no cgroup
+    #[arg(long, value_name = "MANAGER", value_parser = ["cgroupfs", "systemd", "disabled"])]
+    pub(crate) cgroup_manager: Option<String>,
     /// Whether an ordinary user runs this: true, false or auto. It is found out
     #[arg(long, value_name = "WHETHER", default_value = "auto")]
     pub(crate) rootless: String,

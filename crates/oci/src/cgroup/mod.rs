@@ -26,9 +26,34 @@ use crate::log;
 /// How long an empty group may take to go.
 const REMOVAL: Duration = Duration::from_secs(10);
 
+/// Who has a say in groups.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Groups {
+    /// The runtime makes them, by path.
+    Path,
+    /// The path is where systemd would have them.
+    Systemd,
+    /// There is none, and nothing is limited.
+    None,
+}
+
+/// Makes the container's group, with its limits and device rules.
+pub(crate) fn set_up(spec: &Spec, id: &str, groups: Groups) -> Result<Option<Cgroup>> {
+    if groups == Groups::None {
+        return Ok(None);
+    }
+    let group = place(spec, id, groups == Groups::Systemd)?;
+    let limited = limit(group.as_ref(), &spec.linux.resources)
+        .and_then(|()| guard_devices(group.as_ref(), spec));
+    if let (Err(_), Some(group)) = (&limited, &group) {
+        remove(group.path()).unwrap_or_else(|error| log::warn(error.to_string()));
+    }
+    limited.map(|()| group)
+}
+
 /// Makes the group that the configuration names. There is none where the caller may make none and
 /// asks for none.
-pub(crate) fn place(spec: &Spec, id: &str, by_systemd: bool) -> Result<Option<Cgroup>> {
+fn place(spec: &Spec, id: &str, by_systemd: bool) -> Result<Option<Cgroup>> {
     match make(spec, id, by_systemd) {
         Ok(group) => Ok(Some(group)),
         Err(error) if needs_none(spec) && may_go_without(&error) => {
@@ -137,7 +162,7 @@ pub(crate) fn limit(group: Option<&Cgroup>, resources: &Resources) -> Result<()>
 }
 
 /// Attaches the device rules.
-pub(crate) fn guard_devices(group: Option<&Cgroup>, spec: &Spec) -> Result<()> {
+fn guard_devices(group: Option<&Cgroup>, spec: &Spec) -> Result<()> {
     let rules = devices::rules(&spec.linux.resources.devices)?;
     let Some(group) = group else { return Ok(()) };
     match group.allow_devices(&rules) {

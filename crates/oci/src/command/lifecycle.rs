@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 use super::load;
 use crate::args;
-use crate::cgroup;
+use crate::cgroup::{self, Groups};
 use crate::config::Spec;
 use crate::container::console::{self, Socket};
 use crate::container::create::{self, Created, Request};
@@ -90,7 +90,7 @@ fn make(
     let request = Request {
         root,
         id: &asked.id,
-        systemd: global.systemd_cgroup,
+        groups: groups(global),
         pid_file: paths.pid_file.as_deref(),
         console,
         pidfd_socket: paths.pidfd.as_deref(),
@@ -99,6 +99,14 @@ fn make(
         preserve_fds: asked.preserve_fds.into(),
     };
     create::create(request, opened)
+}
+
+fn groups(global: &args::Global) -> Groups {
+    match (global.cgroup_manager.as_deref(), global.systemd_cgroup) {
+        (Some("disabled"), _) => Groups::None,
+        (Some("systemd"), _) | (None, true) => Groups::Systemd,
+        _ => Groups::Path,
+    }
 }
 
 pub(super) fn start(root: &Path, id: &str) -> Result<()> {

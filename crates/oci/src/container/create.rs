@@ -22,7 +22,7 @@ use super::state::{self, Folder, Record};
 use super::talk::{self, End, Said};
 use super::user::Prepared;
 use super::{hooks, maps, seccomp};
-use crate::cgroup;
+use crate::cgroup::{self, Groups};
 use crate::config::{self, Process, Spec, check};
 use crate::error::{Doing, Error, Result, refuse};
 use crate::log;
@@ -33,7 +33,7 @@ use crate::root::Root;
 pub(crate) struct Request<'a> {
     pub(crate) root: &'a Path,
     pub(crate) id: &'a str,
-    pub(crate) systemd: bool,
+    pub(crate) groups: Groups,
     pub(crate) pid_file: Option<&'a Path>,
     pub(crate) console: Option<Socket>,
     pub(crate) pidfd_socket: Option<&'a Path>,
@@ -97,10 +97,8 @@ fn make(
     let path = std::fs::canonicalize(&path).doing_on("root.path:", &path)?;
     let fifo = make_fifo(folder)?;
     folder.save_spec(&bytes)?;
-    *placed = cgroup::place(&spec, request.id, request.systemd)?;
+    *placed = cgroup::set_up(&spec, request.id, request.groups)?;
     let group = placed.as_ref();
-    cgroup::limit(group, &spec.linux.resources)?;
-    cgroup::guard_devices(group, &spec)?;
     let plan = Plan::of(&spec)?;
     let root = match plan.new.has(Namespaces::MOUNT) {
         true => Some(Root::plan(&spec, &path, request.no_pivot)?),
