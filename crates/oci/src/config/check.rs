@@ -30,6 +30,9 @@ pub(crate) fn spec(spec: &Spec) -> Result<()> {
     if scheduled && !linux.resources.cpu.cpus.is_empty() {
         return refuse("process scheduler can't be used together with AllowedCPUs");
     }
+    if !linux.mount_label.is_empty() && !Path::new("/sys/fs/selinux/enforce").exists() {
+        return refuse("linux.mountLabel: selinux is disabled or not supported");
+    }
     if linux.intel_rdt.is_some() {
         return refuse("linux.intelRdt: not supported");
     }

@@ -35,6 +35,8 @@ pub(crate) struct Planned {
     kind: String,
     source: String,
     options: Options,
+    /// SELinux's label of a new file system's files.
+    label: String,
     maps: Option<OwnedFd>,
     /// The mount, once it is made.
     made: Option<OwnedFd>,
@@ -82,6 +84,7 @@ fn one(spec: &Spec, mount: &Mount, root: &Path) -> Result<Planned> {
         kind: mount.kind.clone(),
         source: mount.source.clone(),
         options,
+        label: spec.linux.mount_label.clone(),
         maps,
         made: None,
     })
@@ -199,6 +202,10 @@ impl Planned {
                 Some((key, value)) => new.set(key, value)?,
                 None => new.flag(option)?,
             };
+        }
+        let labelled = ["tmpfs", "ramfs", "mqueue", "devpts"].contains(&self.kind.as_str());
+        if labelled && !self.label.is_empty() {
+            new = new.set("context", &self.label)?;
         }
         let says = |option: &String| option.split(',').any(|o| o.starts_with("mode="));
         if let Some(mode) = mode.filter(|_| !self.options.data.iter().any(says)) {

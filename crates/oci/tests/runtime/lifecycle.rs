@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::os::unix::net::UnixListener;
+use std::process::Command;
 
 use serde_json::{Value, json};
 
@@ -29,6 +30,10 @@ pub(crate) const STORIES: &[Story] = &[
     (
         "a_user_namespace_has_its_maps",
         a_user_namespace_has_its_maps,
+    ),
+    (
+        "an_ordinary_user_runs_a_container",
+        an_ordinary_user_runs_a_container,
     ),
     (
         "a_failed_create_leaves_nothing",
@@ -227,18 +232,18 @@ fn a_terminal_goes_over_the_console_socket() {
     let size = kernel::tty::size(&master).unwrap();
     assert_eq!((size.rows, size.columns), (33, 77));
     bundle.succeed(&["start", &bundle.id]);
-    let mut said = String::new();
-    bundle.wait("the terminal has ended", || {
+    let said = std::cell::RefCell::new(String::new());
+    bundle.wait("the script has come to its end", || {
         let mut buffer = [0; 512];
-        // EIO is the end of a terminal.
-        rustix::io::read(&master, &mut buffer).map_or(true, |length| {
-            // A `Fn` may not change what it has borrowed: so the words go to the log of the test.
-            print!("{}", text(&buffer[..length]));
-            length == 0 || text(&buffer[..length]).contains("end")
-        })
+        let length = rustix::io::read(&master, &mut buffer).unwrap_or(0);
+        said.borrow_mut().push_str(&text(&buffer[..length]));
+        said.borrow().contains("end")
     });
-    said.push_str(&bundle.status());
-    assert!(["running", "stopped"].contains(&said.as_str()));
+    // The same device as the terminal's own, 136:0.
+    assert!(
+        said.borrow().starts_with("/dev/pts/0\r\n88:0\r\n"),
+        "{said:?}"
+    );
 }
 
 fn a_user_namespace_has_its_maps() {
@@ -260,6 +265,44 @@ fn a_user_namespace_has_its_maps() {
     let owner =
         std::os::unix::fs::MetadataExt::uid(&fs::metadata(bundle.root().join("made")).unwrap());
     assert_eq!(owner, 300_000);
+}
+
+/// Without newuidmap: one id is mapped, the user's own.
+fn an_ordinary_user_runs_a_container() {
+    const USER: u32 = 54_321;
+    let bundle = Bundle::new("true", |_| {});
+    let program = bundle.path().join("aurae-oci");
+    fs::copy("/proc/self/exe", &program).unwrap();
+    for path in [
+        bundle.path().to_owned(),
+        bundle.root(),
+        bundle.root().join("etc"),
+    ] {
+        std::os::unix::fs::chown(path, Some(USER), Some(USER)).unwrap();
+    }
+    fs::remove_file(bundle.path().join("config.json")).unwrap();
+    let as_user = |words: &[&str]| {
+        let user = USER.to_string();
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid", &user, "--regid", &user, "--clear-groups"]);
+        let out = command
+            .arg(&program)
+            .args(words)
+            .current_dir(bundle.path())
+            .output()
+            .unwrap();
+        assert!(out.status.success(), "{words:?}: {}", text(&out.stderr));
+        text(&out.stdout)
+    };
+    as_user(&["spec", "--rootless"]);
+    bundle.edit(|config| {
+        config["process"]["terminal"] = false.into();
+        config["process"]["args"] = json!(["sh", "-c", "id -u; cat /proc/self/uid_map; ls /dev"]);
+    });
+    let said = as_user(&["--root", "states", "run", &bundle.id]);
+    let words: Vec<&str> = said.split_whitespace().collect();
+    assert_eq!(words[..4], ["0", "0", "54321", "1"], "{said}");
+    assert!(words.contains(&"null") && words.contains(&"ptmx"), "{said}");
 }
 
 /// The container's root may write to its root, and go there.
