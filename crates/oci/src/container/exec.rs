@@ -38,10 +38,15 @@ pub(crate) struct Request<'a> {
 pub(crate) fn start(request: &Request<'_>) -> Result<(i32, OwnedFd)> {
     let plan = Plan::of_process(request.record.pid)?;
     let group = group(request)?;
-    let proc = tree::node_proc()?;
+    // A descriptor of the node in the container's reach is one too many: so only where it is needed.
+    let proc = request
+        .prepared
+        .is_labelled()
+        .then(tree::node_proc)
+        .transpose()?;
     let (ours, theirs) = talk::pair()?;
     let (pid, pidfd) = plan.clone(group.as_ref(), || match process::close_copy(ours.as_fd()) {
-        Ok(()) => live(request, &plan, &proc, &theirs),
+        Ok(()) => live(request, &plan, proc.as_ref(), &theirs),
         Err(_) => 1,
     })?;
     drop(theirs);
@@ -96,7 +101,7 @@ fn group(request: &Request<'_>) -> Result<Option<Cgroup>> {
 }
 
 /// The process's life, in the container's namespaces.
-fn live(request: &Request<'_>, plan: &Plan, proc: &Tree, end: &End) -> i32 {
+fn live(request: &Request<'_>, plan: &Plan, proc: Option<&Tree>, end: &End) -> i32 {
     let error = match prepare(request, plan, proc, end) {
         Ok(program) => match end.say_and_wait(b'r', &[]) {
             Ok(()) => program.exec(),
@@ -108,7 +113,7 @@ fn live(request: &Request<'_>, plan: &Plan, proc: &Tree, end: &End) -> i32 {
     1
 }
 
-fn prepare(request: &Request<'_>, plan: &Plan, proc: &Tree, end: &End) -> Result<Program> {
+fn prepare(request: &Request<'_>, plan: &Plan, proc: Option<&Tree>, end: &End) -> Result<Program> {
     // Before anything of the container is touched: its root may trace what is dumpable.
     process::set_dumpable(false)?;
     end.wait()?;
@@ -128,7 +133,7 @@ fn prepare(request: &Request<'_>, plan: &Plan, proc: &Tree, end: &End) -> Result
     life::become_user(
         request.prepared,
         root,
-        proc.try_clone()?,
+        proc.map(Tree::try_clone).transpose()?,
         end,
         &keep,
         request.preserved,

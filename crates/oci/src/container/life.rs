@@ -98,7 +98,14 @@ impl Life<'_> {
             tree::write_proc(&proc, &path, value.as_bytes()).doing("linux.sysctl")?;
         }
         let keep = [self.fifo.as_fd(), self.end.as_fd()];
-        become_user(self.prepared, tree, proc, &self.end, &keep, self.preserved)
+        become_user(
+            self.prepared,
+            tree,
+            Some(proc),
+            &self.end,
+            &keep,
+            self.preserved,
+        )
     }
 
     fn enter_root(&mut self, root: Root) -> Result<Tree> {
@@ -170,12 +177,12 @@ pub(super) fn own_root() -> Result<Tree> {
 pub(super) fn become_user(
     prepared: &Prepared,
     root: Tree,
-    proc: Tree,
+    proc: Option<Tree>,
     end: &End,
     keep: &[BorrowedFd<'_>],
     preserved: i32,
 ) -> Result<Program> {
-    prepared.before(&proc)?;
+    prepared.before(proc.as_ref())?;
     drop(proc);
     let env = program::environment(&prepared.process, &root)?;
     let cwd = root.folder(Path::new(&prepared.process.cwd));

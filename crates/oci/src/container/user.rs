@@ -124,8 +124,13 @@ impl Prepared {
         }
     }
 
-    /// What needs rights that are about to go. `proc` is the node's.
-    pub(crate) fn before(&self, proc: &Tree) -> Result<()> {
+    /// Whether security modules have a word.
+    pub(crate) fn is_labelled(&self) -> bool {
+        !self.process.apparmor_profile.is_empty() || !self.process.selinux_label.is_empty()
+    }
+
+    /// What needs rights that are about to go. `proc` is the node's, for labels.
+    pub(crate) fn before(&self, proc: Option<&Tree>) -> Result<()> {
         if let Some(policy) = &self.policy {
             sched::set_policy(policy).doing("process.scheduler")?;
         }
@@ -138,7 +143,10 @@ impl Prepared {
         if self.process.no_new_privileges {
             process::set_no_new_privileges()?;
         }
-        self.label(proc)
+        match proc {
+            Some(proc) => self.label(proc),
+            None => Ok(()),
+        }
     }
 
     /// The limit of descriptors, when all but the program's are closed.
@@ -158,7 +166,7 @@ impl Prepared {
         let (apparmor, selinux) = (&self.process.apparmor_profile, &self.process.selinux_label);
         if !apparmor.is_empty() {
             let on = std::fs::read("/sys/module/apparmor/parameters/enabled");
-            if !on.is_ok_and(|text| text.first() == Some(&b'Y')) && !self.is_labelled(proc) {
+            if !on.is_ok_and(|text| text.first() == Some(&b'Y')) && !has_attribute(proc) {
                 return refuse(format!(
                     "process.apparmorProfile: {apparmor:?} is asked for and this kernel has no \
                      AppArmor"
@@ -181,12 +189,6 @@ impl Prepared {
                 .doing("process.selinuxLabel")?;
         }
         Ok(())
-    }
-
-    /// Within the container the module's parameter can't be seen; its attribute can.
-    fn is_labelled(&self, proc: &Tree) -> bool {
-        let path = Path::new("self/attr/apparmor/exec");
-        proc.find(path).is_ok_and(|found| found.is_some())
     }
 
     /// Becomes the user. Without `no_new_privileges` the filter comes first: the kernel wants a
@@ -232,6 +234,12 @@ impl Prepared {
         signal::set_mask(signal::SignalSet::EMPTY)?;
         Ok(())
     }
+}
+
+/// Within the container AppArmor's parameter can't be seen; its attribute can.
+fn has_attribute(proc: &Tree) -> bool {
+    let path = Path::new("self/attr/apparmor/exec");
+    proc.find(path).is_ok_and(|found| found.is_some())
 }
 
 /// In a user namespace of an ordinary user groups can't be set, and there are none to be dropped.
