@@ -38,7 +38,8 @@ pub(crate) struct Request<'a> {
 pub(crate) fn start(request: &Request<'_>) -> Result<(i32, OwnedFd)> {
     let plan = Plan::of_process(request.record.pid)?;
     let group = group(request)?;
-    // A descriptor of the node in the container's reach is one too many: so only where it is needed.
+    // A descriptor of the node within the container's reach is one too many: so only where it is
+    // needed.
     let proc = request
         .prepared
         .is_labelled()
