@@ -70,6 +70,13 @@ pub(crate) enum Role {
         /// What to unpack, as JSON
         options: String,
     },
+    /// Be an OCI runtime: run the containers of bundles (`auraed oci --help`)
+    #[command(disable_help_flag = true)]
+    Oci {
+        /// The runtime's own arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, hide = true)]
+        words: Vec<std::ffi::OsString>,
+    },
     /// Issue a new administrator's certificate with this node's CA, offline, so that root is never
     /// locked out
     Credentials,

@@ -2,7 +2,8 @@
 //! The `auraed` binary: picks its role, and wires the subsystems together for it.
 //!
 //! `init` runs before any thread exists and never returns; `serve` is the daemon that it starts.
-//! The roles are implemented in `init` and the modules here; this file chooses between them.
+//! The roles are implemented in `init`, `oci` and the modules here; this file chooses between them.
+//! `oci` has a command line of its own, that of every OCI runtime.
 
 mod actions;
 mod args;
@@ -37,6 +38,10 @@ static ALLOCATOR: kernel::oom_wait::WaitForMemory = kernel::oom_wait::WaitForMem
 
 fn main() -> ExitCode {
     init::be_spawner_if_named();
+    let words: Vec<OsString> = std::env::args_os().collect();
+    if let Some(own) = oci::words(&words) {
+        return oci::main(&words, &own);
+    }
     let kind = init::find_role();
     // A PID 1 that doesn't know its role yet may be a machine's, and must not end for a word that
     // it doesn't know.
@@ -68,6 +73,8 @@ fn run(arguments: Arguments, machine: bool) -> anyhow::Result<ExitCode> {
             group,
             options,
         } => Ok(unpack::run(parent, &group, &options)),
+        // Only with a flag before it, which that role doesn't know: see `main`.
+        Role::Oci { .. } => anyhow::bail!("`oci` comes first: auraed oci …"),
         Role::Config { output } => print_config(&common, &output),
         Role::Credentials => mint_credentials(&common),
     }

@@ -30,6 +30,9 @@ impl Namespaces {
     pub const UTS: Namespaces = Namespaces(libc::CLONE_NEWUTS as u64);
     /// The root of the cgroup tree.
     pub const CGROUP: Namespaces = Namespaces(libc::CLONE_NEWCGROUP as u64);
+    /// The monotonic clocks. A process gets into a new one by being a child of who called
+    /// [`unshare`]; not one of [`Namespaces::ALL`].
+    pub const TIME: Namespaces = Namespaces(libc::CLONE_NEWTIME as u64);
     /// All seven.
     pub const ALL: Namespaces = Self::USER
         .and(Self::MOUNT)

@@ -211,7 +211,33 @@ pub fn set_umask(mask: u32) -> u32 {
 /// # Errors
 /// `ENOSYS`: before Linux 5.9.
 pub fn close_all_but(keep: &[BorrowedFd<'_>]) -> Result<()> {
-    close_ranges(keep.iter().map(AsRawFd::as_raw_fd))
+    close_ranges(0, keep.iter().map(AsRawFd::as_raw_fd))
+}
+
+/// [`close_all_but`] for descriptors from this number on.
+///
+/// # Errors
+/// `EINVAL`: `lowest` is negative. `ENOSYS`: before Linux 5.9.
+pub fn close_from_but(lowest: RawFd, keep: &[BorrowedFd<'_>]) -> Result<()> {
+    let lowest = u32::try_from(lowest).map_err(|_| Error::invalid("close_range", "negative"))?;
+    close_ranges(lowest, keep.iter().map(AsRawFd::as_raw_fd))
+}
+
+/// Closes a cloned child's copy of a descriptor whose owner is the parent's; as in
+/// [`close_all_but`], the copy of that owner must not be used or dropped any more.
+///
+/// # Errors
+/// `ENOSYS`: before Linux 5.9.
+pub fn close_copy(fd: BorrowedFd<'_>) -> Result<()> {
+    let number = fd.as_raw_fd().unsigned_abs();
+    close_range(number, number, 0)
+}
+
+/// Whether a descriptor of this number is open.
+pub fn is_open(number: RawFd) -> bool {
+    // SAFETY: an integer and a command that reads flags.
+    let result = unsafe { libc::fcntl(number, libc::F_GETFD) };
+    result >= 0
 }
 
 /// Marks every descriptor from this number on close-on-exec.
@@ -235,11 +261,12 @@ pub fn cloexec_all_but(keep: &[BorrowedFd<'_>]) -> Result<()> {
     Ok(())
 }
 
-fn close_ranges(keep: impl Iterator<Item = RawFd>) -> Result<()> {
+fn close_ranges(lowest: u32, keep: impl Iterator<Item = RawFd>) -> Result<()> {
     let mut keep: Vec<u32> = keep.filter_map(|fd| u32::try_from(fd).ok()).collect();
+    keep.retain(|fd| *fd >= lowest);
     keep.sort_unstable();
     keep.dedup();
-    let mut next = 0;
+    let mut next = lowest;
     for fd in keep {
         if fd > next {
             close_range(next, fd - 1, 0)?;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Scheduling: CPU affinity, nice, and the OOM killer's preference.
+//! Scheduling: CPU affinity, nice, policies, priority for disks, and the OOM killer's preference.
 
 use std::path::Path;
 
@@ -52,6 +52,65 @@ pub fn set_nice(nice: i8) -> Result<()> {
 /// None of the kernel itself; a seccomp filter may refuse the call.
 pub fn nice() -> Result<i32> {
     rustix::process::getpriority_process(None).call("getpriority")
+}
+
+/// The kernel's `struct sched_attr` (sched_setattr(2)), without utilization clamps.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Policy {
+    size: u32,
+    /// `SCHED_OTHER` (0), `FIFO` (1), `RR` (2), `BATCH` (3), `IDLE` (5), `DEADLINE` (6).
+    pub policy: u32,
+    /// `SCHED_FLAG_*`.
+    pub flags: u64,
+    /// Nice value, -20 to 19, of policies 0 and 3.
+    pub nice: i32,
+    /// Priority, 1 to 99, of policies 1 and 2.
+    pub priority: u32,
+    /// Nanoseconds of CPU time in a period, of policy 6.
+    pub runtime_ns: u64,
+    /// Nanoseconds until that must be done, of policy 6.
+    pub deadline_ns: u64,
+    /// Nanoseconds of a period, of policy 6.
+    pub period_ns: u64,
+}
+
+/// Sets the calling thread's policy.
+///
+/// # Errors
+/// `EPERM`: without `CAP_SYS_NICE`. `EINVAL`: a policy that the kernel doesn't know, or values that
+/// don't go with it. `EBUSY`: a deadline that can't be promised.
+pub fn set_policy(policy: &Policy) -> Result<()> {
+    let policy = Policy {
+        size: size_of::<Policy>() as u32,
+        ..*policy
+    };
+    // SAFETY: a structure of the kernel's layout that says its size and lives during the call.
+    let result = unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const policy, 0) };
+    check("sched_setattr", result).map(|_| ())
+}
+
+/// Sets the calling thread's priority for disks (ioprio_set(2)): class 1 (real time), 2 (best
+/// effort) or 3 (idle), and a level from 0 (first) to 7.
+///
+/// # Errors
+/// `EPERM`: real time without `CAP_SYS_ADMIN` or `CAP_SYS_NICE`. `EINVAL`: no such class or level.
+pub fn set_io_priority(class: u32, level: u32) -> Result<()> {
+    const WHO_PROCESS: libc::c_int = 1;
+    let value = (class << 13) | level;
+    // SAFETY: integers.
+    let result = unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, value) };
+    check("ioprio_set", result).map(|_| ())
+}
+
+/// Sets the calling process's execution domain (personality(2)).
+///
+/// # Errors
+/// `EINVAL`: the kernel refuses the value.
+pub fn set_personality(persona: u64) -> Result<()> {
+    // SAFETY: an integer.
+    let result = unsafe { libc::syscall(libc::SYS_personality, persona) };
+    check("personality", result).map(|_| ())
 }
 
 /// Sets a process's `oom_score_adj`, -1,000 (never killed) to 1,000 (first). Where the caller has

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Signals: numbers and names, masks, dispositions, `signalfd`.
 //!
-//! It installs no handlers: an init takes its signals from a descriptor, and a daemon has its
-//! runtime's.
+//! It installs no handlers but [`exit_on`]'s: an init takes its signals from a descriptor, and a
+//! daemon has its runtime's.
 
 use std::fmt;
 use std::io::Read;
@@ -238,6 +238,29 @@ pub fn reset_dispositions() -> Result<()> {
 /// `EINVAL`: `SIGKILL` or `SIGSTOP`.
 pub fn ignore(signal: Signal) -> Result<()> {
     set_action(signal.number(), 1)
+}
+
+/// Has these signals end the process, with 128 and the signal's number as its exit code. By
+/// default most do anyway, but not for PID 1 of a namespace, which gets what it handles alone. An
+/// exec takes it back.
+///
+/// # Errors
+/// `EINVAL`: a signal that can't be handled.
+pub fn exit_on(signals: &[Signal]) -> Result<()> {
+    extern "C" fn end(number: libc::c_int) {
+        // SAFETY: async-signal-safe, and doesn't return.
+        unsafe { libc::_exit(128 + number) }
+    }
+    for signal in signals {
+        let handler = end as extern "C" fn(libc::c_int);
+        // SAFETY: the handler is a function of the type that signal(2) wants, and does nothing but
+        // end the process.
+        let before = unsafe { libc::signal(signal.number(), handler as libc::sighandler_t) };
+        if before == libc::SIG_ERR {
+            return Err(Error::last("signal"));
+        }
+    }
+    Ok(())
 }
 
 /// `handler`: 0 is the default, 1 ignores. Raw, because glibc refuses the two real-time signals it

@@ -119,6 +119,17 @@ pub fn make_raw(terminal: impl AsFd) -> Result<Settings> {
     Ok(Settings(before))
 }
 
+/// Leaves a newline that is written a newline: what moves a terminal's bytes to another terminal,
+/// or to a file, has it translated there or not at all.
+///
+/// # Errors
+/// `ENOTTY`: no terminal.
+pub fn keep_newlines(terminal: impl AsFd) -> Result<()> {
+    let mut settings = rustix::termios::tcgetattr(&terminal).call("tcgetattr")?;
+    settings.output_modes &= !rustix::termios::OutputModes::ONLCR;
+    rustix::termios::tcsetattr(terminal, OptionalActions::Now, &settings).call("tcsetattr")
+}
+
 /// Sets what [`make_raw`] has found.
 ///
 /// # Errors

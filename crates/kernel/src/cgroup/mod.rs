@@ -7,7 +7,7 @@
 //! * [`find`]: where cgroup2 is mounted and which group the caller is in. Never a fixed path.
 //! * this file: making, removing, controllers, freezing, killing, waiting until empty.
 //! * [`limits`]: what a group may use. * [`usage`]: what it has used. * [`disks`]: the disks that
-//!   `io.max` may name.
+//!   `io.max` may name. * [`devices`]: the devices that may be used in a group.
 //!
 //! It moves no process between groups: that is slow, and everything is cloned into its group
 //! ([`crate::clone::Options::cgroup`]). [`Cgroup::enter`] is for a daemon that moves *itself* at
@@ -16,6 +16,7 @@
 //! Waiting is on `cgroup.events`, which the kernel wakes when it changes. Version 1 is not
 //! supported; nor are threaded groups.
 
+pub mod devices;
 pub mod disks;
 pub mod find;
 pub mod limits;

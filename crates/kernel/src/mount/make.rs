@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! New file systems, as detached mounts: `fsopen`, `fsconfig`, `fsmount`.
 
+use std::borrow::Cow;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags};
@@ -12,7 +13,7 @@ use crate::{Error, Result};
 #[derive(Debug)]
 pub struct NewFileSystem {
     context: OwnedFd,
-    kind: &'static str,
+    kind: Cow<'static, str>,
 }
 
 impl NewFileSystem {
@@ -21,10 +22,13 @@ impl NewFileSystem {
     /// # Errors
     /// `ENODEV`: the kernel doesn't know the type. `EPERM`: without `CAP_SYS_ADMIN` in the user
     /// namespace of the mount namespace.
-    pub fn open(kind: &'static str) -> Result<NewFileSystem> {
-        let context = rustix::mount::fsopen(kind, FsOpenFlags::FSOPEN_CLOEXEC)
-            .map_err(|errno| Error::new("fsopen", errno).about(kind))?;
-        Ok(NewFileSystem { context, kind })
+    pub fn open(kind: impl Into<Cow<'static, str>>) -> Result<NewFileSystem> {
+        let kind = kind.into();
+        let opened = rustix::mount::fsopen(&*kind, FsOpenFlags::FSOPEN_CLOEXEC);
+        match opened {
+            Ok(context) => Ok(NewFileSystem { context, kind }),
+            Err(errno) => Err(Error::new("fsopen", errno).about(kind)),
+        }
     }
 
     /// Sets an option (`size`, `mode`, `source`).

@@ -44,10 +44,26 @@ impl Attributes {
     /// Symbolic links are not followed.
     pub const NO_SYMLINKS: Attributes = Attributes(libc::MOUNT_ATTR_NOSYMFOLLOW);
 
+    /// Access times are not kept.
+    pub const NO_ACCESS_TIME: Attributes = Attributes(libc::MOUNT_ATTR_NOATIME);
+    /// Access times are always kept.
+    pub const STRICT_ACCESS_TIME: Attributes = Attributes(libc::MOUNT_ATTR_STRICTATIME);
+    /// Access times of folders are not kept.
+    pub const NO_FOLDER_ACCESS_TIME: Attributes = Attributes(libc::MOUNT_ATTR_NODIRATIME);
+    /// How access times are kept, to be cleared whenever one of them is set: none of its bits means
+    /// `relatime`.
+    pub const ACCESS_TIME: Attributes = Attributes(libc::MOUNT_ATTR__ATIME);
+
     /// The union of both.
     #[must_use]
     pub const fn and(self, other: Attributes) -> Attributes {
         Attributes(self.0 | other.0)
+    }
+
+    /// This set less `other`.
+    #[must_use]
+    pub const fn without(self, other: Attributes) -> Attributes {
+        Attributes(self.0 & !other.0)
     }
 
     /// Whether all of these are in it.
@@ -77,6 +93,8 @@ pub enum Propagation {
     Slave,
     /// Mounts show in both directions.
     Shared,
+    /// Private, and the mount can't be copied.
+    Unbindable,
 }
 
 /// A change of a mount's attributes.
@@ -192,6 +210,7 @@ impl Propagation {
             Propagation::Private => libc::MS_PRIVATE,
             Propagation::Slave => libc::MS_SLAVE,
             Propagation::Shared => libc::MS_SHARED,
+            Propagation::Unbindable => libc::MS_UNBINDABLE,
         }
     }
 
@@ -200,6 +219,7 @@ impl Propagation {
             Propagation::Private => MountPropagationFlags::PRIVATE,
             Propagation::Slave => MountPropagationFlags::DOWNSTREAM,
             Propagation::Shared => MountPropagationFlags::SHARED,
+            Propagation::Unbindable => MountPropagationFlags::UNBINDABLE,
         }
     }
 }

@@ -43,7 +43,7 @@ impl Instruction {
 /// A compiled profile: the instructions that the kernel runs for each call.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Filter {
-    instructions: Vec<Instruction>,
+    pub(super) instructions: Vec<Instruction>,
 }
 
 impl Filter {
@@ -64,21 +64,21 @@ impl Filter {
 }
 
 // Offsets in `struct seccomp_data`, little-endian.
-const OFFSET_NUMBER: u32 = 0;
-const OFFSET_ARCH: u32 = 4;
+pub(super) const OFFSET_NUMBER: u32 = 0;
+pub(super) const OFFSET_ARCH: u32 = 4;
 const OFFSET_ARGUMENTS: u32 = 16;
 /// The bit of x32 calls in the number.
-const X32_BIT: u32 = 0x4000_0000;
+pub(super) const X32_BIT: u32 = 0x4000_0000;
 
-const LOAD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
+pub(super) const LOAD: u16 = 0x20; // BPF_LD | BPF_W | BPF_ABS
 const RETURN: u16 = 0x06; // BPF_RET | BPF_K
-const JUMP: u16 = 0x05; // BPF_JMP | BPF_JA
-const JUMP_EQUAL: u16 = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
+pub(super) const JUMP: u16 = 0x05; // BPF_JMP | BPF_JA
+pub(super) const JUMP_EQUAL: u16 = 0x15; // BPF_JMP | BPF_JEQ | BPF_K
 const JUMP_GREATER: u16 = 0x25; // BPF_JMP | BPF_JGT | BPF_K
-const JUMP_GREATER_OR_EQUAL: u16 = 0x35; // BPF_JMP | BPF_JGE | BPF_K
+pub(super) const JUMP_GREATER_OR_EQUAL: u16 = 0x35; // BPF_JMP | BPF_JGE | BPF_K
 const AND: u16 = 0x54; // BPF_ALU | BPF_AND | BPF_K
 
-const fn plain(code: u16, k: u32) -> Instruction {
+pub(super) const fn plain(code: u16, k: u32) -> Instruction {
     Instruction {
         code,
         jump_true: 0,
@@ -87,7 +87,7 @@ const fn plain(code: u16, k: u32) -> Instruction {
     }
 }
 
-const fn branch(code: u16, k: u32, jump_true: u8, jump_false: u8) -> Instruction {
+pub(super) const fn branch(code: u16, k: u32, jump_true: u8, jump_false: u8) -> Instruction {
     Instruction {
         code,
         jump_true,
@@ -96,7 +96,7 @@ const fn branch(code: u16, k: u32, jump_true: u8, jump_false: u8) -> Instruction
     }
 }
 
-const fn give(action: Action) -> Instruction {
+pub(super) const fn give(action: Action) -> Instruction {
     plain(RETURN, action.value())
 }
 
@@ -111,9 +111,7 @@ struct Decision {
 }
 
 pub(super) fn compile(profile: &Profile, arch: Arch) -> Result<Filter, ProfileError> {
-    check_bounds(profile)?;
-    let decisions = decide(profile, arch)?;
-    let ranges = ranges(&decisions, profile.default);
+    let tree = search(profile, arch, None)?;
     let mut out = vec![
         plain(LOAD, OFFSET_ARCH),
         branch(JUMP_EQUAL, arch.audit(), 1, 0),
@@ -124,11 +122,36 @@ pub(super) fn compile(profile: &Profile, arch: Arch) -> Result<Filter, ProfileEr
         out.push(branch(JUMP_GREATER_OR_EQUAL, X32_BIT, 0, 1));
         out.push(give(Action::Errno(libc::ENOSYS as u16)));
     }
-    out.extend(tree(&ranges));
+    out.extend(tree);
     if out.len() > MAX_INSTRUCTIONS {
         return Err(ProfileError::TooLong(out.len()));
     }
     Ok(Filter { instructions: out })
+}
+
+/// The tree of a profile, for a call whose number is in the accumulator. `unknown` is the action
+/// beyond the highest number that the profile has a rule for.
+pub(super) fn search(
+    profile: &Profile,
+    arch: Arch,
+    unknown: Option<Action>,
+) -> Result<Vec<Instruction>, ProfileError> {
+    check_bounds(profile)?;
+    let decisions = decide(profile, arch)?;
+    let mut ranges = ranges(&decisions, profile.default);
+    let highest = decisions.keys().next_back();
+    if let (Some(action), Some(highest)) = (unknown, highest) {
+        let beyond = highest.saturating_add(1);
+        ranges.retain(|(start, _)| *start < beyond);
+        ranges.push((
+            beyond,
+            Decision {
+                cases: Vec::new(),
+                last: action,
+            },
+        ));
+    }
+    Ok(tree(&ranges))
 }
 
 fn check_bounds(profile: &Profile) -> Result<(), ProfileError> {

@@ -13,13 +13,17 @@
 //! and doesn't run it for those at all.
 //!
 //! Calls of another architecture than the program's kill the process: a filter by numbers means
-//! nothing there. The x32 calls of x86_64 answer `ENOSYS`, as most kernels do.
+//! nothing there. [`compile_all`] makes one program for several. The x32 calls of x86_64 answer
+//! `ENOSYS`, as most kernels do.
 
 mod compile;
 mod container;
 pub mod groups;
+mod many;
 mod set_id;
+mod x32;
 
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::str::FromStr;
 
 use crate::error::check;
@@ -37,6 +41,10 @@ pub const MAX_INSTRUCTIONS: usize = 4096;
 pub enum Arch {
     /// x86_64 (AMD64), without x32.
     X86_64,
+    /// 32-bit x86, whose calls a 64-bit kernel takes as well.
+    X86,
+    /// x32: x86_64 with short pointers, whose calls have a bit of their own in the number.
+    X32,
     /// aarch64 (ARM64).
     Aarch64,
 }
@@ -54,6 +62,8 @@ impl Arch {
     pub fn number(self, name: &str) -> Option<u32> {
         let number = match self {
             Arch::X86_64 => syscalls::x86_64::Sysno::from_str(name).ok()?.id(),
+            Arch::X86 => syscalls::x86::Sysno::from_str(name).ok()?.id(),
+            Arch::X32 => return x32::number(name),
             Arch::Aarch64 => syscalls::aarch64::Sysno::from_str(name).ok()?.id(),
         };
         u32::try_from(number).ok()
@@ -64,6 +74,8 @@ impl Arch {
         let number = usize::try_from(number).ok()?;
         match self {
             Arch::X86_64 => syscalls::x86_64::Sysno::new(number).map(|s| s.name()),
+            Arch::X86 => syscalls::x86::Sysno::new(number).map(|s| s.name()),
+            Arch::X32 => x32::name(u32::try_from(number).ok()?),
             Arch::Aarch64 => syscalls::aarch64::Sysno::new(number).map(|s| s.name()),
         }
     }
@@ -72,6 +84,8 @@ impl Arch {
     pub fn numbers(self) -> Vec<u32> {
         let ids: Vec<i32> = match self {
             Arch::X86_64 => syscalls::x86_64::Sysno::iter().map(|s| s.id()).collect(),
+            Arch::X86 => syscalls::x86::Sysno::iter().map(|s| s.id()).collect(),
+            Arch::X32 => return x32::numbers(),
             Arch::Aarch64 => syscalls::aarch64::Sysno::iter().map(|s| s.id()).collect(),
         };
         ids.into_iter()
@@ -82,7 +96,8 @@ impl Arch {
     /// The architecture as filters see it, `AUDIT_ARCH_*`.
     const fn audit(self) -> u32 {
         match self {
-            Arch::X86_64 => 0xc000_003e,
+            Arch::X86_64 | Arch::X32 => 0xc000_003e,
+            Arch::X86 => 0x4000_0003,
             Arch::Aarch64 => 0xc000_00b7,
         }
     }
@@ -101,6 +116,12 @@ pub enum Action {
     Trap,
     /// The process ends with `SIGSYS`, which can't be caught.
     Kill,
+    /// The thread ends with `SIGSYS`; the process's others go on.
+    KillThread,
+    /// A tracer decides, and is told this number; without one the call fails with `ENOSYS`.
+    Trace(u16),
+    /// Whoever holds the filter's listener ([`install_with`]) decides.
+    Notify,
 }
 
 impl Action {
@@ -111,6 +132,9 @@ impl Action {
             Action::Errno(errno) => libc::SECCOMP_RET_ERRNO | (errno as u32),
             Action::Trap => libc::SECCOMP_RET_TRAP,
             Action::Kill => libc::SECCOMP_RET_KILL_PROCESS,
+            Action::KillThread => libc::SECCOMP_RET_KILL_THREAD,
+            Action::Trace(message) => libc::SECCOMP_RET_TRACE | (message as u32),
+            Action::Notify => libc::SECCOMP_RET_USER_NOTIF,
         }
     }
 }
@@ -262,6 +286,32 @@ impl Profile {
     }
 }
 
+/// The program for several architectures at once: each call meets the profile of the one that it
+/// was made by, and the process is killed for a call of any other. `unknown` is the action on calls
+/// newer than the newest that a profile names; without it they meet the profile's default.
+///
+/// # Errors
+/// Those of [`Profile::compile`]. [`ProfileError::Invalid`]: no architecture.
+pub fn compile_all(
+    profiles: &[(Arch, Profile)],
+    unknown: Option<Action>,
+) -> Result<Filter, ProfileError> {
+    many::compile(profiles, unknown)
+}
+
+/// How a filter is installed (`SECCOMP_FILTER_FLAG_*`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct InstallOptions {
+    /// The kernel logs what isn't allowed, where its administrator wants that.
+    pub log: bool,
+    /// Speculative store bypass stays as it is.
+    pub allow_speculation: bool,
+    /// A listener is asked for, which decides on [`Action::Notify`].
+    pub listener: bool,
+    /// A thread that waits for the listener's word can be killed, and nothing else.
+    pub wait_killable: bool,
+}
+
 /// Installs a compiled filter ([`Filter::to_bytes`]) in the calling thread and what it starts from
 /// now on. It can't be taken off. `log` has the kernel log what isn't allowed, where its
 /// administrator wants that.
@@ -270,6 +320,19 @@ impl Profile {
 /// `EACCES`: with neither `no_new_privileges` nor `CAP_SYS_ADMIN`. `EINVAL`: bytes that are no
 /// program. `ENOMEM`: the thread's filters have more than 32,768 instructions together.
 pub fn install(filter: &[u8], log: bool) -> Result<()> {
+    let options = InstallOptions {
+        log,
+        ..InstallOptions::default()
+    };
+    install_with(filter, options).map(|_| ())
+}
+
+/// [`install`] with more options; answers the listener where one was asked for.
+///
+/// # Errors
+/// Those of [`install`]. `EBUSY`: a listener is asked for, and the thread has one already.
+/// `EINVAL`: the kernel doesn't know one of the options.
+pub fn install_with(filter: &[u8], options: InstallOptions) -> Result<Option<OwnedFd>> {
     let program: Vec<Instruction> = Instruction::read_all(filter).ok_or_else(|| {
         Error::invalid("seccomp", "a filter is 1 to 4,096 instructions of 8 bytes")
     })?;
@@ -284,11 +347,20 @@ pub fn install(filter: &[u8], log: bool) -> Result<()> {
         length,
         instructions: program.as_ptr(),
     };
-    let flags = if log {
-        libc::SECCOMP_FILTER_FLAG_LOG
-    } else {
-        0
-    };
+    let known = [
+        (options.log, libc::SECCOMP_FILTER_FLAG_LOG),
+        (
+            options.allow_speculation,
+            libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW,
+        ),
+        (options.listener, libc::SECCOMP_FILTER_FLAG_NEW_LISTENER),
+        (
+            options.wait_killable,
+            libc::SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV,
+        ),
+    ];
+    let flags = known.iter().filter(|(on, _)| *on);
+    let flags = flags.fold(0, |all, (_, flag)| all | flag);
     // SAFETY: the structure has the kernel's layout and points to `length` instructions; both live
     // during the call, which copies and checks them.
     let result = unsafe {
@@ -299,8 +371,16 @@ pub fn install(filter: &[u8], log: bool) -> Result<()> {
             &raw const prog,
         )
     };
-    check("seccomp(SET_MODE_FILTER)", result).map(|_| ())
+    let result = check("seccomp(SET_MODE_FILTER)", result)?;
+    if !options.listener {
+        return Ok(None);
+    }
+    let fd = i32::try_from(result).map_err(|_| Error::invalid("seccomp", "descriptor"))?;
+    // SAFETY: the kernel has just given us this descriptor; nothing else owns it.
+    Ok(Some(unsafe { OwnedFd::from_raw_fd(fd) }))
 }
 
+#[cfg(test)]
+mod many_tests;
 #[cfg(test)]
 mod tests;

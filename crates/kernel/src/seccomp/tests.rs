@@ -9,7 +9,7 @@ use super::*;
 use crate::caps::{Capability, CapabilitySet};
 
 /// What the kernel would answer, and after how many instructions.
-fn run(filter: &Filter, arch: u32, number: u32, arguments: [u64; 6]) -> (u32, usize) {
+pub(super) fn run(filter: &Filter, arch: u32, number: u32, arguments: [u64; 6]) -> (u32, usize) {
     let mut data = Vec::new();
     data.extend(number.to_le_bytes());
     data.extend(arch.to_le_bytes());

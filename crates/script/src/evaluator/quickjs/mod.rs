@@ -309,7 +309,8 @@ impl QuickJs {
         let used = usize::try_from(self.runtime.memory_usage().malloc_size).unwrap_or(0);
         let wanted = used.saturating_add(ROOM);
         let most = self.memory.saturating_add(RESERVE);
-        self.runtime.set_memory_limit(wanted.clamp(self.memory, most));
+        self.runtime
+            .set_memory_limit(wanted.clamp(self.memory, most));
     }
 
     /// Runs the prelude's modules, each to its end.

@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What of a `config.json` can't work together, or isn't supported: refused before anything is
+//! made. Each refusal names the field.
+
+use std::path::Path;
+
+use super::{Process, Spec};
+use crate::error::{Error, Result, refuse};
+
+/// What a container is refused for.
+pub(crate) fn spec(spec: &Spec) -> Result<()> {
+    version(&spec.oci_version)?;
+    let Some(root) = &spec.root else {
+        return refuse("root: a container needs a root folder");
+    };
+    if root.path.as_os_str().is_empty() {
+        return refuse("root.path: a container needs a root folder");
+    }
+    if let Some(process) = &spec.process {
+        self::process(process)?;
+    }
+    namespaces(spec)?;
+    mounts(spec)?;
+    sysctls(spec)?;
+    let linux = &spec.linux;
+    let scheduled = spec
+        .process
+        .as_ref()
+        .is_some_and(|process| process.scheduler.is_some());
+    if scheduled && !linux.resources.cpu.cpus.is_empty() {
+        return refuse("process scheduler can't be used together with AllowedCPUs");
+    }
+    if !linux.mount_label.is_empty() && !Path::new("/sys/fs/selinux/enforce").exists() {
+        return refuse("linux.mountLabel: selinux is disabled or not supported");
+    }
+    if linux.intel_rdt.is_some() {
+        return refuse("linux.intelRdt: not supported");
+    }
+    if !linux.net_devices.is_empty() {
+        return refuse("linux.netDevices: not supported");
+    }
+    if linux.memory_policy.is_some() {
+        return refuse("linux.memoryPolicy: not supported");
+    }
+    if linux.resources.network.is_some() {
+        return refuse("linux.resources.network: cgroup v2 has no such controllers");
+    }
+    Ok(())
+}
+
+/// Major version 1, as `1.2.0` and `1.0.2-dev`.
+fn version(version: &str) -> Result<()> {
+    match version.split('.').next() {
+        Some("1") => Ok(()),
+        _ => refuse(format!(
+            "ociVersion: {version:?} isn't supported; it has to be 1.x.y"
+        )),
+    }
+}
+
+/// What a process is refused for, of a container or an executed one.
+pub(crate) fn process(process: &Process) -> Result<()> {
+    if process.cwd.is_empty() {
+        return refuse("Cwd property must not be empty");
+    }
+    if !Path::new(&process.cwd).is_absolute() {
+        return refuse("Cwd must be an absolute path");
+    }
+    if process.args.is_empty() {
+        return refuse("args must not be empty");
+    }
+    if let Some(score) = process.oom_score_adj
+        && !(-1000..=1000).contains(&score)
+    {
+        return refuse("process.oomScoreAdj: not from -1000 to 1000");
+    }
+    Ok(())
+}
+
+fn namespaces(spec: &Spec) -> Result<()> {
+    let namespaces = &spec.linux.namespaces;
+    let has = |kind: &str| namespaces.iter().any(|n| n.kind == kind);
+    for (at, namespace) in namespaces.iter().enumerate() {
+        let again = namespaces.iter().take(at).any(|n| n.kind == namespace.kind);
+        if again {
+            return refuse(format!(
+                "malformed spec file: duplicated ns {:?}",
+                namespace.kind
+            ));
+        }
+        if crate::container::namespaces::kind(&namespace.kind).is_none() {
+            return refuse(format!("namespace {:?} does not exist", namespace.kind));
+        }
+    }
+    let both = !spec.linux.uid_mappings.is_empty() && !spec.linux.gid_mappings.is_empty();
+    let mapped = !spec.linux.uid_mappings.is_empty() || !spec.linux.gid_mappings.is_empty();
+    let user = namespaces.iter().find(|n| n.kind == "user");
+    match user {
+        None if mapped => {
+            return refuse(
+                "User namespace mappings specified, but USER namespace isn't enabled in the config",
+            );
+        }
+        Some(user) if user.path.as_os_str().is_empty() && !both => {
+            return refuse("linux.uidMappings, linux.gidMappings: a new user namespace needs both");
+        }
+        _ => {}
+    }
+    if !spec.hostname.is_empty() && !has("uts") {
+        return refuse("unable to set hostname without a private UTS namespace");
+    }
+    if !spec.domainname.is_empty() && !has("uts") {
+        return refuse("unable to set domainname without a private UTS namespace");
+    }
+    if !spec.linux.time_offsets.is_empty() && !has("time") {
+        return refuse(
+            "time namespace offsets specified, but time namespace isn't enabled in the config",
+        );
+    }
+    let restricted = !spec.linux.masked_paths.is_empty() || !spec.linux.readonly_paths.is_empty();
+    if restricted && !has("mount") {
+        return refuse("unable to restrict sys entries without a private MNT namespace");
+    }
+    Ok(())
+}
+
+fn mounts(spec: &Spec) -> Result<()> {
+    for mount in &spec.mounts {
+        if mount.destination.as_os_str().is_empty() {
+            return refuse("mounts: one has no destination");
+        }
+        let bytes = mount.destination.as_os_str().as_encoded_bytes();
+        if bytes.contains(&0) || mount.source.contains('\0') {
+            return refuse("mounts: a NUL in a path");
+        }
+    }
+    Ok(())
+}
+
+/// Those of namespaces that the container has; those of the node are refused.
+fn sysctls(spec: &Spec) -> Result<()> {
+    const IPC: [&str; 8] = [
+        "kernel.msgmax",
+        "kernel.msgmnb",
+        "kernel.msgmni",
+        "kernel.sem",
+        "kernel.shmall",
+        "kernel.shmmax",
+        "kernel.shmmni",
+        "kernel.shm_rmid_forced",
+    ];
+    let namespaces = &spec.linux.namespaces;
+    let has = |kind: &str| namespaces.iter().any(|n| n.kind == kind);
+    for key in spec.linux.sysctl.keys() {
+        let dotted = dotted(key);
+        let of = if IPC.contains(&dotted.as_str()) || dotted.starts_with("fs.mqueue.") {
+            "ipc"
+        } else if dotted.starts_with("net.") {
+            "network"
+        } else if dotted == "kernel.domainname" || dotted == "kernel.hostname" {
+            "uts"
+        } else if dotted.starts_with("user.") {
+            "user"
+        } else {
+            return refuse(format!(
+                "sysctl {key:?} is not in a separate kernel namespace"
+            ));
+        };
+        if !has(of) {
+            return refuse(format!(
+                "sysctl {key:?} is not allowed in the hosts {of} namespace"
+            ));
+        }
+        if dotted == "kernel.hostname" {
+            return Err(Error::new(format!(
+                "sysctl {key:?} is not allowed as it conflicts with the OCI \"hostname\" field"
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// The name with dots. Both forms are in use: `net.ipv4.conf.eth0/1.x` and
+/// `net/ipv4/conf/eth0.1/x`. Whichever sign comes first is the separator.
+fn dotted(key: &str) -> String {
+    match (key.find('.'), key.find('/')) {
+        (Some(dot), Some(slash)) if dot < slash => key.to_owned(),
+        (_, Some(_)) => swap(key),
+        _ => key.to_owned(),
+    }
+}
+
+/// The path below `/proc/sys`.
+pub(crate) fn sysctl_path(key: &str) -> String {
+    swap(&dotted(key))
+}
+
+fn swap(key: &str) -> String {
+    let swapped = key.chars().map(|letter| match letter {
+        '.' => '/',
+        '/' => '.',
+        other => other,
+    });
+    swapped.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_forms_of_a_sysctl_are_one_path() {
+        for (key, path) in [
+            ("net.ipv4.ip_forward", "net/ipv4/ip_forward"),
+            ("net/ipv4/ip_forward", "net/ipv4/ip_forward"),
+            (
+                "net.ipv4.conf.eth0/1.rp_filter",
+                "net/ipv4/conf/eth0.1/rp_filter",
+            ),
+            (
+                "net/ipv4/conf/eth0.1/rp_filter",
+                "net/ipv4/conf/eth0.1/rp_filter",
+            ),
+        ] {
+            assert_eq!(sysctl_path(key), path);
+        }
+    }
+
+    fn with(linux: &str) -> Result<()> {
+        let text =
+            format!(r#"{{"ociVersion":"1.2.0","root":{{"path":"rootfs"}},"linux":{linux}}}"#);
+        spec(&Spec::parse(text.as_bytes()).unwrap())
+    }
+
+    #[test]
+    fn a_sysctl_needs_the_namespace_that_it_is_of() {
+        let sysctl = r#"{"namespaces":[{"type":"network"}],"sysctl":{"KEY":"1"}}"#;
+        assert!(with(&sysctl.replace("KEY", "net.core.somaxconn")).is_ok());
+        for key in [
+            "kernel.sem",
+            "kernel.panic",
+            "vm.swappiness",
+            "fs.mqueue.msg_max",
+        ] {
+            let refused = with(&sysctl.replace("KEY", key));
+            assert!(refused.is_err(), "{key} is the node's");
+        }
+    }
+
+    #[test]
+    fn what_needs_a_namespace_is_refused_without_it() {
+        let map = r#"[{"containerID":0,"hostID":1000,"size":1}]"#;
+        for linux in [
+            r#"{"maskedPaths":["/proc/kcore"]}"#.to_owned(),
+            r#"{"timeOffsets":{"boottime":{"secs":1}}}"#.to_owned(),
+            r#"{"namespaces":[{"type":"pid"},{"type":"pid"}]}"#.to_owned(),
+            r#"{"namespaces":[{"type":"moon"}]}"#.to_owned(),
+            r#"{"namespaces":[{"type":"user"}]}"#.to_owned(),
+            format!(r#"{{"uidMappings":{map},"gidMappings":{map}}}"#),
+            r#"{"intelRdt":{}}"#.to_owned(),
+        ] {
+            assert!(with(&linux).is_err(), "{linux}");
+        }
+    }
+
+    #[test]
+    fn a_document_of_another_major_version_is_refused() {
+        let text = r#"{"ociVersion":"2.0.0","root":{"path":"rootfs"}}"#;
+        assert!(spec(&Spec::parse(text.as_bytes()).unwrap()).is_err());
+    }
+}
