@@ -86,7 +86,7 @@ const TARGETS: &[Target] = &[
     Target {
         name: "program",
         build: &["--features", "program"],
-        // glibc keeps 32 bytes for each thread that is about to end; a leak is looked for meanwhile.
+        // What glibc keeps for a thread that is just ending passes for a leak.
         limits: &[
             "-rss_limit_mb=4096",
             "-malloc_limit_mb=2048",

@@ -23,7 +23,8 @@ fn steps(workflow: &str) -> Vec<String> {
     runs.map(str::to_owned).collect()
 }
 
-/// A script as a pipeline runs it: in the checkout's folder, with `aurae` on PATH, ending at what fails.
+/// A script as a pipeline runs it: in the checkout's folder, with `aurae` on PATH, ending at what
+/// fails.
 fn shell(node: &Node, folder: &Folder, script: &str) -> Output {
     let aurae = Path::new(env!("CARGO_BIN_EXE_aurae"));
     let path = format!("{}:/usr/bin:/bin", aurae.parent().unwrap().display());

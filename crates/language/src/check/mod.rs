@@ -11,8 +11,8 @@
 //! What is known of a module are its [`Facts`]; all that is decided are passes over them, free
 //! functions that each live in the file of their idea: `infer`, `symbols`, `calls` say what type
 //! something has, `fit`, `parts`, `given`, `range` what may stand where, `exports` what others see,
-//! and `walk` with `names`, `arguments`, `promises`, `ends`, `absent` what is wrong. What is asked of
-//! a type alone is [`World`]'s (`asked`, `shape`, `assign`).
+//! and `walk` with `names`, `arguments`, `promises`, `ends`, `absent` what is wrong. What is asked
+//! of a type alone is [`World`]'s (`asked`, `shape`, `assign`).
 
 mod absent;
 mod arguments;
