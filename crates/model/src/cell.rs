@@ -233,7 +233,7 @@ impl Volume {
     }
 }
 
-fn check_target(field: &str, path: &str) -> Result<()> {
+pub(crate) fn check_target(field: &str, path: &str) -> Result<()> {
     check_absolute_path(field, path)?;
     if path == "/" {
         return Err(Error::invalid(
@@ -320,7 +320,7 @@ impl CellSpec {
 }
 
 /// A DNS name of at most 64 characters (the kernel's bound): labels joined by dots.
-fn check_hostname(hostname: &str) -> Result<()> {
+pub(crate) fn check_hostname(hostname: &str) -> Result<()> {
     let labels = hostname.split('.').all(|l| l.parse::<Label>().is_ok());
     if hostname.len() > 64 || !labels {
         let problem = "must be DNS labels joined by '.', at most 64 characters";
