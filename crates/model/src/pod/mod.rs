@@ -13,6 +13,7 @@ pub mod env;
 pub mod manifest;
 pub mod probe;
 pub mod qos;
+pub mod request;
 pub mod spec;
 pub mod status;
 pub mod steps;
