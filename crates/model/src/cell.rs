@@ -129,6 +129,11 @@ pub enum Access {
     Read,
     /// Read and write, as one on-disk owner.
     Write,
+    /// Read and write a folder that the node has made for the cell: its files belong to the cell's
+    /// own ids on the disk, too. Not for clients: no message says so.
+    Own,
+    /// The same, without writing.
+    OwnRead,
 }
 
 /// A tmpfs in a cell.
@@ -166,7 +171,7 @@ impl Mount {
         check_absolute_path("source", &self.source)?;
         check_target("target", self.effective_target())?;
         match self.access {
-            Access::Read => self.check_read(),
+            Access::Read | Access::Own | Access::OwnRead => self.check_read(),
             Access::Write => self.check_write(),
         }
     }

@@ -100,6 +100,17 @@ impl Index {
         Ok(())
     }
 
+    /// The living cells that a subsystem above keeps a document with.
+    pub(crate) fn annexed(&self) -> Vec<Arc<Object>> {
+        let inner = self.lock();
+        let living = inner.cells.keys().filter_map(|key| inner.objects.get(key));
+        let annexed = |object: &&Arc<Object>| match &***object {
+            Object::Cell(cell) => cell.annex.is_some(),
+            Object::Executable(_) => false,
+        };
+        living.filter(annexed).cloned().collect()
+    }
+
     /// The owners of the living cells directly in a cell.
     pub(crate) fn nested(&self, key: &Key) -> Vec<CellHandle> {
         let inner = self.lock();

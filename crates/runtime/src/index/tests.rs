@@ -95,6 +95,7 @@ pub(super) fn cell(path: &str, uid: u8, state: State) -> Object {
         running_children: 0,
         cgroup: String::new(),
         final_usage: None,
+        annex: None,
     })
 }
 
