@@ -16,6 +16,7 @@ mod images;
 mod listen;
 mod meters;
 mod net;
+mod pods;
 mod reserve;
 mod rpc;
 mod serve;
