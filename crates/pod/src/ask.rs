@@ -2,6 +2,7 @@
 //! Asks a container: by a program in it, or over the pod's network. One question, one answer, with
 //! a bound on both time and bytes; a container is nobody to be trusted.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -90,13 +91,19 @@ async fn get(sandbox: &dyn Sandbox, http: &Http, within: Duration) -> Result<(),
     let shaken = builder.handshake(TokioIo::new(stream)).await;
     let (mut sender, connection) = shaken.map_err(broken)?;
     let request = request(http)?;
-    let answer = async move { sender.send_request(request).await };
-    // The connection ends with the question; what is left of the answer's body isn't read.
-    let status = tokio::select! {
-        answer = answer => answer.map_err(broken)?.status(),
-        ended = connection => {
-            ended.map_err(broken)?;
-            return Err(failed(format!("port {} closed the connection", http.port)));
+    let mut answer = pin!(sender.send_request(request));
+    let mut connection = pin!(connection);
+    let mut open = true;
+    // The connection goes with the question; what is left of the answer's body isn't read.
+    let status = loop {
+        tokio::select! {
+            biased;
+            answer = &mut answer => break answer.map_err(broken)?.status(),
+            ended = &mut connection, if open => {
+                ended.map_err(broken)?;
+                // What came before its end is still an answer.
+                open = false;
+            }
         }
     };
     match status.as_u16() {

@@ -28,8 +28,10 @@ use crate::task::Event;
 pub(crate) enum Finding {
     /// What is asked after its start was done.
     Started,
-    /// Its readiness probe says so, or not any more.
-    Ready(bool),
+    /// Its readiness probe says so, or it has none.
+    Ready,
+    /// Its readiness probe says that it isn't; why.
+    NotReady(String),
     /// It is to be stopped; why.
     Unhealthy(String),
 }
@@ -109,13 +111,16 @@ impl Watch {
 
     async fn readiness<T>(&self) -> T {
         let Some(probe) = &self.container.readiness else {
-            self.tell(Finding::Ready(true)).await;
+            self.tell(Finding::Ready).await;
             return pending().await;
         };
         let mut asking = self.asking(probe);
         loop {
-            let (ready, _) = asking.verdict(self).await;
-            self.tell(Finding::Ready(ready)).await;
+            let finding = match asking.verdict(self).await {
+                (true, _) => Finding::Ready,
+                (false, why) => Finding::NotReady(format!("the readiness probe failed: {why}")),
+            };
+            self.tell(finding).await;
         }
     }
 

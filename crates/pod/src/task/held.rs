@@ -21,8 +21,10 @@ pub(super) struct Held {
     pub(super) since: Option<Timestamp>,
     /// Of the last run that has ended.
     pub(super) exit: Option<Exit>,
-    /// Why it waits or was stopped.
+    /// Why it waits, isn't ready, or was stopped.
     pub(super) message: String,
+    /// Why it was stopped last.
+    pub(super) stopped_for: String,
     pub(super) watch: Option<Watching>,
 }
 
@@ -44,6 +46,7 @@ impl Held {
             since: None,
             exit: None,
             message: String::new(),
+            stopped_for: String::new(),
             watch: None,
         };
         if let Some(kept) = kept {
@@ -87,8 +90,14 @@ impl Held {
         }
     }
 
-    pub(super) fn status(&self, container: &Container, restart: Restart) -> ContainerStatus {
-        let next_start = steps::next_start(container, restart, &self.seen);
+    /// Its status, with the pod's restart policy; `None`: nothing is started any more.
+    pub(super) fn status(
+        &self,
+        container: &Container,
+        restart: Option<Restart>,
+    ) -> ContainerStatus {
+        let next_start =
+            restart.and_then(|restart| steps::next_start(container, restart, &self.seen));
         let state = match self.seen {
             Seen::Absent | Seen::Starting(_) => ContainerState::Waiting,
             Seen::Running(_) | Seen::Stopping(_) => ContainerState::Running,

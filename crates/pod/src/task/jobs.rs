@@ -65,10 +65,7 @@ impl Task {
         if let Some(held) = self.held.get_mut(number) {
             let program = Program { count, ..program };
             held.take(&program);
-            if held.exit.is_none() {
-                // Why it waited; why it was stopped stays to be read.
-                held.message.clear();
-            }
+            held.message.clone_from(&held.stopped_for);
             // One that ended at once is told of by the wait, like every other.
             if program.exit.is_some() {
                 held.uid = Some(program.uid);

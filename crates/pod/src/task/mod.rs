@@ -345,10 +345,18 @@ impl Task {
                     self.note_started(number, uid);
                 }
             }
-            Finding::Ready(ready) => run.ready = ready,
+            Finding::Ready => {
+                run.ready = true;
+                held.message.clone_from(&held.stopped_for);
+            }
+            Finding::NotReady(why) => {
+                run.ready = false;
+                held.message = why;
+            }
             Finding::Unhealthy(why) => {
                 run.unhealthy = true;
                 run.ready = false;
+                held.stopped_for.clone_from(&why);
                 held.message = why;
             }
         }
@@ -356,9 +364,12 @@ impl Task {
 
     fn publish(&self, phase: Phase) {
         let spec = &self.kept.spec;
+        // Nothing is started any more.
+        let over = phase.is_final() || self.kept.stop.is_some();
+        let restart = (!over).then_some(spec.restart);
         let containers = spec.all().zip(&self.held);
         let containers: Vec<_> = containers
-            .map(|(container, held)| held.status(container, spec.restart))
+            .map(|(container, held)| held.status(container, restart))
             .collect();
         let lasting = spec.all().zip(&containers).enumerate();
         let mut lasting = lasting.filter(|(number, (container, _))| {
