@@ -53,6 +53,15 @@ impl Failure {
         self
     }
 
+    /// The failure, with one more hint.
+    pub(crate) fn and_hint(mut self, hint: &str) -> Self {
+        self.hint = Some(match self.hint {
+            Some(first) => format!("{first}\n{hint}"),
+            None => hint.to_owned(),
+        });
+        self
+    }
+
     /// The failure, with another exit status.
     pub(crate) fn with_status(mut self, status: u8) -> Self {
         self.status = status;

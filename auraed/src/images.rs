@@ -1,14 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Wires the images to the node: registries as configured, the unpacker in the tenant's cgroup, and
-//! the pruning that the node does by itself. Called by `serve`.
+//! Wires the images to the node: registries as configured, the unpacker in the tenant's cgroup, the
+//! roots of containers, and the pruning that the node does by itself. Called by `serve`.
 
+use std::any::Any;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
+use futures_util::future::BoxFuture;
+use image::config::Run;
 use image::node::{Images, Settings, Unpacker};
 use image::registry::{Client, Hosts, Options};
+use model::container::Defaults;
+use model::error::{Error, Reason};
+use model::name::Tenant;
 use runtime::Runtime;
+use runtime::ports::{self, Layers, Root};
 use tenants::Tenants;
 
 use crate::config::Config;
@@ -40,6 +48,68 @@ pub(crate) async fn start(
         Images::open(settings, &tenants)
     });
     Ok(opening.await.context("the store of images")??)
+}
+
+/// The images, as the runtime makes containers of them.
+pub(crate) fn of_cells(images: Images) -> Arc<dyn ports::Images> {
+    Arc::new(OfCells(images))
+}
+
+struct OfCells(Images);
+
+impl ports::Images for OfCells {
+    fn root(&self, tenant: &Tenant, image: &str) -> BoxFuture<'static, Result<Root, Error>> {
+        let (images, tenant, image) = (self.0.clone(), tenant.clone(), image.to_owned());
+        Box::pin(async move {
+            let found = images.resolve(&tenant, &image, None).await?;
+            Ok(Root {
+                digest: found.manifest.to_string(),
+                defaults: defaults(found.run()).map_err(|error| error.about("image", image))?,
+                layers: Layers {
+                    folder: images.layers_dir().to_owned(),
+                    paths: found.layers.to_vec(),
+                },
+                hold: Arc::new(found.hold),
+            })
+        })
+    }
+
+    fn root_again(
+        &self,
+        tenant: &Tenant,
+        digest: &str,
+    ) -> BoxFuture<'static, Result<Arc<dyn Any + Send + Sync>, Error>> {
+        let (images, tenant, digest) = (self.0.clone(), tenant.clone(), digest.parse());
+        Box::pin(async move {
+            let digest = digest.map_err(|_| Error::internal("a cell's record has no digest"))?;
+            let found = images.resolve_digest(&tenant, &digest).await?;
+            let hold: Arc<dyn Any + Send + Sync> = Arc::new(found.hold);
+            Ok(hold)
+        })
+    }
+}
+
+/// What an image's configuration says of its program, in the runtime's words. A variable without a
+/// value is one that the image doesn't set; of two with one name the last one counts, as for a
+/// shell.
+fn defaults(run: &Run) -> Result<Defaults, Error> {
+    let (user, group) = run.user.split_once(':').unwrap_or((&run.user, ""));
+    let pairs = run.env.iter().filter_map(|pair| pair.split_once('='));
+    let defaults = Defaults {
+        entrypoint: run.entrypoint.clone(),
+        cmd: run.cmd.clone(),
+        env: pairs.map(|(k, v)| (k.to_owned(), v.to_owned())).collect(),
+        user: user.to_owned(),
+        group: group.to_owned(),
+        groups: Vec::new(),
+        cwd: run.working_dir.clone(),
+        stop_signal: run.stop_signal.clone(),
+    };
+    if !defaults.cwd.is_empty() && !defaults.cwd.starts_with('/') {
+        let problem = format!("its working directory {:?} isn't absolute", defaults.cwd);
+        return Err(Error::new(Reason::Unsupported, problem));
+    }
+    Ok(defaults)
 }
 
 fn unpacker(runtime: Runtime) -> Unpacker {

@@ -128,6 +128,7 @@ impl Parts {
         meters::register(&tenants, &identity);
         let (runtime, adoption) = adopting.await??;
         let images = images::start(config, &runtime, &tenants).await?;
+        runtime.set_images(images::of_cells(images.clone())).await;
         let pods = pods::start(config, node_name(config), &runtime, &identity, &tenants)?;
         tokio::spawn({
             let (runtime, logs) = (runtime.clone(), logs.clone());

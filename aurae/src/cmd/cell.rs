@@ -7,6 +7,7 @@ use api::runtime::v0::{
 };
 use clap::Subcommand;
 
+use super::fetch;
 use super::ps::list;
 use super::{for_each, print_changed, rm};
 use crate::failure::Failure;
@@ -16,7 +17,7 @@ use crate::output::{
 };
 use crate::quantity::{format_duration, show_bytes, since};
 use crate::session::Session;
-use crate::spec::{CellFlags, LabelFlags, ResourceFlags};
+use crate::spec::{CellFlags, ContainerFlags, LabelFlags, ResourceFlags};
 
 /// `aurae cell`.
 #[derive(Clone, Debug, clap::Args)]
@@ -51,7 +52,8 @@ Examples:
   aurae cell run web --memory 64M --cpus 0.5 --pids-limit 100
   aurae cell run web --read /srv/www --write /srv/upload,owner=1000
   aurae cell run web/db --tmpfs /mnt,size=256M              a cell in the cell web
-  aurae cell run tools --share net                          the node's network";
+  aurae cell run tools --share net                          the node's network
+  aurae cell run box --image debian:12 --read-only          a container: its root is the image's";
 
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = RUN_EXAMPLES)]
@@ -68,6 +70,11 @@ struct RunArgs {
     name: String,
     #[command(flatten)]
     cell: CellFlags,
+    /// Make it a container: its root is this image's
+    #[arg(long, value_name = "IMAGE", help_heading = "The container")]
+    image: Option<String>,
+    #[command(flatten)]
+    container: ContainerFlags,
     #[command(flatten)]
     resources: ResourceFlags,
 }
@@ -165,11 +172,24 @@ fn as_object(status: CellStatus) -> Object {
 }
 
 async fn make(session: &Session, args: &RunArgs) -> Result<u8, Failure> {
+    let mut spec = args.cell.build(&args.resources);
+    match (&args.image, args.container.first_given()) {
+        (None, Some(flag)) => {
+            let problem = format!("{flag} has a meaning only with --image");
+            return Err(Failure::usage(problem).with_hint("name the image, or leave it out"));
+        }
+        (None, None) => {}
+        (Some(image), _) => {
+            let mut container = args.container.build(image);
+            fetch::image(session, &mut container).await?;
+            spec.container = Some(container);
+        }
+    }
     let request = RunCellRequest {
         cell: Some(runtime::Cell {
             r#ref: Some(session.reference(&args.name)),
             labels: args.labels.build(),
-            spec: Some(args.cell.build(&args.resources)),
+            spec: Some(spec),
         }),
         request_id: args.request_id.clone().unwrap_or_default(),
         wait_for: WaitFor::Started.into(),

@@ -42,7 +42,7 @@ pub(crate) struct ExecArgs {
     resources: ResourceFlags,
     /// The cell, or an executable in it
     #[arg(value_name = "CELL")]
-    cell: String,
+    pub(crate) cell: String,
     /// The program and its arguments: everything that follows the cell
     #[arg(
         trailing_var_arg = true,
@@ -62,7 +62,7 @@ pub(crate) async fn run(session: &Session, args: &ExecArgs) -> Result<u8, Failur
     flags.check()?;
     let name = match &args.name {
         Some(name) => name.clone(),
-        None => invent_name(&args.command),
+        None => invent_name(args.command.first().map_or("", String::as_str)),
     };
     let mut spec = args.process.build(&args.command)?;
     merge_resources(&mut spec, &args.resources);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `aurae run`: a program in a cell of its own, or in an existing one; attached unless told
-//! otherwise.
+//! `aurae run`: an image as a container, or a program of the node in a cell of its own or in an
+//! existing one; attached unless told otherwise.
 
+use std::ffi::OsString;
 use std::io::IsTerminal;
 
 use api::runtime::v0::{
@@ -9,21 +10,30 @@ use api::runtime::v0::{
     RunExecutableRequest, WaitFor, WaitRequest, exit,
 };
 
+use super::fetch;
 use super::started::{detached, hinted};
 use crate::attach::{self, DetachKeys, Options, Outcome, parse_keys};
 use crate::failure::{AURAE_FAILED, Failure, NOT_EXECUTABLE, PROGRAM_NOT_FOUND};
 use crate::output::{Format, OutputArgs, meta, note};
 use crate::session::Session;
-use crate::spec::{CellFlags, ExecutableFlags, LabelFlags, ResourceFlags};
+use crate::spec::{
+    CellFlags, ContainerFlags, EntrypointFlag, ExecutableFlags, LabelFlags, ResourceFlags,
+};
 
 const EXAMPLES: &str = "\
 Examples:
-  aurae run -- /bin/echo hello
+  aurae run --rm -it alpine                             a container of an image
+  aurae run -d --name web -e LANG=C nginx:1.27
+  aurae run --rm --entrypoint /bin/ls debian:12 -l /
+  aurae run -- /bin/echo hello                          a program of the node
   aurae run -it --rm -- bash
   aurae run -d --name web --memory 64M --read /srv/www -- nginx -g 'daemon off;'
   aurae run --cell web --name probe --rm -- curl -s http://localhost/
   aurae run --share net --user www-data -e LANG=C -w /tmp -- ./server
   aurae run --read $PWD -w $PWD -- ./script.sh          a script of your own
+
+What stands before `--` is an image, which is pulled where the node hasn't got it, and what follows it
+are arguments, as with docker run. A program of the node follows `--`, or begins with /, ./ or ../.
 
 Without --cell, a cell NAME is made for the executable NAME/NAME and goes with it; --memory and the
 like are then the cell's. With --cell, they are the executable's, within its cell's.
@@ -56,9 +66,26 @@ pub(crate) struct RunArgs {
     resources: ResourceFlags,
     #[command(flatten)]
     cell_flags: CellFlags,
-    /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "COMMAND")]
-    command: Vec<String>,
+    #[command(flatten)]
+    container: ContainerFlags,
+    #[command(flatten)]
+    entrypoint: EntrypointFlag,
+    /// An image and the arguments of its program; after `--`, or with a path, a program of the node
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        required = true,
+        value_name = "IMAGE | -- COMMAND"
+    )]
+    words: Vec<String>,
+}
+
+/// What is to be run.
+enum What<'a> {
+    /// A container of an image, with these arguments.
+    Image(&'a str, &'a [String]),
+    /// A program, among the files of its cell.
+    Program(&'a [String]),
 }
 
 /// How `run` and `exec` are attached.
@@ -84,27 +111,49 @@ pub(crate) struct AttachmentFlags {
 /// Runs it; the workload's own status when attached.
 pub(crate) async fn run(session: &Session, args: &RunArgs) -> Result<u8, Failure> {
     args.attachment.check()?;
-    let request = args.request(session)?;
+    let mut request = args.request(session)?;
+    if let Some(container) = request
+        .own_cell
+        .as_mut()
+        .and_then(|it| it.container.as_mut())
+    {
+        let fetched = fetch::image(session, container).await;
+        fetched.map_err(|failure| {
+            let image = &container.image;
+            let hint = format!("{image} is taken for an image: a program goes after `--`");
+            aurae_failed(failure).and_hint(&hint)
+        })?;
+    }
     launch(session, request, &args.attachment, args.output.output).await
 }
 
 impl RunArgs {
     fn request(&self, session: &Session) -> Result<RunExecutableRequest, Failure> {
+        let what = self.what();
+        let (argv, program) = match what {
+            What::Image(image, argv) => (argv, image_name(image)),
+            What::Program(argv) => (argv, argv.first().map_or("", String::as_str)),
+        };
         let name = match &self.name {
             Some(name) => name.clone(),
-            None => invent_name(&self.command),
+            None => invent_name(program),
         };
-        let mut spec = self.process.build(&self.command)?;
+        let mut spec = self.process.build(argv)?;
         self.attachment.fill(&mut spec);
+        let image = match what {
+            What::Image(image, _) => Some(image),
+            What::Program(_) => None,
+        };
+        self.of_container(&mut spec, image)?;
         let (path, own_cell) = match &self.cell {
             Some(cell) => {
-                self.refuse_cell_flags(cell)?;
+                self.refuse_cell_flags(cell, image)?;
                 merge_resources(&mut spec, &self.resources);
                 (format!("{cell}/{name}"), None)
             }
             None => {
                 let label = name.rsplit('/').next().unwrap_or(&name);
-                (format!("{name}/{label}"), Some(self.own_cell()))
+                (format!("{name}/{label}"), Some(self.own_cell(image)))
             }
         };
         Ok(RunExecutableRequest {
@@ -120,11 +169,53 @@ impl RunArgs {
         })
     }
 
-    fn own_cell(&self) -> CellSpec {
-        self.cell_flags.build(&self.resources)
+    /// A path is a program's: no image's name begins like one.
+    fn what(&self) -> What<'_> {
+        let is_path = |word: &str| ["/", "./", "../"].iter().any(|at| word.starts_with(at));
+        match self.words.split_first() {
+            Some((first, _)) if is_path(first) => What::Program(&self.words),
+            Some(_) if follow_dashes(&self.words, std::env::args_os()) => {
+                What::Program(&self.words)
+            }
+            // As kubectl's users write it.
+            Some((image, [dashes, rest @ ..])) if dashes == "--" => What::Image(image, rest),
+            Some((image, rest)) => What::Image(image, rest),
+            None => What::Program(&self.words),
+        }
     }
 
-    fn refuse_cell_flags(&self, cell: &str) -> Result<(), Failure> {
+    /// What is the container's alone.
+    fn of_container(&self, spec: &mut ExecutableSpec, image: Option<&str>) -> Result<(), Failure> {
+        let entrypoint = &self.entrypoint.entrypoint;
+        if image.is_some() {
+            spec.main = true;
+            spec.entrypoint = entrypoint.iter().cloned().collect();
+            return Ok(());
+        }
+        let given = entrypoint.as_ref().map(|_| "--entrypoint");
+        match given.or_else(|| self.container.first_given()) {
+            None => Ok(()),
+            Some(flag) => Err(
+                Failure::usage(format!("{flag} has a meaning only with an image"))
+                    .with_hint("name the image before the program's arguments, without `--`"),
+            ),
+        }
+    }
+
+    fn own_cell(&self, image: Option<&str>) -> CellSpec {
+        CellSpec {
+            container: image.map(|image| self.container.build(image)),
+            ..self.cell_flags.build(&self.resources)
+        }
+    }
+
+    fn refuse_cell_flags(&self, cell: &str, image: Option<&str>) -> Result<(), Failure> {
+        if image.is_some() {
+            let problem = "an image makes a cell of its own: --cell names one that is there";
+            return Err(
+                Failure::usage(problem).with_hint(format!("a program in {cell} goes after `--`"))
+            );
+        }
         match self.cell_flags.first_given() {
             None => Ok(()),
             Some(flag) => Err(Failure::usage(format!(
@@ -307,9 +398,24 @@ async fn remove(session: &Session, reference: ObjectRef) {
     let _gone_already_or_soon = session.node.runtime().remove(request).await;
 }
 
+/// Whether the last words of a command line stand behind `--`, which the parser leaves out.
+fn follow_dashes(words: &[String], line: impl Iterator<Item = OsString>) -> bool {
+    let line: Vec<_> = line.collect();
+    let before = line.len().checked_sub(words.len() + 1);
+    before
+        .and_then(|at| line.get(at))
+        .is_some_and(|word| word == "--")
+}
+
+/// The name of an image without registry, tag and digest.
+fn image_name(image: &str) -> &str {
+    let image = image.split_once('@').map_or(image, |(name, _)| name);
+    let last = image.rsplit('/').next().unwrap_or_default();
+    last.split_once(':').map_or(last, |(name, _)| name)
+}
+
 /// `nginx-5f3a1`: the program's name as a label, and five digits, so that the next run has another.
-pub(crate) fn invent_name(command: &[String]) -> String {
-    let program = command.first().map(String::as_str).unwrap_or_default();
+pub(crate) fn invent_name(program: &str) -> String {
     let base = program.rsplit('/').next().unwrap_or_default();
     let label: String = base
         .to_ascii_lowercase()
@@ -335,7 +441,7 @@ mod tests {
     use super::*;
 
     fn name(program: &str) -> String {
-        let invented = invent_name(&[program.to_owned()]);
+        let invented = invent_name(program);
         let (label, digits) = invented.rsplit_once('-').unwrap();
         assert!(digits.len() == 5 && digits.chars().all(|c| c.is_ascii_hexdigit()));
         label.to_owned()
@@ -348,6 +454,28 @@ mod tests {
         assert_eq!(name("/"), "run");
         assert_eq!(name("über"), "ber");
         assert_eq!(name(&"x".repeat(100)).len(), 40);
+    }
+
+    #[test]
+    fn only_what_follows_dashes_is_a_program() {
+        let line = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
+        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
+        let follow = |all, last| follow_dashes(&words(last), line(all).into_iter());
+        assert!(follow("aurae run -d -- nginx -g", "nginx -g"));
+        assert!(!follow("aurae run -d nginx -g", "nginx -g"));
+        assert!(!follow("aurae run nginx -- sh", "nginx -- sh"));
+        assert!(!follow("nginx", "nginx"));
+    }
+
+    #[test]
+    fn an_images_name_is_without_registry_and_tag() {
+        for (image, name) in [
+            ("nginx", "nginx"),
+            ("registry.example:5000/team/app:v2", "app"),
+            ("app@sha256:0123", "app"),
+        ] {
+            assert_eq!(image_name(image), name);
+        }
     }
 
     #[test]

@@ -80,7 +80,7 @@ fn hint(problem: &clap::Error, words: &[OsString]) -> Option<String> {
         return None;
     }
     if !wrong.starts_with('-') {
-        return without_dashes(name, wrong, words);
+        return None;
     }
     let flag = wrong
         .split_once('=')
@@ -110,25 +110,4 @@ fn chosen(words: &[OsString]) -> clap::Command {
         }
     }
     chosen
-}
-
-/// `run nginx`: with podman that is an image.
-fn without_dashes(command: &str, wrong: &str, words: &[OsString]) -> Option<String> {
-    if command != "run" {
-        return None;
-    }
-    let at = words.iter().rposition(|word| word == wrong)?;
-    let mut line: Vec<String> = words
-        .iter()
-        .map(|word| word.to_string_lossy().into_owned())
-        .collect();
-    line.insert(at, "--".to_owned());
-    if let Some(first) = line.first_mut() {
-        *first = "aurae".to_owned();
-    }
-    let line = line.join(" ");
-    Some(format!(
-        "a name before `--` will be an image once cells run images; a program goes after it: \
-         `{line}`"
-    ))
 }

@@ -87,6 +87,7 @@ impl CellFlags {
             volumes: self.tmpfs.clone(),
             hostname: self.hostname.clone().unwrap_or_default(),
             id_range: self.id_range,
+            container: None,
         }
     }
 

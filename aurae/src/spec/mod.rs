@@ -5,6 +5,7 @@
 
 mod capabilities;
 mod cell;
+mod container;
 mod executable;
 mod mount;
 mod property;
@@ -12,6 +13,7 @@ mod resources;
 mod seccomp;
 
 pub(crate) use cell::CellFlags;
+pub(crate) use container::{ContainerFlags, EntrypointFlag, Pull};
 pub(crate) use executable::{ExecutableFlags, LabelFlags};
 pub(crate) use resources::ResourceFlags;
 

@@ -9,6 +9,7 @@ mod body;
 mod budget;
 mod caller;
 pub(crate) mod deadline;
+mod fetch;
 mod identity;
 mod image;
 mod layer;

@@ -14,18 +14,24 @@ use api::pod::v0::pods_server::Pods as Service;
 use api::status::to_status;
 use futures_util::{Stream, stream};
 use identity::{Effect, Identity, Reach};
+use image::node::Images;
 use model::error::{Error, Reason};
+use model::name::Tenant;
+use model::pod::PodSpec;
 use pod::{Pods, Stream as Connection};
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::caller::Caller;
+use super::fetch::Fetch;
 use super::stream::{Answers, until_expelled};
 
 /// The service `Pods`.
 pub(super) struct PodService {
     pub(super) identity: Arc<Identity>,
     pub(super) pods: Pods,
+    /// Those of containers are brought from here.
+    pub(super) images: Images,
     /// How long the first message of a connection may take.
     pub(super) timeout: Duration,
 }
@@ -39,6 +45,21 @@ impl PodService {
     fn enter<T>(&self, request: &Request<T>, action: &'static str) -> Result<Caller, Status> {
         Caller::of(&self.identity, request, action)
     }
+
+    /// The images that are brought before the pod is made, one after the other.
+    fn fetches(&self, tenant: &Tenant, spec: &PodSpec) -> Result<Vec<Fetch>, Error> {
+        let inits = spec.init_containers.iter().enumerate();
+        let inits = inits.map(|(i, it)| (format!("pod.spec.init_containers[{i}].image"), it));
+        let apps = spec.containers.iter().enumerate();
+        let apps = apps.map(|(i, it)| (format!("pod.spec.containers[{i}].image"), it));
+        let mut fetches = Vec::new();
+        for (field, container) in inits.chain(apps) {
+            if let Some(root) = container.root() {
+                fetches.extend(Fetch::of_root(&self.images, tenant, &root, &field)?);
+            }
+        }
+        Ok(fetches)
+    }
 }
 
 #[tonic::async_trait]
@@ -47,11 +68,17 @@ impl Service for PodService {
         let caller = self.enter(&request, action::RUN)?;
         let run = convert::run(caller.tenant(), request.into_inner()).map_err(to_status)?;
         let (tenant, path) = (run.tenant.clone(), run.path.clone());
+        let fetches = self.fetches(&tenant, &run.spec).map_err(to_status)?;
         let also = [RUN_CELL, RUN_EXECUTABLE];
-        let also = also.map(|action| Effect::below(action, &path)).to_vec();
+        let mut also = also.map(|action| Effect::below(action, &path)).to_vec();
+        also.extend(fetches.first().map(|_| Images::effect_of_pull()));
         let permit = caller
             .permit_effects(&tenant, &path, Reach::Object, also)
             .await?;
+        for fetch in fetches {
+            let fetching = fetch.carry_out(&self.images, &permit, &tenant);
+            caller.unless_expelled(fetching).await?;
+        }
         let status = caller.unless_expelled(self.pods.run(permit, run)).await?;
         Ok(Response::new(convert::to_status(&status)))
     }

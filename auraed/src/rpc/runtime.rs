@@ -9,7 +9,9 @@ use api::runtime::v0 as wire;
 use api::runtime::v0::runtime_server::Runtime as Service;
 use api::status::to_status;
 use futures_util::{Stream, stream};
+use identity::permit::Permit;
 use identity::{Effect, Identity, Reach};
+use image::node::Images;
 use model::error::{Error, Reason};
 use model::name::{ObjectPath, Tenant};
 use model::object::Kind;
@@ -24,6 +26,7 @@ use tonic::{Request, Response, Status};
 use super::attach::Attaching;
 use super::caller::Caller;
 use super::deadline::DefaultDeadline;
+use super::fetch::Fetch;
 use super::stream::{Answers, until_expelled};
 
 /// A page of objects is made smaller where its message would be larger: clients read 4 MiB unless
@@ -34,6 +37,8 @@ const MAX_PAGE_BYTES: usize = 3 << 20;
 pub(super) struct RuntimeService {
     pub(super) identity: Arc<Identity>,
     pub(super) runtime: Runtime,
+    /// Those of cells are brought from here.
+    pub(super) images: Images,
     pub(super) logs: Logs,
     /// Of calls without a deadline of their own.
     pub(super) deadline: DefaultDeadline,
@@ -90,6 +95,23 @@ impl RuntimeService {
                 return Ok(Response::new(answer));
             }
             query.page_size = page.objects.len().div_ceil(2).max(1);
+        }
+    }
+
+    /// Brings the image of a cell that is to be run, however long that takes.
+    async fn fetch(
+        &self,
+        caller: &Caller,
+        permit: &Permit,
+        tenant: &Tenant,
+        fetch: Option<Fetch>,
+    ) -> Result<(), Status> {
+        match fetch {
+            None => Ok(()),
+            Some(fetch) => {
+                let fetching = fetch.carry_out(&self.images, permit, tenant);
+                caller.unless_expelled(fetching).await
+            }
         }
     }
 
@@ -214,10 +236,14 @@ impl Service for RuntimeService {
         let request = convert::run_executable(caller.tenant(), request.into_inner());
         let request = request.map_err(to_status)?;
         caller.known_as(request.request_id.as_ref().map(|id| id.as_str()));
-        let also = self.effects_of_run(&request);
+        let (tenant, own_cell) = (request.tenant.clone(), request.own_cell.as_ref());
+        let fetch = Fetch::of(&self.images, &tenant, own_cell, "own_cell").map_err(to_status)?;
+        let mut also = self.effects_of_run(&request);
+        also.extend(fetch.as_ref().map(|_| Images::effect_of_pull()));
         let permit = caller
-            .permit_effects(&request.tenant, &request.path, Reach::Object, also)
+            .permit_effects(&tenant, &request.path, Reach::Object, also)
             .await?;
+        self.fetch(&caller, &permit, &tenant, fetch).await?;
         let wait_for = request.wait_for;
         let work = self.runtime.run_executable(permit, request);
         executable(&*self.run(&caller, wait_for, bounded, work).await?)
@@ -229,11 +255,14 @@ impl Service for RuntimeService {
         let request = convert::run_cell(caller.tenant(), request.into_inner());
         let request = request.map_err(to_status)?;
         caller.known_as(request.request_id.as_ref().map(|id| id.as_str()));
-        let also = self.replaced(&request.tenant, &request.path);
-        let also = also.into_iter().collect();
+        let (tenant, spec) = (request.tenant.clone(), Some(&request.spec));
+        let fetch = Fetch::of(&self.images, &tenant, spec, "cell.spec").map_err(to_status)?;
+        let also = self.replaced(&tenant, &request.path).into_iter();
+        let also = also.chain(fetch.as_ref().map(|_| Images::effect_of_pull()));
         let permit = caller
-            .permit_effects(&request.tenant, &request.path, Reach::Object, also)
+            .permit_effects(&tenant, &request.path, Reach::Object, also.collect())
             .await?;
+        self.fetch(&caller, &permit, &tenant, fetch).await?;
         let wait_for = request.wait_for;
         let work = self.runtime.run_cell(permit, request);
         cell(&*self.run(&caller, wait_for, bounded, work).await?)

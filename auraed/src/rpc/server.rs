@@ -151,17 +151,19 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
     };
     let image_service = ImageService {
         identity: Arc::clone(&identity),
-        images,
+        images: images.clone(),
         timeout: deadline.get(),
     };
     let pod_service = PodService {
         identity: Arc::clone(&identity),
         pods,
+        images: images.clone(),
         timeout: deadline.get(),
     };
     let runtime_service = RuntimeService {
         identity: Arc::clone(&identity),
         runtime,
+        images,
         logs,
         deadline,
     };

@@ -494,3 +494,73 @@ async fn a_port_is_reached_from_outside_and_a_pod_is_its_tenants_alone() {
     assert_eq!(seen.pods.len(), 1);
     node.stop();
 }
+
+/// An image of busybox, whose entrypoint is its shell.
+fn busybox() -> Vec<u8> {
+    let program = std::fs::read("/bin/busybox").unwrap();
+    let mut builder = tar::Builder::new(Vec::new());
+    let files: [(&str, &[u8]); 2] = [("bin/busybox", &program), ("data/of-image", b"x")];
+    for (path, data) in files {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(data.len() as u64);
+        header.set_mode(0o755);
+        builder.append_data(&mut header, path, data).unwrap();
+    }
+    let layer = builder.into_inner().unwrap();
+    crate::images::archive(IMAGE, &[layer])
+}
+
+const IMAGE: &str = "registry.test/demo/busybox:v1";
+
+#[tokio::test]
+async fn containers_of_images_have_roots_of_their_own_and_share_what_the_pod_has() {
+    let Some(mut node) = TestNode::start() else {
+        return;
+    };
+    let (_, ann) = people(&node).await;
+    crate::images::import(&ann, &busybox()).await.unwrap();
+    let of_image = |name: &str, script: &str| wire::Container {
+        image: IMAGE.to_owned(),
+        mounts: vec![wire::VolumeMount {
+            volume: "shared".to_owned(),
+            path: "/work".to_owned(),
+            ..Default::default()
+        }],
+        ..container(name, script)
+    };
+    let init = "echo $$ > /work/pid; cat /data/of-image > /work/init; touch /mine";
+    let web = "echo page > /work/page; exec /bin/busybox httpd -f -p 8080 -h /work";
+    let look = "set -e; export PATH=/bin; busybox test ! -e /mine; busybox test ! -e /etc/passwd
+        busybox test $(busybox cat /work/pid) = 1; busybox test -e /work/init
+        until busybox wget -qO /work/got http://localhost:8080/page; do busybox sleep 0.1; done
+        busybox test $(busybox hostname) = web; busybox touch /work/looked; busybox sleep 900";
+    let spec = wire::PodSpec {
+        init_containers: vec![of_image("init", init)],
+        ..spec(vec![of_image("web", web), of_image("look", look)])
+    };
+    run(&ann, "web", spec, WaitFor::Ready).await.unwrap();
+    let looked = "until [ -e /work/looked ]; do sleep 0.1; done";
+    let begun = Instant::now();
+    assert_eq!(exec(&ann, "web/web", looked).await, EXITED);
+    assert!(begun.elapsed() < SOON);
+    node.kill_daemon();
+    let ann = Person::new(ann.target.clone(), ann.serial.clone()).await;
+    until(&ann, "web", "ready", |status| status.ready).await;
+    let missing = wire::Container {
+        image: "registry.test/demo/none:v1".to_owned(),
+        pull: wire::PullPolicy::Never.into(),
+        ..of_image("app", "true")
+    };
+    let spec = self::spec(vec![missing]);
+    run(&ann, "none", spec, WaitFor::Created).await.unwrap();
+    let refused = |status: &wire::PodStatus| status.containers[0].state() == State::BackingOff;
+    let status = until(&ann, "none", "refused", refused).await;
+    assert_eq!(status.phase(), Phase::Pending);
+    let message = &status.containers[0].message;
+    assert!(message.contains("demo/none"), "{message}");
+    for path in ["web", "none"] {
+        remove(&ann, path, true).await.unwrap();
+    }
+    assert_clean(&node);
+    node.stop();
+}

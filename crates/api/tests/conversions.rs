@@ -255,7 +255,7 @@ fn executable_drafts() -> impl Strategy<Value = executables::Draft> {
         proptest::option::of(-20i32..=19),
         proptest::option::of(any::<bool>()),
         durations(),
-        any::<(bool, bool, bool)>(),
+        any::<(bool, bool, bool, bool)>(),
     );
     (
         program,
@@ -266,8 +266,8 @@ fn executable_drafts() -> impl Strategy<Value = executables::Draft> {
     )
         .prop_map(
             |((argv, env, cwd, user, groups), numbers, allow, resources, size)| {
-                let (umask, nice, no_new_privileges, stop_grace, (stdin, auto_remove, kill)) =
-                    numbers;
+                let (umask, nice, no_new_privileges, stop_grace, flags) = numbers;
+                let (stdin, auto_remove, kill, main) = flags;
                 let mut draft = executables::Draft {
                     argv,
                     env,
@@ -281,6 +281,7 @@ fn executable_drafts() -> impl Strategy<Value = executables::Draft> {
                     stdin,
                     auto_remove,
                     resources,
+                    main,
                     ..Default::default()
                 };
                 draft.seccomp.allow = allow;
@@ -294,6 +295,21 @@ fn executable_drafts() -> impl Strategy<Value = executables::Draft> {
                 draft
             },
         )
+}
+
+fn containers() -> impl Strategy<Value = model::container::Container> {
+    use model::container::{Container, Pull};
+    let pulls = proptest::sample::select(&[Pull::IfNotPresent, Pull::Always, Pull::Never][..]);
+    let sizes = || proptest::option::of(4096u64..1 << 40);
+    ("[a-z/:]{0,20}", pulls, any::<bool>(), sizes(), sizes()).prop_map(
+        |(image, pull, read_only, root_bytes, shared_memory_bytes)| Container {
+            image,
+            pull,
+            read_only,
+            root_bytes,
+            shared_memory_bytes,
+        },
+    )
 }
 
 proptest! {
@@ -318,6 +334,7 @@ proptest! {
         hostname in "[a-z]{0,5}",
         owner in proptest::option::of(0u32..9),
         id_range in proptest::option::of(1u32..99999),
+        container in proptest::option::of(containers()),
     ) {
         let access = if owner.is_some() { cells::Access::Write } else { cells::Access::Read };
         let mount = cells::Mount {
@@ -337,6 +354,7 @@ proptest! {
             volumes: mounts.then_some(volume).into_iter().collect(),
             hostname,
             id_range,
+            container: mounts.then_some(container).flatten(),
         };
         if let Ok(spec) = cells::CellSpec::try_from(draft) {
             prop_assert_eq!(cell::spec(cell::to_spec(&spec)).unwrap(), spec);

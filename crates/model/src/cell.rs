@@ -7,6 +7,7 @@ use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
 
+use crate::container::Container;
 use crate::error::{Error, Result, Within};
 use crate::name::{Label, ObjectPath};
 use crate::resources::Resources;
@@ -98,6 +99,9 @@ pub struct Draft {
     /// How many user and group ids it has.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub id_range: Option<u32>,
+    /// A root of its own. `None`: the allowed folders of the node.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub container: Option<Container>,
 }
 
 /// A part of the node's file system, let into a cell.
@@ -282,6 +286,9 @@ impl TryFrom<Draft> for CellSpec {
         draft.resources.check().within("resources")?;
         check_mounts(&draft)?;
         check_sharing(&draft)?;
+        if let Some(container) = &draft.container {
+            container.check().within("container")?;
+        }
         if !draft.hostname.is_empty() {
             check_hostname(&draft.hostname)?;
         }
@@ -303,6 +310,13 @@ impl CellSpec {
         self.0.share.contains(&namespace)
     }
 
+    /// What its volumes, its root and its /dev/shm may hold together, in bytes.
+    pub fn tmpfs_bytes(&self) -> u64 {
+        let sizes = self.0.volumes.iter().map(Volume::effective_size);
+        let root = self.0.container.as_ref().map_or(0, Container::tmpfs_bytes);
+        sizes.fold(root, u64::saturating_add)
+    }
+
     /// The spec with every default filled in, for a cell at `path`.
     pub fn effective(&self, path: &ObjectPath) -> Draft {
         let mut draft = self.0.clone();
@@ -319,6 +333,10 @@ impl CellSpec {
         for volume in &mut draft.volumes {
             volume.size_bytes = Some(volume.effective_size());
             volume.mode = Some(volume.effective_mode());
+        }
+        if let Some(container) = draft.container.as_mut().filter(|c| c.has_image()) {
+            container.root_bytes = Some(container.effective_root_bytes());
+            container.shared_memory_bytes = Some(container.effective_shared_memory_bytes());
         }
         draft
     }
@@ -370,6 +388,12 @@ fn check_sharing(draft: &Draft) -> Result<()> {
         return fail(
             "volumes",
             "need a mount namespace of the cell's own; share.mount has none",
+        );
+    }
+    if shares(Namespace::Mount) && draft.container.is_some() {
+        return fail(
+            "container",
+            "needs a mount namespace of the cell's own; share.mount has none",
         );
     }
     if shares(Namespace::Uts) && !draft.hostname.is_empty() {

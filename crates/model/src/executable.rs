@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::capability::{Capabilities, CapabilitySet};
+use crate::container::Defaults;
 use crate::error::{Error, Result, Within};
 use crate::resources::{MAX_CPUS, Resources};
 use crate::rlimit::{self, Rlimit};
@@ -96,6 +97,12 @@ pub struct Draft {
     /// How much output is kept.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub logs: LogPolicy,
+    /// The main process of its container: PID 1 there, and what the image says is its default.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub main: bool,
+    /// Of a main process: in place of the image's entrypoint and arguments.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub entrypoint: Vec<String>,
 }
 
 /// A terminal's size, in characters; 0: the default, 24 × 80.
@@ -220,44 +227,89 @@ pub struct Effective {
     pub auto_remove: bool,
     /// The retention of its output, with the node's defaults filled in.
     pub logs: LogPolicy,
+    /// It is the main process of its container.
+    pub main: bool,
+    /// The groups that the cell's own /etc/group lists its user in are its, too.
+    pub member: bool,
 }
 
 impl ExecutableSpec {
     /// Fills in every default; `logs` are the node's.
     pub fn effective(&self, logs: LogPolicy) -> Effective {
-        // A spec is checked, so that resolving it again can't fail; were it otherwise, the empty
-        // defaults of `Resolved` would grant nothing.
-        let resolved = resolve(&self.0).unwrap_or_default();
-        let draft = self.0.clone();
-        let terminal = draft.terminal.map(Terminal::or_default);
-        Effective {
-            env: complete_env(draft.env, terminal.is_some()),
-            cwd: or_default(draft.cwd, "/"),
-            user: resolved.user.unwrap_or(Principal::Id(0)),
-            group: resolved.group,
-            groups: resolved.groups,
-            umask: draft.umask.unwrap_or(0o022),
-            rlimits: resolved.rlimits,
-            nice: resolved.nice,
-            oom_score_adj: resolved.oom_score_adj,
-            cpu_affinity: resolved.cpu_affinity,
-            bounding: resolved.bounding,
-            ambient: resolved.ambient,
-            no_new_privileges: draft.no_new_privileges.unwrap_or(true),
-            seccomp: draft.seccomp.with_errno(resolved.seccomp_errno),
-            seccomp_errno: resolved.seccomp_errno,
-            terminal,
-            stdin: draft.stdin,
-            stop_signal: resolved.stop_signal.unwrap_or(Signal::TERM),
-            stop_grace: draft.stop_grace.unwrap_or(DEFAULT_STOP_GRACE),
-            resources: draft.resources,
-            auto_remove: draft.auto_remove,
-            logs: LogPolicy {
-                max_bytes: draft.logs.max_bytes.or(logs.max_bytes),
-                max_age: draft.logs.max_age.or(logs.max_age),
-            },
-            argv: draft.argv,
+        effective(self.0.clone(), logs)
+    }
+
+    /// The same in a container, where what its image says is the default. The set-id bits of
+    /// programs count there, as in Docker: its users are none of the node's.
+    ///
+    /// # Errors
+    /// `INVALID_FIELD` where the image and the spec together make no program, or where the image
+    /// says what can't be (`user`, `cwd`, `stop_signal`).
+    pub fn effective_in(&self, logs: LogPolicy, image: &Defaults) -> Result<Effective> {
+        let mut draft = self.0.clone();
+        if draft.main {
+            draft.argv = image.program(&draft.entrypoint, &draft.argv);
+            draft.entrypoint = Vec::new();
         }
+        for (name, value) in &image.env {
+            let env = draft.env.entry(name.clone());
+            env.or_insert_with(|| value.clone());
+        }
+        if draft.user.is_empty() {
+            draft.user = image.user.clone();
+            draft.group = or_default(draft.group, &image.group);
+            if draft.groups.is_empty() {
+                draft.groups = image.groups.clone();
+            }
+        }
+        draft.cwd = or_default(draft.cwd, &image.cwd);
+        draft.stop_signal = or_default(draft.stop_signal, &image.stop_signal);
+        draft.no_new_privileges = draft.no_new_privileges.or(Some(false));
+        if draft.argv.first().is_none_or(String::is_empty) {
+            let problem = "must name a program: the image of this cell names none";
+            return Err(Error::invalid("argv", problem));
+        }
+        let member = draft.group.is_empty();
+        let mut effective = effective(Self::try_from(draft)?.0, logs);
+        effective.member = member;
+        Ok(effective)
+    }
+}
+
+fn effective(draft: Draft, logs: LogPolicy) -> Effective {
+    // A spec is checked, so that resolving it again can't fail; were it otherwise, the empty
+    // defaults of `Resolved` would grant nothing.
+    let resolved = resolve(&draft).unwrap_or_default();
+    let terminal = draft.terminal.map(Terminal::or_default);
+    Effective {
+        env: complete_env(draft.env, terminal.is_some()),
+        cwd: or_default(draft.cwd, "/"),
+        user: resolved.user.unwrap_or(Principal::Id(0)),
+        group: resolved.group,
+        groups: resolved.groups,
+        umask: draft.umask.unwrap_or(0o022),
+        rlimits: resolved.rlimits,
+        nice: resolved.nice,
+        oom_score_adj: resolved.oom_score_adj,
+        cpu_affinity: resolved.cpu_affinity,
+        bounding: resolved.bounding,
+        ambient: resolved.ambient,
+        no_new_privileges: draft.no_new_privileges.unwrap_or(true),
+        seccomp: draft.seccomp.with_errno(resolved.seccomp_errno),
+        seccomp_errno: resolved.seccomp_errno,
+        terminal,
+        stdin: draft.stdin,
+        stop_signal: resolved.stop_signal.unwrap_or(Signal::TERM),
+        stop_grace: draft.stop_grace.unwrap_or(DEFAULT_STOP_GRACE),
+        resources: draft.resources,
+        auto_remove: draft.auto_remove,
+        logs: LogPolicy {
+            max_bytes: draft.logs.max_bytes.or(logs.max_bytes),
+            max_age: draft.logs.max_age.or(logs.max_age),
+        },
+        main: draft.main,
+        member: false,
+        argv: draft.argv,
     }
 }
 
@@ -299,6 +351,24 @@ impl Effective {
             resources: self.resources.clone(),
             auto_remove: self.auto_remove,
             logs: self.logs,
+            main: self.main,
+            entrypoint: Vec::new(),
+        }
+    }
+
+    /// What an executable beside this one, the main process of its container, has by default.
+    pub fn defaults_beside(&self) -> Defaults {
+        Defaults {
+            env: self.env.clone(),
+            user: self.user.to_string(),
+            group: self
+                .group
+                .as_ref()
+                .map(ToString::to_string)
+                .unwrap_or_default(),
+            groups: self.groups.iter().map(ToString::to_string).collect(),
+            cwd: self.cwd.clone(),
+            ..Defaults::default()
         }
     }
 }
@@ -335,10 +405,15 @@ fn complete_env(mut env: BTreeMap<String, String>, terminal: bool) -> BTreeMap<S
 
 /// `argv` and `env`: no NUL, names without `=`, and together small enough for the record.
 fn check_program(draft: &Draft) -> Result<()> {
-    if draft.argv.first().is_none_or(String::is_empty) {
+    if !draft.main && !draft.entrypoint.is_empty() {
+        let problem = "has a meaning only for the main process of a container";
+        return Err(Error::invalid("entrypoint", problem).hint("set main as well, or use argv"));
+    }
+    if !draft.main && draft.argv.first().is_none_or(String::is_empty) {
         return Err(Error::invalid("argv", "must begin with a program"));
     }
-    let arguments: usize = draft.argv.iter().map(|a| weight(a) + 1).sum();
+    let program = || draft.entrypoint.iter().chain(&draft.argv);
+    let arguments: usize = program().map(|a| weight(a) + 1).sum();
     let env: usize = draft
         .env
         .iter()
@@ -356,8 +431,10 @@ fn check_program(draft: &Draft) -> Result<()> {
         .hint("put large inputs into a file or a volume, or send them on standard input"));
     }
     let nul = "contains a NUL byte, which no program can be given";
-    if let Some(i) = draft.argv.iter().position(|a| a.contains('\0')) {
-        return Err(Error::invalid(format!("argv[{i}]"), nul));
+    for (field, list) in [("argv", &draft.argv), ("entrypoint", &draft.entrypoint)] {
+        if let Some(i) = list.iter().position(|a| a.contains('\0')) {
+            return Err(Error::invalid(format!("{field}[{i}]"), nul));
+        }
     }
     for (name, value) in &draft.env {
         let at = || format!("env[{:?}]", name.chars().take(80).collect::<String>());

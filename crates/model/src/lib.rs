@@ -9,6 +9,7 @@
 
 pub mod capability;
 pub mod cell;
+pub mod container;
 pub mod errno;
 pub mod error;
 pub mod executable;

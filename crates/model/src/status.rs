@@ -173,6 +173,9 @@ pub struct CellStatus {
     /// ended.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub final_usage: Option<FinalUsage>,
+    /// The digest of the manifest of the image that its root was made of.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub image_digest: String,
     /// What a subsystem above keeps with the cell, as long as that lives. No client sees it.
     #[serde(skip)]
     pub annex: Option<Annex>,

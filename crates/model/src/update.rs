@@ -60,11 +60,12 @@ const GROUPS: [&str; 4] = [
 ];
 
 /// Fields of a cell that never change.
-const FIXED: [&str; 5] = [
+const FIXED: [&str; 6] = [
     "spec.share",
     "spec.volumes",
     "spec.hostname",
     "spec.id_range",
+    "spec.container",
     "spec",
 ];
 

@@ -18,12 +18,6 @@ pub(crate) fn group_path(shared: &Shared, key: &Key) -> PathBuf {
     shared.root.path().join(key.below())
 }
 
-/// What the volumes of a cell may hold together.
-pub(crate) fn tmpfs_bytes(spec: &CellSpec) -> u64 {
-    let sizes = spec.volumes.iter().map(|volume| volume.effective_size());
-    sizes.fold(0, u64::saturating_add)
-}
-
 /// Where the socket of a cell is.
 pub(crate) fn socket_path(shared: &Shared, record: &CellRecord) -> PathBuf {
     shared
@@ -55,5 +49,10 @@ pub(crate) fn status(record: &CellRecord, effective: Draft, pid: i32, below: &Pa
         cgroup: below.display().to_string(),
         final_usage: None,
         annex: record.annex.clone(),
+        image_digest: record
+            .image
+            .as_ref()
+            .map(|image| image.digest.clone())
+            .unwrap_or_default(),
     }
 }

@@ -3,8 +3,8 @@
 //!
 //! [`Runtime`] is the handle that `auraed/rpc` calls, with a `Permit` by value. It holds the
 //! *view*; the truth is with the kernel and the inits, and [`Runtime::start`] rebuilds the view
-//! from them. It keeps no restart policy, no images and no logs: those are schedule's, a later
-//! runtime's and observe's.
+//! from them. It keeps no restart policy, no images and no logs: those are schedule's, image's
+//! and observe's.
 //!
 //! ```text
 //!            Runtime (api, attach, adopt)
@@ -13,7 +13,7 @@
 //!               ▼            │
 //!   cell::owner ──publishes──► index     one task per cell          readers never wait
 //!     │   │  │
-//!     │   │  └── ports: Logs, Archive
+//!     │   │  └── ports: Logs, Archive, Images
 //!     │   └───── kernel: cgroups
 //!     └───────── link: cell-init; link::node: node-init (create: new cells)
 //! ```
@@ -29,6 +29,7 @@ mod dial;
 mod effects;
 pub(crate) mod finished;
 pub(crate) mod ids;
+mod images;
 pub(crate) mod index;
 mod layout;
 pub(crate) mod link;
@@ -110,6 +111,8 @@ pub(crate) struct Shared {
     /// Of executables that remove themselves.
     pub(crate) attachments: Arc<Attachments>,
     pub(crate) seccomp: seccomp::Filters,
+    /// The images of living cells.
+    pub(crate) images: images::Held,
     /// The way of mounts into cells.
     pub(crate) staging: staging::Staging,
     /// The controllers that every group below has.

@@ -2,9 +2,13 @@
 //! What the runtime needs of its neighbours, as narrow as it needs it: one that stores output,
 //! one that keeps finished records. Linux and the inits it calls itself.
 
+use std::any::Any;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
+use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use model::container::Defaults;
 use model::error::{Error, Reason};
 use model::executable::LogPolicy;
 use model::name::{ObjectPath, Tenant, Uid};
@@ -64,6 +68,47 @@ pub trait Logs: Send + Sync + 'static {
 
     /// Forgets the output of a run.
     fn remove(&self, tenant: &Tenant, uid: Uid) -> BoxFuture<'static, ()>;
+}
+
+/// What a container's root is made of.
+pub struct Root {
+    /// The digest of the image's manifest.
+    pub digest: String,
+    /// What the image says of its program.
+    pub defaults: Defaults,
+    /// Its file trees.
+    pub layers: Layers,
+    /// The image and its layers stay as long as this lives.
+    pub hold: Arc<dyn Any + Send + Sync>,
+}
+
+/// The layers of an image, on the disk.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Layers {
+    /// The folder that the layers of all images are in.
+    pub folder: PathBuf,
+    /// The layers' folders in it, the uppermost first.
+    pub paths: Vec<String>,
+}
+
+/// Has the images that containers are made of.
+pub trait Images: Send + Sync + 'static {
+    /// What a container of that image is made of: a name or a digest of the tenant's. Nothing is
+    /// pulled.
+    ///
+    /// # Errors
+    /// `NOT_FOUND` where the tenant hasn't got it.
+    fn root(&self, tenant: &Tenant, image: &str) -> BoxFuture<'static, Result<Root, Error>>;
+
+    /// Keeps what a cell of an earlier daemon was made of, by the digest of its manifest.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, or where the store can't be read.
+    fn root_again(
+        &self,
+        tenant: &Tenant,
+        digest: &str,
+    ) -> BoxFuture<'static, Result<Arc<dyn Any + Send + Sync>, Error>>;
 }
 
 /// Keeps the records of what has ended.

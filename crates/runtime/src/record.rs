@@ -8,8 +8,9 @@
 
 use init::protocol::MAX_RECORD;
 use model::cell::CellSpec;
+use model::container::Defaults;
 use model::error::{Error, Reason};
-use model::executable::{ExecutableSpec, LogPolicy, MAX_STOP_GRACE};
+use model::executable::{Effective, ExecutableSpec, LogPolicy, MAX_STOP_GRACE};
 use model::name::Uid;
 use model::resources::Resources;
 use model::status::{Annex, Meta, Object};
@@ -18,6 +19,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::time::Duration;
 
 use super::ids::IdRange;
+use super::images::OfImage;
 use super::index::requests::IdempotencyKey;
 
 /// The form of the records below. Another one is refused, not guessed at.
@@ -55,6 +57,9 @@ pub(crate) struct CellRecord {
     /// What a subsystem above keeps with the cell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) annex: Option<Annex>,
+    /// What its root was made of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) image: Option<OfImage>,
     pub(crate) started: Timestamp,
 }
 
@@ -91,6 +96,22 @@ pub(crate) struct ExecutableRecord {
     /// Who asked for it attaches to it; until then it does not remove itself.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub(crate) attach_follows: bool,
+    /// In a container: what it has where its spec says nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) defaults: Option<Defaults>,
+}
+
+impl ExecutableRecord {
+    /// The spec with every default filled in.
+    ///
+    /// # Errors
+    /// `INVALID_FIELD` where a container's defaults and the spec don't go together.
+    pub(crate) fn effective(&self) -> Result<Effective, Error> {
+        match &self.defaults {
+            None => Ok(self.spec.effective(self.logs)),
+            Some(defaults) => self.spec.effective_in(self.logs, defaults),
+        }
+    }
 }
 
 /// What the archive keeps of a finished object.

@@ -261,6 +261,7 @@ fn cell_record(meta: Meta, spec: CellSpec) -> CellRecord {
         stop: None,
         pending: None,
         annex: None,
+        image: None,
         started: now(),
     }
 }
@@ -351,6 +352,7 @@ async fn run_executable(
         logs: shared.settings.logs,
         stop: None,
         attach_follows: request.attach_follows,
+        defaults: None,
     };
     match request.own_cell {
         None => start(shared, key, record, names.own).await,

@@ -432,3 +432,23 @@ async fn a_session_that_is_dropped_leaves_no_process() {
     drop(session);
     assert!(!std::path::Path::new(&path).exists());
 }
+
+#[tokio::test]
+async fn a_session_full_of_what_is_kept_can_still_be_looked_into_and_emptied() {
+    let mut session = limited(Some(ENOUGH)).await;
+    // Little things, so that there is no room for one more.
+    let fill = "globalThis.kept = []; for (let i = 0; ; i++) kept.push({ i })";
+    let thrown = line(&mut session, "<1>", fill).await.unwrap_err();
+    assert_eq!(thrown.limit, Some(Limit::Memory), "{thrown:?}");
+    let code = "globalThis.more = []; for (let i = 0; ; i++) more.push(String(i) + 'more')";
+    for name in ["<2>", "<3>"] {
+        let thrown = line(&mut session, name, code).await.unwrap_err();
+        assert_eq!(thrown.limit, Some(Limit::Memory), "{thrown:?}");
+    }
+    let many = line(&mut session, "<4>", "kept.length > 1000").await;
+    assert_eq!(many.unwrap().as_deref(), Some("true"));
+    line(&mut session, "<5>", "kept = undefined").await.unwrap();
+    let empty = "new Array(10_000).fill('room again').length";
+    let room = line(&mut session, "<6>", empty).await.unwrap();
+    assert_eq!(room.as_deref(), Some("10000"));
+}

@@ -17,6 +17,8 @@ use tonic::transport::Channel;
 use crate::failure::Failure;
 use crate::session::Session;
 
+pub(crate) use transfer::pulled;
+
 /// The largest answer: a list of every image that a tenant may have.
 const MAX_ANSWER: usize = 16 << 20;
 
@@ -86,6 +88,7 @@ pub(crate) async fn run(session: &Session, args: &ImageArgs) -> Result<u8, Failu
     }
 }
 
-fn images(node: &Node) -> ImagesClient<Channel> {
+/// The client of the service.
+pub(crate) fn images(node: &Node) -> ImagesClient<Channel> {
     ImagesClient::new(node.channel()).max_decoding_message_size(MAX_ANSWER)
 }

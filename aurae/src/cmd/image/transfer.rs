@@ -15,6 +15,7 @@ use crate::failure::Failure;
 use crate::output::{OutputArgs, Told, print_line, print_message};
 use crate::quantity::show_bytes;
 use crate::session::Session;
+use crate::spec::Pull;
 
 const PULL_EXAMPLES: &str = "\
 Examples:
@@ -31,7 +32,7 @@ Prints the digest. An interrupted pull goes on where it was when it is repeated.
 pub(super) struct PullArgs {
     /// When to ask the registry [default: always for the tag latest, otherwise if-not-present]
     #[arg(long, value_enum, value_name = "POLICY")]
-    policy: Option<Policy>,
+    policy: Option<Pull>,
     /// Another platform than the node's: OS/ARCHITECTURE[/VARIANT]
     #[arg(long, value_name = "PLATFORM")]
     platform: Option<String>,
@@ -44,25 +45,12 @@ pub(super) struct PullArgs {
     reference: String,
 }
 
-/// When a registry is asked.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub(crate) enum Policy {
-    /// Each time; bytes that are there are not sent again
-    Always,
-    /// Where the node has no such image
-    IfNotPresent,
-    /// Never
-    Never,
-}
-
-impl Policy {
-    /// The contract's value.
-    pub(crate) fn to_wire(self) -> PullPolicy {
-        match self {
-            Self::Always => PullPolicy::Always,
-            Self::IfNotPresent => PullPolicy::IfNotPresent,
-            Self::Never => PullPolicy::Never,
-        }
+/// The contract's value.
+fn to_wire(policy: Pull) -> PullPolicy {
+    match policy {
+        Pull::Always => PullPolicy::Always,
+        Pull::IfNotPresent => PullPolicy::IfNotPresent,
+        Pull::Never => PullPolicy::Never,
     }
 }
 
@@ -88,7 +76,7 @@ pub(super) async fn pull(session: &Session, args: &PullArgs) -> Result<u8, Failu
     let request = PullRequest {
         tenant: session.tenant(),
         reference: args.reference.clone(),
-        policy: args.policy.map_or(0, |policy| policy.to_wire().into()),
+        policy: args.policy.map_or(0, |policy| to_wire(policy).into()),
         platform: args.platform.clone().unwrap_or_default(),
         credentials: args.credentials.read()?,
     };

@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 
 use model::cell::{Access, CellSpec, Draft, Mount, Namespace, Volume};
+use model::container::{Container, Pull};
 use model::error::{Error, Result, Within};
 
 use super::resources::{resources, to_resources};
@@ -27,8 +28,44 @@ pub fn spec(message: wire::CellSpec) -> Result<CellSpec> {
         volumes: message.volumes.into_iter().map(volume).collect(),
         hostname: message.hostname,
         id_range: message.id_range,
+        container: message
+            .container
+            .map(container)
+            .transpose()
+            .within("container")?,
     }
     .try_into()
+}
+
+fn container(message: wire::Container) -> Result<Container> {
+    use wire::container::Pull as Wire;
+    Ok(Container {
+        image: message.image,
+        pull: match enumeration("pull", message.pull)? {
+            Wire::Unspecified | Wire::IfNotPresent => Pull::IfNotPresent,
+            Wire::Always => Pull::Always,
+            Wire::Never => Pull::Never,
+        },
+        read_only: message.read_only,
+        root_bytes: message.root_bytes,
+        shared_memory_bytes: message.shared_memory_bytes,
+    })
+}
+
+fn to_container(container: &Container) -> wire::Container {
+    use wire::container::Pull as Wire;
+    let pull = match container.pull {
+        Pull::IfNotPresent => Wire::Unspecified,
+        Pull::Always => Wire::Always,
+        Pull::Never => Wire::Never,
+    };
+    wire::Container {
+        image: container.image.clone(),
+        pull: pull.into(),
+        read_only: container.read_only,
+        root_bytes: container.root_bytes,
+        shared_memory_bytes: container.shared_memory_bytes,
+    }
 }
 
 fn namespace(field: &str, number: i32) -> Result<Namespace> {
@@ -97,6 +134,7 @@ pub fn to_spec(draft: &Draft) -> wire::CellSpec {
         volumes: draft.volumes.iter().map(to_volume).collect(),
         hostname: draft.hostname.clone(),
         id_range: draft.id_range,
+        container: draft.container.as_ref().map(to_container),
     }
 }
 

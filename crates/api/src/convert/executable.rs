@@ -50,6 +50,8 @@ fn draft(message: wire::ExecutableSpec) -> Result<Draft> {
         resources: resources(message.resources).within("resources")?,
         auto_remove: message.auto_remove,
         logs: log_policy(message.logs.unwrap_or_default()).within("logs")?,
+        main: message.main,
+        entrypoint: message.entrypoint,
     })
 }
 
@@ -131,6 +133,8 @@ pub fn to_spec(draft: &Draft) -> wire::ExecutableSpec {
             max_bytes: draft.logs.max_bytes,
             max_age: draft.logs.max_age.map(to_duration),
         }),
+        main: draft.main,
+        entrypoint: draft.entrypoint.clone(),
     }
 }
 

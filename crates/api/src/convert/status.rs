@@ -53,6 +53,7 @@ pub fn to_cell(status: &CellStatus) -> wire::CellStatus {
         running_children: status.running_children,
         cgroup: status.cgroup.clone(),
         final_usage: status.final_usage.as_ref().map(to_final_usage),
+        image_digest: status.image_digest.clone(),
     }
 }
 

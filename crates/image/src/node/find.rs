@@ -18,20 +18,19 @@ impl Inner {
     /// `INVALID_FIELD`: neither a reference nor a digest. `NOT_FOUND`: the tenant hasn't got it.
     /// `CONFLICT`: a shortened digest means several.
     pub(super) fn find(&self, tenant: &Tenant, text: &str) -> Result<Record, Error> {
-        let held = self.lock();
-        let own = || {
-            let of_tenant = held.values().map(|held| &held.record);
-            of_tenant.filter(|record| record.tenant == *tenant)
-        };
         let parsed = text.parse::<Reference>();
-        if let Ok(reference) = &parsed {
-            let full = reference.to_string();
-            if let Some(record) = own().find(|record| record.reference == full) {
-                return Ok(record.clone());
-            }
+        if let Ok(reference) = &parsed
+            && let Some(record) = self.record(tenant, &reference.to_string())
+        {
+            return Ok(record);
         }
         let hex = text.strip_prefix("sha256:").unwrap_or(text);
         if hex.len() >= SHORTEST && hex.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+            let held = self.lock();
+            // The tenant's are side by side.
+            let of_tenant = held.range((tenant.clone(), String::new())..);
+            let own = || of_tenant.clone().take_while(|((of, _), _)| of == tenant);
+            let own = || own().map(|(_, held)| &held.record);
             let mut meant = own().filter(|record| record.manifest.digest.hex().starts_with(hex));
             if let Some(first) = meant.next() {
                 let same = meant.all(|other| other.manifest.digest == first.manifest.digest);

@@ -69,21 +69,22 @@ impl Images {
     ) -> std::result::Result<u64, Error> {
         permit.demand_tenant(tenant)?;
         let record = self.inner.find(tenant, reference)?;
-        let cells = self.inner.cells_of(&record);
-        if cells > 0 {
-            let reference = &record.reference;
-            let words = format!("{cells} cells run {reference}");
-            return Err(Error::new(Reason::WrongState, words)
-                .about("image", reference)
-                .hint("stop and remove them first: aurae ps"));
-        }
+        let name = record.reference.clone();
         let forget = move |inner: &Inner| {
             let mut gone = HashSet::new();
-            inner.forget(&record, |_| true, &mut gone)?;
-            inner.collect(gone)
+            let unused = |record: &Record| inner.cells_of(record) == 0;
+            let forgotten = inner.forget(&record, unused, &mut gone)?;
+            match inner.cells_of(&record) {
+                cells if cells > 0 && !forgotten => Ok(Err(cells)),
+                _ => inner.collect(gone).map(Ok),
+            }
         };
         let collected = self.blocking(forget).await?;
-        Ok(collected.bytes)
+        collected.map(|collected| collected.bytes).map_err(|cells| {
+            Error::new(Reason::WrongState, format!("{cells} cells run {name}"))
+                .about("image", name)
+                .hint("stop and remove them first: aurae ps")
+        })
     }
 
     /// Forgets the tenant's images that are neither pinned nor run by a cell and were not used for

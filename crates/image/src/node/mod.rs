@@ -9,9 +9,12 @@
 //! ```
 //!
 //! It is not the store (which knows owners as opaque strings) and no registry's client. The API of
-//! images calls it with the `Permit` of each call; the runtime asks it for the layers of a cell.
+//! images calls it with the `Permit` of each call; the runtime asks it for the layers of a cell
+//! (`root`).
 
 mod archive;
+mod cache;
+mod fetch;
 mod find;
 mod holdings;
 mod keep;
@@ -20,11 +23,12 @@ mod left;
 mod pull;
 mod push;
 mod records;
+mod root;
 mod transfer;
 mod verify;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -45,10 +49,13 @@ pub use layers::Unpacker;
 pub use pull::Pull;
 pub use push::Push;
 pub use records::{Content, Record};
+pub use root::{ImageHold, Rooted};
 pub use transfer::{Pieces, Transfer};
 pub use verify::Verified;
 
+use cache::Cache;
 use holdings::{Hold, Holdings};
+use root::Roots;
 
 /// A handle to the node's images; cheap to clone.
 #[derive(Clone, Debug)]
@@ -59,6 +66,7 @@ pub struct Images {
 #[derive(Debug)]
 struct Inner {
     store: Store,
+    layers_dir: PathBuf,
     holdings: Holdings,
     transfers: Pool,
     client: Client,
@@ -72,6 +80,9 @@ struct Inner {
     changing: Mutex<()>,
     /// Never held while the disk works: tasks look into it.
     held: Mutex<BTreeMap<Key, Held>>,
+    /// What cells run.
+    roots: Roots,
+    cache: Cache,
 }
 
 type Turns = Mutex<BTreeMap<Tenant, Weak<tokio::sync::Mutex<()>>>>;
@@ -145,6 +156,7 @@ impl Images {
         }
         Ok(Self {
             inner: Arc::new(Inner {
+                layers_dir: store.root().join("layers"),
                 store,
                 holdings,
                 transfers: Pool::new(tenants, Quota::ImageTransfers),
@@ -155,8 +167,15 @@ impl Images {
                 leftovers: Mutex::default(),
                 changing: Mutex::default(),
                 held: Mutex::new(held),
+                roots: Roots::default(),
+                cache: Cache::default(),
             }),
         })
+    }
+
+    /// Where the folders of [`Rooted::layers`] are.
+    pub fn layers_dir(&self) -> &Path {
+        &self.inner.layers_dir
     }
 
     /// The images of a tenant, or of all that the permit shows, by tenant and reference.
@@ -222,25 +241,6 @@ impl Images {
         .await
     }
 
-    /// Notes that a cell was started with an image: its age for pruning begins anew. Written at
-    /// most once an hour, as access times are on most file systems.
-    ///
-    /// # Errors
-    /// The store can't be written.
-    pub async fn used(
-        &self,
-        tenant: &Tenant,
-        reference: &str,
-        now: Timestamp,
-    ) -> std::result::Result<(), Error> {
-        let record = self.inner.find(tenant, reference)?;
-        if now.since(record.used).as_secs() < COARSE_SECONDS {
-            return Ok(());
-        }
-        let changed = self.blocking(move |inner| inner.change(&record, |it| it.used = now));
-        changed.await.map(drop)
-    }
-
     /// Disk work, on a thread that may wait.
     async fn blocking<T: Send + 'static>(
         &self,
@@ -260,9 +260,6 @@ fn now() -> Timestamp {
         .unwrap_or_default();
     Timestamp(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
 }
-
-/// How old the note of a use may be.
-const COARSE_SECONDS: u64 = 60 * 60;
 
 impl Inner {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Held>> {
@@ -292,13 +289,9 @@ impl Inner {
         }
     }
 
-    /// How many cells of its tenant run an image. None does yet: cells have no images.
-    #[expect(
-        clippy::unused_self,
-        reason = "the cells are counted here once they have images"
-    )]
-    fn cells_of(&self, _record: &Record) -> u32 {
-        0
+    /// How many cells of its tenant run an image, by whatever name.
+    fn cells_of(&self, record: &Record) -> u32 {
+        self.roots.cells(&record.tenant, &record.manifest.digest)
     }
 
     /// Changes what is noted of an image, on the disk first. Of an image that has been pulled anew

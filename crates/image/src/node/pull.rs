@@ -57,19 +57,10 @@ impl Images {
     /// `PERMISSION_DENIED`; `LIMIT_EXCEEDED` where the tenant has as many transfers as it may.
     /// Everything else is the transfer's.
     pub fn pull(&self, permit: Permit, pull: Pull) -> Result<Transfer<Image>, Error> {
-        permit.demand_tenant(&pull.tenant)?;
-        let pull = Pull {
-            credentials: shown(&permit, pull.credentials.clone()),
-            ..pull
-        };
-        let place = Arc::new(self.inner.transfers.take(&pull.tenant, 1)?);
-        let images = self.clone();
-        Ok(Transfer::start(async move |progress| {
-            images.pulled(pull, &place, progress).await
-        }))
+        self.fetch(&permit, pull)
     }
 
-    async fn pulled(
+    pub(super) async fn pulled(
         &self,
         pull: Pull,
         place: &Arc<Taken>,
@@ -99,7 +90,7 @@ impl Images {
             .pull(&self.inner.store, &request, progress.clone());
         let pulled = pulled.await.map_err(Error::from)?;
         let content = self.content(&pulled.manifest).await?;
-        check_platform(&content, &platform, &pull.reference)?;
+        check_platform(&content, &platform, &pull.reference.to_string())?;
         let told = |blob: &Digest, done: bool| tell(&progress, blob, done);
         let layers = self.unpacked(&left, &content, place, &told).await?;
         self.named(&pull, pulled, content, left.take()?, layers)
@@ -182,7 +173,11 @@ fn tell(progress: &watch::Sender<Progress>, blob: &Digest, done: bool) {
 
 /// An image for another platform than asked for: one without an index says it only in its
 /// configuration.
-fn check_platform(content: &Content, wanted: &Platform, name: &Reference) -> Result<(), Error> {
+pub(super) fn check_platform(
+    content: &Content,
+    wanted: &Platform,
+    name: &str,
+) -> Result<(), Error> {
     let found = content.platform();
     if wanted.runs(&found) {
         return Ok(());

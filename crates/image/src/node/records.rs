@@ -100,10 +100,21 @@ impl Content {
     /// [`ImageError::NotFound`] or [`ImageError::Corrupt`] for what the disk has lost;
     /// [`ImageError::Document`] where it is no image.
     pub fn read(store: &Store, manifest: &Descriptor) -> Result<Self> {
-        let bytes = store.read_document(&manifest.digest)?;
-        let Document::Manifest(parsed) = Document::parse(&bytes, Some(&manifest.media_type))?
-        else {
-            let name = format!("manifest {}", manifest.digest);
+        Self::of(store, &manifest.digest, Some(&manifest.media_type))
+    }
+
+    /// Reads both, where nothing but the manifest's digest is known.
+    ///
+    /// # Errors
+    /// Those of [`Content::read`].
+    pub fn by_digest(store: &Store, manifest: &Digest) -> Result<Self> {
+        Self::of(store, manifest, None)
+    }
+
+    fn of(store: &Store, manifest: &Digest, media_type: Option<&str>) -> Result<Self> {
+        let bytes = store.read_document(manifest)?;
+        let Document::Manifest(parsed) = Document::parse(&bytes, media_type)? else {
+            let name = format!("manifest {manifest}");
             return Err(ImageError::document(name, "it is an index"));
         };
         parsed.check_image()?;

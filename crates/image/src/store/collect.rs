@@ -228,8 +228,9 @@ impl Store {
                     return Ok(());
                 };
                 let bytes = entry.metadata().map_or(0, |metadata| metadata.len());
-                let pins = locked(&self.inner.pins);
+                let mut pins = locked(&self.inner.pins);
                 if !pins.holds(&digest) {
+                    pins.removed();
                     self.remove_blob(&digest)?;
                     collected.blobs += 1;
                     collected.bytes += bytes;
@@ -260,10 +261,11 @@ impl Store {
             let meta = super::layers::Meta::read(&entry.path());
             // Out of sight at once; the files go when no one waits for it.
             let aside = self.work_path();
-            let pins = locked(&self.inner.pins);
+            let mut pins = locked(&self.inner.pins);
             if pins.holds(&diff_id) {
                 return Ok(());
             }
+            pins.removed();
             let path = entry.path();
             std::fs::rename(&path, &aside).map_err(|e| ImageError::io("rename", &path, e))?;
             doomed.push(aside);

@@ -44,7 +44,7 @@ pub use ingest::{Ingest, MAX_INGESTS_PER_DIGEST};
 pub use layers::{Layer, Making};
 pub(crate) use names::NAME as NAME_ANNOTATION;
 pub use names::{MAX_NAMES, MAX_NAMES_PER_OWNER, MAX_NOTES, MAX_OWNER, Named};
-pub use pins::Pin;
+pub use pins::{Pin, PinSet};
 pub use repair::Repair;
 pub(crate) use spool::Sealed;
 pub use verify::Damage;

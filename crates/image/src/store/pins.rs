@@ -10,12 +10,37 @@ use crate::digest::Digest;
 
 /// How often each digest is pinned.
 #[derive(Debug, Default)]
-pub(super) struct Pins(HashMap<Digest, usize>);
+pub(super) struct Pins {
+    counts: HashMap<Digest, usize>,
+    /// How many blobs and layers were taken away. Whoever takes one away has this locked.
+    removals: u64,
+}
 
 impl Pins {
     /// Whether collection must leave it.
     pub(super) fn holds(&self, digest: &Digest) -> bool {
-        self.0.contains_key(digest)
+        self.counts.contains_key(digest)
+    }
+
+    /// Notes that a blob or a layer is being taken away.
+    pub(super) fn removed(&mut self) {
+        self.removals += 1;
+    }
+
+    fn add(&mut self, digest: &Digest) {
+        match self.counts.get_mut(digest) {
+            Some(count) => *count += 1,
+            None => drop(self.counts.insert(digest.clone(), 1)),
+        }
+    }
+
+    fn subtract(&mut self, digest: &Digest) {
+        if let Some(count) = self.counts.get_mut(digest) {
+            *count = count.saturating_sub(1);
+            if *count == 0 {
+                self.counts.remove(digest);
+            }
+        }
     }
 }
 
@@ -35,13 +60,30 @@ impl Pin {
 
 impl Drop for Pin {
     fn drop(&mut self) {
+        locked(&self.pins).subtract(&self.digest);
+    }
+}
+
+/// Many pins as one: those of all that an image consists of.
+#[derive(Debug)]
+pub struct PinSet {
+    digests: Vec<Digest>,
+    pins: Arc<Mutex<Pins>>,
+    removals: u64,
+}
+
+impl PinSet {
+    /// How many blobs and layers the store had taken away before these were pinned. What was there
+    /// at the same count is there now.
+    pub fn removals(&self) -> u64 {
+        self.removals
+    }
+}
+
+impl Drop for PinSet {
+    fn drop(&mut self) {
         let mut pins = locked(&self.pins);
-        if let Some(count) = pins.0.get_mut(&self.digest) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                pins.0.remove(&self.digest);
-            }
-        }
+        self.digests.iter().for_each(|digest| pins.subtract(digest));
     }
 }
 
@@ -49,13 +91,21 @@ impl Store {
     /// Pins a digest, whether there is something of it or not. Pin first, then ask
     /// [`Store::contains`]: the other order may lose it in between.
     pub fn pin(&self, digest: &Digest) -> Pin {
-        *locked(&self.inner.pins)
-            .0
-            .entry(digest.clone())
-            .or_default() += 1;
+        locked(&self.inner.pins).add(digest);
         Pin {
             digest: digest.clone(),
             pins: Arc::clone(&self.inner.pins),
+        }
+    }
+
+    /// Pins all of these at once.
+    pub fn pin_all(&self, digests: Vec<Digest>) -> PinSet {
+        let mut pins = locked(&self.inner.pins);
+        digests.iter().for_each(|digest| pins.add(digest));
+        PinSet {
+            digests,
+            pins: Arc::clone(&self.inner.pins),
+            removals: pins.removals,
         }
     }
 }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::env::EnvVar;
 use super::probe::{Hook, Probe};
 use super::volume::{Volume, VolumeMount};
+use crate::container;
 use crate::error::Error;
 
 /// The most containers of a pod, init containers among them.
@@ -145,6 +146,31 @@ pub struct Container {
     pub stop_signal: String,
 }
 
+impl Container {
+    /// The root that it has; `None`: the allowed folders of the node.
+    pub fn root(&self) -> Option<container::Container> {
+        if self.image.is_empty() {
+            return None;
+        }
+        let name = self.image.rsplit('/').next().unwrap_or_default();
+        let tag = name.split_once(':').map(|(_, tag)| tag);
+        // Without a tag it is `latest`; a digest is the same image for ever.
+        let moves = !name.contains('@') && tag.is_none_or(|tag| tag == "latest");
+        let pull = match self.pull {
+            Pull::Usual if moves => container::Pull::Always,
+            Pull::Usual | Pull::IfNotPresent => container::Pull::IfNotPresent,
+            Pull::Always => container::Pull::Always,
+            Pull::Never => container::Pull::Never,
+        };
+        Some(container::Container {
+            image: self.image.clone(),
+            pull,
+            read_only: self.read_only,
+            ..container::Container::default()
+        })
+    }
+}
+
 /// When an image is fetched.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -241,5 +267,36 @@ impl PodSpec {
     /// How long a stop may take.
     pub fn grace(&self) -> Duration {
         self.0.stop_grace.unwrap_or(DEFAULT_GRACE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_that_moves_is_asked_for_each_time() {
+        let pull = |image: &str, pull| {
+            let image = image.to_owned();
+            let container = Container {
+                image,
+                pull,
+                ..Container::default()
+            };
+            container.root().map(|root| root.pull)
+        };
+        let (always, once) = (container::Pull::Always, container::Pull::IfNotPresent);
+        for (image, expected) in [
+            ("nginx", always),
+            ("nginx:latest", always),
+            ("nginx:1.25", once),
+            ("registry.test:5000/nginx", always),
+            ("registry.test:5000/nginx:1.25", once),
+            ("nginx@sha256:00", once),
+        ] {
+            assert_eq!(pull(image, Pull::Usual), Some(expected), "{image}");
+        }
+        assert_eq!(pull("nginx", Pull::Never), Some(container::Pull::Never));
+        assert_eq!(pull("", Pull::Usual), None);
     }
 }

@@ -40,6 +40,7 @@ pub(crate) fn container_cell(container: &Container, mounts: Vec<Mount>) -> Resul
         share: [User, Net, Ipc, Uts].into(),
         resources: resources(&container.needs),
         mounts,
+        container: container.root(),
         ..cell::Draft::default()
     };
     draft.try_into()
@@ -72,9 +73,15 @@ pub(crate) fn main_program(
     around: &Around,
 ) -> Result<ExecutableSpec, Error> {
     let expanded = expand(container, &around.facts);
-    let argv = [expanded.entrypoint, expanded.args].concat();
+    let of_image = !container.image.is_empty();
+    let (entrypoint, argv) = match of_image {
+        true => (expanded.entrypoint, expanded.args),
+        false => (Vec::new(), [expanded.entrypoint, expanded.args].concat()),
+    };
     let draft = executable::Draft {
         argv,
+        entrypoint,
+        main: of_image,
         stdin: container.stdin,
         terminal: container.terminal.then(executable::Terminal::default),
         stop_signal: container.stop_signal.clone(),

@@ -35,7 +35,7 @@ use super::ids::{IdPool, IdRange};
 use super::index::counts::LimitsNow;
 use super::index::ring::{Epoch, Ring};
 use super::index::{Index, Key};
-use super::layout::{effective, group_path, status, tmpfs_bytes};
+use super::layout::{effective, group_path, status};
 use super::link::node::NodeInit;
 use super::ports::{Archive, Logs};
 use super::record::{self, Archived};
@@ -98,6 +98,7 @@ impl Runtime {
             told: Told::default(),
             attachments: Default::default(),
             seccomp,
+            images: Default::default(),
             staging: super::staging::Staging::start()?,
             controllers,
             inits,
@@ -328,8 +329,10 @@ impl Adopter {
     async fn go_on(mut self, mut handshakes: Handshakes) {
         while let Some(answer) = handshakes.next().await {
             self.silent.remove(&answer.peer.uid);
+            let uid = answer.peer.uid;
             self.take_over(vec![answer]).await;
             self.release();
+            self.shared.hold_again(uid).await;
         }
         self.shared.node.all_adopted().await;
         tracing::info!("every cell's init has answered, or was given up");
@@ -479,7 +482,7 @@ fn introduce(shared: &Arc<Shared>, key: Key, owner: &mut Owner, line: &Line) -> 
     let mut objects = vec![(cell, None)];
     objects.extend(executables);
     let (ids, idempotency_key, uid) = (record.ids, record.idempotency_key.clone(), record.meta.uid);
-    let tmpfs = tmpfs_bytes(&record.spec);
+    let tmpfs = record.spec.tmpfs_bytes();
     if ids.is_some_and(|ids| !shared.index.take_ids(&key, ids)) {
         return Err(format!("its ids {ids:?} are another cell's"));
     }

@@ -46,6 +46,7 @@ pub(super) fn status(shared: &Shared, uid: Uid, seen: &Seen) -> CellStatus {
         cgroup: below.display().to_string(),
         final_usage: None,
         annex: None,
+        image_digest: String::new(),
     }
 }
 

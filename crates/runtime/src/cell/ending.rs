@@ -159,6 +159,7 @@ impl Ending {
     /// The last thing an owner does: its ids are free, its name is free, and those that waited are
     /// told.
     pub(super) fn depart(self, cell: Cell, over: &watch::Sender<bool>) {
+        cell.shared.images.let_go(cell.record.meta.uid);
         let own = cell.record.goes_with.is_none();
         let published = cell.shared.index.depart(Object::Cell(cell.status), own);
         if own {

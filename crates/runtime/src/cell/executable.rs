@@ -46,9 +46,12 @@ pub(crate) struct Executable {
 }
 
 impl Executable {
-    /// One that runs.
-    pub(crate) fn new(record: ExecutableRecord, leaf: Arc<Cgroup>) -> Box<Self> {
-        let effective = record.spec.effective(record.logs);
+    /// One that runs; `effective` is its record's.
+    pub(crate) fn new(
+        record: ExecutableRecord,
+        effective: Effective,
+        leaf: Arc<Cgroup>,
+    ) -> Box<Self> {
         let status = ExecutableStatus {
             meta: record.meta.clone(),
             spec: record.spec.clone(),

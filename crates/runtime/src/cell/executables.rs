@@ -53,6 +53,11 @@ impl Executables {
         self.starting.get(uid)
     }
 
+    /// All that are being started.
+    pub(super) fn all_starting(&self) -> impl Iterator<Item = &Executable> {
+        self.starting.values().map(Starting::executable)
+    }
+
     pub(super) fn insert_starting(&mut self, uid: Uid, starting: Starting) {
         self.starting.insert(uid, starting);
     }

@@ -34,6 +34,7 @@ struct Streams {
 pub(crate) fn prepare(
     uid: Uid,
     effective: &Effective,
+    pids: Pids,
     record: Vec<u8>,
     seccomp: Vec<u8>,
 ) -> Result<Prepared, Error> {
@@ -43,7 +44,7 @@ pub(crate) fn prepare(
     };
     let launch = Launch {
         uid: record::wire(uid),
-        pids: Pids::Cell,
+        pids,
         argv: effective
             .argv
             .iter()
@@ -58,7 +59,7 @@ pub(crate) fn prepare(
         user: Some(principal(&effective.user)),
         group: effective.group.as_ref().map(principal),
         groups: effective.groups.iter().map(principal).collect(),
-        member: false,
+        member: effective.member,
         umask: effective.umask,
         rlimits: effective.rlimits.clone(),
         nice: effective.nice,

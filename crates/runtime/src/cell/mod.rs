@@ -21,6 +21,7 @@
 
 mod answers;
 mod change;
+mod container;
 mod ending;
 mod ends;
 mod exchange;

@@ -56,7 +56,8 @@ pub(crate) fn examine(
     }
     let leaf = leaf_of(cell, meta.path.name()).map_err(|e| e.to_string())?;
     let pid = own_process(|| Ok(name.to_owned()), &leaf, kept.process)?;
-    let mut executable = Executable::new(record, Arc::new(leaf));
+    let effective = record.effective().map_err(|error| error.to_string())?;
+    let mut executable = Executable::new(record, effective, Arc::new(leaf));
     executable.status.pid = pid;
     executable.status.started = Some(Timestamp(kept.state.started_ns));
     executable.adopted_exit = kept.state.exit.as_ref().map(exit_of);

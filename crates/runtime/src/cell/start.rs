@@ -8,7 +8,7 @@ use std::sync::Arc;
 use init::protocol::{Failure, Launch, Step};
 use kernel::cgroup::Cgroup;
 use model::cell::Namespace;
-use model::error::{Error, Reason};
+use model::error::{Error, Reason, Within};
 use model::lifecycle::Event as Life;
 use model::lifecycle::executable::Event as End;
 use model::name::Uid;
@@ -21,7 +21,7 @@ use super::executables::Executables;
 use super::owner::Event;
 use super::resume::process_in;
 use super::state::Cell;
-use super::{Reply, StartOrder, launch, leaf, limits};
+use super::{Reply, StartOrder, container, launch, leaf, limits};
 use crate::index::Reservation;
 use crate::link::{LinkError, fds};
 use crate::ports::{LogOwner, LogSource};
@@ -58,7 +58,8 @@ impl Executables {
             reply,
         } = order;
         let uid = record.meta.uid;
-        match prepare(record, cell) {
+        let record = container::beside(record, self, cell);
+        match record.and_then(|record| prepare(record, self, cell)) {
             Ok((executable, prepared)) => {
                 let directory = executable.leaf.try_clone().map(Cgroup::into_fd);
                 let starting = Starting {
@@ -222,27 +223,29 @@ impl Executable {
 /// The leaf and the streams of an executable, and what its cell-init is told.
 fn prepare(
     record: ExecutableRecord,
+    executables: &Executables,
     cell: &Cell,
 ) -> Result<(Box<Executable>, launch::Prepared), Error> {
     let uid = record.meta.uid;
     let bytes = record::encode(&record)?;
     inits::admit_record(&cell.shared, &cell.key.tenant, bytes.len())?;
-    let effective = record.spec.effective(record.logs);
-    // With the node's mounts all of the node's files are the cell's own to grant.
-    let has_node_mounts =
-        cell.key.path.parent().is_none() && cell.record.spec.shares(Namespace::Mount);
-    let seccomp = cell.shared.seccomp.compile(&effective, has_node_mounts)?;
+    let effective = record.effective().within("executable.spec")?;
+    let seccomp = cell
+        .shared
+        .seccomp
+        .compile(&effective, has_no_set_id_filter(cell))?;
+    let pids = container::pids(&effective, executables, cell)?;
     let wanted = limits::of(&effective.resources)?;
     limits::enable(&cell.group, &effective.resources)?;
     limits::check_protection(&cell.group, &effective.resources)?;
     let name = record.meta.path.name().to_owned();
     let leaf = leaf::make(&cell.group, &name, cell.root_id)
         .map_err(|e| kernel_failed("the executable's cgroup could not be made", &e))?;
-    let prepared =
-        limits::set(&leaf, &wanted).and_then(|()| launch::prepare(uid, &effective, bytes, seccomp));
+    let prepared = limits::set(&leaf, &wanted)
+        .and_then(|()| launch::prepare(uid, &effective, pids, bytes, seccomp));
     match prepared {
         Ok(mut prepared) => {
-            let mut executable = Executable::new(record, Arc::new(leaf));
+            let mut executable = Executable::new(record, effective, Arc::new(leaf));
             executable.input = prepared.input.take().map(Arc::new);
             Ok((executable, prepared))
         }
@@ -251,6 +254,14 @@ fn prepare(
             Err(error)
         }
     }
+}
+
+/// Whether a program may set set-id bits: all of the node's files are the cell's own to grant, or
+/// it is a container that no file of the node can be written from, now or later.
+fn has_no_set_id_filter(cell: &Cell) -> bool {
+    let among_node_mounts =
+        cell.key.path.parent().is_none() && cell.record.spec.shares(Namespace::Mount);
+    among_node_mounts || container::is_sealed(cell)
 }
 
 /// Its process, as the daemon numbers it, and its terminal, where it has one.

@@ -17,7 +17,7 @@ use model::status::Object;
 use super::change::{Ask, Running, Step, Updates};
 use super::progress::Progress;
 use super::state::Cell;
-use super::{Reply, limits};
+use super::{Reply, container, limits};
 use crate::mounts;
 use crate::record::{Mounted, Pending};
 
@@ -104,6 +104,12 @@ fn plan(request: &UpdateCell, cell: &Cell, is_ending: bool) -> Result<Plan, Erro
     let old = (&cell.record.spec, &cell.record.meta.labels);
     let (spec, labels) =
         model::update::apply(&request.mask, old, (&request.spec, &request.labels))?;
+    if container::seals(&cell.record.spec) && !container::seals(&spec) {
+        let problem = "a writable mount can't be added to a container: what runs in it may set \
+                       set-id bits";
+        return Err(Error::invalid("cell.spec.mounts", problem)
+            .hint("run the cell anew, with the mount from the beginning"));
+    }
     limits::exactly(&spec.resources, &cell.record.spec.resources)?;
     enable(&cell.group, &cell.shared.root, &spec)?;
     let (steps, pending) = steps_to(&cell.record.spec, &spec, cell.status.pid, cell.root_id)?;

@@ -6,6 +6,7 @@
 mod failure;
 mod groups;
 mod launch;
+mod root;
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -27,11 +28,12 @@ use crate::cell::init::InitProcess;
 use crate::cell::owner::{Beginning, Line, Owner};
 use crate::ids::IdRange;
 use crate::index::{Key, Reservation};
-use crate::layout::{effective, socket_path, status, tmpfs_bytes};
+use crate::layout::{effective, socket_path, status};
 use crate::link::cell::{CellLink, HelloSent};
 use crate::link::node::NodeInit;
 use crate::link::{HANDSHAKE, LinkError};
 use crate::mounts::Prepared;
+use crate::ports::Root;
 use crate::record::{self, CellRecord};
 
 use failure::{creation_failed, not_made};
@@ -109,8 +111,10 @@ pub(crate) async fn cell(
     let _being_created = shared.creations.take(&key.tenant, 1)?;
     shared
         .index
-        .admit_tmpfs(&key.tenant, tmpfs_bytes(&record.spec))?;
+        .admit_tmpfs(&key.tenant, record.spec.tmpfs_bytes())?;
     let around = Around::find(shared, &key)?;
+    let image = shared.images.resolve(&key.tenant, &record.spec).await?;
+    record.image = image.as_ref().map(Root::of_image);
     let bytes = record::encode(&record)?;
     let Groups {
         inits,
@@ -131,6 +135,7 @@ pub(crate) async fn cell(
         around,
         bytes,
         inits,
+        image,
     };
     match with_init(shared, wanted, group, &mut made, callers).await {
         Ok((owner, line, status)) => Ok(publish(shared, owner, line, status, made.reservation)),
@@ -153,6 +158,8 @@ struct Wanted {
     bytes: Vec<u8>,
     /// The group of its init.
     inits: Cgroup,
+    /// What its root is made of.
+    image: Option<Root>,
 }
 
 /// Makes the init in its group, and an owner, and registers that.
@@ -170,16 +177,21 @@ async fn with_init(
         around,
         bytes,
         inits,
+        image,
     } = wanted;
     let mut fds = vec![inits.into_fd(), listen(&made.socket)?];
     fds.extend(around.pidfd);
     let root_id = record.ids.or(around.ids).map_or(0, |ids| ids.first);
+    let layers = image.as_ref().map(Root::layers);
+    let rooted = root::prepare(record.spec.container.as_ref(), layers, root_id)?;
+    fds.extend(rooted.fds);
     let mounts = effective.mounts.iter();
     let mounts = mounts.map(|mount| crate::mounts::prepare(mount, root_id));
     let mounts = mounts.collect::<Result<Vec<_>, _>>()?;
     let launch = CellLaunch {
         init_id: record.ids.or(around.ids).map_or(0, IdRange::init_id),
         title: format!("{}/{}", key.tenant, key.path),
+        root: rooted.root,
         ..launch(&record, &effective, around.nested, bytes)
     };
     let (uid, nested) = (launch.uid, around.nested);
@@ -220,7 +232,10 @@ async fn with_init(
         exit: Some(created.exit),
     };
     let (owner, line) = Owner::new(shared.clone(), beginning);
-    let tmpfs = tmpfs_bytes(&status.spec);
+    let tmpfs = status.spec.tmpfs_bytes();
+    if let Some(image) = image {
+        shared.images.hold(status.meta.uid, image.hold);
+    }
     shared
         .index
         .register(key, line.handle.clone(), ids, tmpfs)?;

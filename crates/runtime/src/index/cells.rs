@@ -111,6 +111,11 @@ impl Index {
         living.filter(annexed).cloned().collect()
     }
 
+    /// All cells that live.
+    pub(crate) fn living_cells(&self) -> Vec<Uid> {
+        self.lock().cells.values().map(|entry| entry.uid).collect()
+    }
+
     /// The owners of the living cells directly in a cell.
     pub(crate) fn nested(&self, key: &Key) -> Vec<CellHandle> {
         let inner = self.lock();

@@ -70,6 +70,7 @@ impl QuickJs {
     /// Ends what runs with an error.
     pub(super) fn fail(&mut self, thrown: Thrown) -> Turn {
         let thrown = self.named(thrown);
+        self.full |= thrown.limit == Some(Limit::Memory);
         // A getter of the error itself may have been what was interrupted.
         if thrown.limit == Some(Limit::Interrupt) || self.port.borrow_mut().interrupted() {
             let stopped = self.stop(Some(thrown));

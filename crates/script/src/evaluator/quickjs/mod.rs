@@ -42,6 +42,11 @@ const JOBS: usize = 256;
 /// Rejected promises that are remembered until they are handled.
 const MAX_REJECTED: usize = 1000;
 
+/// What a line finds free, in bytes, where what ran before it has filled the memory.
+const ROOM: usize = 512 << 10;
+/// The most beyond the limit of memory that such lines get together, in bytes.
+const RESERVE: usize = 8 << 20;
+
 type Kept<T> = Persistent<T>;
 
 /// What was begun.
@@ -67,6 +72,10 @@ pub struct QuickJs {
     port: Rc<RefCell<dyn Port>>,
     /// Whatever runs is to end.
     stopping: Rc<Cell<bool>>,
+    /// The limit of memory, in bytes.
+    memory: usize,
+    /// Something has ended for want of memory.
+    full: bool,
     begun: Instant,
     context: Context,
     runtime: Runtime,
@@ -83,7 +92,8 @@ impl Engine for QuickJs {
     fn start(start: &Start, port: Rc<RefCell<dyn Port>>) -> Result<Self, Thrown> {
         let memory = |_| Thrown::limit(Limit::Memory, "no memory for an engine");
         let runtime = Runtime::new().map_err(memory)?;
-        runtime.set_memory_limit(usize::try_from(start.max_memory).unwrap_or(usize::MAX));
+        let limit = usize::try_from(start.max_memory).unwrap_or(usize::MAX);
+        runtime.set_memory_limit(limit);
         runtime.set_max_stack_size(STACK);
         let context = Context::full(&runtime).map_err(memory)?;
         let hooks = Hooks::default();
@@ -98,6 +108,8 @@ impl Engine for QuickJs {
             modules,
             port,
             stopping: Rc::default(),
+            memory: limit,
+            full: false,
             begun: Instant::now(),
             context,
             runtime,
@@ -124,6 +136,7 @@ impl Engine for QuickJs {
     }
 
     fn evaluate(&mut self, name: &str, code: &str) {
+        self.make_room();
         self.begin(true, |_, ctx| {
             let mut options = EvalOptions::default();
             options.filename = Some(name.to_owned());
@@ -284,6 +297,19 @@ impl QuickJs {
             self.hooks.set(ctx, hooks);
             Ok(())
         })
+    }
+
+    /// Lets a line of a session run whose memory is full of what is still reachable, so that it can
+    /// be looked at and let go.
+    fn make_room(&self) {
+        if !self.full {
+            return;
+        }
+        self.runtime.run_gc();
+        let used = usize::try_from(self.runtime.memory_usage().malloc_size).unwrap_or(0);
+        let wanted = used.saturating_add(ROOM);
+        let most = self.memory.saturating_add(RESERVE);
+        self.runtime.set_memory_limit(wanted.clamp(self.memory, most));
     }
 
     /// Runs the prelude's modules, each to its end.

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Containers: cells with a root of their own, from an image or empty, and what an image says of
+//! the program that runs in it. How the two of them come together is Docker's and Kubernetes' rule
+//! ([`Defaults`]). Where the root comes from is `image`'s, how it is made `init`'s.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, Result};
+use crate::text::{check_length, check_printable, weight};
+
+/// The longest reference of an image, in bytes: 255 of its name, 128 of its tag, a digest.
+pub const MAX_REFERENCE: usize = 512;
+/// What a container may write to its root where its spec says nothing, in bytes.
+pub const DEFAULT_ROOT_BYTES: u64 = 256 << 20;
+/// The size of /dev/shm where the spec says nothing, in bytes: Docker's.
+pub const DEFAULT_SHARED_MEMORY_BYTES: u64 = 64 << 20;
+/// The most that an image may say of its program, in bytes of the record.
+pub const MAX_DEFAULTS_WEIGHT: usize = 24 * 1024;
+
+/// The root of a container, as a client sent it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Container {
+    /// What it is made of: an image's name or digest. Empty: of nothing, for what is mounted.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub image: String,
+    /// When the image is asked for at its registry.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub pull: Pull,
+    /// Nothing of the root can be written.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub read_only: bool,
+    /// What may be written to the root, in bytes. `None`: [`DEFAULT_ROOT_BYTES`].
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub root_bytes: Option<u64>,
+    /// The size of /dev/shm. `None`: [`DEFAULT_SHARED_MEMORY_BYTES`].
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub shared_memory_bytes: Option<u64>,
+}
+
+/// When an image is asked for at its registry, as in Kubernetes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pull {
+    /// Where the tenant hasn't got it.
+    #[default]
+    IfNotPresent,
+    /// Each time: a name may mean another image by now.
+    Always,
+    /// Never: the tenant has pulled or imported it.
+    Never,
+}
+
+impl Container {
+    /// Whether it is made of an image.
+    pub fn has_image(&self) -> bool {
+        !self.image.is_empty()
+    }
+
+    /// What may be written to its root, in bytes; 0 where nothing may.
+    pub fn effective_root_bytes(&self) -> u64 {
+        match self.has_image() && !self.read_only {
+            true => self.root_bytes.unwrap_or(DEFAULT_ROOT_BYTES),
+            false => 0,
+        }
+    }
+
+    /// The size of /dev/shm, in bytes.
+    pub fn effective_shared_memory_bytes(&self) -> u64 {
+        match self.has_image() {
+            true => self
+                .shared_memory_bytes
+                .unwrap_or(DEFAULT_SHARED_MEMORY_BYTES),
+            false => 0,
+        }
+    }
+
+    /// Its tmpfs together, in bytes.
+    pub fn tmpfs_bytes(&self) -> u64 {
+        self.effective_root_bytes()
+            .saturating_add(self.effective_shared_memory_bytes())
+    }
+
+    pub(crate) fn check(&self) -> Result<()> {
+        check_length("image", &self.image, MAX_REFERENCE)?;
+        check_printable("image", &self.image)?;
+        self.check_parts()?;
+        let sizes = [
+            ("root_bytes", self.root_bytes),
+            ("shared_memory_bytes", self.shared_memory_bytes),
+        ];
+        for (field, size) in sizes {
+            if size.is_some_and(|size| size < 4096 || i64::try_from(size).is_err()) {
+                let problem = "must be at least 4096 and below 2^63";
+                return Err(Error::invalid(field, problem));
+            }
+        }
+        Ok(())
+    }
+
+    /// What has no meaning without an image, or without a root that can be written.
+    fn check_parts(&self) -> Result<()> {
+        let without = [
+            ("pull", self.pull != Pull::default()),
+            ("read_only", self.read_only),
+            ("root_bytes", self.root_bytes.is_some()),
+            ("shared_memory_bytes", self.shared_memory_bytes.is_some()),
+        ];
+        let given = without.iter().find(|(_, given)| *given);
+        match given {
+            Some((field, _)) if !self.has_image() => {
+                Err(Error::invalid(*field, "has a meaning only with an image"))
+            }
+            _ if self.read_only && self.root_bytes.is_some() => Err(Error::invalid(
+                "root_bytes",
+                "has no meaning with a root that is read-only",
+            )),
+            _ => Ok(()),
+        }
+    }
+}
+
+/// What an image says of the program of its containers; and of a main process, for what is executed
+/// beside it.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Defaults {
+    /// Before the arguments.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub entrypoint: Vec<String>,
+    /// The arguments, or all of it where there is no entrypoint.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub cmd: Vec<String>,
+    /// The environment.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub env: BTreeMap<String, String>,
+    /// A name or a number; empty: root of the cell.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub user: String,
+    /// A name or a number; empty: the user's own.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub group: String,
+    /// Supplementary groups.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub groups: Vec<String>,
+    /// Absolute; empty: `/`.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub cwd: String,
+    /// A name or a number; empty: SIGTERM.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub stop_signal: String,
+}
+
+impl Defaults {
+    /// The program and its arguments, as Docker and Kubernetes define them: an entrypoint that is
+    /// given takes the image's place *and* that of its arguments; arguments that are given take the
+    /// place of the image's.
+    pub fn program(&self, entrypoint: &[String], argv: &[String]) -> Vec<String> {
+        let (entrypoint, cmd) = match (entrypoint, argv) {
+            ([], []) => (&self.entrypoint[..], &self.cmd[..]),
+            ([], argv) => (&self.entrypoint[..], argv),
+            (entrypoint, argv) => (entrypoint, argv),
+        };
+        entrypoint.iter().chain(cmd).cloned().collect()
+    }
+
+    /// Checks that it fits beside the rest of a record.
+    ///
+    /// # Errors
+    /// `LIMIT_EXCEEDED`.
+    pub fn check_weight(&self) -> Result<()> {
+        let texts = |list: &[String]| list.iter().map(|t| weight(t) + 1).sum::<usize>();
+        let env = self.env.iter();
+        let env = env.map(|(k, v)| weight(k) + weight(v) + 2).sum::<usize>();
+        let size = texts(&self.entrypoint) + texts(&self.cmd) + texts(&self.groups) + env;
+        if size <= MAX_DEFAULTS_WEIGHT {
+            return Ok(());
+        }
+        let message = format!(
+            "the image's program and environment take {size} bytes of the record; at most \
+             {MAX_DEFAULTS_WEIGHT} are kept"
+        );
+        Err(Error::new(crate::error::Reason::LimitExceeded, message)
+            .hint("put large values into a file of the image"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn texts(list: &[&str]) -> Vec<String> {
+        list.iter().map(|text| (*text).to_owned()).collect()
+    }
+
+    /// The table of Kubernetes' documentation ("Define a command and arguments for a container").
+    #[test]
+    fn the_program_is_what_kubernetes_says() {
+        let image = Defaults {
+            entrypoint: texts(&["/ep-1"]),
+            cmd: texts(&["foo", "bar"]),
+            ..Defaults::default()
+        };
+        let table: [(&[&str], &[&str], &[&str]); 4] = [
+            (&[], &[], &["/ep-1", "foo", "bar"]),
+            (&["/ep-2"], &[], &["/ep-2"]),
+            (&[], &["zoo", "boo"], &["/ep-1", "zoo", "boo"]),
+            (&["/ep-2"], &["zoo", "boo"], &["/ep-2", "zoo", "boo"]),
+        ];
+        for (command, args, program) in table {
+            let made = image.program(&texts(command), &texts(args));
+            assert_eq!(made, texts(program), "{command:?} {args:?}");
+        }
+    }
+
+    #[test]
+    fn what_needs_an_image_is_refused_without_one() {
+        let container = Container {
+            read_only: true,
+            ..Container::default()
+        };
+        let error = container.check().unwrap_err();
+        assert!(error.message.contains("read_only"), "{error}");
+        let container = Container {
+            image: "web".to_owned(),
+            read_only: true,
+            root_bytes: Some(1 << 20),
+            ..Container::default()
+        };
+        let error = container.check().unwrap_err();
+        assert!(error.message.contains("root_bytes"), "{error}");
+    }
+}

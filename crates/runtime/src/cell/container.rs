@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is different for an executable of a container (ADR 34): the main process is PID 1 of a pid
+//! namespace of its own, and has what the image says where its spec says nothing; what runs beside
+//! it enters its pid namespace, and has what the main process has. Asked by `start`.
+
+use init::protocol::Pids;
+use model::cell::{Access, CellSpec, Namespace};
+use model::error::{Error, Reason};
+use model::executable::Effective;
+use model::status::Object;
+
+use super::executable::Executable;
+use super::executables::Executables;
+use super::state::Cell;
+use crate::index::Key;
+use crate::record::{self, ExecutableRecord};
+
+/// The environment variable with the host name, as container runtimes set it.
+const HOSTNAME: &str = "HOSTNAME";
+
+/// Puts into a new record what the executable has where its spec says nothing.
+pub(super) fn beside(
+    mut record: ExecutableRecord,
+    executables: &Executables,
+    cell: &Cell,
+) -> Result<ExecutableRecord, Error> {
+    if cell.record.spec.container.is_none() {
+        return match record.spec.main {
+            true => Err(no_container(cell)),
+            false => Ok(record),
+        };
+    }
+    record.defaults = Some(match running(executables) {
+        Some(main) if !record.spec.main => main.effective.defaults_beside(),
+        _ => {
+            let image = cell.record.image.as_ref();
+            let mut defaults = image
+                .map(|image| image.defaults.clone())
+                .unwrap_or_default();
+            let hostname = &cell.status.effective.hostname;
+            if !hostname.is_empty() {
+                let named = defaults.env.entry(HOSTNAME.to_owned());
+                named.or_insert_with(|| hostname.clone());
+            }
+            defaults
+        }
+    });
+    Ok(record)
+}
+
+/// The pid namespace of a new executable.
+pub(super) fn pids(
+    effective: &Effective,
+    executables: &Executables,
+    cell: &Cell,
+) -> Result<Pids, Error> {
+    if cell.record.spec.container.is_none() {
+        return Ok(Pids::Cell);
+    }
+    if executables.all_starting().any(|it| it.effective.main) {
+        return Err(wrong_state(
+            cell,
+            "its main process is being started",
+            "try again",
+        ));
+    }
+    match (running(executables), effective.main) {
+        (None, true) => Ok(Pids::New),
+        (None, false) => Ok(Pids::Cell),
+        (Some(main), false) => Ok(Pids::Of(record::wire(main.uid()))),
+        (Some(main), true) => {
+            let what = format!("{} is its main process already", main.record.meta.path);
+            Err(wrong_state(
+                cell,
+                &what,
+                "stop that first, or leave `main` out to run beside it",
+            ))
+        }
+    }
+}
+
+/// The main process, where it lives.
+fn running(executables: &Executables) -> Option<&Executable> {
+    let mut all = executables.values();
+    all.find(|it| it.effective.main && it.exit.is_none() && it.adopted_exit.is_none())
+}
+
+/// Whether no file of the node can be written from a cell, now or later: a container without a
+/// writable mount (an update adds none to it), and among the ids of no other kind of cell.
+pub(super) fn is_sealed(cell: &Cell) -> bool {
+    let mut spec = cell.record.spec.clone();
+    let mut at = cell.key.clone();
+    loop {
+        if !seals(&spec) {
+            return false;
+        }
+        if !spec.shares(Namespace::User) {
+            return true;
+        }
+        let Some((around, outer)) = at.parent().and_then(|key| spec_of(cell, key)) else {
+            return false;
+        };
+        (at, spec) = (around, outer);
+    }
+}
+
+/// Whether a cell with this spec is a container that nothing of the node can be written from.
+pub(super) fn seals(spec: &CellSpec) -> bool {
+    let writes = spec
+        .mounts
+        .iter()
+        .any(|mount| mount.access == Access::Write);
+    spec.container.is_some() && !writes
+}
+
+fn spec_of(cell: &Cell, key: Key) -> Option<(Key, CellSpec)> {
+    match &*cell.shared.index.at(&key)? {
+        Object::Cell(around) => Some((key, around.spec.clone())),
+        Object::Executable(_) => None,
+    }
+}
+
+fn no_container(cell: &Cell) -> Error {
+    let problem = format!(
+        "has a meaning only in a container: the cell {} has the node's root",
+        cell.key.path
+    );
+    Error::invalid("executable.spec.main", problem)
+        .hint("give the cell a container, or leave `main` out")
+}
+
+fn wrong_state(cell: &Cell, what: &str, hint: &str) -> Error {
+    let path = cell.key.path.to_string();
+    Error::new(Reason::WrongState, format!("in the cell {path}, {what}"))
+        .about("cell", path)
+        .hint(hint)
+}

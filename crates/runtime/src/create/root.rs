@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The root of a cell's files, for its creation: of the node, of nothing, or of an image; and the
+//! descriptors that the spawner makes a container's root from (ADR 32, 34). The image was resolved
+//! before; nothing of it is looked up here.
+//!
+//! What a container writes goes to a tmpfs of its own: it has a size, its pages are charged to the
+//! cell that writes them, and it goes with the cell's last process, whatever becomes of the daemon.
+
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+use ::init::protocol::{ImageRoot, Root};
+use kernel::mount::{self, Attributes};
+use kernel::{Context, Result as KernelResult};
+use model::container::Container;
+use model::error::Error;
+use rustix::fs::{AtFlags, Gid, Mode, Uid};
+
+use super::kernel_failed;
+use crate::ports::Layers;
+
+/// What a container can't see: it says more of the machine than a container needs. Docker's list.
+const MASKED: [&str; 12] = [
+    "/proc/acpi",
+    "/proc/asound",
+    "/proc/interrupts",
+    "/proc/kcore",
+    "/proc/keys",
+    "/proc/key-users",
+    "/proc/latency_stats",
+    "/proc/timer_list",
+    "/proc/timer_stats",
+    "/proc/sched_debug",
+    "/proc/scsi",
+    "/sys/firmware",
+];
+/// What it can see and not write.
+const READ_ONLY: [&str; 5] = [
+    "/proc/bus",
+    "/proc/fs",
+    "/proc/irq",
+    "/proc/sys",
+    "/proc/sysrq-trigger",
+];
+
+/// What the spawner is told and given.
+pub(super) struct Rooted {
+    pub(super) root: Root,
+    pub(super) fds: Vec<OwnedFd>,
+}
+
+/// The root of a cell. `root_id`: the node's id of its root user; `layers`: of its image.
+pub(super) fn prepare(
+    container: Option<&Container>,
+    layers: Option<&Layers>,
+    root_id: u32,
+) -> Result<Rooted, Error> {
+    let fds = Vec::new();
+    match (container, layers) {
+        (None, _) => Ok(Rooted {
+            root: Root::Node,
+            fds,
+        }),
+        (Some(_), None) => Ok(Rooted {
+            root: Root::Bare,
+            fds,
+        }),
+        (Some(container), Some(layers)) => of_image(container, layers, root_id),
+    }
+}
+
+fn of_image(container: &Container, layers: &Layers, root_id: u32) -> Result<Rooted, Error> {
+    let failed =
+        |e: kernel::Error| kernel_failed("the root of the container could not be prepared", &e);
+    let mut fds = vec![mount::copy_tree(&layers.folder, false).map_err(failed)?];
+    let bytes = container.effective_root_bytes();
+    if bytes > 0 {
+        fds.push(upper(bytes, root_id).map_err(failed)?);
+    }
+    let texts = |list: &[&str]| list.iter().map(|text| text.as_bytes().to_vec()).collect();
+    let paths = layers.paths.iter();
+    let root = Root::Image(ImageRoot {
+        layers: paths.map(|path| path.clone().into_bytes()).collect(),
+        writable: bytes > 0,
+        masked: texts(&MASKED),
+        read_only: texts(&READ_ONLY),
+        shared_memory_bytes: container.effective_shared_memory_bytes(),
+    });
+    Ok(Rooted { root, fds })
+}
+
+/// What the container writes: `upper`, which belongs to its root, and `work`, overlayfs' own.
+fn upper(bytes: u64, root_id: u32) -> KernelResult<OwnedFd> {
+    let quiet = Attributes::NO_SUID | Attributes::NO_DEV;
+    let tmpfs = mount::tmpfs(bytes, 0o700, quiet)?;
+    for name in ["upper", "work"] {
+        let mode = Mode::from_raw_mode(0o755);
+        rustix::fs::mkdirat(&tmpfs, name, mode).call_on("mkdir", Path::new(name))?;
+    }
+    let (uid, gid) = (Uid::from_raw(root_id), Gid::from_raw(root_id));
+    rustix::fs::chownat(&tmpfs, "upper", Some(uid), Some(gid), AtFlags::empty())
+        .call_on("chown", Path::new("upper"))?;
+    Ok(tmpfs)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cell_without_a_container_has_the_nodes_root_and_one_without_an_image_none() {
+        let none = prepare(None, None, 0).unwrap();
+        assert_eq!((none.root, none.fds.len()), (Root::Node, 0));
+        let bare = prepare(Some(&Container::default()), None, 0).unwrap();
+        assert_eq!((bare.root, bare.fds.len()), (Root::Bare, 0));
+    }
+}
