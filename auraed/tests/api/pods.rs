@@ -17,7 +17,7 @@ use crate::caller::Person;
 use crate::node::TestNode;
 
 /// How long something may take that should happen soon.
-const SOON: Duration = Duration::from_secs(30);
+const SOON: Duration = Duration::from_secs(60);
 
 pub(crate) fn pods(person: &Person) -> PodsClient<Channel> {
     PodsClient::new(person.node.channel())
@@ -333,19 +333,37 @@ async fn a_stop_does_the_hook_asks_and_then_kills_within_its_grace() {
     let (_, ann) = people(&node).await;
     let mut polite = container(
         "polite",
-        "trap 'echo term; exit 0' TERM; while :; do sleep 0.1; done",
+        "trap 'echo term; exit 0' TERM; echo begun; while :; do sleep 0.1; done",
     );
     polite.pre_stop = Some(wire::Hook {
         what: Some(wire::hook::What::Exec(wire::ExecAction {
             argv: shell("echo hook > /mnt/hook"),
         })),
     });
-    let deaf = container("deaf", "trap '' TERM; while :; do sleep 0.1; done");
+    let look = container("look", "while :; do sleep 0.1; done");
+    let deaf = container(
+        "deaf",
+        "trap '' TERM; echo deaf; while :; do sleep 0.1; done",
+    );
+    let short = wire::PodSpec {
+        stop_grace: Some(seconds(2)),
+        ..spec(vec![deaf])
+    };
+    run(&ann, "deaf", short, WaitFor::Ready).await.unwrap();
+    // It says so when it has begun to be.
+    let begun = Instant::now();
+    while logs(&ann, "deaf/deaf/main").await.is_empty() {
+        assert!(begun.elapsed() < SOON);
+    }
     let spec = wire::PodSpec {
-        stop_grace: Some(seconds(3)),
-        ..spec(vec![polite, deaf])
+        stop_grace: Some(seconds(60)),
+        ..spec(vec![polite, look])
     };
     run(&ann, "web", spec, WaitFor::Ready).await.unwrap();
+    let begun = Instant::now();
+    while logs(&ann, "web/polite/main").await.is_empty() {
+        assert!(begun.elapsed() < SOON);
+    }
     let running = remove(&ann, "web", false).await.unwrap_err();
     assert_eq!(reason(&running), Some(Reason::WrongState), "{running}");
     // That it is to stop outlives the daemon that was asked.
@@ -366,20 +384,24 @@ async fn a_stop_does_the_hook_asks_and_then_kills_within_its_grace() {
     let ann = Person::new(ann.target.clone(), ann.serial.clone()).await;
     let ended = |status: &wire::PodStatus| matches!(status.phase(), Phase::Failed);
     let status = until(&ann, "web", "ended", ended).await;
-    let how = |number: usize| {
-        let container: &wire::ContainerStatus = &status.containers[number];
-        container
-            .last_exit
-            .as_ref()
-            .and_then(|exit| exit.how.clone())
+    let how = |status: &wire::PodStatus| {
+        let exit = status.containers[0].last_exit.as_ref();
+        exit.and_then(|exit| exit.how.clone())
     };
-    assert_eq!(how(0), EXITED, "{status:#?}");
-    assert_eq!(how(1), Some(runtime::exit::How::Signal(9)), "{status:#?}");
-    assert_eq!(logs(&ann, "web/polite/main").await, "term\n");
+    assert_eq!(how(&status), EXITED, "{status:#?}");
+    assert_eq!(logs(&ann, "web/polite/main").await, "begun\nterm\n");
     assert_eq!(
-        exec(&ann, "web/deaf", "grep -q hook /mnt/hook").await,
+        exec(&ann, "web/look", "grep -q hook /mnt/hook").await,
         EXITED
     );
+    let stop = wire::StopRequest {
+        r#ref: at("deaf"),
+        grace: None,
+    };
+    let status = pods(&ann).stop(stop).await.unwrap().into_inner();
+    let killed = Some(runtime::exit::How::Signal(9));
+    assert_eq!(how(&status), killed, "{status:#?}");
+    remove(&ann, "deaf", false).await.unwrap();
     remove(&ann, "web", false).await.unwrap();
     assert_clean(&node);
     node.stop();
@@ -528,9 +550,9 @@ async fn containers_of_images_have_roots_of_their_own_and_share_what_the_pod_has
         }],
         ..container(name, script)
     };
-    let init = "echo $$ > /work/pid; cat /data/of-image > /work/init; touch /mine";
+    let init = "echo $$$$ > /work/pid; cat /data/of-image > /work/init; touch /mine";
     let web = "echo page > /work/page; exec /bin/busybox httpd -f -p 8080 -h /work";
-    let look = "set -e; export PATH=/bin; busybox test ! -e /mine; busybox test ! -e /etc/passwd
+    let look = "set -ex; export PATH=/bin; busybox test ! -e /mine
         busybox test $(busybox cat /work/pid) = 1; busybox test -e /work/init
         until busybox wget -qO /work/got http://localhost:8080/page; do busybox sleep 0.1; done
         busybox test $(busybox hostname) = web; busybox touch /work/looked; busybox sleep 900";
@@ -539,10 +561,14 @@ async fn containers_of_images_have_roots_of_their_own_and_share_what_the_pod_has
         ..spec(vec![of_image("web", web), of_image("look", look)])
     };
     run(&ann, "web", spec, WaitFor::Ready).await.unwrap();
-    let looked = "until [ -e /work/looked ]; do sleep 0.1; done";
+    let looked = "[ -e /work/looked ]";
     let begun = Instant::now();
-    assert_eq!(exec(&ann, "web/web", looked).await, EXITED);
-    assert!(begun.elapsed() < SOON);
+    while exec(&ann, "web/web", looked).await != EXITED {
+        let said = logs(&ann, "web").await;
+        let status = get(&ann, "web").await;
+        assert!(begun.elapsed() < SOON, "{said} {status:#?}");
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
     node.kill_daemon();
     let ann = Person::new(ann.target.clone(), ann.serial.clone()).await;
     until(&ann, "web", "ready", |status| status.ready).await;
