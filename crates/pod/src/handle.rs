@@ -381,8 +381,11 @@ impl Shared {
         let (shared, uid) = (self.clone(), handle.uid);
         let share = self.tenants.share(&key.0);
         tokio::spawn(async move {
-            share.run(task.run()).await;
+            let waiting = share.run(task.run()).await;
             shared.forget(&key, uid);
+            for waiter in waiting {
+                let _ = waiter.send(Ok(()));
+            }
         });
         handle
     }

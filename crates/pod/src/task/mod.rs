@@ -132,8 +132,8 @@ impl Task {
         (task, handle)
     }
 
-    /// Runs until the pod is gone.
-    pub(crate) async fn run(mut self) {
+    /// Runs until the pod is gone. Returns who waits for that.
+    pub(crate) async fn run(mut self) -> Vec<oneshot::Sender<Result<(), Error>>> {
         self.watch_sandbox();
         if let Err(error) = self.sandbox.prepare().await {
             tracing::error!(pod = %self.meta.path, %error, "a pod can't be prepared");
@@ -171,6 +171,7 @@ impl Task {
         }
         self.jobs.shutdown().await;
         self.sandbox.clean().await;
+        self.removing
     }
 
     fn decide(&self) -> steps::Step {
@@ -190,12 +191,13 @@ impl Task {
         if self.removing.is_empty() {
             return false;
         }
-        let removed = self.sandbox.remove().await;
-        let gone = removed.is_ok();
+        let Err(error) = self.sandbox.remove().await else {
+            return true;
+        };
         for waiter in self.removing.drain(..) {
-            let _ = waiter.send(removed.clone());
+            let _ = waiter.send(Err(error.clone()));
         }
-        gone
+        false
     }
 
     async fn ordered(&mut self, order: Order) {
