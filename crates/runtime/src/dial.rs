@@ -19,8 +19,8 @@ use super::Runtime;
 use super::index::Key;
 
 impl Runtime {
-    /// Connects to a port of a running cell, as one of its own programs does by `localhost`: by IPv6
-    /// first, then by IPv4.
+    /// Connects to a port of a running cell, as one of its own programs does by `localhost`: by
+    /// IPv6 first, then by IPv4.
     ///
     /// # Errors
     /// `NOT_FOUND`, `WRONG_STATE` where the cell has ended or nothing listens there, `DEADLINE`

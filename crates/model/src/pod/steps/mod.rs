@@ -4,11 +4,11 @@
 //!
 //! ```text
 //!            init containers, one after the other; sidecars stay
-//!  PENDING ────────────────────────────────────────────────────► RUNNING
-//!     │ one has failed and isn't started again                      │ all app containers have ended
-//!     │                                                             │ and aren't started again
-//!     ▼              sidecars end, the last one first               ▼
-//!  FAILED ◄──────────────────────────────────────────────────── SUCCEEDED or FAILED
+//!  PENDING ──────────────────────────────────────────────► RUNNING
+//!     │ one has failed and isn't started again                │ all app containers have ended
+//!     │                                                       │ and aren't started again
+//!     ▼              sidecars end, the last one first         ▼
+//!  FAILED ◄────────────────────────────────────────────── SUCCEEDED or FAILED
 //!
 //!  one container:   ABSENT ─Start─► STARTING ─► RUNNING ─Stop─► STOPPING
 //!                      ▲                │           │               │
