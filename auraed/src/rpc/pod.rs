@@ -72,6 +72,7 @@ impl Service for PodService {
         let also = [RUN_CELL, RUN_EXECUTABLE];
         let mut also = also.map(|action| Effect::below(action, &path)).to_vec();
         also.extend(fetches.first().map(|_| Images::effect_of_pull()));
+        also.extend(self.pods.replaced(&tenant, &path));
         let permit = caller
             .permit_effects(&tenant, &path, Reach::Object, also)
             .await?;

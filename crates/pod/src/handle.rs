@@ -135,6 +135,9 @@ impl Pods {
         for action in [RUN_CELL, RUN_EXECUTABLE] {
             permit.demand(tenant, &Effect::below(action, path))?;
         }
+        if let Some(effect) = self.replaced(tenant, path) {
+            permit.demand(tenant, &effect)?;
+        }
         admits(&permit, &request.spec)?;
         let wait_for = request.wait_for;
         let shared = self.shared.clone();
@@ -152,6 +155,12 @@ impl Pods {
             // It was removed meanwhile: as it was.
             Err(_) => Ok(handle.status.borrow().clone()),
         }
+    }
+
+    /// The effect of running at a name whose finished record would be replaced.
+    pub fn replaced(&self, tenant: &Tenant, path: &ObjectPath) -> Option<Effect> {
+        let standing = self.shared.runtime.standing(tenant, path)?;
+        standing.ended.then(|| Effect::on(REMOVE, path))
     }
 
     /// One pod.
