@@ -12,7 +12,7 @@ use crate::session::Session;
 /// `aurae pod logs`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:\n  aurae pod logs web\n  aurae pod logs -f web -c app")]
-pub(super) struct LogsArgs {
+pub(super) struct PodLogsArgs {
     /// Of this container [default: of all]
     #[arg(short, long, value_name = "CONTAINER")]
     container: Option<String>,
@@ -25,7 +25,7 @@ pub(super) struct LogsArgs {
 #[command(after_help = "Examples:\n  aurae pod exec -it -c app web sh\n  \
                         aurae pod exec web cat /etc/hosts\n\n\
                         The options come before the pod; what follows it is the program's.")]
-pub(super) struct ExecArgs {
+pub(super) struct PodExecArgs {
     /// In this container [default: the pod's first]
     #[arg(short = 'c', long, value_name = "CONTAINER")]
     container: Option<String>,
@@ -37,7 +37,7 @@ pub(super) struct ExecArgs {
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:\n  aurae pod cp page.html web:/srv/\n  \
                         aurae pod cp -c app web:/var/log .")]
-pub(super) struct CpArgs {
+pub(super) struct PodCpArgs {
     /// Of this container [default: the pod's first]
     #[arg(short, long, value_name = "CONTAINER")]
     container: Option<String>,
@@ -46,7 +46,7 @@ pub(super) struct CpArgs {
 }
 
 /// Shows what containers have printed.
-pub(super) async fn logs(session: &Session, args: &LogsArgs) -> Result<u8, Failure> {
+pub(super) async fn logs(session: &Session, args: &PodLogsArgs) -> Result<u8, Failure> {
     let mut logs = args.logs.clone();
     if let Some(container) = &args.container {
         for name in &mut logs.names {
@@ -57,14 +57,14 @@ pub(super) async fn logs(session: &Session, args: &LogsArgs) -> Result<u8, Failu
 }
 
 /// Runs another program in a container.
-pub(super) async fn exec(session: &Session, args: &ExecArgs) -> Result<u8, Failure> {
+pub(super) async fn exec(session: &Session, args: &PodExecArgs) -> Result<u8, Failure> {
     let mut exec = args.exec.clone();
     exec.cell = container(session, &exec.cell, args.container.as_ref()).await?;
     cmd::exec::run(session, &exec).await
 }
 
 /// Copies files.
-pub(super) async fn cp(session: &Session, args: &CpArgs) -> Result<u8, Failure> {
+pub(super) async fn cp(session: &Session, args: &PodCpArgs) -> Result<u8, Failure> {
     let mut cp = args.cp.clone();
     for place in [&mut cp.from, &mut cp.to] {
         if let Some((pod, path)) = cmd::cp::in_cell(place) {

@@ -55,11 +55,11 @@ enum PodCommand {
     /// Remove pods, with their logs and volumes
     Rm(change::RmArgs),
     /// Show what containers have printed
-    Logs(Box<inside::LogsArgs>),
+    Logs(Box<inside::PodLogsArgs>),
     /// Run another program in a container
-    Exec(Box<inside::ExecArgs>),
+    Exec(Box<inside::PodExecArgs>),
     /// Copy files out of a container, or into it
-    Cp(inside::CpArgs),
+    Cp(inside::PodCpArgs),
     /// Listen here, and connect to a pod's ports
     PortForward(forward::ForwardArgs),
 }
