@@ -86,6 +86,8 @@ pub(crate) enum Command {
     Top(cmd::top::TopArgs),
     /// Make, change and remove cells
     Cell(cmd::cell::CellArgs),
+    /// Pods: containers that belong together
+    Pod(cmd::pod::PodArgs),
     /// Images: get them from registries and archives, list them, give them back
     Image(cmd::image::ImageArgs),
     /// Certificates, users, permissions and the audit

@@ -67,6 +67,7 @@ async fn on_node(session: &Session, command: Command) -> Result<u8, Failure> {
         Command::Inspect(args) => cmd::inspect::run(session, &args).await,
         Command::Top(args) => cmd::top::run(session, &args).await,
         Command::Cell(args) => cmd::cell::run(session, &args).await,
+        Command::Pod(args) => cmd::pod::run(session, &args).await,
         Command::Image(args) => cmd::image::run(session, &args).await,
         Command::Identity(args) => cmd::identity::run(session, &args).await,
         Command::Node(args) => cmd::node::run(session, &args).await,

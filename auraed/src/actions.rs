@@ -20,7 +20,7 @@ enum Effect {
     Decides,
 }
 
-const ROWS: [(&str, Audience, Effect); 53] = [
+const ROWS: [(&str, Audience, Effect); 59] = [
     ("runtime.RunExecutable", Member, Changes),
     ("runtime.RunCell", Member, Changes),
     ("runtime.UpdateCell", Member, Changes),
@@ -74,6 +74,12 @@ const ROWS: [(&str, Audience, Effect); 53] = [
     ("image.Import", Member, Changes),
     ("image.Export", Member, Reads),
     ("image.Verify", Member, Reads),
+    ("pod.Run", Member, Changes),
+    ("pod.Get", Member, Reads),
+    ("pod.List", Member, Reads),
+    ("pod.Stop", Member, Changes),
+    ("pod.Remove", Member, Changes),
+    ("pod.Dial", Member, Changes),
 ];
 
 /// One definition per method.

@@ -17,6 +17,7 @@ mod images;
 mod listen;
 mod meters;
 mod net;
+mod pods;
 mod reserve;
 mod rpc;
 mod serve;

@@ -17,6 +17,7 @@ use image::node::Images;
 use init::protocol::{PowerMode, Role, Welcome};
 use model::quota::Quota;
 use observe::Logs;
+use pod::Pods;
 use runtime::{InitState, NodeInit, Runtime, Settings};
 use store::{StateLock, Store};
 use tenants::{Pool, Tenants};
@@ -31,7 +32,9 @@ use crate::daemon::{Daemon, bounds, lifetimes, logs_config};
 use crate::rpc::deadline::DefaultDeadline;
 use crate::rpc::node::ShutdownMode;
 use crate::rpc::server::Services;
-use crate::{actions, boot, capacity, host, images, listen, meters, net, reserve, rpc, telemetry};
+use crate::{
+    actions, boot, capacity, host, images, listen, meters, net, pods, reserve, rpc, telemetry,
+};
 
 /// The version that init gets, for its messages.
 const BUILD: &str = env!("CARGO_PKG_VERSION");
@@ -94,6 +97,7 @@ struct Parts {
     identity: Arc<Identity>,
     logs: Logs,
     images: Images,
+    pods: Pods,
     tenants: Tenants,
     runtime: Runtime,
     controllers: Vec<String>,
@@ -126,6 +130,7 @@ impl Parts {
         let (runtime, adoption) = adopting.await??;
         let images = images::start(config, &runtime, &tenants).await?;
         runtime.set_images(images::of_cells(images.clone())).await;
+        let pods = pods::start(config, node_name(config), &runtime, &identity, &tenants)?;
         tokio::spawn({
             let (runtime, logs) = (runtime.clone(), logs.clone());
             async move {
@@ -147,6 +152,7 @@ impl Parts {
             identity,
             logs,
             images,
+            pods,
             tenants,
             runtime,
             controllers,
@@ -242,6 +248,7 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
         store: parts.store.clone(),
         logs: parts.logs.clone(),
         images: parts.images.clone(),
+        pods: parts.pods.clone(),
         node: daemon.clone(),
         tenants: parts.tenants.clone(),
         deadline: daemon.deadline.clone(),

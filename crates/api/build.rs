@@ -9,7 +9,7 @@ use prost_reflect::{DescriptorPool, DynamicMessage, Value};
 use prost_types::FileDescriptorSet;
 
 const ROOT: &str = "../../proto";
-const FILES: [&str; 9] = [
+const FILES: [&str; 10] = [
     "aurae/runtime/v0/object.proto",
     "aurae/runtime/v0/errors.proto",
     "aurae/runtime/v0/runtime.proto",
@@ -19,6 +19,7 @@ const FILES: [&str; 9] = [
     "aurae/tenant/v0/tenant.proto",
     "aurae/sets/v0/sets.proto",
     "aurae/image/v0/image.proto",
+    "aurae/pod/v0/pod.proto",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -42,7 +42,7 @@ pub(crate) struct ExecArgs {
     resources: ResourceFlags,
     /// The cell, or an executable in it
     #[arg(value_name = "CELL")]
-    cell: String,
+    pub(crate) cell: String,
     /// The program and its arguments: everything that follows the cell
     #[arg(
         trailing_var_arg = true,

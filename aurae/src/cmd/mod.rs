@@ -21,6 +21,7 @@ pub(crate) mod lsp;
 pub(crate) mod man;
 pub(crate) mod node;
 pub(crate) mod plan;
+pub(crate) mod pod;
 pub(crate) mod ps;
 pub(crate) mod repl;
 pub(crate) mod rm;

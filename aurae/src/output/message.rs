@@ -33,6 +33,7 @@ named! {
     node: NodeStatus, GetConfigResponse, ReloadResponse, ShutdownResponse;
     tenant: ListResponse, TenantStatus;
     sets: Set, ListResponse;
+    pod: PodStatus, ListResponse;
     image: Image, ListResponse, PruneResponse, ImportResponse, VerifyResponse;
 }
 

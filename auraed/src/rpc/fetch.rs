@@ -28,11 +28,26 @@ impl Fetch {
         spec: Option<&CellSpec>,
         field: &str,
     ) -> Result<Option<Self>, Error> {
-        let container = spec.and_then(|spec| spec.container.as_ref());
-        let Some(container) = container.filter(|container| container.has_image()) else {
+        match spec.and_then(|spec| spec.container.as_ref()) {
+            Some(root) => Self::of_root(images, tenant, root, &format!("{field}.container.image")),
+            None => Ok(None),
+        }
+    }
+
+    /// What a container with this root wants pulled. `field`: where its image is in the request.
+    ///
+    /// # Errors
+    /// As [`Fetch::of`].
+    pub(super) fn of_root(
+        images: &Images,
+        tenant: &Tenant,
+        root: &Container,
+        field: &str,
+    ) -> Result<Option<Self>, Error> {
+        if !root.has_image() {
             return Ok(None);
-        };
-        let Container { image, pull, .. } = container;
+        }
+        let Container { image, pull, .. } = root;
         let policy = match pull {
             Wanted::Never => return Ok(None),
             Wanted::IfNotPresent if images.has(tenant, image) => return Ok(None),
@@ -40,7 +55,7 @@ impl Fetch {
             Wanted::Always => PullPolicy::Always,
         };
         let reference = image.parse::<Reference>().map_err(|error| {
-            Error::invalid(format!("{field}.container.image"), error.problem())
+            Error::invalid(field, error.problem())
                 .hint("write NAME[:TAG], or the digest of an image that is there")
         })?;
         Ok(Some(Self { reference, policy }))

@@ -15,6 +15,7 @@ mod image;
 mod layer;
 pub(crate) mod node;
 mod observe;
+mod pod;
 mod runtime;
 pub(crate) mod server;
 mod sets;
@@ -22,7 +23,7 @@ mod stream;
 mod tenant;
 
 /// The services that a node offers.
-const SERVICES: [&str; 7] = [
+const SERVICES: [&str; 8] = [
     "aurae.runtime.v0.Runtime",
     "aurae.observe.v0.Observe",
     "aurae.identity.v0.Identity",
@@ -30,4 +31,5 @@ const SERVICES: [&str; 7] = [
     "aurae.tenant.v0.Tenant",
     "aurae.sets.v0.Sets",
     "aurae.image.v0.Images",
+    "aurae.pod.v0.Pods",
 ];

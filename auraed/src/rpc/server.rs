@@ -11,6 +11,7 @@ use api::identity::v0::identity_server::IdentityServer;
 use api::image::v0::images_server::ImagesServer;
 use api::node::v0::node_server::NodeServer;
 use api::observe::v0::observe_server::ObserveServer;
+use api::pod::v0::pods_server::PodsServer;
 use api::runtime::v0::runtime_server::RuntimeServer;
 use api::sets::v0::sets_server::SetsServer;
 use api::tenant::v0::tenant_server::TenantServer;
@@ -19,6 +20,7 @@ use identity::{Identity, Peer};
 use image::node::Images;
 use model::quota::Quota;
 use observe::{Logs, Observe};
+use pod::Pods;
 use runtime::Runtime;
 use store::Store;
 use tenants::{Pool, Tenants};
@@ -35,6 +37,7 @@ use super::image::ImageService;
 use super::layer::GuardLayer;
 use super::node::{NodePort, NodeService};
 use super::observe::ObserveService;
+use super::pod::PodService;
 use super::runtime::RuntimeService;
 use super::sets::SetsService;
 use super::tenant::TenantService;
@@ -61,6 +64,7 @@ pub(crate) struct Services {
     pub(crate) store: Store,
     pub(crate) logs: Logs,
     pub(crate) images: Images,
+    pub(crate) pods: Pods,
     pub(crate) node: Arc<dyn NodePort>,
     pub(crate) tenants: Tenants,
     /// Of unary calls without a deadline of their own.
@@ -126,6 +130,7 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
         store,
         logs,
         images,
+        pods,
         node,
         tenants,
         deadline,
@@ -146,6 +151,12 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
     };
     let image_service = ImageService {
         identity: Arc::clone(&identity),
+        images: images.clone(),
+        timeout: deadline.get(),
+    };
+    let pod_service = PodService {
+        identity: Arc::clone(&identity),
+        pods,
         images: images.clone(),
         timeout: deadline.get(),
     };
@@ -173,7 +184,8 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
         .add_service(NodeServer::new(node_service).max_decoding_message_size(max_message))
         .add_service(TenantServer::new(tenant_service).max_decoding_message_size(max_message))
         .add_service(SetsServer::new(sets_service).max_decoding_message_size(max_message))
-        .add_service(ImagesServer::new(image_service).max_decoding_message_size(max_message));
+        .add_service(ImagesServer::new(image_service).max_decoding_message_size(max_message))
+        .add_service(PodsServer::new(pod_service).max_decoding_message_size(max_message));
     add_health(&mut routes).await;
     add_reflection(&mut routes)?;
     Ok(routes.routes())

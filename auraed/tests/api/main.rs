@@ -20,6 +20,7 @@ mod finished;
 mod flood;
 mod images;
 mod node;
+mod pods;
 mod privileges;
 mod raw;
 mod requests;

@@ -9,6 +9,7 @@ use api::identity::v0 as identity;
 use api::image::v0 as image;
 use api::node::v0 as node;
 use api::observe::v0 as observe;
+use api::pod::v0 as pod;
 use api::runtime::v0 as runtime;
 use api::sets::v0 as sets;
 use api::tenant::v0 as tenants;
@@ -489,6 +490,52 @@ pub(crate) const ROWS: &[Row] = &[
         }
         .encode_to_vec()
     }),
+    // It is there already.
+    member("pod.Run", |whom| {
+        pod::RunRequest {
+            pod: Some(duo(at(whom, "duo"))),
+            ..Default::default()
+        }
+        .encode_to_vec()
+    }),
+    member("pod.Get", |whom| {
+        pod::GetRequest {
+            r#ref: at(whom, "duo"),
+        }
+        .encode_to_vec()
+    }),
+    member("pod.List", |whom| {
+        pod::ListRequest {
+            tenant: tenant(whom),
+        }
+        .encode_to_vec()
+    }),
+    // Past the policies, nothing listens there.
+    member("pod.Dial", |whom| {
+        let start = pod::DialStart {
+            r#ref: at(whom, "duo"),
+            port: 1,
+        };
+        pod::DialRequest {
+            message: Some(pod::dial_request::Message::Start(start)),
+        }
+        .encode_to_vec()
+    }),
+    // It runs, and stays.
+    member("pod.Remove", |whom| {
+        pod::RemoveRequest {
+            r#ref: at(whom, "duo"),
+            force: false,
+        }
+        .encode_to_vec()
+    }),
+    member("pod.Stop", |whom| {
+        pod::StopRequest {
+            r#ref: at(whom, "duo"),
+            grace: Some(prost_types::Duration::default()),
+        }
+        .encode_to_vec()
+    }),
     every_caller("node.Get", |_| node::GetRequest {}.encode_to_vec()),
     node_wide(
         "node.GetConfig",
@@ -565,6 +612,23 @@ pub(crate) const ROWS: &[Row] = &[
     ),
 ];
 
+/// A pod of one container.
+fn duo(place: Option<runtime::ObjectRef>) -> pod::Pod {
+    let container = pod::Container {
+        name: "app".to_owned(),
+        entrypoint: vec!["/bin/sleep".to_owned(), "1000".to_owned()],
+        ..Default::default()
+    };
+    pod::Pod {
+        r#ref: place,
+        spec: Some(pod::PodSpec {
+            containers: vec![container],
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}
+
 /// Makes what the table is about.
 pub(crate) async fn furnish(administrator: &Person, owner: &Person) {
     let made = administrator
@@ -581,6 +645,11 @@ pub(crate) async fn furnish(administrator: &Person, owner: &Person) {
         .and_then(|meta| meta.r#ref)
         .map(|target| target.uid);
     MAIN.set(uid.unwrap()).unwrap();
+    let request = pod::RunRequest {
+        pod: Some(duo(at(Whom::Owner, "duo"))),
+        wait_for: pod::WaitFor::Ready.into(),
+    };
+    crate::pods::pods(owner).run(request).await.unwrap();
     let archive = crate::images::archive(IMAGE, &[crate::images::tar(&[("app", b"x")])]);
     crate::images::import(owner, &archive).await.unwrap();
     let message = identity::AllowRequest {

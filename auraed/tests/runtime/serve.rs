@@ -147,6 +147,7 @@ async fn answer(runtime: &Runtime, logs: &Logs, ask: Ask) -> Result<Answer, Erro
                 spec: spec.try_into()?,
                 request_id: id.map(|id| id.parse().unwrap()),
                 wait_for: wait_for(wait),
+                annex: None,
             };
             runtime.run_cell(permit, request).await?
         }

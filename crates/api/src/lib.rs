@@ -51,6 +51,11 @@ mod generated {
             tonic::include_proto!("aurae.sets.v0");
         }
     }
+    pub mod pod {
+        pub mod v0 {
+            tonic::include_proto!("aurae.pod.v0");
+        }
+    }
     pub mod image {
         pub mod v0 {
             tonic::include_proto!("aurae.image.v0");
@@ -58,7 +63,7 @@ mod generated {
     }
 }
 
-pub use generated::{identity, image, node, observe, runtime, sets, tenant};
+pub use generated::{identity, image, node, observe, pod, runtime, sets, tenant};
 pub use model::{capability, label, quantity, quota, selector};
 
 /// The descriptors of all services and messages, as an encoded `google.protobuf.FileDescriptorSet`.
@@ -100,6 +105,7 @@ mod tests {
                 "aurae.image.v0.Images",
                 "aurae.node.v0.Node",
                 "aurae.observe.v0.Observe",
+                "aurae.pod.v0.Pods",
                 "aurae.runtime.v0.Runtime",
                 "aurae.sets.v0.Sets",
                 "aurae.tenant.v0.Tenant",

@@ -11,6 +11,7 @@
 
 use api::convert;
 use api::observe::v0 as observe;
+use api::pod::v0 as pods;
 use api::runtime::v0 as runtime;
 use api::sets::v0 as sets;
 use model::error::Result;
@@ -116,6 +117,75 @@ fn set() -> sets::PutRequest {
     }
 }
 
+fn http() -> pods::HttpAction {
+    pods::HttpAction {
+        port: 80,
+        headers: vec![pods::HttpHeader {
+            name: "a".into(),
+            value: "b".into(),
+        }],
+        ..Default::default()
+    }
+}
+
+/// With every part that has a required field, but what another part needs.
+fn pod() -> pods::RunRequest {
+    let probe = |ask| {
+        Some(pods::Probe {
+            ask,
+            ..Default::default()
+        })
+    };
+    let hook = |what| Some(pods::Hook { what });
+    let exec = pods::ExecAction {
+        argv: vec!["true".into()],
+    };
+    let tcp = pods::TcpAction { port: 80 };
+    let grpc = pods::GrpcAction {
+        port: 80,
+        service: "a".into(),
+    };
+    let container = pods::Container {
+        name: "app".into(),
+        image: "app".into(),
+        entrypoint: vec!["app".into()],
+        env: vec![pods::EnvVar {
+            name: "A".into(),
+            from: Some(pods::env_var::From::Value("b".into())),
+        }],
+        startup: probe(Some(pods::probe::Ask::Tcp(tcp))),
+        liveness: probe(Some(pods::probe::Ask::Grpc(grpc))),
+        readiness: probe(Some(pods::probe::Ask::Http(http()))),
+        pre_stop: hook(Some(pods::hook::What::Exec(exec))),
+        post_start: hook(Some(pods::hook::What::Http(http()))),
+        ..Default::default()
+    };
+    let host = pods::HostVolume {
+        path: "/srv".into(),
+        owner_uid: Some(1),
+        ..Default::default()
+    };
+    pods::RunRequest {
+        pod: Some(pods::Pod {
+            r#ref: at("web"),
+            labels: [("a".to_owned(), "b".to_owned())].into(),
+            spec: Some(pods::PodSpec {
+                containers: vec![container],
+                volumes: vec![pods::Volume {
+                    name: "data".into(),
+                    source: Some(pods::volume::Source::Host(host)),
+                }],
+                host_aliases: vec![pods::HostAlias {
+                    ip: "10.0.0.1".into(),
+                    names: vec!["db".into()],
+                }],
+                ..Default::default()
+            }),
+        }),
+        ..Default::default()
+    }
+}
+
 /// Whether the node would take these bytes.
 type Check = Box<dyn Fn(&[u8]) -> Result<()>>;
 
@@ -172,6 +242,7 @@ fn changes() -> Vec<Row> {
             &update_executable,
             of::update_executable,
         ),
+        row("pod.v0.RunRequest", &pod(), convert::pod::run),
         row("sets.v0.PutRequest", &set(), |_, m: sets::PutRequest| {
             convert::set::put(m.set)
         }),
@@ -307,7 +378,11 @@ fn what_the_node_refuses_when_it_is_missing_is_required() {
             wrong.push(format!("{name} is not whole: {e:?}"));
         }
         for (field, path, less) in without_each(&whole) {
-            if field.full_name().starts_with("google.") {
+            // Which of several it is can't be required of one of them.
+            let one_of = field
+                .containing_oneof()
+                .is_some_and(|it| !it.is_synthetic());
+            if one_of || field.full_name().starts_with("google.") {
                 continue;
             }
             let refused = (row.check)(&less.encode_to_vec()).err();

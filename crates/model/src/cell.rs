@@ -133,6 +133,11 @@ pub enum Access {
     Read,
     /// Read and write, as one on-disk owner.
     Write,
+    /// Read and write a folder that the node has made for the cell: its files belong to the cell's
+    /// own ids on the disk, too. Not for clients: no message says so.
+    Own,
+    /// The same, without writing.
+    OwnRead,
 }
 
 /// A tmpfs in a cell.
@@ -170,7 +175,7 @@ impl Mount {
         check_absolute_path("source", &self.source)?;
         check_target("target", self.effective_target())?;
         match self.access {
-            Access::Read => self.check_read(),
+            Access::Read | Access::Own | Access::OwnRead => self.check_read(),
             Access::Write => self.check_write(),
         }
     }
@@ -237,7 +242,7 @@ impl Volume {
     }
 }
 
-fn check_target(field: &str, path: &str) -> Result<()> {
+pub(crate) fn check_target(field: &str, path: &str) -> Result<()> {
     check_absolute_path(field, path)?;
     if path == "/" {
         return Err(Error::invalid(
@@ -338,7 +343,7 @@ impl CellSpec {
 }
 
 /// A DNS name of at most 64 characters (the kernel's bound): labels joined by dots.
-fn check_hostname(hostname: &str) -> Result<()> {
+pub(crate) fn check_hostname(hostname: &str) -> Result<()> {
     let labels = hostname.split('.').all(|l| l.parse::<Label>().is_ok());
     if hostname.len() > 64 || !labels {
         let problem = "must be DNS labels joined by '.', at most 64 characters";

@@ -19,6 +19,7 @@ pub mod lifecycle;
 pub mod name;
 pub mod object;
 pub mod observe;
+pub mod pod;
 pub mod quantity;
 pub mod quota;
 pub mod request;

@@ -12,6 +12,7 @@ use crate::name::{ObjectPath, RequestId, Tenant};
 use crate::object::{Kind, ObjectRef};
 use crate::selector::Selector;
 use crate::signal::Signal;
+use crate::status::Annex;
 use crate::update::Mask;
 
 /// When a Run call answers.
@@ -62,6 +63,8 @@ pub struct RunCell {
     pub request_id: Option<RequestId>,
     /// When the call answers.
     pub wait_for: WaitFor,
+    /// Of a subsystem of the node that makes the cell.
+    pub annex: Option<Annex>,
 }
 
 /// The checked request of `Runtime.UpdateCell`.

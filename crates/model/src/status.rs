@@ -2,6 +2,8 @@
 //! The statuses of objects, as clients see them. Plain data with a revision; `runtime` changes
 //! them.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
 use crate::cell::{self, CellSpec};
@@ -174,6 +176,25 @@ pub struct CellStatus {
     /// The digest of the manifest of the image that its root was made of.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub image_digest: String,
+    /// What a subsystem above keeps with the cell, as long as that lives. No client sees it.
+    #[serde(skip)]
+    pub annex: Option<Annex>,
+}
+
+/// A document of a subsystem above, which the runtime keeps and doesn't read. Cheap to clone.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Annex(pub Arc<serde_json::Value>);
+
+impl Serialize for Annex {
+    fn serialize<S: serde::Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(to)
+    }
+}
+
+impl<'de> Deserialize<'de> for Annex {
+    fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        serde_json::Value::deserialize(from).map(|value| Self(Arc::new(value)))
+    }
 }
 
 /// The status of an object of any kind.

@@ -12,13 +12,13 @@ use std::time::Duration;
 use identity::Effect;
 use identity::permit::Permit;
 use model::error::{Error, Reason};
-use model::name::Uid;
+use model::name::{ObjectPath, Tenant, Uid};
 use model::object::{Kind, ObjectRef};
 use model::request::{
     ListQuery, Scope, SendSignal, Stop, UpdateCell, UpdateExecutable, WatchQuery,
 };
 use model::signal::Signal;
-use model::status::Object;
+use model::status::{Annex, Object};
 
 use super::cell::{CellHandle, Request};
 use super::effects::{STOP, demand_stop, shows};
@@ -181,6 +181,37 @@ impl Runtime {
             .ask(|reply| Request::Update { request, reply })
             .await?;
         Ok(self.present(&updated))
+    }
+
+    /// Keeps another document of a subsystem above with a running cell. When it answers, `kill -9`
+    /// of the daemon doesn't lose it.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `WRONG_STATE` where it has ended, `LIMIT_EXCEEDED` where it is too large.
+    pub async fn annex(
+        &self,
+        permit: Permit,
+        target: &ObjectRef,
+        annex: Annex,
+    ) -> Result<Arc<Object>, Error> {
+        permit.demand_tenant(&target.tenant)?;
+        let object = self.cell(target)?;
+        let owner = self.owner_of(&object).ok_or_else(|| has_ended(&object))?;
+        owner.ask(|reply| Request::Annex { annex, reply }).await
+    }
+
+    /// The running cells with such a document, of every tenant.
+    pub fn annexed(&self) -> Vec<Arc<Object>> {
+        self.shared.index.annexed()
+    }
+
+    /// What stands at a name now, where a subsystem of the node keeps it.
+    pub fn seen(&self, tenant: &Tenant, path: &ObjectPath) -> Option<Arc<Object>> {
+        let key = Key {
+            tenant: tenant.clone(),
+            path: path.clone(),
+        };
+        self.shared.index.at(&key)
     }
 
     /// Changes a running executable's labels.

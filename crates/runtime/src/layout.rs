@@ -48,6 +48,7 @@ pub(crate) fn status(record: &CellRecord, effective: Draft, pid: i32, below: &Pa
         running_children: 0,
         cgroup: below.display().to_string(),
         final_usage: None,
+        annex: record.annex.clone(),
         image_digest: record
             .image
             .as_ref()

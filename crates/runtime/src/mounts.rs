@@ -5,7 +5,8 @@
 //! A source is opened without following any symbolic link: write access to a folder on the way
 //! doesn't decide what is mounted. A read-only mount is a plain read-only bind: mode bits go on
 //! meaning what they mean on the node. A writable mount maps one on-disk owner to the cell's root
-//! and no other owner.
+//! and no other owner. A folder that the node has made for a cell has files of the cell's own ids,
+//! and is mapped by nothing.
 
 use std::fs::File;
 use std::os::fd::{AsFd, OwnedFd};
@@ -15,7 +16,7 @@ use init::protocol::MountTarget;
 use kernel::fsutil::{self, OpenFlags, Resolve};
 use kernel::idmap::IdMap;
 use kernel::mount::{self, Attributes, Change, Propagation};
-use model::cell::Mount;
+use model::cell::{Access, Mount};
 use model::error::{Error, Reason};
 use rustix::io::Errno;
 
@@ -48,7 +49,10 @@ pub(crate) fn prepare(mount: &Mount, root_id: u32) -> Result<Prepared, Error> {
     };
     match mount.owner() {
         None => {
-            let set = safe | Attributes::READ_ONLY;
+            let set = match mount.access {
+                Access::Own => safe,
+                Access::Read | Access::OwnRead | Access::Write => safe | Attributes::READ_ONLY,
+            };
             mount::set_attributes(&tree, &Change { set, ..change }).map_err(failed)?;
         }
         Some((uid, gid)) => {
@@ -135,7 +139,6 @@ fn file_system(path: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::cell::Access;
 
     fn read(source: &str) -> Mount {
         Mount {

@@ -13,7 +13,7 @@ use model::error::{Error, Reason};
 use model::executable::{Effective, ExecutableSpec, LogPolicy, MAX_STOP_GRACE};
 use model::name::Uid;
 use model::resources::Resources;
-use model::status::{Meta, Object};
+use model::status::{Annex, Meta, Object};
 use model::time::Timestamp;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use std::time::Duration;
@@ -54,6 +54,9 @@ pub(crate) struct CellRecord {
     /// An update is being carried out; `spec` is what was before it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) pending: Option<Pending>,
+    /// What a subsystem above keeps with the cell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) annex: Option<Annex>,
     /// What its root was made of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) image: Option<OfImage>,

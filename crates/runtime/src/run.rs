@@ -239,6 +239,7 @@ async fn run_cell(
     };
     let record = CellRecord {
         idempotency_key: run.idempotency_key,
+        annex: request.annex,
         ..cell_record(
             meta(&key, run.uid, Kind::Cell, request.labels),
             request.spec,
@@ -259,6 +260,7 @@ fn cell_record(meta: Meta, spec: CellSpec) -> CellRecord {
         goes_with: None,
         stop: None,
         pending: None,
+        annex: None,
         image: None,
         started: now(),
     }

@@ -39,10 +39,10 @@ pub(crate) struct CpArgs {
     user: Option<String>,
     /// A path here, or CELL:/PATH
     #[arg(value_name = "FROM")]
-    from: String,
+    pub(crate) from: String,
     /// A path here, or CELL:/PATH
     #[arg(value_name = "TO")]
-    to: String,
+    pub(crate) to: String,
 }
 
 /// One end of a copy.
@@ -60,6 +60,14 @@ fn place(text: &str) -> Place {
             path: path.to_owned(),
         },
         _ => Place::Here(text.into()),
+    }
+}
+
+/// The cell and the path in it, where a place is there and not here.
+pub(crate) fn in_cell(text: &str) -> Option<(&str, &str)> {
+    match place(text) {
+        Place::Cell { .. } => text.split_once(':'),
+        Place::Here(_) => None,
     }
 }
 

@@ -61,7 +61,7 @@ pub(crate) struct LogsArgs {
     output: LogFormat,
     /// Executables or cells
     #[arg(required = true, value_name = "NAME")]
-    names: Vec<String>,
+    pub(crate) names: Vec<String>,
 }
 
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]

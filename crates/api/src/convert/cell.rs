@@ -130,7 +130,7 @@ pub fn to_spec(draft: &Draft) -> wire::CellSpec {
             .map(|ns| to_namespace(*ns).into())
             .collect(),
         resources: to_resources(&draft.resources),
-        mounts: draft.mounts.iter().map(to_mount).collect(),
+        mounts: draft.mounts.iter().filter_map(to_mount).collect(),
         volumes: draft.volumes.iter().map(to_volume).collect(),
         hostname: draft.hostname.clone(),
         id_range: draft.id_range,
@@ -138,19 +138,21 @@ pub fn to_spec(draft: &Draft) -> wire::CellSpec {
     }
 }
 
-fn to_mount(mount: &Mount) -> wire::Mount {
+/// What the node has made for the cell is no client's to see.
+fn to_mount(mount: &Mount) -> Option<wire::Mount> {
     let access = match mount.access {
         Access::Read => wire::mount::Access::Read,
         Access::Write => wire::mount::Access::Write,
+        Access::Own | Access::OwnRead => return None,
     };
-    wire::Mount {
+    Some(wire::Mount {
         source: mount.source.clone(),
         target: mount.target.clone(),
         access: access.into(),
         owner_uid: mount.owner_uid,
         owner_gid: mount.owner_gid,
         allow_root_owner: mount.allow_root_owner,
-    }
+    })
 }
 
 fn to_volume(volume: &Volume) -> wire::Volume {

@@ -9,6 +9,7 @@ pub mod cell;
 pub mod executable;
 pub mod object;
 pub mod observe;
+pub mod pod;
 pub mod request;
 pub mod resources;
 pub mod scalar;

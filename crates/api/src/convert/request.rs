@@ -69,6 +69,7 @@ pub fn run_cell(own: &Tenant, message: wire::RunCellRequest) -> Result<RunCell> 
         spec: cell::spec(inner.spec.unwrap_or_default()).within("cell.spec")?,
         request_id: maybe_parse("request_id", &message.request_id)?,
         wait_for: wait_for(message.wait_for)?,
+        annex: None,
     })
 }
 

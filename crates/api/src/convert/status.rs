@@ -72,7 +72,7 @@ fn to_final_usage(usage: &FinalUsage) -> wire::FinalUsage {
     }
 }
 
-fn to_meta(meta: &Meta) -> wire::Meta {
+pub(super) fn to_meta(meta: &Meta) -> wire::Meta {
     let labels = meta.labels.iter();
     wire::Meta {
         r#ref: Some(to_object_ref(&meta.to_ref())),

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Permits for what the node does by itself (`boot.run`), decided and recorded like the calls of
-//! users. The actor is the node; the objects belong to the administrators' tenant. `auraed/boot`
-//! calls it; no connection can get such a permit.
+//! Permits for what the node does by itself (`boot.run`, pods), decided and recorded like the
+//! calls of users. The actor is the node; the objects belong to the administrators' tenant, or to
+//! the pod's. `auraed/boot` and `pod` call it; no connection can get such a permit.
 
 use model::name::Tenant;
 
@@ -21,9 +21,16 @@ impl Identity {
     /// [`Denied::Defect`]: an effect has an unknown action. [`Denied::Degraded`]: the audit can't
     /// be written.
     pub fn node_permit(&self, effects: Vec<Effect>) -> Result<Permit, Denied> {
+        self.node_permit_in(Tenant::system(), effects)
+    }
+
+    /// The same for objects of a tenant: for what the node was asked to keep running there.
+    ///
+    /// # Errors
+    /// As [`Identity::node_permit`].
+    pub fn node_permit_in(&self, tenant: Tenant, effects: Vec<Effect>) -> Result<Permit, Denied> {
         self.kinds(&effects)?;
         let user = UserKey::administrator().map_err(|e| Denied::Defect(e.to_string()))?;
-        let tenant: Tenant = user.tenant.clone();
         let subject = Subject::Node(self.node.clone());
         let actor = SpiffeId {
             domain: self.trust_domain().clone(),

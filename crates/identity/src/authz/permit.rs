@@ -83,6 +83,28 @@ impl Permit {
             .hint("the object has changed during the call: call again"))
     }
 
+    /// A permit for a part of what this one covers: for one call of a longer work that was decided
+    /// as a whole, such as keeping a pod's containers running.
+    ///
+    /// # Errors
+    /// `PERMISSION_DENIED`: an effect isn't covered.
+    pub fn part(&self, effects: Vec<Effect>) -> Result<Permit, Error> {
+        for effect in &effects {
+            self.demand(&self.tenant, effect)?;
+        }
+        Ok(Permit {
+            actor: self.actor.clone(),
+            user: self.user.clone(),
+            peer: self.peer.clone(),
+            tenant: self.tenant.clone(),
+            effects,
+            hidden: self.hidden.clone(),
+            every_tenant: false,
+            administrator: self.administrator,
+            unbounded: false,
+        })
+    }
+
     /// Demands that the permit is for objects of that tenant. That another one's arrives is a
     /// defect above, not a question of policy; it must still not get through.
     ///

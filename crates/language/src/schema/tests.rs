@@ -13,7 +13,7 @@ fn subsystems_and_methods_are_named_as_policies_name_them() {
     assert_eq!(
         names,
         [
-            "runtime", "observe", "identity", "node", "tenant", "sets", "image"
+            "runtime", "observe", "identity", "node", "tenant", "sets", "image", "pod"
         ]
     );
     let actions: Vec<_> = api()
@@ -60,6 +60,8 @@ fn what_only_reads_is_marked_in_the_protos() {
         "image.Get",
         "image.Export",
         "image.Verify",
+        "pod.Get",
+        "pod.List",
     ];
     assert_eq!(reading, expected);
 }

@@ -45,6 +45,7 @@ pub(super) fn status(shared: &Shared, uid: Uid, seen: &Seen) -> CellStatus {
         running_children: 0,
         cgroup: below.display().to_string(),
         final_usage: None,
+        annex: None,
         image_digest: String::new(),
     }
 }

@@ -99,6 +99,11 @@ impl Owner {
                 self.cell.record.frozen = frozen;
                 self.executables.freeze(frozen, reply, &self.cell);
             }
+            Call::Annex { annex, reply } => {
+                self.cell.status.annex = Some(annex);
+                self.cell.publish();
+                let _ = reply.send(self.cell.object(self.cell.record.meta.uid));
+            }
             Call::Start(_) => self.protocol_error("a start is answered without a process"),
             Call::Change => self.changed(Ok(())),
             Call::Exit | Call::Noted(_) => {}
@@ -122,7 +127,7 @@ impl Owner {
                 let error = super::start::failure("the labels were not written", failure);
                 self.executables.not_relabelled(uid, old, error, reply);
             }
-            Call::FreezeIntent { reply, .. } => {
+            Call::FreezeIntent { reply, .. } | Call::Annex { reply, .. } => {
                 let error = super::start::failure("the cell's record was not written", failure);
                 let _ = reply.send(Err(error));
             }
@@ -166,7 +171,11 @@ impl Owner {
         }
         self.silent(&LinkError::Silent(timeout));
         // The caller is told why; nothing else is to be done without an init.
-        if let Call::Signal { .. } | Call::Relabel { .. } | Call::FreezeIntent { .. } = call {
+        if let Call::Signal { .. }
+        | Call::Relabel { .. }
+        | Call::FreezeIntent { .. }
+        | Call::Annex { .. } = call
+        {
             self.refused(call, &failure);
         }
     }

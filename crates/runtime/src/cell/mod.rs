@@ -55,7 +55,7 @@ use model::error::{Error, Reason};
 use model::name::Uid;
 use model::request::{UpdateCell, UpdateExecutable};
 use model::signal::Signal;
-use model::status::Object;
+use model::status::{Annex, Object};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::index::Reservation;
@@ -104,6 +104,11 @@ pub(crate) enum Request {
     Freeze {
         frozen: bool,
         by_parent: bool,
+        reply: Reply<Arc<Object>>,
+    },
+    /// Keep another document of a subsystem above.
+    Annex {
+        annex: Annex,
         reply: Reply<Arc<Object>>,
     },
     /// Hand out the write end of standard input, or the terminal: to one at a time.

@@ -20,7 +20,7 @@ use model::label::Labels;
 use model::lifecycle::cell;
 use model::lifecycle::executable;
 use model::name::Uid;
-use model::status::{CellStatus, Object};
+use model::status::{Annex, CellStatus, Object};
 use tokio::sync::{mpsc, oneshot, watch};
 
 use super::change::Updates;
@@ -91,6 +91,11 @@ pub(crate) enum Call {
     /// The cell's own record before it is frozen or thawed.
     FreezeIntent {
         frozen: bool,
+        reply: Reply<Arc<Object>>,
+    },
+    /// The cell's own record with another annex.
+    Annex {
+        annex: Annex,
         reply: Reply<Arc<Object>>,
     },
     /// A step of the update that is being carried out.

@@ -12,7 +12,7 @@ use model::lifecycle::cell::Event as End;
 use model::name::Uid;
 use model::request::UpdateExecutable;
 use model::signal::Signal;
-use model::status::Object;
+use model::status::{Annex, Object};
 
 use super::owner::{Call, Owner};
 use super::{Reply, Request, StartOrder, freeze, stop};
@@ -47,6 +47,7 @@ impl Owner {
                 by_parent,
                 reply,
             } => self.freeze(frozen, by_parent, reply),
+            Request::Annex { annex, reply } => self.annex(annex, reply),
             Request::TakeInput { uid, reply } => {
                 let _ = reply.send(self.executables.input(uid));
             }
@@ -179,6 +180,26 @@ impl Owner {
         match freeze::intent(frozen, &self.cell) {
             Ok(record) => {
                 let call = Call::FreezeIntent { frozen, reply };
+                self.call(call, Vec::new(), |request| CellRequest::PutCellRecord {
+                    request,
+                    record,
+                });
+            }
+            Err(error) => {
+                let _ = reply.send(Err(error));
+            }
+        }
+    }
+
+    /// Keeps another annex; answers when the record is written.
+    fn annex(&mut self, annex: Annex, reply: Reply<Arc<Object>>) {
+        let mut intended = self.cell.record.clone();
+        intended.annex = Some(annex.clone());
+        match record::encode(&intended) {
+            Ok(record) => {
+                // What is written meanwhile is written with it.
+                self.cell.record = intended;
+                let call = Call::Annex { annex, reply };
                 self.call(call, Vec::new(), |request| CellRequest::PutCellRecord {
                     request,
                     record,

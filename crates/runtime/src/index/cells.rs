@@ -100,6 +100,17 @@ impl Index {
         Ok(())
     }
 
+    /// The living cells that a subsystem above keeps a document with.
+    pub(crate) fn annexed(&self) -> Vec<Arc<Object>> {
+        let inner = self.lock();
+        let living = inner.cells.keys().filter_map(|key| inner.objects.get(key));
+        let annexed = |object: &&Arc<Object>| match &***object {
+            Object::Cell(cell) => cell.annex.is_some(),
+            Object::Executable(_) => false,
+        };
+        living.filter(annexed).cloned().collect()
+    }
+
     /// All cells that live.
     pub(crate) fn living_cells(&self) -> Vec<Uid> {
         self.lock().cells.values().map(|entry| entry.uid).collect()

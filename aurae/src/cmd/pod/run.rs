@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `aurae pod run`: pods from manifests.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use api::convert::pod::{Manifest, read_manifest, to_spec};
+use api::pod::v0::{ListResponse, Pod, PodStatus, RunRequest, WaitFor};
+use serde::Deserialize;
+
+use super::pods;
+use crate::failure::{FINDINGS, Failure};
+use crate::output::{OutputArgs, Progress, note, print_line, print_message};
+use crate::session::Session;
+
+const EXAMPLES: &str = "\
+Examples:
+  aurae pod run -f pod.yaml
+  aurae pod run -f pod.yaml --wait ready
+  aurae pod run -f - --name web-2 < pod.yaml
+  aurae pod run -f job.yaml --wait ended -o json";
+
+/// The longest wait, where one is asked for.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
+/// How long making a pod may take: its images are pulled first.
+const MAKING: Duration = Duration::from_secs(3600);
+
+/// `aurae pod run`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct RunArgs {
+    /// The file, YAML or JSON; `-` is standard input
+    #[arg(short, long, value_name = "FILE")]
+    file: PathBuf,
+    /// Another name for the pod of the file, where there is one
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// When to go on
+    #[arg(long, value_enum, value_name = "STATE", default_value = "created")]
+    wait: Wait,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum Wait {
+    /// The node keeps the pod
+    Created,
+    /// Every container that goes on running is ready, or the pod has ended
+    Ready,
+    /// The pod has ended
+    Ended,
+}
+
+/// Runs the pods of a file, one after the other.
+pub(super) async fn run(session: &Session, args: &RunArgs) -> Result<u8, Failure> {
+    let mut manifests = read(&args.file)?;
+    if let Some(name) = &args.name {
+        let [manifest] = &mut manifests[..] else {
+            let message = format!("--name is for one pod; the file has {}", manifests.len());
+            return Err(Failure::usage(message));
+        };
+        manifest.name.clone_from(name);
+    }
+    let mut made = Vec::new();
+    for manifest in manifests {
+        made.push(one(session, args, manifest).await?);
+    }
+    let format = args.output.output;
+    match (format.is_machine(), made.as_slice()) {
+        (true, [pod]) => print_message(format, pod)?,
+        (true, _) => print_message(format, &ListResponse { pods: made })?,
+        (false, pods) => pods
+            .iter()
+            .try_for_each(|pod| print_line(&super::show::name(pod)))?,
+    }
+    Ok(0)
+}
+
+async fn one(session: &Session, args: &RunArgs, manifest: Manifest) -> Result<PodStatus, Failure> {
+    let mut place = session.reference(&manifest.name);
+    // A namespace is what Aurae calls a tenant; `default` is whoever asks.
+    if place.tenant.is_empty() && manifest.namespace != "default" {
+        place.tenant = manifest.namespace;
+    }
+    let pod = Pod {
+        r#ref: Some(place),
+        labels: manifest.labels,
+        spec: Some(to_spec(&manifest.draft)),
+    };
+    let (wait_for, longest) = match args.wait {
+        Wait::Created => (WaitFor::Created, MAKING),
+        Wait::Ready => (WaitFor::Ready, LONGEST),
+        Wait::Ended => (WaitFor::Ended, LONGEST),
+    };
+    let request = RunRequest {
+        pod: Some(pod),
+        wait_for: wait_for.into(),
+    };
+    let progress = Progress::start(format!("running {}", manifest.name));
+    let request = session.node.within(request, longest);
+    let answer = pods(&session.node).run(request).await;
+    drop(progress);
+    Ok(answer.map_err(client::Error::from)?.into_inner())
+}
+
+/// The pods of a file.
+fn read(file: &Path) -> Result<Vec<Manifest>, Failure> {
+    let failed = |e: std::io::Error| Failure::new(format!("{}: {e}", file.display()));
+    let text = match file.as_os_str() == "-" {
+        true => {
+            let mut text = String::new();
+            std::io::stdin().read_to_string(&mut text).map_err(failed)?;
+            text
+        }
+        false => std::fs::read_to_string(file).map_err(failed)?,
+    };
+    let documents = serde_yaml_ng::Deserializer::from_str(&text);
+    let documents = documents.map(serde_json::Value::deserialize);
+    let documents = documents.collect::<Result<Vec<_>, _>>();
+    let documents = documents.map_err(|e| Failure::new(format!("{}: {e}", file.display())))?;
+    read_manifest(documents).map_err(|problems| {
+        for problem in &problems {
+            note(&problem.to_string());
+        }
+        let count = problems.len();
+        let message = format!("{}: {count} fields can't be taken", file.display());
+        Failure::new(message)
+            .with_status(FINDINGS)
+            .with_hint("change them or leave them out; nothing was run")
+    })
+}

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The `Pods` service on the wire. `pod` does the work.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use api::action::pod as action;
+use api::action::runtime::{REMOVE, RUN_CELL, RUN_EXECUTABLE, STOP};
+use api::convert::object::scope;
+use api::convert::pod as convert;
+use api::pod::v0 as wire;
+use api::pod::v0::dial_request::Message as Asked;
+use api::pod::v0::pods_server::Pods as Service;
+use api::status::to_status;
+use futures_util::{Stream, stream};
+use identity::{Effect, Identity, Reach};
+use image::node::Images;
+use model::error::{Error, Reason};
+use model::name::Tenant;
+use model::pod::PodSpec;
+use pod::{Pods, Stream as Connection};
+use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
+use tonic::{Request, Response, Status, Streaming};
+
+use super::caller::Caller;
+use super::fetch::Fetch;
+use super::stream::{Answers, until_expelled};
+
+/// The service `Pods`.
+pub(super) struct PodService {
+    pub(super) identity: Arc<Identity>,
+    pub(super) pods: Pods,
+    /// Those of containers are brought from here.
+    pub(super) images: Images,
+    /// How long the first message of a connection may take.
+    pub(super) timeout: Duration,
+}
+
+type Answer<T> = Result<Response<T>, Status>;
+
+/// The most bytes of one answer of a connection.
+const PIECE: usize = 64 << 10;
+
+impl PodService {
+    fn enter<T>(&self, request: &Request<T>, action: &'static str) -> Result<Caller, Status> {
+        Caller::of(&self.identity, request, action)
+    }
+
+    /// The images that are brought before the pod is made, one after the other.
+    fn fetches(&self, tenant: &Tenant, spec: &PodSpec) -> Result<Vec<Fetch>, Error> {
+        let inits = spec.init_containers.iter().enumerate();
+        let inits = inits.map(|(i, it)| (format!("pod.spec.init_containers[{i}].image"), it));
+        let apps = spec.containers.iter().enumerate();
+        let apps = apps.map(|(i, it)| (format!("pod.spec.containers[{i}].image"), it));
+        let mut fetches = Vec::new();
+        for (field, container) in inits.chain(apps) {
+            if let Some(root) = container.root() {
+                fetches.extend(Fetch::of_root(&self.images, tenant, &root, &field)?);
+            }
+        }
+        Ok(fetches)
+    }
+}
+
+#[tonic::async_trait]
+impl Service for PodService {
+    async fn run(&self, request: Request<wire::RunRequest>) -> Answer<wire::PodStatus> {
+        let caller = self.enter(&request, action::RUN)?;
+        let run = convert::run(caller.tenant(), request.into_inner()).map_err(to_status)?;
+        let (tenant, path) = (run.tenant.clone(), run.path.clone());
+        let fetches = self.fetches(&tenant, &run.spec).map_err(to_status)?;
+        let also = [RUN_CELL, RUN_EXECUTABLE];
+        let mut also = also.map(|action| Effect::below(action, &path)).to_vec();
+        also.extend(fetches.first().map(|_| Images::effect_of_pull()));
+        also.extend(self.pods.replaced(&tenant, &path));
+        let permit = caller
+            .permit_effects(&tenant, &path, Reach::Object, also)
+            .await?;
+        for fetch in fetches {
+            let fetching = fetch.carry_out(&self.images, &permit, &tenant);
+            caller.unless_expelled(fetching).await?;
+        }
+        let status = caller.unless_expelled(self.pods.run(permit, run)).await?;
+        Ok(Response::new(convert::to_status(&status)))
+    }
+
+    async fn get(&self, request: Request<wire::GetRequest>) -> Answer<wire::PodStatus> {
+        let caller = self.enter(&request, action::GET)?;
+        let target = convert::target(caller.tenant(), request.into_inner().r#ref);
+        let target = target.map_err(to_status)?;
+        let permit = caller.permit_for(&target).await?;
+        let status = self.pods.get(permit, &target).map_err(to_status)?;
+        Ok(Response::new(convert::to_status(&status)))
+    }
+
+    async fn list(&self, request: Request<wire::ListRequest>) -> Answer<wire::ListResponse> {
+        let caller = self.enter(&request, action::LIST)?;
+        let scope = scope(caller.tenant(), &request.get_ref().tenant).map_err(to_status)?;
+        let permit = caller.permit_scope(&scope, None).await?;
+        let pods = self.pods.list(&permit, &scope).map_err(to_status)?;
+        Ok(Response::new(wire::ListResponse {
+            pods: pods.iter().map(convert::to_status).collect(),
+        }))
+    }
+
+    async fn stop(&self, request: Request<wire::StopRequest>) -> Answer<wire::PodStatus> {
+        let caller = self.enter(&request, action::STOP)?;
+        let stop = convert::stop(caller.tenant(), request.into_inner()).map_err(to_status)?;
+        let target = &stop.target;
+        let also = vec![Effect::below(STOP, &target.path)];
+        let permit = caller
+            .permit_effects(&target.tenant, &target.path, Reach::Object, also)
+            .await?;
+        let status = caller.unless_expelled(self.pods.stop(permit, stop)).await?;
+        Ok(Response::new(convert::to_status(&status)))
+    }
+
+    async fn remove(&self, request: Request<wire::RemoveRequest>) -> Answer<wire::RemoveResponse> {
+        let caller = self.enter(&request, action::REMOVE)?;
+        let remove = convert::remove(caller.tenant(), request.into_inner()).map_err(to_status)?;
+        let target = &remove.target;
+        let mut also = vec![Effect::below(REMOVE, &target.path)];
+        if remove.force {
+            also.push(Effect::below(STOP, &target.path));
+        }
+        let permit = caller
+            .permit_effects(&target.tenant, &target.path, Reach::Object, also)
+            .await?;
+        caller
+            .unless_expelled(self.pods.remove(permit, remove))
+            .await?;
+        Ok(Response::new(wire::RemoveResponse {}))
+    }
+
+    type DialStream = Answers<wire::DialResponse>;
+
+    async fn dial(
+        &self,
+        request: Request<Streaming<wire::DialRequest>>,
+    ) -> Answer<Self::DialStream> {
+        let caller = self.enter(&request, action::DIAL)?;
+        let mut asked = request.into_inner();
+        let start = caller
+            .unless_expelled(first(&mut asked, self.timeout))
+            .await?;
+        let dial = convert::dial(caller.tenant(), start).map_err(to_status)?;
+        let permit = caller.permit_for(&dial.target).await?;
+        let connection = caller.unless_expelled(self.pods.dial(permit, dial)).await?;
+        let (read, write) = tokio::io::split(connection);
+        let dialed = Dialed {
+            read,
+            _feeding: AbortOnDrop(tokio::spawn(feed(asked, write))),
+        };
+        let pieces = dialed.into_stream();
+        Ok(Response::new(until_expelled(pieces, caller.expelled())))
+    }
+}
+
+/// The message that must come first.
+async fn first(
+    asked: &mut Streaming<wire::DialRequest>,
+    timeout: Duration,
+) -> Result<wire::DialStart, Error> {
+    let Ok(came) = tokio::time::timeout(timeout, asked.message()).await else {
+        let message = format!("the first message did not come within {timeout:?}");
+        return Err(Error::new(Reason::Deadline, message));
+    };
+    match came.map(|message| message.and_then(|message| message.message)) {
+        Ok(Some(Asked::Start(start))) => Ok(start),
+        // A broken stream has no reader.
+        Ok(_) | Err(_) => Err(Error::invalid("start", "must be the first message")),
+    }
+}
+
+/// Ends what is sent with what is received.
+struct AbortOnDrop(tokio::task::JoinHandle<()>);
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// Hands the client's bytes to the port, one message after the other. A client that goes away ends
+/// the connection; one that has no more to send says so.
+async fn feed(mut asked: Streaming<wire::DialRequest>, mut port: WriteHalf<Box<dyn Connection>>) {
+    while let Ok(Some(message)) = asked.message().await {
+        let sent = match message.message {
+            Some(Asked::Data(bytes)) => port.write_all(&bytes).await,
+            Some(Asked::Eof(wire::DialEof {})) => port.shutdown().await,
+            Some(Asked::Start(_)) | None => Ok(()),
+        };
+        if sent.is_err() {
+            // The other end has closed: the client learns it by the end of the answers.
+            return;
+        }
+    }
+}
+
+/// An open connection to a port.
+struct Dialed {
+    read: ReadHalf<Box<dyn Connection>>,
+    _feeding: AbortOnDrop,
+}
+
+impl Dialed {
+    fn into_stream(self) -> impl Stream<Item = Result<wire::DialResponse, Status>> + Send {
+        stream::try_unfold(self, |mut dialed| async move {
+            let mut data = Vec::with_capacity(PIECE);
+            let read = dialed.read.read_buf(&mut data).await;
+            let count = read.map_err(|e| {
+                let message = format!("the connection broke: {e}");
+                to_status(Error::new(Reason::WrongState, message))
+            })?;
+            Ok((count > 0).then_some((wire::DialResponse { data }, dialed)))
+        })
+    }
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Pods: requests and specs from the wire, specs and statuses back. A manifest of Kubernetes
+//! becomes a message here, for clients.
+
+mod container;
+mod spec;
+mod status;
+
+use model::error::{Error, Result, Within};
+use model::name::Tenant;
+use model::object::{Kind, ObjectRef};
+use model::pod::request::{Dial, RemovePod, RunPod, StopPod, WaitFor};
+
+use super::object::{labels, new_object, object_ref};
+use super::request::of_kind;
+use super::scalar::{enumeration, maybe_duration, required};
+use crate::pod::v0 as wire;
+
+pub use model::pod::manifest::{Manifest, Problem, read as read_manifest};
+pub use spec::to_spec;
+pub use status::to_status;
+
+/// Checks the request of `Run`.
+///
+/// # Errors
+/// `INVALID_FIELD`: a part is missing or malformed.
+pub fn run(own: &Tenant, message: wire::RunRequest) -> Result<RunPod> {
+    let pod = required("pod", message.pod)?;
+    let target = new_object(own, Kind::Cell, pod.r#ref).within("pod")?;
+    let spec = required("spec", pod.spec).and_then(|it| spec::spec(it).within("spec"));
+    Ok(RunPod {
+        tenant: target.tenant,
+        path: target.path,
+        labels: labels(pod.labels).within("pod")?,
+        spec: spec.within("pod")?,
+        wait_for: match enumeration("wait_for", message.wait_for)? {
+            wire::WaitFor::Unspecified | wire::WaitFor::Created => WaitFor::Created,
+            wire::WaitFor::Ready => WaitFor::Ready,
+            wire::WaitFor::Ended => WaitFor::Ended,
+        },
+    })
+}
+
+/// Checks the reference to a pod.
+///
+/// # Errors
+/// `INVALID_FIELD`: it is missing, malformed, or to an executable.
+pub fn target(own: &Tenant, message: Option<crate::runtime::v0::ObjectRef>) -> Result<ObjectRef> {
+    of_kind(Kind::Cell, object_ref(own, message)?)
+}
+
+/// Checks the request of `Stop`.
+///
+/// # Errors
+/// `INVALID_FIELD`: the reference or the grace is malformed.
+pub fn stop(own: &Tenant, message: wire::StopRequest) -> Result<StopPod> {
+    let grace = maybe_duration("grace", message.grace.as_ref())?;
+    if grace.is_some_and(|grace| grace > model::executable::MAX_STOP_GRACE) {
+        return Err(Error::invalid("grace", "must be at most 1 h"));
+    }
+    Ok(StopPod {
+        target: target(own, message.r#ref)?,
+        grace,
+    })
+}
+
+/// Checks the request of `Remove`.
+///
+/// # Errors
+/// `INVALID_FIELD`: the reference is malformed.
+pub fn remove(own: &Tenant, message: wire::RemoveRequest) -> Result<RemovePod> {
+    Ok(RemovePod {
+        target: target(own, message.r#ref)?,
+        force: message.force,
+    })
+}
+
+/// Checks the first message of `Dial`.
+///
+/// # Errors
+/// `INVALID_FIELD`: the reference or the port is malformed.
+pub fn dial(own: &Tenant, message: wire::DialStart) -> Result<Dial> {
+    Ok(Dial {
+        target: target(own, message.r#ref).within("start")?,
+        port: port("start.port", message.port)?,
+    })
+}
+
+fn port(field: &str, number: u32) -> Result<u16> {
+    let port = u16::try_from(number).ok().filter(|port| *port > 0);
+    port.ok_or_else(|| Error::invalid(field, "must be from 1 to 65535"))
+}

@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The spec of a pod, from the wire and back.
+
+use model::error::{Error, Result, Within};
+use model::pod::spec::{Container, Draft, HostAlias, PodSpec, Restart};
+use model::pod::volume::{Files, Host, HostKind, Source, Volume};
+
+use super::container::{container, to_container};
+use crate::convert::scalar::{enumeration, maybe_duration, parse, required, to_duration};
+use crate::pod::v0 as wire;
+
+/// Checks the spec of a pod.
+pub(super) fn spec(message: wire::PodSpec) -> Result<PodSpec> {
+    let containers = |field: &str, list: Vec<wire::Container>| {
+        let all = list.into_iter().enumerate();
+        let all = all.map(|(i, it)| container(it).within(&format!("{field}[{i}]")));
+        all.collect::<Result<Vec<Container>>>()
+    };
+    let volumes = message.volumes.into_iter().enumerate();
+    let volumes = volumes.map(|(i, it)| volume(it).within(&format!("volumes[{i}]")));
+    let aliases = message.host_aliases.into_iter().enumerate();
+    let aliases = aliases.map(|(i, it)| alias(it).within(&format!("host_aliases[{i}]")));
+    Draft {
+        containers: containers("containers", message.containers)?,
+        init_containers: containers("init_containers", message.init_containers)?,
+        volumes: volumes.collect::<Result<_>>()?,
+        restart: match enumeration("restart_policy", message.restart_policy)? {
+            wire::RestartPolicy::Unspecified | wire::RestartPolicy::Always => Restart::Always,
+            wire::RestartPolicy::OnFailure => Restart::OnFailure,
+            wire::RestartPolicy::Never => Restart::Never,
+        },
+        stop_grace: maybe_duration("stop_grace", message.stop_grace.as_ref())?,
+        hostname: message.hostname,
+        host_aliases: aliases.collect::<Result<_>>()?,
+        user: message.user,
+        group: message.group,
+        groups: message.groups,
+    }
+    .try_into()
+}
+
+fn alias(message: wire::HostAlias) -> Result<HostAlias> {
+    Ok(HostAlias {
+        ip: parse("ip", &message.ip)?,
+        names: message.names,
+    })
+}
+
+fn volume(message: wire::Volume) -> Result<Volume> {
+    let source = match required("source", message.source)? {
+        wire::volume::Source::Empty(wire::EmptyVolume {}) => Source::Empty,
+        wire::volume::Source::Files(files) => Source::Files(Files {
+            files: files.files,
+            mode: files.mode,
+        }),
+        wire::volume::Source::Host(it) => Source::Host(host(it).within("host")?),
+    };
+    Ok(Volume {
+        name: message.name,
+        source,
+    })
+}
+
+fn host(message: wire::HostVolume) -> Result<Host> {
+    use wire::host_volume::Type;
+    if message.path.is_empty() {
+        return Err(Error::invalid("path", "is required"));
+    }
+    Ok(Host {
+        path: message.path,
+        kind: match enumeration("type", message.r#type)? {
+            Type::Unspecified => HostKind::Any,
+            Type::Folder => HostKind::Folder,
+            Type::File => HostKind::File,
+            Type::Socket => HostKind::Socket,
+        },
+        owner_uid: message.owner_uid,
+        owner_gid: message.owner_gid,
+    })
+}
+
+/// The message of a pod's spec.
+pub fn to_spec(draft: &Draft) -> wire::PodSpec {
+    let restart = match draft.restart {
+        Restart::Always => wire::RestartPolicy::Always,
+        Restart::OnFailure => wire::RestartPolicy::OnFailure,
+        Restart::Never => wire::RestartPolicy::Never,
+    };
+    let aliases = draft.host_aliases.iter().map(|alias| wire::HostAlias {
+        ip: alias.ip.to_string(),
+        names: alias.names.clone(),
+    });
+    wire::PodSpec {
+        containers: draft.containers.iter().map(to_container).collect(),
+        init_containers: draft.init_containers.iter().map(to_container).collect(),
+        volumes: draft.volumes.iter().map(to_volume).collect(),
+        restart_policy: restart.into(),
+        stop_grace: draft.stop_grace.map(to_duration),
+        hostname: draft.hostname.clone(),
+        host_aliases: aliases.collect(),
+        user: draft.user.clone(),
+        group: draft.group.clone(),
+        groups: draft.groups.clone(),
+    }
+}
+
+fn to_volume(volume: &Volume) -> wire::Volume {
+    use wire::volume::Source as Wire;
+    let source = match &volume.source {
+        Source::Empty => Wire::Empty(wire::EmptyVolume {}),
+        Source::Files(files) => Wire::Files(wire::FilesVolume {
+            files: files.files.clone(),
+            mode: files.mode,
+        }),
+        Source::Host(host) => Wire::Host(to_host(host)),
+    };
+    wire::Volume {
+        name: volume.name.clone(),
+        source: Some(source),
+    }
+}
+
+fn to_host(host: &Host) -> wire::HostVolume {
+    use wire::host_volume::Type;
+    let kind = match host.kind {
+        HostKind::Any => Type::Unspecified,
+        HostKind::Folder => Type::Folder,
+        HostKind::File => Type::File,
+        HostKind::Socket => Type::Socket,
+    };
+    wire::HostVolume {
+        path: host.path.clone(),
+        r#type: kind.into(),
+        owner_uid: host.owner_uid,
+        owner_gid: host.owner_gid,
+    }
+}

@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a pod's spec may not say. Every refusal names the field by its path.
+
+use std::collections::BTreeSet;
+
+use super::env::EnvVar;
+use super::spec::{Container, Draft, HostAlias, MAX_CONTAINERS, MAX_WEIGHT};
+use super::volume::{Files, Host, Source, Volume, VolumeMount};
+use crate::cell::check_target;
+use crate::error::{Error, Result, Within};
+use crate::executable::{self, ExecutableSpec, MAX_STOP_GRACE};
+use crate::name::Label;
+use crate::text::{check_absolute_path, check_count, check_length, check_printable};
+
+/// The most volumes of a pod, mounts and variables of a container, files of a volume.
+const MAX_LIST: usize = 64;
+
+pub(super) fn check(draft: &Draft) -> Result<()> {
+    if draft.containers.is_empty() {
+        return Err(Error::invalid("containers", "must have at least one"));
+    }
+    let count = draft.containers.len() + draft.init_containers.len();
+    if count > MAX_CONTAINERS {
+        let problem = format!("are {count} with the init containers; at most {MAX_CONTAINERS}");
+        return Err(Error::invalid("containers", problem));
+    }
+    if draft.stop_grace.is_some_and(|grace| grace > MAX_STOP_GRACE) {
+        return Err(Error::invalid("stop_grace", "must be at most 1 h"));
+    }
+    if !draft.hostname.is_empty() {
+        crate::cell::check_hostname(&draft.hostname)?;
+    }
+    check_volumes(&draft.volumes)?;
+    check_count("host_aliases", draft.host_aliases.len(), MAX_LIST)?;
+    for (i, alias) in draft.host_aliases.iter().enumerate() {
+        check_alias(alias).within(&format!("host_aliases[{i}]"))?;
+    }
+    let mut names = BTreeSet::new();
+    let init = draft.init_containers.iter().enumerate();
+    let init = init.map(|(i, it)| (format!("init_containers[{i}]"), it, true));
+    let apps = draft.containers.iter().enumerate();
+    let apps = apps.map(|(i, it)| (format!("containers[{i}]"), it, false));
+    for (at, container, is_init) in init.chain(apps) {
+        if !names.insert(&container.name) {
+            let problem = format!("is {}, as another container's", container.name);
+            return Err(Error::invalid(format!("{at}.name"), problem));
+        }
+        check_container(draft, container, is_init).within(&at)?;
+    }
+    check_weight(draft)
+}
+
+fn check_weight(draft: &Draft) -> Result<()> {
+    let weight = serde_json::to_vec(draft).map_or(usize::MAX, |json| json.len());
+    if weight <= MAX_WEIGHT {
+        return Ok(());
+    }
+    let problem = format!("takes {weight} bytes; at most {MAX_WEIGHT} are kept of a pod");
+    Err(Error::invalid("", problem).hint("put large files into an image or a folder of the node"))
+}
+
+fn check_label(field: &str, text: &str) -> Result<()> {
+    let parsed = text.parse::<Label>();
+    parsed.map(drop).map_err(|e| Error::invalid(field, e))
+}
+
+fn check_volumes(volumes: &[Volume]) -> Result<()> {
+    check_count("volumes", volumes.len(), MAX_LIST)?;
+    let mut names = BTreeSet::new();
+    for (i, volume) in volumes.iter().enumerate() {
+        let at = format!("volumes[{i}]");
+        check_label("name", &volume.name).within(&at)?;
+        if !names.insert(&volume.name) {
+            return Err(Error::invalid(format!("{at}.name"), "is given twice"));
+        }
+        match &volume.source {
+            Source::Empty => {}
+            Source::Files(files) => check_files(files).within("files").within(&at)?,
+            Source::Host(host) => check_host(host).within("host").within(&at)?,
+        }
+    }
+    Ok(())
+}
+
+fn check_files(files: &Files) -> Result<()> {
+    check_count("files", files.files.len(), MAX_LIST)?;
+    for path in files.files.keys() {
+        check_relative(&format!("files[{path:?}]"), path)?;
+    }
+    if files.effective_mode() > 0o777 {
+        return Err(Error::invalid("mode", "must be at most 0o777"));
+    }
+    let folder = |path: &str, other: &str| {
+        let rest = other.strip_prefix(path);
+        rest.is_some_and(|rest| rest.starts_with('/'))
+    };
+    let mut pairs = files.files.keys().zip(files.files.keys().skip(1));
+    match pairs.find(|(path, after)| folder(path, after)) {
+        None => Ok(()),
+        Some((path, _)) => {
+            let field = format!("files[{path:?}]");
+            Err(Error::invalid(
+                field,
+                "is a file, and a folder of another one",
+            ))
+        }
+    }
+}
+
+fn check_host(host: &Host) -> Result<()> {
+    check_absolute_path("path", &host.path)?;
+    for (field, id) in [("owner_uid", host.owner_uid), ("owner_gid", host.owner_gid)] {
+        if id == Some(u32::MAX) {
+            return Err(Error::invalid(field, "must be below 4294967295"));
+        }
+    }
+    match host.owner_uid.is_none() && host.owner_gid.is_some() {
+        true => Err(Error::invalid("owner_gid", "needs an owner_uid beside it")),
+        false => Ok(()),
+    }
+}
+
+/// A relative path in its shortest form.
+fn check_relative(field: &str, path: &str) -> Result<()> {
+    match path.starts_with('/') {
+        true => Err(Error::invalid(field, "must be relative")),
+        false => check_absolute_path(field, &format!("/{path}")).and_then(|()| match path {
+            "" => Err(Error::invalid(field, "must not be empty")),
+            _ => Ok(()),
+        }),
+    }
+}
+
+fn check_alias(alias: &HostAlias) -> Result<()> {
+    check_count("names", alias.names.len(), MAX_LIST)?;
+    if alias.names.is_empty() {
+        return Err(Error::invalid("names", "must have at least one"));
+    }
+    for (i, name) in alias.names.iter().enumerate() {
+        let good = |b: u8| b.is_ascii_alphanumeric() || b"-._".contains(&b);
+        if name.is_empty() || name.len() > 253 || !name.bytes().all(good) {
+            return Err(Error::invalid(
+                format!("names[{i}]"),
+                "is no name of a host",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn check_container(pod: &Draft, container: &Container, is_init: bool) -> Result<()> {
+    check_label("name", &container.name)?;
+    check_length("image", &container.image, 512)?;
+    check_printable("image", &container.image)?;
+    check_program(container)?;
+    check_env(&container.env)?;
+    check_mounts(pod, &container.mounts)?;
+    check_needs(container)?;
+    check_probes(container)?;
+    if container.sidecar && !is_init {
+        let problem = "is for init containers: others follow the pod's restart_policy";
+        return Err(Error::invalid("sidecar", problem));
+    }
+    let ends = is_init && !container.sidecar;
+    let asks = [
+        ("startup", container.startup.is_some()),
+        ("liveness", container.liveness.is_some()),
+        ("readiness", container.readiness.is_some()),
+        ("pre_stop", container.pre_stop.is_some()),
+        ("post_start", container.post_start.is_some()),
+    ];
+    match asks.iter().find(|(_, there)| ends && *there) {
+        Some((field, _)) => {
+            let problem = "is for containers that go on running, and sidecars";
+            Err(Error::invalid(*field, problem))
+        }
+        None => Ok(()),
+    }
+}
+
+fn check_program(container: &Container) -> Result<()> {
+    let words = container.entrypoint.iter().chain(&container.args);
+    if container.image.is_empty() {
+        if container.entrypoint.first().is_none_or(String::is_empty) {
+            let problem = "must name a program, where there is no image";
+            return Err(Error::invalid("entrypoint", problem));
+        }
+        if container.pull != super::spec::Pull::Usual {
+            return Err(Error::invalid("pull", "has a meaning only with an image"));
+        }
+    }
+    // The rules for executables, with the names that both have.
+    let program = executable::Draft {
+        argv: std::iter::once(&"program".to_owned())
+            .chain(words)
+            .cloned()
+            .collect(),
+        cwd: container.cwd.clone(),
+        user: container.user.clone(),
+        group: container.group.clone(),
+        stop_signal: container.stop_signal.clone(),
+        ..executable::Draft::default()
+    };
+    ExecutableSpec::try_from(program)?;
+    for (field, names) in [
+        ("add_capabilities", &container.add_capabilities),
+        ("drop_capabilities", &container.drop_capabilities),
+    ] {
+        check_count(field, names.len(), MAX_LIST)?;
+        for (i, name) in names.iter().enumerate() {
+            let parsed = name.parse::<crate::capability::CapabilitySet>();
+            parsed.map(drop).within(&format!("{field}[{i}]"))?;
+        }
+    }
+    Ok(())
+}
+
+fn check_env(env: &[EnvVar]) -> Result<()> {
+    check_count("env", env.len(), 512)?;
+    let mut names = BTreeSet::new();
+    for (i, variable) in env.iter().enumerate() {
+        let field = format!("env[{i}].name");
+        if variable.name.is_empty() || variable.name.contains(['=', '\0']) {
+            return Err(Error::invalid(field, "must be a name without '='"));
+        }
+        check_printable(&field, &variable.name)?;
+        if !names.insert(&variable.name) {
+            return Err(Error::invalid(field, "is given twice"));
+        }
+        if let super::env::From::Value(text) = &variable.from
+            && text.contains('\0')
+        {
+            return Err(Error::invalid(
+                format!("env[{i}].value"),
+                "contains a NUL byte",
+            ));
+        }
+    }
+    Ok(())
+}
+
+fn check_mounts(pod: &Draft, mounts: &[VolumeMount]) -> Result<()> {
+    check_count("mounts", mounts.len(), MAX_LIST)?;
+    let mut paths = BTreeSet::new();
+    for (i, mount) in mounts.iter().enumerate() {
+        let at = format!("mounts[{i}]");
+        if !pod.volumes.iter().any(|volume| volume.name == mount.volume) {
+            let problem = format!("is {:?}, which is no volume of the pod", mount.volume);
+            return Err(Error::invalid(format!("{at}.volume"), problem));
+        }
+        check_target("path", &mount.path).within(&at)?;
+        if !mount.sub_path.is_empty() {
+            check_relative("sub_path", &mount.sub_path).within(&at)?;
+        }
+        if !paths.insert(&mount.path) {
+            return Err(Error::invalid(format!("{at}.path"), "is given twice"));
+        }
+    }
+    Ok(())
+}
+
+fn check_needs(container: &Container) -> Result<()> {
+    let needs = &container.needs;
+    let pairs = [
+        ("cpu", needs.cpu_request_millis, needs.cpu_limit_millis),
+        (
+            "memory",
+            needs.memory_request_bytes,
+            needs.memory_limit_bytes,
+        ),
+    ];
+    for (what, request, limit) in pairs {
+        if request
+            .zip(limit)
+            .is_some_and(|(request, limit)| request > limit)
+        {
+            let problem = format!("has more {what} as request than as limit");
+            return Err(Error::invalid("resources", problem));
+        }
+    }
+    if needs
+        .cpu_limit_millis
+        .is_some_and(|n| !(10..=1_024_000).contains(&n))
+    {
+        let problem = "must be from 10 to 1024000";
+        return Err(Error::invalid("resources.cpu_limit_millis", problem));
+    }
+    if needs.memory_limit_bytes.is_some_and(|n| n < 1 << 20) {
+        let problem = "must be at least 1 MiB";
+        return Err(Error::invalid("resources.memory_limit_bytes", problem));
+    }
+    Ok(())
+}
+
+fn check_probes(container: &Container) -> Result<()> {
+    let probes = [
+        ("startup", &container.startup, true),
+        ("liveness", &container.liveness, true),
+        ("readiness", &container.readiness, false),
+    ];
+    for (field, probe, once) in probes {
+        if let Some(probe) = probe {
+            probe.check(once).within(field)?;
+        }
+    }
+    let hooks = [
+        ("pre_stop", &container.pre_stop),
+        ("post_start", &container.post_start),
+    ];
+    for (field, hook) in hooks {
+        if let Some(hook) = hook {
+            hook.check().within(field)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pod::PodSpec;
+    use crate::pod::probe::{Ask, Hook, Probe};
+
+    fn pod() -> Draft {
+        let container = |name: &str| Container {
+            name: name.to_owned(),
+            entrypoint: vec!["true".to_owned()],
+            ..Container::default()
+        };
+        Draft {
+            containers: vec![container("app")],
+            init_containers: vec![container("init")],
+            volumes: vec![Volume {
+                name: "data".to_owned(),
+                source: Source::Empty,
+            }],
+            ..Draft::default()
+        }
+    }
+
+    fn mount(volume: &str, path: &str, sub_path: &str) -> VolumeMount {
+        VolumeMount {
+            volume: volume.to_owned(),
+            path: path.to_owned(),
+            sub_path: sub_path.to_owned(),
+            read_only: false,
+        }
+    }
+
+    fn probe() -> Probe {
+        Probe {
+            ask: Ask::Tcp(80),
+            initial_delay: None,
+            period: None,
+            timeout: None,
+            success_threshold: None,
+            failure_threshold: None,
+        }
+    }
+
+    type Change = fn(&mut Draft);
+
+    #[test]
+    fn what_cant_be_is_refused_by_the_fields_path() {
+        let cases: [(&str, Change); 17] = [
+            ("containers", |pod| pod.containers.clear()),
+            ("containers", |pod| {
+                pod.containers = vec![Container::default(); 40]
+            }),
+            ("containers[0].name", |pod| {
+                pod.containers[0].name = "init".into()
+            }),
+            ("containers[0].name", |pod| {
+                pod.containers[0].name = "A".into()
+            }),
+            ("containers[0].entrypoint", |pod| {
+                pod.containers[0].entrypoint.clear()
+            }),
+            ("containers[0].user", |pod| {
+                pod.containers[0].user = "-".into()
+            }),
+            ("containers[0].sidecar", |pod| {
+                pod.containers[0].sidecar = true
+            }),
+            ("init_containers[0].liveness", |pod| {
+                pod.init_containers[0].liveness = Some(probe());
+            }),
+            ("containers[0].liveness.success_threshold", |pod| {
+                let success_threshold = Some(2);
+                let twice = Probe {
+                    success_threshold,
+                    ..probe()
+                };
+                pod.containers[0].liveness = Some(twice);
+            }),
+            ("containers[0].readiness.tcp.port", |pod| {
+                pod.containers[0].readiness = Some(Probe {
+                    ask: Ask::Tcp(0),
+                    ..probe()
+                });
+            }),
+            ("containers[0].pre_stop.exec.argv", |pod| {
+                pod.containers[0].pre_stop = Some(Hook::Exec(Vec::new()));
+            }),
+            ("containers[0].mounts[0].volume", |pod| {
+                pod.containers[0].mounts = vec![mount("none", "/a", "")];
+            }),
+            ("containers[0].mounts[0].path", |pod| {
+                pod.containers[0].mounts = vec![mount("data", "/proc/a", "")];
+            }),
+            ("containers[0].mounts[0].sub_path", |pod| {
+                pod.containers[0].mounts = vec![mount("data", "/a", "../b")];
+            }),
+            ("containers[0].add_capabilities[0]", |pod| {
+                pod.containers[0].add_capabilities = vec!["FLY".into()];
+            }),
+            ("volumes[0].files.files[\"/x\"]", |pod| {
+                let files = [("/x".to_owned(), String::new())].into();
+                pod.volumes[0].source = Source::Files(Files { files, mode: None });
+            }),
+            ("", |pod| {
+                let files = [("x".to_owned(), "y".repeat(MAX_WEIGHT))].into();
+                pod.volumes[0].source = Source::Files(Files { files, mode: None });
+            }),
+        ];
+        PodSpec::try_from(pod()).unwrap();
+        for (field, change) in cases {
+            let mut draft = pod();
+            change(&mut draft);
+            let error = PodSpec::try_from(draft).unwrap_err();
+            assert_eq!(error.field.as_deref(), Some(field), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_record_reads_as_the_spec_that_was_written() {
+        let mut draft = pod();
+        draft.containers[0].liveness = Some(probe());
+        draft.containers[0].mounts = vec![mount("data", "/a", "b/c")];
+        let spec = PodSpec::try_from(draft).unwrap();
+        let json = serde_json::to_string(&spec).unwrap();
+        assert_eq!(serde_json::from_str::<PodSpec>(&json).unwrap(), spec);
+        assert!(!json.contains("null"), "{json}");
+    }
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The environment of a container: values, facts of the pod, and variables made of others, as
+//! Kubernetes expands them (`$(NAME)`; `$$` is `$`; an unknown name stays as it is written).
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::spec::{Container, Needs};
+
+/// One variable.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct EnvVar {
+    /// Without `=`.
+    pub name: String,
+    /// What it says.
+    pub from: From,
+}
+
+/// What a variable says.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum From {
+    /// A text with variables in it.
+    Value(String),
+    /// A fact.
+    Fact(Fact),
+}
+
+/// Something that a container can be told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Fact {
+    /// The last label of the pod's path.
+    PodName,
+    /// The pod's tenant.
+    Tenant,
+    /// The pod's uid.
+    PodUid,
+    /// The node's name.
+    NodeName,
+    /// Whole CPUs, rounded up.
+    CpuLimit,
+    /// Whole CPUs, rounded up.
+    CpuRequest,
+    /// Bytes.
+    MemoryLimit,
+    /// Bytes.
+    MemoryRequest,
+}
+
+/// What facts are made of.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Facts {
+    /// The last label of the pod's path.
+    pub pod_name: String,
+    /// The pod's tenant.
+    pub tenant: String,
+    /// The pod's uid.
+    pub pod_uid: String,
+    /// The node's name.
+    pub node_name: String,
+}
+
+impl Facts {
+    fn text(&self, fact: Fact, needs: &Needs) -> String {
+        let cpus = |millis: Option<u64>| millis.unwrap_or(0).div_ceil(1000).to_string();
+        match fact {
+            Fact::PodName => self.pod_name.clone(),
+            Fact::Tenant => self.tenant.clone(),
+            Fact::PodUid => self.pod_uid.clone(),
+            Fact::NodeName => self.node_name.clone(),
+            Fact::CpuLimit => cpus(needs.cpu_limit_millis),
+            Fact::CpuRequest => cpus(needs.cpu_request()),
+            Fact::MemoryLimit => needs.memory_limit_bytes.unwrap_or(0).to_string(),
+            Fact::MemoryRequest => needs.memory_request().unwrap_or(0).to_string(),
+        }
+    }
+}
+
+/// What a container's program gets: its environment, entrypoint and arguments.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Expanded {
+    /// The environment.
+    pub env: BTreeMap<String, String>,
+    /// The entrypoint.
+    pub entrypoint: Vec<String>,
+    /// The arguments.
+    pub args: Vec<String>,
+}
+
+/// Fills facts and variables in.
+pub fn expand(container: &Container, facts: &Facts) -> Expanded {
+    let mut env = BTreeMap::new();
+    for variable in &container.env {
+        let value = match &variable.from {
+            From::Value(text) => replaced(text, &env),
+            From::Fact(fact) => facts.text(*fact, &container.needs),
+        };
+        env.insert(variable.name.clone(), value);
+    }
+    let words = |words: &[String]| words.iter().map(|word| replaced(word, &env)).collect();
+    Expanded {
+        entrypoint: words(&container.entrypoint),
+        args: words(&container.args),
+        env,
+    }
+}
+
+/// A text whose `$(NAME)` are replaced.
+fn replaced(text: &str, env: &BTreeMap<String, String>) -> String {
+    let mut done = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once('$') {
+        done.push_str(before);
+        rest = after;
+        if let Some(after) = rest.strip_prefix('$') {
+            done.push('$');
+            rest = after;
+            continue;
+        }
+        let variable = rest.strip_prefix('(').and_then(|it| it.split_once(')'));
+        match variable {
+            Some((name, after)) if env.contains_key(name) => {
+                done.push_str(env.get(name).map_or("", String::as_str));
+                rest = after;
+            }
+            _ => done.push('$'),
+        }
+    }
+    done.push_str(rest);
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn variables_are_expanded_as_kubernetes_documents_it() {
+        let env = BTreeMap::from([("A".to_owned(), "1".to_owned())]);
+        for (text, expected) in [
+            ("x$(A)y", "x1y"),
+            ("$$(A)", "$(A)"),
+            ("$(B)", "$(B)"),
+            ("$A", "$A"),
+            ("$(A", "$(A"),
+            ("$", "$"),
+            ("$$$(A)", "$1"),
+        ] {
+            assert_eq!(replaced(text, &env), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_variable_is_made_of_those_before_it_and_of_facts() {
+        let value = |name: &str, text: &str| EnvVar {
+            name: name.to_owned(),
+            from: From::Value(text.to_owned()),
+        };
+        let fact = |name: &str, fact| EnvVar {
+            name: name.to_owned(),
+            from: From::Fact(fact),
+        };
+        let container = Container {
+            env: vec![
+                value("LATE", "$(NAME)"),
+                fact("NAME", Fact::PodName),
+                fact("CPUS", Fact::CpuLimit),
+                fact("BYTES", Fact::MemoryRequest),
+                value("ALL", "$(NAME)-$(CPUS)-$(BYTES)"),
+            ],
+            args: vec!["$(ALL)".to_owned()],
+            needs: Needs {
+                cpu_limit_millis: Some(1500),
+                memory_limit_bytes: Some(64),
+                ..Needs::default()
+            },
+            ..Container::default()
+        };
+        let facts = Facts {
+            pod_name: "web".to_owned(),
+            ..Facts::default()
+        };
+        let expanded = expand(&container, &facts);
+        assert_eq!(expanded.env["LATE"], "$(NAME)");
+        assert_eq!(expanded.args, ["web-2-64"]);
+    }
+}

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Containers of a manifest.
+
+use serde_json::Value;
+
+use super::probe::{Ports, hook, probe};
+use super::reader::Fields;
+use super::{Beside, Maps, quantity};
+use crate::pod::env::{EnvVar, Fact, From};
+use crate::pod::spec::{Container, Needs, Pull};
+use crate::pod::volume::VolumeMount;
+
+pub(super) fn container(mut fields: Fields<'_>, beside: &Beside, is_init: bool) -> Container {
+    let ports = ports(&mut fields);
+    let pull = match fields.text("imagePullPolicy").as_str() {
+        "" => Pull::Usual,
+        "Always" => Pull::Always,
+        "IfNotPresent" => Pull::IfNotPresent,
+        "Never" => Pull::Never,
+        _ => {
+            fields.refuse("imagePullPolicy", "must be Always, IfNotPresent or Never");
+            Pull::Usual
+        }
+    };
+    let mut env = env_from(&mut fields, beside);
+    for variable in fields
+        .each("env", |it| variable(it, beside))
+        .into_iter()
+        .flatten()
+    {
+        env.retain(|it| it.name != variable.name);
+        env.push(variable);
+    }
+    let sidecar = match fields.text("restartPolicy").as_str() {
+        "" => false,
+        "Always" if is_init => true,
+        _ => {
+            fields.refuse(
+                "restartPolicy",
+                "can be taken as Always, of an init container, alone",
+            );
+            false
+        }
+    };
+    let mut container = Container {
+        name: fields.text("name"),
+        image: fields.text("image"),
+        pull,
+        entrypoint: fields.list("command"),
+        args: fields.list("args"),
+        cwd: fields.text("workingDir"),
+        mounts: fields.each("volumeMounts", mount),
+        needs: needs(&mut fields),
+        startup: probe(&mut fields, "startupProbe", &ports),
+        liveness: probe(&mut fields, "livenessProbe", &ports),
+        readiness: probe(&mut fields, "readinessProbe", &ports),
+        stdin: fields.flag("stdin").unwrap_or(false),
+        terminal: fields.flag("tty").unwrap_or(false),
+        env,
+        sidecar,
+        ..Container::default()
+    };
+    if let Some(mut lifecycle) = fields.object("lifecycle") {
+        container.pre_stop = hook(&mut lifecycle, "preStop", &ports);
+        container.post_start = hook(&mut lifecycle, "postStart", &ports);
+        lifecycle.end();
+    }
+    security(&mut fields, &mut container);
+    fields.only("terminationMessagePath", &["/dev/termination-log"]);
+    fields.only("terminationMessagePolicy", &["File"]);
+    fields.only("stdinOnce", &["false"]);
+    fields.end();
+    container
+}
+
+/// Ports are open to the pod whether they are named or not; their names are what probes use.
+fn ports(fields: &mut Fields<'_>) -> Ports {
+    let port = |mut port: Fields<'_>| {
+        let name = port.text("name");
+        let number = port.number::<u16>("containerPort");
+        port.only("protocol", &["TCP", "UDP", "SCTP"]);
+        port.end();
+        Some((name, number?))
+    };
+    let ports = fields.each("ports", port);
+    ports.into_iter().flatten().collect()
+}
+
+fn security(fields: &mut Fields<'_>, container: &mut Container) {
+    let Some(mut given) = fields.object("securityContext") else {
+        return;
+    };
+    container.user = given.number_text("runAsUser");
+    container.group = given.number_text("runAsGroup");
+    container.read_only = given.flag("readOnlyRootFilesystem").unwrap_or(false);
+    let escalates = given.flag("allowPrivilegeEscalation");
+    container.no_new_privileges = escalates.map(|escalates| !escalates);
+    if let Some(mut capabilities) = given.object("capabilities") {
+        container.add_capabilities = capabilities.list("add");
+        container.drop_capabilities = capabilities.list("drop");
+        capabilities.end();
+    }
+    let root = matches!(container.user.as_str(), "" | "0");
+    if given.flag("runAsNonRoot") == Some(true) && root {
+        given.refuse("runAsNonRoot", "needs a runAsUser other than 0 beside it");
+    }
+    given.only("privileged", &["false"]);
+    given.only("procMount", &["Default"]);
+    given.end();
+}
+
+fn mount(mut fields: Fields<'_>) -> VolumeMount {
+    let mount = VolumeMount {
+        volume: fields.text("name"),
+        path: fields.text("mountPath"),
+        sub_path: fields.text("subPath"),
+        read_only: fields.flag("readOnly").unwrap_or(false),
+    };
+    fields.only("mountPropagation", &["None"]);
+    fields.end();
+    mount
+}
+
+fn needs(fields: &mut Fields<'_>) -> Needs {
+    let Some(mut given) = fields.object("resources") else {
+        return Needs::default();
+    };
+    let mut pair = |field: &str| {
+        let Some(mut fields) = given.object(field) else {
+            return (None, None);
+        };
+        let found = (
+            quantity(&mut fields, "cpu", quantity::thousandths),
+            quantity(&mut fields, "memory", quantity::whole),
+        );
+        fields.end();
+        found
+    };
+    let (cpu_request_millis, memory_request_bytes) = pair("requests");
+    let (cpu_limit_millis, memory_limit_bytes) = pair("limits");
+    given.end();
+    Needs {
+        cpu_request_millis,
+        cpu_limit_millis,
+        memory_request_bytes,
+        memory_limit_bytes,
+    }
+}
+
+fn quantity(fields: &mut Fields<'_>, field: &str, parse: fn(&str) -> Option<u64>) -> Option<u64> {
+    let text = match fields.take(field)? {
+        Value::String(text) => text,
+        other => other.to_string(),
+    };
+    let parsed = parse(&text);
+    if parsed.is_none() {
+        fields.refuse(
+            field,
+            format!("is {text}, not a quantity such as 500m or 64Mi"),
+        );
+    }
+    parsed
+}
+
+/// A text of another document, which is not expanded.
+fn fixed(name: String, text: &str) -> EnvVar {
+    EnvVar {
+        name,
+        from: From::Value(text.replace('$', "$$")),
+    }
+}
+
+fn env_from(fields: &mut Fields<'_>, beside: &Beside) -> Vec<EnvVar> {
+    let all = |mut fields: Fields<'_>| {
+        let prefix = fields.text("prefix");
+        let config = named(&mut fields, "configMapRef", &beside.config);
+        let secret = named(&mut fields, "secretRef", &beside.secret);
+        fields.end();
+        let texts = config.or(secret).unwrap_or_default().into_iter();
+        let texts = texts.map(|(key, text)| fixed(format!("{prefix}{key}"), &text));
+        texts.collect::<Vec<_>>()
+    };
+    let mut env: Vec<EnvVar> = Vec::new();
+    for variable in fields.each("envFrom", all).into_iter().flatten() {
+        env.retain(|it| it.name != variable.name);
+        env.push(variable);
+    }
+    env
+}
+
+/// What the document of that name holds.
+fn named(
+    fields: &mut Fields<'_>,
+    field: &str,
+    maps: &Maps,
+) -> Option<std::collections::BTreeMap<String, String>> {
+    let mut fields = fields.object(field)?;
+    let name = fields.text("name");
+    let optional = fields.flag("optional").unwrap_or(false);
+    let found = maps.get(&name).cloned();
+    if found.is_none() && !optional {
+        let words = format!("is {name}, which the file doesn't have: put it beside the pod");
+        fields.refuse("name", words);
+    }
+    fields.end();
+    found
+}
+
+fn variable(mut fields: Fields<'_>, beside: &Beside) -> Option<EnvVar> {
+    let name = fields.text("name");
+    let value = fields.text("value");
+    let Some(mut from) = fields.object("valueFrom") else {
+        fields.end();
+        let from = From::Value(value);
+        return Some(EnvVar { name, from });
+    };
+    let fact = fact(&mut from);
+    let config = key(&mut from, "configMapKeyRef", &beside.config);
+    let secret = key(&mut from, "secretKeyRef", &beside.secret);
+    from.end();
+    fields.end();
+    match (fact, config.or(secret)) {
+        (Some(fact), _) => {
+            let from = From::Fact(fact);
+            Some(EnvVar { name, from })
+        }
+        (None, Some(text)) => Some(fixed(name, &text)),
+        (None, None) => None,
+    }
+}
+
+fn key(fields: &mut Fields<'_>, field: &str, maps: &Maps) -> Option<String> {
+    let mut fields = fields.object(field)?;
+    let (name, key) = (fields.text("name"), fields.text("key"));
+    let optional = fields.flag("optional").unwrap_or(false);
+    let found = maps.get(&name).and_then(|map| map.get(&key)).cloned();
+    if found.is_none() && !optional {
+        let words = format!("is {key} of {name}, which the file doesn't have");
+        fields.refuse("key", words);
+    }
+    fields.end();
+    found
+}
+
+fn fact(from: &mut Fields<'_>) -> Option<Fact> {
+    let (mut fields, field, facts): (_, _, &[(&str, Fact)]) =
+        if let Some(fields) = from.object("fieldRef") {
+            let facts: &[_] = &[
+                ("metadata.name", Fact::PodName),
+                ("metadata.namespace", Fact::Tenant),
+                ("metadata.uid", Fact::PodUid),
+                ("spec.nodeName", Fact::NodeName),
+            ];
+            (fields, "fieldPath", facts)
+        } else {
+            return resource(from);
+        };
+    fields.only("apiVersion", &["v1"]);
+    one_of(fields, field, facts)
+}
+
+fn resource(from: &mut Fields<'_>) -> Option<Fact> {
+    let mut fields = from.object("resourceFieldRef")?;
+    fields.only("divisor", &["0", "1"]);
+    let facts = [
+        ("limits.cpu", Fact::CpuLimit),
+        ("requests.cpu", Fact::CpuRequest),
+        ("limits.memory", Fact::MemoryLimit),
+        ("requests.memory", Fact::MemoryRequest),
+    ];
+    one_of(fields, "resource", &facts)
+}
+
+fn one_of(mut fields: Fields<'_>, field: &str, facts: &[(&str, Fact)]) -> Option<Fact> {
+    let text = fields.text(field);
+    let fact = facts.iter().find(|(name, _)| *name == text);
+    if fact.is_none() {
+        let names: Vec<_> = facts.iter().map(|(name, _)| *name).collect();
+        let words = format!("is {text}; {} can be taken", names.join(", "));
+        fields.refuse(field, words);
+    }
+    fields.end();
+    fact.map(|(_, fact)| *fact)
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Kubernetes' manifests as pods of ours: a Pod, and the ConfigMaps and Secrets beside it that it
+//! names. Pure. Nothing is left out in silence: what a pod of ours can't have is named by its path,
+//! all of it at once.
+
+mod container;
+mod probe;
+mod quantity;
+mod reader;
+mod volume;
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+
+use super::spec::{Draft, HostAlias, Restart};
+use reader::{Fields, Problems};
+
+/// A pod that was read.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Manifest {
+    /// `metadata.name`.
+    pub name: String,
+    /// `metadata.namespace`; empty: none.
+    pub namespace: String,
+    /// `metadata.labels`.
+    pub labels: BTreeMap<String, String>,
+    /// Not checked yet.
+    pub draft: Draft,
+}
+
+/// A field that can't be taken.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Problem {
+    /// As in `spec.containers[0].image`.
+    pub path: String,
+    /// Why, and what to do.
+    pub words: String,
+}
+
+impl std::fmt::Display for Problem {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}: {}", self.path, self.words)
+    }
+}
+
+/// What ConfigMaps and Secrets of the same file hold, by name and key.
+type Maps = BTreeMap<String, BTreeMap<String, String>>;
+
+/// The ConfigMaps and Secrets beside a pod.
+#[derive(Default)]
+struct Beside {
+    config: Maps,
+    secret: Maps,
+}
+
+/// Reads the documents of a file.
+///
+/// # Errors
+/// Every field that can't be taken; at least one.
+pub fn read(documents: Vec<Value>) -> Result<Vec<Manifest>, Vec<Problem>> {
+    let mut problems = Problems::default();
+    let mut beside = Beside::default();
+    let mut pods = Vec::new();
+    for (i, document) in documents.into_iter().enumerate() {
+        let at = format!("document {}", i + 1);
+        let kind = document.get("kind").and_then(Value::as_str);
+        match kind {
+            Some("Pod") => pods.push(document),
+            Some("ConfigMap") => data(document, &mut beside.config, false, &mut problems),
+            Some("Secret") => data(document, &mut beside.secret, true, &mut problems),
+            _ if document.is_null() => {}
+            Some(other) => {
+                let words = format!("is a {other}; a Pod, ConfigMap or Secret can be taken");
+                problems.add(&at, words);
+            }
+            None => problems.add(&at, "has no kind: it must be a Pod of apiVersion v1"),
+        }
+    }
+    if pods.is_empty() {
+        problems.add("kind", "the file has no Pod");
+    }
+    let pods = pods.into_iter().map(|it| pod(it, &beside, &mut problems));
+    let pods: Vec<_> = pods.collect();
+    match problems.0.is_empty() {
+        true => Ok(pods),
+        false => Err(problems.0),
+    }
+}
+
+/// The texts of a ConfigMap or Secret.
+fn data(document: Value, into: &mut Maps, secret: bool, problems: &mut Problems) {
+    let mut fields = Fields::of(document, "", problems);
+    fields.known(&["apiVersion", "kind", "type", "immutable"]);
+    let (name, _, _) = metadata(&mut fields);
+    let mut texts = BTreeMap::new();
+    if secret {
+        for (key, text) in fields.texts("data") {
+            match volume::from_base64(&text) {
+                Some(text) => drop(texts.insert(key, text)),
+                None => fields.refuse(&format!("data.{key}"), "is no base64 of UTF-8 text"),
+            }
+        }
+        texts.extend(fields.texts("stringData"));
+    } else {
+        texts.extend(fields.texts("data"));
+    }
+    fields.end();
+    into.insert(name, texts);
+}
+
+fn metadata(fields: &mut Fields<'_>) -> (String, String, BTreeMap<String, String>) {
+    let Some(mut meta) = fields.object("metadata") else {
+        fields.refuse("metadata", "is required, with a name");
+        return Default::default();
+    };
+    let name = meta.text("name");
+    if name.is_empty() {
+        meta.refuse("name", "is required");
+    }
+    // What an API server writes, and notes for other programs.
+    meta.known(&["annotations", "creationTimestamp", "uid", "resourceVersion"]);
+    meta.known(&[
+        "generation",
+        "managedFields",
+        "ownerReferences",
+        "generateName",
+    ]);
+    let found = (name, meta.text("namespace"), meta.texts("labels"));
+    meta.end();
+    found
+}
+
+fn pod(document: Value, beside: &Beside, problems: &mut Problems) -> Manifest {
+    let mut fields = Fields::of(document, "", problems);
+    fields.known(&["kind", "status"]);
+    if fields.text("apiVersion") != "v1" {
+        fields.refuse("apiVersion", "must be v1");
+    }
+    let (name, namespace, labels) = metadata(&mut fields);
+    let draft = match fields.object("spec") {
+        Some(spec) => self::spec(spec, beside),
+        None => {
+            fields.refuse("spec", "is required");
+            Draft::default()
+        }
+    };
+    fields.end();
+    Manifest {
+        name,
+        namespace,
+        labels,
+        draft,
+    }
+}
+
+fn spec(mut fields: Fields<'_>, beside: &Beside) -> Draft {
+    let restart = match fields.text("restartPolicy").as_str() {
+        "" | "Always" => Restart::Always,
+        "OnFailure" => Restart::OnFailure,
+        "Never" => Restart::Never,
+        _ => {
+            fields.refuse("restartPolicy", "must be Always, OnFailure or Never");
+            Restart::Always
+        }
+    };
+    let mut draft = Draft {
+        restart,
+        stop_grace: fields.seconds("terminationGracePeriodSeconds"),
+        hostname: fields.text("hostname"),
+        volumes: fields.each("volumes", |it| volume::volume(it, beside)),
+        host_aliases: fields
+            .each("hostAliases", alias)
+            .into_iter()
+            .flatten()
+            .collect(),
+        ..Draft::default()
+    };
+    security(&mut fields, &mut draft);
+    defaults(&mut fields);
+    draft.init_containers = fields.each("initContainers", |it| {
+        container::container(it, beside, true)
+    });
+    draft.containers = fields.each("containers", |it| container::container(it, beside, false));
+    fields.end();
+    draft
+}
+
+fn alias(mut fields: Fields<'_>) -> Option<HostAlias> {
+    let ip = fields.text("ip");
+    let names = fields.list("hostnames");
+    let ip = match ip.parse() {
+        Ok(ip) => Some(ip),
+        Err(_) => {
+            fields.refuse("ip", "is no IP address");
+            None
+        }
+    };
+    fields.end();
+    Some(HostAlias { ip: ip?, names })
+}
+
+fn security(fields: &mut Fields<'_>, draft: &mut Draft) {
+    let Some(mut given) = fields.object("securityContext") else {
+        return;
+    };
+    draft.user = given.number_text("runAsUser");
+    draft.group = given.number_text("runAsGroup");
+    draft.groups = given.numbers("supplementalGroups");
+    if given.flag("runAsNonRoot") == Some(true) && matches!(draft.user.as_str(), "" | "0") {
+        given.refuse("runAsNonRoot", "needs a runAsUser other than 0 beside it");
+    }
+    given.end();
+}
+
+/// Fields that have a meaning elsewhere alone, or are at their defaults.
+fn defaults(fields: &mut Fields<'_>) {
+    // A node runs pods by itself: it schedules nothing, and has no services.
+    fields.known(&[
+        "schedulerName",
+        "enableServiceLinks",
+        "preemptionPolicy",
+        "priority",
+    ]);
+    fields.known(&["tolerations", "serviceAccount", "serviceAccountName"]);
+    fields.only("dnsPolicy", &["ClusterFirst", "Default"]);
+    fields.only("hostUsers", &["false"]);
+    fields.only("hostIPC", &["false"]);
+    fields.only("hostPID", &["false"]);
+    fields.only("hostNetwork", &["false"]);
+    fields.only("shareProcessNamespace", &["false"]);
+    fields.only("automountServiceAccountToken", &["false"]);
+    fields.only("setHostnameAsFQDN", &["false"]);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Manifests as people write them, and what can't be taken of others.
+
+use serde_json::json;
+
+use super::*;
+use crate::pod::PodSpec;
+use crate::pod::env::{Fact, From};
+use crate::pod::probe::Ask;
+use crate::pod::volume::Source;
+
+fn paths(documents: Vec<Value>) -> Vec<String> {
+    let problems = read(documents).unwrap_err();
+    problems.into_iter().map(|problem| problem.path).collect()
+}
+
+fn pod(spec: Value) -> Value {
+    json!({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web"}, "spec": spec})
+}
+
+#[test]
+fn a_pod_with_what_it_names_becomes_one_of_ours() {
+    let config = json!({"apiVersion": "v1", "kind": "ConfigMap",
+        "metadata": {"name": "settings"}, "data": {"a.conf": "x=$(HOME)", "LEVEL": "3"}});
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "type": "Opaque",
+        "metadata": {"name": "keys"}, "data": {"token": "c2VjcmV0"}});
+    let spec = json!({
+        "restartPolicy": "OnFailure", "terminationGracePeriodSeconds": 5,
+        "hostAliases": [{"ip": "10.0.0.1", "hostnames": ["db"]}],
+        "initContainers": [{"name": "proxy", "image": "proxy", "restartPolicy": "Always"}],
+        "containers": [{
+            "name": "app", "image": "nginx:1.25", "imagePullPolicy": "Never",
+            "command": ["nginx"], "args": ["-g", "daemon off;"],
+            "ports": [{"name": "http", "containerPort": 80}],
+            "env": [
+                {"name": "POD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                {"name": "LEVEL", "valueFrom":
+                    {"configMapKeyRef": {"name": "settings", "key": "LEVEL"}}},
+                {"name": "A", "valueFrom":
+                    {"configMapKeyRef": {"name": "settings", "key": "a.conf"}}}],
+            "envFrom": [{"secretRef": {"name": "keys"}, "prefix": "K_"}],
+            "resources": {"requests": {"cpu": "250m"}, "limits": {"cpu": 1, "memory": "64Mi"}},
+            "livenessProbe": {"httpGet": {"path": "/live", "port": "http"}, "periodSeconds": 3},
+            "securityContext": {"runAsUser": 33, "allowPrivilegeEscalation": false,
+                "capabilities": {"drop": ["ALL"], "add": ["NET_BIND_SERVICE"]}},
+            "volumeMounts": [{"name": "conf", "mountPath": "/etc/app", "readOnly": true}]}],
+        "volumes": [{"name": "conf", "configMap": {"name": "settings",
+            "items": [{"key": "a.conf", "path": "a.conf"}]}}]});
+    let read = read(vec![config, secret, pod(spec)]).unwrap();
+    let [Manifest { name, draft, .. }] = &read[..] else {
+        panic!("{read:?}");
+    };
+    assert_eq!(name, "web");
+    let app = &draft.containers[0];
+    assert_eq!(app.needs.cpu_request_millis, Some(250));
+    assert_eq!(app.needs.cpu_limit_millis, Some(1000));
+    assert_eq!(app.needs.memory_limit_bytes, Some(64 << 20));
+    let Some(Ask::Http(http)) = app.liveness.as_ref().map(|it| it.ask.clone()) else {
+        panic!("{app:?}");
+    };
+    assert_eq!((http.port, http.path.as_str()), (80, "/live"));
+    let env = |name: &str| {
+        app.env
+            .iter()
+            .find(|it| it.name == name)
+            .unwrap()
+            .from
+            .clone()
+    };
+    assert_eq!(env("POD"), From::Fact(Fact::PodName));
+    assert_eq!(env("K_token"), From::Value("secret".to_owned()));
+    assert_eq!(env("A"), From::Value("x=$$(HOME)".to_owned()));
+    let Source::Files(files) = &draft.volumes[0].source else {
+        panic!("{draft:?}");
+    };
+    assert_eq!(files.files.len(), 1);
+    assert!(draft.init_containers[0].sidecar);
+    PodSpec::try_from(draft.clone()).unwrap();
+}
+
+#[test]
+fn what_cant_be_taken_is_named_by_its_path_all_at_once() {
+    let spec = json!({
+        "hostNetwork": true,
+        "nodeSelector": {"disk": "ssd"},
+        "containers": [
+            {"name": "a", "image": "x", "ports": [{"containerPort": 80, "hostPort": 80}]},
+            {"name": "b", "image": "x", "securityContext": {"privileged": true},
+             "resources": {"limits": {"cpu": "much", "nvidia.com/gpu": 1}},
+             "env": [{"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
+             "livenessProbe": {"httpGet": {"port": "none", "scheme": "HTTPS"}}}],
+        "volumes": [{"name": "v", "emptyDir": {"medium": "Memory"}},
+            {"name": "w", "persistentVolumeClaim": {"claimName": "c"}},
+            {"name": "c", "configMap": {"name": "none"}}]});
+    let mut found = paths(vec![pod(spec), json!({"kind": "Service"})]);
+    found.sort();
+    let mut expected = [
+        "document 2",
+        "spec.containers[0].ports[0].hostPort",
+        "spec.containers[1].env[0].valueFrom.fieldRef.fieldPath",
+        "spec.containers[1].livenessProbe.httpGet.port",
+        "spec.containers[1].livenessProbe.httpGet.scheme",
+        "spec.containers[1].resources.limits.cpu",
+        "spec.containers[1].resources.limits.nvidia.com/gpu",
+        "spec.containers[1].securityContext.privileged",
+        "spec.hostNetwork",
+        "spec.nodeSelector",
+        "spec.volumes[0].emptyDir.medium",
+        "spec.volumes[1].",
+        "spec.volumes[1].persistentVolumeClaim",
+        "spec.volumes[2].configMap.name",
+    ];
+    expected.sort_unstable();
+    assert_eq!(found, expected);
+    assert_eq!(
+        paths(vec![
+            json!({"kind": "ConfigMap", "metadata": {"name": "a"}})
+        ]),
+        ["kind"]
+    );
+}
+
+#[test]
+fn what_an_api_server_adds_changes_nothing() {
+    let spec = json!({
+        "containers": [{"name": "a", "image": "x", "resources": {},
+            "terminationMessagePath": "/dev/termination-log", "terminationMessagePolicy": "File"}],
+        "dnsPolicy": "ClusterFirst", "schedulerName": "default-scheduler",
+        "securityContext": {}, "hostUsers": null, "tolerations": [{"key": "k"}]});
+    let mut document = pod(spec);
+    document["status"] = json!({"phase": "Running"});
+    document["metadata"]["uid"] = json!("1");
+    read(vec![document]).unwrap();
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Volumes of a manifest.
+
+use base64::Engine;
+
+use super::reader::Fields;
+use super::{Beside, Maps};
+use crate::pod::volume::{Files, Host, HostKind, Source, Volume};
+
+pub(super) fn volume(mut fields: Fields<'_>, beside: &Beside) -> Volume {
+    let name = fields.text("name");
+    let empty = fields.object("emptyDir").map(|empty| {
+        // With a medium or a size it is something else.
+        empty.end();
+        Source::Empty
+    });
+    let config = fields
+        .object("configMap")
+        .map(|it| files(it, "name", &beside.config));
+    let secret = fields
+        .object("secret")
+        .map(|it| files(it, "secretName", &beside.secret));
+    let host = fields.object("hostPath").map(host);
+    let source = empty.or(config).or(secret).or(host);
+    if source.is_none() {
+        fields.refuse("", "must be emptyDir, configMap, secret or hostPath");
+    }
+    fields.end();
+    Volume {
+        name,
+        source: source.unwrap_or(Source::Empty),
+    }
+}
+
+fn files(mut fields: Fields<'_>, name: &str, maps: &Maps) -> Source {
+    let named = fields.text(name);
+    let mode = fields.number("defaultMode");
+    let optional = fields.flag("optional").unwrap_or(false);
+    let item = |mut item: Fields<'_>| {
+        let pair = (item.text("key"), item.text("path"));
+        item.end();
+        pair
+    };
+    let items = fields.each("items", item);
+    let all = maps.get(&named);
+    if all.is_none() && !optional {
+        let words = format!("is {named}, which the file doesn't have: put it beside the pod");
+        fields.refuse(name, words);
+    }
+    let all = all.cloned().unwrap_or_default();
+    let mut files = Files {
+        mode,
+        ..Files::default()
+    };
+    for (key, path) in &items {
+        match all.get(key) {
+            Some(text) => drop(files.files.insert(path.clone(), text.clone())),
+            None if optional => {}
+            None => fields.refuse("items", format!("{named} has no key {key}")),
+        }
+    }
+    if items.is_empty() {
+        files.files = all;
+    }
+    fields.end();
+    Source::Files(files)
+}
+
+fn host(mut fields: Fields<'_>) -> Source {
+    let path = fields.text("path");
+    let kind = match fields.text("type").as_str() {
+        "" => HostKind::Any,
+        "Directory" => HostKind::Folder,
+        "File" => HostKind::File,
+        "Socket" => HostKind::Socket,
+        other => {
+            let words = format!("is {other}: Directory, File and Socket can be taken");
+            fields.refuse("type", words);
+            HostKind::Any
+        }
+    };
+    fields.end();
+    Source::Host(Host {
+        path,
+        kind,
+        ..Host::default()
+    })
+}
+
+/// The text of base64 with padding; `None` where it is none.
+pub(super) fn from_base64(text: &str) -> Option<String> {
+    let digits: String = text.split_ascii_whitespace().collect();
+    let bytes = base64::engine::general_purpose::STANDARD.decode(digits);
+    String::from_utf8(bytes.ok()?).ok()
+}

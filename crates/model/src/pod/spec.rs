@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The spec of a pod and of its containers. A [`Draft`] is data; a [`PodSpec`] is a draft that was
+//! checked (`check`).
+
+use std::net::IpAddr;
+use std::ops::Deref;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::env::EnvVar;
+use super::probe::{Hook, Probe};
+use super::volume::{Volume, VolumeMount};
+use crate::container;
+use crate::error::Error;
+
+/// The most containers of a pod, init containers among them.
+pub const MAX_CONTAINERS: usize = 32;
+/// How long a stop may take where the spec says nothing.
+pub const DEFAULT_GRACE: Duration = Duration::from_secs(30);
+/// The most that a pod's spec may take in its cell's record, in bytes.
+pub const MAX_WEIGHT: usize = 48 * 1024;
+
+/// The spec as a client sent it; no field is checked yet.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Draft {
+    /// Those that the pod is for.
+    pub containers: Vec<Container>,
+    /// Those that run before them, in order.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub init_containers: Vec<Container>,
+    /// Folders that containers share.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub volumes: Vec<Volume>,
+    /// What becomes of containers that end.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub restart: Restart,
+    /// How long a stop may take in all. `None`: [`DEFAULT_GRACE`].
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub stop_grace: Option<Duration>,
+    /// Empty: the last label of the pod's path.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub hostname: String,
+    /// Lines of `/etc/hosts`.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub host_aliases: Vec<HostAlias>,
+    /// Of containers that name none.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub user: String,
+    /// Of containers that name none.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub group: String,
+    /// Supplementary groups of all containers.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub groups: Vec<String>,
+}
+
+/// What becomes of a container that ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Restart {
+    /// It is started again.
+    #[default]
+    Always,
+    /// It is started again where it has failed.
+    OnFailure,
+    /// It isn't.
+    Never,
+}
+
+/// One container.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Container {
+    /// A DNS label, unique in the pod.
+    pub name: String,
+    /// Empty: programs of the node.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub image: String,
+    /// When the image is fetched.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub pull: Pull,
+    /// In place of the image's.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub entrypoint: Vec<String>,
+    /// In place of the image's.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub args: Vec<String>,
+    /// In order: a variable may be made of those before it.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub env: Vec<EnvVar>,
+    /// Empty: the image's, or `/`.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub cwd: String,
+    /// Empty: the pod's, or the image's.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub user: String,
+    /// Empty: the pod's, or the user's own.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub group: String,
+    /// Volumes of the pod.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub mounts: Vec<VolumeMount>,
+    /// CPU and memory.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub needs: Needs,
+    /// The other probes wait for it.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub startup: Option<Probe>,
+    /// Where it fails the container is stopped.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub liveness: Option<Probe>,
+    /// The container is ready while it succeeds.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub readiness: Option<Probe>,
+    /// Before it is asked to end.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub pre_stop: Option<Hook>,
+    /// After it was started.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub post_start: Option<Hook>,
+    /// Of an init container: it goes on running.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub sidecar: bool,
+    /// Its root can't be written.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub read_only: bool,
+    /// Added to the default ones.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub add_capabilities: Vec<String>,
+    /// Taken away from them, first.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub drop_capabilities: Vec<String>,
+    /// Exec never grants new privileges.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub no_new_privileges: Option<bool>,
+    /// Keep standard input open.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub stdin: bool,
+    /// A terminal instead of pipes.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub terminal: bool,
+    /// Empty: the image's, or SIGTERM.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub stop_signal: String,
+}
+
+impl Container {
+    /// The root that it has; `None`: the allowed folders of the node.
+    pub fn root(&self) -> Option<container::Container> {
+        if self.image.is_empty() {
+            return None;
+        }
+        let name = self.image.rsplit('/').next().unwrap_or_default();
+        let tag = name.split_once(':').map(|(_, tag)| tag);
+        // Without a tag it is `latest`; a digest is the same image for ever.
+        let moves = !name.contains('@') && tag.is_none_or(|tag| tag == "latest");
+        let pull = match self.pull {
+            Pull::Usual if moves => container::Pull::Always,
+            Pull::Usual | Pull::IfNotPresent => container::Pull::IfNotPresent,
+            Pull::Always => container::Pull::Always,
+            Pull::Never => container::Pull::Never,
+        };
+        Some(container::Container {
+            image: self.image.clone(),
+            pull,
+            read_only: self.read_only,
+            ..container::Container::default()
+        })
+    }
+}
+
+/// When an image is fetched.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Pull {
+    /// Always for the tag `latest`, otherwise where it isn't there.
+    #[default]
+    Usual,
+    /// Each time.
+    Always,
+    /// Where it isn't there.
+    IfNotPresent,
+    /// Never.
+    Never,
+}
+
+/// What a container asks of the node, in thousandths of a CPU and bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Needs {
+    /// `None`: the limit.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub cpu_request_millis: Option<u64>,
+    /// `None`: no limit.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub cpu_limit_millis: Option<u64>,
+    /// `None`: the limit.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub memory_request_bytes: Option<u64>,
+    /// `None`: no limit.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub memory_limit_bytes: Option<u64>,
+}
+
+impl Needs {
+    /// Its share of CPU time, in thousandths.
+    pub fn cpu_request(&self) -> Option<u64> {
+        self.cpu_request_millis.or(self.cpu_limit_millis)
+    }
+
+    /// The memory that it is expected to use, in bytes.
+    pub fn memory_request(&self) -> Option<u64> {
+        self.memory_request_bytes.or(self.memory_limit_bytes)
+    }
+}
+
+/// A line of `/etc/hosts`.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct HostAlias {
+    /// An address.
+    pub ip: IpAddr,
+    /// Its names; at least one.
+    pub names: Vec<String>,
+}
+
+/// A checked draft, as sent.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(into = "Draft", try_from = "Draft")]
+pub struct PodSpec(Draft);
+
+impl Deref for PodSpec {
+    type Target = Draft;
+
+    fn deref(&self) -> &Draft {
+        &self.0
+    }
+}
+
+impl From<PodSpec> for Draft {
+    fn from(spec: PodSpec) -> Draft {
+        spec.0
+    }
+}
+
+impl TryFrom<Draft> for PodSpec {
+    type Error = Error;
+
+    fn try_from(draft: Draft) -> Result<Self, Error> {
+        super::check::check(&draft)?;
+        Ok(Self(draft))
+    }
+}
+
+impl PodSpec {
+    /// Every container, init containers first, in the order in which they begin.
+    pub fn all(&self) -> impl Iterator<Item = &Container> {
+        self.0.init_containers.iter().chain(&self.0.containers)
+    }
+
+    /// The container of that name.
+    pub fn container(&self, name: &str) -> Option<&Container> {
+        self.all().find(|container| container.name == name)
+    }
+
+    /// How long a stop may take.
+    pub fn grace(&self) -> Duration {
+        self.0.stop_grace.unwrap_or(DEFAULT_GRACE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_tag_that_moves_is_asked_for_each_time() {
+        let pull = |image: &str, pull| {
+            let image = image.to_owned();
+            let container = Container {
+                image,
+                pull,
+                ..Container::default()
+            };
+            container.root().map(|root| root.pull)
+        };
+        let (always, once) = (container::Pull::Always, container::Pull::IfNotPresent);
+        for (image, expected) in [
+            ("nginx", always),
+            ("nginx:latest", always),
+            ("nginx:1.25", once),
+            ("registry.test:5000/nginx", always),
+            ("registry.test:5000/nginx:1.25", once),
+            ("nginx@sha256:00", once),
+        ] {
+            assert_eq!(pull(image, Pull::Usual), Some(expected), "{image}");
+        }
+        assert_eq!(pull("nginx", Pull::Never), Some(container::Pull::Never));
+        assert_eq!(pull("", Pull::Usual), None);
+    }
+}

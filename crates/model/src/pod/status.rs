@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is known of a pod, as clients see it.
+
+use crate::exit::Exit;
+use crate::status::Meta;
+use crate::time::Timestamp;
+
+use super::qos::Qos;
+use super::spec::PodSpec;
+
+/// Where a pod is in its life.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Phase {
+    /// Init containers aren't done, or a container was never started.
+    Pending,
+    /// Something runs, or will again.
+    Running,
+    /// Every container has exited with 0.
+    Succeeded,
+    /// Every container has ended, and one has failed.
+    Failed,
+}
+
+impl Phase {
+    /// Nothing of it begins again.
+    pub fn is_final(self) -> bool {
+        matches!(self, Phase::Succeeded | Phase::Failed)
+    }
+}
+
+/// The status of a pod.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PodStatus {
+    /// Of its cell.
+    pub meta: Meta,
+    /// As sent.
+    pub spec: PodSpec,
+    /// Where it is in its life.
+    pub phase: Phase,
+    /// A stop was asked for.
+    pub stopping: bool,
+    /// Every container that goes on running is ready.
+    pub ready: bool,
+    /// Its class of service.
+    pub qos: Qos,
+    /// Init containers first, in the spec's order.
+    pub containers: Vec<ContainerStatus>,
+}
+
+/// The status of a container.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ContainerStatus {
+    /// Its name.
+    pub name: String,
+    /// Where it is.
+    pub state: ContainerState,
+    /// How often it was started again.
+    pub restarts: u32,
+    /// It runs, and what is asked after its start was done.
+    pub started: bool,
+    /// It runs, and its readiness probe says so.
+    pub ready: bool,
+    /// Of the last run that has ended.
+    pub last_exit: Option<Exit>,
+    /// When it is started again.
+    pub next_start: Option<Timestamp>,
+    /// Why it waits or was stopped, for people.
+    pub message: String,
+}
+
+/// Where a container is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ContainerState {
+    /// It isn't its turn, or it is being made.
+    Waiting,
+    /// Its program runs.
+    Running,
+    /// It has ended and will be started again.
+    BackingOff,
+    /// It has ended.
+    Ended,
+}

@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: Apache-2.0
+//! A sandbox that is a cell of this node: the pod's cell, a nested one for each container, and in
+//! that the executable `main`. All of it is the runtime's; here is what it is asked for, with
+//! permits that are parts of the one that the node has for the pod.
+
+pub(crate) mod program;
+pub(crate) mod volumes;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use identity::{Effect, Permit};
+use model::error::{Error, Reason};
+use model::exit::Exit;
+use model::label::Labels;
+use model::name::{Label, ObjectPath, Tenant, Uid};
+use model::object::{Kind, ObjectRef};
+use model::pod::spec::{Container, PodSpec};
+use model::pod::steps::Count;
+use model::request::{Remove, RunCell, RunExecutable, Stop, UpdateExecutable, WaitFor};
+use model::status::{ExecutableStatus, Object};
+use runtime::Runtime;
+
+use crate::kept::{Kept, Seal};
+use crate::sandbox::{Program, Sandbox, Stream};
+use program::Around;
+use volumes::Volumes;
+
+const RUN_CELL: &str = "runtime.RunCell";
+const RUN_EXECUTABLE: &str = "runtime.RunExecutable";
+const UPDATE_EXECUTABLE: &str = "runtime.UpdateExecutable";
+const UPDATE_CELL: &str = "runtime.UpdateCell";
+const GET: &str = "runtime.Get";
+const WAIT: &str = "runtime.Wait";
+const STOP: &str = "runtime.Stop";
+const REMOVE: &str = "runtime.Remove";
+
+/// What the node does in a pod by itself.
+const ACTIONS: [&str; 8] = [
+    RUN_CELL,
+    RUN_EXECUTABLE,
+    UPDATE_CELL,
+    UPDATE_EXECUTABLE,
+    GET,
+    WAIT,
+    STOP,
+    REMOVE,
+];
+
+/// The effects of keeping a pod.
+pub(crate) fn effects(pod: &ObjectPath) -> Vec<Effect> {
+    let below = |action: &&'static str| Effect::below(action, pod);
+    ACTIONS.iter().map(below).collect()
+}
+
+/// The label that says how often a container was started again before a run.
+const RESTARTS: &str = "pod.aurae/restarts";
+/// The same since it ran for long.
+const IN_A_ROW: &str = "pod.aurae/restarts-in-a-row";
+/// The label of a run for which what is asked after a start was done.
+const STARTED: &str = "pod.aurae/started";
+
+/// See the module.
+pub(crate) struct CellSandbox {
+    pub(crate) runtime: Runtime,
+    /// The node's, for all that it does in the pod.
+    pub(crate) permit: Permit,
+    pub(crate) seal: Arc<Seal>,
+    pub(crate) tenant: Tenant,
+    pub(crate) path: ObjectPath,
+    pub(crate) uid: Uid,
+    pub(crate) spec: PodSpec,
+    pub(crate) volumes: Volumes,
+    pub(crate) around: Around,
+}
+
+impl CellSandbox {
+    fn permit(&self, action: &'static str, path: &ObjectPath) -> Result<Permit, Error> {
+        self.permit.part(vec![Effect::below(action, path)])
+    }
+
+    fn below(&self, path: &ObjectPath, name: &str) -> Result<ObjectPath, Error> {
+        let broken = |e: model::name::InvalidName| Error::invalid("pod.ref.path", e);
+        path.child(name.parse::<Label>().map_err(broken)?)
+            .map_err(broken)
+    }
+
+    fn container(&self, name: &str) -> Result<ObjectPath, Error> {
+        self.below(&self.path, name)
+    }
+
+    fn main(&self, name: &str) -> Result<ObjectPath, Error> {
+        self.below(&self.container(name)?, "main")
+    }
+
+    fn target(&self, path: ObjectPath, uid: Option<Uid>, kind: Kind) -> ObjectRef {
+        ObjectRef {
+            tenant: self.tenant.clone(),
+            path,
+            uid,
+            kind: Some(kind),
+        }
+    }
+
+    fn pod(&self) -> ObjectRef {
+        self.target(self.path.clone(), Some(self.uid), Kind::Cell)
+    }
+
+    async fn prepare_now(&self) -> Result<(), Error> {
+        let (volumes, spec) = (self.volumes.clone(), self.spec.clone());
+        let made = tokio::task::spawn_blocking(move || volumes.make(&spec)).await;
+        let made = made.map_err(|e| Error::internal(e.to_string()))?;
+        made.map_err(|e| {
+            let message = format!("the volumes of {} can't be made: {e}", self.path);
+            Error::internal(message).errno(e.raw_os_error().unwrap_or_default())
+        })
+    }
+
+    async fn make_now(&self, container: &Container) -> Result<(), Error> {
+        let path = self.container(&container.name)?;
+        if let Some(found) = self.runtime.seen(&self.tenant, &path)
+            && !found.state().is_final()
+        {
+            return Ok(());
+        }
+        let mounts = self.volumes.mounts(&self.spec, container)?;
+        let permit = self
+            .permit
+            .part(vec![Effect::on(RUN_CELL, &path), Effect::on(REMOVE, &path)])?;
+        let request = RunCell {
+            tenant: self.tenant.clone(),
+            path,
+            labels: Labels::default(),
+            spec: program::container_cell(container, mounts)?,
+            request_id: None,
+            wait_for: WaitFor::Started,
+            annex: None,
+        };
+        self.runtime.run_cell(permit, request).await.map(drop)
+    }
+
+    async fn start_now(&self, container: &Container, count: Count) -> Result<Program, Error> {
+        let path = self.main(&container.name)?;
+        let spec = program::main_program(&self.spec, container, &self.around)?;
+        let started = self.run(path, marks(count, false)?, spec, WaitFor::Started);
+        let started = started.await?;
+        program_of(&started).ok_or_else(|| Error::internal("a program that is none was started"))
+    }
+
+    async fn run(
+        &self,
+        path: ObjectPath,
+        labels: Labels,
+        spec: model::executable::ExecutableSpec,
+        wait_for: WaitFor,
+    ) -> Result<Arc<Object>, Error> {
+        let permit = self.permit.part(vec![
+            Effect::on(RUN_EXECUTABLE, &path),
+            Effect::on(REMOVE, &path),
+        ])?;
+        let request = RunExecutable {
+            tenant: self.tenant.clone(),
+            path,
+            labels,
+            spec,
+            request_id: None,
+            wait_for,
+            own_cell: None,
+            attach_follows: false,
+        };
+        self.runtime.run_executable(permit, request).await
+    }
+
+    async fn started_now(&self, container: &str, uid: Uid) -> Result<(), Error> {
+        let path = self.main(container)?;
+        let Some(program) = self.program(container).filter(|it| it.uid == uid) else {
+            return Ok(());
+        };
+        let request = UpdateExecutable {
+            target: self.target(path.clone(), Some(uid), Kind::Executable),
+            labels: marks(program.count, true)?,
+            expected_generation: None,
+        };
+        let permit = self.permit(UPDATE_EXECUTABLE, &path)?;
+        self.runtime
+            .update_executable(permit, request)
+            .await
+            .map(drop)
+    }
+
+    async fn ended_now(&self, container: &str, uid: Uid) -> Result<Exit, Error> {
+        let path = self.main(container)?;
+        let target = self.target(path.clone(), Some(uid), Kind::Executable);
+        let ended = self
+            .runtime
+            .wait(self.permit(WAIT, &path)?, &target)
+            .await?;
+        exit_of(&ended)
+    }
+
+    async fn stop_now(&self, container: &str, uid: Uid, grace: Duration) -> Result<(), Error> {
+        let path = self.main(container)?;
+        let request = Stop {
+            target: self.target(path.clone(), Some(uid), Kind::Executable),
+            grace: Some(grace),
+        };
+        let permit = self.permit(STOP, &path)?;
+        match self.runtime.stop(permit, request).await {
+            Err(error) if error.reason != Reason::NotFound => Err(error),
+            // What isn't there has ended.
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    async fn exec_now(
+        &self,
+        container: &str,
+        argv: &[String],
+        timeout: Duration,
+    ) -> Result<Exit, Error> {
+        let named = self.spec.container(container);
+        let named = named.ok_or_else(|| Error::not_found("container", container))?;
+        let name = format!("ask-{}", unique()?);
+        let path = self.below(&self.container(container)?, &name)?;
+        let spec = program::beside(&self.spec, named, &self.around, argv)?;
+        let run = self.run(path.clone(), Labels::default(), spec, WaitFor::Exited);
+        match tokio::time::timeout(timeout, run).await {
+            Ok(ended) => exit_of(&*ended?),
+            Err(_) => {
+                let request = Stop {
+                    target: self.target(path.clone(), None, Kind::Executable),
+                    grace: Some(Duration::ZERO),
+                };
+                let stopped = self.runtime.stop(self.permit(STOP, &path)?, request);
+                // It may have ended just now.
+                drop(stopped.await);
+                let message = format!("it had not ended after {timeout:?}, and was killed");
+                Err(Error::new(Reason::Deadline, message))
+            }
+        }
+    }
+
+    async fn remove_now(&self) -> Result<(), Error> {
+        let effects = vec![
+            Effect::below(REMOVE, &self.path),
+            Effect::below(STOP, &self.path),
+        ];
+        let request = Remove {
+            target: self.pod(),
+            recursive: true,
+            force: true,
+        };
+        match self
+            .runtime
+            .remove(self.permit.part(effects)?, request)
+            .await
+        {
+            Err(error) if error.reason != Reason::NotFound => Err(error),
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    async fn clean_now(&self) {
+        let volumes = self.volumes.clone();
+        let removed = tokio::task::spawn_blocking(move || volumes.remove()).await;
+        if let Ok(Err(error)) = removed {
+            tracing::error!(pod = %self.path, %error, "the volumes of a pod stay behind");
+        }
+    }
+}
+
+impl Sandbox for CellSandbox {
+    fn prepare(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(self.prepare_now())
+    }
+
+    fn make<'a>(&'a self, container: &'a Container) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(self.make_now(container))
+    }
+
+    fn start<'a>(
+        &'a self,
+        container: &'a Container,
+        count: Count,
+    ) -> BoxFuture<'a, Result<Program, Error>> {
+        Box::pin(self.start_now(container, count))
+    }
+
+    fn program(&self, container: &str) -> Option<Program> {
+        let object = self
+            .runtime
+            .seen(&self.tenant, &self.main(container).ok()?)?;
+        program_of(&object)
+    }
+
+    fn started<'a>(&'a self, container: &'a str, uid: Uid) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(self.started_now(container, uid))
+    }
+
+    fn ended<'a>(&'a self, container: &'a str, uid: Uid) -> BoxFuture<'a, Result<Exit, Error>> {
+        Box::pin(self.ended_now(container, uid))
+    }
+
+    fn stop<'a>(
+        &'a self,
+        container: &'a str,
+        uid: Uid,
+        grace: Duration,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(self.stop_now(container, uid, grace))
+    }
+
+    fn exec<'a>(
+        &'a self,
+        container: &'a str,
+        argv: &'a [String],
+        timeout: Duration,
+    ) -> BoxFuture<'a, Result<Exit, Error>> {
+        Box::pin(self.exec_now(container, argv, timeout))
+    }
+
+    fn dial(&self, port: u16, timeout: Duration) -> BoxFuture<'_, Result<Box<dyn Stream>, Error>> {
+        Box::pin(async move {
+            let permit = self.permit(GET, &self.path)?;
+            let pod = self.pod();
+            let dialed = self.runtime.dial(permit, &pod, port, timeout).await;
+            dialed.map(|stream| Box::new(stream) as Box<dyn Stream>)
+        })
+    }
+
+    fn keep<'a>(&'a self, kept: &'a Kept) -> BoxFuture<'a, Result<(), Error>> {
+        Box::pin(async move {
+            let annex = self.seal.seal(&self.tenant, &self.path, kept)?;
+            let permit = self.permit(UPDATE_CELL, &self.path)?;
+            self.runtime
+                .annex(permit, &self.pod(), annex)
+                .await
+                .map(drop)
+        })
+    }
+
+    fn gone(&self) -> BoxFuture<'_, ()> {
+        Box::pin(async move {
+            let Ok(permit) = self.permit(WAIT, &self.path) else {
+                return std::future::pending().await;
+            };
+            // Whatever the answer is: it isn't there.
+            drop(self.runtime.wait(permit, &self.pod()).await);
+        })
+    }
+
+    fn remove(&self) -> BoxFuture<'_, Result<(), Error>> {
+        Box::pin(self.remove_now())
+    }
+
+    fn clean(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.clean_now())
+    }
+}
+
+fn marks(count: Count, started: bool) -> Result<Labels, Error> {
+    let mut labels = std::collections::BTreeMap::from([
+        (RESTARTS.to_owned(), count.restarts.to_string()),
+        (IN_A_ROW.to_owned(), count.in_a_row.to_string()),
+    ]);
+    if started {
+        labels.insert(STARTED.to_owned(), "true".to_owned());
+    }
+    Labels::new(labels)
+}
+
+fn program_of(object: &Object) -> Option<Program> {
+    let Object::Executable(status) = object else {
+        return None;
+    };
+    let ended = status.state.is_final();
+    let exit = status.exit;
+    Some(Program {
+        uid: status.meta.uid,
+        count: Count {
+            restarts: number(status, RESTARTS),
+            in_a_row: number(status, IN_A_ROW),
+        },
+        started: status.meta.labels.get(STARTED).is_some(),
+        since: status.started.unwrap_or(status.meta.created),
+        exit: ended.then(|| exit.unwrap_or_else(Exit::unknown)),
+        stopping: status.state == model::lifecycle::State::Stopping,
+    })
+}
+
+fn number(status: &ExecutableStatus, label: &str) -> u32 {
+    let text = status.meta.labels.get(label);
+    text.and_then(|text| text.parse().ok()).unwrap_or(0)
+}
+
+fn exit_of(object: &Object) -> Result<Exit, Error> {
+    match object {
+        Object::Executable(status) => Ok(status.exit.unwrap_or_else(Exit::unknown)),
+        Object::Cell(_) => Err(Error::internal(
+            "a cell has ended where a program was meant",
+        )),
+    }
+}
+
+/// A part of a name that no other question of the container has.
+fn unique() -> Result<String, Error> {
+    let mut bits = [0; 8];
+    rustix::rand::getrandom(&mut bits, rustix::rand::GetRandomFlags::empty())
+        .map_err(|e| Error::internal(format!("no random bits: {e}")))?;
+    Ok(format!("{:016x}", u64::from_ne_bytes(bits)))
+}

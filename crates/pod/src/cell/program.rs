@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the runtime is asked for, of a pod's spec: the cell of a container, its main program, and
+//! the programs of probes and hooks.
+
+use std::time::Duration;
+
+use model::capability::{Capabilities, CapabilitySet};
+use model::cell::{self, CellSpec, Mount, Namespace};
+use model::error::Error;
+use model::executable::{self, ExecutableSpec};
+use model::pod::env::{Facts, expand};
+use model::pod::qos;
+use model::pod::spec::{Container, Needs, PodSpec};
+use model::resources::{Cpu, Memory, Resources};
+
+/// What programs are made with, beside the spec.
+#[derive(Clone, Debug)]
+pub(crate) struct Around {
+    pub(crate) facts: Facts,
+    /// The node's memory, in bytes.
+    pub(crate) node_bytes: u64,
+}
+
+/// The period of CPU limits.
+const PERIOD: Duration = Duration::from_millis(100);
+
+/// The cell of a pod: its containers share what it has.
+pub(crate) fn pod_cell(spec: &PodSpec) -> Result<CellSpec, Error> {
+    let draft = cell::Draft {
+        hostname: spec.hostname.clone(),
+        ..cell::Draft::default()
+    };
+    draft.try_into()
+}
+
+/// The cell of a container in the pod's.
+pub(crate) fn container_cell(container: &Container, mounts: Vec<Mount>) -> Result<CellSpec, Error> {
+    use Namespace::{Ipc, Net, User, Uts};
+    let draft = cell::Draft {
+        share: [User, Net, Ipc, Uts].into(),
+        resources: resources(&container.needs),
+        mounts,
+        container: container.root(),
+        ..cell::Draft::default()
+    };
+    draft.try_into()
+}
+
+fn resources(needs: &Needs) -> Resources {
+    let quota = needs.cpu_limit_millis.map(|millis| {
+        let micros = millis.saturating_mul(100);
+        Duration::from_micros(micros)
+    });
+    Resources {
+        cpu: Cpu {
+            quota,
+            period: quota.map(|_| PERIOD),
+            weight: needs.cpu_request().map(qos::cpu_weight),
+            ..Cpu::default()
+        },
+        memory: Memory {
+            max: needs.memory_limit_bytes,
+            ..Memory::default()
+        },
+        ..Resources::default()
+    }
+}
+
+/// A container's own program.
+pub(crate) fn main_program(
+    pod: &PodSpec,
+    container: &Container,
+    around: &Around,
+) -> Result<ExecutableSpec, Error> {
+    let expanded = expand(container, &around.facts);
+    let of_image = !container.image.is_empty();
+    let (entrypoint, argv) = match of_image {
+        true => (expanded.entrypoint, expanded.args),
+        false => (Vec::new(), [expanded.entrypoint, expanded.args].concat()),
+    };
+    let draft = executable::Draft {
+        argv,
+        entrypoint,
+        main: of_image,
+        stdin: container.stdin,
+        terminal: container.terminal.then(executable::Terminal::default),
+        stop_signal: container.stop_signal.clone(),
+        stop_grace: Some(pod.grace()),
+        ..within(pod, container, around)?
+    };
+    draft.try_into()
+}
+
+/// A program of a probe or a hook. Nobody reads what it prints.
+pub(crate) fn beside(
+    pod: &PodSpec,
+    container: &Container,
+    around: &Around,
+    argv: &[String],
+) -> Result<ExecutableSpec, Error> {
+    let draft = executable::Draft {
+        argv: argv.to_vec(),
+        auto_remove: true,
+        stop_grace: Some(Duration::ZERO),
+        ..within(pod, container, around)?
+    };
+    draft.try_into()
+}
+
+/// What all programs of a container have.
+fn within(
+    pod: &PodSpec,
+    container: &Container,
+    around: &Around,
+) -> Result<executable::Draft, Error> {
+    let or_pods = |own: &String, pods: &String| match own.is_empty() {
+        true => pods.clone(),
+        false => own.clone(),
+    };
+    // A container that names a user has that user's group, not the pod's.
+    let group = match container.user.is_empty() {
+        true => or_pods(&container.group, &pod.group),
+        false => container.group.clone(),
+    };
+    let oom = qos::oom_score_adj(qos::class(pod), &container.needs, around.node_bytes);
+    Ok(executable::Draft {
+        env: expand(container, &around.facts).env,
+        cwd: container.cwd.clone(),
+        user: or_pods(&container.user, &pod.user),
+        group,
+        groups: pod.groups.clone(),
+        capabilities: capabilities(container)?,
+        no_new_privileges: container.no_new_privileges,
+        oom_score_adj: Some(oom),
+        ..executable::Draft::default()
+    })
+}
+
+fn capabilities(container: &Container) -> Result<Option<Capabilities>, Error> {
+    if container.add_capabilities.is_empty() && container.drop_capabilities.is_empty() {
+        return Ok(None);
+    }
+    let names = |names: &[String]| {
+        let sets = names.iter().map(|name| name.parse::<CapabilitySet>());
+        let sets = sets.collect::<Result<Vec<_>, _>>();
+        sets.map(|sets| {
+            sets.into_iter()
+                .flat_map(CapabilitySet::names)
+                .collect::<Vec<_>>()
+        })
+    };
+    let drop = names(&container.drop_capabilities)?;
+    let mut bounding = CapabilitySet::container_default().names();
+    bounding.retain(|name| !drop.contains(name));
+    for name in names(&container.add_capabilities)? {
+        if !bounding.contains(&name) {
+            bounding.push(name);
+        }
+    }
+    Ok(Some(Capabilities {
+        bounding,
+        ambient: Vec::new(),
+    }))
+}

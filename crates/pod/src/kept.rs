@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is kept of a pod with its cell, for the next daemon. It comes back from a cell-init, which
+//! counts as hostile; so it carries a code (HMAC) over all that it says and whose it is, with a key
+//! that no cell knows. A pod that an administrator was allowed to give a folder of the node can't
+//! be made up.
+
+use std::collections::BTreeMap;
+use std::io::{Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::error::Error;
+use model::exit::Exit;
+use model::name::{ObjectPath, Tenant};
+use model::pod::PodSpec;
+use model::pod::steps::{Count, End};
+use model::status::Annex;
+use model::time::Timestamp;
+use ring::hmac;
+use serde::{Deserialize, Serialize};
+
+/// What the next daemon has to know.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Kept {
+    /// As sent.
+    pub(crate) spec: PodSpec,
+    /// A stop was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) stop: Option<Stop>,
+    /// How containers have ended last, by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) ends: BTreeMap<String, Ended>,
+}
+
+/// A stop that was asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Stop {
+    /// When.
+    pub(crate) at: Timestamp,
+    /// How long it may take in all.
+    pub(crate) grace: Duration,
+}
+
+/// The last end of a container.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub(crate) struct Ended {
+    /// How often it was started again.
+    pub(crate) restarts: u32,
+    /// Since it ran for long.
+    pub(crate) in_a_row: u32,
+    /// When.
+    pub(crate) at: Timestamp,
+    /// How long it ran.
+    pub(crate) ran: Duration,
+    /// It exited with 0.
+    pub(crate) success: bool,
+    /// `None`: its program could not be started.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) exit: Option<Exit>,
+}
+
+impl Ended {
+    pub(crate) fn end(&self) -> End {
+        End {
+            count: Count {
+                restarts: self.restarts,
+                in_a_row: self.in_a_row,
+            },
+            at: self.at,
+            ran: self.ran,
+            success: self.success,
+        }
+    }
+}
+
+/// As it is in the cell's record.
+#[derive(Serialize, Deserialize)]
+struct Sealed {
+    pod: Kept,
+    /// Hexadecimal.
+    code: String,
+}
+
+/// Makes and checks the codes.
+pub(crate) struct Seal(hmac::Key);
+
+/// Of the key, in bytes.
+const KEY: usize = 32;
+
+impl Seal {
+    /// With the node's key, which is made at the first time.
+    pub(crate) fn open(folder: &Path) -> std::io::Result<Self> {
+        let path = folder.join("key");
+        let read = std::fs::File::open(&path);
+        if let Err(error) = &read
+            && error.kind() == std::io::ErrorKind::NotFound
+        {
+            make(folder, &path)?;
+        }
+        let mut key = [0; KEY];
+        std::fs::File::open(&path)?.read_exact(&mut key)?;
+        Ok(Self(hmac::Key::new(hmac::HMAC_SHA256, &key)))
+    }
+
+    /// For the record of that cell.
+    pub(crate) fn seal(
+        &self,
+        tenant: &Tenant,
+        path: &ObjectPath,
+        kept: &Kept,
+    ) -> Result<Annex, Error> {
+        let broken = |e: serde_json::Error| Error::internal(format!("a pod can't be kept: {e}"));
+        let tag = hmac::sign(&self.0, &said(tenant, path, kept).map_err(broken)?);
+        let sealed = Sealed {
+            pod: kept.clone(),
+            code: hex(tag.as_ref()),
+        };
+        let value = serde_json::to_value(sealed).map_err(broken)?;
+        Ok(Annex(Arc::new(value)))
+    }
+
+    /// What is in the record of that cell; why not, where it isn't ours.
+    pub(crate) fn read(
+        &self,
+        tenant: &Tenant,
+        path: &ObjectPath,
+        annex: &Annex,
+    ) -> Result<Kept, String> {
+        let sealed = Sealed::deserialize(&*annex.0).map_err(|e| e.to_string())?;
+        let said = said(tenant, path, &sealed.pod).map_err(|e| e.to_string())?;
+        let code = unhex(&sealed.code).ok_or("its code is no hexadecimal number")?;
+        let verified = hmac::verify(&self.0, &said, &code);
+        verified.map_err(|_| "its code is not of this node".to_owned())?;
+        Ok(sealed.pod)
+    }
+}
+
+fn said(tenant: &Tenant, path: &ObjectPath, kept: &Kept) -> serde_json::Result<Vec<u8>> {
+    serde_json::to_vec(&(tenant, path, kept))
+}
+
+/// A key that is there is whole: it gets its name last.
+fn make(folder: &Path, path: &Path) -> std::io::Result<()> {
+    let mut key = [0; KEY];
+    rustix::rand::getrandom(&mut key, rustix::rand::GetRandomFlags::empty())?;
+    let draft = folder.join("key.new");
+    let mut options = std::fs::OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600);
+    let mut file = options.open(&draft)?;
+    file.write_all(&key)?;
+    file.sync_all()?;
+    std::fs::rename(draft, path)
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let digits = text.as_bytes().chunks(2);
+    let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
+    digits.map(byte).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::pod::spec::{Container, Draft};
+
+    fn kept() -> Kept {
+        let container = Container {
+            name: "app".to_owned(),
+            entrypoint: vec!["true".to_owned()],
+            ..Container::default()
+        };
+        let draft = Draft {
+            containers: vec![container],
+            ..Draft::default()
+        };
+        Kept {
+            spec: draft.try_into().unwrap(),
+            stop: None,
+            ends: BTreeMap::new(),
+        }
+    }
+
+    #[test]
+    fn what_was_kept_comes_back_and_nothing_else_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let seal = Seal::open(folder.path()).unwrap();
+        let (acme, evil): (Tenant, Tenant) = ("acme".parse().unwrap(), "evil".parse().unwrap());
+        let web: ObjectPath = "web".parse().unwrap();
+        let annex = seal.seal(&acme, &web, &kept()).unwrap();
+        // The next daemon has the same key.
+        let seal = Seal::open(folder.path()).unwrap();
+        assert_eq!(seal.read(&acme, &web, &annex).unwrap(), kept());
+        seal.read(&evil, &web, &annex).unwrap_err();
+        seal.read(&acme, &"db".parse().unwrap(), &annex)
+            .unwrap_err();
+        let mut forged = (*annex.0).clone();
+        forged["pod"]["spec"]["containers"][0]["entrypoint"][0] = "false".into();
+        seal.read(&acme, &web, &Annex(Arc::new(forged)))
+            .unwrap_err();
+        let other = Seal::open(tempfile::tempdir().unwrap().path()).unwrap();
+        other.read(&acme, &web, &annex).unwrap_err();
+    }
+}

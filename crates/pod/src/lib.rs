@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The pod subsystem: keeps the containers of pods running as their specs say. What is to be done
+//! next is `model::pod::steps`' decision; this crate sees, does and waits.
+//!
+//! [`Pods`] is the handle that `auraed/rpc` calls, with a `Permit` by value. Each pod has one task
+//! ([`task`]), which alone changes it. What the task does goes through the port [`sandbox`]: above
+//! it nobody sees a pid, a descriptor, a cgroup, a path of the node or a namespace. [`cell`] is the
+//! one implementation there is: a cell of this node.
+//!
+//! ```text
+//!   Pods (handle) ──orders──► task, one per pod ──► sandbox ──► cell: Runtime, volumes
+//!        ▲                     │  ▲      │
+//!        └──────status─────────┘  │      └──► prober, one per running container
+//!                                 └──events──────────┘
+//! ```
+//!
+//! Nothing of a pod lives in the daemon alone. Its spec, that it is to stop, and how its containers
+//! have ended is in the record of its cell ([`kept`]); the next daemon goes on from there. What
+//! outlives a reboot is not this subsystem's.
+
+mod ask;
+mod cell;
+mod handle;
+mod kept;
+mod prober;
+mod sandbox;
+mod task;
+
+pub use handle::{Pods, Settings};
+pub use sandbox::Stream;

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Watches over one run of a container: what is done after its start, then its probes, for as long
+//! as it runs. It tells the pod's task what it finds ([`Finding`]) and decides nothing.
+//!
+//! ```text
+//! post_start ──► startup, until it succeeds ──► STARTED ──► liveness  ──► UNHEALTHY
+//!     │ fails        │ fails                        └─────► readiness ──► READY, NOT READY
+//!     └──────────────┴──► UNHEALTHY
+//! ```
+
+use std::future::pending;
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::name::Uid;
+use model::pod::probe::Probe;
+use model::pod::spec::Container;
+use model::pod::verdict::{Streak, Thresholds};
+use tokio::sync::{Semaphore, mpsc};
+use tokio::time::{Instant, MissedTickBehavior, interval_at, sleep_until};
+
+use crate::ask;
+use crate::sandbox::Sandbox;
+use crate::task::Event;
+
+/// Something that was found about a run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Finding {
+    /// What is asked after its start was done.
+    Started,
+    /// Its readiness probe says so, or it has none.
+    Ready,
+    /// Its readiness probe says that it isn't; why.
+    NotReady(String),
+    /// It is to be stopped; why.
+    Unhealthy(String),
+}
+
+/// How long what is done after the start may take.
+const POST_START: Duration = Duration::from_secs(600);
+
+/// What a watch needs.
+pub(crate) struct Watch {
+    pub(crate) sandbox: Arc<dyn Sandbox>,
+    pub(crate) container: Container,
+    /// What is asked after its start was done before, for an earlier daemon.
+    pub(crate) started: bool,
+    /// When it was started: delays count from there.
+    pub(crate) since: Instant,
+    /// Of the tenant: how many questions it may have open.
+    pub(crate) questions: Arc<Semaphore>,
+    /// Which run, for the task.
+    pub(crate) run: (usize, Uid),
+    pub(crate) events: mpsc::Sender<Event>,
+}
+
+impl Watch {
+    /// Runs until it is dropped, or the container is to be stopped.
+    pub(crate) async fn run(self) {
+        let unhealthy = self.unhealthy().await;
+        self.tell(Finding::Unhealthy(unhealthy)).await;
+    }
+
+    async fn tell(&self, finding: Finding) {
+        // The task is gone with the pod.
+        let (number, uid) = self.run;
+        let _ = self.events.send(Event::Found(number, uid, finding)).await;
+    }
+
+    /// Resolves with the reason for which the container is to be stopped.
+    async fn unhealthy(&self) -> String {
+        if !self.started
+            && let Err(why) = self.start().await
+        {
+            return why;
+        }
+        self.tell(Finding::Started).await;
+        tokio::select! {
+            why = self.live() => why,
+            never = self.readiness() => never,
+        }
+    }
+
+    async fn start(&self) -> Result<(), String> {
+        let name = &self.container.name;
+        if let Some(hook) = &self.container.post_start {
+            let done = ask::hook(&*self.sandbox, name, hook, POST_START).await;
+            done.map_err(|e| format!("post_start failed: {e}"))?;
+        }
+        if let Some(probe) = &self.container.startup {
+            let mut asking = self.asking(probe);
+            return match asking.verdict(self).await {
+                (true, _) => Ok(()),
+                (false, why) => Err(format!("the startup probe failed: {why}")),
+            };
+        }
+        Ok(())
+    }
+
+    async fn live(&self) -> String {
+        let Some(probe) = &self.container.liveness else {
+            return pending().await;
+        };
+        let mut asking = self.asking(probe);
+        loop {
+            if let (false, why) = asking.verdict(self).await {
+                return format!("the liveness probe failed: {why}");
+            }
+        }
+    }
+
+    async fn readiness<T>(&self) -> T {
+        let Some(probe) = &self.container.readiness else {
+            self.tell(Finding::Ready).await;
+            return pending().await;
+        };
+        let mut asking = self.asking(probe);
+        loop {
+            let finding = match asking.verdict(self).await {
+                (true, _) => Finding::Ready,
+                (false, why) => Finding::NotReady(format!("the readiness probe failed: {why}")),
+            };
+            self.tell(finding).await;
+        }
+    }
+
+    fn asking<'a>(&self, probe: &'a Probe) -> Asking<'a> {
+        Asking {
+            probe,
+            first: self.since + probe.initial_delay.unwrap_or_default(),
+            ticks: None,
+            streak: Streak::default(),
+        }
+    }
+}
+
+/// A probe that is being asked.
+struct Asking<'a> {
+    probe: &'a Probe,
+    first: Instant,
+    ticks: Option<tokio::time::Interval>,
+    streak: Streak,
+}
+
+impl Asking<'_> {
+    /// The next verdict, and the last answer's reason where it was no success.
+    async fn verdict(&mut self, watch: &Watch) -> (bool, String) {
+        let of = Thresholds::of(self.probe);
+        loop {
+            let answer = self.once(watch).await;
+            let (streak, verdict) = self.streak.after(answer.is_ok(), of);
+            self.streak = streak;
+            if let Some(verdict) = verdict {
+                return (verdict, answer.err().unwrap_or_default());
+            }
+        }
+    }
+
+    async fn once(&mut self, watch: &Watch) -> Result<(), String> {
+        sleep_until(self.first).await;
+        let period = self.probe.period();
+        let ticks = self.ticks.get_or_insert_with(|| {
+            let mut ticks = interval_at(Instant::now(), period);
+            ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+            ticks
+        });
+        ticks.tick().await;
+        // Closed never.
+        let _open = watch.questions.acquire().await;
+        let name = &watch.container.name;
+        let timeout = self.probe.timeout();
+        ask::ask(&*watch.sandbox, name, &self.probe.ask, timeout).await
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The port to what a pod runs in. Containers are known by name, volumes by name, ports by number:
+//! whoever is above knows nothing of how a sandbox keeps them apart.
+
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use model::error::Error;
+use model::exit::Exit;
+use model::name::Uid;
+use model::pod::spec::Container;
+use model::pod::steps::Count;
+use model::time::Timestamp;
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::kept::Kept;
+
+/// A connection to a port of a pod.
+pub trait Stream: AsyncRead + AsyncWrite + Send + Unpin {}
+
+impl<T: AsyncRead + AsyncWrite + Send + Unpin> Stream for T {}
+
+/// The last run of a container's program, as the sandbox has it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Program {
+    /// Which run.
+    pub(crate) uid: Uid,
+    /// How often it was started again, as noted at its start.
+    pub(crate) count: Count,
+    /// What is asked after a start was done for it.
+    pub(crate) started: bool,
+    /// When it began.
+    pub(crate) since: Timestamp,
+    /// How it has ended.
+    pub(crate) exit: Option<Exit>,
+    /// It was asked to end.
+    pub(crate) stopping: bool,
+}
+
+/// What a pod runs in.
+pub(crate) trait Sandbox: Send + Sync + 'static {
+    /// Makes what all containers need, where it isn't there yet.
+    fn prepare(&self) -> BoxFuture<'_, Result<(), Error>>;
+
+    /// Makes a container's place, where it isn't there yet. Nothing runs in it.
+    fn make<'a>(&'a self, container: &'a Container) -> BoxFuture<'a, Result<(), Error>>;
+
+    /// Starts its program.
+    fn start<'a>(
+        &'a self,
+        container: &'a Container,
+        count: Count,
+    ) -> BoxFuture<'a, Result<Program, Error>>;
+
+    /// The last run of its program.
+    fn program(&self, container: &str) -> Option<Program>;
+
+    /// Notes that what is asked after a start was done for a run.
+    fn started<'a>(&'a self, container: &'a str, uid: Uid) -> BoxFuture<'a, Result<(), Error>>;
+
+    /// Resolves when that run has ended.
+    fn ended<'a>(&'a self, container: &'a str, uid: Uid) -> BoxFuture<'a, Result<Exit, Error>>;
+
+    /// Asks that run to end, with that grace; resolves when it has.
+    fn stop<'a>(
+        &'a self,
+        container: &'a str,
+        uid: Uid,
+        grace: Duration,
+    ) -> BoxFuture<'a, Result<(), Error>>;
+
+    /// Runs another program in it, to its end.
+    fn exec<'a>(
+        &'a self,
+        container: &'a str,
+        argv: &'a [String],
+        timeout: Duration,
+    ) -> BoxFuture<'a, Result<Exit, Error>>;
+
+    /// Connects to a port of the pod, as from within.
+    fn dial(&self, port: u16, timeout: Duration) -> BoxFuture<'_, Result<Box<dyn Stream>, Error>>;
+
+    /// Keeps what the next daemon has to know. When it answers, `kill -9` doesn't lose it.
+    fn keep<'a>(&'a self, kept: &'a Kept) -> BoxFuture<'a, Result<(), Error>>;
+
+    /// Resolves when the sandbox is gone, whoever has ended it.
+    fn gone(&self) -> BoxFuture<'_, ()>;
+
+    /// Removes it with all that is in it, also what still runs.
+    fn remove(&self) -> BoxFuture<'_, Result<(), Error>>;
+
+    /// Removes what it has left on the node, once it is gone.
+    fn clean(&self) -> BoxFuture<'_, ()>;
+}

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The task of a pod: sees, has `model::pod::steps` decide, does, waits; and again. It alone
+//! changes the pod; others send it [`Order`]s and look at the status that it publishes.
+//!
+//! What takes time is done beside it (`jobs`) and comes back as an [`Event`]. What the next daemon
+//! has to know is kept before what follows from it is done.
+
+mod held;
+mod jobs;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use model::error::{Error, Reason};
+use model::exit::{Exit, How};
+use model::name::Uid;
+use model::pod::status::{Phase, PodStatus};
+use model::pod::steps::{self, Count, Effect, Seen};
+use model::pod::{PodSpec, qos};
+use model::status::Meta;
+use model::time::Timestamp;
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+
+use crate::kept::{Ended, Kept, Stop};
+use crate::prober::Finding;
+use crate::sandbox::{Program, Sandbox};
+use held::Held;
+
+/// Events that wait for the task. Who has one more waits.
+const QUEUE: usize = 64;
+/// How long the task sleeps at most: clocks are set.
+const LONGEST: Duration = Duration::from_secs(30);
+
+/// What can be asked of a pod's task.
+pub(crate) enum Order {
+    /// End all containers; answered when they have.
+    Stop(Duration, oneshot::Sender<Result<PodStatus, Error>>),
+    /// Remove the pod; with `true` also where it runs.
+    Remove(bool, oneshot::Sender<Result<(), Error>>),
+}
+
+/// Something that has happened to a container, by its number.
+#[derive(Debug)]
+pub(crate) enum Event {
+    /// Its place could not be made.
+    Refused(usize, Count, Error),
+    /// Its program was started, or could not be.
+    Started(usize, Count, Result<Program, Error>),
+    /// A run has ended.
+    Ended(usize, Uid, Exit),
+    /// A run was found to be so.
+    Found(usize, Uid, Finding),
+    /// A stop could not be carried out.
+    NotStopped(usize, Uid, Error),
+    /// The sandbox is gone.
+    Gone,
+}
+
+/// What a task begins with.
+pub(crate) struct Beginning {
+    pub(crate) sandbox: Arc<dyn Sandbox>,
+    pub(crate) meta: Meta,
+    pub(crate) kept: Kept,
+    pub(crate) questions: Arc<Semaphore>,
+}
+
+/// See the module.
+pub(crate) struct Task {
+    sandbox: Arc<dyn Sandbox>,
+    meta: Meta,
+    kept: Kept,
+    questions: Arc<Semaphore>,
+    held: Vec<Held>,
+    jobs: JoinSet<()>,
+    tell: mpsc::Sender<Event>,
+    events: mpsc::Receiver<Event>,
+    orders: mpsc::Receiver<Order>,
+    status: watch::Sender<PodStatus>,
+    waiting: Vec<oneshot::Sender<Result<PodStatus, Error>>>,
+    removing: Vec<oneshot::Sender<Result<(), Error>>>,
+}
+
+/// Reaches a task.
+#[derive(Clone)]
+pub(crate) struct Handle {
+    pub(crate) uid: Uid,
+    pub(crate) orders: mpsc::Sender<Order>,
+    pub(crate) status: watch::Receiver<PodStatus>,
+    pub(crate) sandbox: Arc<dyn Sandbox>,
+}
+
+impl Task {
+    /// A task and what reaches it. What an earlier daemon has begun is gone on with.
+    pub(crate) fn new(beginning: Beginning) -> (Self, Handle) {
+        let Beginning {
+            sandbox,
+            meta,
+            kept,
+            questions,
+        } = beginning;
+        let (tell, events) = mpsc::channel(QUEUE);
+        let (orders, inbox) = mpsc::channel(QUEUE);
+        let held = kept.spec.all().map(|container| {
+            let name = &container.name;
+            Held::found(sandbox.program(name), kept.ends.get(name))
+        });
+        let held = held.collect();
+        let (status, published) = watch::channel(first_status(&meta, &kept.spec));
+        let handle = Handle {
+            uid: meta.uid,
+            orders,
+            status: published,
+            sandbox: sandbox.clone(),
+        };
+        let task = Self {
+            sandbox,
+            meta,
+            kept,
+            questions,
+            held,
+            jobs: JoinSet::new(),
+            tell,
+            events,
+            orders: inbox,
+            status,
+            waiting: Vec::new(),
+            removing: Vec::new(),
+        };
+        let step = task.decide();
+        task.publish(step.phase);
+        (task, handle)
+    }
+
+    /// Runs until the pod is gone. Returns who waits for that.
+    pub(crate) async fn run(mut self) -> Vec<oneshot::Sender<Result<(), Error>>> {
+        self.watch_sandbox();
+        if let Err(error) = self.sandbox.prepare().await {
+            tracing::error!(pod = %self.meta.path, %error, "a pod can't be prepared");
+        }
+        for number in 0..self.held.len() {
+            self.resume(number);
+        }
+        loop {
+            let step = self.decide();
+            for effect in &step.effects {
+                self.carry_out(*effect);
+            }
+            // What was begun just now is seen.
+            let step = match step.effects.is_empty() {
+                true => step,
+                false => self.decide(),
+            };
+            self.publish(step.phase);
+            if step.phase.is_final() && self.over().await {
+                break;
+            }
+            let pause = step.wake.map_or(LONGEST, |wake| wake.since(runtime::now()));
+            tokio::select! {
+                // The task has a sender itself.
+                Some(event) = self.events.recv() => {
+                    if let Event::Gone = event {
+                        break;
+                    }
+                    self.happened(event).await;
+                }
+                Some(order) = self.orders.recv() => self.ordered(order).await,
+                Some(_) = self.jobs.join_next() => {}
+                () = tokio::time::sleep(pause.min(LONGEST)) => {}
+            }
+        }
+        self.jobs.shutdown().await;
+        self.sandbox.clean().await;
+        self.removing
+    }
+
+    fn decide(&self) -> steps::Step {
+        let seen: Vec<Seen> = self.held.iter().map(|held| held.seen).collect();
+        let stopping = self.kept.stop.is_some();
+        steps::next(&self.kept.spec, &seen, stopping, runtime::now())
+    }
+
+    /// All has ended. Whether the pod is gone with it.
+    async fn over(&mut self) -> bool {
+        if self.kept.stop.is_some() {
+            let status = self.status.borrow().clone();
+            for waiter in self.waiting.drain(..) {
+                let _ = waiter.send(Ok(status.clone()));
+            }
+        }
+        if self.removing.is_empty() {
+            return false;
+        }
+        let Err(error) = self.sandbox.remove().await else {
+            return true;
+        };
+        for waiter in self.removing.drain(..) {
+            let _ = waiter.send(Err(error.clone()));
+        }
+        false
+    }
+
+    async fn ordered(&mut self, order: Order) {
+        match order {
+            Order::Stop(grace, waiter) => match self.stop(grace).await {
+                Ok(()) => self.waiting.push(waiter),
+                Err(error) => drop(waiter.send(Err(error))),
+            },
+            Order::Remove(force, waiter) => {
+                let is_final = self.status.borrow().phase.is_final();
+                if !is_final && !force && self.kept.stop.is_none() {
+                    let message = format!("the pod {} runs", self.meta.path);
+                    let error = Error::new(Reason::WrongState, message);
+                    let error = error.about("pod", self.meta.path.to_string());
+                    let _ = waiter.send(Err(error.hint("stop it first, or say force")));
+                    return;
+                }
+                let stopped = match is_final {
+                    true => Ok(()),
+                    false => self.stop(self.kept.spec.grace()).await,
+                };
+                match stopped {
+                    Ok(()) => self.removing.push(waiter),
+                    Err(error) => drop(waiter.send(Err(error))),
+                }
+            }
+        }
+    }
+
+    /// A stop is kept before its first effect. A shorter one takes the place of one that goes on.
+    async fn stop(&mut self, grace: Duration) -> Result<(), Error> {
+        let now = runtime::now();
+        let stop = Stop { at: now, grace };
+        if let Some(before) = self.kept.stop
+            && before.grace.saturating_sub(now.since(before.at)) <= grace
+        {
+            return Ok(());
+        }
+        let kept = Kept {
+            stop: Some(stop),
+            ..self.kept.clone()
+        };
+        self.sandbox.keep(&kept).await?;
+        self.kept = kept;
+        for number in 0..self.held.len() {
+            if matches!(self.seen(number), Seen::Stopping(_)) {
+                self.begin_stop(number, false);
+            }
+        }
+        Ok(())
+    }
+
+    fn seen(&self, number: usize) -> Seen {
+        self.held.get(number).map_or(Seen::Absent, |held| held.seen)
+    }
+
+    fn carry_out(&mut self, effect: Effect) {
+        match effect {
+            Effect::Start(number, count) => {
+                if let Some(held) = self.held.get_mut(number) {
+                    held.seen = Seen::Starting(count);
+                }
+                self.begin_start(number, count);
+            }
+            Effect::Stop(number) => {
+                if let Some(held) = self.held.get_mut(number)
+                    && let Seen::Running(run) = held.seen
+                {
+                    held.seen = Seen::Stopping(run.count);
+                    held.watch = None;
+                }
+                self.begin_stop(number, true);
+            }
+        }
+    }
+
+    async fn happened(&mut self, event: Event) {
+        match event {
+            Event::Started(number, count, Ok(program)) => {
+                self.began(number, program, count);
+            }
+            Event::Started(number, count, Err(error)) => {
+                // As a program that fails at once: the restart policy says what comes of it.
+                self.ended(number, ended(count, None, None), error.to_string())
+                    .await;
+            }
+            Event::Refused(number, count, error) => {
+                if let Some(held) = self.held.get_mut(number) {
+                    // The first time waits, too.
+                    let in_a_row = count.in_a_row.max(1);
+                    let end = ended(Count { in_a_row, ..count }, None, None).end();
+                    held.seen = Seen::Refused(end);
+                    held.message = said(&error);
+                }
+            }
+            Event::Ended(number, uid, exit) => {
+                let held = self.held.get(number).filter(|held| held.uid == Some(uid));
+                if let Some(held) = held {
+                    let end = ended(held.count(), Some(exit), held.since);
+                    let message = held.message.clone();
+                    self.ended(number, end, message).await;
+                }
+            }
+            Event::Found(number, uid, finding) => self.found(number, uid, finding),
+            Event::NotStopped(number, uid, error) => {
+                let held = self.held.get(number).filter(|held| held.uid == Some(uid));
+                if held.is_some_and(|held| matches!(held.seen, Seen::Stopping(_))) {
+                    tracing::warn!(pod = %self.meta.path, %error, "a container can't be stopped");
+                }
+            }
+            Event::Gone => {}
+        }
+    }
+
+    async fn ended(&mut self, number: usize, end: Ended, message: String) {
+        let name = self.kept.spec.all().nth(number).map(|it| it.name.clone());
+        if let Some(held) = self.held.get_mut(number) {
+            held.seen = Seen::Ended(end.end());
+            held.exit = end.exit;
+            held.watch = None;
+            held.uid = None;
+            held.message = message;
+        }
+        if let Some(name) = name {
+            self.kept.ends.insert(name, end);
+        }
+        if let Err(error) = self.sandbox.keep(&self.kept).await {
+            // The record of the run itself says it, too, as long as that is kept.
+            tracing::warn!(pod = %self.meta.path, %error, "the end of a container is not kept");
+        }
+    }
+
+    fn found(&mut self, number: usize, uid: Uid, finding: Finding) {
+        let held = self
+            .held
+            .get_mut(number)
+            .filter(|held| held.uid == Some(uid));
+        let Some(held) = held else { return };
+        let Seen::Running(run) = &mut held.seen else {
+            return;
+        };
+        match finding {
+            Finding::Started => {
+                let first = !run.started;
+                run.started = true;
+                if first {
+                    self.note_started(number, uid);
+                }
+            }
+            Finding::Ready => {
+                run.ready = true;
+                held.message.clone_from(&held.stopped_for);
+            }
+            Finding::NotReady(why) => {
+                run.ready = false;
+                held.message = why;
+            }
+            Finding::Unhealthy(why) => {
+                run.unhealthy = true;
+                run.ready = false;
+                held.stopped_for.clone_from(&why);
+                held.message = why;
+            }
+        }
+    }
+
+    fn publish(&self, phase: Phase) {
+        let spec = &self.kept.spec;
+        // Nothing is started any more.
+        let over = phase.is_final() || self.kept.stop.is_some();
+        let restart = (!over).then_some(spec.restart);
+        let containers = spec.all().zip(&self.held);
+        let containers: Vec<_> = containers
+            .map(|(container, held)| held.status(container, restart))
+            .collect();
+        let lasting = spec.all().zip(&containers).enumerate();
+        let mut lasting = lasting.filter(|(number, (container, _))| {
+            container.sidecar || *number >= spec.init_containers.len()
+        });
+        let status = PodStatus {
+            meta: self.meta.clone(),
+            spec: spec.clone(),
+            phase,
+            stopping: self.kept.stop.is_some(),
+            ready: !phase.is_final() && lasting.all(|(_, (_, status))| status.ready),
+            qos: qos::class(spec),
+            containers,
+        };
+        self.status.send_if_modified(|published| {
+            let changed = *published != status;
+            *published = status;
+            changed
+        });
+    }
+}
+
+fn first_status(meta: &Meta, spec: &PodSpec) -> PodStatus {
+    PodStatus {
+        meta: meta.clone(),
+        spec: spec.clone(),
+        phase: Phase::Pending,
+        stopping: false,
+        ready: false,
+        qos: qos::class(spec),
+        containers: Vec::new(),
+    }
+}
+
+/// An end that is seen now, of a run that began then.
+fn ended(count: Count, exit: Option<Exit>, since: Option<Timestamp>) -> Ended {
+    let now = runtime::now();
+    let at = exit.and_then(|exit| exit.finished).unwrap_or(now);
+    Ended {
+        restarts: count.restarts,
+        in_a_row: count.in_a_row,
+        at,
+        ran: since.map_or(Duration::ZERO, |since| at.since(since)),
+        success: exit.is_some_and(|exit| exit.how == How::Code(0)),
+        exit,
+    }
+}
+
+/// An error in one line.
+fn said(error: &Error) -> String {
+    match &error.hint {
+        Some(hint) => format!("{error}: {hint}"),
+        None => error.to_string(),
+    }
+}
