@@ -249,7 +249,7 @@ async fn a_container_that_fails_is_started_again_and_waits_longer_each_time() {
     };
     let status = until(&ann, "web", "backing off", backs_off).await;
     let app = &status.containers[0];
-    let code = app.last_exit.as_ref().and_then(|exit| exit.how.clone());
+    let code = app.last_exit.as_ref().and_then(|exit| exit.how);
     assert_eq!(code, Some(runtime::exit::How::Code(7)));
     let (ended, next) = (
         app.last_exit.as_ref().unwrap().finished.unwrap(),
@@ -325,6 +325,19 @@ async fn probes_make_ready_and_start_again_what_is_not_alive() {
     node.stop();
 }
 
+/// Waits for the first output.
+async fn has_said(person: &Person, path: &str) {
+    let begun = Instant::now();
+    while logs(person, path).await.is_empty() {
+        assert!(begun.elapsed() < SOON);
+    }
+}
+
+/// How the first container has ended.
+fn how(status: &wire::PodStatus) -> Option<runtime::exit::How> {
+    status.containers.first()?.last_exit.as_ref()?.how
+}
+
 #[tokio::test]
 async fn a_stop_does_the_hook_asks_and_then_kills_within_its_grace() {
     let Some(mut node) = TestNode::start() else {
@@ -351,19 +364,13 @@ async fn a_stop_does_the_hook_asks_and_then_kills_within_its_grace() {
     };
     run(&ann, "deaf", short, WaitFor::Ready).await.unwrap();
     // It says so when it has begun to be.
-    let begun = Instant::now();
-    while logs(&ann, "deaf/deaf/main").await.is_empty() {
-        assert!(begun.elapsed() < SOON);
-    }
+    has_said(&ann, "deaf/deaf/main").await;
     let spec = wire::PodSpec {
         stop_grace: Some(seconds(60)),
         ..spec(vec![polite, look])
     };
     run(&ann, "web", spec, WaitFor::Ready).await.unwrap();
-    let begun = Instant::now();
-    while logs(&ann, "web/polite/main").await.is_empty() {
-        assert!(begun.elapsed() < SOON);
-    }
+    has_said(&ann, "web/polite/main").await;
     let running = remove(&ann, "web", false).await.unwrap_err();
     assert_eq!(reason(&running), Some(Reason::WrongState), "{running}");
     // That it is to stop outlives the daemon that was asked.
@@ -384,10 +391,6 @@ async fn a_stop_does_the_hook_asks_and_then_kills_within_its_grace() {
     let ann = Person::new(ann.target.clone(), ann.serial.clone()).await;
     let ended = |status: &wire::PodStatus| matches!(status.phase(), Phase::Failed);
     let status = until(&ann, "web", "ended", ended).await;
-    let how = |status: &wire::PodStatus| {
-        let exit = status.containers[0].last_exit.as_ref();
-        exit.and_then(|exit| exit.how.clone())
-    };
     assert_eq!(how(&status), EXITED, "{status:#?}");
     assert_eq!(logs(&ann, "web/polite/main").await, "begun\nterm\n");
     assert_eq!(

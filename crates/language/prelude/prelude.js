@@ -9,8 +9,7 @@ __aurae.table = {
     "mount",
     "Container",
     "VirtualMachine",
-    "Instance",
-    "Pod"
+    "Instance"
   ],
   "subsystems": [
     {
@@ -385,6 +384,54 @@ __aurae.table = {
         }
       ],
       "name": "image"
+    },
+    {
+      "methods": [
+        {
+          "clientStreams": false,
+          "name": "Run",
+          "serverStreams": false,
+          "unwraps": false,
+          "workload": {
+            "field": "pod",
+            "kind": "pod"
+          }
+        },
+        {
+          "clientStreams": false,
+          "name": "Get",
+          "serverStreams": false,
+          "target": "ref",
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "List",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Stop",
+          "serverStreams": false,
+          "target": "ref",
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Remove",
+          "serverStreams": false,
+          "target": "ref",
+          "unwraps": false
+        },
+        {
+          "clientStreams": true,
+          "name": "Dial",
+          "serverStreams": true,
+          "unwraps": false
+        }
+      ],
+      "name": "pod"
     }
   ],
   "workloads": [
@@ -509,6 +556,56 @@ __aurae.table = {
         "volumes.sizeBytes",
         "container.rootBytes",
         "container.sharedMemoryBytes"
+      ]
+    },
+    {
+      "fields": [
+        "containers",
+        "initContainers",
+        "volumes",
+        "restartPolicy",
+        "stopGrace",
+        "hostname",
+        "hostAliases",
+        "user",
+        "group",
+        "groups"
+      ],
+      "kind": "pod",
+      "lists": [
+        {
+          "field": "containers",
+          "method": "Containers"
+        },
+        {
+          "field": "initContainers",
+          "method": "InitContainers"
+        },
+        {
+          "field": "volumes",
+          "method": "Volumes"
+        },
+        {
+          "field": "hostAliases",
+          "method": "HostAliases"
+        },
+        {
+          "field": "groups",
+          "method": "Groups"
+        }
+      ],
+      "maps": [],
+      "name": "Pod",
+      "subsystem": "pod",
+      "wide": [
+        "containers.resources.cpuRequestMillis",
+        "containers.resources.cpuLimitMillis",
+        "containers.resources.memoryRequestBytes",
+        "containers.resources.memoryLimitBytes",
+        "initContainers.resources.cpuRequestMillis",
+        "initContainers.resources.cpuLimitMillis",
+        "initContainers.resources.memoryRequestBytes",
+        "initContainers.resources.memoryLimitBytes"
       ]
     }
   ]
