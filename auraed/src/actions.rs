@@ -73,7 +73,7 @@ const ROWS: [(&str, Audience, Effect); 59] = [
     ("image.Prune", Member, Changes),
     ("image.Import", Member, Changes),
     ("image.Export", Member, Reads),
-    ("image.Verify", Member, Reads),
+    ("image.Verify", Member, Changes),
     ("pod.Run", Member, Changes),
     ("pod.Get", Member, Reads),
     ("pod.List", Member, Reads),

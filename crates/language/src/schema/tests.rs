@@ -59,7 +59,6 @@ fn what_only_reads_is_marked_in_the_protos() {
         "image.List",
         "image.Get",
         "image.Export",
-        "image.Verify",
         "pod.Get",
         "pod.List",
     ];
