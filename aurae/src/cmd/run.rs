@@ -4,6 +4,7 @@
 
 use std::ffi::OsString;
 use std::io::IsTerminal;
+use std::slice;
 
 use api::runtime::v0::{
     CellSpec, ErrorReason, Executable, ExecutableSpec, Exit, ObjectRef, RemoveRequest,
@@ -70,22 +71,24 @@ pub(crate) struct RunArgs {
     container: ContainerFlags,
     #[command(flatten)]
     entrypoint: EntrypointFlag,
-    /// An image and the arguments of its program; after `--`, or with a path, a program of the node
+    /// An image; after `--`, or with a path, a program of the node
+    #[arg(value_name = "IMAGE | -- COMMAND")]
+    image: String,
+    /// The arguments of its program: everything that follows
     #[arg(
         trailing_var_arg = true,
         allow_hyphen_values = true,
-        required = true,
-        value_name = "IMAGE | -- COMMAND"
+        value_name = "ARGUMENT"
     )]
-    words: Vec<String>,
+    arguments: Vec<String>,
 }
 
 /// What is to be run.
 enum What<'a> {
     /// A container of an image, with these arguments.
     Image(&'a str, &'a [String]),
-    /// A program, among the files of its cell.
-    Program(&'a [String]),
+    /// A program with its arguments, among the files of its cell.
+    Program(Vec<String>),
 }
 
 /// How `run` and `exec` are attached.
@@ -130,9 +133,9 @@ pub(crate) async fn run(session: &Session, args: &RunArgs) -> Result<u8, Failure
 impl RunArgs {
     fn request(&self, session: &Session) -> Result<RunExecutableRequest, Failure> {
         let what = self.what();
-        let (argv, program) = match what {
-            What::Image(image, argv) => (argv, image_name(image)),
-            What::Program(argv) => (argv, argv.first().map_or("", String::as_str)),
+        let (argv, program) = match &what {
+            What::Image(image, argv) => (*argv, image_name(image)),
+            What::Program(argv) => (&argv[..], argv.first().map_or("", String::as_str)),
         };
         let name = match &self.name {
             Some(name) => name.clone(),
@@ -140,8 +143,8 @@ impl RunArgs {
         };
         let mut spec = self.process.build(argv)?;
         self.attachment.fill(&mut spec);
-        let image = match what {
-            What::Image(image, _) => Some(image),
+        let image = match &what {
+            What::Image(image, _) => Some(*image),
             What::Program(_) => None,
         };
         self.of_container(&mut spec, image)?;
@@ -171,16 +174,15 @@ impl RunArgs {
 
     /// A path is a program's: no image's name begins like one.
     fn what(&self) -> What<'_> {
-        let is_path = |word: &str| ["/", "./", "../"].iter().any(|at| word.starts_with(at));
-        match self.words.split_first() {
-            Some((first, _)) if is_path(first) => What::Program(&self.words),
-            Some(_) if follow_dashes(&self.words, std::env::args_os()) => {
-                What::Program(&self.words)
-            }
+        let (image, arguments) = (&self.image, &self.arguments[..]);
+        let is_path = ["/", "./", "../"].iter().any(|at| image.starts_with(at));
+        if is_path || follow_dashes(1 + arguments.len(), std::env::args_os()) {
+            return What::Program([slice::from_ref(image), arguments].concat());
+        }
+        match arguments {
             // As kubectl's users write it.
-            Some((image, [dashes, rest @ ..])) if dashes == "--" => What::Image(image, rest),
-            Some((image, rest)) => What::Image(image, rest),
-            None => What::Program(&self.words),
+            [dashes, rest @ ..] if dashes == "--" => What::Image(image, rest),
+            rest => What::Image(image, rest),
         }
     }
 
@@ -399,9 +401,9 @@ async fn remove(session: &Session, reference: ObjectRef) {
 }
 
 /// Whether the last words of a command line stand behind `--`, which the parser leaves out.
-fn follow_dashes(words: &[String], line: impl Iterator<Item = OsString>) -> bool {
+fn follow_dashes(words: usize, line: impl Iterator<Item = OsString>) -> bool {
     let line: Vec<_> = line.collect();
-    let before = line.len().checked_sub(words.len() + 1);
+    let before = line.len().checked_sub(words + 1);
     before
         .and_then(|at| line.get(at))
         .is_some_and(|word| word == "--")
@@ -502,12 +504,11 @@ mod tests {
     #[test]
     fn only_what_follows_dashes_is_a_program() {
         let line = |text: &str| text.split(' ').map(OsString::from).collect::<Vec<_>>();
-        let words = |text: &str| text.split(' ').map(str::to_owned).collect::<Vec<_>>();
-        let follow = |all, last| follow_dashes(&words(last), line(all).into_iter());
-        assert!(follow("aurae run -d -- nginx -g", "nginx -g"));
-        assert!(!follow("aurae run -d nginx -g", "nginx -g"));
-        assert!(!follow("aurae run nginx -- sh", "nginx -- sh"));
-        assert!(!follow("nginx", "nginx"));
+        let follow = |all, words| follow_dashes(words, line(all).into_iter());
+        assert!(follow("aurae run -d -- nginx -g", 2));
+        assert!(!follow("aurae run -d nginx -g", 2));
+        assert!(!follow("aurae run nginx -- sh", 3));
+        assert!(!follow("nginx", 1));
     }
 
     #[test]

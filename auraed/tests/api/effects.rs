@@ -9,6 +9,8 @@ use std::pin::Pin;
 use api::action::ACTIONS;
 use api::identity::v0 as identity;
 use api::observe::v0 as observe;
+use api::pod::v0 as pod;
+use api::pod::v0::pods_client::PodsClient;
 use api::runtime::v0 as wire;
 use api::status::{Reason, from_status};
 use tonic::Status;
@@ -24,11 +26,17 @@ const RUN_EXECUTABLE: &str = "runtime.RunExecutable";
 const STOP: &str = "runtime.Stop";
 const REMOVE: &str = "runtime.Remove";
 const LOGS: &str = "observe.Logs";
+const PULL: &str = "image.Pull";
+const RUN_POD: &str = "pod.Run";
+const STOP_POD: &str = "pod.Stop";
+const REMOVE_POD: &str = "pod.Remove";
+/// No registry: nothing listens there.
+const NOWHERE: &str = "127.0.0.1:1/none:v1";
 
 /// Each method, and the actions of others that a call of it may take.
 const EFFECTS: &[(&str, &[&str])] = &[
-    (RUN_EXECUTABLE, &[RUN_CELL, REMOVE]),
-    (RUN_CELL, &[REMOVE]),
+    (RUN_EXECUTABLE, &[RUN_CELL, REMOVE, PULL]),
+    (RUN_CELL, &[REMOVE, PULL]),
     ("runtime.UpdateCell", &[]),
     ("runtime.UpdateExecutable", &[]),
     ("runtime.FreezeCell", &[]),
@@ -69,7 +77,7 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ("sets.Get", &[]),
     ("sets.List", &[]),
     ("sets.Remove", &[]),
-    ("image.Pull", &[]),
+    (PULL, &[]),
     ("image.Push", &[]),
     ("image.List", &[]),
     ("image.Get", &[]),
@@ -79,6 +87,12 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ("image.Import", &[]),
     ("image.Export", &[]),
     ("image.Verify", &[]),
+    (RUN_POD, &[RUN_CELL, RUN_EXECUTABLE, PULL]),
+    ("pod.Get", &[]),
+    ("pod.List", &[]),
+    (STOP_POD, &[STOP]),
+    (REMOVE_POD, &[STOP, REMOVE]),
+    ("pod.Dial", &[]),
     // It ends the node, not objects one by one.
     ("node.Shutdown", &[]),
 ];
@@ -116,6 +130,14 @@ const CALLS: &[Call] = &[
     call(RUN_EXECUTABLE, RUN_EXECUTABLE, "own/main", run_with_cell),
     call(RUN_EXECUTABLE, REMOVE, "web/done", run_again),
     call(RUN_CELL, REMOVE, "old", run_cell_again),
+    call(RUN_EXECUTABLE, PULL, "", pull_and_run),
+    call(RUN_CELL, PULL, "", pull_and_make),
+    call(RUN_POD, RUN_CELL, "", run_pod),
+    call(RUN_POD, RUN_EXECUTABLE, "group/app", run_pod),
+    call(RUN_POD, PULL, "", run_pod),
+    call(STOP_POD, STOP, "", stop_pod),
+    call(REMOVE_POD, STOP, "", remove_pod),
+    call(REMOVE_POD, REMOVE, "group/app", remove_pod),
     call(
         "runtime.FreezeCell",
         "runtime.FreezeCell",
@@ -145,6 +167,83 @@ fn run_with_cell(ann: Person) -> Called {
         let mut request = program("own/main", &["/bin/sleep", "1000"]);
         request.own_cell = Some(wire::CellSpec::default());
         ann.node.runtime().run_executable(request).await.map(drop)
+    })
+}
+
+fn pulled() -> wire::CellSpec {
+    wire::CellSpec {
+        container: Some(wire::Container {
+            image: NOWHERE.to_owned(),
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}
+
+fn pull_and_run(ann: Person) -> Called {
+    Box::pin(async move {
+        let mut request = program("own/main", &["/bin/sleep", "1000"]);
+        request.own_cell = Some(pulled());
+        ann.node.runtime().run_executable(request).await.map(drop)
+    })
+}
+
+fn pull_and_make(ann: Person) -> Called {
+    Box::pin(async move {
+        let request = cell(Owner, "own", pulled());
+        ann.node.runtime().run_cell(request).await.map(drop)
+    })
+}
+
+/// Of an image that can't be had.
+fn run_pod(ann: Person) -> Called {
+    Box::pin(async move {
+        let container = pod::Container {
+            name: "app".to_owned(),
+            image: NOWHERE.to_owned(),
+            ..Default::default()
+        };
+        let request = pod::RunRequest {
+            pod: Some(pod::Pod {
+                r#ref: at(Owner, "group"),
+                spec: Some(pod::PodSpec {
+                    containers: vec![container],
+                    ..Default::default()
+                }),
+                ..Default::default()
+            }),
+            ..Default::default()
+        };
+        PodsClient::new(ann.node.channel())
+            .run(request)
+            .await
+            .map(drop)
+    })
+}
+
+fn stop_pod(ann: Person) -> Called {
+    Box::pin(async move {
+        let request = pod::StopRequest {
+            r#ref: at(Owner, "group"),
+            grace: None,
+        };
+        PodsClient::new(ann.node.channel())
+            .stop(request)
+            .await
+            .map(drop)
+    })
+}
+
+fn remove_pod(ann: Person) -> Called {
+    Box::pin(async move {
+        let request = pod::RemoveRequest {
+            r#ref: at(Owner, "group"),
+            force: true,
+        };
+        PodsClient::new(ann.node.channel())
+            .remove(request)
+            .await
+            .map(drop)
     })
 }
 

@@ -978,7 +978,10 @@ function runAny(raw, what, options, context) {
  }
  const { name, kind } = shapeOf(what);
  const method = raw[`Run${name}`];
- if (method === undefined) throw new TypeError(`runtime.Run: no node runs a ${name} yet`);
+ if (method === undefined) {
+  const hint = `a ${name} is run by ${kind}.Run({ ${kind} })`;
+  throw new TypeError(`runtime.Run: expected an executable or cell; ${hint}`);
+ }
  return method({
   ...options,
   [kind]: message(what)

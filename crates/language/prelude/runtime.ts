@@ -33,7 +33,10 @@ export function runAny(raw: Raw, what: unknown, options?: Plain, context?: unkno
   }
   const { name, kind } = shapeOf(what);
   const method = raw[`Run${name}`];
-  if (method === undefined) throw new TypeError(`runtime.Run: no node runs a ${name} yet`);
+  if (method === undefined) {
+    const hint = `a ${name} is run by ${kind}.Run({ ${kind} })`;
+    throw new TypeError(`runtime.Run: expected an executable or cell; ${hint}`);
+  }
   return method({ ...options, [kind]: message(what) }, context);
 }
 

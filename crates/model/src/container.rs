@@ -222,7 +222,7 @@ mod tests {
             ..Container::default()
         };
         let error = container.check().unwrap_err();
-        assert!(error.message.contains("read_only"), "{error}");
+        assert_eq!(error.field.as_deref(), Some("read_only"));
         let container = Container {
             image: "web".to_owned(),
             read_only: true,
@@ -230,6 +230,6 @@ mod tests {
             ..Container::default()
         };
         let error = container.check().unwrap_err();
-        assert!(error.message.contains("root_bytes"), "{error}");
+        assert_eq!(error.field.as_deref(), Some("root_bytes"));
     }
 }

@@ -181,7 +181,7 @@ async fn a_pair_is_run_watched_and_granted() {
         await node("alice").runtime.Run(web);
         print(web);
         print(Cell.From(yaml.parse(yaml.stringify(web))).Equals(web));
-        print("Pod" in globalThis, typeof __aurae);
+        print("Instance" in globalThis, typeof __aurae);
     "#)
     .await;
     let expected = "\

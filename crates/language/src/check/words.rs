@@ -97,7 +97,7 @@ pub(crate) fn not_offered(name: &str) -> Option<&'static str> {
         "route" => "no node routes traffic",
         "batch" => "no node runs batches",
         "mount" => "no node mounts for workloads by this name",
-        "Pod" | "RunPod" | "StopPod" => "no node runs pods",
+        "RunPod" | "StopPod" => "`pod.Run` and `pod.Stop` do that",
         "VirtualMachine" | "RunVirtualMachine" | "StopVirtualMachine" => {
             "no node runs virtual machines"
         }

@@ -324,6 +324,12 @@ fn not_executed(failed: &Failure) -> Error {
             "argv[0]",
             "it must be an executable file that the user of the executable may read and execute",
         ),
+        // What it was to run beside has ended since it was asked for.
+        Step::Namespace if failed.errno == Errno::SRCH.raw_os_error() => Error::new(
+            Reason::WrongState,
+            "the main process of the container has ended",
+        )
+        .hint("start that again first"),
         Step::User => error(
             Reason::InvalidField,
             format!("there is no such user or group in the cell: {detail} ({text})"),
