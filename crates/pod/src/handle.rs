@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What `auraed/rpc` calls: a method per RPC, each with the `Permit` that identity gave for it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -250,16 +250,26 @@ fn admits(permit: &Permit, spec: &PodSpec) -> Result<(), Error> {
         return Ok(());
     }
     let mut volumes = spec.volumes.iter().enumerate();
-    let host = volumes.find_map(|(i, volume)| match &volume.source {
-        Source::Host(host) => Some((i, host)),
-        Source::Empty | Source::Files(_) => None,
+    let refused = volumes.find_map(|(i, volume)| match &volume.source {
+        Source::Host(host) => {
+            let what = format!("mounting {} of the node", host.path);
+            Some((what, format!("pod.spec.volumes[{i}].host")))
+        }
+        // It is on the node's disk, and nothing bounds it there.
+        Source::Empty => {
+            let what = format!(
+                "the empty volume {}, whose size has no bound yet,",
+                volume.name
+            );
+            Some((what, format!("pod.spec.volumes[{i}].empty")))
+        }
+        Source::Files(_) => None,
     });
-    match host {
+    match refused {
         None => Ok(()),
-        Some((i, host)) => {
-            let message = format!("mounting {} of the node is for administrators", host.path);
-            let error = Error::new(Reason::PermissionDenied, message);
-            let error = error.field(format!("pod.spec.volumes[{i}].host"));
+        Some((what, field)) => {
+            let message = format!("{what} is for administrators");
+            let error = Error::new(Reason::PermissionDenied, message).field(field);
             Err(error.hint("leave it out, or have an administrator run the pod in your tenant"))
         }
     }
@@ -413,8 +423,11 @@ impl Shared {
         questions.entry(tenant.clone()).or_insert_with(open).clone()
     }
 
-    /// Removes the folders of pods that are no more.
+    /// Removes the folders of pods that are no more. One whose record can't be read, or for which
+    /// there is no permit now, may live all the same: what its cell is is the runtime's to say.
     fn sweep(&self) {
+        let cells = self.runtime.annexed();
+        let living: HashSet<_> = cells.iter().map(|it| it.meta().uid.to_string()).collect();
         let Ok(entries) = std::fs::read_dir(&self.folder) else {
             return;
         };
@@ -424,6 +437,7 @@ impl Shared {
             // A pod has its folder after its name is known.
             if of_pod
                 && !self.knows(&name)
+                && !living.contains(&name)
                 && let Err(error) = std::fs::remove_dir_all(entry.path())
             {
                 tracing::warn!(%error, "the volumes of a pod that is no more stay behind");

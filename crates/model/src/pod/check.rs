@@ -114,8 +114,11 @@ fn check_host(host: &Host) -> Result<()> {
             return Err(Error::invalid(field, "must be below 4294967295"));
         }
     }
-    match host.owner_uid.is_none() && host.owner_gid.is_some() {
-        true => Err(Error::invalid("owner_gid", "needs an owner_uid beside it")),
+    match host.owner_uid.is_some() || host.owner_gid.is_some() {
+        true => Err(Error::invalid(
+            "owner_uid",
+            "can't be given yet: a folder of the node is read-only in a pod",
+        )),
         false => Ok(()),
     }
 }
@@ -154,6 +157,7 @@ fn check_container(pod: &Draft, container: &Container, is_init: bool) -> Result<
     check_printable("image", &container.image)?;
     check_program(container)?;
     check_env(&container.env)?;
+    super::env::expand(container, &super::env::Facts::default())?;
     check_mounts(pod, &container.mounts)?;
     check_needs(container)?;
     check_probes(container)?;

@@ -7,6 +7,8 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use super::spec::{Container, Needs};
+use crate::error::{Error, Result};
+use crate::executable::MAX_PROGRAM_WEIGHT;
 
 /// One variable.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -90,28 +92,53 @@ pub struct Expanded {
 }
 
 /// Fills facts and variables in.
-pub fn expand(container: &Container, facts: &Facts) -> Expanded {
+///
+/// # Errors
+/// `INVALID_FIELD` where that takes more than a program may have: a few variables of variables can
+/// stand for more than a machine holds.
+pub fn expand(container: &Container, facts: &Facts) -> Result<Expanded> {
+    let mut left = MAX_PROGRAM_WEIGHT;
     let mut env = BTreeMap::new();
     for variable in &container.env {
         let value = match &variable.from {
-            From::Value(text) => replaced(text, &env),
+            From::Value(text) => replaced(text, &env, &mut left)?,
             From::Fact(fact) => facts.text(*fact, &container.needs),
         };
         env.insert(variable.name.clone(), value);
     }
-    let words = |words: &[String]| words.iter().map(|word| replaced(word, &env)).collect();
-    Expanded {
-        entrypoint: words(&container.entrypoint),
-        args: words(&container.args),
+    let mut words = |words: &[String]| -> Result<Vec<String>> {
+        let words = words.iter();
+        words.map(|word| replaced(word, &env, &mut left)).collect()
+    };
+    Ok(Expanded {
+        entrypoint: words(&container.entrypoint)?,
+        args: words(&container.args)?,
         env,
+    })
+}
+
+/// A text whose `$(NAME)` are replaced, of at most `left` bytes; they are taken off.
+fn replaced(text: &str, env: &BTreeMap<String, String>, left: &mut usize) -> Result<String> {
+    let done = filled(text, env, *left);
+    match left.checked_sub(done.len()) {
+        Some(rest) => {
+            *left = rest;
+            Ok(done)
+        }
+        None => Err(Error::invalid(
+            "env",
+            format!("takes more than {MAX_PROGRAM_WEIGHT} bytes with its variables filled in"),
+        )),
     }
 }
 
-/// A text whose `$(NAME)` are replaced.
-fn replaced(text: &str, env: &BTreeMap<String, String>) -> String {
+/// Stops soon after `most` bytes.
+fn filled(text: &str, env: &BTreeMap<String, String>, most: usize) -> String {
     let mut done = String::new();
     let mut rest = text;
-    while let Some((before, after)) = rest.split_once('$') {
+    while done.len() <= most
+        && let Some((before, after)) = rest.split_once('$')
+    {
         done.push_str(before);
         rest = after;
         if let Some(after) = rest.strip_prefix('$') {
@@ -148,8 +175,29 @@ mod tests {
             ("$", "$"),
             ("$$$(A)", "$1"),
         ] {
-            assert_eq!(replaced(text, &env), expected, "{text}");
+            assert_eq!(filled(text, &env, 100), expected, "{text}");
         }
+    }
+
+    /// Twelve lines of spec that stand for more than a machine holds.
+    #[test]
+    fn variables_of_variables_are_bounded() {
+        let mut env = vec![EnvVar {
+            name: "V0".to_owned(),
+            from: From::Value("x".repeat(1024)),
+        }];
+        for i in 1..12 {
+            env.push(EnvVar {
+                name: format!("V{i}"),
+                from: From::Value(format!("$(V{})", i - 1).repeat(10)),
+            });
+        }
+        let container = Container {
+            env,
+            ..Container::default()
+        };
+        let error = expand(&container, &Facts::default()).unwrap_err();
+        assert_eq!(error.field.as_deref(), Some("env"));
     }
 
     #[test]
@@ -182,7 +230,7 @@ mod tests {
             pod_name: "web".to_owned(),
             ..Facts::default()
         };
-        let expanded = expand(&container, &facts);
+        let expanded = expand(&container, &facts).unwrap();
         assert_eq!(expanded.env["LATE"], "$(NAME)");
         assert_eq!(expanded.args, ["web-2-64"]);
     }

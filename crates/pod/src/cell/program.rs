@@ -72,7 +72,7 @@ pub(crate) fn main_program(
     container: &Container,
     around: &Around,
 ) -> Result<ExecutableSpec, Error> {
-    let expanded = expand(container, &around.facts);
+    let expanded = expand(container, &around.facts)?;
     let of_image = !container.image.is_empty();
     let (entrypoint, argv) = match of_image {
         true => (expanded.entrypoint, expanded.args),
@@ -124,7 +124,7 @@ fn within(
     };
     let oom = qos::oom_score_adj(qos::class(pod), &container.needs, around.node_bytes);
     Ok(executable::Draft {
-        env: expand(container, &around.facts).env,
+        env: expand(container, &around.facts)?.env,
         cwd: container.cwd.clone(),
         user: or_pods(&container.user, &pod.user),
         group,

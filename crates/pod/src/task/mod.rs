@@ -203,7 +203,10 @@ impl Task {
     async fn ordered(&mut self, order: Order) {
         match order {
             Order::Stop(grace, waiter) => match self.stop(grace).await {
-                Ok(()) => self.waiting.push(waiter),
+                Ok(()) => {
+                    self.waiting.retain(|it| !it.is_closed());
+                    self.waiting.push(waiter);
+                }
                 Err(error) => drop(waiter.send(Err(error))),
             },
             Order::Remove(force, waiter) => {
@@ -220,7 +223,10 @@ impl Task {
                     false => self.stop(self.kept.spec.grace()).await,
                 };
                 match stopped {
-                    Ok(()) => self.removing.push(waiter),
+                    Ok(()) => {
+                        self.removing.retain(|it| !it.is_closed());
+                        self.removing.push(waiter);
+                    }
                     Err(error) => drop(waiter.send(Err(error))),
                 }
             }

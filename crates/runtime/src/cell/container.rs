@@ -4,7 +4,7 @@
 //! it enters its pid namespace, and has what the main process has. Asked by `start`.
 
 use init::protocol::Pids;
-use model::cell::{Access, CellSpec, Namespace};
+use model::cell::{Access, CellSpec, Mount, Namespace};
 use model::error::{Error, Reason};
 use model::executable::Effective;
 use model::status::Object;
@@ -12,7 +12,7 @@ use model::status::Object;
 use super::executable::Executable;
 use super::executables::Executables;
 use super::state::Cell;
-use crate::index::Key;
+use crate::index::{Index, Key};
 use crate::record::{self, ExecutableRecord};
 
 /// The environment variable with the host name, as container runtimes set it.
@@ -111,6 +111,31 @@ pub(super) fn seals(spec: &CellSpec) -> bool {
         .iter()
         .any(|mount| mount.access == Access::Write);
     spec.container.is_some() && !writes
+}
+
+/// Refuses a writable mount of the node in a container's nested cell: what runs in the container
+/// may set set-id bits, and the ids of the nested cell are among its own.
+pub(crate) fn check_writes(index: &Index, key: &Key, spec: &CellSpec) -> Result<(), Error> {
+    let writes = |mount: &Mount| mount.access == Access::Write;
+    let Some(at) = spec.mounts.iter().position(writes) else {
+        return Ok(());
+    };
+    let mut around = std::iter::successors(key.parent(), Key::parent);
+    let container = around.find(|key| match index.at(key).as_deref() {
+        Some(Object::Cell(cell)) => cell.spec.container.is_some(),
+        _ => false,
+    });
+    match container {
+        None => Ok(()),
+        Some(outer) => {
+            let path = outer.path;
+            let problem = format!("can't be writable in the container {path}");
+            Err(
+                Error::invalid(format!("cell.spec.mounts[{at}].access"), problem)
+                    .hint("mount it read-only, or in a cell that is in no container"),
+            )
+        }
+    }
 }
 
 fn spec_of(cell: &Cell, key: Key) -> Option<(Key, CellSpec)> {

@@ -21,7 +21,7 @@
 
 mod answers;
 mod change;
-mod container;
+pub(crate) mod container;
 mod ending;
 mod ends;
 mod exchange;

@@ -110,6 +110,7 @@ fn plan(request: &UpdateCell, cell: &Cell, is_ending: bool) -> Result<Plan, Erro
         return Err(Error::invalid("cell.spec.mounts", problem)
             .hint("run the cell anew, with the mount from the beginning"));
     }
+    container::check_writes(&cell.shared.index, &cell.key, &spec)?;
     limits::exactly(&spec.resources, &cell.record.spec.resources)?;
     enable(&cell.group, &cell.shared.root, &spec)?;
     let (steps, pending) = steps_to(&cell.record.spec, &spec, cell.status.pid, cell.root_id)?;

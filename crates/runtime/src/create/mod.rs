@@ -24,6 +24,7 @@ use model::status::{CellStatus, Object};
 use crate::Shared;
 use crate::caller::Callers;
 use crate::cell::CellHandle;
+use crate::cell::container;
 use crate::cell::init::InitProcess;
 use crate::cell::owner::{Beginning, Line, Owner};
 use crate::ids::IdRange;
@@ -113,6 +114,7 @@ pub(crate) async fn cell(
         .index
         .admit_tmpfs(&key.tenant, record.spec.tmpfs_bytes())?;
     let around = Around::find(shared, &key)?;
+    container::check_writes(&shared.index, &key, &record.spec)?;
     let image = shared.images.resolve(&key.tenant, &record.spec).await?;
     record.image = image.as_ref().map(Root::of_image);
     let bytes = record::encode(&record)?;
