@@ -162,7 +162,6 @@ fn pod() -> pods::RunRequest {
     };
     let host = pods::HostVolume {
         path: "/srv".into(),
-        owner_uid: Some(1),
         ..Default::default()
     };
     pods::RunRequest {
