@@ -3,8 +3,9 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::os::unix::fs::DirBuilderExt;
+use std::ops::Bound;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use identity::{Effect, Identity, Permit};
@@ -12,25 +13,29 @@ use model::error::{Error, Reason};
 use model::name::{ObjectPath, Tenant, Uid};
 use model::object::ObjectRef;
 use model::pod::env::Facts;
-use model::pod::request::{Dial, RemovePod, RunPod, StopPod, WaitFor};
+use model::pod::request::{DebugPod, Dial, RemovePod, RunPod, StopPod, UpdatePod, WaitFor};
 use model::pod::spec::PodSpec;
 use model::pod::status::PodStatus;
-use model::pod::volume::Source;
+use model::pod::volume::{Empty, Medium, Source};
 use model::request::{RunCell, Scope, WaitFor as WaitForCell};
 use model::status::{CellStatus, Object};
 use runtime::Runtime;
+use runtime::volume::Held;
 use tenants::Tenants;
 use tokio::sync::{Semaphore, oneshot};
 
 use crate::cell::program::{Around, pod_cell};
+use crate::cell::remove::remove;
 use crate::cell::volumes::Volumes;
 use crate::cell::{CellSandbox, effects};
+use crate::feed::{Feed, Key};
 use crate::kept::{Kept, Seal};
 use crate::sandbox::Stream;
 use crate::task::{Beginning, Handle, Order, Task};
 
 const RUN_CELL: &str = "runtime.RunCell";
 const RUN_EXECUTABLE: &str = "runtime.RunExecutable";
+const UPDATE_CELL: &str = "runtime.UpdateCell";
 const STOP: &str = "runtime.Stop";
 const REMOVE: &str = "runtime.Remove";
 
@@ -56,7 +61,7 @@ pub struct Pods {
     shared: Arc<Shared>,
 }
 
-struct Shared {
+pub(crate) struct Shared {
     runtime: Runtime,
     identity: Arc<Identity>,
     tenants: Tenants,
@@ -65,9 +70,8 @@ struct Shared {
     seal: Arc<Seal>,
     pods: Mutex<BTreeMap<Key, Handle>>,
     questions: Mutex<BTreeMap<Tenant, Arc<Semaphore>>>,
+    pub(crate) feed: Arc<Feed>,
 }
-
-type Key = (Tenant, ObjectPath);
 
 impl Pods {
     /// Opens the subsystem, and goes on with the pods of an earlier daemon.
@@ -93,6 +97,7 @@ impl Pods {
                 folder,
                 pods: Mutex::default(),
                 questions: Mutex::default(),
+                feed: Arc::new(Feed::new(u64::from_ne_bytes(random()?))),
             }),
         };
         pods.adopt();
@@ -102,7 +107,12 @@ impl Pods {
                 // Cells whose inits were silent are there now, or never.
                 pods.shared.runtime.logs_are_known().await;
                 pods.adopt();
-                pods.shared.sweep();
+                let shared = pods.shared.clone();
+                // What workloads have left may be much.
+                let swept = tokio::task::spawn_blocking(move || shared.sweep()).await;
+                if let Err(error) = swept {
+                    tracing::warn!(%error, "volumes of pods that are no more stay behind");
+                }
             }
         });
         Ok(pods)
@@ -125,11 +135,15 @@ impl Pods {
         }
     }
 
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
+    }
+
     /// Makes a pod and begins to start its containers.
     ///
     /// # Errors
     /// `ALREADY_EXISTS`, `PERMISSION_DENIED` (a folder of the node, for who is no administrator),
-    /// and what making a cell may fail with. Nothing is left behind.
+    /// `LIMIT_EXCEEDED` (volumes in memory beyond the tenant's quota), and what making a cell may fail with. Nothing is left behind.
     pub async fn run(&self, permit: Permit, request: RunPod) -> Result<PodStatus, Error> {
         let RunPod { tenant, path, .. } = &request;
         for action in [RUN_CELL, RUN_EXECUTABLE] {
@@ -179,13 +193,7 @@ impl Pods {
     /// # Errors
     /// Where the permit does not cover what is asked for.
     pub fn list(&self, permit: &Permit, scope: &Scope) -> Result<Vec<PodStatus>, Error> {
-        match scope {
-            Scope::Tenant(tenant) => permit.demand_tenant(tenant)?,
-            Scope::Every if permit.every_tenant() => {}
-            Scope::Every => {
-                return Err(Error::internal("the permit does not cover every tenant"));
-            }
-        }
+        covers(permit, scope)?;
         let asked = |tenant: &Tenant| match scope {
             Scope::Tenant(asked) => asked == tenant,
             Scope::Every => true,
@@ -202,6 +210,36 @@ impl Pods {
             .into_iter()
             .map(|it| self.shared.fresh(it))
             .collect())
+    }
+
+    /// Changes a running pod.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `WRONG_STATE` where it ends, `INVALID_FIELD` by what can't be changed. Nothing
+    /// has changed then.
+    pub async fn update(&self, permit: Permit, request: UpdatePod) -> Result<PodStatus, Error> {
+        let target = &request.target;
+        permit.demand(&target.tenant, &Effect::below(UPDATE_CELL, &target.path))?;
+        let handle = self.shared.find(target)?;
+        let update = Box::new((request.spec, request.labels));
+        let status = ask(&handle, target, |reply| Order::Update(update, reply)).await?;
+        Ok(self.shared.fresh(status))
+    }
+
+    /// Adds a container to a running pod; answers when its program runs.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `WRONG_STATE` where it ends, `INVALID_FIELD`, `LIMIT_EXCEEDED`, and what making
+    /// a cell and starting a program may fail with.
+    pub async fn debug(&self, permit: Permit, request: DebugPod) -> Result<PodStatus, Error> {
+        let target = &request.target;
+        for action in [RUN_CELL, RUN_EXECUTABLE] {
+            permit.demand(&target.tenant, &Effect::below(action, &target.path))?;
+        }
+        let handle = self.shared.find(target)?;
+        let debug = Box::new(request.debug);
+        let status = ask(&handle, target, |reply| Order::Debug(debug, reply)).await?;
+        Ok(self.shared.fresh(status))
     }
 
     /// Ends the containers of a pod; answers when they have.
@@ -255,15 +293,15 @@ fn admits(permit: &Permit, spec: &PodSpec) -> Result<(), Error> {
             let what = format!("mounting {} of the node", host.path);
             Some((what, format!("pod.spec.volumes[{i}].host")))
         }
-        // It is on the node's disk, and nothing bounds it there.
-        Source::Empty => {
-            let what = format!(
-                "the empty volume {}, whose size has no bound yet,",
-                volume.name
-            );
-            Some((what, format!("pod.spec.volumes[{i}].empty")))
+        // Nothing bounds it there.
+        Source::Empty(Empty {
+            medium: Medium::Disk,
+            ..
+        }) => {
+            let what = format!("the empty volume {} on the node's disk", volume.name);
+            Some((what, format!("pod.spec.volumes[{i}].empty.medium")))
         }
-        Source::Files(_) => None,
+        Source::Empty(_) | Source::Files(_) => None,
     });
     match refused {
         None => Ok(()),
@@ -273,6 +311,21 @@ fn admits(permit: &Permit, spec: &PodSpec) -> Result<(), Error> {
             Err(error.hint("leave it out, or have an administrator run the pod in your tenant"))
         }
     }
+}
+
+/// Whether a permit is for all that is asked about.
+pub(crate) fn covers(permit: &Permit, scope: &Scope) -> Result<(), Error> {
+    match scope {
+        Scope::Tenant(tenant) => permit.demand_tenant(tenant),
+        Scope::Every if permit.every_tenant() => Ok(()),
+        Scope::Every => Err(Error::internal("the permit does not cover every tenant")),
+    }
+}
+
+fn random<T: Default + AsMut<[u8]>>() -> std::io::Result<T> {
+    let mut bits = T::default();
+    rustix::rand::getrandom(bits.as_mut(), rustix::rand::GetRandomFlags::empty())?;
+    Ok(bits)
 }
 
 async fn ask<T>(
@@ -322,11 +375,10 @@ impl Shared {
             spec,
             ..
         } = request;
-        let kept = Kept {
-            spec,
-            stop: None,
-            ends: BTreeMap::new(),
-        };
+        let kept = Kept::new(spec);
+        let uid = Uid(random().map_err(|e| Error::internal(format!("no random bits: {e}")))?);
+        let held = self.runtime.hold_tmpfs(&tenant, kept.spec.memory_bytes(), false);
+        let held = held.map_err(|e| e.field("pod.spec.volumes"))?;
         let permit = self.permit(&tenant, &path)?;
         let part = permit.part(vec![Effect::on(RUN_CELL, &path), Effect::on(REMOVE, &path)])?;
         let cell = RunCell {
@@ -334,13 +386,13 @@ impl Shared {
             spec: pod_cell(&kept.spec)?,
             request_id: None,
             wait_for: WaitForCell::Started,
-            annex: Some(self.seal.seal(&tenant, &path, &kept)?),
+            annex: Some((uid, self.seal.seal(&tenant, &path, uid, &kept)?)),
             tenant,
             path,
         };
         let made = self.runtime.run_cell(part, cell).await?;
         match &*made {
-            Object::Cell(cell) => Ok(self.keep(cell, kept, permit)),
+            Object::Cell(cell) => Ok(self.keep(cell, kept, permit, held)),
             Object::Executable(_) => Err(Error::internal("a cell was made that is none")),
         }
     }
@@ -350,13 +402,16 @@ impl Shared {
         let Some(annex) = &cell.annex else {
             return Ok(());
         };
-        let kept = self.seal.read(&meta.tenant, &meta.path, annex);
+        let kept = self.seal.read(&meta.tenant, &meta.path, meta.uid, annex);
         let kept = kept.map_err(|why| {
             let message = format!("the record of {} is no pod's: {why}", meta.path);
             Error::new(Reason::WrongState, message)
         })?;
         let permit = self.permit(&meta.tenant, &meta.path)?;
-        self.keep(cell, kept, permit);
+        // They are there, whatever the quota is now.
+        let bytes = kept.spec.memory_bytes();
+        let held = self.runtime.hold_tmpfs(&meta.tenant, bytes, true)?;
+        self.keep(cell, kept, permit, held);
         Ok(())
     }
 
@@ -367,7 +422,13 @@ impl Shared {
     }
 
     /// Begins the task of a pod.
-    fn keep(self: &Arc<Self>, cell: &CellStatus, kept: Kept, permit: Permit) -> Handle {
+    fn keep(
+        self: &Arc<Self>,
+        cell: &CellStatus,
+        kept: Kept,
+        permit: Permit,
+        held: Held,
+    ) -> Handle {
         let meta = cell.meta.clone();
         let key = (meta.tenant.clone(), meta.path.clone());
         let root_id = cell.first_uid.unwrap_or(0);
@@ -378,8 +439,9 @@ impl Shared {
             tenant: meta.tenant.clone(),
             path: meta.path.clone(),
             uid: meta.uid,
-            spec: kept.spec.clone(),
-            volumes: Volumes::new(&self.folder, meta.uid, root_id),
+            volumes: Volumes::new(&self.folder, meta.uid, root_id, kept.spec.fs_group),
+            spec: RwLock::new(Arc::new(kept.spec.clone())),
+            held: Mutex::new(Some(held)),
             around: Around {
                 facts: Facts {
                     pod_name: meta.path.name().to_owned(),
@@ -390,15 +452,18 @@ impl Shared {
                 node_bytes: self.settings.node_memory,
             },
         });
+        let share = self.tenants.share(&key.0);
         let (task, handle) = Task::new(Beginning {
             sandbox,
             questions: self.questions(&meta.tenant),
+            share: share.clone(),
+            feed: self.feed.clone(),
             meta,
             kept,
         });
-        self.lock().insert(key.clone(), handle.clone());
         let (shared, uid) = (self.clone(), handle.uid);
-        let share = self.tenants.share(&key.0);
+        self.lock().insert(key.clone(), handle.clone());
+        self.feed.changed(&key, uid);
         tokio::spawn(async move {
             let waiting = share.run(task.run()).await;
             shared.forget(&key, uid);
@@ -411,9 +476,35 @@ impl Shared {
 
     fn forget(&self, key: &Key, uid: Uid) {
         let mut pods = self.lock();
-        if pods.get(key).is_some_and(|handle| handle.uid == uid) {
-            pods.remove(key);
+        if pods.get(key).is_some_and(|handle| handle.uid == uid)
+            && let Some(handle) = pods.remove(key)
+        {
+            drop(pods);
+            let status = handle.status.borrow().clone();
+            self.feed.gone(key, status);
         }
+    }
+
+    /// The status of a pod that is there.
+    pub(crate) fn status(&self, key: &Key) -> Option<PodStatus> {
+        let handle = self.lock().get(key).cloned()?;
+        let status = handle.status.borrow().clone();
+        Some(self.fresh(status))
+    }
+
+    /// The next pods by name, of every tenant.
+    pub(crate) fn after(&self, from: Bound<Key>, most: usize) -> Vec<(Key, PodStatus)> {
+        let pods = self.lock();
+        let next = pods.range((from, Bound::Unbounded)).take(most);
+        let next: Vec<_> = next
+            .map(|(key, handle)| (key.clone(), handle.clone()))
+            .collect();
+        drop(pods);
+        let next = next.into_iter().map(|(key, handle)| {
+            let status = handle.status.borrow().clone();
+            (key, self.fresh(status))
+        });
+        next.collect()
     }
 
     fn questions(&self, tenant: &Tenant) -> Arc<Semaphore> {
@@ -438,7 +529,7 @@ impl Shared {
             if of_pod
                 && !self.knows(&name)
                 && !living.contains(&name)
-                && let Err(error) = std::fs::remove_dir_all(entry.path())
+                && let Err(error) = remove(&entry.path())
             {
                 tracing::warn!(%error, "the volumes of a pod that is no more stay behind");
             }

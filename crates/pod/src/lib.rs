@@ -20,11 +20,14 @@
 
 mod ask;
 mod cell;
+mod feed;
 mod handle;
 mod kept;
 mod prober;
 mod sandbox;
 mod task;
+mod watch;
 
 pub use handle::{Pods, Settings};
 pub use sandbox::Stream;
+pub use watch::{WatchEvent, WatchKind, Watcher};

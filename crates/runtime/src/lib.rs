@@ -45,6 +45,7 @@ mod settings;
 mod staging;
 mod tally;
 mod tenant;
+pub mod volume;
 pub mod watched;
 
 use std::sync::Arc;

@@ -74,7 +74,10 @@ impl Runtime {
         privilege::check_cell(&permit, &request.path, &request.spec)?;
         let body = (&request.path, &request.labels, &request.spec);
         let tenant = &request.tenant;
-        let wanted = RunRequest::new(tenant, &request.request_id, &body, request.wait_for)?;
+        let wanted = RunRequest {
+            uid: request.annex.as_ref().map(|(uid, _)| *uid),
+            ..RunRequest::new(tenant, &request.request_id, &body, request.wait_for)?
+        };
         let replace = MayReplace::of(&permit, tenant, &request.path);
         let shared = self.shared.clone();
         let run = move |run: Run| async move { run_cell(&shared, run, request, replace).await };
@@ -120,7 +123,7 @@ impl Runtime {
     where
         F: Future<Output = Result<Arc<Object>, Error>> + Send + 'static,
     {
-        let uid = new_uid()?;
+        let uid = wanted.uid.map_or_else(new_uid, Ok)?;
         let index = self.shared.index.clone();
         let mut end = index.expect_end(uid);
         let wait_for = wanted.wait_for;
@@ -182,6 +185,8 @@ struct RunRequest {
     /// Where it came with an id.
     key: Option<IdempotencyKey>,
     wait_for: WaitFor,
+    /// Of a subsystem that has chosen it.
+    uid: Option<Uid>,
 }
 
 impl RunRequest {
@@ -196,6 +201,7 @@ impl RunRequest {
             tenant: tenant.clone(),
             key: id.map(|id| IdempotencyKey::new(id, body)).transpose()?,
             wait_for,
+            uid: None,
         })
     }
 
@@ -239,7 +245,7 @@ async fn run_cell(
     };
     let record = CellRecord {
         idempotency_key: run.idempotency_key,
-        annex: request.annex,
+        annex: request.annex.map(|(_, annex)| annex),
         ..cell_record(
             meta(&key, run.uid, Kind::Cell, request.labels),
             request.spec,

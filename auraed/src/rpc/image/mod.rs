@@ -133,7 +133,7 @@ impl Service for ImageService {
     ) -> Answer<wire::ImportResponse> {
         let caller = self.enter(&request, action::IMPORT)?;
         let mut messages = request.into_inner();
-        let first = transfer::first(&mut messages, self.timeout);
+        let first = first(&mut messages, self.timeout, "begin", transfer::begin);
         let begin = caller.unless_expelled(first).await?;
         let tenant = tenant(&caller, &begin.tenant)?;
         let name = convert::optional_reference(&begin.reference).map_err(to_status)?;
