@@ -237,6 +237,7 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
     keep_network(config, &daemon, &mut beside);
     let identity = parts.identity.clone();
     beside.spawn(async move { identity.keep_certificates().await });
+    beside.spawn(pods::end_first(parts.pods.clone(), parts.node_init.clone()));
     if parts.images.are_open() {
         beside.spawn(images::prune(parts.images.clone(), config.images.max_age.0));
         beside.spawn(images::relieve(parts.images.clone()));
@@ -286,6 +287,10 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
         tracing::warn!("calls were still running after {STOP_GRACE:?}; they are cut off");
     }
     beside.shutdown().await;
+    let down = matches!(*parts.node_init.state().borrow(), InitState::ShuttingDown(..));
+    if down {
+        parts.pods.all_gone(STOP_GRACE).await;
+    }
     parts.logs.stop().await?;
     Ok(ExitCode::SUCCESS)
 }

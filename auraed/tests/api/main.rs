@@ -22,6 +22,7 @@ mod images;
 mod node;
 mod pods;
 mod pods_change;
+mod pods_end;
 mod pods_volumes;
 mod pods_watch;
 mod privileges;

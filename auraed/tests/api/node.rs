@@ -189,7 +189,8 @@ impl TestNode {
         self.end();
     }
 
-    fn end(&mut self) {
+    /// The same; its files stay until this goes.
+    pub(crate) fn end(&mut self) {
         end(&mut self.process);
     }
 }

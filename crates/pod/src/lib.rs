@@ -25,6 +25,7 @@ mod handle;
 mod kept;
 mod prober;
 mod sandbox;
+mod shared;
 mod task;
 mod watch;
 

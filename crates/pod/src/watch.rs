@@ -14,7 +14,8 @@ use model::request::Scope;
 use tokio::sync::watch;
 
 use crate::feed::{Change, Key};
-use crate::handle::{Pods, Shared, covers};
+use crate::handle::{Pods, covers};
+use crate::shared::Shared;
 
 /// The most events that are held for a watcher.
 const STEP: usize = 16;

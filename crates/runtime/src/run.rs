@@ -60,6 +60,7 @@ impl Runtime {
                 .parent()
                 .map(|cell| MayReplace::of(&permit, tenant, &cell)),
         };
+        self.open(permit.is_the_nodes() && request.own_cell.is_none())?;
         let shared = self.shared.clone();
         let run = move |run: Run| async move { run_executable(&shared, run, request, names).await };
         self.once(wanted, run).await
@@ -79,16 +80,19 @@ impl Runtime {
             ..RunRequest::new(tenant, &request.request_id, &body, request.wait_for)?
         };
         let replace = MayReplace::of(&permit, tenant, &request.path);
+        self.open(false)?;
         let shared = self.shared.clone();
         let run = move |run: Run| async move { run_cell(&shared, run, request, replace).await };
         self.once(wanted, run).await
     }
 
-    /// Nothing new begins on a node that goes down.
-    fn open(&self) -> Result<(), Error> {
+    /// Nothing new begins on a node that goes down, but what the node itself does for workloads to
+    /// end well (`for_an_end`).
+    fn open(&self, for_an_end: bool) -> Result<(), Error> {
         let state = self.shared.node.state();
         let message = match *state.borrow() {
             InitState::Serving => return Ok(()),
+            InitState::ShuttingDown(..) if for_an_end => return Ok(()),
             InitState::ShuttingDown(..) => "the node goes down: nothing new can begin",
             InitState::Gone => "node-init is gone: nothing new can begin until it is back",
         };
@@ -104,7 +108,6 @@ impl Runtime {
     where
         F: Future<Output = Result<Arc<Object>, Error>> + Send + 'static,
     {
-        self.open()?;
         let (callers, _present) = Callers::new();
         match wanted.begin(&self.shared.index, &callers)? {
             Attempt::First(outcome) => self.first(wanted, callers, outcome, run).await,

@@ -19,7 +19,7 @@ use model::name::Tenant;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::caller::Caller;
-use super::stream::{Answers, until_expelled};
+use super::stream::{Answers, first, until_expelled};
 
 /// The service `Images`.
 pub(super) struct ImageService {

@@ -22,7 +22,7 @@
 pub mod codec;
 
 /// The version of both conversations. Changes with every change of a packet's meaning.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 /// The largest packet, in bytes.
 pub const MAX_PACKET: usize = 160 * 1024;
 /// The largest request that comes sealed ([`CellRequest::Sealed`]), in bytes: what `execve` takes
@@ -92,7 +92,17 @@ pub enum NodeRequest {
     },
     /// The daemon is ready to serve (for back-off, and `sd_notify` where init is a service).
     Ready,
+    /// Whether the daemon has something to end before the cells do, when the machine goes down.
+    /// Where it has, cells are left alone for at most [`FIRST_PART`] of the bound, until it hasn't
+    /// any more. For as long as this connection.
+    EndsFirst {
+        /// It has.
+        wanted: bool,
+    },
 }
+
+/// The part of a shutdown's bound that the daemon has before the cells end, where it wants it.
+pub const FIRST_PART: f64 = 0.4;
 
 /// What node-init sends the daemon.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -31,7 +31,7 @@ use runtime::Runtime;
 use runtime::volume::Held;
 
 use crate::kept::Seal;
-use crate::sandbox::Program;
+use crate::sandbox::{Program, Sandbox};
 use program::Around;
 use volumes::Volumes;
 
