@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use api::node::v0::GetRequest;
 use api::pod::v0 as wire;
+use api::runtime::v0 as runtime;
 use api::status::{Reason, from_status};
 use wire::container_status::State;
 use wire::{Phase, WaitFor};
@@ -13,8 +14,7 @@ use wire::{Phase, WaitFor};
 use crate::caller::Person;
 use crate::node::TestNode;
 use crate::pods::{
-    EXITED, IMAGE, SOON, assert_clean, at, busybox, container, exec, get, logs, pods, remove, run,
-    spec, until,
+    IMAGE, SOON, assert_clean, at, busybox, container, get, logs, pods, remove, run, spec, until,
 };
 
 async fn debug(
@@ -138,8 +138,17 @@ async fn what_a_container_may_take_and_labels_change_in_place_within_the_class()
     let updated = pods(&mia).update(update(spec.clone())).await.unwrap();
     let meta = updated.into_inner().meta.unwrap();
     assert_eq!(meta.labels.get("tier").map(String::as_str), Some("front"));
-    let look = "[ $(cat /sys/fs/cgroup/memory.max) = 33554432 ]";
-    assert_eq!(exec(&mia, "web/app", look).await, EXITED);
+    let request = runtime::GetRequest {
+        r#ref: at("web/app"),
+    };
+    let cell = mia.node.runtime().get(request).await.unwrap().into_inner();
+    let Some(runtime::object::Object::Cell(cell)) = cell.object else {
+        panic!("{cell:?}");
+    };
+    let group = kernel::cgroup::find::mount_point().unwrap();
+    let group = group.join(cell.cgroup.trim_start_matches('/'));
+    let limit = std::fs::read_to_string(group.join("memory.max")).unwrap();
+    assert_eq!(limit.trim(), (32 << 20).to_string());
     assert_eq!(get(&mia, "web").await.containers[0].restarts, 0);
     spec.containers[0].resources = None;
     let refused = pods(&mia).update(update(spec)).await.unwrap_err();

@@ -42,8 +42,9 @@ async fn pods_end_with_their_hooks_before_the_other_cells_when_the_node_goes_dow
     let administrator = node.administrator().await;
     let mia = administrator.introduce(&node, "acme", "mia", None).await;
     let says = |word: &str| {
-        let said = format!("echo {word} $(cut -d ' ' -f 1 /proc/uptime)");
-        format!("trap '{said} $(cat /mnt/hook 2>/dev/null); exit 0' TERM; echo begun; while :; do sleep 0.1; done")
+        let end = "read up idle < /proc/uptime; cat /mnt/hook 2>/dev/null";
+        let end = format!("end() {{ {end}; echo {word} $up; exit 0; }}");
+        format!("{end}; trap end TERM; echo begun; while :; do sleep 0.1; done")
     };
     let mut app = container("app", &says("pod-ended"));
     app.pre_stop = Some(wire::Hook {
