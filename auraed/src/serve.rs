@@ -287,7 +287,10 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
         tracing::warn!("calls were still running after {STOP_GRACE:?}; they are cut off");
     }
     beside.shutdown().await;
-    let down = matches!(*parts.node_init.state().borrow(), InitState::ShuttingDown(..));
+    let down = matches!(
+        *parts.node_init.state().borrow(),
+        InitState::ShuttingDown(..)
+    );
     if down {
         parts.pods.all_gone(STOP_GRACE).await;
     }

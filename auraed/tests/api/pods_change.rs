@@ -80,7 +80,11 @@ async fn a_container_that_is_added_sees_the_pod_and_its_target_and_changes_neith
         target: String::new(),
     };
     let hidden = pods(&eve).debug(request).await.unwrap_err();
-    assert_eq!(from_status(&hidden).reason, Some(Reason::NotFound), "{hidden}");
+    assert_eq!(
+        from_status(&hidden).reason,
+        Some(Reason::NotFound),
+        "{hidden}"
+    );
     node.kill_daemon();
     let mia = Person::new(mia.target.clone(), mia.serial.clone()).await;
     let goes_on = |status: &wire::PodStatus| {
@@ -117,7 +121,12 @@ async fn what_a_container_may_take_and_labels_change_in_place_within_the_class()
     };
     let administrator = node.administrator().await;
     let facts = administrator.node.node().get(GetRequest {}).await.unwrap();
-    if !facts.into_inner().controllers.iter().any(|it| it == "memory") {
+    if !facts
+        .into_inner()
+        .controllers
+        .iter()
+        .any(|it| it == "memory")
+    {
         testkit::skip("limits need the memory controller");
         return node.stop();
     }
@@ -125,7 +134,9 @@ async fn what_a_container_may_take_and_labels_change_in_place_within_the_class()
     let mut app = container("app", "while :; do sleep 1; done");
     app.resources = needs(64);
     let mut spec = spec(vec![app]);
-    let status = run(&mia, "web", spec.clone(), WaitFor::Ready).await.unwrap();
+    let status = run(&mia, "web", spec.clone(), WaitFor::Ready)
+        .await
+        .unwrap();
     assert_eq!(status.qos(), wire::Qos::Burstable);
     let update = |spec: wire::PodSpec| wire::UpdateRequest {
         pod: Some(wire::Pod {
@@ -153,7 +164,11 @@ async fn what_a_container_may_take_and_labels_change_in_place_within_the_class()
     spec.containers[0].resources = None;
     let refused = pods(&mia).update(update(spec)).await.unwrap_err();
     let refused = from_status(&refused);
-    assert_eq!(refused.field.as_deref(), Some("pod.spec.containers"), "{refused:?}");
+    assert_eq!(
+        refused.field.as_deref(),
+        Some("pod.spec.containers"),
+        "{refused:?}"
+    );
     remove(&mia, "web", true).await.unwrap();
     assert_clean(&node);
     node.stop();

@@ -79,7 +79,10 @@ async fn a_members_volumes_are_in_memory_have_a_size_and_count_in_its_quota() {
     // What it may have is taken, by size, not by what is in it; also for the next daemon.
     node.kill_daemon();
     let mia = Person::new(mia.target.clone(), mia.serial.clone()).await;
-    assert_eq!(exec(&mia, "web/app", "grep -q kept /mnt/word").await, EXITED);
+    assert_eq!(
+        exec(&mia, "web/app", "grep -q kept /mnt/word").await,
+        EXITED
+    );
     let more = with_memory(vec![container("app", "true")], 16 * MIB);
     let refused = run(&mia, "more", more.clone(), WaitFor::Ended).await;
     let refused = from_status(&refused.unwrap_err());
@@ -162,14 +165,19 @@ async fn files_change_together_while_a_pod_runs_and_parts_stay_as_they_were() {
     });
     let mut spec = spec(vec![app]);
     spec.volumes[0].source = files(&[("conf/a", "1"), ("b", "1")]);
-    run(&mia, "web", spec.clone(), WaitFor::Ready).await.unwrap();
+    run(&mia, "web", spec.clone(), WaitFor::Ready)
+        .await
+        .unwrap();
     let both = |one: u32| format!("[ $(cat /mnt/conf/a)$(cat /mnt/b) = {one}{one} ]");
     assert_eq!(exec(&mia, "web/app", &both(1)).await, EXITED);
     spec.volumes[0].source = files(&[("conf/a", "2"), ("b", "2"), ("new", "2")]);
     update(&mia, "web", spec.clone()).await.unwrap();
     let look = format!("{} && [ $(cat /mnt/new) = 2 ]", both(2));
     assert_eq!(exec(&mia, "web/app", &look).await, EXITED);
-    assert_eq!(exec(&mia, "web/app", "[ $(cat /srv/part) = 1 ]").await, EXITED);
+    assert_eq!(
+        exec(&mia, "web/app", "[ $(cat /srv/part) = 1 ]").await,
+        EXITED
+    );
     let writes = "! touch /mnt/c && ! rm /mnt/b && ! rm -r /mnt/..data";
     assert_eq!(exec(&mia, "web/app", writes).await, EXITED);
     let again = get(&mia, "web").await;
@@ -222,12 +230,18 @@ async fn folders_of_the_node_and_volumes_on_its_disk_are_made_where_asked_for() 
     run(&ann, "no", made, WaitFor::Created).await.unwrap();
     let refused = |status: &wire::PodStatus| !status.containers[0].message.is_empty();
     let status = until(&ann, "no", "refused", refused).await;
-    assert!(status.containers[0].message.contains("regular file"), "{status:#?}");
+    assert!(
+        status.containers[0].message.contains("regular file"),
+        "{status:#?}"
+    );
     let disk = Some(Source::Empty(wire::EmptyVolume {
         medium: wire::empty_volume::Medium::Disk.into(),
         size_bytes: None,
     }));
-    let mut deep = spec(vec![container("app", "mkdir -p /mnt/a/b/c/d && touch /mnt/a/b/e")]);
+    let mut deep = spec(vec![container(
+        "app",
+        "mkdir -p /mnt/a/b/c/d && touch /mnt/a/b/e",
+    )]);
     deep.volumes[0].source = disk;
     let status = run(&ann, "deep", deep, WaitFor::Ended).await.unwrap();
     assert_eq!(status.phase(), Phase::Succeeded, "{status:#?}");

@@ -58,7 +58,10 @@ async fn every_change_of_a_pod_is_told_to_its_tenant_and_from_where_one_was() {
     let lasting = spec(vec![container("app", "while :; do sleep 1; done")]);
     run(&mia, "web", lasting, WaitFor::Ready).await.unwrap();
     let first = next(&mut mias).await;
-    assert_eq!((first.r#type(), path(&first)), (Type::Added, "web".to_owned()));
+    assert_eq!(
+        (first.r#type(), path(&first)),
+        (Type::Added, "web".to_owned())
+    );
     let is_ready = |event: &wire::WatchEvent| event.pod.as_ref().is_some_and(|pod| pod.ready);
     let ready = until(&mut mias, is_ready).await;
     // Who was away goes on from there.
@@ -86,7 +89,10 @@ async fn every_change_of_a_pod_is_told_to_its_tenant_and_from_where_one_was() {
     let mut mias = watch(&mia, &gone.resume_token).await;
     assert_eq!(next(&mut mias).await.r#type(), Type::Reset);
     let there = next(&mut mias).await;
-    assert_eq!((there.r#type(), path(&there)), (Type::Added, "web".to_owned()));
+    assert_eq!(
+        (there.r#type(), path(&there)),
+        (Type::Added, "web".to_owned())
+    );
     until(&mut mias, |event| event.r#type() == Type::SnapshotEnd).await;
     // Nothing of it was another tenant's to know.
     while let Ok(Some(event)) = eves.message().await {

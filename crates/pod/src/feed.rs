@@ -227,7 +227,10 @@ mod tests {
         let uid = Uid([1; 16]);
         feed.changed(&web, uid);
         feed.changed(&db, uid);
-        assert_eq!(told(&feed, 0, 9), Some((vec!["+web".into(), "+db".into()], 2)));
+        assert_eq!(
+            told(&feed, 0, 9),
+            Some((vec!["+web".into(), "+db".into()], 2))
+        );
         feed.changed(&web, uid);
         feed.changed(&web, uid);
         assert_eq!(told(&feed, 2, 9), Some((vec!["~web".into()], 4)));
@@ -235,8 +238,13 @@ mod tests {
         assert_eq!(told(&feed, 0, 1), Some((vec!["+db".into()], 2)));
         feed.gone(&web, status(&web, uid));
         feed.changed(&web, Uid([2; 16]));
-        assert_eq!(told(&feed, 4, 9), Some((vec!["-web".into(), "+web".into()], 6)));
-        let others = feed.after(0, 9, |tenant| tenant.as_str() == "evil").unwrap();
+        assert_eq!(
+            told(&feed, 4, 9),
+            Some((vec!["-web".into(), "+web".into()], 6))
+        );
+        let others = feed
+            .after(0, 9, |tenant| tenant.as_str() == "evil")
+            .unwrap();
         assert!(others.0.is_empty());
         let token = feed.token(4);
         assert_eq!(feed.place(&token), Some(4));

@@ -256,9 +256,8 @@ impl Pods {
     /// its cells have ended.
     pub async fn all_gone(&self, within: Duration) {
         let mut changed = self.shared.feed.subscribe();
-        let gone = async {
-            while !self.shared.handles().is_empty() && changed.changed().await.is_ok() {}
-        };
+        let gone =
+            async { while !self.shared.handles().is_empty() && changed.changed().await.is_ok() {} };
         if tokio::time::timeout(within, gone).await.is_err() {
             tracing::warn!("volumes of pods stay behind until the next start");
         }

@@ -164,12 +164,7 @@ impl Seal {
 }
 
 /// The uid is of one run of that name: the record of an earlier one says nothing of this.
-fn said(
-    tenant: &Tenant,
-    path: &ObjectPath,
-    uid: Uid,
-    kept: &Kept,
-) -> serde_json::Result<Vec<u8>> {
+fn said(tenant: &Tenant, path: &ObjectPath, uid: Uid, kept: &Kept) -> serde_json::Result<Vec<u8>> {
     serde_json::to_vec(&(tenant, path, uid.to_string(), kept))
 }
 

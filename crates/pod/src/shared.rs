@@ -91,7 +91,9 @@ impl Shared {
         } = request;
         let kept = Kept::new(spec);
         let uid = Uid(random().map_err(|e| Error::internal(format!("no random bits: {e}")))?);
-        let held = self.runtime.hold_tmpfs(&tenant, kept.spec.memory_bytes(), false);
+        let held = self
+            .runtime
+            .hold_tmpfs(&tenant, kept.spec.memory_bytes(), false);
         let held = held.map_err(|e| e.field("pod.spec.volumes"))?;
         let permit = self.permit(&tenant, &path)?;
         let part = permit.part(vec![Effect::on(RUN_CELL, &path), Effect::on(REMOVE, &path)])?;
@@ -136,13 +138,7 @@ impl Shared {
     }
 
     /// Begins the task of a pod.
-    fn keep(
-        self: &Arc<Self>,
-        cell: &CellStatus,
-        kept: Kept,
-        permit: Permit,
-        held: Held,
-    ) -> Handle {
+    fn keep(self: &Arc<Self>, cell: &CellStatus, kept: Kept, permit: Permit, held: Held) -> Handle {
         let meta = cell.meta.clone();
         let key = (meta.tenant.clone(), meta.path.clone());
         let root_id = cell.first_uid.unwrap_or(0);

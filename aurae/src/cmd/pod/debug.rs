@@ -50,7 +50,11 @@ pub(super) struct DebugArgs {
     #[arg(value_name = "POD")]
     pod: String,
     /// The program and its arguments, instead of the image's
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
+    #[arg(
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
+        value_name = "COMMAND"
+    )]
     command: Vec<String>,
 }
 

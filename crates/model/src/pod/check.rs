@@ -31,7 +31,10 @@ pub(super) fn check(draft: &Draft) -> Result<()> {
         crate::cell::check_hostname(&draft.hostname)?;
     }
     check_volumes(&draft.volumes)?;
-    if draft.fs_group.is_some_and(|group| group >= DEFAULT_ID_RANGE) {
+    if draft
+        .fs_group
+        .is_some_and(|group| group >= DEFAULT_ID_RANGE)
+    {
         let problem = format!("must be below {DEFAULT_ID_RANGE}, the number of a pod's ids");
         return Err(Error::invalid("fs_group", problem));
     }

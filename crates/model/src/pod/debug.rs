@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::spec::{Container, PodSpec};
+use super::spec::{Container, MAX_WEIGHT, PodSpec};
 use crate::error::{Error, Reason, Result};
 
 /// The most of one pod, also of those that have ended.
@@ -55,7 +55,10 @@ pub fn check(spec: &PodSpec, others: &[Debug], new: &Debug) -> Result<()> {
         ("pre_stop", container.pre_stop.is_some()),
         ("post_start", container.post_start.is_some()),
         ("sidecar", container.sidecar),
-        ("resources", container.needs != super::spec::Needs::default()),
+        (
+            "resources",
+            container.needs != super::spec::Needs::default(),
+        ),
     ];
     if let Some((field, _)) = asked.iter().find(|(_, there)| *there) {
         let problem = "is for the containers of a pod's spec";
@@ -66,6 +69,8 @@ pub fn check(spec: &PodSpec, others: &[Debug], new: &Debug) -> Result<()> {
         let problem = format!("is {}, as another container's", container.name);
         return Err(Error::invalid("container.name", problem));
     }
+    let all = others.iter().chain([new]);
+    check_weight(spec, all)?;
     // The rules for containers, in a pod of this one and what it may mount.
     let mut draft = super::Draft::from(spec.clone());
     draft.init_containers.clear();
@@ -75,6 +80,25 @@ pub fn check(spec: &PodSpec, others: &[Debug], new: &Debug) -> Result<()> {
         Some(field) => error.field(field.replacen("containers[0]", "container", 1)),
         None => error,
     })
+}
+
+/// Whether a spec and the containers that were added to its pod can be kept together: there must
+/// always be room beside them for a stop, and for how containers have ended.
+///
+/// # Errors
+/// `LIMIT_EXCEEDED`.
+pub fn check_weight<'a>(spec: &PodSpec, added: impl IntoIterator<Item = &'a Debug>) -> Result<()> {
+    let bytes = |json: serde_json::Result<Vec<u8>>| json.map_or(usize::MAX, |json| json.len());
+    let added = added.into_iter().map(|it| bytes(serde_json::to_vec(it)));
+    let weight = added.fold(bytes(serde_json::to_vec(spec)), usize::saturating_add);
+    if weight <= MAX_WEIGHT {
+        return Ok(());
+    }
+    let message = format!(
+        "the pod with the containers that were added takes {weight} bytes; at most {MAX_WEIGHT} \
+         are kept of it"
+    );
+    Err(Error::new(Reason::LimitExceeded, message))
 }
 
 #[cfg(test)]
@@ -127,8 +151,20 @@ mod tests {
             ..other
         };
         assert_eq!(field(refused(&[], &nothing)), "container.entrypoint");
-        let many: Vec<_> = (0..MAX_DEBUG).map(|i| debug(&format!("l{i}"), "")).collect();
+        let many: Vec<_> = (0..MAX_DEBUG)
+            .map(|i| debug(&format!("l{i}"), ""))
+            .collect();
         let error = refused(&many, &debug("look", ""));
+        assert_eq!(error.reason, Reason::LimitExceeded);
+        let heavy = |name: &str| Debug {
+            container: Container {
+                args: vec!["x".repeat(MAX_WEIGHT / 2)],
+                ..container(name)
+            },
+            target: String::new(),
+        };
+        check(&spec, &[], &heavy("one")).unwrap();
+        let error = refused(&[heavy("one")], &heavy("two"));
         assert_eq!(error.reason, Reason::LimitExceeded);
     }
 }

@@ -14,7 +14,11 @@ use crate::error::{Error, Result};
 /// `INVALID_FIELD`, below `pod.spec`: what can't be changed.
 pub fn check(old: &PodSpec, new: &PodSpec) -> Result<()> {
     let lists = [
-        ("init_containers", &old.init_containers, &new.init_containers),
+        (
+            "init_containers",
+            &old.init_containers,
+            &new.init_containers,
+        ),
         ("containers", &old.containers, &new.containers),
     ];
     for (field, old, new) in lists {
@@ -136,14 +140,20 @@ mod tests {
         ];
         fine.into_iter().for_each(|change| changed(change).unwrap());
         let refused: [(&str, Change); 6] = [
-            ("pod.spec.containers", |pod| pod.containers[0].needs = Needs::default()),
-            ("pod.spec.containers[0]", |pod| pod.containers[0].stdin = true),
+            ("pod.spec.containers", |pod| {
+                pod.containers[0].needs = Needs::default()
+            }),
+            ("pod.spec.containers[0]", |pod| {
+                pod.containers[0].stdin = true
+            }),
             ("pod.spec.containers", |pod| {
                 let mut another = pod.containers[0].clone();
                 another.name = "b".to_owned();
                 pod.containers.push(another);
             }),
-            ("pod.spec.volumes[1]", |pod| pod.volumes[1].name = "other".to_owned()),
+            ("pod.spec.volumes[1]", |pod| {
+                pod.volumes[1].name = "other".to_owned()
+            }),
             ("pod.spec.volumes", |pod| drop(pod.volumes.pop())),
             ("pod.spec", |pod| pod.hostname = "b".to_owned()),
         ];

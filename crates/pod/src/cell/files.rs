@@ -127,7 +127,10 @@ mod tests {
         put(volume, &first, &owner).unwrap();
         assert_eq!(read("conf/b").as_deref(), Some("1"));
         let held = part(volume, "conf/b").unwrap();
-        let (seen, data) = (std::fs::File::open(volume.join("a")).unwrap(), volume.join(DATA));
+        let (seen, data) = (
+            std::fs::File::open(volume.join("a")).unwrap(),
+            volume.join(DATA),
+        );
         let before = std::fs::read_link(&data).unwrap();
         // The same again is nothing.
         put(volume, &first, &owner).unwrap();
@@ -138,7 +141,10 @@ mod tests {
         std::fs::write(volume.join(name_of(&second)).join("x"), "").unwrap();
         symlink("nowhere", volume.join(NEXT)).unwrap();
         put(volume, &second, &owner).unwrap();
-        assert_eq!((read("a"), read("c")), (Some("2".to_owned()), Some("2".to_owned())));
+        assert_eq!(
+            (read("a"), read("c")),
+            (Some("2".to_owned()), Some("2".to_owned()))
+        );
         assert_eq!((read("conf/b"), held.exists()), (None, false));
         assert_eq!(io::read_to_string(seen).unwrap(), "1");
         let names = std::fs::read_dir(volume).unwrap().flatten();

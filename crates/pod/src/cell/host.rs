@@ -64,7 +64,12 @@ fn make(host: &Host) -> io::Result<()> {
         }
         HostKind::FileOrCreate => {
             let mut options = std::fs::OpenOptions::new();
-            match options.write(true).create_new(true).mode(0o644).open(&host.path) {
+            match options
+                .write(true)
+                .create_new(true)
+                .mode(0o644)
+                .open(&host.path)
+            {
                 Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
                 _ => Ok(()),
             }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use model::error::{Error, Reason};
 use model::label::Labels;
 use model::pod::steps::Seen;
-use model::pod::{PodSpec, update};
+use model::pod::{PodSpec, debug, update};
 
 use super::held::Held;
 use super::{Order, Task};
@@ -98,6 +98,7 @@ impl Task {
     async fn update(&mut self, spec: PodSpec, labels: &Labels) -> Result<(), Error> {
         self.lives()?;
         update::check(&self.kept.spec, &spec)?;
+        debug::check_weight(&spec, &self.kept.debug)?;
         let kept = Kept {
             spec,
             ..self.kept.clone()
@@ -135,7 +136,9 @@ impl Task {
                 let starting = |held: &Held| matches!(held.seen, Seen::Starting(_));
                 self.unsettled = self.held.iter().any(starting);
             }
-            Err(error) => self.notes.add("", format!("an update is not complete: {error}")),
+            Err(error) => self
+                .notes
+                .add("", format!("an update is not complete: {error}")),
         }
     }
 }

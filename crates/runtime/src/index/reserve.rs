@@ -124,12 +124,7 @@ impl Index {
 impl Index {
     /// A tenant's volumes may hold so many bytes more, until they are given back. Refused where
     /// that is beyond its quota, unless they are `there` already.
-    pub(crate) fn take_tmpfs(
-        &self,
-        tenant: &Tenant,
-        bytes: u64,
-        there: bool,
-    ) -> Result<(), Error> {
+    pub(crate) fn take_tmpfs(&self, tenant: &Tenant, bytes: u64, there: bool) -> Result<(), Error> {
         let mut inner = self.lock();
         if !there {
             inner.counts.admit(tenant, Quota::Tmpfs, bytes)?;

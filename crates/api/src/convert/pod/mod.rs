@@ -72,6 +72,9 @@ pub fn update(own: &Tenant, message: wire::UpdateRequest) -> Result<UpdatePod> {
 /// `INVALID_FIELD`: a part is missing or malformed.
 pub fn debug(own: &Tenant, message: wire::DebugRequest) -> Result<DebugPod> {
     let container = required("container", message.container)?;
+    if container.name.is_empty() {
+        return Err(Error::invalid("container.name", "is required"));
+    }
     Ok(DebugPod {
         target: target(own, message.r#ref)?,
         debug: Debug {

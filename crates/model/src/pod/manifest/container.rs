@@ -112,7 +112,10 @@ fn security(fields: &mut Fields<'_>, pods: &Security, container: &mut Container)
     // What user an image names isn't known here.
     let root = matches!(user, "" | "0");
     if given.flag("runAsNonRoot").unwrap_or(pods.non_root) && root {
-        given.refuse("runAsNonRoot", "needs a runAsUser other than 0, here or of the pod");
+        given.refuse(
+            "runAsNonRoot",
+            "needs a runAsUser other than 0, here or of the pod",
+        );
     }
     given.only("privileged", &["false"]);
     given.only("procMount", &["Default"]);
