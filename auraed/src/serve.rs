@@ -287,6 +287,13 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
         tracing::warn!("calls were still running after {STOP_GRACE:?}; they are cut off");
     }
     beside.shutdown().await;
+    leave_pods(&parts).await;
+    parts.logs.stop().await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Where the node ends, nothing of a pod is left on it: its cells have ended before the daemon.
+async fn leave_pods(parts: &Parts) {
     let down = matches!(
         *parts.node_init.state().borrow(),
         InitState::ShuttingDown(..)
@@ -294,8 +301,6 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
     if down {
         parts.pods.all_gone(STOP_GRACE).await;
     }
-    parts.logs.stop().await?;
-    Ok(ExitCode::SUCCESS)
 }
 
 /// The error of a task that should have run for ever.

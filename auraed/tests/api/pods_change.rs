@@ -32,6 +32,20 @@ async fn debug(
     added.map(tonic::Response::into_inner)
 }
 
+/// Another tenant's pod is none.
+async fn assert_hidden(eve: &Person, look: wire::Container) {
+    let mut theirs = at("web");
+    theirs.as_mut().unwrap().tenant = "acme".to_owned();
+    let request = wire::DebugRequest {
+        r#ref: theirs,
+        container: Some(look),
+        target: String::new(),
+    };
+    let hidden = pods(eve).debug(request).await.unwrap_err();
+    let hidden = from_status(&hidden);
+    assert_eq!(hidden.reason, Some(Reason::NotFound), "{hidden:?}");
+}
+
 #[tokio::test]
 async fn a_container_that_is_added_sees_the_pod_and_its_target_and_changes_neither() {
     let Some(mut node) = TestNode::start() else {
@@ -68,23 +82,11 @@ async fn a_container_that_is_added_sees_the_pod_and_its_target_and_changes_neith
         assert!(begun.elapsed() < SOON, "{said}");
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     }
-    // The same once more is another's name, and another tenant's pod is none.
+    // The same once more is another's name.
     let again = debug(&mia, "web", look.clone(), "app").await.unwrap_err();
     let again = from_status(&again);
     assert_eq!(again.field.as_deref(), Some("container.name"), "{again:?}");
-    let mut theirs = at("web");
-    theirs.as_mut().unwrap().tenant = "acme".to_owned();
-    let request = wire::DebugRequest {
-        r#ref: theirs,
-        container: Some(look.clone()),
-        target: String::new(),
-    };
-    let hidden = pods(&eve).debug(request).await.unwrap_err();
-    assert_eq!(
-        from_status(&hidden).reason,
-        Some(Reason::NotFound),
-        "{hidden}"
-    );
+    assert_hidden(&eve, look.clone()).await;
     node.kill_daemon();
     let mia = Person::new(mia.target.clone(), mia.serial.clone()).await;
     let goes_on = |status: &wire::PodStatus| {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-//! `aurae pod watch` and `pod ls --watch`: the pods that there are, then a line for each change. For
-//! programs each event is one line of JSON. When the node's daemon was away, it goes on with what
-//! has changed meanwhile, or with a new snapshot.
+//! `aurae pod watch` and `pod ls --watch`: the pods that there are, then a line for each change.
+//! For programs each event is one line of JSON. When the node's daemon was away, it goes on with
+//! what has changed meanwhile, or with a new snapshot.
 
 use api::pod::v0::watch_event::Type;
 use api::pod::v0::{PodStatus, WatchEvent, WatchRequest};

@@ -6,10 +6,10 @@
 //!    0.7 (0.4)         0.1         0.1        the rest of the bound
 //! ```
 //! *First*: the daemon ends what ends in an order of its own (pods); skipped where it has nothing,
-//! or is gone. *Cells*: every cell-init stops its workloads, all in parallel, each with its own grace; the
-//! daemon stores output and exits. *Killing*: what is left in cells is killed by cgroup. *Daemon*:
-//! it gets the request to stop, then is killed. A stage that has nothing left to wait for ends at
-//! once.
+//! or is gone. *Cells*: every cell-init stops its workloads, all in parallel, each with its own
+//! grace; the daemon stores output and exits. *Killing*: what is left in cells is killed by cgroup.
+//! *Daemon*: it gets the request to stop, then is killed. A stage that has nothing left to wait for
+//! ends at once.
 
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What can be changed of a running pod: the content of files, and what containers may take of CPU
-//! and memory, as long as the pod's class stays (Kubernetes' rule for resizing in place). Everything
-//! else must be as it is; what differs is refused by its path.
+//! and memory, as long as the pod's class stays (Kubernetes' rule for resizing in place).
+//! Everything else must be as it is; what differs is refused by its path.
 
 use super::qos;
 use super::spec::{Container, Draft, Needs, PodSpec};
