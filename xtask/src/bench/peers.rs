@@ -84,7 +84,7 @@ const IN_A_SLICE: &str = r#"
 run() { timeout 10 systemd-run --quiet --wait --slice=fair.slice /bin/busybox true; }
 for name in NAMES; do
     folder=/tmp; test $name != io || folder=/var/tmp/attack
-    timeout 60 systemd-run --quiet --slice=worst.slice --unit=attack-$name -p Restart=always \
+    timeout 60 systemd-run --quiet --slice=worst.slice --unit=attack-TURN-$name -p Restart=always \
         -p StartLimitIntervalSec=0 -p TemporaryFileSystem=/tmp \
         PROGRAM --attack $name --folder $folder || exit 1
 done
@@ -95,10 +95,10 @@ for try in $(seq 10); do
     run || echo $try >> /run/failed
     echo $((($(date +%s%N) - begin) / 1000))
 done | sort -n > /run/times
-timeout 30 systemctl kill --signal=KILL 'attack-*.service'
-timeout 30 systemctl stop 'attack-*.service'
 echo slowest_us $(tail -n 1 /run/times)
 echo failed $(wc -l < /run/failed)
+timeout 30 systemctl kill --signal=KILL 'attack-*.service'
+timeout 30 systemctl stop 'attack-*.service'
 "#;
 
 /// Those attacks, one at a time and then together.
@@ -114,7 +114,7 @@ const ATTACKS: &[(&str, &str)] = &[
 /// A script on a peer's machine that takes longer hangs.
 const TIMEOUT: Duration = Duration::from_secs(900);
 /// An attack in a slice, with twelve runs beside it of ten seconds at the most.
-const ATTACK_TIMEOUT: Duration = Duration::from_secs(420);
+const ATTACK_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Measures what the wanted rows have beside them on a Debian with systemd; `rows` are the VM's
 /// figures so far, and get more.
@@ -195,7 +195,7 @@ fn slices(bed: &Bed, options: &Options, rows: &[Row]) -> Vec<Row> {
     let mut machine = None;
     let beside = |(attack, names): &(&str, &str)| {
         let name = format!("neighbour, {attack}, beside two slices");
-        slice(bed, options, &mut machine, names)
+        slice(bed, options, &mut machine, (attack, names))
             .and_then(|(slowest, failed)| {
                 eprintln!("bench: {name}: {failed} of 10 runs in the other slice failed");
                 let ours = ours_of(rows, &format!("neighbour, {attack}, run p99"))?;
@@ -213,7 +213,7 @@ fn slice(
     bed: &Bed,
     options: &Options,
     machine: &mut Option<Node>,
-    names: &str,
+    (attack, names): (&str, &str),
 ) -> Result<(f64, f64)> {
     let systemd = match machine.take() {
         Some(systemd) => systemd,
@@ -225,6 +225,7 @@ fn slice(
     };
     let script = IN_A_SLICE
         .replace("PROGRAM", PROGRAM)
+        .replace("TURN", attack)
         .replace("NAMES", names);
     let told = told_within(&systemd, &script, ATTACK_TIMEOUT)?;
     let seen = (number(&told, "slowest_us")?, number(&told, "failed")?);
