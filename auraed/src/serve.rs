@@ -44,6 +44,10 @@ const STOP_GRACE: Duration = Duration::from_secs(5);
 /// longest.
 const NETWORK_PAUSE: Duration = Duration::from_secs(1);
 const NETWORK_PAUSE_MOST: Duration = Duration::from_secs(60);
+/// How often it is looked whether a flood of requests has left free memory behind, and how much of
+/// it is worth giving back.
+const HEAP_EVERY: Duration = Duration::from_secs(10);
+const HEAP_WORTH: usize = 8 << 20;
 /// The threads of tokio. The daemon waits more than it computes; long computations have threads of
 /// their own.
 const WORKERS: usize = 2;
@@ -238,6 +242,7 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
     let identity = parts.identity.clone();
     beside.spawn(async move { identity.keep_certificates().await });
     beside.spawn(pods::end_first(parts.pods.clone(), parts.node_init.clone()));
+    beside.spawn(keep_heap_small());
     if parts.images.are_open() {
         beside.spawn(images::prune(parts.images.clone(), config.images.max_age.0));
         beside.spawn(images::relieve(parts.images.clone()));
@@ -294,12 +299,21 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
 
 /// Where the node ends, nothing of a pod is left on it: its cells have ended before the daemon.
 async fn leave_pods(parts: &Parts) {
-    let down = matches!(
-        *parts.node_init.state().borrow(),
-        InitState::ShuttingDown(..)
-    );
-    if down {
+    let state = *parts.node_init.state().borrow();
+    if let InitState::ShuttingDown(..) = state {
         parts.pods.all_gone(STOP_GRACE).await;
+    }
+}
+
+/// Gives back what was freed, for as long as the daemon serves: workloads die of memory before the
+/// daemon does, so what it doesn't need is theirs.
+async fn keep_heap_small() {
+    let mut ticks = tokio::time::interval(HEAP_EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        ticks.tick().await;
+        // An error is a panic there, and one look less.
+        let _ = tokio::task::spawn_blocking(|| kernel::memory::release_heap(HEAP_WORTH)).await;
     }
 }
 

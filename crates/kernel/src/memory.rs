@@ -81,6 +81,22 @@ pub fn use_one_heap() {
     let _ = unsafe { libc::mallopt(libc::M_ARENA_MAX, 1) };
 }
 
+/// Gives freed memory back to the kernel where it is at least so many bytes; says whether it was.
+/// The allocator by itself gives back only what is free at the heap's end, so that one small piece
+/// keeps what a flood has taken below it. All threads wait for their next allocation meanwhile, some
+/// milliseconds for a hundred mebibytes: for once in a while (malloc_trim(3)).
+pub fn release_heap(least: usize) -> bool {
+    // SAFETY: it takes nothing, and answers numbers.
+    let free = unsafe { libc::mallinfo2() }.fordblks;
+    if free < least {
+        return false;
+    }
+    // SAFETY: a number of bytes to keep at the heap's end; only pages that nothing is allocated in
+    // are given back.
+    let given = unsafe { libc::malloc_trim(0) };
+    given == 1
+}
+
 /// Unmaps the program's code and constants; what is used again comes back from the page cache, a
 /// few pages at a time. For a process that has started and will wait from now on: each fault maps
 /// what lies around it too, so a start leaves most of a binary mapped, and counted as its memory.
@@ -115,6 +131,25 @@ mod tests {
         release_code();
         assert!(share() < before, "nothing was given back");
         assert_eq!("still".to_uppercase(), "STILL");
+    }
+
+    #[test]
+    fn what_a_flood_has_taken_is_given_back_below_what_stays() {
+        let resident = || {
+            let text = std::fs::read_to_string("/proc/self/statm").unwrap();
+            let pages: usize = text.split(' ').nth(1).unwrap().parse().unwrap();
+            pages * 4096
+        };
+        // Pieces too small for mappings of their own, and one that is allocated after them.
+        let flood: Vec<Vec<u8>> = (0..1024).map(|_| vec![7; 64 << 10]).collect();
+        let last = vec![7; 64 << 10];
+        let full = resident();
+        drop(flood);
+        assert!(release_heap(32 << 20), "64 MiB are free");
+        let after = resident();
+        assert!(after + (32 << 20) < full, "{full} bytes, then {after}");
+        assert!(last.iter().all(|byte| *byte == 7));
+        assert!(!release_heap(usize::MAX), "so much is never free");
     }
 
     #[test]

@@ -43,6 +43,8 @@ struct Inner {
     boot: [u8; 16],
     readers: Places,
     attached: Places,
+    /// Of readers of both kinds.
+    rooms: read::Rooms,
 }
 
 /// Who may read, and how many of them look at files at the same time.
@@ -114,6 +116,7 @@ impl Logs {
                 boot,
                 readers: Places::new(READERS),
                 attached: Places::new(ATTACHED),
+                rooms: read::Rooms::default(),
             }),
         })
     }
@@ -214,6 +217,7 @@ impl Logs {
         let places = read::Places {
             tenant: key.tenant.clone(),
             turns: places.turns.clone(),
+            seat: self.inner.rooms.enter(&key.tenant),
             _permit: permit,
         };
         Ok(LogReader::new(

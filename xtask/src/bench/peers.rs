@@ -69,51 +69,72 @@ for runtime in crun runc; do
 done
 "#;
 
-/// The attacks that need no API, in one slice with half of the memory and 40 % of the processes, as
-/// a tenant has by default, beside runs in another such slice. A run that takes longer than ten
-/// seconds counts as failed: under a fork bomb some never come back.
-const SLICES: &str = r#"
-systemctl is-system-running --wait >/dev/null
+/// Two slices with half of the memory and 40 % of the processes each, as a tenant has by default.
+const TWO_SLICES: &str = r#"
+timeout 200 systemctl is-system-running --wait >/dev/null
 for slice in fair worst; do
     systemctl set-property --runtime $slice.slice MemoryMax=50% TasksMax=40% || exit 1
 done
 mkdir -p /var/tmp/attack
-run() { timeout 10 systemd-run --quiet --wait --slice=fair.slice /bin/busybox true; }
-for attack in forks memory cpu tmpfs io all; do
-    names=$attack; test $attack != all || names="forks memory cpu tmpfs io"
-    for name in $names; do
-        folder=/tmp; test $name != io || folder=/var/tmp/attack
-        systemd-run --quiet --slice=worst.slice --unit=attack-$name -p Restart=always \
-            -p StartLimitIntervalSec=0 -p TemporaryFileSystem=/tmp \
-            PROGRAM --attack $name --folder $folder || exit 1
-    done
-    for try in 1 2; do run; done
-    : > /run/failed
-    for try in $(seq 10); do
-        begin=$(date +%s%N)
-        run || echo $try >> /run/failed
-        echo $((($(date +%s%N) - begin) / 1000))
-    done | sort -n > /run/times
-    timeout 30 systemctl kill --signal=KILL 'attack-*.service'
-    timeout 30 systemctl stop 'attack-*.service'
-    echo ${attack}_us $(tail -n 1 /run/times)
-    echo ${attack}_failed $(wc -l < /run/failed)
-done
 "#;
+
+/// The attacks named NAMES, which need no API, in one slice beside runs in the other one. A run that
+/// takes longer than ten seconds counts as failed: under a fork bomb some never come back.
+const IN_A_SLICE: &str = r#"
+run() { timeout 10 systemd-run --quiet --wait --slice=fair.slice /bin/busybox true; }
+for name in NAMES; do
+    folder=/tmp; test $name != io || folder=/var/tmp/attack
+    timeout 60 systemd-run --quiet --slice=worst.slice --unit=attack-TURN-$name -p Restart=always \
+        -p StartLimitIntervalSec=0 -p TemporaryFileSystem=/tmp \
+        PROGRAM --attack $name --folder $folder || exit 1
+done
+for try in 1 2; do run; done
+: > /run/failed
+for try in $(seq 10); do
+    begin=$(date +%s%N)
+    run || echo $try >> /run/failed
+    echo $((($(date +%s%N) - begin) / 1000))
+done | sort -n > /run/times
+echo slowest_us $(tail -n 1 /run/times)
+echo failed $(wc -l < /run/failed)
+timeout 30 systemctl kill --signal=KILL 'attack-*.service'
+timeout 30 systemctl stop 'attack-*.service'
+"#;
+
+/// Those attacks, one at a time and then together.
+const ATTACKS: &[(&str, &str)] = &[
+    ("forks", "forks"),
+    ("memory", "memory"),
+    ("cpu", "cpu"),
+    ("tmpfs", "tmpfs"),
+    ("io", "io"),
+    ("all", "forks memory cpu tmpfs io"),
+];
 
 /// A script on a peer's machine that takes longer hangs.
 const TIMEOUT: Duration = Duration::from_secs(900);
+/// An attack in a slice, with twelve runs beside it of ten seconds at the most.
+const ATTACK_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Measures what the wanted rows have beside them on a Debian with systemd; `rows` are the VM's
 /// figures so far, and get more.
 pub(super) fn measure(bed: &Bed, options: &Options, bench: &Bench, rows: &mut Vec<Row>) {
-    let wanted: Vec<&str> = ["boot", "run", "logs", "neighbour"]
+    let wanted: Vec<&str> = ["boot", "run", "logs"]
         .into_iter()
         .filter(|row| bench.wants(row))
         .collect();
-    if wanted.is_empty() {
-        return;
+    if !wanted.is_empty() {
+        quiet(bed, options, &wanted, rows);
     }
+    if bench.wants("neighbour") {
+        eprintln!("bench: two slices of systemd in a VM");
+        let beside = slices(bed, options, rows);
+        rows.extend(beside);
+    }
+}
+
+/// The rows of one machine that nothing attacks.
+fn quiet(bed: &Bed, options: &Options, wanted: &[&str], rows: &mut Vec<Row>) {
     eprintln!("bench: systemd in a VM");
     let systemd = match boot_systemd(bed, options) {
         Ok(systemd) => systemd,
@@ -123,10 +144,9 @@ pub(super) fn measure(bed: &Bed, options: &Options, bench: &Bench, rows: &mut Ve
         }
     };
     for row in wanted {
-        let measured = match row {
+        let measured = match *row {
             "boot" => boot(bed, options, &systemd),
             "run" => systemd_run(&systemd, rows),
-            "neighbour" => slices(&systemd, rows),
             _ => journal(&systemd, rows),
         };
         let failed = |error| vec![Row::failed(&format!("{row}, beside systemd"), "vm", &error)];
@@ -169,23 +189,48 @@ fn systemd_run(systemd: &Node, rows: &[Row]) -> Result<Vec<Row>> {
     Ok(vec![row.beside(theirs)])
 }
 
-/// Two slices under the same attacks; the slowest of 40 runs there beside the p99 here.
-fn slices(systemd: &Node, rows: &[Row]) -> Result<Vec<Row>> {
-    let told = told(systemd, &SLICES.replace("PROGRAM", PROGRAM))?;
-    let beside = |attack: &str| {
-        let ours = ours_of(rows, &format!("neighbour, {attack}, run p99"))?;
-        let theirs = number(&told, &format!("{attack}_us"))?;
-        let failed = number(&told, &format!("{attack}_failed"))?;
-        eprintln!("bench: neighbour, {attack}: {failed} of 10 runs in the other slice failed");
+/// Two slices under the same attacks; the slowest of ten runs there beside the p99 here. An attack
+/// that the machine doesn't come back from is a row that says so; the next one has a new machine.
+fn slices(bed: &Bed, options: &Options, rows: &[Row]) -> Vec<Row> {
+    let mut machine = None;
+    let beside = |(attack, names): &(&str, &str)| {
         let name = format!("neighbour, {attack}, beside two slices");
-        let row = Row::alone(&name, "vm", "us", ours, "");
-        Ok(row.beside((
-            "the slowest of 10 systemd-run --wait in another slice",
-            theirs,
-        )))
+        slice(bed, options, &mut machine, (attack, names))
+            .and_then(|(slowest, failed)| {
+                eprintln!("bench: {name}: {failed} of 10 runs in the other slice failed");
+                let ours = ours_of(rows, &format!("neighbour, {attack}, run p99"))?;
+                let theirs = "the slowest of 10 systemd-run --wait in another slice";
+                Ok(Row::alone(&name, "vm", "us", ours, "").beside((theirs, slowest)))
+            })
+            .unwrap_or_else(|error| Row::failed(&name, "vm", &error))
     };
-    let attacks = ["forks", "memory", "cpu", "tmpfs", "io", "all"];
-    attacks.into_iter().map(beside).collect()
+    ATTACKS.iter().map(beside).collect()
+}
+
+/// One attack on `machine`, which is booted where there is none: the slowest run in microseconds,
+/// and how many failed. The machine is kept where it answered.
+fn slice(
+    bed: &Bed,
+    options: &Options,
+    machine: &mut Option<Node>,
+    (attack, names): (&str, &str),
+) -> Result<(f64, f64)> {
+    let systemd = match machine.take() {
+        Some(systemd) => systemd,
+        None => {
+            let systemd = boot_systemd(bed, options)?;
+            told(&systemd, TWO_SLICES)?;
+            systemd
+        }
+    };
+    let script = IN_A_SLICE
+        .replace("PROGRAM", PROGRAM)
+        .replace("TURN", attack)
+        .replace("NAMES", names);
+    let told = told_within(&systemd, &script, ATTACK_TIMEOUT)?;
+    let seen = (number(&told, "slowest_us")?, number(&told, "failed")?);
+    *machine = Some(systemd);
+    Ok(seen)
 }
 
 fn boot(bed: &Bed, options: &Options, systemd: &Node) -> Result<Vec<Row>> {
@@ -269,7 +314,11 @@ fn journal(node: &Node, rows: &[Row]) -> Result<Vec<Row>> {
 
 /// Runs a script that prints names and numbers.
 fn told(node: &Node, script: &str) -> Result<BTreeMap<String, f64>> {
-    let finished = node.start(script)?.finish_within(TIMEOUT)?;
+    told_within(node, script, TIMEOUT)
+}
+
+fn told_within(node: &Node, script: &str, bound: Duration) -> Result<BTreeMap<String, f64>> {
+    let finished = node.start(script)?.finish_within(bound)?;
     let out = String::from_utf8_lossy(&finished.out).into_owned();
     let err = String::from_utf8_lossy(&finished.err);
     ensure!(

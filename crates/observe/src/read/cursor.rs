@@ -13,15 +13,12 @@ use model::observe::{GapReason, LogData, LogGap, LogMessage, Stream};
 use model::time::Timestamp;
 
 use super::Filter;
+use super::room::Room;
 use crate::folder::Folder;
 use crate::format::{Entry, HEADER, Header, RECORD, Record, Step, Walk, recover};
 
 /// The most bytes of one message.
 const PIECE: u64 = 64 << 10;
-/// The most bytes of one chunk.
-const CHUNK: u64 = 256 << 10;
-/// The most messages of one chunk.
-const MESSAGES: usize = 512;
 /// Records read at once.
 const RECORDS: u64 = 256;
 
@@ -52,7 +49,7 @@ struct Open {
 }
 
 /// What was read at once.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Chunk {
     /// In order, each with the offset right after it.
     pub(super) messages: Vec<(LogMessage, u64)>,
@@ -61,16 +58,33 @@ pub(super) struct Chunk {
     /// An end marker was reached.
     pub(super) ended: bool,
     bytes: u64,
+    room: Room,
 }
 
 impl Chunk {
+    fn new(room: Room) -> Self {
+        Self {
+            messages: Vec::new(),
+            more: false,
+            ended: false,
+            bytes: 0,
+            room,
+        }
+    }
+
     fn is_full(&self) -> bool {
-        self.bytes >= CHUNK || self.messages.len() >= MESSAGES
+        self.bytes >= self.room.bytes || self.messages.len() >= self.room.messages
+    }
+
+    /// The most bytes of the next message.
+    fn piece(&self) -> u64 {
+        PIECE.min(self.room.bytes)
     }
 
     fn push(&mut self, message: LogMessage, after: u64) {
         if let LogMessage::Data(data) = &message {
-            self.bytes += u64::try_from(data.data.len()).unwrap_or(CHUNK);
+            let length = u64::try_from(data.data.len()).unwrap_or(u64::MAX);
+            self.bytes = self.bytes.saturating_add(length);
         }
         self.messages.push((message, after));
     }
@@ -102,9 +116,9 @@ impl Cursor {
         self.offset
     }
 
-    /// Reads on, a chunk at most. An empty chunk: there is nothing more now.
-    pub(super) fn read(&mut self, filter: &Filter) -> io::Result<Chunk> {
-        let mut chunk = Chunk::default();
+    /// Reads on, as much as there is room for. An empty chunk: there is nothing more now.
+    pub(super) fn read(&mut self, filter: &Filter, room: Room) -> io::Result<Chunk> {
+        let mut chunk = Chunk::new(room);
         loop {
             if self.segment.is_none() && !self.open(&mut chunk)? {
                 return Ok(chunk);
@@ -376,7 +390,7 @@ fn deliver(
                     return Ok(false);
                 }
                 let from = *offset;
-                let piece = (end - from).min(PIECE);
+                let piece = (end - from).min(chunk.piece());
                 let place = Piece {
                     stream,
                     time_us,

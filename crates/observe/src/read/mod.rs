@@ -8,6 +8,7 @@
 //! from threads that may. It neither resolves names nor authorizes: [`super::service`] does.
 
 mod cursor;
+mod room;
 mod tail;
 
 use std::collections::{BTreeSet, VecDeque};
@@ -27,6 +28,7 @@ use self::cursor::{Chunk, Cursor};
 use super::folder::Folder;
 use super::live::Registry;
 use super::logs::disk;
+pub(super) use room::{Rooms, Seat};
 pub(super) use tail::{end_of, totals_of};
 
 /// What of a log.
@@ -113,6 +115,8 @@ pub(super) struct Places {
     pub(super) turns: Turns,
     /// Whose turns it takes.
     pub(super) tenant: Tenant,
+    /// How much it reads at once.
+    pub(super) seat: Seat,
     /// Held until the reader is dropped.
     pub(super) _permit: OwnedSemaphorePermit,
 }
@@ -263,14 +267,14 @@ impl LogReader {
         };
         let running = work.get_or_insert_with(|| {
             let (place, folder, boot) = (place.take(), folder.clone(), *boot);
-            let options = options.clone();
+            let (options, room) = (options.clone(), places.seat.room());
             spawn_blocking(move || {
                 let _turn = turn;
                 let mut place = match place {
                     Some(place) => place,
                     None => begin(folder, boot, &options)?,
                 };
-                let chunk = place.cursor.read(&place.filter)?;
+                let chunk = place.cursor.read(&place.filter, room)?;
                 Ok((chunk, place))
             })
         });

@@ -144,6 +144,7 @@ async fn catch_up(root: &Path, seen: &mut Seen) {
     let place = Arc::new(tokio::sync::Semaphore::new(1));
     let places = read::Places {
         turns: tenants::Turns::new(1),
+        seat: read::Rooms::default().enter(&key(1).tenant),
         tenant: key(1).tenant,
         _permit: place.try_acquire_owned().unwrap(),
     };
