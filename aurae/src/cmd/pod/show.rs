@@ -43,8 +43,7 @@ pub(super) struct DescribeArgs {
 /// Lists pods.
 pub(super) async fn ls(session: &Session, args: &LsArgs) -> Result<u8, Failure> {
     if args.watch {
-        let output = args.output.clone();
-        return super::watch::all(session, args.all_tenants, "", &output).await;
+        return super::watch::all(session, args.all_tenants, "", args.output).await;
     }
     let tenant = match args.all_tenants {
         true => "*".to_owned(),

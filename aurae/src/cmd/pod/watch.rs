@@ -28,7 +28,7 @@ pub(super) struct WatchArgs {
 
 /// Watches until it is interrupted.
 pub(super) async fn run(session: &Session, args: &WatchArgs) -> Result<u8, Failure> {
-    all(session, args.all_tenants, &args.selector, &args.output).await
+    all(session, args.all_tenants, &args.selector, args.output).await
 }
 
 /// The same for `ls`.
@@ -36,7 +36,7 @@ pub(super) async fn all(
     session: &Session,
     all_tenants: bool,
     selector: &str,
-    output: &OutputArgs,
+    output: OutputArgs,
 ) -> Result<u8, Failure> {
     let tenant = match all_tenants {
         true => "*".to_owned(),

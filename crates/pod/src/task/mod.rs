@@ -358,9 +358,13 @@ impl Task {
                 held.message.clone_from(&held.stopped_for);
             }
             Finding::NotReady(why) => {
+                // Asked again and again, it is no news.
+                let is_news = run.ready || held.message != why;
                 run.ready = false;
                 held.message.clone_from(&why);
-                self.note(number, why);
+                if is_news {
+                    self.note(number, why);
+                }
             }
             Finding::Unhealthy(why) => {
                 run.unhealthy = true;
