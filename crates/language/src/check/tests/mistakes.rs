@@ -270,3 +270,24 @@ fn what_people_get_wrong_is_said_where_it_is() {
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
+
+#[test]
+fn where_nothing_may_stand_the_message_says_why() {
+    let open = "type S = \"a\" | \"b\"; function f(s: S): void { if (s === \"a\") return; \
+                const n: never = s; print(n); } f(\"a\");";
+    let said_of = said(open);
+    assert!(
+        said_of
+            .iter()
+            .any(|line| line.contains("not every case is handled before: it may still be \"b\"")),
+        "{said_of:?}"
+    );
+    let extra = "const o: { [field: string]: never } = { a: 1 }; print(o);";
+    let said_of = said(extra);
+    assert!(
+        said_of
+            .iter()
+            .any(|line| line.contains("nothing may be given here")),
+        "{said_of:?}"
+    );
+}
