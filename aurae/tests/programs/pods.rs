@@ -184,3 +184,52 @@ fn a_compose_file_is_imported_checked_and_planned() {
     let refused = node.aurae(&["import", &neither]).fails(3);
     assert!(refused.contains("neither a Compose file"), "{refused}");
 }
+
+const WAITS: &str = r#"
+const [apps, job, web] = await runtime.Run([
+  new Cell({ name: "apps", hostname: args[0] ?? "one" }),
+  new Pod({
+    name: "job",
+    restartPolicy: "never",
+    containers: [{ name: "a", entrypoint: ["true"] }],
+  }),
+  new Pod({
+    name: "apps/web",
+    stopGrace: "1s",
+    containers: [{ name: "a", entrypoint: ["sleep", "1000"] }],
+  }),
+]);
+const ended = await pod.Run(new Pod({
+  name: "job",
+  restartPolicy: "never",
+  containers: [{ name: "a", entrypoint: ["true"] }],
+}), { waitFor: "ended" });
+const ready = await pod.Run(new Pod({
+  name: "apps/web",
+  stopGrace: "1s",
+  containers: [{ name: "a", entrypoint: ["sleep", "1000"] }],
+}), { waitFor: "ready" });
+print(ended.phase, ready.ready);
+"#;
+
+#[test]
+fn a_pod_is_waited_for_and_goes_with_the_cell_around_it() {
+    let Some(node) = node() else { return };
+    let folder = Folder::new();
+    let file = folder.file("waits.ts", WAITS);
+    let applied = node.aurae(&["apply", &file]).ok();
+    assert!(applied.contains("succeeded true"), "{applied}");
+    assert!(applied.contains("set waits: 3 × create"), "{applied}");
+    let again = node.aurae(&["apply", &file]).ok();
+    assert!(again.contains("succeeded true"), "{again}");
+    assert!(again.contains("nothing changed: 3 as declared"), "{again}");
+    // The containers of the set's own pod are no guests of another's.
+    let first = run_of(&node, "apps/web");
+    let planned = node.aurae(&["plan", &file, "two"]).ok();
+    assert!(planned.contains("replace cell apps"), "{planned}");
+    let replaced = node.aurae(&["apply", &file, "two"]).ok();
+    assert!(replaced.contains("succeeded true"), "{replaced}");
+    assert_ne!(run_of(&node, "apps/web"), first);
+    node.aurae(&["set", "rm", "--yes", "waits"]).ok();
+    assert_eq!(node.aurae(&["ps", "-o", "name"]).ok(), "");
+}

@@ -147,7 +147,7 @@ fn mismatch<'a>(
     at: Span,
     expression: Option<&Expression<'a>>,
 ) -> Report {
-    if let Some(report) = nothing_fits(&displayed(found), wanted, at, expression) {
+    if let Some(report) = nothing_fits(&displayed(found), wanted, at) {
         return report;
     }
     let shown = displayed(wanted);
@@ -424,7 +424,7 @@ pub(super) fn refuse(
     place: Place<'_>,
     out: &mut Vec<Report>,
 ) -> Verdict {
-    let report = nothing_fits(found, wanted, at, None).unwrap_or_else(|| {
+    let report = nothing_fits(found, wanted, at).unwrap_or_else(|| {
         let message = format!("expected {}, found {found}", displayed(wanted));
         Report::new("wrong-type", at, message)
     });
@@ -432,28 +432,11 @@ pub(super) fn refuse(
     No
 }
 
-/// Where no value at all may stand: what `never` means there, in words. A name that stands there is
-/// how a program says that it has handled every case; a value is one field too many.
-fn nothing_fits(
-    found: &str,
-    wanted: &Type,
-    at: Span,
-    expression: Option<&Expression<'_>>,
-) -> Option<Report> {
-    matches!(wanted, Type::Never).then_some(())?;
-    let is_name = expression.is_some_and(|it| {
-        let inner = it.get_inner_expression();
-        inner.is_identifier_reference() || inner.is_member_expression()
-    });
-    Some(match is_name {
-        true => {
-            let message = format!("not every case is handled before: it may still be {found}");
-            Report::new("wrong-type", at, message)
-        }
-        false => {
-            let message = format!("nothing may be given here, found {found}");
-            Report::new("wrong-type", at, message).help("leave it out: there is no such field")
-        }
+/// Where no value at all may stand: what `never` means there, in words.
+fn nothing_fits(found: &str, wanted: &Type, at: Span) -> Option<Report> {
+    matches!(wanted, Type::Never).then(|| {
+        let message = format!("nothing may be given here, found {found}");
+        Report::new("wrong-type", at, message).help("leave it out: there is no such field")
     })
 }
 

@@ -150,6 +150,7 @@ pub(super) fn program(document: Value, origin: &Origin) -> Result<String, NotImp
         project: &project,
         variables: &mut variables,
         volumes: &mut volumes,
+        taken: &mut BTreeSet::new(),
     };
     let services = in_order(services, &mut around, &mut notes)?;
     let volumes = volumes.made();
@@ -157,6 +158,11 @@ pub(super) fn program(document: Value, origin: &Origin) -> Result<String, NotImp
         origin, &project, &services, volumes, &variables, notes,
     ))
 }
+
+/// The most containers of a pod.
+const CONTAINERS: usize = 32;
+/// The most services that are read.
+const SERVICES: usize = 1000;
 
 /// The services, each behind those that it waits for.
 fn in_order(
@@ -174,13 +180,26 @@ fn in_order(
         found.insert(name.clone(), (service, own));
         names.push(name);
     }
+    match names.len() {
+        0..=CONTAINERS => {}
+        ..=SERVICES => {
+            let count = names.len();
+            notes.add(format!(
+                "services: {count} of them, and a pod has {CONTAINERS} containers"
+            ));
+        }
+        _ => return Err(fields::malformed("services", "has more than 1,000 of them")),
+    }
     let mut taken = BTreeSet::from(["app".to_owned()]);
     let mut made = Vec::new();
-    for name in order.sorted(&names, notes) {
+    let sorted = order.sorted(&names, notes);
+    let last = sorted.last().cloned();
+    for name in sorted {
         let Some((service, mut own)) = found.remove(&name) else {
             continue;
         };
-        let waited = order.waited(&name);
+        // In a circle all are waited for, and a pod has a container that is none of the first.
+        let waited = order.waited(&name).filter(|_| Some(&name) != last.as_ref());
         let (container, of_pod) = service::container(&name, service, waited, around, &mut own)?;
         made.push(Service {
             constant: name_for(&name, &mut taken),

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 //! One service of a Compose file: a container of the pod.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value;
 
 use super::depends::Waited;
 use super::fields::{Fields, Notes, plain, scalar};
 use super::probe;
-use super::text::{bytes, label, millis_of_cpu, words};
+use super::text::{bytes, label, millis_of_cpu, unique, words};
 use super::variables::Variables;
 use super::volumes::Volumes;
 use crate::import::NotImported;
@@ -33,6 +35,8 @@ pub(super) struct Around<'a, 'b> {
     pub(super) project: &'b str,
     pub(super) variables: &'b mut Variables,
     pub(super) volumes: &'b mut Volumes<'a>,
+    /// Names of containers.
+    pub(super) taken: &'b mut BTreeSet<String>,
 }
 
 /// A container's fields, in the order in which they are written.
@@ -72,7 +76,7 @@ pub(super) fn container(
     notes: &mut Notes,
 ) -> Result<(Expression, OfPod)> {
     let mut made = Made::default();
-    let called = label(name);
+    let called = unique(around.taken, &label(name), "-");
     if called != name {
         notes.add(format!("{name}: the container is called {called}"));
     }
@@ -88,14 +92,7 @@ pub(super) fn container(
         .mounts(&mut service, around.variables, notes)?;
     made.list("mounts", mounts);
     made.some("resources", resources(&mut service, notes)?);
-    if let Some(probe) = probe::of(service.object("healthcheck")?, notes)? {
-        if waited.is_some_and(|waited| waited.healthy) {
-            made.put("startup", probe.clone());
-        }
-        made.put("readiness", probe);
-    } else if waited.is_some_and(|waited| waited.healthy) {
-        notes.add("depends_on: service_healthy asks for a healthcheck, and there is none here");
-    }
+    probes(&mut service, &mut made, waited, notes)?;
     if waited.is_some_and(|waited| !waited.ended) {
         made.put("sidecar", Expression::Flag(true));
     }
@@ -290,6 +287,33 @@ fn resources(service: &mut Fields, notes: &mut Notes) -> Result<Option<Expressio
     deploy.known(&["restart_policy"]);
     deploy.end("deploy.", notes);
     Ok((!made.0.is_empty()).then_some(Expression::Object(made.0)))
+}
+
+/// What a healthcheck is for: readiness, and the start where another service waits for it. A
+/// container that runs to its end has none.
+fn probes(
+    service: &mut Fields,
+    made: &mut Made,
+    waited: Option<Waited>,
+    notes: &mut Notes,
+) -> Result<()> {
+    let healthy = waited.is_some_and(|waited| waited.healthy);
+    match probe::of(service.object("healthcheck")?, notes)? {
+        Some(_) if waited.is_some_and(|waited| waited.ended) => {
+            notes.add("healthcheck: what runs to its end before others begin is asked nothing");
+        }
+        Some(probe) => {
+            if healthy {
+                made.put("startup", probe.clone());
+            }
+            made.put("readiness", probe);
+        }
+        None if healthy => {
+            notes.add("depends_on: service_healthy asks for a healthcheck, and there is none here");
+        }
+        None => {}
+    }
+    Ok(())
 }
 
 fn rights(service: &mut Fields, made: &mut Made, notes: &mut Notes) -> Result<()> {

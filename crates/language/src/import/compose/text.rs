@@ -88,10 +88,13 @@ fn variable(text: &str) -> Option<(Piece, usize)> {
     Some((piece, inner.len() + 2))
 }
 
+/// The longest variable with its default, in characters: defaults may hold variables with defaults.
+const LONGEST: usize = 4096;
+
 /// Where the brace ends that a variable began with.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0usize;
-    for (at, c) in text.char_indices() {
+    for (at, c) in text.char_indices().take(LONGEST) {
         match c {
             '{' => depth += 1,
             '}' if depth == 0 => return Some(at),

@@ -158,6 +158,24 @@ fn services_that_wait_for_each_other_begin_all_the_same() {
         &text,
         &["a, b wait for each other", "initContainers: [a, b]"],
     );
+    let text = imported(json!({ "services": {
+        "a": { "image": "a", "depends_on": ["b"] },
+        "b": { "image": "b", "depends_on": ["a"] },
+    } }));
+    assert_has(&text, &["initContainers: [a]", "containers: [b]"]);
+}
+
+#[test]
+fn a_job_is_asked_nothing_and_each_container_has_a_name_of_its_own() {
+    let ended = json!({ "job_1": { "condition": "service_completed_successfully" } });
+    let text = imported(json!({ "services": {
+        "job_1": { "image": "a", "healthcheck": { "test": ["CMD", "true"] } },
+        "job-1": { "image": "b", "depends_on": ended },
+    } }));
+    let names = ["name: \"job-1\"", "name: \"job-1-2\""];
+    assert_has(&text, &names);
+    assert_has(&text, &["healthcheck: what runs to its end"]);
+    assert!(!text.contains("readiness"), "{text}");
 }
 
 #[test]
@@ -193,6 +211,26 @@ fn a_text_of_the_file_ends_no_string_and_no_comment() {
     } }));
     assert!(!text.contains("\nprint("), "{text}");
     assert_eq!(text.matches("print(3)").count(), 1);
+}
+
+#[test]
+fn a_hostile_text_takes_no_time_and_no_stack() {
+    let nested = "${A:-".repeat(400_000) + &"}".repeat(400_000);
+    let open = "${".repeat(1_000_000);
+    for image in [nested, open, "$".repeat(2_000_000)] {
+        let document = json!({ "services": { "web": { "image": image } } });
+        assert!(program(vec![document], &origin()).is_ok());
+    }
+    let many: serde_json::Map<_, _> = (0..2000)
+        .map(|i| (format!("s{i}"), json!({ "image": "a" })))
+        .collect();
+    let refused = program(vec![json!({ "services": many })], &origin()).unwrap_err();
+    assert!(refused.to_string().contains("more than 1,000"), "{refused}");
+    let forty: serde_json::Map<_, _> = (0..40)
+        .map(|i| (format!("s{i}"), json!({ "image": "a" })))
+        .collect();
+    let text = imported(json!({ "services": forty }));
+    assert_has(&text, &["40 of them, and a pod has 32 containers"]);
 }
 
 #[test]
