@@ -4,7 +4,7 @@
 //! Runtime service such a workload, a pod, is a cell. Whose an object is and what follows from it
 //! is `desired`'s.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::pod::v0::{Phase, PodStatus};
 use api::runtime::v0::{
@@ -261,13 +261,14 @@ pub(crate) async fn present(
 ) -> Result<Option<Current>, Failure> {
     let before = match own {
         Some(_) => None,
-        None => owned(nodes, node, set, tenant).await?.remove(path),
+        None => set.held_as(nodes, node, (tenant, path)).await?,
     };
+    let before = before.and_then(|member| Own::of_member(nodes, &member));
     find(nodes, node, own.or(before.as_ref()), (tenant, path)).await
 }
 
-/// The workloads of the set that other subsystems are asked about, by path: those that it held and
-/// those that it holds by this run.
+/// The paths of the set's workloads that other subsystems are asked about: of those that it held
+/// and those that it holds by this run.
 ///
 /// # Errors
 /// As [`present`].
@@ -276,19 +277,22 @@ pub(crate) async fn owned(
     node: Option<&str>,
     set: &Manifests,
     tenant: &str,
-) -> Result<BTreeMap<String, Own>, Failure> {
+) -> Result<BTreeSet<String>, Failure> {
     let (before, declared) = set.members(nodes, node).await?;
     let tenant = match tenant {
         "" => set.own_tenant(nodes, node).await?,
         tenant => tenant.to_owned(),
     };
-    let mut found = BTreeMap::new();
+    // Few methods make thousands of members.
+    let mut methods: BTreeMap<&str, bool> = BTreeMap::new();
+    let mut found = BTreeSet::new();
     for member in before.iter().chain(&declared) {
-        let path = member.key.get("path");
-        let path = path.filter(|_| member.key.get("tenant") == Some(&tenant));
-        if let (Some(path), Some(own)) = (path, Own::of_member(nodes, member)) {
-            found.insert(path.clone(), own);
-        }
+        let is_own = methods
+            .entry(&member.method)
+            .or_insert_with(|| Own::of_member(nodes, member).is_some());
+        let path = member.key.get("path").filter(|_| *is_own);
+        let ours = member.key.get("tenant") == Some(&tenant);
+        found.extend(path.filter(|_| ours).cloned());
     }
     Ok(found)
 }

@@ -84,10 +84,13 @@ pub(super) async fn guest(
     let is_ours = |meta: &Meta| meta.labels.get(SET_LABEL).is_some_and(|of| of == name);
     // What is in a workload of another subsystem and bears no set's label is a part of it, as a
     // pod's containers are.
-    let mut owned = current::owned(nodes, node, set, &cell.tenant).await?;
-    owned.retain(|path, _| own || *path != cell.path);
+    let mut owned = match found.iter().all(is_ours) {
+        true => BTreeSet::new(),
+        false => current::owned(nodes, node, set, &cell.tenant).await?,
+    };
+    owned.retain(|path| own || *path != cell.path);
     let is_part = |meta: &Meta, path: &str| {
-        let mut around = owned.keys().filter_map(|it| path.strip_prefix(it.as_str()));
+        let mut around = owned.iter().filter_map(|it| path.strip_prefix(it.as_str()));
         !meta.labels.contains_key(SET_LABEL) && around.any(|rest| rest.starts_with('/'))
     };
     // A cell that an executable of the set brought has no label of its own.

@@ -180,15 +180,14 @@ fn in_order(
         found.insert(name.clone(), (service, own));
         names.push(name);
     }
-    match names.len() {
-        0..=CONTAINERS => {}
-        ..=SERVICES => {
-            let count = names.len();
-            notes.add(format!(
-                "services: {count} of them, and a pod has {CONTAINERS} containers"
-            ));
-        }
-        _ => return Err(fields::malformed("services", "has more than 1,000 of them")),
+    if names.len() > SERVICES {
+        return Err(fields::malformed("services", "has more than 1,000 of them"));
+    }
+    if names.len() > CONTAINERS {
+        let count = names.len();
+        notes.add(format!(
+            "services: {count} of them, and a pod has {CONTAINERS} containers"
+        ));
     }
     let mut taken = BTreeSet::from(["app".to_owned()]);
     let mut made = Vec::new();

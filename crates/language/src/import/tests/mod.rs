@@ -215,7 +215,7 @@ fn a_text_of_the_file_ends_no_string_and_no_comment() {
 
 #[test]
 fn a_hostile_text_takes_no_time_and_no_stack() {
-    let nested = "${A:-".repeat(400_000) + &"}".repeat(400_000);
+    let nested = ["${A:-".repeat(400_000), "}".repeat(400_000)].concat();
     let open = "${".repeat(1_000_000);
     for image in [nested, open, "$".repeat(2_000_000)] {
         let document = json!({ "services": { "web": { "image": image } } });
