@@ -23,7 +23,7 @@ export class Image {
     Object.freeze(this);
   }
 
-  /** A container of a pod: `new Pod({ name: "web", containers: [nginx.Container({ name: "app" })] })`. */
+  /** A container of a pod: `new Pod({ name, containers: [nginx.Container({ name: "app" })] })`. */
   Container(data: pod.Container): pod.Container {
     return within(this, "Container", data) as unknown as pod.Container;
   }

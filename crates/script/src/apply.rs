@@ -333,6 +333,7 @@ impl Doing<'_> {
             waits == Wait::Ready && ready.is_some_and(|ready| ready.as_bool() == Some(true))
         };
         while !current.has_ended() && !is_ready(&current) {
+            // The subsystem has no method that waits, and its events are of cells alone.
             tokio::time::sleep(pause).await;
             pause = (pause * 2).min(LONGEST);
             let name = (self.declared.tenant.as_str(), self.declared.path.as_str());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What a plan or an apply asks a node by itself, as any program could: what is there now. Only
-//! methods that the contract marks as having no side effects. What is there of one workload is asked
-//! by `current`.
+//! methods that the contract marks as having no side effects. What is there of one workload is
+//! asked by `current`.
 
 use api::runtime::v0::{ListRequest, ListResponse, Meta, Object, object};
 use prost::Message;

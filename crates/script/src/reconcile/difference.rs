@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! In which fields two messages differ, under the language's names: what a program declares beside
 //! the `spec` that the node was sent. Lists are compared whole, but those of things with names by
-//! name, as maps by key; of what the contract marks as sensitive only is told that it differs. Pure.
+//! name, as maps by key; of what the contract marks as sensitive only is told that it differs.
+//! Pure.
 
 use std::collections::BTreeSet;
 

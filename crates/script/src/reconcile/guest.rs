@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What runs in a cell and mustn't end with it: what isn't of the set, and what is protected. A plan
-//! and an apply refuse to recreate such a cell, and `prune` lets it stay.
+//! What runs in a cell and mustn't end with it: what isn't of the set, and what is protected. A
+//! plan and an apply refuse to recreate such a cell, and `prune` lets it stay.
 
 use std::collections::BTreeSet;
 

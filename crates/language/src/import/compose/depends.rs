@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Which service waits for which: those that others wait for begin before them, one after the other,
-//! as a pod's init containers do.
+//! Which service waits for which: those that others wait for begin before them, one after the
+//! other, as a pod's init containers do.
 
 use std::collections::{BTreeMap, BTreeSet};
 

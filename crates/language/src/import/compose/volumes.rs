@@ -297,7 +297,7 @@ fn mount(volume: &str, path: &str, read_only: bool) -> Expression {
     Expression::Object(fields)
 }
 
-/// A mode as YAML gives it: `0440` is read as a number of eight's powers by some, as text by others.
+/// A mode as YAML gives it: `0440` is an octal number to some readers, a text to others.
 fn octal(text: &str) -> Option<u32> {
     let digits = text.trim_start_matches("0o");
     match digits.starts_with('0') {
