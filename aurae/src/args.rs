@@ -112,6 +112,8 @@ pub(crate) enum Command {
     Apply(cmd::apply::ApplyArgs),
     /// List, show and remove the sets of objects that programs have declared
     Set(cmd::set::SetArgs),
+    /// Write a program that declares what a Compose file or a manifest does
+    Import(cmd::import::ImportArgs),
     /// Put programs into the one style
     Fmt(cmd::fmt::FmtArgs),
     /// Write the language's types, for editors and TypeScript's own tools

@@ -34,6 +34,7 @@ pub(crate) async fn dispatch(args: Args) -> Result<u8, Failure> {
         Command::Plan(args) => return cmd::plan::run(global, args).await,
         Command::Apply(args) => return cmd::apply::run(global, args).await,
         Command::Set(args) => return cmd::set::run(global, args).await,
+        Command::Import(args) => return cmd::import::run(args),
         Command::Fmt(args) => return cmd::fmt::run(global, args),
         Command::Types(args) => return cmd::types::run(args),
         Command::Lsp(args) => return cmd::lsp::run(args),

@@ -14,6 +14,7 @@ pub(crate) mod fetch;
 pub(crate) mod fmt;
 pub(crate) mod identity;
 pub(crate) mod image;
+pub(crate) mod import;
 pub(crate) mod inspect;
 pub(crate) mod kill;
 pub(crate) mod logs;

@@ -190,6 +190,7 @@ fn what_declares_is_said_in_the_protos() {
         ("identity.CreateUser", "user"),
         ("identity.Allow", "grant"),
         ("identity.Deny", "grant"),
+        ("pod.Run", "pod"),
     ];
     assert_eq!(declaring, expected);
     let allow = api().method("identity.Allow").unwrap();
@@ -222,7 +223,7 @@ fn the_options_of_the_protos_name_methods_and_fields_that_are_there() {
             }
             if let Some(found_by) = named(&said.found_by) {
                 let mut of = found_by.output();
-                for part in said.among.split('.') {
+                for part in said.among.split('.').filter(|part| !part.is_empty()) {
                     let field = of.get_field_by_name(part).expect("a field of the answer");
                     of = field.kind().as_message().expect("messages").clone();
                 }
