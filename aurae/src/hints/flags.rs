@@ -66,7 +66,8 @@ fn of_a_cell(flag: &str) -> Option<&'static str> {
         "--read-only" => "the root is read-only already: leave the flag out",
         "--init" => "every cell has an init already: leave the flag out",
         "--security-opt" => {
-            "`--seccomp`, `--cap-drop` and `--allow-new-privileges` say it one by one"
+            "`--seccomp FILE`, `--cap-drop`, `--allow-new-privileges`, `--mask` and `--unmasked` \
+             say it one by one"
         }
         "-m" => "`--memory SIZE` limits the memory",
         "--memory-reservation" => "`--memory-low SIZE` protects memory",

@@ -114,7 +114,7 @@ impl ExecutableFlags {
                 .unwrap_or_default(),
             capabilities: self.capabilities.build(),
             no_new_privileges: self.allow_new_privileges.then_some(false),
-            seccomp: self.seccomp.build(),
+            seccomp: self.seccomp.build()?,
             stop_signal: self.stop_signal.clone().unwrap_or_default(),
             stop_grace: self.stop_timeout.map(wire_duration),
             logs: self.logs(),

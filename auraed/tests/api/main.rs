@@ -14,10 +14,13 @@
 
 mod caller;
 mod containers;
+mod cycles;
 mod effects;
+mod escapes;
 mod fair;
 mod finished;
 mod flood;
+mod hardening;
 mod images;
 mod node;
 mod pods;

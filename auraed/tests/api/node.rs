@@ -125,18 +125,36 @@ impl TestNode {
 
     /// The daemon's process id.
     fn daemon(&self) -> String {
+        let mut processes = self.processes().into_iter();
+        processes.find(|(name, _)| name == "serve").unwrap().1
+    }
+
+    /// Its processes, by what they are: `init` itself, `serve`, the spawner, and each cell's init.
+    pub(crate) fn processes(&self) -> Vec<(String, String)> {
         let init = self.process.id();
         let children = format!("/proc/{init}/task/{init}/children");
         let children = std::fs::read_to_string(children).unwrap();
-        let is_daemon = |pid: &&str| {
+        let name = |pid: &str| {
             let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            words.split(|byte| *byte == 0).any(|word| word == b"serve")
+            let mut words = words.split(|byte| *byte == 0);
+            let title = words.next().unwrap_or_default();
+            match words.any(|word| word == b"serve") {
+                true => "serve".to_owned(),
+                false => String::from_utf8_lossy(title).into_owned(),
+            }
         };
-        children
-            .split_whitespace()
-            .find(is_daemon)
+        let children = children.split_whitespace();
+        let named = children.map(|pid| (name(pid), pid.to_owned()));
+        std::iter::once(("init".to_owned(), init.to_string()))
+            .chain(named)
+            .collect()
+    }
+
+    /// Its group in the cgroup tree.
+    pub(crate) fn group(&self) -> PathBuf {
+        kernel::cgroup::find::mount_point()
             .unwrap()
-            .to_owned()
+            .join(&self.cgroup)
     }
 
     /// A way to this node with the certificate and key of that name in its folder.

@@ -86,6 +86,14 @@ fn cell_spec() -> runtime::CellSpec {
             size_bytes: Some(1 << 20),
             ..Default::default()
         }],
+        container: Some(runtime::Container {
+            image: "app".into(),
+            devices: vec![runtime::Device {
+                path: "/dev/fuse".into(),
+                ..Default::default()
+            }],
+            ..Default::default()
+        }),
         ..Default::default()
     }
 }

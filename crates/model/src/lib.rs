@@ -10,6 +10,7 @@
 pub mod capability;
 pub mod cell;
 pub mod container;
+pub mod device;
 pub mod errno;
 pub mod error;
 pub mod executable;
@@ -32,6 +33,7 @@ pub mod signal;
 pub mod status;
 pub mod text;
 pub mod time;
+pub mod unified;
 pub mod update;
 
 /// Whether a field is left out where it is serialised: what is read without it gets its default.

@@ -25,6 +25,7 @@ mod attached;
 mod caller;
 pub(crate) mod cell;
 mod create;
+mod devices;
 mod dial;
 mod effects;
 pub(crate) mod finished;

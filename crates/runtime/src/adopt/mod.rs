@@ -26,11 +26,13 @@ use kernel::cgroup::{Cgroup, find};
 use model::error::Error;
 use model::name::Uid;
 use model::quota::Quota;
+use model::status::CellStatus;
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::cell::owner::{Beginning, Line, Owner};
 use super::cell::resume::Attaching;
 use super::cell::{init, limits};
+use super::devices;
 use super::ids::{IdPool, IdRange};
 use super::index::counts::LimitsNow;
 use super::index::ring::{Epoch, Ring};
@@ -401,7 +403,10 @@ impl Adopter {
         self.frozen.insert(key.clone(), held);
         let effective = effective(&found.record.spec, &key, ids);
         let below = shared.root_below.join(key.below());
-        let status = status(&found.record, effective, found.init.pid(), &below);
+        let status = CellStatus {
+            conditions: devices::conditions(&found.record.spec, &found.group),
+            ..status(&found.record, effective, found.init.pid(), &below)
+        };
         let beginning = Beginning {
             key: key.clone(),
             status,

@@ -264,8 +264,12 @@ impl Updates {
 
     /// The cell has the folder: now the mount itself, and the copy of it.
     fn has_come(&mut self, (stage, prepared): (Stage, Prepared), cell: &mut Cell) -> Option<Ask> {
-        let Prepared { mount, target } = prepared;
-        if let Err(error) = stage.attach(vec![mount]) {
+        let Prepared {
+            mount,
+            file,
+            target,
+        } = prepared;
+        if let Err(error) = stage.attach(vec![(mount, file)]) {
             return self.after(Err(error), cell);
         }
         self.running.as_mut()?.stage = Some(stage);

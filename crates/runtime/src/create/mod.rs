@@ -6,6 +6,7 @@
 mod failure;
 mod groups;
 mod launch;
+mod parameters;
 mod root;
 
 use std::os::fd::OwnedFd;
@@ -27,6 +28,7 @@ use crate::cell::CellHandle;
 use crate::cell::container;
 use crate::cell::init::InitProcess;
 use crate::cell::owner::{Beginning, Line, Owner};
+use crate::devices;
 use crate::ids::IdRange;
 use crate::index::{Key, Reservation};
 use crate::layout::{effective, socket_path, status};
@@ -115,6 +117,8 @@ pub(crate) async fn cell(
         .admit_tmpfs(&key.tenant, record.spec.tmpfs_bytes())?;
     let around = Around::find(shared, &key)?;
     container::check_writes(&shared.index, &key, &record.spec)?;
+    parameters::check(&record.spec)?;
+    let devices = devices::find(&shared.index, &key, &record.spec)?;
     let image = shared.images.resolve(&key.tenant, &record.spec).await?;
     record.image = image.as_ref().map(Root::of_image);
     let bytes = record::encode(&record)?;
@@ -122,7 +126,9 @@ pub(crate) async fn cell(
         inits,
         parent,
         group,
-    } = groups(shared, &key, record.meta.uid, &effective)?;
+    } = groups(shared, &key, record.meta.uid, &effective, |group| {
+        devices::restrict(group, &record.spec, &devices)
+    })?;
     let mut made = Made {
         reservation,
         parent,
@@ -138,6 +144,7 @@ pub(crate) async fn cell(
         bytes,
         inits,
         image,
+        devices,
     };
     match with_init(shared, wanted, group, &mut made, callers).await {
         Ok((owner, line, status)) => Ok(publish(shared, owner, line, status, made.reservation)),
@@ -162,6 +169,8 @@ struct Wanted {
     inits: Cgroup,
     /// What its root is made of.
     image: Option<Root>,
+    /// Devices of the node that it asks for.
+    devices: Vec<devices::Found>,
 }
 
 /// Makes the init in its group, and an owner, and registers that.
@@ -180,6 +189,7 @@ async fn with_init(
         bytes,
         inits,
         image,
+        devices,
     } = wanted;
     let mut fds = vec![inits.into_fd(), listen(&made.socket)?];
     fds.extend(around.pidfd);
@@ -187,9 +197,8 @@ async fn with_init(
     let layers = image.as_ref().map(Root::layers);
     let rooted = root::prepare(record.spec.container.as_ref(), layers, root_id)?;
     fds.extend(rooted.fds);
-    let mounts = effective.mounts.iter();
-    let mounts = mounts.map(|mount| crate::mounts::prepare(mount, root_id));
-    let mounts = mounts.collect::<Result<Vec<_>, _>>()?;
+    let devices = devices.iter().filter(|_| image.is_some());
+    let mounts = mounts(&effective, devices, root_id)?;
     let launch = CellLaunch {
         init_id: record.ids.or(around.ids).map_or(0, IdRange::init_id),
         title: format!("{}/{}", key.tenant, key.path),
@@ -219,7 +228,10 @@ async fn with_init(
     let (mut link, _) = hello.welcomed(uid).await.map_err(lost)?;
     bring(shared, &mut link, mounts).await?;
     let below = shared.root_below.join(key.below());
-    let status = status(&record, effective, process.pid(), &below);
+    let status = CellStatus {
+        conditions: devices::conditions(&record.spec, &group),
+        ..status(&record, effective, process.pid(), &below)
+    };
     let ids = record.ids;
     let beginning = Beginning {
         key: key.clone(),
@@ -243,6 +255,19 @@ async fn with_init(
     Ok((owner, line, status))
 }
 
+/// Its mounts and the nodes of its devices, attached nowhere yet.
+fn mounts<'a>(
+    effective: &Draft,
+    devices: impl Iterator<Item = &'a devices::Found>,
+    root_id: u32,
+) -> Result<Vec<Prepared>, Error> {
+    let mounts = effective.mounts.iter();
+    let mounts = mounts.map(|mount| crate::mounts::prepare(mount, root_id));
+    mounts
+        .chain(devices::prepare(devices, root_id))
+        .collect::<Result<Vec<_>, _>>()
+}
+
 /// Brings its mounts to a cell that has just been made.
 async fn bring(shared: &Shared, link: &mut CellLink, mounts: Vec<Prepared>) -> Result<(), Error> {
     if mounts.is_empty() {
@@ -250,7 +275,7 @@ async fn bring(shared: &Shared, link: &mut CellLink, mounts: Vec<Prepared>) -> R
     }
     let (mounts, targets): (Vec<_>, Vec<_>) = mounts
         .into_iter()
-        .map(|prepared| (prepared.mount, prepared.target))
+        .map(|prepared| ((prepared.mount, prepared.file), prepared.target))
         .unzip();
     let directories = targets.iter().map(|to| to.directory).collect();
     let (stage, slave) = shared.staging.open(directories)?;
