@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+//! systemd's unit files: their text, what it means, and what would follow from it. Pure: files are
+//! seen through a port ([`files::Files`]), no clock is read, nothing is started. `schedule` runs
+//! units; this crate says what they are. It follows Debian 12's systemd 252, whose manual pages its
+//! tests cite.
+//!
+//! From the text up: [`syntax`] reads sections and assignments; [`table`] says for each directive
+//! what its value is, and [`value`] reads it; [`load`] finds a unit's files, and [`unit`] puts them
+//! together; [`install`] says what enabling would link; [`exec`] has command lines; [`calendar`] and
+//! [`time`] have timers' expressions.
+
+pub mod calendar;
+pub mod exec;
+pub mod files;
+pub mod finding;
+pub mod glob;
+pub mod install;
+pub mod load;
+pub mod name;
+pub mod socket;
+pub mod specifier;
+pub mod syntax;
+pub mod table;
+pub mod time;
+pub mod unit;
+pub mod value;
