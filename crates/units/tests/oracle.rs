@@ -75,7 +75,7 @@ fn has_program() -> bool {
 
 /// One field, mostly valid.
 fn field(random: &mut Random, low: u64, high: u64, fraction: bool) -> String {
-    let mut value = |random: &mut Random| {
+    let value = |random: &mut Random| {
         let wild = random.below(60) == 0;
         let value = low + random.below(if wild { 2 * high } else { high - low + 1 });
         match (fraction, random.below(6)) {
@@ -85,12 +85,15 @@ fn field(random: &mut Random, low: u64, high: u64, fraction: bool) -> String {
         }
     };
     let mut parts = Vec::new();
-    for _ in 0..1 + random.below(8) / 6 {
+    for _ in 0..=random.below(8) / 6 {
         parts.push(match random.below(10) {
             0..=4 => value(random),
-            5 | 6 => format!("{}/{}", value(random), 1 + random.below(high)),
-            7 => format!("{}..{}", value(random), value(random)),
-            8 => format!("{}..{}/{}", value(random), value(random), 1 + random.below(9)),
+            5 | 6 => format!("{}/{}", value(random), 1 + random.below(high / 3)),
+            7 | 8 => {
+                let (one, other) = (low + random.below(high - low), value(random));
+                let step = if random.below(2) == 0 { String::new() } else { "/3".to_owned() };
+                format!("{one}..{other}{step}")
+            }
             _ => return "*".to_owned(),
         });
     }
@@ -203,11 +206,24 @@ fn seconds(text: &str) -> Option<i64> {
     Some(format!("{date}T{time}Z").parse::<Timestamp>().ok()?.as_second())
 }
 
-fn ours(text: &str, zones: &dyn Zones, base: i64) -> Answer {
+/// Where a step leads out of a month systemd 252 begins the next one where the step ends, and passes
+/// over what is before: `*-*-2/8` has no 2 January after 26 December. The manual knows of no such
+/// exception, and neither do we. So ours may have more.
+fn is_known(text: &str, theirs: &Answer, zones: &dyn Zones, base: i64) -> bool {
+    let Some((form, times)) = theirs.as_ref().filter(|_| text.contains('/')) else {
+        return false;
+    };
+    let Some((same, mine)) = ours(text, zones, base, 40 * TIMES) else {
+        return false;
+    };
+    *form == same && times.iter().all(|it| mine.contains(it))
+}
+
+fn ours(text: &str, zones: &dyn Zones, base: i64, count: usize) -> Answer {
     let calendar = Calendar::parse(text, zones).ok()?;
     let mut at = base * 1_000_000;
     let mut times = Vec::new();
-    for _ in 0..TIMES {
+    for _ in 0..count {
         let Some(next) = calendar.next(at, zones) else {
             break;
         };
@@ -224,7 +240,7 @@ fn calendar_expressions_are_systemds() {
     }
     let mut random = Random(12);
     let mut wrong = Vec::new();
-    let (mut refused, mut done) = (0, 0);
+    let (mut refused, mut done, mut known) = (0, 0, 0);
     while done < count() {
         let zone = random.one(&["UTC", "Europe/Berlin", "America/New_York"]);
         let zone: &'static str = ["UTC", "Europe/Berlin", "America/New_York"]
@@ -236,16 +252,18 @@ fn calendar_expressions_are_systemds() {
         for (text, theirs) in expressions.iter().zip(theirs(&expressions, zone, base)) {
             done += 1;
             refused += usize::from(theirs.is_none());
-            let ours = ours(text, &Machine(zone), base);
-            if ours != theirs {
+            let ours = ours(text, &Machine(zone), base, TIMES);
+            if ours != theirs && is_known(text, &theirs, &Machine(zone), base) {
+                known += 1;
+            } else if ours != theirs {
                 wrong.push(format!("{text:?} at {base} in {zone}: {theirs:?}, ours {ours:?}"));
             }
         }
     }
-    println!("{done} expressions, {refused} of them refused by both");
+    println!("{done} expressions, {refused} refused by both, {known} where systemd passes times over");
     wrong.truncate(40);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    assert!(refused < done / 2);
+    assert!(refused < done / 2 && known <= done / 100);
 }
 
 #[test]

@@ -74,13 +74,16 @@ impl Calendar {
         let fields = [&mut self.year, &mut self.month, &mut self.day, &mut self.hour];
         for field in fields.into_iter().chain([&mut self.minute, &mut self.second]) {
             for part in &mut field.0 {
-                part.stop = match part.stop {
-                    // Up to the last value that is reached.
-                    Some(stop) if stop > part.start && part.step > 0 => {
-                        Some(stop - (stop - part.start) % part.step)
-                    }
-                    stop => stop,
+                let Some(stop) = part.stop else {
+                    continue;
                 };
+                // Up to the last value that is reached, which may be the first one.
+                let reached = stop - (stop.saturating_sub(part.start)) % part.step;
+                if reached == part.start {
+                    *part = Part::one(reached);
+                } else {
+                    part.stop = Some(reached);
+                }
             }
             field.0.sort_by_key(|part| (part.start, part.stop, part.step));
             field.0.dedup();
@@ -108,14 +111,19 @@ fn full_year(year: u32) -> u32 {
 }
 
 fn within(field: &Field, from: u32, to: u32, from_end: bool) -> bool {
-    field.0.iter().all(|part| {
+    field.0.iter().zip(0_u32..).all(|(part, number)| {
+        // Systemd takes three days more away for each day of a list that counts from the end.
+        let to = if from_end { to.saturating_sub(3 * number) } else { to };
+        if to < from {
+            return false;
+        }
         let fits = |value: u32| (from..=to).contains(&value);
         let reached = match part.stop {
             Some(stop) => fits(stop) && part.start + part.step <= stop,
             None if from_end => part.start >= from + part.step,
             None => part.start + part.step <= to,
         };
-        fits(part.start) && part.step <= to - part.start && reached
+        fits(part.start) && reached
     })
 }
 
@@ -193,6 +201,7 @@ impl<'a> Scan<'a> {
             return Some(None);
         };
         let mut bits = 1_u8 << last;
+        let mut ranged = false;
         loop {
             if self.0.is_empty() {
                 return Some(Some(bits));
@@ -201,10 +210,12 @@ impl<'a> Scan<'a> {
                 self.0 = self.0.trim_start_matches(' ');
                 return Some(Some(bits));
             }
-            let range = self.skip("..") || self.skip("-");
+            // A range has two ends.
+            let range = !ranged && (self.skip("..") || self.skip("-"));
             if !range && !self.skip(",") {
                 return None;
             }
+            ranged = range;
             // `Wed, 17:48` is written, too.
             if !range && self.skip(" ") {
                 self.0 = self.0.trim_start_matches(' ');
@@ -341,7 +352,8 @@ impl<'a> Scan<'a> {
     fn part(&mut self, scale: u32) -> Option<Part> {
         let start = self.number(scale)?;
         let mut part = Part::one(start);
-        if self.skip("..") {
+        let range = self.skip("..");
+        if range {
             let stop = self.number(scale)?;
             if stop < start {
                 return None;
@@ -354,12 +366,11 @@ impl<'a> Scan<'a> {
             if part.step == 0 {
                 return None;
             }
+        } else if range && scale > 1 && part.stop < Some(start + scale) {
+            // Of seconds a range reaches at least the next one.
+            return None;
         }
         let ended = self.0.is_empty() || self.0.starts_with([' ', ',', '-', '~', ':']);
-        // A range of one value is the value.
-        if part.stop == Some(start) {
-            part = Part::one(start);
-        }
         ended.then_some(part)
     }
 

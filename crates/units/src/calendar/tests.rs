@@ -109,6 +109,9 @@ fn the_next_time_is_the_first_one_that_matches() {
         ("2020-01-01 UTC", "2026-01-01T00:00:00Z", ""),
         ("*-*-* 12:00", "2026-07-01T10:00:00Z", "2026-07-02T10:00:00Z"),
         ("*-02-31 UTC", "2026-01-01T00:00:00Z", ""),
+        // Not as systemd 252, which passes this one over at the end of a month.
+        ("1,13/7:31 UTC", "2026-01-31T20:31:00Z", "2026-02-01T01:31:00Z"),
+        ("*-*-2/8 UTC", "2026-12-26T20:31:00Z", "2027-01-02T00:00:00Z"),
         ("*:0/7:10 UTC", "2026-01-01T00:56:11Z", "2026-01-01T01:00:10Z"),
     ] {
         if Calendar::parse(text, &Berlin).is_err() {

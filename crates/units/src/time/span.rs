@@ -16,8 +16,8 @@ const WEEK: u64 = 7 * DAY;
 const MONTH: u64 = 2_629_800 * SECOND;
 const YEAR: u64 = 31_557_600 * SECOND;
 
-/// Every name of a unit, longest first where one begins another. `M` is a month, `m` a minute.
-const UNITS: [(&str, u64); 32] = [
+/// Every name of a unit, the longer first where one begins another; none is the default. `M` is a month, `m` a minute.
+const UNITS: [(&str, u64); 31] = [
     ("seconds", SECOND),
     ("second", SECOND),
     ("sec", SECOND),
@@ -49,21 +49,19 @@ const UNITS: [(&str, u64); 32] = [
     ("µs", 1),
     ("μs", 1),
     ("", 0),
-    ("", 0),
 ];
 
-/// What is written, largest first.
-const SHOWN: [(&str, u64); 10] = [
-    ("y", YEAR),
-    ("month", MONTH),
-    ("w", WEEK),
-    ("d", DAY),
-    ("h", HOUR),
-    ("min", MINUTE),
-    ("s", SECOND),
-    ("ms", 1000),
-    ("us", 1),
-    ("", 0),
+/// What is written, largest first, and how many digits its fraction has.
+const SHOWN: [(&str, u64, usize); 9] = [
+    ("y", YEAR, 0),
+    ("month", MONTH, 0),
+    ("w", WEEK, 0),
+    ("d", DAY, 0),
+    ("h", HOUR, 0),
+    ("min", MINUTE, 0),
+    ("s", SECOND, 6),
+    ("ms", 1000, 3),
+    ("us", 1, 0),
 ];
 
 impl Span {
@@ -138,6 +136,9 @@ fn one(text: &str, default: u64) -> Option<(u64, &str)> {
     if whole.is_empty() && fraction.is_empty() || rest.len() + whole.len() + 1 == text.len() {
         return None;
     }
+    if !fraction.is_empty() && rest.starts_with('.') {
+        return None;
+    }
     let rest = rest.trim_start_matches([' ', '\t', '\n', '\r']);
     let (name, unit) = UNITS.iter().find(|(name, _)| rest.starts_with(name))?;
     let unit = if name.is_empty() { default } else { *unit };
@@ -158,7 +159,7 @@ fn digits(text: &str) -> (&str, &str) {
 }
 
 impl fmt::Display for Span {
-    /// `1h 3min 30s`, `infinity`, `0`.
+    /// `1h 3min 30s`, `infinity`, `0`; what is left below a minute as a fraction, `1.500000s`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if *self == Self::INFINITY {
             return f.write_str("infinity");
@@ -168,12 +169,16 @@ impl fmt::Display for Span {
         }
         let mut left = self.0;
         let mut space = "";
-        for (name, unit) in SHOWN.iter().filter(|(_, unit)| *unit > 0) {
-            if left >= *unit {
-                write!(f, "{space}{}{name}", left / unit)?;
-                left %= unit;
-                space = " ";
+        for (name, unit, digits) in SHOWN {
+            let (whole, rest) = (left / unit, left % unit);
+            if whole == 0 {
+                continue;
             }
+            if digits > 0 && rest > 0 {
+                return write!(f, "{space}{whole}.{rest:0digits$}{name}");
+            }
+            write!(f, "{space}{whole}{name}")?;
+            (left, space) = (rest, " ");
         }
         Ok(())
     }
@@ -192,8 +197,8 @@ mod tests {
             ("2hours", 2 * HOUR, "2h"),
             ("48hr", 48 * HOUR, "2d"),
             ("1y 12month", 2 * YEAR, "2y"),
-            ("55s500ms", 55_500_000, "55s 500ms"),
-            ("300ms20s 5day", 5 * DAY + 20_300_000, "5d 20s 300ms"),
+            ("55s500ms", 55_500_000, "55.500000s"),
+            ("300ms20s 5day", 5 * DAY + 20_300_000, "5d 20.300000s"),
             ("1h 3.5min", HOUR + 3 * MINUTE + 30 * SECOND, "1h 3min 30s"),
             ("50", 50 * SECOND, "50s"),
             ("1M 1m", MONTH + MINUTE, "1month 1min"),
