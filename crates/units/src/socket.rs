@@ -26,11 +26,12 @@ pub fn address(directive: &str, text: &str) -> Result<Address, String> {
     match directive {
         "ListenNetlink" => netlink(text),
         "ListenFIFO" | "ListenSpecial" | "ListenUSBFunction" => path(text, usize::MAX),
-        "ListenMessageQueue" => match text.strip_prefix('/') {
-            Some(name) if !name.is_empty() && !name.contains('/') => {
-                Ok(Address::Path(text.to_owned()))
+        "ListenMessageQueue" => path(text, usize::MAX),
+        "ListenSequentialPacket" => match socket(text)? {
+            Address::Port(_) | Address::Inet(..) => {
+                Err(format!("{} is no address of packets in sequence: write a path or `@NAME`", shown(text)))
             }
-            _ => Err(format!("{} is no name of a message queue: write `/NAME`", shown(text))),
+            address => Ok(address),
         },
         _ => socket(text),
     }
@@ -49,7 +50,7 @@ fn path(text: &str, longest: usize) -> Result<Address, String> {
 fn netlink(text: &str) -> Result<Address, String> {
     let mut words = text.split_ascii_whitespace();
     let family = words.next().unwrap_or("");
-    if !NETLINK.contains(&family) && number(family, 0, 255).is_err() {
+    if !NETLINK.contains(&family) && number(family, 0, i64::from(u16::MAX)).is_err() {
         return Err(format!("{} is no netlink family: {}", shown(family), NETLINK.join(", ")));
     }
     let group = match words.next() {

@@ -70,10 +70,10 @@ impl std::fmt::Debug for Context<'_> {
 /// The longest result, in bytes. systemd bounds a path or a line likewise.
 const LONGEST: usize = 1 << 20;
 
-/// Puts in what the specifiers stand for. An unknown letter stays as it is.
+/// Puts in what the specifiers stand for. A percent sign before no letter or digit stays as it is.
 ///
 /// # Errors
-/// A specifier stands for nothing here.
+/// A specifier stands for nothing here, or is none.
 pub fn expand(text: &str, context: Context<'_>) -> Result<String, String> {
     let mut out = String::new();
     let mut chars = text.chars();
@@ -89,6 +89,9 @@ pub fn expand(text: &str, context: Context<'_>) -> Result<String, String> {
                     out.push_str(&value.ok_or_else(|| {
                         format!("`%{letter}` stands for nothing in {}", context.name)
                     })?);
+                }
+                Some(letter) if letter.is_ascii_alphanumeric() => {
+                    return Err(format!("`%{letter}` is no specifier: write `%%` for a percent sign"));
                 }
                 Some(other) => out.extend(['%', other]),
             }
@@ -201,7 +204,7 @@ mod tests {
             ("%p %P", "foo-b\\x2dr foo/b-r"),
             ("%M %o %v %w %W", "<ImageId> <OsId> <KernelRelease> <OsVersion> <OsVariant>"),
             ("%y %Y", "/lib/systemd/system/a@.service /lib/systemd/system"),
-            ("100%% %Q %", "100% %Q %"),
+            ("100%% %- %", "100% %- %"),
         ] {
             assert_eq!(expanded(text, unit).as_deref(), Ok(expected), "{text}");
         }
@@ -219,5 +222,6 @@ mod tests {
     #[test]
     fn what_stands_for_nothing_is_told() {
         assert!(expanded("%m", "a.service").unwrap_err().contains("`%m`"));
+        assert!(expanded("%Q", "a.service").unwrap_err().contains("no specifier"));
     }
 }

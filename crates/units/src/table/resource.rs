@@ -3,9 +3,11 @@
 //! has cgroup v2.
 
 use super::{Directive, row};
+use crate::value::shape::Shape::{Controller, Port, Program, Share};
 use crate::value::Kind::{
-    DeviceCount, DeviceLatency, DeviceRate, DeviceWeight, Devices, Filter, Flag, Gone,
-    Indices, Memory, Networks, Path, Quota, Span, Tasks, Text, Texts, Unit, Weight, Word,
+    DeviceCount, DeviceLatency, DeviceRate, DeviceWeight, Devices, Flag, Gone,
+    Indices, Interfaces, Memory, Networks, Path, Quota, Shaped, ShapedList, Span, Tasks, Unit,
+    Weight, Word, WordOrNone,
 };
 
 const OOM: &[&str] = &["auto", "kill"];
@@ -52,19 +54,19 @@ pub(super) const RESOURCE: &[Directive] = &[
     row("BlockIOWriteBandwidth", Gone),
     row("TasksAccounting", Flag),
     row("TasksMax", Tasks),
-    row("Delegate", Texts),
-    row("DisableControllers", Texts),
+    row("Delegate", ShapedList(Controller)),
+    row("DisableControllers", ShapedList(Controller)),
     row("IPAccounting", Flag),
     row("IPAddressAllow", Networks).guards(),
     row("IPAddressDeny", Networks).guards(),
     row("IPIngressFilterPath", Path).guards(),
     row("IPEgressFilterPath", Path).guards(),
-    row("ManagedOOMSwap", Word(OOM)),
-    row("ManagedOOMMemoryPressure", Word(OOM)),
-    row("ManagedOOMMemoryPressureLimit", Text),
+    row("ManagedOOMSwap", WordOrNone(OOM)),
+    row("ManagedOOMMemoryPressure", WordOrNone(OOM)),
+    row("ManagedOOMMemoryPressureLimit", Shaped(Share)),
     row("ManagedOOMPreference", Word(&["none", "avoid", "omit"])),
-    row("BPFProgram", Text).guards(),
-    row("SocketBindAllow", Texts).guards(),
-    row("SocketBindDeny", Texts).guards(),
-    row("RestrictNetworkInterfaces", Filter).guards(),
+    row("BPFProgram", Shaped(Program)).guards(),
+    row("SocketBindAllow", ShapedList(Port)).guards(),
+    row("SocketBindDeny", ShapedList(Port)).guards(),
+    row("RestrictNetworkInterfaces", Interfaces).guards(),
 ];

@@ -4,9 +4,10 @@
 
 use super::unit::ACTIONS;
 use super::{Directive, row};
+use crate::value::shape::Shape::{Account, BusName, Descriptor, Interface, Path as OfPath, Service};
 use crate::value::Kind::{
-    Calendar, Clock, Commands, Flag, FlagOr, Listen, Mode, Number, Path as Absolute, Raw, Size,
-    Span, SpanOrNone, Statuses, Text, Texts, Unit, Units, Watch, Word,
+    Calendar, Clock, Commands, Flag, FlagOr, Listen, Mode, Number, Path as Absolute, Shaped,
+    ShapedList, Size, Span, SpanOrNone, Statuses, Text, Unit, Units, Watch, Word,
 };
 
 const COUNT: crate::value::Kind = Number(0, u32::MAX as i64);
@@ -20,7 +21,7 @@ pub(super) const SERVICE: &[Directive] = &[
     ),
     row("ExitType", Word(&["main", "cgroup"])),
     row("PIDFile", Text),
-    row("BusName", Text),
+    row("BusName", Shaped(BusName)),
     row("ExecCondition", Commands),
     row("ExecStartPre", Commands),
     row("ExecStart", Commands),
@@ -42,7 +43,7 @@ pub(super) const SERVICE: &[Directive] = &[
     row("StartLimitBurst", COUNT),
     row("StartLimitAction", Word(ACTIONS)),
     row("FailureAction", Word(ACTIONS)),
-    row("RebootArgument", Raw),
+    row("RebootArgument", Text),
     row(
         "Restart",
         Word(&[
@@ -86,16 +87,16 @@ pub(super) const SOCKET: &[Directive] = &[
     listen("ListenMessageQueue"),
     listen("ListenUSBFunction"),
     row("SocketProtocol", Word(&["udplite", "sctp", "mptcp"])),
-    row("BindIPv6Only", Word(&["default", "both", "ipv6-only"])),
+    row("BindIPv6Only", FlagOr(&["default", "both", "ipv6-only"])),
     row("Backlog", COUNT),
-    row("BindToDevice", Text).guards(),
+    row("BindToDevice", Shaped(Interface)).guards(),
     row("ExecStartPre", Commands),
     row("ExecStartPost", Commands),
     row("ExecStopPre", Commands),
     row("ExecStopPost", Commands),
     row("TimeoutSec", SpanOrNone),
-    row("SocketUser", Text).guards(),
-    row("SocketGroup", Text).guards(),
+    row("SocketUser", Shaped(Account)).guards(),
+    row("SocketGroup", Shaped(Account)).guards(),
     row("SocketMode", Mode).guards(),
     row("DirectoryMode", Mode).guards(),
     row("Accept", Flag),
@@ -112,8 +113,8 @@ pub(super) const SOCKET: &[Directive] = &[
     row("Priority", ANY),
     row("ReceiveBuffer", Size),
     row("SendBuffer", Size),
-    row("IPTOS", Text),
-    row("IPTTL", Number(1, 255)),
+    row("IPTOS", Shaped(Service)),
+    row("IPTTL", ANY),
     row("Mark", ANY),
     row("PipeSize", Size),
     row("FreeBind", Flag),
@@ -122,14 +123,14 @@ pub(super) const SOCKET: &[Directive] = &[
     row("PassCredentials", Flag),
     row("PassSecurity", Flag),
     row("PassPacketInfo", Flag),
-    row("Timestamping", Word(&["off", "us", "usec", "µs", "ns", "nsec"])),
+    row("Timestamping", FlagOr(&["off", "us", "usec", "µs", "ns", "nsec"])),
     row("TCPCongestion", Text),
     row("ReusePort", Flag),
     row("MessageQueueMaxMessages", Number(1, i64::MAX)),
     row("MessageQueueMessageSize", Number(1, i64::MAX)),
     row("RemoveOnStop", Flag),
-    row("Symlinks", Texts),
-    row("FileDescriptorName", Text),
+    row("Symlinks", ShapedList(OfPath)),
+    row("FileDescriptorName", Shaped(Descriptor)),
     row("Service", Unit("service")),
     row("TriggerLimitIntervalSec", Span),
     row("TriggerLimitBurst", COUNT),

@@ -2,9 +2,10 @@
 //! The rows of `[Unit]` and `[Install]` (systemd.unit(5)).
 
 use super::{Directive, row};
+use crate::value::shape::Shape::Url;
 use crate::value::Kind::{
-    Condition, Flag, Gone, InstallUnits, Number, PathCondition, Paths, Raw, Span, Text, Texts,
-    Units, Word,
+    Condition, Flag, Gone, InstallUnits, Number, NumberOrNone, Path, PathCondition, Paths, Raw,
+    ShapedList, Span, Text, Units, Word,
 };
 
 /// What a unit's end or failure may do to the machine.
@@ -49,8 +50,8 @@ const fn assert(name: &'static str) -> Directive {
 
 pub(super) const UNIT: &[Directive] = &[
     row("Description", Text),
-    row("Documentation", Texts),
-    row("SourcePath", Text),
+    row("Documentation", ShapedList(Url)),
+    row("SourcePath", Path),
     row("Requires", Units),
     row("RequiresOverridable", Units).of("Requires"),
     row("Requisite", Units),
@@ -94,9 +95,9 @@ pub(super) const UNIT: &[Directive] = &[
     row("StartLimitAction", Word(ACTIONS)),
     row("FailureAction", Word(ACTIONS)),
     row("SuccessAction", Word(ACTIONS)),
-    row("FailureActionExitStatus", Number(0, 255)),
-    row("SuccessActionExitStatus", Number(0, 255)),
-    row("RebootArgument", Raw),
+    row("FailureActionExitStatus", NumberOrNone(0, 255)),
+    row("SuccessActionExitStatus", NumberOrNone(0, 255)),
+    row("RebootArgument", Text),
     path("ConditionPathExists"),
     path("ConditionPathExistsGlob"),
     path("ConditionPathIsDirectory"),

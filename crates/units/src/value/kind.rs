@@ -2,6 +2,7 @@
 //! The kinds of values, and what the reference says of each.
 
 use super::scalar::Counts;
+use super::shape::Shape;
 
 /// How a directive's text is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -10,16 +11,24 @@ pub enum Kind {
     Flag,
     /// One of these words.
     Word(&'static [&'static str]),
+    /// One of these words, or empty for the default.
+    WordOrNone(&'static [&'static str]),
     /// Yes, no, or one of these words.
     FlagOr(&'static [&'static str]),
     /// A text, with specifiers.
     Text,
     /// A text in which a specifier is an ordinary character.
     Raw,
+    /// A text of some form.
+    Shaped(Shape),
+    /// Words of some form; several lines add up.
+    ShapedList(Shape),
     /// Words with quotes; several lines add up.
     Texts,
     /// A number from the first to the second.
     Number(i64, i64),
+    /// A number from the first to the second, or empty for the default.
+    NumberOrNone(i64, i64),
     /// Bytes.
     Size,
     /// A span of time; a number without unit is seconds.
@@ -70,12 +79,14 @@ pub enum Kind {
     Condition,
     /// Variables.
     Variables,
-    /// Names of variables.
-    Names,
     /// Capabilities, `~` inverts; the first is of the bounding set.
     Capabilities(bool),
     /// Names allowed or, with `~`, not.
     Filter,
+    /// Families of sockets allowed or not.
+    Families,
+    /// Network interfaces allowed or not.
+    Interfaces,
     /// Namespaces: yes, no, or names, `~` inverts.
     Namespaces,
     /// System calls and groups, `~` inverts.
@@ -124,6 +135,14 @@ impl Kind {
         !matches!(
             self,
             Self::Flag
+                | Self::FlagOr(_)
+                | Self::Word(_)
+                | Self::Signal
+                | Self::Bounds(_)
+                | Self::Input
+                | Self::Output
+                | Self::Unit(_)
+                | Self::Gone
                 | Self::Number(..)
                 | Self::Size
                 | Self::Span
@@ -140,12 +159,14 @@ impl Kind {
     pub fn describe(self) -> String {
         let text = match self {
             Self::Flag => "boolean",
-            Self::Word(words) => return words.join(", "),
+            Self::Word(words) | Self::WordOrNone(words) => return words.join(", "),
             Self::FlagOr(words) => return format!("boolean, {}", words.join(", ")),
             Self::Text | Self::Raw => "text",
             Self::Texts => "words",
-            Self::Number(least, i64::MAX) => return format!("number from {least} on"),
-            Self::Number(least, most) => return format!("number, {least} to {most}"),
+            Self::Shaped(shape) => return format!("{shape:?}").to_lowercase(),
+            Self::ShapedList(shape) => return format!("{shape:?}, several").to_lowercase(),
+            Self::Number(least, i64::MAX) | Self::NumberOrNone(least, i64::MAX) => return format!("number from {least} on"),
+            Self::Number(least, most) | Self::NumberOrNone(least, most) => return format!("number, {least} to {most}"),
             Self::Size => "bytes",
             Self::Span => "span of time",
             Self::SpanOrNone => "span of time, 0 for none",
@@ -171,9 +192,10 @@ impl Kind {
             Self::PathCondition => "condition on a path",
             Self::Condition => "condition",
             Self::Variables => "NAME=value",
-            Self::Names => "names of variables",
             Self::Capabilities(_) => "capabilities, ~",
             Self::Filter => "names, ~",
+            Self::Families => "families of sockets, ~",
+            Self::Interfaces => "network interfaces, ~",
             Self::Namespaces => "boolean, namespaces, ~",
             Self::Syscalls => "system calls, @groups, ~",
             Self::Statuses => "exit statuses, signals",

@@ -6,6 +6,7 @@ mod kind;
 mod lists;
 pub mod scalar;
 mod sets;
+pub mod shape;
 mod special;
 #[cfg(test)]
 mod tests;

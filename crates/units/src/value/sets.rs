@@ -9,6 +9,7 @@ use model::capability::CapabilitySet;
 
 use super::lists::strip;
 use super::scalar::{number, signal};
+use super::shape::{self, Shape};
 use super::{Filter, Outcome, Parsed, Statuses, Syscalls, Value};
 use crate::finding::shown;
 use crate::syntax::words::plain;
@@ -45,14 +46,18 @@ pub(super) fn capabilities(text: &str, bounding: bool, old: Option<&Value>) -> P
 
 /// Names, allowed or not: the first line decides which. Later ones add to the list, or take from it
 /// where they are written the other way round.
-pub(super) fn filter(text: &str, old: Option<&Value>) -> Parsed {
+pub(super) fn filter(text: &str, old: Option<&Value>, form: Option<Shape>) -> Parsed {
     let (inverted, rest) = strip(text, '~');
     let mut filter = match old {
         Some(Value::Filter(filter)) => filter.clone(),
         _ => Filter { allow: !inverted, names: BTreeSet::new() },
     };
+    let mut notes = Vec::new();
     for word in plain(rest) {
-        if word.text == "none" && !inverted {
+        if let Some(Err(problem)) = form.map(|form| shape::check(form, &word.text)) {
+            let at = word.offset + text.len() - rest.len();
+            notes.push((at, format!("{problem}; it is left out")));
+        } else if word.text == "none" && !inverted {
             filter = Filter { allow: true, names: BTreeSet::new() };
         } else if filter.allow != inverted {
             filter.names.insert(word.text);
@@ -60,7 +65,7 @@ pub(super) fn filter(text: &str, old: Option<&Value>) -> Parsed {
             filter.names.remove(&word.text);
         }
     }
-    Parsed::set(Value::Filter(filter))
+    Parsed { outcome: Outcome::Set(Value::Filter(filter)), notes }
 }
 
 /// The namespaces that a filter can name.

@@ -3,6 +3,7 @@
 
 use super::lists::{bind, collect, folder, marked, path, strip, temporary, unit, unit_of, variable};
 use super::scalar::{boolean, bounds, limit, mode, number, share, signal, size};
+use super::shape::{self, Shape};
 use super::sets::{capabilities, errno, filter, indices, namespaces, networks, statuses, syscalls};
 use super::{
     Clock, Condition, Credential, Device, Kind, Limit, Listen, MarkedPath, Outcome, Parsed, Value,
@@ -33,8 +34,8 @@ pub(crate) fn parse(task: Task<'_>, text: &str) -> Parsed {
     }
     let raw = matches!(
         task.kind,
-        Kind::Raw | Kind::Texts | Kind::Paths | Kind::Binds | Kind::Temporary | Kind::Folders
-            | Kind::Commands | Kind::Variables | Kind::Names | Kind::Units | Kind::InstallUnits
+        Kind::Raw | Kind::Texts | Kind::ShapedList(_) | Kind::Paths | Kind::Binds | Kind::Temporary | Kind::Folders
+            | Kind::Commands | Kind::Variables | Kind::Units | Kind::InstallUnits
             | Kind::Syscalls
     );
     // Lists put their specifiers in word by word, so that a blank in one ends no word.
@@ -48,13 +49,23 @@ pub(crate) fn parse(task: Task<'_>, text: &str) -> Parsed {
 fn single(task: Task<'_>, text: &str) -> Parsed {
     let value = match task.kind {
         Kind::Flag => boolean(text).map(Value::Flag),
-        Kind::Word(words) => word(text, words),
+        Kind::Word(words) | Kind::WordOrNone(words) => word(text, words),
         Kind::FlagOr(words) => match boolean(text) {
             Ok(flag) => Ok(Value::Flag(flag)),
             Err(_) => word(text, words).map_err(|problem| format!("{problem}, yes, no")),
         },
         Kind::Text | Kind::Raw => Ok(Value::Text(text.to_owned())),
-        Kind::Number(least, most) => number(text, least, most).map(Value::Number),
+        Kind::Shaped(Shape::Account) => {
+            // Another user than the one that is meant is worse than none.
+            return match shape::check(Shape::Account, text) {
+                Ok(()) => Parsed::set(Value::Text(text.to_owned())),
+                Err(problem) => Outcome::Fail(0, problem).into(),
+            };
+        }
+        Kind::Shaped(form) => {
+            shape::check(form, text).map(|()| Value::Text(text.to_owned()))
+        }
+        Kind::Number(least, most) | Kind::NumberOrNone(least, most) => number(text, least, most).map(Value::Number),
         Kind::Size => size(text, 1024).map(Value::Size),
         Kind::Span => Span::parse(text).map(Value::Span),
         Kind::SpanOrNone => Span::parse(text).map(|span| {
@@ -75,7 +86,9 @@ fn single(task: Task<'_>, text: &str) -> Parsed {
         Kind::Errno => errno(text).map(Value::Text),
         Kind::Namespaces => return namespaces(text, task.old),
         Kind::Capabilities(bounding) => return capabilities(text, bounding, task.old),
-        Kind::Filter => return filter(text, task.old),
+        Kind::Filter => return filter(text, task.old, None),
+        Kind::Families => return filter(text, task.old, Some(Shape::Family)),
+        Kind::Interfaces => return filter(text, task.old, Some(Shape::Interface)),
         Kind::Syscalls => return syscalls(text, task.old),
         Kind::Statuses => return statuses(text, task.old),
         Kind::Indices => indices(text, task.old),
@@ -112,7 +125,17 @@ fn list(task: Task<'_>, text: &str) -> Parsed {
             }
             collect(text, Escapes::Decode, context, old!(Texts), Value::Texts, known)
         }
-        Kind::Names => collect(text, Escapes::Decode, context, old!(Texts), Value::Texts, known),
+        Kind::ShapedList(form) => {
+            let escapes = Escapes::Decode;
+            let all = collect(text, escapes, context, old!(Texts), Value::Texts, |word| {
+                shape::check(form, word).map(|()| word.to_owned())
+            });
+            let wrong = all.notes.first().filter(|_| form == Shape::Account).cloned();
+            match wrong {
+                Some((at, problem)) => Outcome::Fail(at, problem).into(),
+                None => all,
+            }
+        }
         Kind::Units => collect(text, Escapes::Keep, context, old!(Units), Value::Units, |word| {
             unit(word, context)
         }),
@@ -242,9 +265,6 @@ fn condition(name: &'static str, text: &str, is_path: bool) -> Result<Condition,
     let (negated, rest) = strip(rest.trim_start(), '!');
     let rest = rest.trim_start();
     let parameter = if is_path { path(rest)? } else { rest.to_owned() };
-    if matches!(test, Some("ACPower" | "FirstBoot")) {
-        boolean(&parameter)?;
-    }
     Ok(Condition { test: test.unwrap_or(name), triggering, negated, parameter })
 }
 

@@ -58,7 +58,10 @@ fn single_values() {
         (&["TimerSlackNSec=50"], "Number(50)", 0),
         (&["TimerSlackNSec=1us"], "Number(1000)", 0),
         (&["SyslogIdentifier=%p-%i"], "Text(\"a-b\")", 0),
-        (&["Type=notify", "Type="], "-", 0),
+        (&["SyslogIdentifier=a", "SyslogIdentifier="], "-", 0),
+        (&["Type=notify", "Type="], "Word(\"notify\")", 1),
+        (&["SyslogIdentifier=%Q"], "-", 1),
+        (&["BusName=org"], "-", 1),
         (&["RootDirectory=srv"], "-", 1),
         (&["RootDirectory=/srv//x/"], "Text(\"/srv/x\")", 0),
         (&["Slice=system-x.slice"], "Units([system-x.slice])", 0),
@@ -218,6 +221,8 @@ fn a_command_that_can_not_be_run_fails_the_unit() {
     let ignored = unit("a.service", "[Service]\nExecStart=-bin/x\nExecStart=/bin/y\n");
     assert!(!ignored.findings.has_error());
     assert_eq!(ignored.settings.commands("ExecStart").len(), 1);
+    let nobody = unit("a.service", "[Service]\nExecStart=/bin/y\nUser=a:b\n");
+    assert!(nobody.findings.has_error());
 }
 
 #[test]
