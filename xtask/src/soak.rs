@@ -96,6 +96,7 @@ const TARGETS: &[Target] = &[
     },
     Target::plain("log_frames"),
     Target::plain("names"),
+    Target::plain("units"),
     Target {
         name: "program",
         build: &["--features", "program"],
