@@ -192,7 +192,8 @@ fn in_order(
     let mut taken = BTreeSet::from(["app".to_owned()]);
     let mut made = Vec::new();
     let sorted = order.sorted(&names, notes);
-    let last = sorted.last().cloned();
+    let all_waited = sorted.iter().all(|name| order.waited(name).is_some());
+    let last = sorted.last().filter(|_| all_waited).cloned();
     for name in sorted {
         let Some((service, mut own)) = found.remove(&name) else {
             continue;

@@ -27,10 +27,16 @@ pub(super) fn pieces(text: &str) -> Vec<Piece> {
     let mut found = Vec::new();
     let mut plain = String::new();
     let mut rest = text;
-    while let Some(at) = rest.find('$') {
+    let mut odd = 0;
+    while let Some(at) = rest.find('$').filter(|_| odd < ODD) {
         let (before, behind) = rest.split_at(at);
         plain.push_str(before);
         let behind = behind.get(1..).unwrap_or_default();
+        if let Some(behind) = behind.strip_prefix('$') {
+            plain.push('$');
+            rest = behind;
+            continue;
+        }
         match variable(behind) {
             Some((piece, length)) => {
                 if !plain.is_empty() {
@@ -41,7 +47,8 @@ pub(super) fn pieces(text: &str) -> Vec<Piece> {
             }
             None => {
                 plain.push('$');
-                rest = behind.strip_prefix('$').unwrap_or(behind);
+                rest = behind;
+                odd += 1;
             }
         }
     }
@@ -89,7 +96,9 @@ fn variable(text: &str) -> Option<(Piece, usize)> {
 }
 
 /// The longest variable with its default, in characters: defaults may hold variables with defaults.
-const LONGEST: usize = 4096;
+const LONGEST: usize = 1024;
+/// How many `$` of a text may be none of a variable before all that follows is text.
+const ODD: usize = 64;
 
 /// Where the brace ends that a variable began with.
 fn closing(text: &str) -> Option<usize> {

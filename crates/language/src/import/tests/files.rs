@@ -121,7 +121,7 @@ pub(super) fn all() -> Vec<(&'static str, Value)> {
     let monitoring = json!({ "name": "Monitoring_Stack", "services": {
         "prometheus": {
             "image": "prom/prometheus:v2.53.0",
-            "entrypoint": "/bin/prometheus --config.file=/etc/prometheus.yml",
+            "entrypoint": "prometheus --config.file=/etc/prometheus.yml",
             "configs": [{ "source": "prom", "target": "/etc/prometheus.yml", "mode": "0440" }],
             "tmpfs": "/run:size=64m",
             "mem_limit": "1.5g", "cpus": 1.5, "restart": "on-failure:5",

@@ -215,9 +215,9 @@ fn a_text_of_the_file_ends_no_string_and_no_comment() {
 
 #[test]
 fn a_hostile_text_takes_no_time_and_no_stack() {
-    let nested = ["${A:-".repeat(400_000), "}".repeat(400_000)].concat();
-    let open = "${".repeat(1_000_000);
-    for image in [nested, open, "$".repeat(2_000_000)] {
+    let nested = ["${A:-".repeat(100_000), "}".repeat(100_000)].concat();
+    let open = "${".repeat(100_000);
+    for image in [nested, open, "$".repeat(200_000)] {
         let document = json!({ "services": { "web": { "image": image } } });
         assert!(program(vec![document], &origin()).is_ok());
     }
