@@ -20,7 +20,7 @@ enum Effect {
     Decides,
 }
 
-const ROWS: [(&str, Audience, Effect); 59] = [
+const ROWS: [(&str, Audience, Effect); 62] = [
     ("runtime.RunExecutable", Member, Changes),
     ("runtime.RunCell", Member, Changes),
     ("runtime.UpdateCell", Member, Changes),
@@ -77,6 +77,9 @@ const ROWS: [(&str, Audience, Effect); 59] = [
     ("pod.Run", Member, Changes),
     ("pod.Get", Member, Reads),
     ("pod.List", Member, Reads),
+    ("pod.Watch", Member, Reads),
+    ("pod.Update", Member, Changes),
+    ("pod.Debug", Member, Changes),
     ("pod.Stop", Member, Changes),
     ("pod.Remove", Member, Changes),
     ("pod.Dial", Member, Changes),

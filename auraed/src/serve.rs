@@ -241,6 +241,7 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
     keep_network(config, &daemon, &mut beside);
     let identity = parts.identity.clone();
     beside.spawn(async move { identity.keep_certificates().await });
+    beside.spawn(pods::end_first(parts.pods.clone(), parts.node_init.clone()));
     beside.spawn(keep_heap_small());
     if parts.images.are_open() {
         beside.spawn(images::prune(parts.images.clone(), config.images.max_age.0));
@@ -291,8 +292,17 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
         tracing::warn!("calls were still running after {STOP_GRACE:?}; they are cut off");
     }
     beside.shutdown().await;
+    leave_pods(&parts).await;
     parts.logs.stop().await?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Where the node ends, nothing of a pod is left on it: its cells have ended before the daemon.
+async fn leave_pods(parts: &Parts) {
+    let state = *parts.node_init.state().borrow();
+    if let InitState::ShuttingDown(..) = state {
+        parts.pods.all_gone(STOP_GRACE).await;
+    }
 }
 
 /// Gives back what was freed, for as long as the daemon serves: workloads die of memory before the

@@ -35,6 +35,19 @@ pub(crate) struct AttachArgs {
     name: String,
 }
 
+impl AttachArgs {
+    /// To what another command has started.
+    pub(crate) fn to(name: String) -> Result<Self, Failure> {
+        Ok(Self {
+            no_stdin: false,
+            no_signals: false,
+            only_new: false,
+            detach_keys: parse_keys("ctrl-p,ctrl-q").map_err(Failure::usage)?,
+            name,
+        })
+    }
+}
+
 /// Attaches; the workload's own status when it ends.
 pub(crate) async fn run(session: &Session, args: &AttachArgs) -> Result<u8, Failure> {
     let found = session.find_executable(&args.name, "attach").await;

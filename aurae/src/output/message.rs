@@ -33,7 +33,7 @@ named! {
     node: NodeStatus, GetConfigResponse, ReloadResponse, ShutdownResponse;
     tenant: ListResponse, TenantStatus;
     sets: Set, ListResponse;
-    pod: PodStatus, ListResponse;
+    pod: PodStatus, ListResponse, WatchEvent;
     image: Image, ListResponse, PruneResponse, ImportResponse, VerifyResponse;
 }
 

@@ -18,16 +18,17 @@ use api::runtime::v0::attach_response::Message as Answer;
 use api::status::to_status;
 use futures_util::{Stream, stream};
 use identity::{Effect, Reach};
-use model::error::{Error, Reason};
+use model::error::Error;
 use model::observe::LogMessage;
 use model::request::AttachFrom;
 use model::status::Object;
 use observe::{LogKey, LogReader, Logs, ReadOptions};
 use runtime::{End, Input, Kept, Runtime};
+use tenants::Share;
 use tonic::{Response, Status, Streaming};
 
 use super::caller::Caller;
-use super::stream::{Answers, until_expelled};
+use super::stream::{Answers, Beside, first, until_expelled};
 
 /// The subsystems and bounds that attaching needs.
 pub(super) struct Attaching {
@@ -35,6 +36,8 @@ pub(super) struct Attaching {
     pub(super) logs: Logs,
     /// How long the first message may take.
     pub(super) timeout: Duration,
+    /// The caller's, of the daemon's time.
+    pub(super) share: Share,
 }
 
 impl Attaching {
@@ -45,7 +48,7 @@ impl Attaching {
         mut asked: Streaming<wire::AttachRequest>,
     ) -> Result<Response<Answers<wire::AttachResponse>>, Status> {
         let start = caller
-            .unless_expelled(first(&mut asked, self.timeout))
+            .unless_expelled(first(&mut asked, self.timeout, "start", start))
             .await?;
         let start = convert::attach_start(caller.tenant(), start).map_err(to_status)?;
         // Earlier output is in the log.
@@ -66,12 +69,12 @@ impl Attaching {
             .reader(&attachment.object, start.from)
             .await
             .map_err(to_status)?;
-        let input = tokio::spawn(feed(asked, attachment.input));
+        let input = Beside::start(&self.share, feed(asked, attachment.input));
         let output = Output {
             reader,
             end: attachment.end,
             _kept: attachment.kept,
-            _input: AbortOnDrop(input),
+            _input: input,
             over: false,
         };
         Ok(Response::new(until_expelled(
@@ -99,28 +102,10 @@ impl Attaching {
     }
 }
 
-/// The message that must come first.
-async fn first(
-    asked: &mut Streaming<wire::AttachRequest>,
-    timeout: Duration,
-) -> Result<wire::AttachStart, Error> {
-    let Ok(came) = tokio::time::timeout(timeout, asked.message()).await else {
-        let message = format!("the first message did not come within {timeout:?}");
-        return Err(Error::new(Reason::Deadline, message));
-    };
-    match came.map(|message| message.and_then(|message| message.message)) {
-        Ok(Some(Asked::Start(start))) => Ok(start),
-        // A broken stream has no reader.
-        Ok(_) | Err(_) => Err(Error::invalid("start", "must be the first message")),
-    }
-}
-
-/// Ends the input with the output that goes with it.
-struct AbortOnDrop(tokio::task::JoinHandle<()>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
+fn start(message: wire::AttachRequest) -> Option<wire::AttachStart> {
+    match message.message {
+        Some(Asked::Start(start)) => Some(start),
+        _ => None,
     }
 }
 
@@ -159,7 +144,7 @@ struct Output {
     reader: LogReader,
     end: End,
     _kept: Option<Kept>,
-    _input: AbortOnDrop,
+    _input: Beside,
     over: bool,
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use api::action::pod as action;
-use api::action::runtime::{REMOVE, RUN_CELL, RUN_EXECUTABLE, STOP};
+use api::action::runtime::{REMOVE, RUN_CELL, RUN_EXECUTABLE, STOP, UPDATE_CELL};
 use api::convert::object::scope;
 use api::convert::pod as convert;
 use api::pod::v0 as wire;
@@ -18,13 +18,14 @@ use image::node::Images;
 use model::error::{Error, Reason};
 use model::name::Tenant;
 use model::pod::PodSpec;
-use pod::{Pods, Stream as Connection};
+use pod::{Pods, Stream as Connection, WatchEvent, WatchKind, Watcher};
+use tenants::Tenants;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::caller::Caller;
 use super::fetch::Fetch;
-use super::stream::{Answers, until_expelled};
+use super::stream::{Answers, Beside, first, until_expelled};
 
 /// The service `Pods`.
 pub(super) struct PodService {
@@ -34,6 +35,8 @@ pub(super) struct PodService {
     pub(super) images: Images,
     /// How long the first message of a connection may take.
     pub(super) timeout: Duration,
+    /// Whose time a stream takes.
+    pub(super) tenants: Tenants,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -103,6 +106,52 @@ impl Service for PodService {
         }))
     }
 
+    type WatchStream = Answers<wire::WatchEvent>;
+
+    async fn watch(&self, request: Request<wire::WatchRequest>) -> Answer<Self::WatchStream> {
+        let caller = self.enter(&request, action::WATCH)?;
+        let watch = convert::watch(caller.tenant(), request.into_inner()).map_err(to_status)?;
+        let permit = caller.permit_scope(&watch.scope, None).await?;
+        let watcher = self.pods.watch(permit, watch).map_err(to_status)?;
+        let events = until_expelled(events(watcher), caller.expelled());
+        Ok(Response::new(events))
+    }
+
+    async fn update(&self, request: Request<wire::UpdateRequest>) -> Answer<wire::PodStatus> {
+        let caller = self.enter(&request, action::UPDATE)?;
+        let update = convert::update(caller.tenant(), request.into_inner()).map_err(to_status)?;
+        let target = &update.target;
+        let also = vec![Effect::below(UPDATE_CELL, &target.path)];
+        let permit = caller
+            .permit_effects(&target.tenant, &target.path, Reach::Object, also)
+            .await?;
+        let updating = self.pods.update(permit, update);
+        let status = caller.unless_expelled(updating).await?;
+        Ok(Response::new(convert::to_status(&status)))
+    }
+
+    async fn debug(&self, request: Request<wire::DebugRequest>) -> Answer<wire::PodStatus> {
+        let caller = self.enter(&request, action::DEBUG)?;
+        let debug = convert::debug(caller.tenant(), request.into_inner()).map_err(to_status)?;
+        let (tenant, path) = (debug.target.tenant.clone(), debug.target.path.clone());
+        let root = debug.debug.container.root();
+        let fetch = root.map(|it| Fetch::of_root(&self.images, &tenant, &it, "container.image"));
+        let fetch = fetch.transpose().map_err(to_status)?.flatten();
+        let also = [RUN_CELL, RUN_EXECUTABLE];
+        let mut also = also.map(|action| Effect::below(action, &path)).to_vec();
+        also.extend(fetch.as_ref().map(|_| Images::effect_of_pull()));
+        let permit = caller
+            .permit_effects(&tenant, &path, Reach::Object, also)
+            .await?;
+        if let Some(fetch) = fetch {
+            let fetching = fetch.carry_out(&self.images, &permit, &tenant);
+            caller.unless_expelled(fetching).await?;
+        }
+        let adding = self.pods.debug(permit, debug);
+        let status = caller.unless_expelled(adding).await?;
+        Ok(Response::new(convert::to_status(&status)))
+    }
+
     async fn stop(&self, request: Request<wire::StopRequest>) -> Answer<wire::PodStatus> {
         let caller = self.enter(&request, action::STOP)?;
         let stop = convert::stop(caller.tenant(), request.into_inner()).map_err(to_status)?;
@@ -141,43 +190,26 @@ impl Service for PodService {
         let caller = self.enter(&request, action::DIAL)?;
         let mut asked = request.into_inner();
         let start = caller
-            .unless_expelled(first(&mut asked, self.timeout))
+            .unless_expelled(first(&mut asked, self.timeout, "start", start))
             .await?;
         let dial = convert::dial(caller.tenant(), start).map_err(to_status)?;
         let permit = caller.permit_for(&dial.target).await?;
         let connection = caller.unless_expelled(self.pods.dial(permit, dial)).await?;
         let (read, write) = tokio::io::split(connection);
+        let share = self.tenants.share(caller.tenant());
         let dialed = Dialed {
             read,
-            _feeding: AbortOnDrop(tokio::spawn(feed(asked, write))),
+            _feeding: Beside::start(&share, feed(asked, write)),
         };
         let pieces = dialed.into_stream();
         Ok(Response::new(until_expelled(pieces, caller.expelled())))
     }
 }
 
-/// The message that must come first.
-async fn first(
-    asked: &mut Streaming<wire::DialRequest>,
-    timeout: Duration,
-) -> Result<wire::DialStart, Error> {
-    let Ok(came) = tokio::time::timeout(timeout, asked.message()).await else {
-        let message = format!("the first message did not come within {timeout:?}");
-        return Err(Error::new(Reason::Deadline, message));
-    };
-    match came.map(|message| message.and_then(|message| message.message)) {
-        Ok(Some(Asked::Start(start))) => Ok(start),
-        // A broken stream has no reader.
-        Ok(_) | Err(_) => Err(Error::invalid("start", "must be the first message")),
-    }
-}
-
-/// Ends what is sent with what is received.
-struct AbortOnDrop(tokio::task::JoinHandle<()>);
-
-impl Drop for AbortOnDrop {
-    fn drop(&mut self) {
-        self.0.abort();
+fn start(message: wire::DialRequest) -> Option<wire::DialStart> {
+    match message.message {
+        Some(Asked::Start(start)) => Some(start),
+        _ => None,
     }
 }
 
@@ -200,7 +232,7 @@ async fn feed(mut asked: Streaming<wire::DialRequest>, mut port: WriteHalf<Box<d
 /// An open connection to a port.
 struct Dialed {
     read: ReadHalf<Box<dyn Connection>>,
-    _feeding: AbortOnDrop,
+    _feeding: Beside,
 }
 
 impl Dialed {
@@ -214,5 +246,28 @@ impl Dialed {
             })?;
             Ok((count > 0).then_some((wire::DialResponse { data }, dialed)))
         })
+    }
+}
+
+fn events(watcher: Watcher) -> impl Stream<Item = Result<wire::WatchEvent, Status>> + Send {
+    stream::unfold(watcher, |mut watcher| async move {
+        let event = watcher.next().await;
+        Some((Ok(to_event(&event)), watcher))
+    })
+}
+
+fn to_event(event: &WatchEvent) -> wire::WatchEvent {
+    use wire::watch_event::Type;
+    let kind = match event.kind {
+        WatchKind::Added => Type::Added,
+        WatchKind::Changed => Type::Changed,
+        WatchKind::Removed => Type::Removed,
+        WatchKind::SnapshotEnd => Type::SnapshotEnd,
+        WatchKind::Reset => Type::Reset,
+    };
+    wire::WatchEvent {
+        r#type: kind.into(),
+        pod: event.pod.as_ref().map(convert::to_status),
+        resume_token: event.resume_token.clone(),
     }
 }

@@ -21,6 +21,7 @@ use model::status::Object;
 use observe::Logs;
 use prost::Message;
 use runtime::{Page, Runtime, WatchEvent, WatchKind, Watcher};
+use tenants::Tenants;
 use tonic::{Request, Response, Status};
 
 use super::attach::Attaching;
@@ -42,6 +43,8 @@ pub(super) struct RuntimeService {
     pub(super) logs: Logs,
     /// Of calls without a deadline of their own.
     pub(super) deadline: DefaultDeadline,
+    /// Whose time a stream takes.
+    pub(super) tenants: Tenants,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -401,6 +404,7 @@ impl Service for RuntimeService {
             runtime: self.runtime.clone(),
             logs: self.logs.clone(),
             timeout: self.deadline.get(),
+            share: self.tenants.share(caller.tenant()),
         };
         attaching.attach(caller, request.into_inner()).await
     }

@@ -159,6 +159,7 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
         pods,
         images: images.clone(),
         timeout: deadline.get(),
+        tenants: tenants.clone(),
     };
     let runtime_service = RuntimeService {
         identity: Arc::clone(&identity),
@@ -166,6 +167,7 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
         images,
         logs,
         deadline,
+        tenants: tenants.clone(),
     };
     let node_service = NodeService {
         identity: Arc::clone(&identity),

@@ -1,13 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Streams of answers: each ends, with the reason, when its caller's certificate no longer counts
-//! or its permission is withdrawn.
+//! or its permission is withdrawn. And streams of requests: what must come first, and what goes on
+//! beside the answers.
 
 use std::pin::Pin;
+use std::time::Duration;
 
 use api::status::to_status;
 use futures_util::{Stream, StreamExt, stream};
-use model::error::Error;
-use tonic::Status;
+use model::error::{Error, Reason};
+use tenants::Share;
+use tokio::task::JoinHandle;
+use tonic::{Status, Streaming};
 
 /// The stream of a method's answers, as the generated traits want it.
 pub(super) type Answers<T> = Pin<Box<dyn Stream<Item = Result<T, Status>> + Send>>;
@@ -34,10 +38,42 @@ where
     }))
 }
 
+/// The message that must come first. `pick` takes it out of what has come; `field` is its name, for
+/// who has sent something else.
+pub(super) async fn first<M, T>(
+    asked: &mut Streaming<M>,
+    within: Duration,
+    field: &str,
+    pick: impl FnOnce(M) -> Option<T>,
+) -> Result<T, Error> {
+    let Ok(came) = tokio::time::timeout(within, asked.message()).await else {
+        let message = format!("the first message did not come within {within:?}");
+        return Err(Error::new(Reason::Deadline, message));
+    };
+    // A broken stream has no reader.
+    let picked = came.ok().flatten().and_then(pick);
+    picked.ok_or_else(|| Error::invalid(field, "must be the first message"))
+}
+
+/// What reads the requests of a stream, in its caller's turns; it ends with the answers.
+pub(super) struct Beside(JoinHandle<()>);
+
+impl Beside {
+    /// Begins it.
+    pub(super) fn start(share: &Share, work: impl Future<Output = ()> + Send + 'static) -> Self {
+        Self(tokio::spawn(share.run(work)))
+    }
+}
+
+impl Drop for Beside {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use model::error::Reason;
 
     #[tokio::test]
     async fn a_stream_ends_with_its_items() {

@@ -28,6 +28,8 @@ const REMOVE: &str = "runtime.Remove";
 const LOGS: &str = "observe.Logs";
 const PULL: &str = "image.Pull";
 const RUN_POD: &str = "pod.Run";
+const UPDATE_POD: &str = "pod.Update";
+const DEBUG_POD: &str = "pod.Debug";
 const STOP_POD: &str = "pod.Stop";
 const REMOVE_POD: &str = "pod.Remove";
 /// No registry: nothing listens there.
@@ -90,6 +92,9 @@ const EFFECTS: &[(&str, &[&str])] = &[
     (RUN_POD, &[RUN_CELL, RUN_EXECUTABLE, PULL]),
     ("pod.Get", &[]),
     ("pod.List", &[]),
+    ("pod.Watch", &[]),
+    (UPDATE_POD, &["runtime.UpdateCell"]),
+    (DEBUG_POD, &[RUN_CELL, RUN_EXECUTABLE, PULL]),
     (STOP_POD, &[STOP]),
     (REMOVE_POD, &[STOP, REMOVE]),
     ("pod.Dial", &[]),
@@ -135,6 +140,10 @@ const CALLS: &[Call] = &[
     call(RUN_POD, RUN_CELL, "", run_pod),
     call(RUN_POD, RUN_EXECUTABLE, "group/app", run_pod),
     call(RUN_POD, PULL, "", run_pod),
+    call(UPDATE_POD, "runtime.UpdateCell", "group/app", update_pod),
+    call(DEBUG_POD, RUN_CELL, "", debug_pod),
+    call(DEBUG_POD, RUN_EXECUTABLE, "group/look", debug_pod),
+    call(DEBUG_POD, PULL, "", debug_pod),
     call(STOP_POD, STOP, "", stop_pod),
     call(REMOVE_POD, STOP, "", remove_pod),
     call(REMOVE_POD, REMOVE, "group/app", remove_pod),
@@ -196,22 +205,53 @@ fn pull_and_make(ann: Person) -> Called {
 }
 
 /// Of an image that can't be had.
+fn of_nowhere(name: &str) -> pod::Container {
+    pod::Container {
+        name: name.to_owned(),
+        image: NOWHERE.to_owned(),
+        ..Default::default()
+    }
+}
+
+fn group() -> pod::Pod {
+    pod::Pod {
+        r#ref: at(Owner, "group"),
+        spec: Some(pod::PodSpec {
+            containers: vec![of_nowhere("app")],
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}
+
+fn update_pod(ann: Person) -> Called {
+    Box::pin(async move {
+        let request = pod::UpdateRequest { pod: Some(group()) };
+        PodsClient::new(ann.node.channel())
+            .update(request)
+            .await
+            .map(drop)
+    })
+}
+
+fn debug_pod(ann: Person) -> Called {
+    Box::pin(async move {
+        let request = pod::DebugRequest {
+            r#ref: at(Owner, "group"),
+            container: Some(of_nowhere("look")),
+            target: String::new(),
+        };
+        PodsClient::new(ann.node.channel())
+            .debug(request)
+            .await
+            .map(drop)
+    })
+}
+
 fn run_pod(ann: Person) -> Called {
     Box::pin(async move {
-        let container = pod::Container {
-            name: "app".to_owned(),
-            image: NOWHERE.to_owned(),
-            ..Default::default()
-        };
         let request = pod::RunRequest {
-            pod: Some(pod::Pod {
-                r#ref: at(Owner, "group"),
-                spec: Some(pod::PodSpec {
-                    containers: vec![container],
-                    ..Default::default()
-                }),
-                ..Default::default()
-            }),
+            pod: Some(group()),
             ..Default::default()
         };
         PodsClient::new(ann.node.channel())

@@ -207,7 +207,8 @@ impl TestNode {
         self.end();
     }
 
-    fn end(&mut self) {
+    /// The same; its files stay until this goes.
+    pub(crate) fn end(&mut self) {
         end(&mut self.process);
     }
 }

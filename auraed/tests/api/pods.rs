@@ -17,27 +17,27 @@ use crate::caller::Person;
 use crate::node::TestNode;
 
 /// How long something may take that should happen soon.
-const SOON: Duration = Duration::from_secs(60);
+pub(crate) const SOON: Duration = Duration::from_secs(60);
 
 pub(crate) fn pods(person: &Person) -> PodsClient<Channel> {
     PodsClient::new(person.node.channel())
 }
 
-fn at(path: &str) -> Option<ObjectRef> {
+pub(crate) fn at(path: &str) -> Option<ObjectRef> {
     Some(ObjectRef {
         path: path.to_owned(),
         ..Default::default()
     })
 }
 
-fn shell(script: &str) -> Vec<String> {
+pub(crate) fn shell(script: &str) -> Vec<String> {
     ["/bin/busybox", "sh", "-c", script]
         .map(str::to_owned)
         .into()
 }
 
 /// A container of the node's busybox, with the pod's volume `shared` at `/mnt`.
-fn container(name: &str, script: &str) -> wire::Container {
+pub(crate) fn container(name: &str, script: &str) -> wire::Container {
     wire::Container {
         name: name.to_owned(),
         entrypoint: shell(script),
@@ -50,12 +50,12 @@ fn container(name: &str, script: &str) -> wire::Container {
     }
 }
 
-fn spec(containers: Vec<wire::Container>) -> wire::PodSpec {
+pub(crate) fn spec(containers: Vec<wire::Container>) -> wire::PodSpec {
     wire::PodSpec {
         containers,
         volumes: vec![wire::Volume {
             name: "shared".to_owned(),
-            source: Some(wire::volume::Source::Empty(wire::EmptyVolume {})),
+            source: Some(wire::volume::Source::Empty(wire::EmptyVolume::default())),
         }],
         restart_policy: wire::RestartPolicy::Never.into(),
         stop_grace: Some(seconds(5)),
@@ -63,11 +63,11 @@ fn spec(containers: Vec<wire::Container>) -> wire::PodSpec {
     }
 }
 
-fn seconds(seconds: i64) -> prost_types::Duration {
+pub(crate) fn seconds(seconds: i64) -> prost_types::Duration {
     prost_types::Duration { seconds, nanos: 0 }
 }
 
-async fn run(
+pub(crate) async fn run(
     person: &Person,
     path: &str,
     spec: wire::PodSpec,
@@ -85,13 +85,13 @@ async fn run(
     run.map(tonic::Response::into_inner)
 }
 
-async fn get(person: &Person, path: &str) -> wire::PodStatus {
+pub(crate) async fn get(person: &Person, path: &str) -> wire::PodStatus {
     let request = wire::GetRequest { r#ref: at(path) };
     pods(person).get(request).await.unwrap().into_inner()
 }
 
 /// The pod once it is as wanted.
-async fn until(
+pub(crate) async fn until(
     person: &Person,
     path: &str,
     what: &str,
@@ -108,7 +108,7 @@ async fn until(
     }
 }
 
-async fn logs(person: &Person, path: &str) -> String {
+pub(crate) async fn logs(person: &Person, path: &str) -> String {
     let request = LogsRequest {
         refs: at(path).into_iter().collect(),
         ..Default::default()
@@ -130,7 +130,7 @@ async fn logs(person: &Person, path: &str) -> String {
 }
 
 /// Runs a shell in a container; its status.
-async fn exec(person: &Person, cell: &str, script: &str) -> Option<runtime::exit::How> {
+pub(crate) async fn exec(person: &Person, cell: &str, script: &str) -> Option<runtime::exit::How> {
     let request = runtime::RunExecutableRequest {
         executable: Some(runtime::Executable {
             r#ref: at(&format!("{cell}/look")),
@@ -147,7 +147,7 @@ async fn exec(person: &Person, cell: &str, script: &str) -> Option<runtime::exit
     ended.unwrap().into_inner().exit.and_then(|exit| exit.how)
 }
 
-async fn remove(person: &Person, path: &str, force: bool) -> Result<(), tonic::Status> {
+pub(crate) async fn remove(person: &Person, path: &str, force: bool) -> Result<(), tonic::Status> {
     let request = wire::RemoveRequest {
         r#ref: at(path),
         force,
@@ -155,21 +155,20 @@ async fn remove(person: &Person, path: &str, force: bool) -> Result<(), tonic::S
     pods(person).remove(request).await.map(drop)
 }
 
-fn reason(status: &tonic::Status) -> Option<Reason> {
+pub(crate) fn reason(status: &tonic::Status) -> Option<Reason> {
     from_status(status).reason
 }
 
-const EXITED: Option<runtime::exit::How> = Some(runtime::exit::How::Code(0));
+pub(crate) const EXITED: Option<runtime::exit::How> = Some(runtime::exit::How::Code(0));
 
-async fn people(node: &TestNode) -> (Person, Person) {
+pub(crate) async fn people(node: &TestNode) -> (Person, Person) {
     let administrator = node.administrator().await;
-    // A volume without a bound is an administrator's.
     let ann = administrator.introduce_administrator(node, "ann").await;
     (administrator, ann)
 }
 
 /// Nothing of a pod is left on the node.
-fn assert_clean(node: &TestNode) {
+pub(crate) fn assert_clean(node: &TestNode) {
     let begun = Instant::now();
     loop {
         let left = std::fs::read_dir(node.state().join("pods")).unwrap();
@@ -327,7 +326,7 @@ async fn probes_make_ready_and_start_again_what_is_not_alive() {
 }
 
 /// Waits for the first output.
-async fn has_said(person: &Person, path: &str) {
+pub(crate) async fn has_said(person: &Person, path: &str) {
     let begun = Instant::now();
     while logs(person, path).await.is_empty() {
         assert!(begun.elapsed() < SOON);
@@ -335,7 +334,7 @@ async fn has_said(person: &Person, path: &str) {
 }
 
 /// How the first container has ended.
-fn how(status: &wire::PodStatus) -> Option<runtime::exit::How> {
+pub(crate) fn how(status: &wire::PodStatus) -> Option<runtime::exit::How> {
     status.containers.first()?.last_exit.as_ref()?.how
 }
 
@@ -443,9 +442,13 @@ async fn files_of_the_spec_are_read_only_and_folders_of_the_node_are_administrat
     let mut host_spec = spec(vec![container("app", "cat /mnt/file")]);
     host_spec.volumes[0].source = Some(wire::volume::Source::Host(host));
     let member = administrator.introduce(&node, "acme", "mia", None).await;
-    let empty = spec(vec![container("app", "true")]);
-    for (kind, spec) in [("host", host_spec.clone()), ("empty", empty)] {
-        let refused = run(&member, kind, spec, WaitFor::Ended).await;
+    let mut disk_spec = spec(vec![container("app", "true")]);
+    disk_spec.volumes[0].source = Some(wire::volume::Source::Empty(wire::EmptyVolume {
+        medium: wire::empty_volume::Medium::Disk.into(),
+        size_bytes: None,
+    }));
+    for (kind, spec) in [("host", host_spec.clone()), ("empty.medium", disk_spec)] {
+        let refused = run(&member, "refused", spec, WaitFor::Ended).await;
         let refused = from_status(&refused.unwrap_err());
         assert_eq!(refused.reason, Some(Reason::PermissionDenied), "{kind}");
         let field = format!("pod.spec.volumes[0].{kind}");
@@ -519,7 +522,7 @@ async fn a_port_is_reached_from_outside_and_a_pod_is_its_tenants_alone() {
 }
 
 /// An image of busybox, whose entrypoint is its shell.
-fn busybox() -> Vec<u8> {
+pub(crate) fn busybox() -> Vec<u8> {
     let program = std::fs::read("/bin/busybox").unwrap();
     let mut builder = tar::Builder::new(Vec::new());
     let files: [(&str, &[u8]); 2] = [("bin/busybox", &program), ("data/of-image", b"x")];
@@ -533,7 +536,7 @@ fn busybox() -> Vec<u8> {
     crate::images::archive(IMAGE, &[layer])
 }
 
-const IMAGE: &str = "registry.test/demo/busybox:v1";
+pub(crate) const IMAGE: &str = "registry.test/demo/busybox:v1";
 
 #[tokio::test]
 async fn containers_of_images_have_roots_of_their_own_and_share_what_the_pod_has() {

@@ -510,6 +510,30 @@ pub(crate) const ROWS: &[Row] = &[
         }
         .encode_to_vec()
     }),
+    member("pod.Watch", |whom| {
+        pod::WatchRequest {
+            tenant: tenant(whom),
+            ..Default::default()
+        }
+        .encode_to_vec()
+    }),
+    // It stays as it is.
+    member("pod.Update", |whom| {
+        pod::UpdateRequest {
+            pod: Some(duo(at(whom, "duo"))),
+        }
+        .encode_to_vec()
+    }),
+    // Past the policies, it has a container of that name.
+    member("pod.Debug", |whom| {
+        let container = duo(None).spec.unwrap_or_default().containers.pop();
+        pod::DebugRequest {
+            r#ref: at(whom, "duo"),
+            container,
+            target: String::new(),
+        }
+        .encode_to_vec()
+    }),
     // Past the policies, nothing listens there.
     member("pod.Dial", |whom| {
         let start = pod::DialStart {

@@ -193,6 +193,17 @@ fn pod() -> pods::RunRequest {
     }
 }
 
+fn debug() -> pods::DebugRequest {
+    pods::DebugRequest {
+        r#ref: at("web"),
+        container: Some(pods::Container {
+            name: "look".into(),
+            ..Default::default()
+        }),
+        target: "app".into(),
+    }
+}
+
 /// Whether the node would take these bytes.
 type Check = Box<dyn Fn(&[u8]) -> Result<()>>;
 
@@ -250,6 +261,12 @@ fn changes() -> Vec<Row> {
             of::update_executable,
         ),
         row("pod.v0.RunRequest", &pod(), convert::pod::run),
+        row(
+            "pod.v0.UpdateRequest",
+            &pods::UpdateRequest { pod: pod().pod },
+            convert::pod::update,
+        ),
+        row("pod.v0.DebugRequest", &debug(), convert::pod::debug),
         row("sets.v0.PutRequest", &set(), |_, m: sets::PutRequest| {
             convert::set::put(m.set)
         }),

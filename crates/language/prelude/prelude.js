@@ -412,6 +412,29 @@ __aurae.table = {
         },
         {
           "clientStreams": false,
+          "name": "Watch",
+          "serverStreams": true,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Update",
+          "serverStreams": false,
+          "unwraps": false,
+          "workload": {
+            "field": "pod",
+            "kind": "pod"
+          }
+        },
+        {
+          "clientStreams": false,
+          "name": "Debug",
+          "serverStreams": false,
+          "target": "ref",
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
           "name": "Stop",
           "serverStreams": false,
           "target": "ref",
@@ -569,7 +592,8 @@ __aurae.table = {
         "hostAliases",
         "user",
         "group",
-        "groups"
+        "groups",
+        "fsGroup"
       ],
       "kind": "pod",
       "lists": [
@@ -605,7 +629,8 @@ __aurae.table = {
         "initContainers.resources.cpuRequestMillis",
         "initContainers.resources.cpuLimitMillis",
         "initContainers.resources.memoryRequestBytes",
-        "initContainers.resources.memoryLimitBytes"
+        "initContainers.resources.memoryLimitBytes",
+        "volumes.empty.sizeBytes"
       ]
     }
   ]

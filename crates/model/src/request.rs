@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::cell::CellSpec;
 use crate::executable::ExecutableSpec;
 use crate::label::Labels;
-use crate::name::{ObjectPath, RequestId, Tenant};
+use crate::name::{ObjectPath, RequestId, Tenant, Uid};
 use crate::object::{Kind, ObjectRef};
 use crate::selector::Selector;
 use crate::signal::Signal;
@@ -63,8 +63,8 @@ pub struct RunCell {
     pub request_id: Option<RequestId>,
     /// When the call answers.
     pub wait_for: WaitFor,
-    /// Of a subsystem of the node that makes the cell.
-    pub annex: Option<Annex>,
+    /// Of a subsystem of the node that makes the cell, and the uid that the cell gets with it.
+    pub annex: Option<(Uid, Annex)>,
 }
 
 /// The checked request of `Runtime.UpdateCell`.

@@ -1,41 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What `auraed/rpc` calls: a method per RPC, each with the `Permit` that identity gave for it.
 
-use std::collections::{BTreeMap, HashSet};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use identity::{Effect, Identity, Permit};
 use model::error::{Error, Reason};
-use model::name::{ObjectPath, Tenant, Uid};
+use model::name::{ObjectPath, Tenant};
 use model::object::ObjectRef;
-use model::pod::env::Facts;
-use model::pod::request::{Dial, RemovePod, RunPod, StopPod, WaitFor};
+use model::pod::request::{DebugPod, Dial, RemovePod, RunPod, StopPod, UpdatePod, WaitFor};
 use model::pod::spec::PodSpec;
 use model::pod::status::PodStatus;
-use model::pod::volume::Source;
-use model::request::{RunCell, Scope, WaitFor as WaitForCell};
-use model::status::{CellStatus, Object};
+use model::pod::volume::{Empty, Medium, Source};
+use model::request::Scope;
+use model::status::Object;
 use runtime::Runtime;
 use tenants::Tenants;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 
-use crate::cell::program::{Around, pod_cell};
-use crate::cell::volumes::Volumes;
-use crate::cell::{CellSandbox, effects};
-use crate::kept::{Kept, Seal};
+use crate::feed::Feed;
+use crate::kept::Seal;
 use crate::sandbox::Stream;
-use crate::task::{Beginning, Handle, Order, Task};
+use crate::shared::{Shared, random};
+use crate::task::{Handle, Order};
 
 const RUN_CELL: &str = "runtime.RunCell";
 const RUN_EXECUTABLE: &str = "runtime.RunExecutable";
+const UPDATE_CELL: &str = "runtime.UpdateCell";
 const STOP: &str = "runtime.Stop";
 const REMOVE: &str = "runtime.Remove";
 
-/// How many questions of probes a tenant may have open. More wait.
-const QUESTIONS: usize = 32;
 /// How long a connection to a port may take.
 const DIAL: Duration = Duration::from_secs(10);
 
@@ -55,19 +51,6 @@ pub struct Settings {
 pub struct Pods {
     shared: Arc<Shared>,
 }
-
-struct Shared {
-    runtime: Runtime,
-    identity: Arc<Identity>,
-    tenants: Tenants,
-    settings: Settings,
-    folder: PathBuf,
-    seal: Arc<Seal>,
-    pods: Mutex<BTreeMap<Key, Handle>>,
-    questions: Mutex<BTreeMap<Tenant, Arc<Semaphore>>>,
-}
-
-type Key = (Tenant, ObjectPath);
 
 impl Pods {
     /// Opens the subsystem, and goes on with the pods of an earlier daemon.
@@ -93,6 +76,7 @@ impl Pods {
                 folder,
                 pods: Mutex::default(),
                 questions: Mutex::default(),
+                feed: Arc::new(Feed::new(u64::from_ne_bytes(random()?))),
             }),
         };
         pods.adopt();
@@ -102,7 +86,12 @@ impl Pods {
                 // Cells whose inits were silent are there now, or never.
                 pods.shared.runtime.logs_are_known().await;
                 pods.adopt();
-                pods.shared.sweep();
+                let shared = pods.shared.clone();
+                // What workloads have left may be much.
+                let swept = tokio::task::spawn_blocking(move || shared.sweep()).await;
+                if let Err(error) = swept {
+                    tracing::warn!(%error, "volumes of pods that are no more stay behind");
+                }
             }
         });
         Ok(pods)
@@ -125,11 +114,15 @@ impl Pods {
         }
     }
 
+    pub(crate) fn shared(&self) -> Arc<Shared> {
+        self.shared.clone()
+    }
+
     /// Makes a pod and begins to start its containers.
     ///
     /// # Errors
     /// `ALREADY_EXISTS`, `PERMISSION_DENIED` (a folder of the node, for who is no administrator),
-    /// and what making a cell may fail with. Nothing is left behind.
+    /// `LIMIT_EXCEEDED` (volumes in memory beyond the tenant's quota), and what making a cell may fail with. Nothing is left behind.
     pub async fn run(&self, permit: Permit, request: RunPod) -> Result<PodStatus, Error> {
         let RunPod { tenant, path, .. } = &request;
         for action in [RUN_CELL, RUN_EXECUTABLE] {
@@ -179,13 +172,7 @@ impl Pods {
     /// # Errors
     /// Where the permit does not cover what is asked for.
     pub fn list(&self, permit: &Permit, scope: &Scope) -> Result<Vec<PodStatus>, Error> {
-        match scope {
-            Scope::Tenant(tenant) => permit.demand_tenant(tenant)?,
-            Scope::Every if permit.every_tenant() => {}
-            Scope::Every => {
-                return Err(Error::internal("the permit does not cover every tenant"));
-            }
-        }
+        covers(permit, scope)?;
         let asked = |tenant: &Tenant| match scope {
             Scope::Tenant(asked) => asked == tenant,
             Scope::Every => true,
@@ -204,6 +191,36 @@ impl Pods {
             .collect())
     }
 
+    /// Changes a running pod.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `WRONG_STATE` where it ends, `INVALID_FIELD` by what can't be changed. Nothing
+    /// has changed then.
+    pub async fn update(&self, permit: Permit, request: UpdatePod) -> Result<PodStatus, Error> {
+        let target = &request.target;
+        permit.demand(&target.tenant, &Effect::below(UPDATE_CELL, &target.path))?;
+        let handle = self.shared.find(target)?;
+        let update = Box::new((request.spec, request.labels));
+        let status = ask(&handle, target, |reply| Order::Update(update, reply)).await?;
+        Ok(self.shared.fresh(status))
+    }
+
+    /// Adds a container to a running pod; answers when its program runs.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`, `WRONG_STATE` where it ends, `INVALID_FIELD`, `LIMIT_EXCEEDED`, and what making
+    /// a cell and starting a program may fail with.
+    pub async fn debug(&self, permit: Permit, request: DebugPod) -> Result<PodStatus, Error> {
+        let target = &request.target;
+        for action in [RUN_CELL, RUN_EXECUTABLE] {
+            permit.demand(&target.tenant, &Effect::below(action, &target.path))?;
+        }
+        let handle = self.shared.find(target)?;
+        let debug = Box::new(request.debug);
+        let status = ask(&handle, target, |reply| Order::Debug(debug, reply)).await?;
+        Ok(self.shared.fresh(status))
+    }
+
     /// Ends the containers of a pod; answers when they have.
     ///
     /// # Errors
@@ -216,6 +233,34 @@ impl Pods {
         let grace = request.grace.unwrap_or_else(own);
         let status = ask(&handle, target, |reply| Order::Stop(grace, reply)).await?;
         Ok(self.shared.fresh(status))
+    }
+
+    /// Ends the containers of all pods, because the node goes down: each pod within its own grace,
+    /// and all within that time. What has not ended then ends with the cells.
+    pub async fn end_all(&self, within: Duration) {
+        let ends = self.shared.handles().into_iter().map(async |handle| {
+            let (reply, answer) = oneshot::channel();
+            let grace = handle.status.borrow().spec.grace().min(within);
+            if handle.orders.send(Order::Stop(grace, reply)).await.is_ok() {
+                // One that is gone has ended.
+                drop(answer.await);
+            }
+        });
+        let ends = futures_util::future::join_all(ends);
+        if tokio::time::timeout(within, ends).await.is_err() {
+            tracing::warn!(?within, "pods have not ended in time; their cells end now");
+        }
+    }
+
+    /// Resolves when every pod is gone with what it had on the node, at the latest after that time:
+    /// its cells have ended.
+    pub async fn all_gone(&self, within: Duration) {
+        let mut changed = self.shared.feed.subscribe();
+        let gone =
+            async { while !self.shared.handles().is_empty() && changed.changed().await.is_ok() {} };
+        if tokio::time::timeout(within, gone).await.is_err() {
+            tracing::warn!("volumes of pods stay behind until the next start");
+        }
     }
 
     /// Removes a pod with its logs and volumes.
@@ -255,15 +300,15 @@ fn admits(permit: &Permit, spec: &PodSpec) -> Result<(), Error> {
             let what = format!("mounting {} of the node", host.path);
             Some((what, format!("pod.spec.volumes[{i}].host")))
         }
-        // It is on the node's disk, and nothing bounds it there.
-        Source::Empty => {
-            let what = format!(
-                "the empty volume {}, whose size has no bound yet,",
-                volume.name
-            );
-            Some((what, format!("pod.spec.volumes[{i}].empty")))
+        // Nothing bounds it there.
+        Source::Empty(Empty {
+            medium: Medium::Disk,
+            ..
+        }) => {
+            let what = format!("the empty volume {} on the node's disk", volume.name);
+            Some((what, format!("pod.spec.volumes[{i}].empty.medium")))
         }
-        Source::Files(_) => None,
+        Source::Empty(_) | Source::Files(_) => None,
     });
     match refused {
         None => Ok(()),
@@ -272,6 +317,15 @@ fn admits(permit: &Permit, spec: &PodSpec) -> Result<(), Error> {
             let error = Error::new(Reason::PermissionDenied, message).field(field);
             Err(error.hint("leave it out, or have an administrator run the pod in your tenant"))
         }
+    }
+}
+
+/// Whether a permit is for all that is asked about.
+pub(crate) fn covers(permit: &Permit, scope: &Scope) -> Result<(), Error> {
+    match scope {
+        Scope::Tenant(tenant) => permit.demand_tenant(tenant),
+        Scope::Every if permit.every_tenant() => Ok(()),
+        Scope::Every => Err(Error::internal("the permit does not cover every tenant")),
     }
 }
 
@@ -285,167 +339,4 @@ async fn ask<T>(
     let sent = handle.orders.send(order(reply)).await;
     sent.map_err(|_| gone())?;
     answer.await.unwrap_or_else(|_| Err(gone()))
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Handle>> {
-        // Nothing panics while it is held.
-        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn handle(&self, tenant: &Tenant, path: &ObjectPath) -> Option<Handle> {
-        self.lock().get(&(tenant.clone(), path.clone())).cloned()
-    }
-
-    fn find(&self, target: &ObjectRef) -> Result<Handle, Error> {
-        let found = self.handle(&target.tenant, &target.path);
-        let found = found.filter(|it| target.uid.is_none_or(|uid| uid == it.uid));
-        found.ok_or_else(|| Error::not_found("pod", target.path.to_string()))
-    }
-
-    /// With the names and labels that the pod's cell has now.
-    fn fresh(&self, mut status: PodStatus) -> PodStatus {
-        let seen = self.runtime.seen(&status.meta.tenant, &status.meta.path);
-        if let Some(seen) = seen
-            && seen.meta().uid == status.meta.uid
-        {
-            status.meta = seen.meta().clone();
-        }
-        status
-    }
-
-    async fn make(self: Arc<Self>, request: RunPod) -> Result<Handle, Error> {
-        let RunPod {
-            tenant,
-            path,
-            labels,
-            spec,
-            ..
-        } = request;
-        let kept = Kept {
-            spec,
-            stop: None,
-            ends: BTreeMap::new(),
-        };
-        let permit = self.permit(&tenant, &path)?;
-        let part = permit.part(vec![Effect::on(RUN_CELL, &path), Effect::on(REMOVE, &path)])?;
-        let cell = RunCell {
-            labels,
-            spec: pod_cell(&kept.spec)?,
-            request_id: None,
-            wait_for: WaitForCell::Started,
-            annex: Some(self.seal.seal(&tenant, &path, &kept)?),
-            tenant,
-            path,
-        };
-        let made = self.runtime.run_cell(part, cell).await?;
-        match &*made {
-            Object::Cell(cell) => Ok(self.keep(cell, kept, permit)),
-            Object::Executable(_) => Err(Error::internal("a cell was made that is none")),
-        }
-    }
-
-    fn adopt(self: &Arc<Self>, cell: &CellStatus) -> Result<(), Error> {
-        let meta = &cell.meta;
-        let Some(annex) = &cell.annex else {
-            return Ok(());
-        };
-        let kept = self.seal.read(&meta.tenant, &meta.path, annex);
-        let kept = kept.map_err(|why| {
-            let message = format!("the record of {} is no pod's: {why}", meta.path);
-            Error::new(Reason::WrongState, message)
-        })?;
-        let permit = self.permit(&meta.tenant, &meta.path)?;
-        self.keep(cell, kept, permit);
-        Ok(())
-    }
-
-    /// The node's permit for all that keeping a pod takes: one line in the audit for each daemon.
-    fn permit(&self, tenant: &Tenant, path: &ObjectPath) -> Result<Permit, Error> {
-        let permit = self.identity.node_permit_in(tenant.clone(), effects(path));
-        permit.map_err(Error::from)
-    }
-
-    /// Begins the task of a pod.
-    fn keep(self: &Arc<Self>, cell: &CellStatus, kept: Kept, permit: Permit) -> Handle {
-        let meta = cell.meta.clone();
-        let key = (meta.tenant.clone(), meta.path.clone());
-        let root_id = cell.first_uid.unwrap_or(0);
-        let sandbox = Arc::new(CellSandbox {
-            runtime: self.runtime.clone(),
-            permit,
-            seal: self.seal.clone(),
-            tenant: meta.tenant.clone(),
-            path: meta.path.clone(),
-            uid: meta.uid,
-            spec: kept.spec.clone(),
-            volumes: Volumes::new(&self.folder, meta.uid, root_id),
-            around: Around {
-                facts: Facts {
-                    pod_name: meta.path.name().to_owned(),
-                    tenant: meta.tenant.to_string(),
-                    pod_uid: meta.uid.to_string(),
-                    node_name: self.settings.node_name.clone(),
-                },
-                node_bytes: self.settings.node_memory,
-            },
-        });
-        let (task, handle) = Task::new(Beginning {
-            sandbox,
-            questions: self.questions(&meta.tenant),
-            meta,
-            kept,
-        });
-        self.lock().insert(key.clone(), handle.clone());
-        let (shared, uid) = (self.clone(), handle.uid);
-        let share = self.tenants.share(&key.0);
-        tokio::spawn(async move {
-            let waiting = share.run(task.run()).await;
-            shared.forget(&key, uid);
-            for waiter in waiting {
-                let _ = waiter.send(Ok(()));
-            }
-        });
-        handle
-    }
-
-    fn forget(&self, key: &Key, uid: Uid) {
-        let mut pods = self.lock();
-        if pods.get(key).is_some_and(|handle| handle.uid == uid) {
-            pods.remove(key);
-        }
-    }
-
-    fn questions(&self, tenant: &Tenant) -> Arc<Semaphore> {
-        let questions = self.questions.lock();
-        let mut questions = questions.unwrap_or_else(PoisonError::into_inner);
-        let open = || Arc::new(Semaphore::new(QUESTIONS));
-        questions.entry(tenant.clone()).or_insert_with(open).clone()
-    }
-
-    /// Removes the folders of pods that are no more. One whose record can't be read, or for which
-    /// there is no permit now, may live all the same: what its cell is is the runtime's to say.
-    fn sweep(&self) {
-        let cells = self.runtime.annexed();
-        let living: HashSet<_> = cells.iter().map(|it| it.meta().uid.to_string()).collect();
-        let Ok(entries) = std::fs::read_dir(&self.folder) else {
-            return;
-        };
-        for entry in entries.flatten() {
-            let name = entry.file_name().to_string_lossy().into_owned();
-            let of_pod = name.parse::<Uid>().is_ok();
-            // A pod has its folder after its name is known.
-            if of_pod
-                && !self.knows(&name)
-                && !living.contains(&name)
-                && let Err(error) = std::fs::remove_dir_all(entry.path())
-            {
-                tracing::warn!(%error, "the volumes of a pod that is no more stay behind");
-            }
-        }
-    }
-
-    fn knows(&self, uid: &str) -> bool {
-        self.lock().values().any(|it| it.uid.to_string() == uid)
-    }
 }

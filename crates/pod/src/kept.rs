@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is kept of a pod with its cell, for the next daemon. It comes back from a cell-init, which
-//! counts as hostile; so it carries a code (HMAC) over all that it says and whose it is, with a key
-//! that no cell knows. A pod that an administrator was allowed to give a folder of the node can't
+//! counts as hostile; so it carries a code (HMAC) over all that it says, whose it is and of which
+//! run, with a key that no cell knows. A pod that an administrator was allowed to give a folder of the node can't
 //! be made up.
 
 use std::collections::BTreeMap;
@@ -13,8 +13,10 @@ use std::time::Duration;
 
 use model::error::Error;
 use model::exit::Exit;
-use model::name::{ObjectPath, Tenant};
+use model::name::{ObjectPath, Tenant, Uid};
 use model::pod::PodSpec;
+use model::pod::debug::Debug;
+use model::pod::status::Event;
 use model::pod::steps::{Count, End};
 use model::status::Annex;
 use model::time::Timestamp;
@@ -32,6 +34,28 @@ pub(crate) struct Kept {
     /// How containers have ended last, by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) ends: BTreeMap<String, Ended>,
+    /// Containers that were added to look at it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) debug: Vec<Debug>,
+    /// The last of what has happened; at most [`KEPT_EVENTS`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub(crate) events: Vec<Event>,
+}
+
+/// How many events the next daemon is told: the rest of a record is the spec's.
+pub(crate) const KEPT_EVENTS: usize = 8;
+
+impl Kept {
+    /// Of a pod that begins now.
+    pub(crate) fn new(spec: PodSpec) -> Self {
+        Self {
+            spec,
+            stop: None,
+            ends: BTreeMap::new(),
+            debug: Vec::new(),
+            events: Vec::new(),
+        }
+    }
 }
 
 /// A stop that was asked for.
@@ -109,10 +133,11 @@ impl Seal {
         &self,
         tenant: &Tenant,
         path: &ObjectPath,
+        uid: Uid,
         kept: &Kept,
     ) -> Result<Annex, Error> {
         let broken = |e: serde_json::Error| Error::internal(format!("a pod can't be kept: {e}"));
-        let tag = hmac::sign(&self.0, &said(tenant, path, kept).map_err(broken)?);
+        let tag = hmac::sign(&self.0, &said(tenant, path, uid, kept).map_err(broken)?);
         let sealed = Sealed {
             pod: kept.clone(),
             code: hex(tag.as_ref()),
@@ -126,10 +151,11 @@ impl Seal {
         &self,
         tenant: &Tenant,
         path: &ObjectPath,
+        uid: Uid,
         annex: &Annex,
     ) -> Result<Kept, String> {
         let sealed = Sealed::deserialize(&*annex.0).map_err(|e| e.to_string())?;
-        let said = said(tenant, path, &sealed.pod).map_err(|e| e.to_string())?;
+        let said = said(tenant, path, uid, &sealed.pod).map_err(|e| e.to_string())?;
         let code = unhex(&sealed.code).ok_or("its code is no hexadecimal number")?;
         let verified = hmac::verify(&self.0, &said, &code);
         verified.map_err(|_| "its code is not of this node".to_owned())?;
@@ -137,8 +163,9 @@ impl Seal {
     }
 }
 
-fn said(tenant: &Tenant, path: &ObjectPath, kept: &Kept) -> serde_json::Result<Vec<u8>> {
-    serde_json::to_vec(&(tenant, path, kept))
+/// The uid is of one run of that name: the record of an earlier one says nothing of this.
+fn said(tenant: &Tenant, path: &ObjectPath, uid: Uid, kept: &Kept) -> serde_json::Result<Vec<u8>> {
+    serde_json::to_vec(&(tenant, path, uid.to_string(), kept))
 }
 
 /// A key that is there is whole: it gets its name last.
@@ -179,11 +206,7 @@ mod tests {
             containers: vec![container],
             ..Draft::default()
         };
-        Kept {
-            spec: draft.try_into().unwrap(),
-            stop: None,
-            ends: BTreeMap::new(),
-        }
+        Kept::new(draft.try_into().unwrap())
     }
 
     #[test]
@@ -192,18 +215,20 @@ mod tests {
         let seal = Seal::open(folder.path()).unwrap();
         let (acme, evil): (Tenant, Tenant) = ("acme".parse().unwrap(), "evil".parse().unwrap());
         let web: ObjectPath = "web".parse().unwrap();
-        let annex = seal.seal(&acme, &web, &kept()).unwrap();
+        let (this, earlier) = (Uid([1; 16]), Uid([2; 16]));
+        let annex = seal.seal(&acme, &web, this, &kept()).unwrap();
         // The next daemon has the same key.
         let seal = Seal::open(folder.path()).unwrap();
-        assert_eq!(seal.read(&acme, &web, &annex).unwrap(), kept());
-        seal.read(&evil, &web, &annex).unwrap_err();
-        seal.read(&acme, &"db".parse().unwrap(), &annex)
+        assert_eq!(seal.read(&acme, &web, this, &annex).unwrap(), kept());
+        seal.read(&evil, &web, this, &annex).unwrap_err();
+        seal.read(&acme, &"db".parse().unwrap(), this, &annex)
             .unwrap_err();
+        seal.read(&acme, &web, earlier, &annex).unwrap_err();
         let mut forged = (*annex.0).clone();
         forged["pod"]["spec"]["containers"][0]["entrypoint"][0] = "false".into();
-        seal.read(&acme, &web, &Annex(Arc::new(forged)))
+        seal.read(&acme, &web, this, &Annex(Arc::new(forged)))
             .unwrap_err();
         let other = Seal::open(tempfile::tempdir().unwrap().path()).unwrap();
-        other.read(&acme, &web, &annex).unwrap_err();
+        other.read(&acme, &web, this, &annex).unwrap_err();
     }
 }

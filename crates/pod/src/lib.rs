@@ -20,11 +20,15 @@
 
 mod ask;
 mod cell;
+mod feed;
 mod handle;
 mod kept;
 mod prober;
 mod sandbox;
+mod shared;
 mod task;
+mod watch;
 
 pub use handle::{Pods, Settings};
 pub use sandbox::Stream;
+pub use watch::{WatchEvent, WatchKind, Watcher};

@@ -7,7 +7,10 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use model::error::Error;
 use model::exit::Exit;
+use model::label::Labels;
 use model::name::Uid;
+use model::pod::PodSpec;
+use model::pod::debug::Debug;
 use model::pod::spec::Container;
 use model::pod::steps::Count;
 use model::time::Timestamp;
@@ -39,8 +42,16 @@ pub(crate) struct Program {
 
 /// What a pod runs in.
 pub(crate) trait Sandbox: Send + Sync + 'static {
-    /// Makes what all containers need, where it isn't there yet.
-    fn prepare(&self) -> BoxFuture<'_, Result<(), Error>>;
+    /// Makes what all containers need, where it isn't there yet, and brings what is there to what
+    /// the spec says. Done again it changes nothing.
+    fn settle<'a>(&'a self, spec: &'a PodSpec) -> BoxFuture<'a, Result<(), Error>>;
+
+    /// Gives the pod these labels and no other.
+    fn label<'a>(&'a self, labels: &'a Labels) -> BoxFuture<'a, Result<(), Error>>;
+
+    /// Makes the place of a container that is added, and starts its program. The container's name is
+    /// [`Debug::place`] then.
+    fn debug<'a>(&'a self, debug: &'a Debug) -> BoxFuture<'a, Result<Program, Error>>;
 
     /// Makes a container's place, where it isn't there yet. Nothing runs in it.
     fn make<'a>(&'a self, container: &'a Container) -> BoxFuture<'a, Result<(), Error>>;

@@ -46,6 +46,7 @@ mod settings;
 mod staging;
 mod tally;
 mod tenant;
+pub mod volume;
 pub mod watched;
 
 use std::sync::Arc;
@@ -59,7 +60,7 @@ pub use attach::{Attachment, End, Input, Kept};
 pub use effects::Standing;
 pub use index::list::Page;
 pub use index::watch::{WatchEvent, WatchKind, Watcher};
-pub use link::node::{InitState, NodeInit, NodeInitError};
+pub use link::node::{FIRST_PART, InitState, NodeInit, NodeInitError};
 pub use observed::{Measured, Objects};
 pub use settings::{Bounds, Settings};
 

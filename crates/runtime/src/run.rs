@@ -60,6 +60,7 @@ impl Runtime {
                 .parent()
                 .map(|cell| MayReplace::of(&permit, tenant, &cell)),
         };
+        self.open(permit.is_the_nodes() && request.own_cell.is_none())?;
         let shared = self.shared.clone();
         let run = move |run: Run| async move { run_executable(&shared, run, request, names).await };
         self.once(wanted, run).await
@@ -74,18 +75,24 @@ impl Runtime {
         privilege::check_cell(&permit, &request.path, &request.spec)?;
         let body = (&request.path, &request.labels, &request.spec);
         let tenant = &request.tenant;
-        let wanted = RunRequest::new(tenant, &request.request_id, &body, request.wait_for)?;
+        let wanted = RunRequest {
+            uid: request.annex.as_ref().map(|(uid, _)| *uid),
+            ..RunRequest::new(tenant, &request.request_id, &body, request.wait_for)?
+        };
         let replace = MayReplace::of(&permit, tenant, &request.path);
+        self.open(false)?;
         let shared = self.shared.clone();
         let run = move |run: Run| async move { run_cell(&shared, run, request, replace).await };
         self.once(wanted, run).await
     }
 
-    /// Nothing new begins on a node that goes down.
-    fn open(&self) -> Result<(), Error> {
+    /// Nothing new begins on a node that goes down, but what the node itself does for workloads to
+    /// end well (`for_an_end`).
+    fn open(&self, for_an_end: bool) -> Result<(), Error> {
         let state = self.shared.node.state();
         let message = match *state.borrow() {
             InitState::Serving => return Ok(()),
+            InitState::ShuttingDown(..) if for_an_end => return Ok(()),
             InitState::ShuttingDown(..) => "the node goes down: nothing new can begin",
             InitState::Gone => "node-init is gone: nothing new can begin until it is back",
         };
@@ -101,7 +108,6 @@ impl Runtime {
     where
         F: Future<Output = Result<Arc<Object>, Error>> + Send + 'static,
     {
-        self.open()?;
         let (callers, _present) = Callers::new();
         match wanted.begin(&self.shared.index, &callers)? {
             Attempt::First(outcome) => self.first(wanted, callers, outcome, run).await,
@@ -120,7 +126,7 @@ impl Runtime {
     where
         F: Future<Output = Result<Arc<Object>, Error>> + Send + 'static,
     {
-        let uid = new_uid()?;
+        let uid = wanted.uid.map_or_else(new_uid, Ok)?;
         let index = self.shared.index.clone();
         let mut end = index.expect_end(uid);
         let wait_for = wanted.wait_for;
@@ -182,6 +188,8 @@ struct RunRequest {
     /// Where it came with an id.
     key: Option<IdempotencyKey>,
     wait_for: WaitFor,
+    /// Of a subsystem that has chosen it.
+    uid: Option<Uid>,
 }
 
 impl RunRequest {
@@ -196,6 +204,7 @@ impl RunRequest {
             tenant: tenant.clone(),
             key: id.map(|id| IdempotencyKey::new(id, body)).transpose()?,
             wait_for,
+            uid: None,
         })
     }
 
@@ -239,7 +248,7 @@ async fn run_cell(
     };
     let record = CellRecord {
         idempotency_key: run.idempotency_key,
-        annex: request.annex,
+        annex: request.annex.map(|(_, annex)| annex),
         ..cell_record(
             meta(&key, run.uid, Kind::Cell, request.labels),
             request.spec,

@@ -3,10 +3,12 @@
 //! cells and executables: the container `app` of the pod `web` is the cell `web/app`.
 
 mod change;
+mod debug;
 mod forward;
 mod inside;
 mod run;
 mod show;
+mod watch;
 
 use api::pod::v0::pods_client::PodsClient;
 use clap::Subcommand;
@@ -27,6 +29,8 @@ Examples:
   aurae pod logs -f web -c app
   aurae pod exec -it web -c app sh
   aurae pod port-forward web 8080:80
+  aurae pod debug web --image busybox -it sh
+  aurae pod update -f pod.yaml
   aurae pod rm -f web
 
 A file is a manifest of Kubernetes: a Pod, and the ConfigMaps and Secrets that it names. What a pod
@@ -60,6 +64,12 @@ enum PodCommand {
     Exec(Box<inside::PodExecArgs>),
     /// Copy files out of a container, or into it
     Cp(inside::PodCpArgs),
+    /// Change running pods to what a file says now: resources, files, labels
+    Update(run::UpdateArgs),
+    /// Show pods, and then every change of one
+    Watch(watch::WatchArgs),
+    /// Add a container to a running pod, to look at it
+    Debug(debug::DebugArgs),
     /// Listen here, and connect to a pod's ports
     PortForward(forward::ForwardArgs),
 }
@@ -75,6 +85,9 @@ pub(crate) async fn run(session: &Session, args: &PodArgs) -> Result<u8, Failure
         PodCommand::Logs(args) => inside::logs(session, args).await,
         PodCommand::Exec(args) => inside::exec(session, args).await,
         PodCommand::Cp(args) => inside::cp(session, args).await,
+        PodCommand::Update(args) => run::update(session, args).await,
+        PodCommand::Watch(args) => watch::run(session, args).await,
+        PodCommand::Debug(args) => debug::run(session, args).await,
         PodCommand::PortForward(args) => forward::run(session, args).await,
     }
 }

@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use api::convert::pod::{Manifest, read_manifest, to_spec};
-use api::pod::v0::{ListResponse, Pod, PodStatus, RunRequest, WaitFor};
+use api::pod::v0::{ListResponse, Pod, PodStatus, RunRequest, UpdateRequest, WaitFor};
 use serde::Deserialize;
 
 use super::pods;
 use crate::failure::{FINDINGS, Failure};
-use crate::output::{OutputArgs, Progress, note, print_line, print_message};
+use crate::output::{Format, OutputArgs, Progress, note, print_line, print_message};
 use crate::session::Session;
 
 const EXAMPLES: &str = "\
@@ -25,6 +25,8 @@ Examples:
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
 /// How long making a pod may take: its images are pulled first.
 const MAKING: Duration = Duration::from_secs(3600);
+/// How long an update may take.
+const UPDATING: Duration = Duration::from_secs(60);
 
 /// `aurae pod run`.
 #[derive(Clone, Debug, clap::Args)]
@@ -53,6 +55,37 @@ enum Wait {
     Ended,
 }
 
+/// `aurae pod update`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Examples:\n  aurae pod update -f pod.yaml\n\n\
+                        Labels, the resources of containers, and the content of ConfigMaps and \
+                        Secrets\ncan be changed; anything else is refused by name.")]
+pub(super) struct UpdateArgs {
+    /// The file, YAML or JSON; `-` is standard input
+    #[arg(short, long, value_name = "FILE")]
+    file: PathBuf,
+    #[command(flatten)]
+    output: OutputArgs,
+}
+
+/// Changes the pods of a file, one after the other.
+pub(super) async fn update(session: &Session, args: &UpdateArgs) -> Result<u8, Failure> {
+    let mut changed = Vec::new();
+    for manifest in read(&args.file)? {
+        let name = manifest.name.clone();
+        let request = UpdateRequest {
+            pod: Some(pod(session, manifest)),
+        };
+        let progress = Progress::start(format!("updating {name}"));
+        let answer = pods(&session.node)
+            .update(session.node.within(request, UPDATING))
+            .await;
+        drop(progress);
+        changed.push(answer.map_err(client::Error::from)?.into_inner());
+    }
+    show(args.output.output, changed)
+}
+
 /// Runs the pods of a file, one after the other.
 pub(super) async fn run(session: &Session, args: &RunArgs) -> Result<u8, Failure> {
     let mut manifests = read(&args.file)?;
@@ -67,10 +100,13 @@ pub(super) async fn run(session: &Session, args: &RunArgs) -> Result<u8, Failure
     for manifest in manifests {
         made.push(one(session, args, manifest).await?);
     }
-    let format = args.output.output;
-    match (format.is_machine(), made.as_slice()) {
+    show(args.output.output, made)
+}
+
+fn show(format: Format, changed: Vec<PodStatus>) -> Result<u8, Failure> {
+    match (format.is_machine(), changed.as_slice()) {
         (true, [pod]) => print_message(format, pod)?,
-        (true, _) => print_message(format, &ListResponse { pods: made })?,
+        (true, _) => print_message(format, &ListResponse { pods: changed })?,
         (false, pods) => pods
             .iter()
             .try_for_each(|pod| print_line(&super::show::name(pod)))?,
@@ -78,27 +114,30 @@ pub(super) async fn run(session: &Session, args: &RunArgs) -> Result<u8, Failure
     Ok(0)
 }
 
-async fn one(session: &Session, args: &RunArgs, manifest: Manifest) -> Result<PodStatus, Failure> {
+fn pod(session: &Session, manifest: Manifest) -> Pod {
     let mut place = session.reference(&manifest.name);
     // A namespace is what Aurae calls a tenant; `default` is whoever asks.
     if place.tenant.is_empty() && manifest.namespace != "default" {
         place.tenant = manifest.namespace;
     }
-    let pod = Pod {
+    Pod {
         r#ref: Some(place),
         labels: manifest.labels,
         spec: Some(to_spec(&manifest.draft)),
-    };
+    }
+}
+
+async fn one(session: &Session, args: &RunArgs, manifest: Manifest) -> Result<PodStatus, Failure> {
     let (wait_for, longest) = match args.wait {
         Wait::Created => (WaitFor::Created, MAKING),
         Wait::Ready => (WaitFor::Ready, LONGEST),
         Wait::Ended => (WaitFor::Ended, LONGEST),
     };
+    let progress = Progress::start(format!("running {}", manifest.name));
     let request = RunRequest {
-        pod: Some(pod),
+        pod: Some(pod(session, manifest)),
         wait_for: wait_for.into(),
     };
-    let progress = Progress::start(format!("running {}", manifest.name));
     let request = session.node.within(request, longest);
     let answer = pods(&session.node).run(request).await;
     drop(progress);

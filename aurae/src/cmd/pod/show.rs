@@ -22,6 +22,9 @@ pub(super) struct LsArgs {
     /// Only names
     #[arg(short, long)]
     quiet: bool,
+    /// Go on with every change
+    #[arg(short, long, conflicts_with = "quiet")]
+    watch: bool,
     #[command(flatten)]
     output: OutputArgs,
 }
@@ -39,6 +42,9 @@ pub(super) struct DescribeArgs {
 
 /// Lists pods.
 pub(super) async fn ls(session: &Session, args: &LsArgs) -> Result<u8, Failure> {
+    if args.watch {
+        return super::watch::all(session, args.all_tenants, "", args.output).await;
+    }
     let tenant = match args.all_tenants {
         true => "*".to_owned(),
         false => session.tenant(),
@@ -62,7 +68,7 @@ pub(super) async fn ls(session: &Session, args: &LsArgs) -> Result<u8, Failure> 
     Ok(0)
 }
 
-fn table(pods: &[PodStatus], tenants: bool) -> Table {
+pub(super) fn table(pods: &[PodStatus], tenants: bool) -> Table {
     let mut headings = vec!["POD", "READY", "STATUS", "RESTARTS", "AGE"];
     if tenants {
         headings.insert(0, "TENANT");
@@ -89,7 +95,8 @@ fn table(pods: &[PodStatus], tenants: bool) -> Table {
 }
 
 fn all(pod: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {
-    pod.init_containers.iter().chain(&pod.containers)
+    let spec = pod.init_containers.iter().chain(&pod.containers);
+    spec.chain(&pod.debug_containers)
 }
 
 fn reference(pod: &PodStatus) -> api::runtime::v0::ObjectRef {
@@ -142,7 +149,25 @@ pub(super) async fn describe(session: &Session, args: &DescribeArgs) -> Result<u
     }
     print("\n")?;
     print(&containers.render(session.style))?;
+    if !pod.events.is_empty() {
+        print("\n")?;
+        print(&events(&pod).render(session.style))?;
+    }
     Ok(0)
+}
+
+fn events(pod: &PodStatus) -> Table {
+    let mut table = Table::new(&["AGO", "CONTAINER", "EVENT", "TIMES"]).right(&["TIMES"]);
+    for event in &pod.events {
+        let ago = event.time.as_ref().map(|time| format_duration(since(time)));
+        table.push(vec![
+            ago.unwrap_or_else(|| "-".to_owned()).into(),
+            event.container.as_str().into(),
+            event.message.as_str().into(),
+            event.count.to_string().into(),
+        ]);
+    }
+    table
 }
 
 fn state(container: &ContainerStatus) -> &'static str {

@@ -19,7 +19,7 @@ use model::name::Tenant;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::caller::Caller;
-use super::stream::{Answers, until_expelled};
+use super::stream::{Answers, first, until_expelled};
 
 /// The service `Images`.
 pub(super) struct ImageService {
@@ -133,7 +133,7 @@ impl Service for ImageService {
     ) -> Answer<wire::ImportResponse> {
         let caller = self.enter(&request, action::IMPORT)?;
         let mut messages = request.into_inner();
-        let first = transfer::first(&mut messages, self.timeout);
+        let first = first(&mut messages, self.timeout, "begin", transfer::begin);
         let begin = caller.unless_expelled(first).await?;
         let tenant = tenant(&caller, &begin.tenant)?;
         let name = convert::optional_reference(&begin.reference).map_err(to_status)?;

@@ -12,7 +12,6 @@ use api::status::to_status;
 use futures_util::{Stream, stream};
 use image::node::{Pieces, Transfer};
 use image::registry::Progress;
-use model::error::{Error, Reason};
 use tokio::sync::mpsc;
 use tonic::{Status, Streaming};
 
@@ -52,18 +51,11 @@ where
     })
 }
 
-/// The first message of an import.
-pub(super) async fn first(
-    messages: &mut Streaming<wire::ImportRequest>,
-    timeout: Duration,
-) -> Result<wire::ImportBegin, Error> {
-    let Ok(came) = tokio::time::timeout(timeout, messages.message()).await else {
-        let message = format!("the first message did not come within {timeout:?}");
-        return Err(Error::new(Reason::Deadline, message));
-    };
-    match came.map(|message| message.and_then(|message| message.of)) {
-        Ok(Some(Of::Begin(begin))) => Ok(begin),
-        Ok(_) | Err(_) => Err(Error::invalid("begin", "must be the first message")),
+/// What an import begins with.
+pub(super) fn begin(message: wire::ImportRequest) -> Option<wire::ImportBegin> {
+    match message.of {
+        Some(Of::Begin(begin)) => Some(begin),
+        _ => None,
     }
 }
 

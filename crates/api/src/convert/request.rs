@@ -173,7 +173,7 @@ pub fn watch(own: &Tenant, message: wire::WatchRequest) -> Result<WatchQuery> {
     })
 }
 
-fn token(field: &str, token: String) -> Result<Option<String>> {
+pub(super) fn token(field: &str, token: String) -> Result<Option<String>> {
     model::text::check_length(field, &token, MAX_TOKEN)?;
     model::text::check_printable(field, &token)?;
     Ok(Some(token).filter(|t| !t.is_empty()))

@@ -151,6 +151,11 @@ impl Permit {
         self.administrator
     }
 
+    /// The node acts by itself.
+    pub fn is_the_nodes(&self) -> bool {
+        self.peer.is_none() && !self.unbounded
+    }
+
     /// A permit without a decision, for tests of the layers below: an administrator's, for objects
     /// of `tenant`. The feature is only ever enabled by tests.
     ///

@@ -44,6 +44,8 @@ pub(super) enum Handshake {
 pub(super) struct Daemon {
     pub(super) child: Option<Child>,
     pub(super) handshake: Handshake,
+    /// At a shutdown the cells wait for it.
+    pub(super) ends_first: bool,
     pub(super) starts: u64,
     back_off: BackOff,
     start_at: Deadline,
@@ -59,6 +61,7 @@ impl Default for Daemon {
         Daemon {
             child: None,
             handshake: Handshake::None,
+            ends_first: false,
             starts: 0,
             back_off: BackOff::NEW,
             start_at: Deadline::after(Duration::ZERO),
@@ -179,6 +182,7 @@ impl Node {
 
     fn forget_daemon(&mut self) {
         self.daemon.handshake = Handshake::None;
+        self.daemon.ends_first = false;
         self.daemon.welcome_due = None;
         self.daemon.complaints = 0;
         for cell in &mut self.cells.0 {
@@ -252,6 +256,7 @@ impl Node {
             }
             NodeRequest::AuditHead { sequence, hash } => self.audit_head = Some((sequence, hash)),
             NodeRequest::Ready => self.daemon_is_ready(),
+            NodeRequest::EndsFirst { wanted } => self.daemon.ends_first = wanted,
         }
     }
 

@@ -2,13 +2,14 @@
 //! The shutdown: everything is stopped in order, within a bound that is announced and kept.
 //!
 //! ```text
-//! Cells ──▶ Killing ──▶ Daemon ──▶ (last steps)
-//! 0.7        0.1         0.1        the rest of the bound
+//! First ──▶ Cells ──▶ Killing ──▶ Daemon ──▶ (last steps)
+//!    0.7 (0.4)         0.1         0.1        the rest of the bound
 //! ```
-//! *Cells*: every cell-init stops its workloads, all in parallel, each with its own grace; the
-//! daemon stores output and exits. *Killing*: what is left in cells is killed by cgroup. *Daemon*:
-//! it gets the request to stop, then is killed. A stage that has nothing left to wait for ends at
-//! once.
+//! *First*: the daemon ends what ends in an order of its own (pods); skipped where it has nothing,
+//! or is gone. *Cells*: every cell-init stops its workloads, all in parallel, each with its own
+//! grace; the daemon stores output and exits. *Killing*: what is left in cells is killed by cgroup.
+//! *Daemon*: it gets the request to stop, then is killed. A stage that has nothing left to wait for
+//! ends at once.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,7 +25,7 @@ use rustix::process::Pid;
 use super::Node;
 use super::groups::CellInit;
 use crate::again::again;
-use crate::protocol::{NodeEvent, PowerMode, Role};
+use crate::protocol::{FIRST_PART, NodeEvent, PowerMode, Role};
 
 /// How often cell-inits of an earlier node-init are checked: they aren't this one's children, so no
 /// signal reports their end.
@@ -35,6 +36,7 @@ const ANOTHER_TRY: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Stage {
+    First,
     Cells,
     Killing,
     Daemon,
@@ -47,6 +49,7 @@ pub(super) struct Shutdown {
     bound: Duration,
     stage: Stage,
     stage_end: Deadline,
+    cells_end: Deadline,
     /// Cell-inits that have not got their stop signal yet, because they may have nested cells.
     waiting: Vec<CellInit>,
     /// Cell-inits that have got it.
@@ -107,12 +110,13 @@ impl Node {
         };
         self.console
             .say(&format!("{why}: {mode:?} follows, in {bound:?} at most"));
-        let mut shutdown = Shutdown {
+        let shutdown = Shutdown {
             mode,
             end: Deadline::after(bound),
             bound,
-            stage: Stage::Cells,
-            stage_end: Deadline::after(bound.mul_f64(0.7)),
+            stage: Stage::First,
+            stage_end: Deadline::after(bound.mul_f64(FIRST_PART)),
+            cells_end: Deadline::after(bound.mul_f64(0.7)),
             waiting: Vec::new(),
             told: Vec::new(),
             foreign: false,
@@ -120,6 +124,11 @@ impl Node {
         let (mode, bound_ms) = shutdown.announcement();
         self.post(&NodeEvent::ShuttingDown { mode, bound_ms }, &[]);
         self.notify("STOPPING=1");
+        self.shutdown = Some(shutdown);
+    }
+
+    /// Tells the cells to end.
+    fn end_cells(&self, shutdown: &mut Shutdown) {
         shutdown.waiting = self.groups.cell_inits();
         let is_foreign = |cell: &CellInit| self.cells.by_pid(cell.pid).is_none();
         shutdown.foreign = shutdown.waiting.iter().any(is_foreign);
@@ -128,7 +137,6 @@ impl Node {
             // Its workloads stop in parallel with those inside.
             let _ = pidfd::send_signal(&cell.pidfd, Signal::USR1);
         }
-        self.shutdown = Some(shutdown);
     }
 
     pub(super) fn advance_shutdown(&mut self) {
@@ -137,6 +145,11 @@ impl Node {
         };
         while self.stage_is_over(&mut shutdown) {
             match shutdown.stage {
+                Stage::First => {
+                    self.end_cells(&mut shutdown);
+                    shutdown.stage = Stage::Cells;
+                    shutdown.stage_end = shutdown.cells_end;
+                }
                 Stage::Cells => {
                     self.groups.kill_cells();
                     shutdown.stage = Stage::Killing;
@@ -161,6 +174,7 @@ impl Node {
             return true;
         }
         match shutdown.stage {
+            Stage::First => !self.daemon.ends_first || self.daemon.child.is_none(),
             Stage::Cells | Stage::Killing => {
                 if !shutdown.waiting.is_empty() || shutdown.foreign {
                     tell_innermost(&mut shutdown.waiting, &mut shutdown.told);

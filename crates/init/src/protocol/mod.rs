@@ -94,7 +94,17 @@ pub enum NodeRequest {
     },
     /// The daemon is ready to serve (for back-off, and `sd_notify` where init is a service).
     Ready,
+    /// Whether the daemon has something to end before the cells do, when the machine goes down.
+    /// Where it has, cells are left alone for at most [`FIRST_PART`] of the bound, until it hasn't
+    /// any more. For as long as this connection.
+    EndsFirst {
+        /// It has.
+        wanted: bool,
+    },
 }
+
+/// The part of a shutdown's bound that the daemon has before the cells end, where it wants it.
+pub const FIRST_PART: f64 = 0.4;
 
 /// What node-init sends the daemon.
 #[derive(Clone, PartialEq, Eq, Debug)]

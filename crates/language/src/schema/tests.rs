@@ -61,6 +61,7 @@ fn what_only_reads_is_marked_in_the_protos() {
         "image.Export",
         "pod.Get",
         "pod.List",
+        "pod.Watch",
     ];
     assert_eq!(reading, expected);
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use super::env::EnvVar;
 use super::spec::{Container, Draft, HostAlias, MAX_CONTAINERS, MAX_WEIGHT};
-use super::volume::{Files, Host, Source, Volume, VolumeMount};
-use crate::cell::check_target;
+use super::volume::{Empty, Files, Host, Medium, Source, Volume, VolumeMount};
+use crate::cell::{DEFAULT_ID_RANGE, check_target};
 use crate::error::{Error, Result, Within};
 use crate::executable::{self, ExecutableSpec, MAX_STOP_GRACE};
 use crate::name::Label;
@@ -31,6 +31,13 @@ pub(super) fn check(draft: &Draft) -> Result<()> {
         crate::cell::check_hostname(&draft.hostname)?;
     }
     check_volumes(&draft.volumes)?;
+    if draft
+        .fs_group
+        .is_some_and(|group| group >= DEFAULT_ID_RANGE)
+    {
+        let problem = format!("must be below {DEFAULT_ID_RANGE}, the number of a pod's ids");
+        return Err(Error::invalid("fs_group", problem));
+    }
     check_count("host_aliases", draft.host_aliases.len(), MAX_LIST)?;
     for (i, alias) in draft.host_aliases.iter().enumerate() {
         check_alias(alias).within(&format!("host_aliases[{i}]"))?;
@@ -74,7 +81,7 @@ fn check_volumes(volumes: &[Volume]) -> Result<()> {
             return Err(Error::invalid(format!("{at}.name"), "is given twice"));
         }
         match &volume.source {
-            Source::Empty => {}
+            Source::Empty(empty) => check_empty(empty).within("empty").within(&at)?,
             Source::Files(files) => check_files(files).within("files").within(&at)?,
             Source::Host(host) => check_host(host).within("host").within(&at)?,
         }
@@ -82,10 +89,30 @@ fn check_volumes(volumes: &[Volume]) -> Result<()> {
     Ok(())
 }
 
+fn check_empty(empty: &Empty) -> Result<()> {
+    match (empty.medium, empty.size_bytes) {
+        (_, None) => Ok(()),
+        (Medium::Disk, Some(_)) => {
+            let problem = "has a meaning in memory alone: the node's disk bounds no folder";
+            Err(Error::invalid("size_bytes", problem))
+        }
+        (Medium::Memory, Some(size)) if size < 4096 || i64::try_from(size).is_err() => {
+            let problem = "must be at least 4096 and below 2^63";
+            Err(Error::invalid("size_bytes", problem))
+        }
+        (Medium::Memory, Some(_)) => Ok(()),
+    }
+}
+
 fn check_files(files: &Files) -> Result<()> {
     check_count("files", files.files.len(), MAX_LIST)?;
     for path in files.files.keys() {
-        check_relative(&format!("files[{path:?}]"), path)?;
+        let field = format!("files[{path:?}]");
+        check_relative(&field, path)?;
+        if path.starts_with("..") {
+            let problem = "must not begin with `..`: names of the node's own do";
+            return Err(Error::invalid(field, problem));
+        }
     }
     if files.effective_mode() > 0o777 {
         return Err(Error::invalid("mode", "must be at most 0o777"));
@@ -336,7 +363,7 @@ mod tests {
             init_containers: vec![container("init")],
             volumes: vec![Volume {
                 name: "data".to_owned(),
-                source: Source::Empty,
+                source: Source::Empty(Empty::default()),
             }],
             ..Draft::default()
         }
@@ -428,11 +455,35 @@ mod tests {
             }),
         ];
         PodSpec::try_from(pod()).unwrap();
+        all_refused(&cases);
+    }
+
+    #[test]
+    fn volumes_that_cant_be_are_refused_by_the_fields_path() {
+        let cases: [(&str, Change); 4] = [
+            ("fs_group", |pod| pod.fs_group = Some(DEFAULT_ID_RANGE)),
+            ("volumes[0].empty.size_bytes", |pod| {
+                let (medium, size_bytes) = (Medium::Disk, Some(1 << 20));
+                pod.volumes[0].source = Source::Empty(Empty { medium, size_bytes });
+            }),
+            ("volumes[0].empty.size_bytes", |pod| {
+                let (medium, size_bytes) = (Medium::Memory, Some(1));
+                pod.volumes[0].source = Source::Empty(Empty { medium, size_bytes });
+            }),
+            ("volumes[0].files.files[\"..data\"]", |pod| {
+                let files = [("..data".to_owned(), String::new())].into();
+                pod.volumes[0].source = Source::Files(Files { files, mode: None });
+            }),
+        ];
+        all_refused(&cases);
+    }
+
+    fn all_refused(cases: &[(&str, Change)]) {
         for (field, change) in cases {
             let mut draft = pod();
             change(&mut draft);
             let error = PodSpec::try_from(draft).unwrap_err();
-            assert_eq!(error.field.as_deref(), Some(field), "{error}");
+            assert_eq!(error.field.as_deref(), Some(*field), "{error}");
         }
     }
 

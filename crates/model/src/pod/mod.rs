@@ -9,6 +9,7 @@
 
 pub mod backoff;
 mod check;
+pub mod debug;
 pub mod env;
 pub mod manifest;
 pub mod probe;
@@ -17,6 +18,7 @@ pub mod request;
 pub mod spec;
 pub mod status;
 pub mod steps;
+pub mod update;
 pub mod verdict;
 pub mod volume;
 

@@ -3,10 +3,13 @@
 
 use std::time::Duration;
 
+use super::debug::Debug;
 use super::spec::PodSpec;
 use crate::label::Labels;
 use crate::name::{ObjectPath, Tenant};
 use crate::object::ObjectRef;
+use crate::request::Scope;
+use crate::selector::Selector;
 
 /// When a Run call answers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -51,6 +54,37 @@ pub struct RemovePod {
     pub target: ObjectRef,
     /// Stop what still runs, first.
     pub force: bool,
+}
+
+/// The checked request of `Pods.Update`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct UpdatePod {
+    /// The pod.
+    pub target: ObjectRef,
+    /// All its labels from now on.
+    pub labels: Labels,
+    /// As it is to be from now on.
+    pub spec: PodSpec,
+}
+
+/// The checked request of `Pods.Debug`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct DebugPod {
+    /// The pod.
+    pub target: ObjectRef,
+    /// The container that is added. What else it must be the pod's spec says.
+    pub debug: Debug,
+}
+
+/// The checked request of `Pods.Watch`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WatchPods {
+    /// Whose.
+    pub scope: Scope,
+    /// Only pods with such labels.
+    pub selector: Selector,
+    /// Of the last event seen. `None`: from the beginning.
+    pub resume_token: Option<String>,
 }
 
 /// The checked request of `Pods.Dial`.

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::env::EnvVar;
 use super::probe::{Hook, Probe};
-use super::volume::{Volume, VolumeMount};
+use super::volume::{Source, Volume, VolumeMount};
 use crate::container;
 use crate::error::Error;
 
@@ -54,6 +54,9 @@ pub struct Draft {
     /// Supplementary groups of all containers.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub groups: Vec<String>,
+    /// A group of all containers that may write the pod's volumes; a number of the pod's own ids.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub fs_group: Option<u32>,
 }
 
 /// What becomes of a container that ends.
@@ -135,6 +138,9 @@ pub struct Container {
     /// Exec never grants new privileges.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub no_new_privileges: Option<bool>,
+    /// It may use every system call.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub unconfined: bool,
     /// Keep standard input open.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub stdin: bool,
@@ -262,6 +268,15 @@ impl PodSpec {
     /// The container of that name.
     pub fn container(&self, name: &str) -> Option<&Container> {
         self.all().find(|container| container.name == name)
+    }
+
+    /// What its volumes may hold in memory together, in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        let sizes = self.0.volumes.iter().map(|volume| match &volume.source {
+            Source::Empty(empty) => empty.memory_bytes(),
+            Source::Files(_) | Source::Host(_) => 0,
+        });
+        sizes.fold(0, u64::saturating_add)
     }
 
     /// How long a stop may take.

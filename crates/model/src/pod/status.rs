@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is known of a pod, as clients see it.
 
+use serde::{Deserialize, Serialize};
+
 use crate::exit::Exit;
 use crate::status::Meta;
 use crate::time::Timestamp;
@@ -45,6 +47,27 @@ pub struct PodStatus {
     pub qos: Qos,
     /// Init containers first, in the spec's order.
     pub containers: Vec<ContainerStatus>,
+    /// Those that were added to look at it, in that order.
+    pub debug: Vec<ContainerStatus>,
+    /// What has happened, the oldest first; at most [`MAX_EVENTS`].
+    pub events: Vec<Event>,
+}
+
+/// The most events that are told of a pod. Older ones go.
+pub const MAX_EVENTS: usize = 32;
+
+/// Something that has happened to a pod.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Event {
+    /// When, the last time.
+    pub at: Timestamp,
+    /// To which container; empty: to the pod.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub container: String,
+    /// What, for people.
+    pub message: String,
+    /// How often in a row.
+    pub count: u32,
 }
 
 /// The status of a container.

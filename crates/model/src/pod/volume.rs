@@ -19,11 +19,47 @@ pub struct Volume {
 #[serde(rename_all = "snake_case")]
 pub enum Source {
     /// Nothing, when the pod begins. It goes with the pod.
-    Empty,
+    Empty(Empty),
     /// Files with the given content; they can't be written.
     Files(Files),
     /// A file or folder of the node.
     Host(Host),
+}
+
+/// The size of an empty volume in memory whose spec has none, in bytes.
+pub const DEFAULT_EMPTY_BYTES: u64 = crate::cell::DEFAULT_VOLUME_BYTES;
+
+/// A folder with nothing in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Empty {
+    /// Where its files are.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub medium: Medium,
+    /// In memory: the most that it holds, in bytes. `None`: [`DEFAULT_EMPTY_BYTES`].
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub size_bytes: Option<u64>,
+}
+
+impl Empty {
+    /// The most that it holds in memory, in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        match self.medium {
+            Medium::Memory => self.size_bytes.unwrap_or(DEFAULT_EMPTY_BYTES),
+            Medium::Disk => 0,
+        }
+    }
+}
+
+/// Where the files of an empty volume are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Medium {
+    /// In a tmpfs of that size: it counts in the tenant's quota, its pages for who writes them.
+    #[default]
+    Memory,
+    /// On the node's disk, where nothing bounds it.
+    Disk,
 }
 
 /// Files that the spec brings.
@@ -73,6 +109,10 @@ pub enum HostKind {
     File,
     /// A Unix socket.
     Socket,
+    /// A folder, which is made where nothing is.
+    FolderOrCreate,
+    /// A regular file, which is made where nothing is; its folder must be there.
+    FileOrCreate,
 }
 
 /// Where a container has a volume.

@@ -105,6 +105,10 @@ mod tests {
         assert_eq!(one.room(), MOST);
         assert_eq!(crowd.first().unwrap().room(), LEAST);
         drop(crowd);
-        assert_eq!(rooms.enter(&blue).room(), MOST, "who has gone counts no more");
+        assert_eq!(
+            rooms.enter(&blue).room(),
+            MOST,
+            "who has gone counts no more"
+        );
     }
 }

@@ -1,29 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 //! A sandbox that is a cell of this node: the pod's cell, a nested one for each container, and in
 //! that the executable `main`. All of it is the runtime's; here is what it is asked for, with
-//! permits that are parts of the one that the node has for the pod.
+//! permits that are parts of the one that the node has for the pod. [`port`] is the port's methods;
+//! [`settle`] brings what there is to what the spec says now.
 
+mod files;
+mod host;
+mod port;
 pub(crate) mod program;
+pub(crate) mod remove;
+mod settle;
 pub(crate) mod volumes;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
 use identity::{Effect, Permit};
+use model::cell::{CellSpec, Mount};
 use model::error::{Error, Reason};
 use model::exit::Exit;
 use model::label::Labels;
 use model::name::{Label, ObjectPath, Tenant, Uid};
 use model::object::{Kind, ObjectRef};
+use model::pod::debug::Debug;
 use model::pod::spec::{Container, PodSpec};
 use model::pod::steps::Count;
 use model::request::{Remove, RunCell, RunExecutable, Stop, UpdateExecutable, WaitFor};
 use model::status::{ExecutableStatus, Object};
 use runtime::Runtime;
+use runtime::volume::Held;
 
-use crate::kept::{Kept, Seal};
-use crate::sandbox::{Program, Sandbox, Stream};
+use crate::kept::Seal;
+use crate::sandbox::{Program, Sandbox};
 use program::Around;
 use volumes::Volumes;
 
@@ -70,8 +78,11 @@ pub(crate) struct CellSandbox {
     pub(crate) tenant: Tenant,
     pub(crate) path: ObjectPath,
     pub(crate) uid: Uid,
-    pub(crate) spec: PodSpec,
+    /// As it is to be now.
+    pub(crate) spec: RwLock<Arc<PodSpec>>,
     pub(crate) volumes: Volumes,
+    /// What its volumes take of the tenant's memory, until they are removed.
+    pub(crate) held: Mutex<Option<Held>>,
     pub(crate) around: Around,
 }
 
@@ -86,8 +97,16 @@ impl CellSandbox {
             .map_err(broken)
     }
 
+    fn spec(&self) -> Arc<PodSpec> {
+        // Nothing panics while it is held.
+        let spec = self.spec.read();
+        spec.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The cell of a container; of one that was added, `name` is its place ([`Debug::place`]).
     fn container(&self, name: &str) -> Result<ObjectPath, Error> {
-        self.below(&self.path, name)
+        let mut parts = name.split('/');
+        parts.try_fold(self.path.clone(), |path, part| self.below(&path, part))
     }
 
     fn main(&self, name: &str) -> Result<ObjectPath, Error> {
@@ -107,24 +126,30 @@ impl CellSandbox {
         self.target(self.path.clone(), Some(self.uid), Kind::Cell)
     }
 
-    async fn prepare_now(&self) -> Result<(), Error> {
-        let (volumes, spec) = (self.volumes.clone(), self.spec.clone());
-        let made = tokio::task::spawn_blocking(move || volumes.make(&spec)).await;
-        let made = made.map_err(|e| Error::internal(e.to_string()))?;
-        made.map_err(|e| {
-            let message = format!("the volumes of {} can't be made: {e}", self.path);
-            Error::internal(message).errno(e.raw_os_error().unwrap_or_default())
-        })
-    }
-
     async fn make_now(&self, container: &Container) -> Result<(), Error> {
         let path = self.container(&container.name)?;
-        if let Some(found) = self.runtime.seen(&self.tenant, &path)
-            && !found.state().is_final()
-        {
+        if self.is_there(&path) {
             return Ok(());
         }
-        let mounts = self.volumes.mounts(&self.spec, container)?;
+        let mounts = self.mounts(container).await?;
+        let spec = program::container_cell(container, mounts, false)?;
+        self.run_cell(path, spec).await
+    }
+
+    fn is_there(&self, path: &ObjectPath) -> bool {
+        let found = self.runtime.seen(&self.tenant, path);
+        found.is_some_and(|found| !found.state().is_final())
+    }
+
+    /// The mounts of a container, for which paths of the node are looked at.
+    async fn mounts(&self, container: &Container) -> Result<Vec<Mount>, Error> {
+        let (volumes, spec) = (self.volumes.clone(), self.spec());
+        let container = container.clone();
+        let found = tokio::task::spawn_blocking(move || volumes.mounts(&spec, &container)).await;
+        found.map_err(|e| Error::internal(e.to_string()))?
+    }
+
+    async fn run_cell(&self, path: ObjectPath, spec: CellSpec) -> Result<(), Error> {
         let permit = self
             .permit
             .part(vec![Effect::on(RUN_CELL, &path), Effect::on(REMOVE, &path)])?;
@@ -132,7 +157,7 @@ impl CellSandbox {
             tenant: self.tenant.clone(),
             path,
             labels: Labels::default(),
-            spec: program::container_cell(container, mounts)?,
+            spec,
             request_id: None,
             wait_for: WaitFor::Started,
             annex: None,
@@ -140,9 +165,25 @@ impl CellSandbox {
         self.runtime.run_cell(permit, request).await.map(drop)
     }
 
+    /// Makes the cell of a container that is added, and starts its program.
+    async fn debug_now(&self, debug: &Debug) -> Result<Program, Error> {
+        let (container, place) = (&debug.container, debug.place());
+        let path = self.container(&place)?;
+        let sees = !debug.target.is_empty();
+        if !self.is_there(&path) {
+            let mounts = self.mounts(container).await?;
+            let spec = program::container_cell(container, mounts, sees)?;
+            self.run_cell(path, spec).await?;
+        }
+        let spec = program::debug_program(&self.spec(), container, &self.around, sees)?;
+        let labels = marks(Count::default(), false)?;
+        let started = self.run(self.main(&place)?, labels, spec, WaitFor::Started);
+        program_of(&*started.await?).ok_or_else(|| Error::internal("no program was started"))
+    }
+
     async fn start_now(&self, container: &Container, count: Count) -> Result<Program, Error> {
         let path = self.main(&container.name)?;
-        let spec = program::main_program(&self.spec, container, &self.around)?;
+        let spec = program::main_program(&self.spec(), container, &self.around)?;
         let started = self.run(path, marks(count, false)?, spec, WaitFor::Started);
         let started = started.await?;
         program_of(&started).ok_or_else(|| Error::internal("a program that is none was started"))
@@ -219,11 +260,12 @@ impl CellSandbox {
         argv: &[String],
         timeout: Duration,
     ) -> Result<Exit, Error> {
-        let named = self.spec.container(container);
+        let pod = self.spec();
+        let named = pod.container(container);
         let named = named.ok_or_else(|| Error::not_found("container", container))?;
         let name = format!("ask-{}", unique()?);
         let path = self.below(&self.container(container)?, &name)?;
-        let spec = program::beside(&self.spec, named, &self.around, argv)?;
+        let spec = program::beside(&pod, named, &self.around, argv)?;
         let run = self.run(path.clone(), Labels::default(), spec, WaitFor::Exited);
         match tokio::time::timeout(timeout, run).await {
             Ok(ended) => exit_of(&*ended?),
@@ -266,96 +308,10 @@ impl CellSandbox {
         let removed = tokio::task::spawn_blocking(move || volumes.remove()).await;
         if let Ok(Err(error)) = removed {
             tracing::error!(pod = %self.path, %error, "the volumes of a pod stay behind");
+            return;
         }
-    }
-}
-
-impl Sandbox for CellSandbox {
-    fn prepare(&self) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(self.prepare_now())
-    }
-
-    fn make<'a>(&'a self, container: &'a Container) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(self.make_now(container))
-    }
-
-    fn start<'a>(
-        &'a self,
-        container: &'a Container,
-        count: Count,
-    ) -> BoxFuture<'a, Result<Program, Error>> {
-        Box::pin(self.start_now(container, count))
-    }
-
-    fn program(&self, container: &str) -> Option<Program> {
-        let object = self
-            .runtime
-            .seen(&self.tenant, &self.main(container).ok()?)?;
-        program_of(&object)
-    }
-
-    fn started<'a>(&'a self, container: &'a str, uid: Uid) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(self.started_now(container, uid))
-    }
-
-    fn ended<'a>(&'a self, container: &'a str, uid: Uid) -> BoxFuture<'a, Result<Exit, Error>> {
-        Box::pin(self.ended_now(container, uid))
-    }
-
-    fn stop<'a>(
-        &'a self,
-        container: &'a str,
-        uid: Uid,
-        grace: Duration,
-    ) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(self.stop_now(container, uid, grace))
-    }
-
-    fn exec<'a>(
-        &'a self,
-        container: &'a str,
-        argv: &'a [String],
-        timeout: Duration,
-    ) -> BoxFuture<'a, Result<Exit, Error>> {
-        Box::pin(self.exec_now(container, argv, timeout))
-    }
-
-    fn dial(&self, port: u16, timeout: Duration) -> BoxFuture<'_, Result<Box<dyn Stream>, Error>> {
-        Box::pin(async move {
-            let permit = self.permit(GET, &self.path)?;
-            let pod = self.pod();
-            let dialed = self.runtime.dial(permit, &pod, port, timeout).await;
-            dialed.map(|stream| Box::new(stream) as Box<dyn Stream>)
-        })
-    }
-
-    fn keep<'a>(&'a self, kept: &'a Kept) -> BoxFuture<'a, Result<(), Error>> {
-        Box::pin(async move {
-            let annex = self.seal.seal(&self.tenant, &self.path, kept)?;
-            let permit = self.permit(UPDATE_CELL, &self.path)?;
-            self.runtime
-                .annex(permit, &self.pod(), annex)
-                .await
-                .map(drop)
-        })
-    }
-
-    fn gone(&self) -> BoxFuture<'_, ()> {
-        Box::pin(async move {
-            let Ok(permit) = self.permit(WAIT, &self.path) else {
-                return std::future::pending().await;
-            };
-            // Whatever the answer is: it isn't there.
-            drop(self.runtime.wait(permit, &self.pod()).await);
-        })
-    }
-
-    fn remove(&self) -> BoxFuture<'_, Result<(), Error>> {
-        Box::pin(self.remove_now())
-    }
-
-    fn clean(&self) -> BoxFuture<'_, ()> {
-        Box::pin(self.clean_now())
+        let held = self.held.lock();
+        drop(held.unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 

@@ -12,6 +12,7 @@ use model::pod::env::{Facts, expand};
 use model::pod::qos;
 use model::pod::spec::{Container, Needs, PodSpec};
 use model::resources::{Cpu, Memory, Resources};
+use model::seccomp::{Profile, Seccomp};
 
 /// What programs are made with, beside the spec.
 #[derive(Clone, Debug)]
@@ -33,11 +34,16 @@ pub(crate) fn pod_cell(spec: &PodSpec) -> Result<CellSpec, Error> {
     draft.try_into()
 }
 
-/// The cell of a container in the pod's.
-pub(crate) fn container_cell(container: &Container, mounts: Vec<Mount>) -> Result<CellSpec, Error> {
-    use Namespace::{Ipc, Net, User, Uts};
+/// The cell of a container in the pod's, or in that of another container whose processes it sees.
+pub(crate) fn container_cell(
+    container: &Container,
+    mounts: Vec<Mount>,
+    sees_processes: bool,
+) -> Result<CellSpec, Error> {
+    use Namespace::{Ipc, Net, Pid, User, Uts};
+    let pid = sees_processes.then_some(Pid);
     let draft = cell::Draft {
-        share: [User, Net, Ipc, Uts].into(),
+        share: [User, Net, Ipc, Uts].into_iter().chain(pid).collect(),
         resources: resources(&container.needs),
         mounts,
         container: container.root(),
@@ -46,7 +52,7 @@ pub(crate) fn container_cell(container: &Container, mounts: Vec<Mount>) -> Resul
     draft.try_into()
 }
 
-fn resources(needs: &Needs) -> Resources {
+pub(super) fn resources(needs: &Needs) -> Resources {
     let quota = needs.cpu_limit_millis.map(|millis| {
         let micros = millis.saturating_mul(100);
         Duration::from_micros(micros)
@@ -91,6 +97,27 @@ pub(crate) fn main_program(
     draft.try_into()
 }
 
+/// The program of a container that was added. One that sees processes of another container isn't PID
+/// 1 of its own: then it would see none of them.
+pub(crate) fn debug_program(
+    pod: &PodSpec,
+    container: &Container,
+    around: &Around,
+    sees_processes: bool,
+) -> Result<ExecutableSpec, Error> {
+    let draft = executable::Draft::from(main_program(pod, container, around)?);
+    let draft = match sees_processes {
+        true => executable::Draft {
+            argv: [draft.entrypoint, draft.argv].concat(),
+            entrypoint: Vec::new(),
+            main: false,
+            ..draft
+        },
+        false => draft,
+    };
+    draft.try_into()
+}
+
 /// A program of a probe or a hook. Nobody reads what it prints.
 pub(crate) fn beside(
     pod: &PodSpec,
@@ -128,12 +155,26 @@ fn within(
         cwd: container.cwd.clone(),
         user: or_pods(&container.user, &pod.user),
         group,
-        groups: pod.groups.clone(),
+        groups: groups(pod),
         capabilities: capabilities(container)?,
         no_new_privileges: container.no_new_privileges,
+        seccomp: Seccomp {
+            profile: match container.unconfined {
+                true => Profile::Unconfined,
+                false => Profile::Default,
+            },
+            ..Seccomp::default()
+        },
         oom_score_adj: Some(oom),
         ..executable::Draft::default()
     })
+}
+
+/// With the one that may have the volumes.
+fn groups(pod: &PodSpec) -> Vec<String> {
+    let of_volumes = pod.fs_group.map(|group| group.to_string());
+    let of_volumes = of_volumes.filter(|group| !pod.groups.contains(group));
+    pod.groups.iter().cloned().chain(of_volumes).collect()
 }
 
 fn capabilities(container: &Container) -> Result<Option<Capabilities>, Error> {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The folders that the node makes for a pod: its empty volumes, the files that its spec brings,
-//! its `/etc/hosts`. They are below `pods/UID` of the state directory, belong to the ids of the
-//! pod's root, and go with the pod. A cell sees them by mounts, never by their path.
+//! The folders that the node makes for a pod: its empty volumes, the files that its spec brings
+//! ([`files`]), its `/etc/hosts`. They are below `pods/UID` of the state directory, belong to the
+//! ids of the pod's root, and go with the pod. A cell sees them by mounts, never by their path.
 
 use std::fs::{DirBuilder, Permissions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt, PermissionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 
 use model::cell::{Access, Mount};
@@ -13,77 +13,139 @@ use model::error::{Error, Reason};
 use model::name;
 use model::pod::PodSpec;
 use model::pod::spec::Container;
-use model::pod::volume::{Files, Host, HostKind, Source, VolumeMount};
+use model::pod::volume::{Empty, Medium, Source, VolumeMount};
 use rustix::fs::{Gid, Mode, OFlags, ResolveFlags, Uid};
 use rustix::io::Errno;
+
+use super::{files, host, remove};
+
+/// Whose the files of a pod are, in ids of the node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Owner {
+    root_id: u32,
+    group: Option<u32>,
+}
+
+impl Owner {
+    /// `root_id`: of the pod's root; `group`: that may have the volumes, too, of the pod's ids.
+    pub(super) fn new(root_id: u32, group: Option<u32>) -> Self {
+        Self { root_id, group }
+    }
+
+    fn ids(&self) -> (u32, u32) {
+        let group = self.group.unwrap_or(0);
+        (self.root_id, self.root_id.saturating_add(group))
+    }
+
+    fn give(&self, path: &Path, mode: u32) -> io::Result<()> {
+        let (uid, gid) = self.ids();
+        chown(path, Some(uid), Some(gid))?;
+        // After the owner: changing that takes set-id bits away.
+        std::fs::set_permissions(path, Permissions::from_mode(mode))
+    }
+
+    /// The mode of a folder: what is made in it is the group's, too.
+    fn folder_mode(&self, mode: u32) -> u32 {
+        mode | self.group.map_or(0, |_| 0o2000)
+    }
+
+    /// Makes a folder, where there is none.
+    pub(super) fn folder(&self, path: &Path, mode: u32) -> io::Result<()> {
+        match folder(path, mode)? {
+            true => self.give(path, self.folder_mode(mode)),
+            false => Ok(()),
+        }
+    }
+
+    /// Writes a file that isn't there.
+    pub(super) fn file(&self, path: &Path, text: &str, mode: u32) -> io::Result<()> {
+        std::fs::write(path, text)?;
+        self.give(path, mode | self.group.map_or(0, |_| 0o040))
+    }
+}
 
 /// The folders of one pod.
 #[derive(Clone, Debug)]
 pub(crate) struct Volumes {
     folder: PathBuf,
-    /// The node's id of the pod's root.
-    root_id: u32,
+    owner: Owner,
 }
 
 impl Volumes {
-    pub(crate) fn new(pods: &Path, uid: name::Uid, root_id: u32) -> Self {
-        let folder = pods.join(uid.to_string());
-        Self { folder, root_id }
+    /// `root_id`: the node's id of the pod's root.
+    pub(crate) fn new(pods: &Path, uid: name::Uid, root_id: u32, group: Option<u32>) -> Self {
+        Self {
+            folder: pods.join(uid.to_string()),
+            owner: Owner::new(root_id, group),
+        }
     }
 
-    /// Makes what isn't there yet. What is there may be a volume with something in it.
-    pub(crate) fn make(&self, spec: &PodSpec) -> io::Result<()> {
-        folder(&self.folder, 0o700)?;
+    /// Makes what isn't there yet, and puts the spec's files in force. What is there may be a
+    /// volume with something in it.
+    pub(crate) fn make(&self, spec: &PodSpec) -> Result<(), Error> {
+        let failed = |what: &str, e: io::Error| {
+            let message = format!("{what} can't be made: {e}");
+            Error::internal(message).errno(e.raw_os_error().unwrap_or_default())
+        };
+        folder(&self.folder, 0o700).map_err(|e| failed("the pod's folder", e))?;
         for volume in &spec.volumes {
             let path = self.folder.join(&volume.name);
+            let failed = |e| failed(&format!("the volume {}", volume.name), e);
             match &volume.source {
-                Source::Empty => self.own_folder(&path, 0o777)?,
-                Source::Files(files) => self.files(&path, files)?,
+                Source::Empty(empty) => self.empty(&path, empty)?,
+                Source::Files(files) => {
+                    self.own_folder(&path, 0o755).map_err(failed)?;
+                    files::put(&path, files, &self.owner).map_err(failed)?;
+                }
                 Source::Host(_) => {}
             }
         }
-        // A volume's name has no dot in it.
-        self.file(&self.folder.join(HOSTS), &hosts(spec), 0o644)
+        self.hosts(spec).map_err(|e| failed("/etc/hosts", e))
     }
 
+    /// One that is there has its owner: it gets its name last.
     fn own_folder(&self, path: &Path, mode: u32) -> io::Result<()> {
-        if !folder(path, mode)? {
+        if path.exists() {
             return Ok(());
         }
-        std::fs::set_permissions(path, Permissions::from_mode(mode))?;
-        chown(path, Some(self.root_id), Some(self.root_id))
+        let draft = self.folder.join(".folder");
+        folder(&draft, mode)?;
+        self.owner.give(&draft, self.owner.folder_mode(mode))?;
+        std::fs::rename(&draft, path)
     }
 
-    fn files(&self, folder: &Path, files: &Files) -> io::Result<()> {
-        self.own_folder(folder, 0o755)?;
-        for (path, text) in &files.files {
-            let path = folder.join(path);
-            let above = path.ancestors().skip(1);
-            let mut above: Vec<_> = above.take_while(|it| *it != folder).collect();
-            above.reverse();
-            for above in above {
-                self.own_folder(above, 0o755)?;
+    fn empty(&self, path: &Path, empty: &Empty) -> Result<(), Error> {
+        let made = match empty.medium {
+            Medium::Disk => self.own_folder(path, 0o777),
+            // Covered by what is mounted on it.
+            Medium::Memory => folder(path, 0o700).map(drop),
+        };
+        made.map_err(|e| {
+            let message = format!("an empty volume can't be made: {e}");
+            Error::internal(message).errno(e.raw_os_error().unwrap_or_default())
+        })?;
+        match empty.medium {
+            Medium::Disk => Ok(()),
+            Medium::Memory => {
+                let mode = self.owner.folder_mode(0o777);
+                runtime::volume::mount(path, empty.memory_bytes(), mode, self.owner.ids())
             }
-            self.file(&path, text, files.effective_mode())?;
         }
-        Ok(())
     }
 
-    /// A file that is there is whole: it gets its name last.
-    fn file(&self, path: &Path, text: &str, mode: u32) -> io::Result<()> {
-        let draft = self.folder.join(".draft");
-        std::fs::write(&draft, text)?;
-        std::fs::set_permissions(&draft, Permissions::from_mode(mode))?;
-        chown(&draft, Some(self.root_id), Some(self.root_id))?;
+    /// A file that is there is whole: it gets its name last. A volume's name has no dot in it.
+    fn hosts(&self, spec: &PodSpec) -> io::Result<()> {
+        let (path, draft) = (self.folder.join(HOSTS), self.folder.join(".draft"));
+        if path.exists() {
+            return Ok(());
+        }
+        self.owner.file(&draft, &hosts(spec), 0o644)?;
         std::fs::rename(&draft, path)
     }
 
     /// Removes all of it; what isn't there is removed.
     pub(crate) fn remove(&self) -> io::Result<()> {
-        match std::fs::remove_dir_all(&self.folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed,
-        }
+        remove::remove(&self.folder)
     }
 
     /// The mounts of a container.
@@ -96,9 +158,9 @@ impl Volumes {
                 return Err(Error::internal(message));
             };
             mounts.push(match &volume.source {
-                Source::Empty => self.own(mount, mount.read_only)?,
-                Source::Files(_) => self.own(mount, true)?,
-                Source::Host(host) => of_node(host, mount)?,
+                Source::Empty(_) => self.own(mount)?,
+                Source::Files(_) => self.of_files(mount)?,
+                Source::Host(host) => host::mount(host, mount)?,
             });
         }
         let has_hosts = mounts.iter().any(|it| it.target == "/etc/hosts");
@@ -109,13 +171,26 @@ impl Volumes {
         Ok(mounts)
     }
 
-    fn own(&self, mount: &VolumeMount, read_only: bool) -> Result<Mount, Error> {
+    fn of_files(&self, mount: &VolumeMount) -> Result<Mount, Error> {
+        let volume = self.folder.join(&mount.volume);
+        let source = match mount.sub_path.as_str() {
+            "" => Ok(volume),
+            sub_path => files::part(&volume, sub_path),
+        };
+        let source = source.map_err(|e| {
+            let message = format!("the files of the volume {}: {e}", mount.volume);
+            Error::internal(message).errno(e.raw_os_error().unwrap_or_default())
+        })?;
+        Ok(plain(&source, &mount.path, Access::OwnRead))
+    }
+
+    fn own(&self, mount: &VolumeMount) -> Result<Mount, Error> {
         let volume = self.folder.join(&mount.volume);
         let source = match mount.sub_path.as_str() {
             "" => volume,
             sub_path => self.part(&volume, sub_path)?,
         };
-        let access = match read_only {
+        let access = match mount.read_only {
             true => Access::OwnRead,
             false => Access::Own,
         };
@@ -145,10 +220,11 @@ impl Volumes {
                     let made = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
                     let made = rustix::fs::openat2(&at, part, made, mode, within);
                     let made = made.map_err(failed)?;
-                    let open = Mode::RWXU | Mode::RWXG | Mode::RWXO;
-                    rustix::fs::fchmod(&made, open).map_err(failed)?;
-                    let (uid, gid) = (Uid::from_raw(self.root_id), Gid::from_raw(self.root_id));
+                    let (uid, gid) = self.owner.ids();
+                    let (uid, gid) = (Uid::from_raw(uid), Gid::from_raw(gid));
                     rustix::fs::fchown(&made, Some(uid), Some(gid)).map_err(failed)?;
+                    let open = Mode::from_raw_mode(self.owner.folder_mode(0o777));
+                    rustix::fs::fchmod(&made, open).map_err(failed)?;
                     made
                 }
                 found => found.map_err(failed)?,
@@ -179,7 +255,7 @@ fn folder(path: &Path, mode: u32) -> io::Result<bool> {
     }
 }
 
-fn plain(source: &Path, target: &str, access: Access) -> Mount {
+pub(super) fn plain(source: &Path, target: &str, access: Access) -> Mount {
     Mount {
         source: source.display().to_string(),
         target: target.to_owned(),
@@ -188,42 +264,4 @@ fn plain(source: &Path, target: &str, access: Access) -> Mount {
         owner_gid: None,
         allow_root_owner: false,
     }
-}
-
-fn of_node(host: &Host, mount: &VolumeMount) -> Result<Mount, Error> {
-    let source = match mount.sub_path.as_str() {
-        "" => host.path.clone(),
-        sub_path => format!("{}/{sub_path}", host.path.trim_end_matches('/')),
-    };
-    let wrong = |problem: String| {
-        Error::invalid("pod.spec.volumes.host.path", problem)
-            .hint("name an existing file or folder of the node by its real path")
-    };
-    let found = std::fs::symlink_metadata(&host.path);
-    let found = found.map_err(|e| wrong(format!("{}: {e}", host.path)))?;
-    let (is, what) = match host.kind {
-        HostKind::Any => (true, ""),
-        HostKind::Folder => (found.is_dir(), "folder"),
-        HostKind::File => (found.is_file(), "regular file"),
-        HostKind::Socket => (found.file_type().is_socket(), "socket"),
-    };
-    if !is {
-        let problem = format!("{} is no {what} (mode {:o})", host.path, found.mode());
-        return Err(wrong(problem));
-    }
-    let writes = host.owner_uid.is_some() && !mount.read_only;
-    Ok(match writes {
-        false => Mount {
-            source,
-            ..plain(Path::new(""), &mount.path, Access::Read)
-        },
-        true => Mount {
-            source,
-            owner_uid: host.owner_uid,
-            owner_gid: host.owner_gid,
-            // Whoever names uid 0 in a pod's volume is an administrator, and has named it.
-            allow_root_owner: host.owner_uid == Some(0),
-            ..plain(Path::new(""), &mount.path, Access::Write)
-        },
-    })
 }

@@ -28,14 +28,15 @@ impl Task {
         self.kept.spec.all().nth(number).cloned()
     }
 
-    fn beside(&mut self, job: impl Future<Output = Option<Event>> + Send + 'static) {
+    pub(super) fn beside(&mut self, job: impl Future<Output = Option<Event>> + Send + 'static) {
         let tell = self.tell.clone();
-        self.jobs.spawn(async move {
+        let job = async move {
             if let Some(event) = job.await {
                 // The task is gone with the pod.
                 let _ = tell.send(event).await;
             }
-        });
+        };
+        self.jobs.spawn(self.share.run(job));
     }
 
     pub(super) fn watch_sandbox(&mut self) {
@@ -116,7 +117,7 @@ impl Task {
             run: (number, uid),
             events: self.tell.clone(),
         };
-        let task = self.jobs.spawn(watch.run());
+        let task = self.jobs.spawn(self.share.run(watch.run()));
         if let Some(held) = self.held.get_mut(number) {
             held.watch = Some(Watching(task));
         }

@@ -3,41 +3,58 @@
 //! changes the pod; others send it [`Order`]s and look at the status that it publishes.
 //!
 //! What takes time is done beside it (`jobs`) and comes back as an [`Event`]. What the next daemon
-//! has to know is kept before what follows from it is done.
+//! has to know is kept before what follows from it is done. All of it is polled in the tenant's
+//! turns.
 
+mod debug;
 mod held;
 mod jobs;
+mod notes;
+mod orders;
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use model::error::{Error, Reason};
+use model::error::Error;
 use model::exit::{Exit, How};
+use model::label::Labels;
 use model::name::Uid;
+use model::pod::debug::Debug;
 use model::pod::status::{Phase, PodStatus};
 use model::pod::steps::{self, Count, Effect, Seen};
 use model::pod::{PodSpec, qos};
 use model::status::Meta;
 use model::time::Timestamp;
+use tenants::Share;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 
-use crate::kept::{Ended, Kept, Stop};
+use crate::feed::Feed;
+use crate::kept::{Ended, Kept};
 use crate::prober::Finding;
 use crate::sandbox::{Program, Sandbox};
+use debug::Added;
 use held::Held;
+use notes::Notes;
 
 /// Events that wait for the task. Who has one more waits.
 const QUEUE: usize = 64;
 /// How long the task sleeps at most: clocks are set.
 const LONGEST: Duration = Duration::from_secs(30);
 
+/// Who waits for a status.
+pub(crate) type Answer = oneshot::Sender<Result<PodStatus, Error>>;
+
 /// What can be asked of a pod's task.
 pub(crate) enum Order {
     /// End all containers; answered when they have.
-    Stop(Duration, oneshot::Sender<Result<PodStatus, Error>>),
+    Stop(Duration, Answer),
     /// Remove the pod; with `true` also where it runs.
     Remove(bool, oneshot::Sender<Result<(), Error>>),
+    /// Change it, running.
+    Update(Box<(PodSpec, Labels)>, Answer),
+    /// Add a container; answered when its program runs.
+    Debug(Box<Debug>, Answer),
 }
 
 /// Something that has happened to a container, by its number.
@@ -53,6 +70,10 @@ pub(crate) enum Event {
     Found(usize, Uid, Finding),
     /// A stop could not be carried out.
     NotStopped(usize, Uid, Error),
+    /// The program of a container that was added was started, or could not be.
+    DebugStarted(usize, Result<Program, Error>),
+    /// It has ended.
+    DebugEnded(usize, Uid, Exit),
     /// The sandbox is gone.
     Gone,
 }
@@ -63,6 +84,10 @@ pub(crate) struct Beginning {
     pub(crate) meta: Meta,
     pub(crate) kept: Kept,
     pub(crate) questions: Arc<Semaphore>,
+    /// The tenant's, of the daemon's time.
+    pub(crate) share: Share,
+    /// Who watches pods is told.
+    pub(crate) feed: Arc<Feed>,
 }
 
 /// See the module.
@@ -71,13 +96,19 @@ pub(crate) struct Task {
     meta: Meta,
     kept: Kept,
     questions: Arc<Semaphore>,
+    share: Share,
+    feed: Arc<Feed>,
     held: Vec<Held>,
+    debug: Vec<Added>,
+    notes: Notes,
+    /// An update came while a container was being made: it may have been made as it was before.
+    unsettled: bool,
     jobs: JoinSet<()>,
     tell: mpsc::Sender<Event>,
     events: mpsc::Receiver<Event>,
     orders: mpsc::Receiver<Order>,
     status: watch::Sender<PodStatus>,
-    waiting: Vec<oneshot::Sender<Result<PodStatus, Error>>>,
+    waiting: Vec<Answer>,
     removing: Vec<oneshot::Sender<Result<(), Error>>>,
 }
 
@@ -98,6 +129,8 @@ impl Task {
             meta,
             kept,
             questions,
+            share,
+            feed,
         } = beginning;
         let (tell, events) = mpsc::channel(QUEUE);
         let (orders, inbox) = mpsc::channel(QUEUE);
@@ -106,6 +139,9 @@ impl Task {
             Held::found(sandbox.program(name), kept.ends.get(name))
         });
         let held = held.collect();
+        let debug = kept.debug.iter();
+        let debug = debug.map(|it| Added::found(it, sandbox.program(&it.place())));
+        let debug = debug.collect();
         let (status, published) = watch::channel(first_status(&meta, &kept.spec));
         let handle = Handle {
             uid: meta.uid,
@@ -114,11 +150,16 @@ impl Task {
             sandbox: sandbox.clone(),
         };
         let task = Self {
+            notes: Notes::new(&kept.events),
             sandbox,
             meta,
             kept,
             questions,
+            share,
+            feed,
             held,
+            debug,
+            unsettled: false,
             jobs: JoinSet::new(),
             tell,
             events,
@@ -135,9 +176,11 @@ impl Task {
     /// Runs until the pod is gone. Returns who waits for that.
     pub(crate) async fn run(mut self) -> Vec<oneshot::Sender<Result<(), Error>>> {
         self.watch_sandbox();
-        if let Err(error) = self.sandbox.prepare().await {
+        if let Err(error) = self.sandbox.settle(&self.kept.spec).await {
             tracing::error!(pod = %self.meta.path, %error, "a pod can't be prepared");
+            self.notes.add("", said(&error));
         }
+        self.resume_debug();
         for number in 0..self.held.len() {
             self.resume(number);
         }
@@ -151,6 +194,9 @@ impl Task {
                 true => step,
                 false => self.decide(),
             };
+            if step.phase.is_final() || self.kept.stop.is_some() {
+                self.end_debug();
+            }
             self.publish(step.phase);
             if step.phase.is_final() && self.over().await {
                 break;
@@ -200,62 +246,6 @@ impl Task {
         false
     }
 
-    async fn ordered(&mut self, order: Order) {
-        match order {
-            Order::Stop(grace, waiter) => match self.stop(grace).await {
-                Ok(()) => {
-                    self.waiting.retain(|it| !it.is_closed());
-                    self.waiting.push(waiter);
-                }
-                Err(error) => drop(waiter.send(Err(error))),
-            },
-            Order::Remove(force, waiter) => {
-                let is_final = self.status.borrow().phase.is_final();
-                if !is_final && !force && self.kept.stop.is_none() {
-                    let message = format!("the pod {} runs", self.meta.path);
-                    let error = Error::new(Reason::WrongState, message);
-                    let error = error.about("pod", self.meta.path.to_string());
-                    let _ = waiter.send(Err(error.hint("stop it first, or say force")));
-                    return;
-                }
-                let stopped = match is_final {
-                    true => Ok(()),
-                    false => self.stop(self.kept.spec.grace()).await,
-                };
-                match stopped {
-                    Ok(()) => {
-                        self.removing.retain(|it| !it.is_closed());
-                        self.removing.push(waiter);
-                    }
-                    Err(error) => drop(waiter.send(Err(error))),
-                }
-            }
-        }
-    }
-
-    /// A stop is kept before its first effect. A shorter one takes the place of one that goes on.
-    async fn stop(&mut self, grace: Duration) -> Result<(), Error> {
-        let now = runtime::now();
-        let stop = Stop { at: now, grace };
-        if let Some(before) = self.kept.stop
-            && before.grace.saturating_sub(now.since(before.at)) <= grace
-        {
-            return Ok(());
-        }
-        let kept = Kept {
-            stop: Some(stop),
-            ..self.kept.clone()
-        };
-        self.sandbox.keep(&kept).await?;
-        self.kept = kept;
-        for number in 0..self.held.len() {
-            if matches!(self.seen(number), Seen::Stopping(_)) {
-                self.begin_stop(number, false);
-            }
-        }
-        Ok(())
-    }
-
     fn seen(&self, number: usize) -> Seen {
         self.held.get(number).map_or(Seen::Absent, |held| held.seen)
     }
@@ -283,9 +273,12 @@ impl Task {
     async fn happened(&mut self, event: Event) {
         match event {
             Event::Started(number, count, Ok(program)) => {
+                self.note(number, "started");
                 self.began(number, program, count);
+                self.settle_again().await;
             }
             Event::Started(number, count, Err(error)) => {
+                self.note(number, said(&error));
                 // As a program that fails at once: the restart policy says what comes of it.
                 self.ended(number, ended(count, None, None), error.to_string())
                     .await;
@@ -298,7 +291,10 @@ impl Task {
                     held.seen = Seen::Refused(end);
                     held.message = said(&error);
                 }
+                self.note(number, said(&error));
             }
+            Event::DebugStarted(number, started) => self.debug_started(number, started),
+            Event::DebugEnded(number, uid, exit) => self.debug_ended(number, uid, exit),
             Event::Ended(number, uid, exit) => {
                 let held = self.held.get(number).filter(|held| held.uid == Some(uid));
                 if let Some(held) = held {
@@ -320,6 +316,9 @@ impl Task {
 
     async fn ended(&mut self, number: usize, end: Ended, message: String) {
         let name = self.kept.spec.all().nth(number).map(|it| it.name.clone());
+        if let Some(exit) = end.exit {
+            self.note(number, ended_words(exit));
+        }
         if let Some(held) = self.held.get_mut(number) {
             held.seen = Seen::Ended(end.end());
             held.exit = end.exit;
@@ -330,6 +329,7 @@ impl Task {
         if let Some(name) = name {
             self.kept.ends.insert(name, end);
         }
+        self.kept.events = self.notes.kept();
         if let Err(error) = self.sandbox.keep(&self.kept).await {
             // The record of the run itself says it, too, as long as that is kept.
             tracing::warn!(pod = %self.meta.path, %error, "the end of a container is not kept");
@@ -358,14 +358,20 @@ impl Task {
                 held.message.clone_from(&held.stopped_for);
             }
             Finding::NotReady(why) => {
+                // Asked again and again, it is no news.
+                let is_news = run.ready || held.message != why;
                 run.ready = false;
-                held.message = why;
+                held.message.clone_from(&why);
+                if is_news {
+                    self.note(number, why);
+                }
             }
             Finding::Unhealthy(why) => {
                 run.unhealthy = true;
                 run.ready = false;
                 held.stopped_for.clone_from(&why);
-                held.message = why;
+                held.message.clone_from(&why);
+                self.note(number, why);
             }
         }
     }
@@ -391,12 +397,25 @@ impl Task {
             ready: !phase.is_final() && lasting.all(|(_, (_, status))| status.ready),
             qos: qos::class(spec),
             containers,
+            debug: self.debug.iter().map(Added::status).collect(),
+            events: self.notes.all(),
         };
-        self.status.send_if_modified(|published| {
+        let changed = self.status.send_if_modified(|published| {
             let changed = *published != status;
             *published = status;
             changed
         });
+        if changed {
+            let key = (self.meta.tenant.clone(), self.meta.path.clone());
+            self.feed.changed(&key, self.meta.uid);
+        }
+    }
+
+    /// What happened to a container, for people.
+    fn note(&mut self, number: usize, message: impl Into<String>) {
+        let name = self.kept.spec.all().nth(number);
+        let name = name.map_or("", |container| &container.name);
+        self.notes.add(name, message);
     }
 }
 
@@ -409,6 +428,8 @@ fn first_status(meta: &Meta, spec: &PodSpec) -> PodStatus {
         ready: false,
         qos: qos::class(spec),
         containers: Vec::new(),
+        debug: Vec::new(),
+        events: Vec::new(),
     }
 }
 
@@ -423,6 +444,14 @@ fn ended(count: Count, exit: Option<Exit>, since: Option<Timestamp>) -> Ended {
         ran: since.map_or(Duration::ZERO, |since| at.since(since)),
         success: exit.is_some_and(|exit| exit.how == How::Code(0)),
         exit,
+    }
+}
+
+fn ended_words(exit: Exit) -> String {
+    match exit.how {
+        How::Code(code) => format!("ended with exit code {code}"),
+        How::Signal(number) => format!("was killed by signal {number}"),
+        How::Unknown => "ended; how is not known".to_owned(),
     }
 }
 

@@ -121,6 +121,23 @@ impl Index {
     }
 }
 
+impl Index {
+    /// A tenant's volumes may hold so many bytes more, until they are given back. Refused where
+    /// that is beyond its quota, unless they are `there` already.
+    pub(crate) fn take_tmpfs(&self, tenant: &Tenant, bytes: u64, there: bool) -> Result<(), Error> {
+        let mut inner = self.lock();
+        if !there {
+            inner.counts.admit(tenant, Quota::Tmpfs, bytes)?;
+        }
+        inner.counts.add(tenant, Quota::Tmpfs, bytes);
+        Ok(())
+    }
+
+    pub(crate) fn give_tmpfs(&self, tenant: &Tenant, bytes: u64) {
+        self.lock().counts.subtract(tenant, Quota::Tmpfs, bytes);
+    }
+}
+
 impl Inner {
     fn check_name(&self, key: &Key, kind: Kind) -> Result<(), Error> {
         if let Some(parent) = key.parent() {

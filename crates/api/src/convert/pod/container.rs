@@ -47,6 +47,7 @@ pub(super) fn container(message: wire::Container) -> Result<Container> {
         stdin: message.stdin,
         terminal: message.terminal,
         stop_signal: message.stop_signal,
+        unconfined: message.unconfined,
     })
 }
 
@@ -180,6 +181,7 @@ pub(super) fn to_container(container: &Container) -> wire::Container {
         stdin: container.stdin,
         terminal: container.terminal,
         stop_signal: container.stop_signal.clone(),
+        unconfined: container.unconfined,
     }
 }
 

@@ -9,11 +9,14 @@ mod status;
 use model::error::{Error, Result, Within};
 use model::name::Tenant;
 use model::object::{Kind, ObjectRef};
-use model::pod::request::{Dial, RemovePod, RunPod, StopPod, WaitFor};
+use model::pod::debug::Debug;
+use model::pod::request::{
+    DebugPod, Dial, RemovePod, RunPod, StopPod, UpdatePod, WaitFor, WatchPods,
+};
 
-use super::object::{labels, new_object, object_ref};
-use super::request::of_kind;
-use super::scalar::{enumeration, maybe_duration, required};
+use super::object::{labels, new_object, object_ref, scope};
+use super::request::{of_kind, token};
+use super::scalar::{enumeration, maybe_duration, parse, required};
 use crate::pod::v0 as wire;
 
 pub use model::pod::manifest::{Manifest, Problem, read as read_manifest, read_partly};
@@ -47,6 +50,50 @@ pub fn run(own: &Tenant, message: wire::RunRequest) -> Result<RunPod> {
 /// `INVALID_FIELD`: it is missing, malformed, or to an executable.
 pub fn target(own: &Tenant, message: Option<crate::runtime::v0::ObjectRef>) -> Result<ObjectRef> {
     of_kind(Kind::Cell, object_ref(own, message)?)
+}
+
+/// Checks the request of `Update`.
+///
+/// # Errors
+/// `INVALID_FIELD`: a part is missing or malformed.
+pub fn update(own: &Tenant, message: wire::UpdateRequest) -> Result<UpdatePod> {
+    let pod = required("pod", message.pod)?;
+    let spec = required("spec", pod.spec).and_then(|it| spec::spec(it).within("spec"));
+    Ok(UpdatePod {
+        target: target(own, pod.r#ref).within("pod")?,
+        labels: labels(pod.labels).within("pod")?,
+        spec: spec.within("pod")?,
+    })
+}
+
+/// Checks the request of `Debug`. Whether the pod can have such a container isn't known here.
+///
+/// # Errors
+/// `INVALID_FIELD`: a part is missing or malformed.
+pub fn debug(own: &Tenant, message: wire::DebugRequest) -> Result<DebugPod> {
+    let container = required("container", message.container)?;
+    if container.name.is_empty() {
+        return Err(Error::invalid("container.name", "is required"));
+    }
+    Ok(DebugPod {
+        target: target(own, message.r#ref)?,
+        debug: Debug {
+            container: container::container(container).within("container")?,
+            target: message.target,
+        },
+    })
+}
+
+/// Checks the request of `Watch`.
+///
+/// # Errors
+/// `INVALID_FIELD`: the tenant, the selector or the token is malformed.
+pub fn watch(own: &Tenant, message: wire::WatchRequest) -> Result<WatchPods> {
+    Ok(WatchPods {
+        scope: scope(own, &message.tenant)?,
+        selector: parse("selector", &message.selector)?,
+        resume_token: token("resume_token", message.resume_token)?,
+    })
 }
 
 /// Checks the request of `Stop`.

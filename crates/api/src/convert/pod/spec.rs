@@ -3,7 +3,7 @@
 
 use model::error::{Error, Result, Within};
 use model::pod::spec::{Container, Draft, HostAlias, PodSpec, Restart};
-use model::pod::volume::{Files, Host, HostKind, Source, Volume};
+use model::pod::volume::{Empty, Files, Host, HostKind, Medium, Source, Volume};
 
 use super::container::{container, to_container};
 use crate::convert::scalar::{enumeration, maybe_duration, parse, required, to_duration};
@@ -38,6 +38,7 @@ pub fn spec(message: wire::PodSpec) -> Result<PodSpec> {
         user: message.user,
         group: message.group,
         groups: message.groups,
+        fs_group: message.fs_group,
     }
     .try_into()
 }
@@ -51,7 +52,7 @@ fn alias(message: wire::HostAlias) -> Result<HostAlias> {
 
 fn volume(message: wire::Volume) -> Result<Volume> {
     let source = match required("source", message.source)? {
-        wire::volume::Source::Empty(wire::EmptyVolume {}) => Source::Empty,
+        wire::volume::Source::Empty(it) => Source::Empty(empty(it).within("empty")?),
         wire::volume::Source::Files(files) => Source::Files(Files {
             files: files.files,
             mode: files.mode,
@@ -61,6 +62,17 @@ fn volume(message: wire::Volume) -> Result<Volume> {
     Ok(Volume {
         name: message.name,
         source,
+    })
+}
+
+fn empty(message: wire::EmptyVolume) -> Result<Empty> {
+    use wire::empty_volume::Medium as Wire;
+    Ok(Empty {
+        medium: match enumeration("medium", message.medium)? {
+            Wire::Unspecified | Wire::Memory => Medium::Memory,
+            Wire::Disk => Medium::Disk,
+        },
+        size_bytes: message.size_bytes,
     })
 }
 
@@ -76,6 +88,8 @@ fn host(message: wire::HostVolume) -> Result<Host> {
             Type::Folder => HostKind::Folder,
             Type::File => HostKind::File,
             Type::Socket => HostKind::Socket,
+            Type::FolderOrCreate => HostKind::FolderOrCreate,
+            Type::FileOrCreate => HostKind::FileOrCreate,
         },
         owner_uid: message.owner_uid,
         owner_gid: message.owner_gid,
@@ -104,13 +118,14 @@ pub fn to_spec(draft: &Draft) -> wire::PodSpec {
         user: draft.user.clone(),
         group: draft.group.clone(),
         groups: draft.groups.clone(),
+        fs_group: draft.fs_group,
     }
 }
 
 fn to_volume(volume: &Volume) -> wire::Volume {
     use wire::volume::Source as Wire;
     let source = match &volume.source {
-        Source::Empty => Wire::Empty(wire::EmptyVolume {}),
+        Source::Empty(empty) => Wire::Empty(to_empty(empty)),
         Source::Files(files) => Wire::Files(wire::FilesVolume {
             files: files.files.clone(),
             mode: files.mode,
@@ -123,6 +138,18 @@ fn to_volume(volume: &Volume) -> wire::Volume {
     }
 }
 
+fn to_empty(empty: &Empty) -> wire::EmptyVolume {
+    use wire::empty_volume::Medium as Wire;
+    let medium = match empty.medium {
+        Medium::Memory => Wire::Unspecified,
+        Medium::Disk => Wire::Disk,
+    };
+    wire::EmptyVolume {
+        medium: medium.into(),
+        size_bytes: empty.size_bytes,
+    }
+}
+
 fn to_host(host: &Host) -> wire::HostVolume {
     use wire::host_volume::Type;
     let kind = match host.kind {
@@ -130,6 +157,8 @@ fn to_host(host: &Host) -> wire::HostVolume {
         HostKind::Folder => Type::Folder,
         HostKind::File => Type::File,
         HostKind::Socket => Type::Socket,
+        HostKind::FolderOrCreate => Type::FolderOrCreate,
+        HostKind::FileOrCreate => Type::FileOrCreate,
     };
     wire::HostVolume {
         path: host.path.clone(),

@@ -2,7 +2,7 @@
 //! The status of a pod for the wire.
 
 use model::pod::qos::Qos;
-use model::pod::status::{ContainerState, ContainerStatus, Phase, PodStatus};
+use model::pod::status::{ContainerState, ContainerStatus, Event, Phase, PodStatus};
 
 use super::spec::to_spec;
 use crate::convert::scalar::to_timestamp;
@@ -33,6 +33,17 @@ pub fn to_status(status: &PodStatus) -> wire::PodStatus {
         qos: qos.into(),
         init_containers: all.by_ref().take(inits).collect(),
         containers: all.collect(),
+        debug_containers: status.debug.iter().map(to_container).collect(),
+        events: status.events.iter().map(to_event).collect(),
+    }
+}
+
+fn to_event(event: &Event) -> wire::Event {
+    wire::Event {
+        time: Some(to_timestamp(event.at)),
+        container: event.container.clone(),
+        message: event.message.clone(),
+        count: event.count,
     }
 }
 

@@ -122,6 +122,7 @@ choice!(NodeRequest {
     4 Shutdown { mode: Plain, bound_ms: Plain },
     5 AuditHead { sequence: Plain, hash: Plain },
     6 Ready,
+    7 EndsFirst { wanted: Plain },
 });
 
 choice!(NodeEvent {

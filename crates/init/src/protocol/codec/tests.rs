@@ -243,6 +243,7 @@ fn node_request() -> impl Strategy<Value = NodeRequest> {
         any::<(u64, [u8; 32])>()
             .prop_map(|(sequence, hash)| NodeRequest::AuditHead { sequence, hash }),
         Just(NodeRequest::Ready),
+        any::<bool>().prop_map(|wanted| NodeRequest::EndsFirst { wanted }),
     ]
 }
 

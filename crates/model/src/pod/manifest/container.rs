@@ -5,12 +5,17 @@ use serde_json::Value;
 
 use super::probe::{Ports, hook, probe};
 use super::reader::Fields;
-use super::{Beside, Maps, quantity};
+use super::{Beside, Maps, Security, quantity};
 use crate::pod::env::{EnvVar, Fact, From};
 use crate::pod::spec::{Container, Needs, Pull};
 use crate::pod::volume::VolumeMount;
 
-pub(super) fn container(mut fields: Fields<'_>, beside: &Beside, is_init: bool) -> Container {
+pub(super) fn container(
+    mut fields: Fields<'_>,
+    beside: &Beside,
+    pods: &Security,
+    is_init: bool,
+) -> Container {
     let ports = ports(&mut fields);
     let pull = match fields.text("imagePullPolicy").as_str() {
         "" => Pull::Usual,
@@ -65,7 +70,7 @@ pub(super) fn container(mut fields: Fields<'_>, beside: &Beside, is_init: bool) 
         container.post_start = hook(&mut lifecycle, "postStart", &ports);
         lifecycle.end();
     }
-    security(&mut fields, &mut container);
+    security(&mut fields, pods, &mut container);
     fields.only("terminationMessagePath", &["/dev/termination-log"]);
     fields.only("terminationMessagePolicy", &["File"]);
     fields.only("stdinOnce", &["false"]);
@@ -86,10 +91,9 @@ fn ports(fields: &mut Fields<'_>) -> Ports {
     ports.into_iter().flatten().collect()
 }
 
-fn security(fields: &mut Fields<'_>, container: &mut Container) {
-    let Some(mut given) = fields.object("securityContext") else {
-        return;
-    };
+fn security(fields: &mut Fields<'_>, pods: &Security, container: &mut Container) {
+    let given = fields.take("securityContext").unwrap_or_default();
+    let mut given = fields.within("securityContext", given);
     container.user = given.number_text("runAsUser");
     container.group = given.number_text("runAsGroup");
     container.read_only = given.flag("readOnlyRootFilesystem").unwrap_or(false);
@@ -100,13 +104,34 @@ fn security(fields: &mut Fields<'_>, container: &mut Container) {
         container.drop_capabilities = capabilities.list("drop");
         capabilities.end();
     }
-    let root = matches!(container.user.as_str(), "" | "0");
-    if given.flag("runAsNonRoot") == Some(true) && root {
-        given.refuse("runAsNonRoot", "needs a runAsUser other than 0 beside it");
+    container.unconfined = seccomp(&mut given).unwrap_or(pods.unconfined);
+    let user = match container.user.as_str() {
+        "" => &pods.user,
+        own => own,
+    };
+    // What user an image names isn't known here.
+    let root = matches!(user, "" | "0");
+    if given.flag("runAsNonRoot").unwrap_or(pods.non_root) && root {
+        given.refuse(
+            "runAsNonRoot",
+            "needs a runAsUser other than 0, here or of the pod",
+        );
     }
     given.only("privileged", &["false"]);
     given.only("procMount", &["Default"]);
     given.end();
+}
+
+/// Whether a profile leaves every system call; `None`: there is none.
+pub(super) fn seccomp(fields: &mut Fields<'_>) -> Option<bool> {
+    let mut profile = fields.object("seccompProfile")?;
+    let kind = profile.text("type");
+    if !matches!(kind.as_str(), "RuntimeDefault" | "Unconfined") {
+        let words = format!("is {kind}: RuntimeDefault and Unconfined can be taken");
+        profile.refuse("type", words);
+    }
+    profile.end();
+    Some(kind == "Unconfined")
 }
 
 fn mount(mut fields: Fields<'_>) -> VolumeMount {
@@ -147,7 +172,11 @@ fn needs(fields: &mut Fields<'_>) -> Needs {
     }
 }
 
-fn quantity(fields: &mut Fields<'_>, field: &str, parse: fn(&str) -> Option<u64>) -> Option<u64> {
+pub(super) fn quantity(
+    fields: &mut Fields<'_>,
+    field: &str,
+    parse: fn(&str) -> Option<u64>,
+) -> Option<u64> {
     let text = match fields.take(field)? {
         Value::String(text) => text,
         other => other.to_string(),

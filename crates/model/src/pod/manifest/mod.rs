@@ -181,12 +181,14 @@ fn spec(mut fields: Fields<'_>, beside: &Beside) -> Draft {
             .collect(),
         ..Draft::default()
     };
-    security(&mut fields, &mut draft);
+    let pods = security(&mut fields, &mut draft);
     defaults(&mut fields);
     draft.init_containers = fields.each("initContainers", |it| {
-        container::container(it, beside, true)
+        container::container(it, beside, &pods, true)
     });
-    draft.containers = fields.each("containers", |it| container::container(it, beside, false));
+    draft.containers = fields.each("containers", |it| {
+        container::container(it, beside, &pods, false)
+    });
     fields.end();
     draft
 }
@@ -205,17 +207,32 @@ fn alias(mut fields: Fields<'_>) -> Option<HostAlias> {
     Some(HostAlias { ip: ip?, names })
 }
 
-fn security(fields: &mut Fields<'_>, draft: &mut Draft) {
+/// What a pod says for containers that don't.
+#[derive(Default)]
+struct Security {
+    user: String,
+    non_root: bool,
+    unconfined: bool,
+}
+
+fn security(fields: &mut Fields<'_>, draft: &mut Draft) -> Security {
     let Some(mut given) = fields.object("securityContext") else {
-        return;
+        return Security::default();
     };
     draft.user = given.number_text("runAsUser");
     draft.group = given.number_text("runAsGroup");
     draft.groups = given.numbers("supplementalGroups");
-    if given.flag("runAsNonRoot") == Some(true) && matches!(draft.user.as_str(), "" | "0") {
-        given.refuse("runAsNonRoot", "needs a runAsUser other than 0 beside it");
-    }
+    draft.fs_group = given.number("fsGroup");
+    // A pod's volumes are new: of both policies the same comes.
+    given.only("fsGroupChangePolicy", &["Always", "OnRootMismatch"]);
+    given.only("supplementalGroupsPolicy", &["Merge"]);
+    let security = Security {
+        user: draft.user.clone(),
+        non_root: given.flag("runAsNonRoot").unwrap_or(false),
+        unconfined: container::seccomp(&mut given).unwrap_or(false),
+    };
     given.end();
+    security
 }
 
 /// Fields that have a meaning elsewhere alone, or are at their defaults.

@@ -180,8 +180,13 @@ impl<'a> Fields<'a> {
 
     pub(super) fn object(&mut self, field: &str) -> Option<Fields<'_>> {
         let value = self.take(field)?;
+        Some(self.within(field, value))
+    }
+
+    /// The fields of a value that was taken; null has none.
+    pub(super) fn within(&mut self, field: &str, value: Value) -> Fields<'_> {
         let path = self.at(field);
-        Some(Fields::of(value, &path, self.problems))
+        Fields::of(value, &path, self.problems)
     }
 
     /// Each object of a list.

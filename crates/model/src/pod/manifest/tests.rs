@@ -89,7 +89,7 @@ fn what_cant_be_taken_is_named_by_its_path_all_at_once() {
              "resources": {"limits": {"cpu": "much", "nvidia.com/gpu": 1}},
              "env": [{"name": "IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
              "livenessProbe": {"httpGet": {"port": "none", "scheme": "HTTPS"}}}],
-        "volumes": [{"name": "v", "emptyDir": {"medium": "Memory"}},
+        "volumes": [{"name": "v", "emptyDir": {"medium": "HugePages"}},
             {"name": "w", "persistentVolumeClaim": {"claimName": "c"}},
             {"name": "c", "configMap": {"name": "none"}}]});
     let mut found = paths(vec![pod(spec), json!({"kind": "Service"})]);

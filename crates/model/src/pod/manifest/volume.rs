@@ -4,16 +4,12 @@
 use base64::Engine;
 
 use super::reader::Fields;
-use super::{Beside, Maps};
-use crate::pod::volume::{Files, Host, HostKind, Source, Volume};
+use super::{Beside, Maps, container, quantity};
+use crate::pod::volume::{Empty, Files, Host, HostKind, Source, Volume};
 
 pub(super) fn volume(mut fields: Fields<'_>, beside: &Beside) -> Volume {
     let name = fields.text("name");
-    let empty = fields.object("emptyDir").map(|empty| {
-        // With a medium or a size it is something else.
-        empty.end();
-        Source::Empty
-    });
+    let empty = fields.object("emptyDir").map(empty);
     let config = fields
         .object("configMap")
         .map(|it| files(it, "name", &beside.config));
@@ -28,8 +24,19 @@ pub(super) fn volume(mut fields: Fields<'_>, beside: &Beside) -> Volume {
     fields.end();
     Volume {
         name,
-        source: source.unwrap_or(Source::Empty),
+        source: source.unwrap_or(Source::Empty(Empty::default())),
     }
+}
+
+/// In memory, whatever the medium: the node's disk bounds no folder.
+fn empty(mut fields: Fields<'_>) -> Source {
+    fields.only("medium", &["", "Memory"]);
+    let size_bytes = container::quantity(&mut fields, "sizeLimit", quantity::whole);
+    fields.end();
+    Source::Empty(Empty {
+        size_bytes,
+        ..Empty::default()
+    })
 }
 
 fn files(mut fields: Fields<'_>, name: &str, maps: &Maps) -> Source {
@@ -73,8 +80,15 @@ fn host(mut fields: Fields<'_>) -> Source {
         "Directory" => HostKind::Folder,
         "File" => HostKind::File,
         "Socket" => HostKind::Socket,
+        "DirectoryOrCreate" => HostKind::FolderOrCreate,
+        "FileOrCreate" => HostKind::FileOrCreate,
+        other @ ("CharDevice" | "BlockDevice") => {
+            let words = format!("is {other}: a device of a volume can't be opened in a pod");
+            fields.refuse("type", words);
+            HostKind::Any
+        }
         other => {
-            let words = format!("is {other}: Directory, File and Socket can be taken");
+            let words = format!("is {other}, which is no type of Kubernetes");
             fields.refuse("type", words);
             HostKind::Any
         }

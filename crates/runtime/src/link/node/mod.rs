@@ -12,6 +12,7 @@ use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
+pub use init::protocol::FIRST_PART;
 use init::protocol::{
     CellLaunch, ExitRecord, Failure, MAX_CELLS, NodeEvent, NodeRequest, PowerMode, Uid, VERSION,
     Welcome,
@@ -146,6 +147,12 @@ impl NodeInit {
     pub async fn shutdown(&self, mode: PowerMode, bound: Duration) {
         let bound_ms = u32::try_from(bound.as_millis()).unwrap_or(u32::MAX);
         self.plain(NodeRequest::Shutdown { mode, bound_ms }).await;
+    }
+
+    /// Whether the daemon has something to end before the cells do, when the machine goes down: it
+    /// has a part of the bound for that ([`FIRST_PART`]).
+    pub async fn ends_first(&self, wanted: bool) {
+        self.plain(NodeRequest::EndsFirst { wanted }).await;
     }
 
     /// What init is doing, and every change of it.

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The volumes of pods on a real node: in memory within the tenant's quota, on the disk, folders of
+//! the node, and files that change while the pod runs. Among the containers are hostile ones.
+
+use api::pod::v0 as wire;
+use api::status::{Reason, from_status};
+use api::tenant::v0::{Quotas, SetRequest};
+use wire::volume::Source;
+use wire::{Phase, WaitFor};
+
+use crate::caller::Person;
+use crate::node::TestNode;
+use crate::pods::{
+    EXITED, assert_clean, at, container, exec, get, logs, pods, reason, remove, run, spec, until,
+};
+
+/// A pod's volume `shared` in memory, of so many bytes.
+fn memory(size_bytes: u64) -> Option<Source> {
+    Some(Source::Empty(wire::EmptyVolume {
+        size_bytes: Some(size_bytes),
+        ..Default::default()
+    }))
+}
+
+fn with_memory(containers: Vec<wire::Container>, size_bytes: u64) -> wire::PodSpec {
+    let mut spec = spec(containers);
+    spec.volumes[0].source = memory(size_bytes);
+    spec
+}
+
+async fn set_tmpfs(administrator: &Person, tenant: &str, amount: &str) {
+    let quotas = Quotas {
+        tmpfs: Some(amount.to_owned()),
+        ..Default::default()
+    };
+    let request = SetRequest {
+        name: tenant.to_owned(),
+        quotas: Some(quotas),
+    };
+    administrator.node.tenant().set(request).await.unwrap();
+}
+
+/// How many file systems are mounted below the node's folder.
+fn mounted(node: &TestNode) -> usize {
+    let all = std::fs::read_to_string("/proc/self/mountinfo").unwrap();
+    let pods = node.state().join("pods");
+    let pods = pods.display().to_string();
+    all.lines().filter(|line| line.contains(&pods)).count()
+}
+
+const MIB: u64 = 1 << 20;
+
+#[tokio::test]
+async fn a_members_volumes_are_in_memory_have_a_size_and_count_in_its_quota() {
+    let Some(mut node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let mia = administrator.introduce(&node, "acme", "mia", None).await;
+    let eve = administrator.introduce(&node, "evil", "eve", None).await;
+    set_tmpfs(&administrator, "acme", "24Mi").await;
+    // It takes all that there is, wants more, and a size of its own.
+    let greedy = "dd if=/dev/zero of=/mnt/all bs=1M count=99 2>/dev/null && exit 9
+        mount -o remount,size=1g /mnt 2>/dev/null && exit 8
+        [ $(stat -c %s /mnt/all) -le 16777216 ] || exit 7
+        rm /mnt/all; echo kept > /mnt/word; mkdir -p /mnt/a/b/c";
+    let mut init = container("greedy", greedy);
+    init.add_capabilities = vec!["SYS_ADMIN".to_owned()];
+    let spec = wire::PodSpec {
+        init_containers: vec![init],
+        ..with_memory(
+            vec![container("app", "while :; do sleep 1; done")],
+            16 * MIB,
+        )
+    };
+    let status = run(&mia, "web", spec, WaitFor::Ready).await.unwrap();
+    assert!(status.ready, "{status:#?}");
+    assert_eq!(mounted(&node), 1);
+    // What it may have is taken, by size, not by what is in it; also for the next daemon.
+    node.kill_daemon();
+    let mia = Person::new(mia.target.clone(), mia.serial.clone()).await;
+    assert_eq!(
+        exec(&mia, "web/app", "grep -q kept /mnt/word").await,
+        EXITED
+    );
+    let more = with_memory(vec![container("app", "true")], 16 * MIB);
+    let refused = run(&mia, "more", more.clone(), WaitFor::Ended).await;
+    let refused = from_status(&refused.unwrap_err());
+    assert_eq!(refused.reason, Some(Reason::LimitExceeded), "{refused:?}");
+    assert_eq!(refused.field.as_deref(), Some("pod.spec.volumes"));
+    // Another tenant has its own.
+    let eve = Person::new(eve.target.clone(), eve.serial.clone()).await;
+    let status = run(&eve, "more", more.clone(), WaitFor::Ended).await;
+    assert_eq!(status.unwrap().phase(), Phase::Succeeded);
+    remove(&mia, "web", true).await.unwrap();
+    assert_eq!(mounted(&node), 1);
+    let status = run(&mia, "more", more, WaitFor::Ended).await.unwrap();
+    assert_eq!(status.phase(), Phase::Succeeded, "{status:#?}");
+    remove(&mia, "more", false).await.unwrap();
+    remove(&eve, "more", false).await.unwrap();
+    assert_eq!(mounted(&node), 0);
+    assert_clean(&node);
+    node.stop();
+}
+
+#[tokio::test]
+async fn a_group_has_the_volumes_of_its_pod_and_none_is_left_where_a_node_ends() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let mia = administrator.introduce(&node, "acme", "mia", None).await;
+    let script = "[ $(stat -c %g:%a /mnt) = 2000:2777 ] && touch /mnt/a
+        [ $(stat -c %u:%g /mnt/a) = 1000:2000 ] && id -G | grep -qw 2000";
+    let mut app = container("app", script);
+    app.user = "1000".to_owned();
+    let spec = wire::PodSpec {
+        fs_group: Some(2000),
+        ..with_memory(vec![app], MIB)
+    };
+    let status = run(&mia, "group", spec, WaitFor::Ended).await.unwrap();
+    assert_eq!(status.phase(), Phase::Succeeded, "{status:#?}");
+    let lasting = with_memory(vec![container("app", "sleep 900")], MIB);
+    run(&mia, "web", lasting, WaitFor::Ready).await.unwrap();
+    assert_eq!(mounted(&node), 2);
+    let folder = node.state();
+    node.stop();
+    // The folder went with the node, which nothing mounted in it allows.
+    assert!(!folder.exists(), "{}", folder.display());
+}
+
+fn files(list: &[(&str, &str)]) -> Option<Source> {
+    let pairs = list.iter();
+    let pairs = pairs.map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));
+    Some(Source::Files(wire::FilesVolume {
+        files: pairs.collect(),
+        mode: None,
+    }))
+}
+
+async fn update(person: &Person, path: &str, spec: wire::PodSpec) -> Result<(), tonic::Status> {
+    let request = wire::UpdateRequest {
+        pod: Some(wire::Pod {
+            r#ref: at(path),
+            spec: Some(spec),
+            ..Default::default()
+        }),
+    };
+    pods(person).update(request).await.map(drop)
+}
+
+#[tokio::test]
+async fn files_change_together_while_a_pod_runs_and_parts_stay_as_they_were() {
+    let Some(mut node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let mia = administrator.introduce(&node, "acme", "mia", None).await;
+    let mut app = container("app", "echo begun; while :; do sleep 1; done");
+    app.mounts.push(wire::VolumeMount {
+        volume: "shared".to_owned(),
+        path: "/srv/part".to_owned(),
+        sub_path: "conf/a".to_owned(),
+        read_only: false,
+    });
+    let mut spec = spec(vec![app]);
+    spec.volumes[0].source = files(&[("conf/a", "1"), ("b", "1")]);
+    run(&mia, "web", spec.clone(), WaitFor::Ready)
+        .await
+        .unwrap();
+    let both = |one: u32| format!("[ $(cat /mnt/conf/a)$(cat /mnt/b) = {one}{one} ]");
+    assert_eq!(exec(&mia, "web/app", &both(1)).await, EXITED);
+    spec.volumes[0].source = files(&[("conf/a", "2"), ("b", "2"), ("new", "2")]);
+    update(&mia, "web", spec.clone()).await.unwrap();
+    let look = format!("{} && [ $(cat /mnt/new) = 2 ]", both(2));
+    assert_eq!(exec(&mia, "web/app", &look).await, EXITED);
+    assert_eq!(
+        exec(&mia, "web/app", "[ $(cat /srv/part) = 1 ]").await,
+        EXITED
+    );
+    let writes = "! touch /mnt/c && ! rm /mnt/b && ! rm -r /mnt/..data";
+    assert_eq!(exec(&mia, "web/app", writes).await, EXITED);
+    let again = get(&mia, "web").await;
+    assert_eq!(again.spec.unwrap().volumes, spec.volumes);
+    assert_eq!(again.containers[0].restarts, 0);
+    // Of what can't be changed nothing is.
+    let mut other = spec.clone();
+    other.containers[0].stdin = true;
+    other.volumes[0].source = files(&[("conf/a", "3")]);
+    let refused = from_status(&update(&mia, "web", other).await.unwrap_err());
+    assert_eq!(refused.field.as_deref(), Some("pod.spec.containers[0]"));
+    node.kill_daemon();
+    let mia = Person::new(mia.target.clone(), mia.serial.clone()).await;
+    assert_eq!(exec(&mia, "web/app", &look).await, EXITED);
+    assert_eq!(logs(&mia, "web/app/main").await, "begun\n");
+    let stop = wire::StopRequest {
+        r#ref: at("web"),
+        grace: Some(prost_types::Duration::default()),
+    };
+    pods(&mia).stop(stop).await.unwrap();
+    let ended = update(&mia, "web", spec).await.unwrap_err();
+    assert_eq!(reason(&ended), Some(Reason::WrongState), "{ended}");
+    remove(&mia, "web", false).await.unwrap();
+    assert_clean(&node);
+    node.stop();
+}
+
+#[tokio::test]
+async fn folders_of_the_node_and_volumes_on_its_disk_are_made_where_asked_for() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let ann = administrator.introduce_administrator(&node, "ann").await;
+    let new = node.folder().join("made/by/a/pod");
+    let host = |kind: wire::host_volume::Type, path: &std::path::Path| {
+        Some(Source::Host(wire::HostVolume {
+            path: path.display().to_string(),
+            r#type: kind.into(),
+            ..Default::default()
+        }))
+    };
+    let mut made = spec(vec![container("app", "ls /mnt && ! touch /mnt/a")]);
+    made.volumes[0].source = host(wire::host_volume::Type::FolderOrCreate, &new);
+    let status = run(&ann, "made", made.clone(), WaitFor::Ended).await;
+    assert_eq!(status.unwrap().phase(), Phase::Succeeded);
+    assert!(new.is_dir());
+    // A folder is no file.
+    made.volumes[0].source = host(wire::host_volume::Type::FileOrCreate, &new);
+    run(&ann, "no", made, WaitFor::Created).await.unwrap();
+    let refused = |status: &wire::PodStatus| !status.containers[0].message.is_empty();
+    let status = until(&ann, "no", "refused", refused).await;
+    assert!(
+        status.containers[0].message.contains("regular file"),
+        "{status:#?}"
+    );
+    let disk = Some(Source::Empty(wire::EmptyVolume {
+        medium: wire::empty_volume::Medium::Disk.into(),
+        size_bytes: None,
+    }));
+    let mut deep = spec(vec![container(
+        "app",
+        "mkdir -p /mnt/a/b/c/d && touch /mnt/a/b/e",
+    )]);
+    deep.volumes[0].source = disk;
+    let status = run(&ann, "deep", deep, WaitFor::Ended).await.unwrap();
+    assert_eq!(status.phase(), Phase::Succeeded, "{status:#?}");
+    for path in ["made", "no", "deep"] {
+        remove(&ann, path, true).await.unwrap();
+    }
+    assert_clean(&node);
+    node.stop();
+}

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Volumes of files that the spec brings. All files of one change at once, where containers have
+//! it mounted (Kubernetes' kubelet does it the same way):
+//!
+//! ```text
+//! volume/..data          ──► ..5f0c…    a link, replaced by a rename
+//! volume/..5f0c…/a.conf                 the files, named by their content
+//! volume/a.conf          ──► ..data/a.conf
+//! ```
+//!
+//! Containers can't write there: no name in it is anybody else's.
+
+use std::collections::BTreeSet;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use model::pod::volume::Files;
+
+use super::remove::remove;
+use super::volumes::Owner;
+
+/// The link to the files that are in force.
+const DATA: &str = "..data";
+/// The link that takes its place.
+const NEXT: &str = "..next";
+
+/// Puts the files in force, unless they are. The volume is a folder that is there.
+pub(super) fn put(volume: &Path, files: &Files, owner: &Owner) -> io::Result<()> {
+    let name = name_of(files);
+    let current = std::fs::read_link(volume.join(DATA)).ok();
+    if current.as_deref() != Some(Path::new(&name)) {
+        let folder = volume.join(&name);
+        // What a daemon that was killed had begun.
+        remove(&folder)?;
+        write(&folder, files, owner)?;
+        match std::fs::remove_file(volume.join(NEXT)) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+            _ => symlink(&name, volume.join(NEXT))?,
+        }
+        std::fs::rename(volume.join(NEXT), volume.join(DATA))?;
+    }
+    let wanted: BTreeSet<_> = files.files.keys().filter_map(|path| first(path)).collect();
+    for name in &wanted {
+        match symlink(Path::new(DATA).join(name), volume.join(name)) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(error),
+            _ => {}
+        }
+    }
+    for entry in std::fs::read_dir(volume)? {
+        let entry = entry?;
+        let is = entry.file_name();
+        if is == DATA || is == name.as_str() || wanted.contains(&is) {
+            continue;
+        }
+        match entry.file_type()?.is_dir() {
+            true => remove(&entry.path())?,
+            false => std::fs::remove_file(entry.path())?,
+        }
+    }
+    Ok(())
+}
+
+/// Where a part of the volume is now, without a link on the way.
+pub(super) fn part(volume: &Path, sub_path: &str) -> io::Result<PathBuf> {
+    let data = std::fs::read_link(volume.join(DATA))?;
+    Ok(volume.join(data).join(sub_path))
+}
+
+/// The folder's name: other files have another one.
+fn name_of(files: &Files) -> String {
+    let mut digest = ring::digest::Context::new(&ring::digest::SHA256);
+    digest.update(&files.effective_mode().to_be_bytes());
+    for (path, text) in &files.files {
+        for part in [path, text] {
+            digest.update(&(part.len() as u64).to_be_bytes());
+            digest.update(part.as_bytes());
+        }
+    }
+    let digest = digest.finish();
+    let digits = digest.as_ref().iter().take(16);
+    let digits: String = digits.map(|byte| format!("{byte:02x}")).collect();
+    format!("..{digits}")
+}
+
+fn first(path: &str) -> Option<OsString> {
+    path.split('/').next().map(OsString::from)
+}
+
+fn write(folder: &Path, files: &Files, owner: &Owner) -> io::Result<()> {
+    owner.folder(folder, 0o755)?;
+    for (path, text) in &files.files {
+        let path = folder.join(path);
+        let above = path.ancestors().skip(1);
+        let mut above: Vec<_> = above.take_while(|it| *it != folder).collect();
+        above.reverse();
+        for above in above {
+            owner.folder(above, 0o755)?;
+        }
+        owner.file(&path, text, files.effective_mode())?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn files(list: &[(&str, &str)]) -> Files {
+        let pairs = list.iter();
+        let pairs = pairs.map(|(path, text)| ((*path).to_owned(), (*text).to_owned()));
+        Files {
+            files: pairs.collect(),
+            mode: None,
+        }
+    }
+
+    #[test]
+    fn all_files_change_at_once_and_nothing_old_is_left() {
+        let volume = tempfile::tempdir().unwrap();
+        let volume = volume.path();
+        let own = rustix::process::geteuid().as_raw();
+        let owner = Owner::new(own, None);
+        let read = |path: &str| std::fs::read_to_string(volume.join(path)).ok();
+        let first = files(&[("a", "1"), ("conf/b", "1")]);
+        put(volume, &first, &owner).unwrap();
+        assert_eq!(read("conf/b").as_deref(), Some("1"));
+        let held = part(volume, "conf/b").unwrap();
+        let (seen, data) = (
+            std::fs::File::open(volume.join("a")).unwrap(),
+            volume.join(DATA),
+        );
+        let before = std::fs::read_link(&data).unwrap();
+        // The same again is nothing.
+        put(volume, &first, &owner).unwrap();
+        assert_eq!(std::fs::read_link(&data).unwrap(), before);
+        // A daemon that was killed half-way left this.
+        let second = files(&[("a", "2"), ("c", "2")]);
+        std::fs::create_dir(volume.join(name_of(&second))).unwrap();
+        std::fs::write(volume.join(name_of(&second)).join("x"), "").unwrap();
+        symlink("nowhere", volume.join(NEXT)).unwrap();
+        put(volume, &second, &owner).unwrap();
+        assert_eq!(
+            (read("a"), read("c")),
+            (Some("2".to_owned()), Some("2".to_owned()))
+        );
+        assert_eq!((read("conf/b"), held.exists()), (None, false));
+        assert_eq!(io::read_to_string(seen).unwrap(), "1");
+        let names = std::fs::read_dir(volume).unwrap().flatten();
+        let mut names: Vec<_> = names.map(|it| it.file_name()).collect();
+        names.sort();
+        let expected = [DATA, &name_of(&second), "a", "c"];
+        let mut expected = expected.map(OsString::from);
+        expected.sort();
+        assert_eq!(names, expected);
+    }
+}

@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The pods that there are: how one comes to be, is gone on with after an earlier daemon, and goes.
+
+use std::collections::{BTreeMap, HashSet};
+use std::ops::Bound;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use identity::{Effect, Identity, Permit};
+use model::error::{Error, Reason};
+use model::name::{ObjectPath, Tenant, Uid};
+use model::object::ObjectRef;
+use model::pod::env::Facts;
+use model::pod::request::RunPod;
+use model::pod::status::PodStatus;
+use model::request::{RunCell, WaitFor};
+use model::status::{CellStatus, Object};
+use runtime::Runtime;
+use runtime::volume::Held;
+use tenants::Tenants;
+use tokio::sync::Semaphore;
+
+use crate::cell::program::{Around, pod_cell};
+use crate::cell::remove::remove;
+use crate::cell::volumes::Volumes;
+use crate::cell::{CellSandbox, effects};
+use crate::feed::{Feed, Key};
+use crate::handle::Settings;
+use crate::kept::{Kept, Seal};
+use crate::task::{Beginning, Handle, Task};
+
+const RUN_CELL: &str = "runtime.RunCell";
+const REMOVE: &str = "runtime.Remove";
+
+/// How many questions of probes a tenant may have open. More wait.
+const QUESTIONS: usize = 32;
+/// What every part of the subsystem reaches.
+pub(crate) struct Shared {
+    pub(crate) runtime: Runtime,
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) tenants: Tenants,
+    pub(crate) settings: Settings,
+    pub(crate) folder: PathBuf,
+    pub(crate) seal: Arc<Seal>,
+    pub(crate) pods: Mutex<BTreeMap<Key, Handle>>,
+    pub(crate) questions: Mutex<BTreeMap<Tenant, Arc<Semaphore>>>,
+    pub(crate) feed: Arc<Feed>,
+}
+
+/// Bits that nobody can guess.
+pub(crate) fn random<T: Default + AsMut<[u8]>>() -> std::io::Result<T> {
+    let mut bits = T::default();
+    rustix::rand::getrandom(bits.as_mut(), rustix::rand::GetRandomFlags::empty())?;
+    Ok(bits)
+}
+
+impl Shared {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, BTreeMap<Key, Handle>> {
+        // Nothing panics while it is held.
+        self.pods.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(crate) fn handle(&self, tenant: &Tenant, path: &ObjectPath) -> Option<Handle> {
+        self.lock().get(&(tenant.clone(), path.clone())).cloned()
+    }
+
+    pub(crate) fn find(&self, target: &ObjectRef) -> Result<Handle, Error> {
+        let found = self.handle(&target.tenant, &target.path);
+        let found = found.filter(|it| target.uid.is_none_or(|uid| uid == it.uid));
+        found.ok_or_else(|| Error::not_found("pod", target.path.to_string()))
+    }
+
+    /// With the names and labels that the pod's cell has now.
+    pub(crate) fn fresh(&self, mut status: PodStatus) -> PodStatus {
+        let seen = self.runtime.seen(&status.meta.tenant, &status.meta.path);
+        if let Some(seen) = seen
+            && seen.meta().uid == status.meta.uid
+        {
+            status.meta = seen.meta().clone();
+        }
+        status
+    }
+
+    pub(crate) async fn make(self: Arc<Self>, request: RunPod) -> Result<Handle, Error> {
+        let RunPod {
+            tenant,
+            path,
+            labels,
+            spec,
+            ..
+        } = request;
+        let kept = Kept::new(spec);
+        let uid = Uid(random().map_err(|e| Error::internal(format!("no random bits: {e}")))?);
+        let held = self
+            .runtime
+            .hold_tmpfs(&tenant, kept.spec.memory_bytes(), false);
+        let held = held.map_err(|e| e.field("pod.spec.volumes"))?;
+        let permit = self.permit(&tenant, &path)?;
+        let part = permit.part(vec![Effect::on(RUN_CELL, &path), Effect::on(REMOVE, &path)])?;
+        let cell = RunCell {
+            labels,
+            spec: pod_cell(&kept.spec)?,
+            request_id: None,
+            wait_for: WaitFor::Started,
+            annex: Some((uid, self.seal.seal(&tenant, &path, uid, &kept)?)),
+            tenant,
+            path,
+        };
+        let made = self.runtime.run_cell(part, cell).await?;
+        match &*made {
+            Object::Cell(cell) => Ok(self.keep(cell, kept, permit, held)),
+            Object::Executable(_) => Err(Error::internal("a cell was made that is none")),
+        }
+    }
+
+    pub(crate) fn adopt(self: &Arc<Self>, cell: &CellStatus) -> Result<(), Error> {
+        let meta = &cell.meta;
+        let Some(annex) = &cell.annex else {
+            return Ok(());
+        };
+        let kept = self.seal.read(&meta.tenant, &meta.path, meta.uid, annex);
+        let kept = kept.map_err(|why| {
+            let message = format!("the record of {} is no pod's: {why}", meta.path);
+            Error::new(Reason::WrongState, message)
+        })?;
+        let permit = self.permit(&meta.tenant, &meta.path)?;
+        // They are there, whatever the quota is now.
+        let bytes = kept.spec.memory_bytes();
+        let held = self.runtime.hold_tmpfs(&meta.tenant, bytes, true)?;
+        self.keep(cell, kept, permit, held);
+        Ok(())
+    }
+
+    /// The node's permit for all that keeping a pod takes: one line in the audit for each daemon.
+    fn permit(&self, tenant: &Tenant, path: &ObjectPath) -> Result<Permit, Error> {
+        let permit = self.identity.node_permit_in(tenant.clone(), effects(path));
+        permit.map_err(Error::from)
+    }
+
+    /// Begins the task of a pod.
+    fn keep(self: &Arc<Self>, cell: &CellStatus, kept: Kept, permit: Permit, held: Held) -> Handle {
+        let meta = cell.meta.clone();
+        let key = (meta.tenant.clone(), meta.path.clone());
+        let root_id = cell.first_uid.unwrap_or(0);
+        let sandbox = Arc::new(CellSandbox {
+            runtime: self.runtime.clone(),
+            permit,
+            seal: self.seal.clone(),
+            tenant: meta.tenant.clone(),
+            path: meta.path.clone(),
+            uid: meta.uid,
+            volumes: Volumes::new(&self.folder, meta.uid, root_id, kept.spec.fs_group),
+            spec: RwLock::new(Arc::new(kept.spec.clone())),
+            held: Mutex::new(Some(held)),
+            around: Around {
+                facts: Facts {
+                    pod_name: meta.path.name().to_owned(),
+                    tenant: meta.tenant.to_string(),
+                    pod_uid: meta.uid.to_string(),
+                    node_name: self.settings.node_name.clone(),
+                },
+                node_bytes: self.settings.node_memory,
+            },
+        });
+        let share = self.tenants.share(&key.0);
+        let (task, handle) = Task::new(Beginning {
+            sandbox,
+            questions: self.questions(&meta.tenant),
+            share: share.clone(),
+            feed: self.feed.clone(),
+            meta,
+            kept,
+        });
+        let (shared, uid) = (self.clone(), handle.uid);
+        self.lock().insert(key.clone(), handle.clone());
+        self.feed.changed(&key, uid);
+        tokio::spawn(async move {
+            let waiting = share.run(task.run()).await;
+            shared.forget(&key, uid);
+            for waiter in waiting {
+                let _ = waiter.send(Ok(()));
+            }
+        });
+        handle
+    }
+
+    fn forget(&self, key: &Key, uid: Uid) {
+        let mut pods = self.lock();
+        if pods.get(key).is_some_and(|handle| handle.uid == uid)
+            && let Some(handle) = pods.remove(key)
+        {
+            drop(pods);
+            let status = handle.status.borrow().clone();
+            self.feed.gone(key, status);
+        }
+    }
+
+    pub(crate) fn handles(&self) -> Vec<Handle> {
+        self.lock().values().cloned().collect()
+    }
+
+    /// The status of a pod that is there.
+    pub(crate) fn status(&self, key: &Key) -> Option<PodStatus> {
+        let handle = self.lock().get(key).cloned()?;
+        let status = handle.status.borrow().clone();
+        Some(self.fresh(status))
+    }
+
+    /// The next pods by name, of every tenant.
+    pub(crate) fn after(&self, from: Bound<Key>, most: usize) -> Vec<(Key, PodStatus)> {
+        let pods = self.lock();
+        let next = pods.range((from, Bound::Unbounded)).take(most);
+        let next: Vec<_> = next
+            .map(|(key, handle)| (key.clone(), handle.clone()))
+            .collect();
+        drop(pods);
+        let next = next.into_iter().map(|(key, handle)| {
+            let status = handle.status.borrow().clone();
+            (key, self.fresh(status))
+        });
+        next.collect()
+    }
+
+    fn questions(&self, tenant: &Tenant) -> Arc<Semaphore> {
+        let questions = self.questions.lock();
+        let mut questions = questions.unwrap_or_else(PoisonError::into_inner);
+        let open = || Arc::new(Semaphore::new(QUESTIONS));
+        questions.entry(tenant.clone()).or_insert_with(open).clone()
+    }
+
+    /// Removes the folders of pods that are no more. One whose record can't be read, or for which
+    /// there is no permit now, may live all the same: what its cell is is the runtime's to say.
+    pub(crate) fn sweep(&self) {
+        let cells = self.runtime.annexed();
+        let living: HashSet<_> = cells.iter().map(|it| it.meta().uid.to_string()).collect();
+        let Ok(entries) = std::fs::read_dir(&self.folder) else {
+            return;
+        };
+        for entry in entries.flatten() {
+            let name = entry.file_name().to_string_lossy().into_owned();
+            let of_pod = name.parse::<Uid>().is_ok();
+            // A pod has its folder after its name is known.
+            if of_pod
+                && !self.knows(&name)
+                && !living.contains(&name)
+                && let Err(error) = remove(&entry.path())
+            {
+                tracing::warn!(%error, "the volumes of a pod that is no more stay behind");
+            }
+        }
+    }
+
+    fn knows(&self, uid: &str) -> bool {
+        self.lock().values().any(|it| it.uid.to_string() == uid)
+    }
+}
