@@ -11,6 +11,7 @@ use api::node::v0 as node;
 use api::observe::v0 as observe;
 use api::pod::v0 as pod;
 use api::runtime::v0 as runtime;
+use api::schedule::v0 as schedule;
 use api::sets::v0 as sets;
 use api::tenant::v0 as tenants;
 use prost::Message;
@@ -533,6 +534,67 @@ pub(crate) const ROWS: &[Row] = &[
         pod::StopRequest {
             r#ref: at(whom, "duo"),
             grace: Some(prost_types::Duration::default()),
+        }
+        .encode_to_vec()
+    }),
+    member("schedule.Declare", |whom| {
+        let mut request = crate::schedule::shell("later", "true");
+        request.tenant = tenant(whom);
+        request.encode_to_vec()
+    }),
+    member("schedule.List", |whom| {
+        schedule::ListRequest {
+            tenant: tenant(whom),
+        }
+        .encode_to_vec()
+    }),
+    member("schedule.Get", |whom| {
+        schedule::GetRequest {
+            tenant: tenant(whom),
+            name: "later".to_owned(),
+        }
+        .encode_to_vec()
+    }),
+    member("schedule.Why", |whom| {
+        schedule::WhyRequest {
+            tenant: tenant(whom),
+            name: "later".to_owned(),
+        }
+        .encode_to_vec()
+    }),
+    member("schedule.History", |whom| {
+        schedule::HistoryRequest {
+            tenant: tenant(whom),
+            name: "later".to_owned(),
+        }
+        .encode_to_vec()
+    }),
+    member("schedule.Pause", |whom| {
+        schedule::PauseRequest {
+            tenant: tenant(whom),
+            name: "later".to_owned(),
+        }
+        .encode_to_vec()
+    }),
+    member("schedule.Resume", |whom| {
+        schedule::ResumeRequest {
+            tenant: tenant(whom),
+            name: "later".to_owned(),
+        }
+        .encode_to_vec()
+    }),
+    member("schedule.Trigger", |whom| {
+        schedule::TriggerRequest {
+            tenant: tenant(whom),
+            name: "later".to_owned(),
+        }
+        .encode_to_vec()
+    }),
+    // The first caller takes it away; the others are past the policies, too.
+    member("schedule.Remove", |whom| {
+        schedule::RemoveRequest {
+            tenant: tenant(whom),
+            name: "later".to_owned(),
         }
         .encode_to_vec()
     }),

@@ -20,7 +20,7 @@ use model::request::{RunCell, Scope, WaitFor as WaitForCell};
 use model::status::{CellStatus, Object};
 use runtime::Runtime;
 use tenants::Tenants;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{Semaphore, oneshot, watch};
 
 use crate::cell::program::{Around, pod_cell};
 use crate::cell::volumes::Volumes;
@@ -172,6 +172,12 @@ impl Pods {
         let handle = self.shared.find(target)?;
         let status = handle.status.borrow().clone();
         Ok(self.shared.fresh(status))
+    }
+
+    /// The status of a pod as it changes, for a subsystem of the node that keeps it; `None`: there
+    /// is no such pod. Its sender goes with the pod.
+    pub fn seen(&self, tenant: &Tenant, path: &ObjectPath) -> Option<watch::Receiver<PodStatus>> {
+        Some(self.shared.handle(tenant, path)?.status)
     }
 
     /// The pods of a tenant, or of all, by path.

@@ -205,6 +205,20 @@ impl Runtime {
         self.shared.index.annexed()
     }
 
+    /// Everything with a label of that key, of every tenant, what has ended included: for the
+    /// subsystem of the node that has set it.
+    pub fn labelled(&self, key: &str) -> Vec<Arc<Object>> {
+        self.shared.index.labelled(key)
+    }
+
+    /// Resolves with the object once it has ended; for a subsystem of the node that keeps it.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`: it was removed before.
+    pub async fn end_of(&self, object: &Arc<Object>) -> Result<Arc<Object>, Error> {
+        self.ended(object).await
+    }
+
     /// What stands at a name now, where a subsystem of the node keeps it.
     pub fn seen(&self, tenant: &Tenant, path: &ObjectPath) -> Option<Arc<Object>> {
         let key = Key {

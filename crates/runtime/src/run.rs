@@ -81,6 +81,11 @@ impl Runtime {
         self.once(wanted, run).await
     }
 
+    /// Whether the node goes down: what ends now ends with it, and not by itself.
+    pub fn goes_down(&self) -> bool {
+        self.open().is_err()
+    }
+
     /// Nothing new begins on a node that goes down.
     fn open(&self) -> Result<(), Error> {
         let state = self.shared.node.state();

@@ -8,6 +8,8 @@ mod inside;
 mod run;
 mod show;
 
+pub(crate) use run::read as read_pods;
+
 use api::pod::v0::pods_client::PodsClient;
 use clap::Subcommand;
 use client::Node;

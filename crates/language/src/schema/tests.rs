@@ -61,6 +61,10 @@ fn what_only_reads_is_marked_in_the_protos() {
         "image.Export",
         "pod.Get",
         "pod.List",
+        "schedule.Get",
+        "schedule.List",
+        "schedule.History",
+        "schedule.Why",
     ];
     assert_eq!(reading, expected);
 }

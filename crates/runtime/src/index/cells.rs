@@ -111,6 +111,13 @@ impl Index {
         living.filter(annexed).cloned().collect()
     }
 
+    /// Everything with a label of that key.
+    pub(crate) fn labelled(&self, key: &str) -> Vec<Arc<Object>> {
+        let inner = self.lock();
+        let labelled = |object: &&Arc<Object>| object.meta().labels.get(key).is_some();
+        inner.objects.values().filter(labelled).cloned().collect()
+    }
+
     /// All cells that live.
     pub(crate) fn living_cells(&self) -> Vec<Uid> {
         self.lock().cells.values().map(|entry| entry.uid).collect()
