@@ -103,7 +103,7 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ),
     ("schedule.Get", &[]),
     ("schedule.List", &[]),
-    (REMOVE_SCHEDULE, &[STOP, STOP_POD]),
+    (REMOVE_SCHEDULE, &[STOP, STOP_POD, REMOVE, REMOVE_POD]),
     // What they begin is done on behalf of the owner, and decided then.
     ("schedule.Trigger", &[]),
     (PAUSE, &[]),
@@ -196,6 +196,12 @@ const CALLS: &[Call] = &[
         end_pod(ann, "kept-pod-1", true)
     }),
     call(REMOVE_SCHEDULE, STOP, "kept-1", |ann| forget(ann, "kept")),
+    call(REMOVE_SCHEDULE, REMOVE, "kept-pod-1", |ann| {
+        forget(ann, "kept-pod")
+    }),
+    call(REMOVE_SCHEDULE, REMOVE_POD, "", |ann| {
+        forget(ann, "kept-pod")
+    }),
     call(REMOVE_SCHEDULE, STOP_POD, "", |ann| forget(ann, "kept-pod")),
 ];
 

@@ -205,10 +205,19 @@ impl Runtime {
         self.shared.index.annexed()
     }
 
-    /// Everything with a label of that key, of every tenant, what has ended included: for the
-    /// subsystem of the node that has set it.
-    pub fn labelled(&self, key: &str) -> Vec<Arc<Object>> {
-        self.shared.index.labelled(key)
+    /// What stands at names of a tenant from one on, up to another one, for a subsystem of the node
+    /// that makes names by a rule.
+    pub fn seen_between(
+        &self,
+        tenant: &Tenant,
+        from: &ObjectPath,
+        to: &ObjectPath,
+    ) -> Vec<Arc<Object>> {
+        let key = |path: &ObjectPath| Key {
+            tenant: tenant.clone(),
+            path: path.clone(),
+        };
+        self.shared.index.between(&key(from), &key(to))
     }
 
     /// Resolves with the object once it has ended; for a subsystem of the node that keeps it.

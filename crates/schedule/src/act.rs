@@ -20,6 +20,7 @@ use model::request::{Remove, RunCell, RunExecutable, Stop, WaitFor};
 use model::schedule::request::Named;
 use model::schedule::spec::Program;
 use model::schedule::state::said;
+use model::schedule::steps::MAX_RUNS;
 use model::schedule::{Spec, When, Work};
 use model::status::Object;
 use pod::Pods;
@@ -277,16 +278,32 @@ impl Actor {
         }
     }
 
-    /// Forgets the record and the logs of a run that has ended.
+    /// The pods among the last runs that are there, ended or not.
+    pub(crate) fn pods(&self, work: &Work, last: u64) -> Vec<u64> {
+        let Work::Pod { .. } = work else {
+            return Vec::new();
+        };
+        let most = u64::try_from(MAX_RUNS).unwrap_or(u64::MAX);
+        let is_there = |number: &u64| self.look(work, *number) != Look::Absent;
+        let numbers = last.saturating_sub(most) + 1..=last;
+        numbers.filter(is_there).collect()
+    }
+
+    /// Forgets the record and the logs of a run that has ended, with a permit for that, or on
+    /// behalf of the owner.
     pub(crate) async fn forget(
         &self,
         owner: &UserKey,
         work: &Work,
         number: u64,
+        permit: Option<&Permit>,
     ) -> Result<(), Error> {
         let run = self.run(number)?;
         let about = format!("the record of run {number}");
-        let permit = self.permit(owner, effects::forget(work, &run), &about)?;
+        let permit = match permit {
+            Some(permit) => permit.part(effects::forget(work, &run))?,
+            None => self.permit(owner, effects::forget(work, &run), &about)?,
+        };
         let removed = match work {
             Work::Pod { .. } => {
                 let request = RemovePod {
@@ -318,6 +335,32 @@ impl Actor {
             force: true,
         };
         self.ports.runtime.remove(permit, request).await.map(drop)
+    }
+
+    /// The number of the last run of that name of which something is there.
+    pub(crate) fn last_number(&self) -> u64 {
+        let own = self.labelled().into_iter().map(|(number, _)| number);
+        own.max().unwrap_or(0)
+    }
+
+    /// What bears the schedule's labels at the path of a run, with the run's number.
+    pub(crate) fn labelled(&self) -> Vec<(u64, Arc<Object>)> {
+        // All names that go on with `-` and a digit.
+        let bound = |end: &str| format!("{}-{end}", self.named.name).parse().ok();
+        let Some((from, to)) = bound("0").zip(bound("a")) else {
+            return Vec::new();
+        };
+        let runtime = &self.ports.runtime;
+        let all = runtime.seen_between(&self.named.tenant, &from, &to);
+        all.into_iter()
+            .filter_map(|object| {
+                let meta = object.meta();
+                let own = meta.labels.get(OWNER) == Some(self.named.name.as_str());
+                let number = meta.labels.get(RUN).filter(|_| own)?.parse().ok()?;
+                let run = self.run(number).ok()?;
+                meta.path.is_within(&run).then_some((number, object))
+            })
+            .collect()
     }
 
     /// What there is of a run now.

@@ -56,6 +56,16 @@ pub(crate) fn stop(work: &Work, run: &ObjectPath) -> Vec<Effect> {
     }
 }
 
+/// What the removal of a schedule does with a run. A pod goes for good: one that has ended keeps a
+/// process.
+pub(crate) fn leave(work: &Work, run: &ObjectPath) -> Vec<Effect> {
+    let mut effects = stop(work, run);
+    if let Work::Pod { .. } = work {
+        effects.extend(forget(work, run));
+    }
+    effects
+}
+
 /// What forgetting a run that has ended does.
 pub(crate) fn forget(work: &Work, run: &ObjectPath) -> Vec<Effect> {
     let mut effects = match work {

@@ -251,12 +251,15 @@ impl Schedules {
             return Ok(Vec::new());
         };
         let status = handle.status.borrow().clone();
+        let work = &status.wish.spec.work;
+        let actor = self.shared.actor(named);
+        let mut numbers = actor.pods(work, status.state.numbers);
+        numbers.extend(status.state.runs.iter().map(|run| run.number));
+        numbers.sort_unstable();
+        numbers.dedup();
         let mut all = Vec::new();
-        for run in &status.state.runs {
-            all.extend(effects::stop(
-                &status.wish.spec.work,
-                &named.run(run.number)?,
-            ));
+        for number in numbers {
+            all.extend(effects::leave(work, &named.run(number)?));
         }
         Ok(all)
     }
@@ -364,7 +367,9 @@ impl Shared {
             return ask(&handle, &named, |reply| Order::Declare(spec, owner, reply)).await;
         }
         let taken = self.pool.take(&named.tenant, 1)?;
-        let state = State::new(&spec, now);
+        let mut state = State::new(&spec, now);
+        // Of one of that name that was removed: the records of its runs are still there.
+        state.numbers = self.actor(&named).last_number();
         let wish = Wish {
             named,
             uid: new_uid()?,

@@ -244,7 +244,7 @@ pub(super) async fn why(session: &Session, args: &NameArgs) -> Result<u8, Failur
     let why = session.ask(why).await?;
     match args.output.output.is_machine() {
         true => print_message(args.output.output, &why)?,
-        false => print_line(&format!("{}: {}", state(why.cause()), words(&why)))?,
+        false => print_line(&words(&why))?,
     }
     Ok(0)
 }

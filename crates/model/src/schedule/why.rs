@@ -51,12 +51,12 @@ impl fmt::Display for Why {
                 "it was started as often as its start limit allows; `aurae schedule resume` \
                  starts it again",
             ),
-            Why::Paused(pause) => write!(f, "it is paused: {}", pause.by),
-            Why::Refused(refusal, _) => write!(f, "its start was refused: {}", refusal.words),
-            Why::Pressure(words) => write!(f, "the node is busy: {words}"),
+            Why::Paused(pause) => f.write_str(&pause.by),
+            Why::Refused(refusal, _) => f.write_str(&refusal.words),
+            Why::Pressure(words) => f.write_str(words),
             Why::Window => f.write_str("it runs at another time of the day only"),
             Why::Overlap(number) => write!(f, "it waits for the end of run {number}"),
-            Why::Done(_, words) => write!(f, "it is done: {words}"),
+            Why::Done(_, words) => f.write_str(words),
         }
     }
 }

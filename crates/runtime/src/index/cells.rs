@@ -111,11 +111,11 @@ impl Index {
         living.filter(annexed).cloned().collect()
     }
 
-    /// Everything with a label of that key.
-    pub(crate) fn labelled(&self, key: &str) -> Vec<Arc<Object>> {
+    /// Everything from a name on, up to another one.
+    pub(crate) fn between(&self, from: &Key, to: &Key) -> Vec<Arc<Object>> {
         let inner = self.lock();
-        let labelled = |object: &&Arc<Object>| object.meta().labels.get(key).is_some();
-        inner.objects.values().filter(labelled).cloned().collect()
+        let found = inner.objects.range(from..to);
+        found.map(|(_, object)| object.clone()).collect()
     }
 
     /// All cells that live.

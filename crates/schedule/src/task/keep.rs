@@ -110,17 +110,28 @@ impl Task {
 
     /// The schedule goes from the store. Whether it has; who waits is told otherwise.
     pub(super) async fn forgotten(&mut self) -> bool {
+        let work = &self.wish.spec.work;
+        let permit = self.removing.as_ref().map(|removing| &removing.permit);
+        for number in self.actor.pods(work, self.state.numbers) {
+            let removed = self.actor.forget(&self.wish.owner, work, number, permit);
+            if let Err(error) = removed.await {
+                return self.stays(error);
+            }
+        }
         let named = &self.wish.named;
         let (tenant, name) = (named.tenant.to_string(), named.name.to_string());
         match self.store.remove_schedule(tenant, name).await {
             Ok(()) => true,
-            Err(error) => {
-                if let Some(removing) = self.removing.take() {
-                    let _ = removing.reply.send(Err(error.into()));
-                }
-                false
-            }
+            Err(error) => self.stays(error.into()),
         }
+    }
+
+    /// It was not removed: who waits for that is told.
+    fn stays(&mut self, error: Error) -> bool {
+        if let Some(removing) = self.removing.take() {
+            let _ = removing.reply.send(Err(error));
+        }
+        false
     }
 
     /// Shows what is known.

@@ -194,20 +194,9 @@ impl Task {
     /// Goes on with the runs of an earlier daemon, also with those that it could not write down.
     fn resume(&mut self) {
         let known = self.state.numbers;
-        for object in self.actor.ports.runtime.labelled(crate::OWNER) {
-            let meta = object.meta();
-            let run = meta
-                .labels
-                .get(crate::RUN)
-                .and_then(|it| it.parse::<u64>().ok());
-            let own = meta.tenant == self.wish.named.tenant
-                && meta.labels.get(crate::OWNER) == Some(self.wish.named.name.as_str());
-            let Some(number) = run.filter(|_| own) else {
-                continue;
-            };
-            let path = self.wish.named.run(number).ok();
-            if number > known && path.is_some_and(|it| meta.path.is_within(&it)) {
-                self.unknown(number, meta.created);
+        for (number, object) in self.actor.labelled() {
+            if number > known {
+                self.unknown(number, object.meta().created);
             }
         }
         let spec = self.spec();
@@ -427,7 +416,7 @@ impl Task {
         if let Some(old) = number.checked_sub(keep).filter(|old| *old > 0) {
             let (actor, owner) = (self.actor.clone(), self.wish.owner.clone());
             self.job(async move {
-                if let Err(error) = actor.forget(&owner, &spec.work, old).await {
+                if let Err(error) = actor.forget(&owner, &spec.work, old, None).await {
                     tracing::debug!(number = old, %error, "the record of an old run stays");
                 }
                 Happened::Forgotten
