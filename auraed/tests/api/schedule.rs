@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Schedules on a real node: what is wished comes about, and again after a crash, after `kill -9` of
-//! the daemon, after a reboot and with a full disk; on behalf of who has declared it, and of nobody
+//! Schedules on a real node: what is wished comes about, and again after a crash, after `kill -9`
+//! of the daemon, after a reboot and with a full disk; on behalf of who has declared it, and of nobody
 //! else. The workloads run the node's own busybox.
 
 use std::time::{Duration, Instant};
@@ -724,5 +724,83 @@ async fn why_names_what_is_in_the_way() {
         false => Cause::Pressure,
     };
     until_why(&ann, "lax", wanted).await;
+    node.stop();
+}
+
+/// A cell with two executables.
+fn pair(name: &str) -> wire::DeclareRequest {
+    let program = |program: &str| runtime::RunExecutableRequest {
+        executable: Some(runtime::Executable {
+            r#ref: at(format!("{name}/{program}")),
+            spec: Some(runtime::ExecutableSpec {
+                argv: vec!["/bin/sleep".into(), "1000".into()],
+                stop_grace: Some(millis(0)),
+                ..Default::default()
+            }),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    let cell = runtime::RunCellRequest {
+        cell: Some(runtime::Cell {
+            r#ref: at(name.to_owned()),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    let work = wire::CellWork {
+        cell: Some(cell),
+        executables: vec![program("one"), program("two")],
+    };
+    with(shell(name, "true"), |it| {
+        it.restart = ALWAYS;
+        it.work = Some(wire::Work {
+            run: Some(wire::work::Run::Cell(work)),
+        });
+    })
+}
+
+#[tokio::test]
+async fn a_cell_of_several_ends_with_the_first_that_fails_and_begins_again_whole() {
+    let Some(mut node) = TestNode::start() else {
+        return;
+    };
+    let ann = node.administrator().await;
+    declare_and_run(&ann, pair("duo")).await;
+    kill(&ann, "duo-1/two").await;
+    until(&ann, "duo", "running again", |it| running(it) == Some(2)).await;
+    let ends = history(&ann, "duo").await;
+    assert!(
+        ends[0].message.contains("two killed by signal 9"),
+        "{ends:?}"
+    );
+    assert!(
+        executable(object(&ann, "duo-1/one").await.unwrap())
+            .exit
+            .is_some()
+    );
+    node.kill_daemon();
+    let ann = node.administrator().await;
+    until(&ann, "duo", "running on", |it| running(it) == Some(2)).await;
+    // Another wish takes its place.
+    let changed = with(pair("duo"), |it| it.history = Some(3));
+    assert_eq!(declare(&ann, changed).await.unwrap().generation, 2);
+    until(&ann, "duo", "replaced", |it| running(it) == Some(3)).await;
+    let ends = history(&ann, "duo").await;
+    assert_eq!(ends.last().unwrap().outcome(), Outcome::Stopped, "{ends:?}");
+    // The owner and the schedule are on record.
+    let request = identity::AuditRequest {
+        action: "runtime.RunCell".into(),
+        ..Default::default()
+    };
+    let lines = ann.node.identity().audit(request).await.unwrap();
+    let mut lines = lines.into_inner();
+    let mut told = false;
+    while let Some(line) = lines.message().await.unwrap() {
+        let text = format!("{line:?}");
+        told |= text.contains("schedule duo run 3") && text.contains("user/admin");
+    }
+    assert!(told, "no line names the schedule");
+    change!(&ann, remove, RemoveRequest, "duo").unwrap();
     node.stop();
 }

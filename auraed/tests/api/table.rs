@@ -538,7 +538,7 @@ pub(crate) const ROWS: &[Row] = &[
         .encode_to_vec()
     }),
     member("schedule.Declare", |whom| {
-        let mut request = crate::schedule::shell("later", "true");
+        let mut request = crate::schedule::shell(taken_away(whom), "true");
         request.tenant = tenant(whom);
         request.encode_to_vec()
     }),
@@ -590,11 +590,10 @@ pub(crate) const ROWS: &[Row] = &[
         }
         .encode_to_vec()
     }),
-    // The first caller takes it away; the others are past the policies, too.
     member("schedule.Remove", |whom| {
         schedule::RemoveRequest {
             tenant: tenant(whom),
-            name: "later".to_owned(),
+            name: taken_away(whom).to_owned(),
         }
         .encode_to_vec()
     }),
@@ -673,6 +672,14 @@ pub(crate) const ROWS: &[Row] = &[
         false,
     ),
 ];
+
+/// A schedule that is there once for each caller who may take it away.
+fn taken_away(whom: Whom) -> &'static str {
+    match whom {
+        Whom::Administrator => "later-too",
+        Whom::Owner | Whom::Stranger => "later",
+    }
+}
 
 /// A pod of one container.
 fn duo(place: Option<runtime::ObjectRef>) -> pod::Pod {

@@ -275,7 +275,7 @@ fn what_is_not_offered_says_so_by_name() {
     run(r#"
 throws(() => runtime.Lst, 'runtime.Lst isn\'t offered; did you mean "List"?');
 throws(() => runtime.RunPod, "runtime.RunPod isn't offered; runtime has RunExecutable, RunCell");
-throws(() => schedule, "schedule isn't offered yet");
+throws(() => secrets, "secrets isn't offered yet");
 throws(() => new Instance({ name: "i" }), "Instance isn't offered yet");
 throws(() => runtime.Run(new Pod({ name: "p", containers: [] })), "a Pod is run by pod.Run({ pod })");
 equal(runtime.then, undefined);

@@ -172,7 +172,7 @@ pub(super) struct AfterArgs {
 #[derive(Clone, Debug, clap::Args)]
 #[command(after_help = "Examples:
   aurae schedule lax --name index -- /usr/local/bin/index
-  aurae schedule lax --window 22:00-06:00 --zone Europe/Berlin --name index -- /usr/local/bin/index")]
+  aurae schedule lax --window 22:00-06:00 --zone Europe/Berlin --name index -- /bin/index")]
 pub(super) struct LaxArgs {
     /// Only in this part of each day, as 22:00-06:00
     #[arg(long, value_name = "FROM-TO")]

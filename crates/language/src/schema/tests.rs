@@ -13,7 +13,7 @@ fn subsystems_and_methods_are_named_as_policies_name_them() {
     assert_eq!(
         names,
         [
-            "runtime", "observe", "identity", "node", "tenant", "sets", "image", "pod"
+            "runtime", "observe", "identity", "node", "tenant", "sets", "image", "pod", "schedule"
         ]
     );
     let actions: Vec<_> = api()
@@ -194,6 +194,7 @@ fn what_declares_is_said_in_the_protos() {
         ("identity.CreateUser", "user"),
         ("identity.Allow", "grant"),
         ("identity.Deny", "grant"),
+        ("schedule.Declare", "schedule"),
     ];
     assert_eq!(declaring, expected);
     let allow = api().method("identity.Allow").unwrap();

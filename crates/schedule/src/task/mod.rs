@@ -201,7 +201,8 @@ impl Task {
         }
         let spec = self.spec();
         for run in self.state.runs.clone() {
-            match self.actor.look(&spec.work, run.number) {
+            let whole = run.began.is_some();
+            match self.actor.look(&spec.work, run.number, whole) {
                 Look::Living => {
                     self.event(Event::Began(run.number));
                     self.watch(run.number);
@@ -212,6 +213,7 @@ impl Task {
                 }
                 Look::Absent if run.began.is_none() => {
                     self.event(Event::NotBegun(run.number));
+                    self.forget(run.number);
                 }
                 Look::Absent | Look::Ended(None) => self.ended(run.number, None),
             }
@@ -414,14 +416,19 @@ impl Task {
             _ => u64::from(spec.history()),
         };
         if let Some(old) = number.checked_sub(keep).filter(|old| *old > 0) {
-            let (actor, owner) = (self.actor.clone(), self.wish.owner.clone());
-            self.job(async move {
-                if let Err(error) = actor.forget(&owner, &spec.work, old, None).await {
-                    tracing::debug!(number = old, %error, "the record of an old run stays");
-                }
-                Happened::Forgotten
-            });
+            self.forget(old);
         }
+    }
+
+    /// Removes what is left of a run.
+    fn forget(&mut self, number: u64) {
+        let (actor, spec, owner) = (self.actor.clone(), self.spec(), self.wish.owner.clone());
+        self.job(async move {
+            if let Err(error) = actor.forget(&owner, &spec.work, number, None).await {
+                tracing::debug!(number, %error, "the record of an old run stays");
+            }
+            Happened::Forgotten
+        });
     }
 }
 

@@ -1,33 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What is done for a schedule, each act with a permit on behalf of its owner that is decided just
-//! then; and what is seen of its runs, which takes no permit.
+//! then. What is seen of its runs is in [`look`].
 
-use std::pin::pin;
+mod look;
+
 use std::sync::Arc;
 
-use futures_util::future::{BoxFuture, select_all};
+use futures_util::future::BoxFuture;
 use identity::{Effect, Identity, Permit, UserKey};
 use model::container::Container;
 use model::error::{Error, Reason};
 use model::executable::{self, ExecutableSpec};
-use model::exit::How;
 use model::label::Labels;
 use model::name::{ObjectPath, Tenant};
 use model::object::{Kind, ObjectRef};
 use model::pod::request::{RemovePod, RunPod, StopPod, WaitFor as WaitForPod};
-use model::pod::status::{Phase, PodStatus};
 use model::request::{Remove, RunCell, RunExecutable, Stop, WaitFor};
 use model::schedule::request::Named;
 use model::schedule::spec::Program;
-use model::schedule::state::said;
-use model::schedule::steps::MAX_RUNS;
 use model::schedule::{Spec, When, Work};
-use model::status::Object;
 use pod::Pods;
 use runtime::Runtime;
 
 use crate::effects::{self, RUN_CELL, below};
 use crate::{OWNER, RUN};
+
+pub(crate) use look::Look;
 
 /// The niceness of what has time.
 const LAX_NICE: i32 = 19;
@@ -56,17 +54,6 @@ pub(crate) struct Ports {
     pub(crate) pods: Pods,
     pub(crate) identity: Arc<Identity>,
     pub(crate) images: Arc<dyn Images>,
-}
-
-/// What there is of a run.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) enum Look {
-    /// Nothing, or not all of it.
-    Absent,
-    /// It goes on.
-    Living,
-    /// It has ended: whether it succeeded, and words. `None`: it went with the node.
-    Ended(Option<(bool, String)>),
 }
 
 /// Acts for one schedule.
@@ -278,17 +265,6 @@ impl Actor {
         }
     }
 
-    /// The pods among the last runs that are there, ended or not.
-    pub(crate) fn pods(&self, work: &Work, last: u64) -> Vec<u64> {
-        let Work::Pod { .. } = work else {
-            return Vec::new();
-        };
-        let most = u64::try_from(MAX_RUNS).unwrap_or(u64::MAX);
-        let is_there = |number: &u64| self.look(work, *number) != Look::Absent;
-        let numbers = last.saturating_sub(most) + 1..=last;
-        numbers.filter(is_there).collect()
-    }
-
     /// Forgets the record and the logs of a run that has ended, with a permit for that, or on
     /// behalf of the owner.
     pub(crate) async fn forget(
@@ -335,169 +311,6 @@ impl Actor {
             force: true,
         };
         self.ports.runtime.remove(permit, request).await.map(drop)
-    }
-
-    /// The number of the last run of that name of which something is there.
-    pub(crate) fn last_number(&self) -> u64 {
-        let own = self.labelled().into_iter().map(|(number, _)| number);
-        own.max().unwrap_or(0)
-    }
-
-    /// What bears the schedule's labels at the path of a run, with the run's number.
-    pub(crate) fn labelled(&self) -> Vec<(u64, Arc<Object>)> {
-        // All names that go on with `-` and a digit.
-        let bound = |end: &str| format!("{}-{end}", self.named.name).parse().ok();
-        let Some((from, to)) = bound("0").zip(bound("a")) else {
-            return Vec::new();
-        };
-        let runtime = &self.ports.runtime;
-        let all = runtime.seen_between(&self.named.tenant, &from, &to);
-        all.into_iter()
-            .filter_map(|object| {
-                let meta = object.meta();
-                let own = meta.labels.get(OWNER) == Some(self.named.name.as_str());
-                let number = meta.labels.get(RUN).filter(|_| own)?.parse().ok()?;
-                let run = self.run(number).ok()?;
-                meta.path.is_within(&run).then_some((number, object))
-            })
-            .collect()
-    }
-
-    /// What there is of a run now.
-    pub(crate) fn look(&self, work: &Work, number: u64) -> Look {
-        let Ok(run) = self.run(number) else {
-            return Look::Absent;
-        };
-        let programs = match work {
-            Work::Executable { program, .. } => std::slice::from_ref(&**program),
-            Work::Cell { programs, .. } => programs.as_slice(),
-            Work::Pod { .. } => return self.look_at_pod(&run),
-        };
-        let mut worst = Some((true, String::new()));
-        for program in programs {
-            let seen = below(&run, &program.name).ok();
-            let seen = seen.and_then(|path| self.ports.runtime.seen(&self.named.tenant, &path));
-            let Some(object) = seen else {
-                return Look::Absent;
-            };
-            if !object.state().is_final() {
-                return Look::Living;
-            }
-            worst = worse(worst, end(&object, &program.name.to_string()));
-        }
-        Look::Ended(worst)
-    }
-
-    fn look_at_pod(&self, run: &ObjectPath) -> Look {
-        let Some(status) = self.ports.pods.seen(&self.named.tenant, run) else {
-            return Look::Absent;
-        };
-        let status = status.borrow();
-        match status.phase.is_final() {
-            true => Look::Ended(Some(end_of_pod(&status))),
-            false => Look::Living,
-        }
-    }
-
-    /// Whether a run is as others may need it: a pod is ready.
-    pub(crate) fn is_ready(&self, work: &Work, number: u64) -> bool {
-        let Work::Pod { .. } = work else {
-            return true;
-        };
-        let run = self.run(number).ok();
-        let seen = run.and_then(|run| self.ports.pods.seen(&self.named.tenant, &run));
-        seen.is_some_and(|status| status.borrow().ready)
-    }
-
-    /// Resolves when a run has ended, as [`Look::Ended`] says how: all its programs have, or one
-    /// has failed, which ends the others.
-    pub(crate) async fn ended(
-        &self,
-        owner: &UserKey,
-        work: &Work,
-        number: u64,
-    ) -> Option<(bool, String)> {
-        let run = self.run(number).ok()?;
-        let programs = match work {
-            Work::Executable { program, .. } => std::slice::from_ref(&**program),
-            Work::Cell { programs, .. } => programs.as_slice(),
-            Work::Pod { .. } => return self.end_of_pod(&run).await,
-        };
-        let each = |program: &Program| Box::pin(self.end_of(&run, program.clone()));
-        let mut going: Vec<_> = programs.iter().map(each).collect();
-        let mut worst = Some((true, String::new()));
-        while !going.is_empty() {
-            let (end, _, rest) = select_all(going).await;
-            going = rest;
-            worst = worse(worst, end);
-            if !matches!(worst, Some((true, _))) {
-                break;
-            }
-        }
-        if let Work::Cell { .. } = work
-            && let Err(error) = self.stop(owner, work, number, None).await
-        {
-            tracing::warn!(%run, %error, "the cell of a run that has ended stays behind");
-        }
-        worst
-    }
-
-    async fn end_of(&self, run: &ObjectPath, program: Program) -> Option<(bool, String)> {
-        let path = below(run, &program.name).ok()?;
-        let object = self.ports.runtime.seen(&self.named.tenant, &path)?;
-        let ended = self.ports.runtime.end_of(&object).await.ok()?;
-        end(&ended, program.name.as_str())
-    }
-
-    async fn end_of_pod(&self, run: &ObjectPath) -> Option<(bool, String)> {
-        let mut status = self.ports.pods.seen(&self.named.tenant, run)?;
-        let ended = pin!(status.wait_for(|status| status.phase.is_final()));
-        let ended = ended.await.ok()?;
-        Some(end_of_pod(&ended))
-    }
-}
-
-/// How a program ended; `None`: with the node.
-fn end(object: &Object, name: &str) -> Option<(bool, String)> {
-    let Object::Executable(executable) = object else {
-        return None;
-    };
-    let exit = executable.exit?;
-    let success = exit.how == How::Code(0);
-    let oom = if exit.oom_killed {
-        ": out of memory"
-    } else {
-        ""
-    };
-    match exit.how {
-        How::Unknown => None,
-        how => Some((success, format!("{name} {}{oom}", said(how)))),
-    }
-}
-
-fn end_of_pod(status: &PodStatus) -> (bool, String) {
-    let failed = status.containers.iter().find(|it| {
-        let code = it.last_exit.map(|exit| exit.how);
-        code.is_some_and(|how| how != How::Code(0))
-    });
-    let words = failed.and_then(|it| {
-        let how = it.last_exit?.how;
-        Some(format!("{} {}", it.name, said(how)))
-    });
-    let success = status.phase == Phase::Succeeded;
-    let words = words.unwrap_or_else(|| match success {
-        true => "the pod succeeded".to_owned(),
-        false => "the pod failed".to_owned(),
-    });
-    (success, words)
-}
-
-/// The end that counts of two.
-fn worse(a: Option<(bool, String)>, b: Option<(bool, String)>) -> Option<(bool, String)> {
-    match (a, b) {
-        (Some((true, _)), Some(b)) => Some(b),
-        (Some(a), Some(_)) => Some(a),
-        (None, _) | (_, None) => None,
     }
 }
 
