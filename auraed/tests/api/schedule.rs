@@ -484,6 +484,25 @@ async fn a_schedule_waits_for_others_and_comes_after_them() {
     node.stop();
 }
 
+/// `web` of the tenant `acme` is refused because its owner was disabled.
+async fn until_disabled(administrator: &Person) {
+    let begun = Instant::now();
+    loop {
+        let request = wire::WhyRequest {
+            tenant: "acme".into(),
+            name: "web".into(),
+        };
+        let why = schedules(administrator).why(request).await.unwrap();
+        let why = why.into_inner();
+        if why.cause() == Cause::Permission {
+            assert!(why.message.contains("disabled"), "{why:?}");
+            return;
+        }
+        assert!(begun.elapsed() < SOON, "{why:?}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
 #[tokio::test]
 async fn each_act_is_decided_anew_on_behalf_of_who_has_declared_it() {
     let Some(node) = TestNode::start() else {
@@ -540,24 +559,7 @@ async fn each_act_is_decided_anew_on_behalf_of_who_has_declared_it() {
         all_processes: true,
     };
     administrator.node.runtime().signal(signal).await.unwrap();
-    let begun = Instant::now();
-    loop {
-        let request = wire::WhyRequest {
-            tenant: "acme".into(),
-            name: "web".into(),
-        };
-        let why = schedules(&administrator)
-            .why(request)
-            .await
-            .unwrap()
-            .into_inner();
-        if why.cause() == Cause::Permission {
-            assert!(why.message.contains("disabled"), "{why:?}");
-            break;
-        }
-        assert!(begun.elapsed() < SOON, "{why:?}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    until_disabled(&administrator).await;
     node.stop();
 }
 
@@ -646,7 +648,7 @@ async fn a_full_disk_stops_no_restart_and_refuses_new_wishes() {
 }
 
 #[tokio::test]
-async fn why_names_what_is_in_the_way() {
+async fn what_can_never_come_about_is_refused_by_its_field() {
     let Some(node) = TestNode::start() else {
         return;
     };
@@ -670,7 +672,15 @@ async fn why_names_what_is_in_the_way() {
         field(declare(&ann, past).await.unwrap_err()),
         "spec.when.at"
     );
+    node.stop();
+}
 
+#[tokio::test]
+async fn why_names_what_is_in_the_way() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let ann = node.administrator().await;
     let limited = with(shell("limited", "exit 1"), |it| {
         it.restart = ON_FAILURE;
         it.start_limit = Some(wire::StartLimit {
