@@ -155,7 +155,8 @@ fn words(why: &Reason) -> String {
 
 /// A second that has begun counts.
 fn rounded(span: Duration) -> String {
-    format_duration(Duration::from_secs(span.as_millis().div_ceil(1000) as u64))
+    let seconds = span.as_secs() + u64::from(span.subsec_nanos() > 0);
+    format_duration(Duration::from_secs(seconds))
 }
 
 async fn get(session: &Session, name: &str) -> Result<ScheduleStatus, Failure> {
