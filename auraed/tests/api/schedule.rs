@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Schedules on a real node: what is wished comes about, and again after a crash, after `kill -9`
-//! of the daemon, after a reboot and with a full disk; on behalf of who has declared it, and of nobody
-//! else. The workloads run the node's own busybox.
+//! of the daemon, after a reboot and with a full disk; on behalf of who has declared it, and of
+//! nobody else. The workloads run the node's own busybox.
 
 use std::time::{Duration, Instant};
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! What is seen of a schedule's runs. It takes no permit: that a run has ended is known whatever its
-//! owner may do now.
+//! What is seen of a schedule's runs. It takes no permit: that a run has ended is known whatever
+//! its owner may do now.
 
 use std::pin::pin;
 use std::sync::Arc;
