@@ -88,6 +88,8 @@ pub(crate) enum Command {
     Cell(cmd::cell::CellArgs),
     /// Pods: containers that belong together
     Pod(cmd::pod::PodArgs),
+    /// What is to run, and when: it outlives its runs, the daemon and a reboot
+    Schedule(cmd::schedule::ScheduleArgs),
     /// Images: get them from registries and archives, list them, give them back
     Image(cmd::image::ImageArgs),
     /// Certificates, users, permissions and the audit

@@ -20,6 +20,7 @@ mod net;
 mod pods;
 mod reserve;
 mod rpc;
+mod schedules;
 mod serve;
 mod telemetry;
 mod unpack;

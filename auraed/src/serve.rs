@@ -19,6 +19,7 @@ use model::quota::Quota;
 use observe::Logs;
 use pod::Pods;
 use runtime::{InitState, NodeInit, Runtime, Settings};
+use schedule::Schedules;
 use store::{StateLock, Store};
 use tenants::{Pool, Tenants};
 use tokio::signal::unix::{SignalKind, signal};
@@ -33,7 +34,8 @@ use crate::rpc::deadline::DefaultDeadline;
 use crate::rpc::node::ShutdownMode;
 use crate::rpc::server::Services;
 use crate::{
-    actions, boot, capacity, host, images, listen, meters, net, pods, reserve, rpc, telemetry,
+    actions, boot, capacity, host, images, listen, meters, net, pods, reserve, rpc, schedules,
+    telemetry,
 };
 
 /// The version that init gets, for its messages.
@@ -102,6 +104,7 @@ struct Parts {
     logs: Logs,
     images: Images,
     pods: Pods,
+    schedules: Schedules,
     tenants: Tenants,
     runtime: Runtime,
     controllers: Vec<String>,
@@ -135,6 +138,16 @@ impl Parts {
         let images = images::start(config, &runtime, &tenants).await?;
         runtime.set_images(images::of_cells(images.clone())).await;
         let pods = pods::start(config, node_name(config), &runtime, &identity, &tenants)?;
+        let wiring = schedules::Wiring {
+            node_name: node_name(config),
+            store: &store,
+            tenants: &tenants,
+            identity: &identity,
+            runtime: &runtime,
+            pods: &pods,
+            images: &images,
+        };
+        let schedules = schedules::start(wiring).await.context("the schedules")?;
         tokio::spawn({
             let (runtime, logs) = (runtime.clone(), logs.clone());
             async move {
@@ -157,6 +170,7 @@ impl Parts {
             logs,
             images,
             pods,
+            schedules,
             tenants,
             runtime,
             controllers,
@@ -255,6 +269,7 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
         logs: parts.logs.clone(),
         images: parts.images.clone(),
         pods: parts.pods.clone(),
+        schedules: parts.schedules.clone(),
         node: daemon.clone(),
         tenants: parts.tenants.clone(),
         deadline: daemon.deadline.clone(),

@@ -28,6 +28,7 @@ pub(crate) mod repl;
 pub(crate) mod rm;
 pub(crate) mod run;
 pub(crate) mod saved;
+pub(crate) mod schedule;
 pub(crate) mod script;
 pub(crate) mod set;
 mod started;

@@ -401,7 +401,7 @@ async fn remove(session: &Session, reference: ObjectRef) {
 }
 
 /// Whether the last words of a command line stand behind `--`, which the parser leaves out.
-fn follow_dashes(words: usize, line: impl Iterator<Item = OsString>) -> bool {
+pub(crate) fn follow_dashes(words: usize, line: impl Iterator<Item = OsString>) -> bool {
     let line: Vec<_> = line.collect();
     let before = line.len().checked_sub(words + 1);
     before

@@ -32,6 +32,7 @@ mod privileges;
 mod raw;
 mod requests;
 mod required;
+mod schedule;
 mod stories;
 mod table;
 mod tenants;

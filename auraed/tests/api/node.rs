@@ -22,16 +22,34 @@ pub(crate) struct TestNode {
     folder: TempDir,
     cgroup: String,
     process: Child,
+    /// A file system is mounted on its state directory.
+    small_disk: bool,
 }
 
 impl TestNode {
     /// Starts one and waits until it answers; `None`, with a word, where this isn't root.
     pub(crate) fn start() -> Option<Self> {
+        Self::start_in(false)
+    }
+
+    /// The same, with a state directory on a file system of its own.
+    pub(crate) fn start_on_small_disk() -> Option<Self> {
+        Self::start_in(true)
+    }
+
+    fn start_in(small_disk: bool) -> Option<Self> {
         if !is_root() {
             testkit::skip("a node needs root");
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
+        if small_disk {
+            let state = folder.path().join("state");
+            std::fs::create_dir(&state).unwrap();
+            let mut mount = Command::new("mount");
+            mount.args(["-t", "tmpfs", "-o", "size=64m,mode=0700", "tmpfs"]);
+            assert!(mount.arg(&state).status().unwrap().success());
+        }
         let log = std::fs::File::create(folder.path().join("log")).unwrap();
         // Nodes of one machine have a group each, or they would adopt each other's cells.
         let name = folder
@@ -46,6 +64,7 @@ impl TestNode {
             folder,
             cgroup,
             process,
+            small_disk,
         };
         node.wait_until_it_answers();
         Some(node)
@@ -113,6 +132,41 @@ impl TestNode {
         let mut gone = [PollFd::new(&pidfd, PollFlags::IN)];
         rustix::event::poll(&mut gone, None).unwrap();
         self.wait_until_it_answers();
+    }
+
+    /// Everything ends at once, as with the power; the state directory alone is there afterwards.
+    pub(crate) fn reboot(&mut self, down: Duration) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        let mount = kernel::cgroup::find::mount_point().unwrap();
+        let all = Cgroup::open(&mount).unwrap();
+        all.child(&self.cgroup)
+            .unwrap()
+            .kill_and_wait(TIMEOUT)
+            .unwrap();
+        all.remove(&self.cgroup, TIMEOUT).unwrap();
+        std::fs::remove_dir_all(self.folder.path().join("run")).unwrap();
+        std::thread::sleep(down);
+        let log = std::fs::File::options()
+            .append(true)
+            .open(self.folder.path().join("log"));
+        let mut again = command(self.folder.path(), &self.cgroup);
+        self.process = again.stderr(log.unwrap()).spawn().unwrap();
+        self.wait_until_it_answers();
+    }
+
+    /// Takes what is left of the small disk.
+    pub(crate) fn fill_disk(&self) {
+        use std::io::Write;
+        let mut file = std::fs::File::create(self.state().join("filler")).unwrap();
+        let block = vec![0; 64 << 10];
+        while file.write_all(&block).is_ok() {}
+        while file.write_all(&[0]).is_ok() {}
+    }
+
+    /// Gives it back.
+    pub(crate) fn empty_disk(&self) {
+        std::fs::remove_file(self.state().join("filler")).unwrap();
     }
 
     fn daemon_status_kb(&self, field: &str) -> u64 {
@@ -231,6 +285,10 @@ impl Drop for TestNode {
             if let Err(error) = all.remove(&name, TIMEOUT) {
                 eprintln!("---- left behind: {error}");
             }
+        }
+        if self.small_disk {
+            let unmounted = Command::new("umount").arg("-l").arg(self.state()).status();
+            assert!(unmounted.is_ok_and(|status| status.success()));
         }
     }
 }

@@ -36,6 +36,7 @@ pub mod oom_wait;
 pub mod pidfd;
 pub mod pipe;
 pub mod poll;
+pub mod pressure;
 pub mod process;
 pub mod procfs;
 pub mod rlimit;

@@ -2,7 +2,6 @@
 // Generated from the other files here and the API: AURAE_UPDATE=1 cargo test -p language prelude
 __aurae.table = {
   "notOffered": [
-    "schedule",
     "secrets",
     "route",
     "batch",
@@ -455,6 +454,65 @@ __aurae.table = {
         }
       ],
       "name": "pod"
+    },
+    {
+      "methods": [
+        {
+          "clientStreams": false,
+          "name": "Declare",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Get",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "List",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Remove",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Trigger",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Pause",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Resume",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "History",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Why",
+          "serverStreams": false,
+          "unwraps": false
+        }
+      ],
+      "name": "schedule"
     }
   ],
   "workloads": [

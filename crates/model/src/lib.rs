@@ -26,6 +26,7 @@ pub mod quota;
 pub mod request;
 pub mod resources;
 pub mod rlimit;
+pub mod schedule;
 pub mod seccomp;
 pub mod selector;
 pub mod set;

@@ -297,7 +297,7 @@ fn what_is_not_offered_says_so_by_name() {
     run(r#"
 throws(() => runtime.Lst, 'runtime.Lst isn\'t offered; did you mean "List"?');
 throws(() => runtime.RunPod, "runtime.RunPod isn't offered; runtime has RunExecutable, RunCell");
-throws(() => schedule, "schedule isn't offered yet");
+throws(() => secrets, "secrets isn't offered yet");
 throws(() => new Instance({ name: "i" }), "Instance isn't offered yet");
 equal(runtime.then, undefined);
 equal("RunCell" in runtime, true);

@@ -13,6 +13,7 @@ pub mod pod;
 pub mod request;
 pub mod resources;
 pub mod scalar;
+pub mod schedule;
 pub mod set;
 pub mod status;
 pub mod tenant;

@@ -48,6 +48,7 @@ fields! {
     AuditBytes = audit_bytes,
     ImageBytes = image_bytes,
     ImageTransfers = image_transfers,
+    Schedules = schedules,
     IoReadBytes = io_read_bytes,
     IoWriteBytes = io_write_bytes,
     IoReads = io_reads,

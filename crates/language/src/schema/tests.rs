@@ -13,7 +13,7 @@ fn subsystems_and_methods_are_named_as_policies_name_them() {
     assert_eq!(
         names,
         [
-            "runtime", "observe", "identity", "node", "tenant", "sets", "image", "pod"
+            "runtime", "observe", "identity", "node", "tenant", "sets", "image", "pod", "schedule"
         ]
     );
     let actions: Vec<_> = api()
@@ -62,6 +62,10 @@ fn what_only_reads_is_marked_in_the_protos() {
         "pod.Get",
         "pod.List",
         "pod.Watch",
+        "schedule.Get",
+        "schedule.List",
+        "schedule.History",
+        "schedule.Why",
     ];
     assert_eq!(reading, expected);
 }
@@ -192,6 +196,7 @@ fn what_declares_is_said_in_the_protos() {
         ("identity.Allow", "grant"),
         ("identity.Deny", "grant"),
         ("pod.Run", "pod"),
+        ("schedule.Declare", "schedule"),
     ];
     assert_eq!(declaring, expected);
     let allow = api().method("identity.Allow").unwrap();

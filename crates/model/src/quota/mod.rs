@@ -126,6 +126,8 @@ quotas! {
     ImageBytes = "image_bytes", Bytes, Amount::percent(25);
     /// Pulls, pushes, imports, exports and verifications at the same time. Default 25 %.
     ImageTransfers = "image_transfers", Count, Amount::percent(25);
+    /// Schedules. Default 25 %.
+    Schedules = "schedules", Count, Amount::percent(25);
 }
 
 impl fmt::Display for Quota {
