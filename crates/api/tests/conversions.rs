@@ -355,6 +355,7 @@ proptest! {
             hostname,
             id_range,
             container: mounts.then_some(container).flatten(),
+            network: None,
         };
         if let Ok(spec) = cells::CellSpec::try_from(draft) {
             prop_assert_eq!(cell::spec(cell::to_spec(&spec)).unwrap(), spec);

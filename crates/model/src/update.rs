@@ -60,12 +60,13 @@ const GROUPS: [&str; 4] = [
 ];
 
 /// Fields of a cell that never change.
-const FIXED: [&str; 6] = [
+const FIXED: [&str; 7] = [
     "spec.share",
     "spec.volumes",
     "spec.hostname",
     "spec.id_range",
     "spec.container",
+    "spec.network",
     "spec",
 ];
 

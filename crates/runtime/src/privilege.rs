@@ -8,6 +8,7 @@ use model::cell::CellSpec;
 use model::error::{Error, Reason};
 use model::executable::ExecutableSpec;
 use model::name::ObjectPath;
+use model::network::FIRST_FREE_PORT;
 
 use identity::permit::Permit;
 
@@ -21,6 +22,11 @@ pub(crate) fn check_cell(permit: &Permit, path: &ObjectPath, spec: &CellSpec) ->
     {
         let what = format!("sharing the node's {} namespace", shared.as_str());
         return Err(refused(&what, "cell.spec.share"));
+    }
+    let ports = spec.network.iter().flat_map(|network| &network.ports);
+    if let Some(port) = ports.into_iter().find(|it| it.host_port < FIRST_FREE_PORT) {
+        let what = format!("publishing port {} of the node", port.host_port);
+        return Err(refused(&what, "cell.spec.network.ports"));
     }
     match spec.mounts.first() {
         Some(mount) => Err(refused(

@@ -7,6 +7,7 @@ use model::cell::{Access, CellSpec, Draft, Mount, Namespace, Volume};
 use model::container::{Container, Pull};
 use model::error::{Error, Result, Within};
 
+use super::network;
 use super::resources::{resources, to_resources};
 use super::scalar::enumeration;
 use crate::runtime::v0 as wire;
@@ -33,6 +34,11 @@ pub fn spec(message: wire::CellSpec) -> Result<CellSpec> {
             .map(container)
             .transpose()
             .within("container")?,
+        network: message
+            .network
+            .map(network::network)
+            .transpose()
+            .within("network")?,
     }
     .try_into()
 }
@@ -135,6 +141,7 @@ pub fn to_spec(draft: &Draft) -> wire::CellSpec {
         hostname: draft.hostname.clone(),
         id_range: draft.id_range,
         container: draft.container.as_ref().map(to_container),
+        network: draft.network.as_ref().map(network::to_network),
     }
 }
 

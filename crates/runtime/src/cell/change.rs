@@ -280,7 +280,7 @@ impl Updates {
             cell.status.meta = cell.record.meta.clone();
             cell.status.spec = cell.record.spec.clone();
             cell.status.effective =
-                layout::effective(&cell.record.spec, &cell.key, cell.record.ids);
+                layout::effective(&cell.record, &cell.key);
             cell.publish();
         }
         if let Some(reply) = update.reply {
