@@ -3,7 +3,7 @@
 
 use api::runtime::v0::{CellSpec, Mount, Namespace, Volume};
 
-use super::ResourceFlags;
+use super::{NetworkFlags, ResourceFlags};
 use super::mount::{parse_read, parse_tmpfs, parse_write};
 
 /// What a cell shares and sees.
@@ -28,6 +28,8 @@ pub(crate) struct CellFlags {
     /// How many user and group ids the cell has (65536)
     #[arg(long, value_name = "NUMBER")]
     pub(crate) id_range: Option<u32>,
+    #[command(flatten)]
+    pub(crate) network: NetworkFlags,
 }
 
 /// A namespace to share.
@@ -76,6 +78,7 @@ impl CellFlags {
             .share
             .iter()
             .flat_map(|share| share.namespaces())
+            .chain(self.network.is_host().then_some(Namespace::Net))
             .map(i32::from)
             .collect();
         share.sort_unstable();
@@ -88,6 +91,7 @@ impl CellFlags {
             hostname: self.hostname.clone().unwrap_or_default(),
             id_range: self.id_range,
             container: None,
+            network: self.network.build(),
         }
     }
 
@@ -105,6 +109,7 @@ impl CellFlags {
             .iter()
             .find(|(is_given, _)| *is_given)
             .map(|(_, flag)| *flag)
+            .or_else(|| self.network.first_given())
     }
 }
 

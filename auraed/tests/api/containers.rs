@@ -62,11 +62,11 @@ fn layer() -> Vec<u8> {
     tar.into_inner().unwrap()
 }
 
-async fn with_image(person: &Person) {
+pub(crate) async fn with_image(person: &Person) {
     import(person, &archive(BOX, &[layer()])).await.unwrap();
 }
 
-fn container() -> wire::Container {
+pub(crate) fn container() -> wire::Container {
     wire::Container {
         image: BOX.to_owned(),
         pull: wire::container::Pull::Never.into(),
@@ -74,7 +74,7 @@ fn container() -> wire::Container {
     }
 }
 
-fn cell_of(container: wire::Container) -> wire::CellSpec {
+pub(crate) fn cell_of(container: wire::Container) -> wire::CellSpec {
     wire::CellSpec {
         container: Some(container),
         ..Default::default()
@@ -82,7 +82,7 @@ fn cell_of(container: wire::Container) -> wire::CellSpec {
 }
 
 /// The main process of the image, whose argument is a script.
-fn script(text: &str) -> wire::ExecutableSpec {
+pub(crate) fn script(text: &str) -> wire::ExecutableSpec {
     wire::ExecutableSpec {
         argv: vec![format!("export PATH=/bin; {text}")],
         main: true,
@@ -90,14 +90,14 @@ fn script(text: &str) -> wire::ExecutableSpec {
     }
 }
 
-fn at(path: &str) -> Option<wire::ObjectRef> {
+pub(crate) fn at(path: &str) -> Option<wire::ObjectRef> {
     Some(wire::ObjectRef {
         path: path.to_owned(),
         ..Default::default()
     })
 }
 
-fn request(path: &str, spec: wire::ExecutableSpec) -> wire::RunExecutableRequest {
+pub(crate) fn request(path: &str, spec: wire::ExecutableSpec) -> wire::RunExecutableRequest {
     wire::RunExecutableRequest {
         executable: Some(wire::Executable {
             r#ref: at(path),
@@ -158,12 +158,12 @@ async fn start(person: &Person, spec: wire::ExecutableSpec) -> wire::ExecutableS
     started.unwrap().into_inner()
 }
 
-fn refused(status: &Status) -> (Option<Reason>, String) {
+pub(crate) fn refused(status: &Status) -> (Option<Reason>, String) {
     let refused = from_status(status);
     (refused.reason, refused.message)
 }
 
-const WELL: wire::exit::How = wire::exit::How::Code(0);
+pub(crate) const WELL: wire::exit::How = wire::exit::How::Code(0);
 
 async fn cast() -> Option<(TestNode, Person, Person)> {
     let node = TestNode::start()?;

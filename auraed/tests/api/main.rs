@@ -19,6 +19,7 @@ mod fair;
 mod finished;
 mod flood;
 mod images;
+mod network;
 mod node;
 mod pods;
 mod privileges;

@@ -26,7 +26,14 @@ pub(crate) struct TestNode {
 
 impl TestNode {
     /// Starts one and waits until it answers; `None`, with a word, where this isn't root.
+    ///
+    /// It has no network of cells: the machine's own is the node's here, and isn't ours to change.
     pub(crate) fn start() -> Option<Self> {
+        Self::start_with(&["cell_network.enabled=false"])
+    }
+
+    /// The same, with these settings, in the caller's network namespace.
+    pub(crate) fn start_with(settings: &[&str]) -> Option<Self> {
         if !is_root() {
             testkit::skip("a node needs root");
             return None;
@@ -41,7 +48,11 @@ impl TestNode {
             .to_string_lossy();
         let cgroup = format!("aurae-api-{}", name.trim_start_matches('.'));
         std::fs::write(folder.path().join("config.toml"), "").unwrap();
-        let process = command(folder.path(), &cgroup).stderr(log).spawn().unwrap();
+        let mut process = command(folder.path(), &cgroup);
+        for setting in settings {
+            process.args(["--set", setting]);
+        }
+        let process = process.stderr(log).spawn().unwrap();
         let mut node = Self {
             folder,
             cgroup,

@@ -48,6 +48,8 @@ fields! {
     AuditBytes = audit_bytes,
     ImageBytes = image_bytes,
     ImageTransfers = image_transfers,
+    Addresses = addresses,
+    Ports = ports,
     IoReadBytes = io_read_bytes,
     IoWriteBytes = io_write_bytes,
     IoReads = io_reads,
