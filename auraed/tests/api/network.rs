@@ -269,15 +269,22 @@ async fn a_container_reaches_the_world_by_the_nodes_address_and_its_tenants_cell
     let web = start(&bed.ann, "web", cell_of(container()), web("hello")).await.unwrap();
     let sam = bed.administrator.introduce(&bed.node, "other", "sam", None).await;
     with_image(&sam).await;
-    let wait = "for i in 1 2 3 4 5 6 7 8 9; do busybox wget -q -T 2 -O- URL && exit; \
-                busybox sleep 0.2; done; exit 7";
-    for host in [address(&web, false), format!("[{}]", address(&web, true))] {
-        let get = wait.replace("URL", &format!("http://{host}/"));
-        assert_eq!(run(&bed.ann, "friend", cell_of(container()), &get).await, WELL);
+    let get = |host: &str| {
+        let ask = "busybox printf 'GET / HTTP/1.0\\r\\n\\r\\n' | busybox nc -w 9 HOST 80";
+        ask.replace("HOST", host) + " | busybox grep -q hello"
+    };
+    for host in [address(&web, false), address(&web, true)] {
+        // It may not listen yet.
+        let friend = format!(
+            "for i in 1 2 3 4 5 6 7 8 9; do {} && exit; busybox sleep 0.2; done; exit 7",
+            get(&host)
+        );
+        let how = run(&bed.ann, "friend", cell_of(container()), &friend).await;
+        assert_eq!(how, WELL, "{host}");
         // Another tenant's is refused at once.
         let begun = Instant::now();
-        let get = format!("busybox wget -q -T 9 -O- http://{host}/ || exit 7");
-        let how = run(&sam, "foe", cell_of(container()), &get).await;
+        let foe = format!("{} || exit 7", get(&host));
+        let how = run(&sam, "foe", cell_of(container()), &foe).await;
         assert_eq!(how, wire::exit::How::Code(7));
         assert!(begun.elapsed() < Duration::from_secs(8));
     }

@@ -182,6 +182,7 @@ fn cells_dir(path: &Path) -> Result<(), Error> {
         .recursive(true)
         .mode(0o700)
         .create(path);
+    let made = made.and_then(|()| super::create::names::begin(path));
     made.map_err(|e| {
         let message = format!("the folder of the cells' sockets, {}: {e}", path.display());
         Error::internal(message).errno(e.raw_os_error().unwrap_or_default())

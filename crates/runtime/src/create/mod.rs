@@ -6,7 +6,7 @@
 mod failure;
 mod groups;
 mod launch;
-mod names;
+pub(crate) mod names;
 mod network;
 mod root;
 
@@ -225,8 +225,9 @@ async fn with_init(
     made.init = Some((shared.node.clone(), uid, process.clone()));
     let (mut link, _) = hello.welcomed(uid).await.map_err(lost)?;
     let network = network::attach(shared, &record, &process, callers).await?;
-    let files = names::files(shared, &key, &record.spec, network.as_ref(), root_id)?;
-    bring(shared, &mut link, files, mounts).await?;
+    let files = names::files(shared, &key, &record, network.as_ref(), root_id)?;
+    bring(shared, &mut link, files.mounts, mounts).await?;
+    drop(files.drafts);
     let below = shared.root_below.join(key.below());
     let status = status(&record, effective, process.pid(), &below, network);
     let ids = record.ids;

@@ -2,8 +2,8 @@
 //! What a container's programs find names by: its `/etc/hosts`, `/etc/resolv.conf` and
 //! `/etc/hostname`, as Docker's and Kubernetes' users expect them. They come as mounts, like those
 //! of the spec: the cell's init looks for their places with the cell's own rights, so a link of the
-//! image leads nowhere but into the image. They are files without a name, so that nothing of them
-//! is left, and read-only, because their memory is the node's.
+//! image leads nowhere but into the image. They are read-only, because their memory is the node's,
+//! and have no name once they are in place: the mount alone keeps them.
 //!
 //! A container that shares the network of the cell around it has the names of that one.
 
@@ -11,7 +11,7 @@ use std::fs::File;
 use std::io::Write as _;
 use std::net::IpAddr;
 use std::os::fd::OwnedFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ::init::protocol::MountTarget;
 use kernel::mount::{self, Attributes, Change, Propagation};
@@ -27,6 +27,10 @@ use crate::Shared;
 use crate::index::Key;
 use crate::mounts::Prepared;
 use crate::ports::NodeNames;
+use crate::record::CellRecord;
+
+/// Beside the sockets; only the node's root enters it.
+const FOLDER: &str = "names";
 
 /// What a name is looked up by: of the cell whose network it is.
 struct Names {
@@ -35,17 +39,55 @@ struct Names {
     network: Network,
 }
 
+/// What is brought to a cell, and has a name until that is done.
+#[derive(Default)]
+pub(super) struct Files {
+    pub(super) mounts: Vec<Prepared>,
+    pub(super) drafts: Drafts,
+}
+
+/// Files that go with this.
+#[derive(Default)]
+pub(super) struct Drafts(Vec<PathBuf>);
+
+impl Drop for Drafts {
+    fn drop(&mut self) {
+        for path in &self.0 {
+            if let Err(error) = std::fs::remove_file(path)
+                && error.kind() != std::io::ErrorKind::NotFound
+            {
+                tracing::warn!(path = %path.display(), %error, "a file of a cell stays behind");
+            }
+        }
+    }
+}
+
+/// The folder of the drafts, which each daemon begins empty: a killed one may have left some.
+///
+/// # Errors
+/// It can't be made.
+pub(crate) fn begin(cells_dir: &Path) -> std::io::Result<()> {
+    let folder = cells_dir.join(FOLDER);
+    match std::fs::remove_dir_all(&folder) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    std::fs::create_dir(folder)
+}
+
 /// The files of a container of an image; none of any other cell. `root_id`: the node's id of its
 /// root.
 pub(super) fn files(
     shared: &Shared,
     key: &Key,
-    spec: &CellSpec,
+    record: &CellRecord,
     attached: Option<&Attached>,
     root_id: u32,
-) -> Result<Vec<Prepared>, Error> {
+) -> Result<Files, Error> {
+    let spec = &record.spec;
+    let mut files = Files::default();
     if !spec.container.as_ref().is_some_and(|it| it.has_image()) {
-        return Ok(Vec::new());
+        return Ok(files);
     }
     let node = shared.networks.names();
     let hostname = hostname(shared, key, spec);
@@ -53,35 +95,37 @@ pub(super) fn files(
         Some(names) => (hosts(&names), resolv_conf(&names.network.dns, &node.dns)),
         None => of_node(&hostname, node),
     };
-    let files = [
+    let texts = [
         ("/etc/hosts", hosts),
         ("/etc/resolv.conf", resolv),
         ("/etc/hostname", format!("{hostname}\n")),
     ];
-    let folder = &shared.settings.cells_dir;
+    let folder = shared.settings.cells_dir.join(FOLDER);
     let failed = |e: kernel::Error| kernel_failed("the names of the container", &e);
-    let mounts = files.into_iter().map(|(target, text)| {
-        let mount = file(folder, &text, root_id).map_err(failed)?;
+    for (number, (target, text)) in texts.into_iter().enumerate() {
+        let path = folder.join(format!("{}-{number}", record.meta.uid));
+        files.drafts.0.push(path.clone());
+        let mount = file(&path, &text, root_id).map_err(failed)?;
         let target = target.as_bytes().to_vec();
         let directory = false;
         let target = MountTarget { target, directory };
-        Ok(Prepared { mount, target })
-    });
-    mounts.collect()
+        files.mounts.push(Prepared { mount, target });
+    }
+    Ok(files)
 }
 
-/// A mount of a file with that text, which no folder has.
-fn file(folder: &Path, text: &str, root_id: u32) -> KernelResult<OwnedFd> {
-    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
-    let open = rustix::fs::open(folder, flags, Mode::from_raw_mode(0o644));
-    let mut file = File::from(open.call_on("open", folder)?);
+/// A mount of a new file with that text.
+fn file(path: &Path, text: &str, root_id: u32) -> KernelResult<OwnedFd> {
+    let flags = OFlags::CREATE | OFlags::EXCL | OFlags::WRONLY | OFlags::CLOEXEC;
+    let open = rustix::fs::open(path, flags, Mode::from_raw_mode(0o644));
+    let mut file = File::from(open.call_on("open", path)?);
     let written = file.write_all(text.as_bytes());
-    written.map_err(|e| kernel::Error::from_io("write", &e).on(folder))?;
+    written.map_err(|e| kernel::Error::from_io("write", &e).on(path))?;
     let (uid, gid) = (Uid::from_raw(root_id), Gid::from_raw(root_id));
-    rustix::fs::fchown(&file, Some(uid), Some(gid)).call_on("chown", folder)?;
+    rustix::fs::fchown(&file, Some(uid), Some(gid)).call_on("chown", path)?;
     // The umask has taken something away.
-    rustix::fs::fchmod(&file, Mode::from_raw_mode(0o644)).call_on("chmod", folder)?;
-    let mount = mount::copy_tree_at(&file, Path::new(""), false)?;
+    rustix::fs::fchmod(&file, Mode::from_raw_mode(0o644)).call_on("chmod", path)?;
+    let mount = mount::copy_tree(path, false)?;
     let change = Change {
         set: Attributes::NO_SUID | Attributes::NO_DEV | Attributes::READ_ONLY,
         propagation: Some(Propagation::Private),
