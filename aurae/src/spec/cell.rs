@@ -3,8 +3,8 @@
 
 use api::runtime::v0::{CellSpec, Mount, Namespace, Volume};
 
-use super::{NetworkFlags, ResourceFlags};
 use super::mount::{parse_read, parse_tmpfs, parse_write};
+use super::{NetworkFlags, ResourceFlags};
 
 /// What a cell shares and sees.
 #[derive(Clone, Debug, Default, clap::Args)]

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 
 use api::runtime::v0::{HostAlias, Network, PublishedPort, network, published_port};
 
-const PORT: &str = "write [ADDRESS:]PORT:PORT[/tcp|udp|sctp]: the node's port and the cell's, as in \
-                    8080:80 or [::1]:5353:53/udp";
+const PORT: &str = "write [ADDRESS:]PORT:PORT[/tcp|udp|sctp]: the node's port and the cell's, as \
+                    in 8080:80 or 127.0.0.1:5353:53/udp";
 
 /// What it is attached to.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -130,7 +130,14 @@ mod tests {
         assert_eq!((port.address.as_str(), port.host_port), ("fd00::1", 53));
         let port = parse_port("127.0.0.1:8080:80").unwrap();
         assert_eq!((port.address.as_str(), port.port), ("127.0.0.1", 80));
-        for text in ["80", "Nice=5", "0:80", "8080:70000", "a:1:2", "8080:80/icmp"] {
+        for text in [
+            "80",
+            "Nice=5",
+            "0:80",
+            "8080:70000",
+            "a:1:2",
+            "8080:80/icmp",
+        ] {
             parse_port(text).unwrap_err();
         }
     }

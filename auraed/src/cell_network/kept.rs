@@ -50,7 +50,7 @@ impl Kept {
         Ok(living)
     }
 
-    /// A file of a cell that may live. One that can't be read says nothing that can be gone on with.
+    /// A file of a cell that may live. One that can't be read is as good as none.
     fn read(&self, path: &Path) -> Option<(Uid, Option<Attached>)> {
         let name = path.file_name()?.to_str()?;
         let uid: Uid = name.parse().ok()?;

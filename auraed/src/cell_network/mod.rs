@@ -149,7 +149,10 @@ impl CellNetwork {
     /// What a start found, in the log; interfaces that are lost are their cells' no more.
     fn note(&self, started: Started) {
         for change in &started.changed {
-            tracing::info!(?change, "a kernel setting was changed for the network of cells");
+            tracing::info!(
+                ?change,
+                "a kernel setting was changed for the network of cells"
+            );
         }
         for (uid, name, error) in started.lost {
             tracing::error!(%uid, name, %error, "an interface of a cell is lost");
@@ -280,7 +283,10 @@ fn refused(error: ::net::Error) -> Error {
             Error::new(Reason::LimitExceeded, error.to_string())
         }
         _ => {
-            let message = format!("the cell can't be attached to the network: {}", said(&error));
+            let message = format!(
+                "the cell can't be attached to the network: {}",
+                said(&error)
+            );
             Error::new(Reason::Internal, message).errno(error.errno())
         }
     }

@@ -216,7 +216,13 @@ async fn a_server_in_a_container_is_reached_by_its_port_and_knows_its_name() {
     let Some(bed) = bed().await else {
         return;
     };
-    let cell = start(&bed.ann, "web", published(vec![port(8080, 80)]), web("hello")).await;
+    let cell = start(
+        &bed.ann,
+        "web",
+        published(vec![port(8080, 80)]),
+        web("hello"),
+    )
+    .await;
     let cell = cell.unwrap();
     for host in [NODE4, NODE6] {
         let said = bed.world.get(host, 8080);
@@ -225,7 +231,10 @@ async fn a_server_in_a_container_is_reached_by_its_port_and_knows_its_name() {
     let network = cell.network.clone().unwrap();
     assert_eq!(network.ports, [port(8080, 80)]);
     assert_eq!(network.interfaces[0].name, "eth0");
-    assert!(network.interfaces[0].addresses[0].starts_with("fd"), "{network:?}");
+    assert!(
+        network.interfaces[0].addresses[0].starts_with("fd"),
+        "{network:?}"
+    );
     let mode = cell.effective.clone().unwrap().network.unwrap().mode();
     assert_eq!(mode, wire::network::Mode::Bridge);
     // What runs there knows itself by its name and its addresses, and can't change that.
@@ -266,8 +275,13 @@ async fn a_container_reaches_the_world_by_the_nodes_address_and_its_tenants_cell
     assert_eq!(run(&bed.ann, "out", cell_of(container()), &out).await, WELL);
     assert_eq!(seen.join().unwrap(), NODE4);
 
-    let web = start(&bed.ann, "web", cell_of(container()), web("hello")).await.unwrap();
-    let sam = bed.administrator.introduce(&bed.node, "other", "sam", None).await;
+    let web = start(&bed.ann, "web", cell_of(container()), web("hello"))
+        .await
+        .unwrap();
+    let sam = bed
+        .administrator
+        .introduce(&bed.node, "other", "sam", None)
+        .await;
     with_image(&sam).await;
     let get = |host: &str| {
         let ask = "busybox printf 'GET / HTTP/1.0\\r\\n\\r\\n' | busybox nc -w 9 HOST 80";
@@ -308,16 +322,27 @@ async fn who_asks_for_nothing_has_nothing_and_what_is_refused_is_named() {
     assert!(!bed.ns.ip("-o link").contains("aurae0"));
 
     let cell = published(vec![port(80, 80)]);
-    let low = start(&bed.ann, "low", cell.clone(), web("x")).await.unwrap_err();
+    let low = start(&bed.ann, "low", cell.clone(), web("x"))
+        .await
+        .unwrap_err();
     assert_eq!(refused(&low).0, Some(Reason::PermissionDenied), "{low:?}");
     with_image(&bed.administrator).await;
-    start(&bed.administrator, "low", cell, web("x")).await.unwrap();
+    start(&bed.administrator, "low", cell, web("x"))
+        .await
+        .unwrap();
 
-    let sam = bed.administrator.introduce(&bed.node, "other", "sam", None).await;
+    let sam = bed
+        .administrator
+        .introduce(&bed.node, "other", "sam", None)
+        .await;
     with_image(&sam).await;
     let cell = published(vec![port(8080, 80)]);
-    start(&bed.ann, "web", cell.clone(), web("ann")).await.unwrap();
-    let twice = start(&sam, "web", cell.clone(), web("sam")).await.unwrap_err();
+    start(&bed.ann, "web", cell.clone(), web("ann"))
+        .await
+        .unwrap();
+    let twice = start(&sam, "web", cell.clone(), web("sam"))
+        .await
+        .unwrap_err();
     assert_eq!(refused(&twice).0, Some(Reason::Conflict), "{twice:?}");
     assert!(bed.world.get(NODE4, 8080).ends_with("ann\n"));
     // A program of the node's keeps its port, and a stopped cell's is free.
@@ -342,8 +367,12 @@ async fn who_asks_for_nothing_has_nothing_and_what_is_refused_is_named() {
     let many = published(vec![port(2001, 1), port(2002, 1), port(2003, 1)]);
     let many = start(&bed.ann, "many", many, web("x")).await.unwrap_err();
     assert_eq!(refused(&many).0, Some(Reason::LimitExceeded), "{many:?}");
-    start(&bed.ann, "one", cell_of(container()), web("x")).await.unwrap();
-    let two = start(&bed.ann, "two", cell_of(container()), web("x")).await.unwrap_err();
+    start(&bed.ann, "one", cell_of(container()), web("x"))
+        .await
+        .unwrap();
+    let two = start(&bed.ann, "two", cell_of(container()), web("x"))
+        .await
+        .unwrap_err();
     assert_eq!(refused(&two).0, Some(Reason::LimitExceeded), "{two:?}");
     bed.node.stop();
 }
@@ -354,7 +383,9 @@ async fn a_killed_daemon_breaks_no_connection_and_gives_no_address_twice() {
         return;
     };
     let echo = script("exec busybox nc -ll -p 7 -e /bin/busybox cat");
-    let before = start(&bed.ann, "echo", published(vec![port(7007, 7)]), echo).await.unwrap();
+    let before = start(&bed.ann, "echo", published(vec![port(7007, 7)]), echo)
+        .await
+        .unwrap();
     let mut stream = bed.world.connect(NODE4, 7007);
     let mut say = |text: &[u8; 4]| {
         stream.write_all(text).unwrap();
@@ -368,13 +399,18 @@ async fn a_killed_daemon_breaks_no_connection_and_gives_no_address_twice() {
         say(text);
     }
     bed.administrator = bed.node.administrator().await;
-    bed.ann = bed.administrator.introduce(&bed.node, "acme", "bea", None).await;
+    bed.ann = bed
+        .administrator
+        .introduce(&bed.node, "acme", "bea", None)
+        .await;
     let after = cell_of_name(&bed.ann, "echo").await;
     assert_eq!(after.network, before.network);
     drop(bed.world.connect(NODE4, 7007));
     let other = start(&bed.ann, "web", published(vec![port(7007, 80)]), web("x")).await;
     assert_eq!(refused(&other.unwrap_err()).0, Some(Reason::Conflict));
-    let other = start(&bed.ann, "web", cell_of(container()), web("x")).await.unwrap();
+    let other = start(&bed.ann, "web", cell_of(container()), web("x"))
+        .await
+        .unwrap();
     assert_ne!(address(&other, true), address(&before, true));
     // What ends while no daemon is there is removed by the next.
     remove(&bed.ann, "web").await;
@@ -386,7 +422,11 @@ async fn a_killed_daemon_breaks_no_connection_and_gives_no_address_twice() {
 /// No port of the bridge, no file, no rule of a cell.
 fn nothing_is_left(bed: &Bed) {
     let begun = Instant::now();
-    let files = || std::fs::read_dir(bed.node.folder().join("run/networks")).unwrap().count();
+    let files = || {
+        std::fs::read_dir(bed.node.folder().join("run/networks"))
+            .unwrap()
+            .count()
+    };
     loop {
         let links = bed.ns.ip("-o link");
         if !links.contains("aurae0-") && files() == 0 {

@@ -92,7 +92,13 @@ impl fmt::Display for PublishedPort {
             Some(IpAddr::V4(address)) => write!(f, "{address}:")?,
             None => {}
         }
-        write!(f, "{}:{}/{}", self.host_port, self.port, self.protocol.as_str())
+        write!(
+            f,
+            "{}:{}/{}",
+            self.host_port,
+            self.port,
+            self.protocol.as_str()
+        )
     }
 }
 

@@ -164,7 +164,10 @@ fn of_network(
         (!cell.spec.shares(Namespace::Net)).then(|| Names {
             hostname: hostname(shared, &key, &cell.spec),
             addresses: all(cell.network.as_ref()),
-            network: said.clone().or_else(|| cell.spec.network.clone()).unwrap_or_default(),
+            network: said
+                .clone()
+                .or_else(|| cell.spec.network.clone())
+                .unwrap_or_default(),
         })
     })
 }
@@ -174,13 +177,18 @@ fn hostname(shared: &Shared, key: &Key, spec: &CellSpec) -> String {
     if !spec.shares(Namespace::Uts) {
         return spec.effective(&key.path).hostname;
     }
-    let around = key.parent().and_then(|key| Some((shared.index.at(&key)?, key)));
+    let around = key
+        .parent()
+        .and_then(|key| Some((shared.index.at(&key)?, key)));
     match around {
         Some((object, key)) => match &*object {
             Object::Cell(cell) => hostname(shared, &key, &cell.spec),
             Object::Executable(_) => String::new(),
         },
-        None => rustix::system::uname().nodename().to_string_lossy().into_owned(),
+        None => rustix::system::uname()
+            .nodename()
+            .to_string_lossy()
+            .into_owned(),
     }
 }
 
@@ -217,7 +225,11 @@ fn resolv_conf(own: &Dns, node: &Dns) -> String {
         true => node.join(" "),
         false => own.join(" "),
     };
-    let servers = if inherits { &node.servers } else { &own.servers };
+    let servers = if inherits {
+        &node.servers
+    } else {
+        &own.servers
+    };
     let mut text = String::new();
     for server in servers {
         text.push_str(&format!("nameserver {server}\n"));
