@@ -10,6 +10,7 @@ mod args;
 mod authenticator;
 mod boot;
 mod capacity;
+mod cell_network;
 mod config;
 mod daemon;
 mod host;

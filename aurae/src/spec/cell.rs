@@ -4,7 +4,7 @@
 use api::runtime::v0::{CellSpec, Mount, Namespace, Volume};
 
 use super::mount::{parse_read, parse_tmpfs, parse_write};
-use super::{ResourceFlags, parse_pair};
+use super::{NetworkFlags, ResourceFlags, parse_pair};
 
 /// What a cell shares and sees.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -31,6 +31,8 @@ pub(crate) struct CellFlags {
     /// A kernel parameter of its own namespaces, as in net.core.somaxconn=1024
     #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair)]
     pub(crate) sysctl: Vec<(String, String)>,
+    #[command(flatten)]
+    pub(crate) network: NetworkFlags,
 }
 
 /// A namespace to share.
@@ -79,6 +81,7 @@ impl CellFlags {
             .share
             .iter()
             .flat_map(|share| share.namespaces())
+            .chain(self.network.is_host().then_some(Namespace::Net))
             .map(i32::from)
             .collect();
         share.sort_unstable();
@@ -92,6 +95,7 @@ impl CellFlags {
             id_range: self.id_range,
             container: None,
             sysctls: self.sysctl.iter().cloned().collect(),
+            network: self.network.build(),
         }
     }
 
@@ -110,6 +114,7 @@ impl CellFlags {
             .iter()
             .find(|(is_given, _)| *is_given)
             .map(|(_, flag)| *flag)
+            .or_else(|| self.network.first_given())
     }
 }
 

@@ -88,7 +88,7 @@ pub(crate) struct ExecutableFlags {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     log_max_age: Option<Duration>,
     /// A property in systemd's words, as in MemoryMax=64M or Nice=5
-    #[arg(short, long, value_name = "NAME=VALUE", value_parser = parse_property)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_property)]
     property: Vec<Property>,
 }
 

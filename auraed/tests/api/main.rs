@@ -22,6 +22,7 @@ mod finished;
 mod flood;
 mod hardening;
 mod images;
+mod network;
 mod node;
 mod pods;
 mod pods_change;

@@ -26,18 +26,27 @@ pub(crate) struct TestNode {
     small_disk: bool,
 }
 
+const NO_NETWORK: &[&str] = &["cell_network.enabled=false"];
+
 impl TestNode {
     /// Starts one and waits until it answers; `None`, with a word, where this isn't root.
+    ///
+    /// It has no network of cells: the machine's own is the node's here, and isn't ours to change.
     pub(crate) fn start() -> Option<Self> {
-        Self::start_in(false)
+        Self::start_with(NO_NETWORK)
     }
 
     /// The same, with a state directory on a file system of its own.
     pub(crate) fn start_on_small_disk() -> Option<Self> {
-        Self::start_in(true)
+        Self::start_in(NO_NETWORK, true)
     }
 
-    fn start_in(small_disk: bool) -> Option<Self> {
+    /// The same, with these settings, in the caller's network namespace.
+    pub(crate) fn start_with(settings: &[&str]) -> Option<Self> {
+        Self::start_in(settings, false)
+    }
+
+    fn start_in(settings: &[&str], small_disk: bool) -> Option<Self> {
         if !is_root() {
             testkit::skip("a node needs root");
             return None;
@@ -59,7 +68,11 @@ impl TestNode {
             .to_string_lossy();
         let cgroup = format!("aurae-api-{}", name.trim_start_matches('.'));
         std::fs::write(folder.path().join("config.toml"), "").unwrap();
-        let process = command(folder.path(), &cgroup).stderr(log).spawn().unwrap();
+        let mut process = command(folder.path(), &cgroup);
+        for setting in settings {
+            process.args(["--set", setting]);
+        }
+        let process = process.stderr(log).spawn().unwrap();
         let mut node = Self {
             folder,
             cgroup,

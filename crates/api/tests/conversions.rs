@@ -387,6 +387,7 @@ proptest! {
             id_range,
             container: mounts.then_some(container).flatten(),
             sysctls: [("net.core.somaxconn".to_owned(), "1".to_owned())].into(),
+            network: None,
         };
         if let Ok(spec) = cells::CellSpec::try_from(draft) {
             prop_assert_eq!(cell::spec(cell::to_spec(&spec)).unwrap(), spec);

@@ -95,6 +95,18 @@ fn cell_spec() -> runtime::CellSpec {
             }],
             ..Default::default()
         }),
+        network: Some(runtime::Network {
+            ports: vec![runtime::PublishedPort {
+                host_port: 8080,
+                port: 80,
+                ..Default::default()
+            }],
+            hosts: vec![runtime::HostAlias {
+                address: "192.0.2.7".into(),
+                names: vec!["db".into()],
+            }],
+            ..Default::default()
+        }),
         ..Default::default()
     }
 }

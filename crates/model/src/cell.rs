@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::container::Container;
 use crate::error::{Error, Result, Within};
 use crate::name::{Label, ObjectPath};
+use crate::network::{Mode, Network};
 use crate::resources::Resources;
 use crate::text::{check_absolute_path, check_count, check_length, is_path_within, weight};
 
@@ -107,6 +108,9 @@ pub struct Draft {
     /// Parameters of the kernel (`/proc/sys`) that belong to the cell's own namespaces.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub sysctls: BTreeMap<String, String>,
+    /// What it is attached to, and which ports of the node lead to it.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub network: Option<Network>,
 }
 
 /// A part of the node's file system, let into a cell.
@@ -309,6 +313,9 @@ impl TryFrom<Draft> for CellSpec {
         if let Some(container) = &draft.container {
             container.check().within("container")?;
         }
+        if let Some(network) = &draft.network {
+            network.check().within("network")?;
+        }
         if !draft.hostname.is_empty() {
             check_hostname(&draft.hostname)?;
         }
@@ -328,6 +335,19 @@ impl CellSpec {
     /// Whether the cell shares the enclosing cell's namespace of that kind.
     pub fn shares(&self, namespace: Namespace) -> bool {
         self.0.share.contains(&namespace)
+    }
+
+    /// Where it is to be attached, on a node with or without a network of cells. Nowhere where it
+    /// has no network of its own.
+    pub fn network_mode(&self, node_has_one: bool) -> Mode {
+        let asked = self.0.network.as_ref().and_then(|network| network.mode);
+        let ports = self.0.network.as_ref().is_some_and(|n| !n.ports.is_empty());
+        match asked {
+            _ if self.shares(Namespace::Net) => Mode::None,
+            Some(mode) => mode,
+            None if ports || (node_has_one && self.0.container.is_some()) => Mode::Bridge,
+            None => Mode::None,
+        }
     }
 
     /// What its volumes, its root and its /dev/shm may hold together, in bytes.
@@ -420,6 +440,14 @@ fn check_sharing(draft: &Draft) -> Result<()> {
             "needs a mount namespace of the cell's own; share.mount has none",
         );
     }
+    let network = draft.network.as_ref();
+    let attached = network.is_some_and(|it| it.mode.is_some() || !it.ports.is_empty());
+    if shares(Namespace::Net) && attached {
+        return fail(
+            "network",
+            "has no meaning where the parent's network namespace is shared",
+        );
+    }
     if shares(Namespace::Uts) && !draft.hostname.is_empty() {
         return fail(
             "hostname",
@@ -476,7 +504,8 @@ fn check_weight(draft: &Draft) -> Result<()> {
     let sysctls = sysctls.map(|(name, value)| weight(name) + weight(value) + 2);
     let lists = mounts.chain(volumes).chain(devices).chain(sysctls);
     let container = draft.container.as_ref().map_or(0, Container::weight);
-    let size = lists.sum::<usize>() + draft.resources.unified_weight() + container;
+    let network = draft.network.as_ref().map_or(0, Network::weight);
+    let size = lists.sum::<usize>() + draft.resources.unified_weight() + container + network;
     if size > MAX_CELL_WEIGHT {
         let problem = format!(
             "takes {size} bytes with its mounts, volumes, devices and lists; at most \

@@ -18,6 +18,7 @@ pub mod exit;
 pub mod label;
 pub mod lifecycle;
 pub mod name;
+pub mod network;
 pub mod object;
 pub mod observe;
 pub mod pod;

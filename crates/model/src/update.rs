@@ -62,13 +62,14 @@ const GROUPS: [&str; 4] = [
 ];
 
 /// Fields of a cell that never change.
-const FIXED: [&str; 7] = [
+const FIXED: [&str; 8] = [
     "spec.share",
     "spec.volumes",
     "spec.hostname",
     "spec.id_range",
     "spec.container",
     "spec.sysctls",
+    "spec.network",
     "spec",
 ];
 

@@ -10,6 +10,7 @@ use model::container::Container;
 use model::error::{Error, Reason};
 use model::executable::ExecutableSpec;
 use model::name::ObjectPath;
+use model::network::FIRST_FREE_PORT;
 use model::seccomp::{Profile, Seccomp};
 
 use identity::permit::Permit;
@@ -27,6 +28,11 @@ pub(crate) fn check_cell(permit: &Permit, path: &ObjectPath, spec: &CellSpec) ->
     }
     if let Some(container) = &spec.container {
         check_container(container)?;
+    }
+    let ports = spec.network.iter().flat_map(|network| &network.ports);
+    if let Some(port) = ports.into_iter().find(|it| it.host_port < FIRST_FREE_PORT) {
+        let what = format!("publishing port {} of the node", port.host_port);
+        return Err(refused(&what, "cell.spec.network.ports"));
     }
     match spec.mounts.first() {
         Some(mount) => Err(refused(

@@ -276,6 +276,7 @@ fn cell_record(meta: Meta, spec: CellSpec) -> CellRecord {
         pending: None,
         annex: None,
         image: None,
+        attached: false,
         started: now(),
     }
 }

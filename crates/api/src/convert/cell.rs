@@ -8,6 +8,7 @@ use model::container::{Container, Pull};
 use model::device::Device;
 use model::error::{Error, Result, Within};
 
+use super::network;
 use super::resources::{resources, to_resources};
 use super::scalar::enumeration;
 use crate::runtime::v0 as wire;
@@ -35,6 +36,11 @@ pub fn spec(message: wire::CellSpec) -> Result<CellSpec> {
             .transpose()
             .within("container")?,
         sysctls: message.sysctls,
+        network: message
+            .network
+            .map(network::network)
+            .transpose()
+            .within("network")?,
     }
     .try_into()
 }
@@ -165,6 +171,7 @@ pub fn to_spec(draft: &Draft) -> wire::CellSpec {
         id_range: draft.id_range,
         container: draft.container.as_ref().map(to_container),
         sysctls: draft.sysctls.clone(),
+        network: draft.network.as_ref().map(network::to_network),
     }
 }
 

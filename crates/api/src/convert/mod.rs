@@ -7,6 +7,7 @@
 
 pub mod cell;
 pub mod executable;
+mod network;
 pub mod object;
 pub mod observe;
 pub mod pod;

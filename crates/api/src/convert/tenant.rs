@@ -49,6 +49,8 @@ fields! {
     ImageBytes = image_bytes,
     ImageTransfers = image_transfers,
     Schedules = schedules,
+    Addresses = addresses,
+    Ports = ports,
     IoReadBytes = io_read_bytes,
     IoWriteBytes = io_write_bytes,
     IoReads = io_reads,

@@ -22,7 +22,7 @@
 pub mod codec;
 
 /// The version of both conversations. Changes with every change of a packet's meaning.
-pub const VERSION: u16 = 5;
+pub const VERSION: u16 = 6;
 /// The largest packet, in bytes.
 pub const MAX_PACKET: usize = 160 * 1024;
 /// The largest request that comes sealed ([`CellRequest::Sealed`]), in bytes: what `execve` takes

@@ -283,8 +283,7 @@ impl Updates {
         if cell.status.meta.generation != cell.record.meta.generation {
             cell.status.meta = cell.record.meta.clone();
             cell.status.spec = cell.record.spec.clone();
-            cell.status.effective =
-                layout::effective(&cell.record.spec, &cell.key, cell.record.ids);
+            cell.status.effective = layout::effective(&cell.record, &cell.key);
             cell.publish();
         }
         if let Some(reply) = update.reply {

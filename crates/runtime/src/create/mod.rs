@@ -6,6 +6,8 @@
 mod failure;
 mod groups;
 mod launch;
+pub(crate) mod names;
+mod network;
 mod parameters;
 mod root;
 
@@ -36,7 +38,7 @@ use crate::link::cell::{CellLink, HelloSent};
 use crate::link::node::NodeInit;
 use crate::link::{HANDSHAKE, LinkError};
 use crate::mounts::Prepared;
-use crate::ports::Root;
+use crate::ports::{Networks, Root};
 use crate::record::{self, CellRecord};
 
 use failure::{creation_failed, not_made};
@@ -61,6 +63,7 @@ struct Made {
     socket: PathBuf,
     /// Its init was made: it is to be killed, and the end of it acknowledged.
     init: Option<(NodeInit, ::init::protocol::Uid, Arc<InitProcess>)>,
+    networks: Arc<dyn Networks>,
 }
 
 impl Made {
@@ -72,10 +75,12 @@ impl Made {
             name,
             socket,
             init,
+            networks,
         } = self;
         if let Some((node, uid, process)) = init {
             process.kill();
             node.acknowledge(uid).await;
+            networks.detach(record::unwire(uid)).await;
         }
         let parent = Arc::new(parent);
         loop {
@@ -110,7 +115,8 @@ pub(crate) async fn cell(
         path: record.meta.path.clone(),
     };
     record.ids = reservation.range();
-    let effective = effective(&record.spec, &key, record.ids);
+    record.attached = network::is_wanted(shared, &record.spec).await?;
+    let effective = effective(&record, &key);
     let _being_created = shared.creations.take(&key.tenant, 1)?;
     shared
         .index
@@ -135,6 +141,7 @@ pub(crate) async fn cell(
         name: key.path.name().to_owned(),
         socket: socket_path(shared, &record),
         init: None,
+        networks: shared.networks.clone(),
     };
     let wanted = Wanted {
         key,
@@ -226,11 +233,14 @@ async fn with_init(
     let process = Arc::new(created.process);
     made.init = Some((shared.node.clone(), uid, process.clone()));
     let (mut link, _) = hello.welcomed(uid).await.map_err(lost)?;
-    bring(shared, &mut link, mounts).await?;
+    let network = network::attach(shared, &record, &process, callers).await?;
+    let files = names::files(shared, &key, &record, network.as_ref(), root_id)?;
+    bring(shared, &mut link, files.mounts, mounts).await?;
+    drop(files.drafts);
     let below = shared.root_below.join(key.below());
     let status = CellStatus {
         conditions: devices::conditions(&record.spec, &group),
-        ..status(&record, effective, process.pid(), &below)
+        ..status(&record, effective, process.pid(), &below, network)
     };
     let ids = record.ids;
     let beginning = Beginning {
@@ -268,8 +278,16 @@ fn mounts<'a>(
         .collect::<Result<Vec<_>, _>>()
 }
 
-/// Brings its mounts to a cell that has just been made.
-async fn bring(shared: &Shared, link: &mut CellLink, mounts: Vec<Prepared>) -> Result<(), Error> {
+/// Brings its mounts to a cell that has just been made, and before them files that it may do
+/// without: an image need not have a place for them.
+async fn bring(
+    shared: &Shared,
+    link: &mut CellLink,
+    files: Vec<Prepared>,
+    mounts: Vec<Prepared>,
+) -> Result<(), Error> {
+    let optional = files.len();
+    let mounts: Vec<_> = files.into_iter().chain(mounts).collect();
     if mounts.is_empty() {
         return Ok(());
     }
@@ -282,12 +300,19 @@ async fn bring(shared: &Shared, link: &mut CellLink, mounts: Vec<Prepared>) -> R
     ask(link, CellRequest::Stage { request: 0 }, vec![slave]).await?;
     stage.attach(mounts)?;
     for (to, from) in targets.into_iter().zip(0..) {
+        let target = String::from_utf8_lossy(&to.target).into_owned();
         let mount = CellRequest::Mount {
             request: 0,
             from,
             to,
         };
-        ask(link, mount, Vec::new()).await?;
+        let brought = ask(link, mount, Vec::new()).await;
+        match brought {
+            Err(error) if (from as usize) < optional && error.errno.is_some() => {
+                tracing::info!(target, %error, "the image has no place for a file of the node");
+            }
+            other => other?,
+        }
     }
     Ok(())
 }
