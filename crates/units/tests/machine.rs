@@ -69,7 +69,10 @@ impl Files for Root {
             } else {
                 Kind::File
             };
-            Entry { name: entry.file_name().to_string_lossy().into_owned(), kind }
+            Entry {
+                name: entry.file_name().to_string_lossy().into_owned(),
+                kind,
+            }
         });
         entries.collect()
     }
@@ -84,12 +87,15 @@ fn every_unit_of_a_machine_is_read() {
         return testkit::skip("no package with units is installed");
     }
     let zones = FileZones(&root);
-    let loader = Loader { files: &root, catalog: &catalog, host: &NoHost, zones: &zones };
+    let loader = Loader {
+        files: &root,
+        catalog: &catalog,
+        host: &NoHost,
+        zones: &zones,
+    };
     let mut units: Vec<Unit> = Vec::new();
     let mut counts: BTreeMap<Severity, usize> = BTreeMap::new();
-    let exists = |name: &UnitName| {
-        catalog.locate(name).is_some() || name.kind().needs_no_file()
-    };
+    let exists = |name: &UnitName| catalog.locate(name).is_some() || name.kind().needs_no_file();
     for (name, source) in catalog.names() {
         if matches!(source, Source::Alias { .. } | Source::Masked(_)) {
             continue;

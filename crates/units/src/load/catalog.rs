@@ -78,8 +78,13 @@ impl Catalog {
         catalog
     }
 
-    fn source(&mut self, files: &dyn Files, name: &UnitName, path: String, kind: Kind)
-    -> Option<Source> {
+    fn source(
+        &mut self,
+        files: &dyn Files,
+        name: &UnitName,
+        path: String,
+        kind: Kind,
+    ) -> Option<Source> {
         match kind {
             Kind::Folder => None,
             Kind::File => Some(file(files, path)),
@@ -123,7 +128,7 @@ impl Catalog {
     pub fn locate(&self, name: &UnitName) -> Option<Located> {
         let mut id = name.clone();
         for _ in 0..MOST_ALIASES {
-            let by_template = || Some(self.names.get(&id.template()?)?);
+            let by_template = || self.names.get(&id.template()?);
             let source = self.names.get(&id).or_else(by_template)?;
             let (fragment, masked) = match source {
                 Source::File(path) => (Some(path.clone()), None),
@@ -138,7 +143,12 @@ impl Catalog {
                 }
             };
             let names = self.aliases(&id);
-            return Some(Located { names, id, fragment, masked });
+            return Some(Located {
+                names,
+                id,
+                fragment,
+                masked,
+            });
         }
         None
     }
@@ -185,7 +195,9 @@ fn file(files: &dyn Files, path: String) -> Source {
 /// plain for plain, template or instance for template or instance.
 pub fn alias_of(name: &UnitName, target: UnitName) -> Result<UnitName, String> {
     if name.kind() != target.kind() {
-        return Err(format!("{name} can't be another name of {target}, which has another type"));
+        return Err(format!(
+            "{name} can't be another name of {target}, which has another type"
+        ));
     }
     match (name.instance(), target.instance()) {
         (None, None) => Ok(target),
