@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The units of a real machine: this one's, or of the folder that `AURAE_UNITS` names. Every one is
-//! read, has dependencies, and no error.
+//! read, and all but the odd one can be used.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by them")]
 
@@ -94,6 +94,7 @@ fn every_unit_of_a_machine_is_read() {
         zones: &zones,
     };
     let mut units: Vec<Unit> = Vec::new();
+    let mut unusable = Vec::new();
     let mut counts: BTreeMap<Severity, usize> = BTreeMap::new();
     let exists = |name: &UnitName| catalog.locate(name).is_some() || name.kind().needs_no_file();
     for (name, source) in catalog.names() {
@@ -110,11 +111,18 @@ fn every_unit_of_a_machine_is_read() {
             *counts.entry(finding.severity).or_default() += 1;
             println!("{finding}");
         }
-        assert!(report.is_usable(), "{name} can't be used");
+        if !report.is_usable() {
+            unusable.push(name);
+        }
         units.push(unit);
     }
     let graph = Graph::of(&units);
     let edges = graph.edges().count();
     println!("{} units, {edges} dependencies, {counts:?}", units.len());
     assert!(edges > units.len());
+    // A package may have a unit that systemd refuses, too; not many have.
+    assert!(
+        unusable.len() * 50 <= units.len(),
+        "can't be used: {unusable:?}"
+    );
 }

@@ -290,7 +290,10 @@ mod tests {
                 "echo / >/dev/null & \\; ls",
                 vec![vec!["echo", "/", ">/dev/null", "&", ";", "ls"]],
             ),
-            ("sh -c 'dmesg | tac'", vec![vec!["sh", "-c", "dmesg | tac"]]),
+            (
+                "sh -c 'dmesg | tail'",
+                vec![vec!["sh", "-c", "dmesg | tail"]],
+            ),
             (
                 "/bin/echo $ONE ${TWO}",
                 vec![vec!["/bin/echo", "$ONE", "${TWO}"]],

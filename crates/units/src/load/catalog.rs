@@ -66,10 +66,16 @@ impl Catalog {
                 let Ok(name) = UnitName::parse(&entry.name) else {
                     continue;
                 };
-                if catalog.names.contains_key(&name) || catalog.names.len() >= MOST_NAMES {
+                if catalog.names.contains_key(&name) {
                     continue;
                 }
                 let path = format!("{folder}/{name}");
+                if catalog.names.len() >= MOST_NAMES {
+                    let message =
+                        format!("is unit {MOST_NAMES} + 1; it and what follows is not read");
+                    catalog.warn(path, message);
+                    return catalog;
+                }
                 if let Some(source) = catalog.source(files, &name, path, entry.kind) {
                     catalog.names.insert(name, source);
                 }
@@ -100,18 +106,22 @@ impl Catalog {
                 match UnitName::parse(last).and_then(|target| alias_of(name, target)) {
                     Ok(target) => Some(Source::Alias { path, target }),
                     Err(problem) => {
-                        self.findings.push(Finding {
-                            severity: Severity::Warning,
-                            path,
-                            at: Position::default(),
-                            subject: String::new(),
-                            message: format!("{problem}; the link is ignored"),
-                        });
+                        self.warn(path, format!("{problem}; the link is ignored"));
                         None
                     }
                 }
             }
         }
+    }
+
+    fn warn(&mut self, path: String, message: String) {
+        self.findings.push(Finding {
+            severity: Severity::Warning,
+            path,
+            at: Position::default(),
+            subject: String::new(),
+            message,
+        });
     }
 
     /// What a name means by itself, its template and its aliases aside.

@@ -24,7 +24,7 @@ pub(super) fn collect<T>(
     let words = match split(text, escapes) {
         Ok(words) => words,
         Err(open) => {
-            let message = "a quote has no end; the line is ignored".to_owned();
+            let message = "a quote has no end".to_owned();
             return super::Outcome::Ignore(open.offset, message).into();
         }
     };

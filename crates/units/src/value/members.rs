@@ -79,9 +79,13 @@ pub(super) fn words(task: Task<'_>, text: &str) -> Parsed {
 /// What is in [Install] has its specifiers put in when it is enabled.
 fn install(task: Task<'_>, text: &str) -> Parsed {
     let mut all = old!(task, Texts);
-    let words = split(text, Escapes::Keep).unwrap_or_default();
-    all.extend(words.into_iter().map(|it| it.text));
-    Parsed::set(Value::Texts(all))
+    match split(text, Escapes::Keep) {
+        Ok(words) => {
+            all.extend(words.into_iter().map(|it| it.text));
+            Parsed::set(Value::Texts(all))
+        }
+        Err(open) => Outcome::Ignore(open.offset, "a quote has no end".to_owned()).into(),
+    }
 }
 
 /// A wrong account fails the unit.
