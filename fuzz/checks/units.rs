@@ -16,7 +16,10 @@ use units::verify::verify;
 
 /// Holds for any bytes.
 pub(crate) fn check(bytes: &[u8]) {
-    let end = bytes.iter().position(|byte| *byte == b'\n').unwrap_or(bytes.len());
+    let end = bytes
+        .iter()
+        .position(|byte| *byte == b'\n')
+        .unwrap_or(bytes.len());
     let (first, rest) = bytes.split_at(end);
     let first = String::from_utf8_lossy(first);
     expressions(&first);

@@ -43,7 +43,10 @@ pub trait Files {
     fn kind(&self, path: &str) -> Option<Kind> {
         let (folder, name) = path.rsplit_once('/')?;
         let folder = if folder.is_empty() { "/" } else { folder };
-        let found = self.list(folder).into_iter().find(|entry| entry.name == name)?;
+        let found = self
+            .list(folder)
+            .into_iter()
+            .find(|entry| entry.name == name)?;
         Some(found.kind)
     }
 }
@@ -127,7 +130,11 @@ impl Files for Memory {
         let Some(folder) = self.follow(folder) else {
             return Vec::new();
         };
-        let prefix = if folder == "/" { folder } else { format!("{folder}/") };
+        let prefix = if folder == "/" {
+            folder
+        } else {
+            format!("{folder}/")
+        };
         let mut entries: BTreeMap<String, Kind> = BTreeMap::new();
         let all = self.files.keys().map(|path| (path, Kind::File));
         let links = self.links.iter();
@@ -141,7 +148,10 @@ impl Files for Memory {
                 None => entries.insert(rest.to_owned(), kind),
             };
         }
-        entries.into_iter().map(|(name, kind)| Entry { name, kind }).collect()
+        entries
+            .into_iter()
+            .map(|(name, kind)| Entry { name, kind })
+            .collect()
     }
 }
 
@@ -186,7 +196,10 @@ mod tests {
             .link("/etc/b.service", "../lib/systemd/a.service")
             .link("/etc/loop", "loop")
             .link("/etc/masked", "/dev/null");
-        assert_eq!(files.read("/lib/systemd/a.service"), Ok(Some(b"text".to_vec())));
+        assert_eq!(
+            files.read("/lib/systemd/a.service"),
+            Ok(Some(b"text".to_vec()))
+        );
         assert_eq!(files.read("/etc/b.service"), Ok(Some(b"text".to_vec())));
         assert_eq!(files.read("/etc/masked"), Ok(Some(Vec::new())));
         assert_eq!(files.read("/etc/none"), Ok(None));

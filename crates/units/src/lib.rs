@@ -6,9 +6,9 @@
 //!
 //! From the text up: [`syntax`] reads sections and assignments; [`table`] says for each directive
 //! what its value is, and [`value`] reads it; [`load`] finds a unit's files, and [`unit`] puts them
-//! together; [`install`] says what enabling would link; [`exec`] has command lines; [`calendar`] and
-//! [`time`] have timers' expressions; [`service`] and [`condition`] what a manager decides by; [`depend`] and
-//! [`job`] what waits for what; [`verify`] tells people.
+//! together; [`install`] says what enabling would link; [`exec`] has command lines; [`calendar`]
+//! and [`time`] have timers' expressions; [`service`] and [`condition`] what a manager decides by;
+//! [`depend`] and [`job`] what waits for what; [`verify`] tells people.
 
 pub mod calendar;
 pub mod condition;

@@ -137,7 +137,11 @@ impl UnitName {
                 "it has {c:?}; letters, digits and `:-_.\\@` may be in it, other bytes as `\\xHH`"
             ));
         }
-        Ok(UnitName { full: text.to_owned(), at: stem.find('@'), kind })
+        Ok(UnitName {
+            full: text.to_owned(),
+            at: stem.find('@'),
+            kind,
+        })
     }
 
     /// The whole name.
@@ -249,14 +253,18 @@ pub fn unescape(text: &str) -> Option<String> {
     Some(escape::text(bytes))
 }
 
-/// A path as a part of a name: `/` alone is `-`, other slashes around are left out, several are one.
-/// `None` of a path with `..` or `.` in it.
+/// A path as a part of a name: `/` alone is `-`, other slashes around are left out, several are
+/// one. `None` of a path with `..` or `.` in it.
 pub fn escape_path(path: &str) -> Option<String> {
     let parts: Vec<&str> = path.split('/').filter(|part| !part.is_empty()).collect();
     if parts.iter().any(|part| matches!(*part, "." | "..")) {
         return None;
     }
-    Some(if parts.is_empty() { "-".to_owned() } else { escape(&parts.join("/")) })
+    Some(if parts.is_empty() {
+        "-".to_owned()
+    } else {
+        escape(&parts.join("/"))
+    })
 }
 
 /// The absolute path that [`escape_path`] was given.
@@ -265,7 +273,10 @@ pub fn unescape_path(text: &str) -> Option<String> {
         return Some("/".to_owned());
     }
     let path = format!("/{}", unescape(text)?);
-    let clean = path.split('/').skip(1).all(|part| !matches!(part, "" | "." | ".."));
+    let clean = path
+        .split('/')
+        .skip(1)
+        .all(|part| !matches!(part, "" | "." | ".."));
     clean.then_some(path)
 }
 
@@ -275,13 +286,16 @@ pub fn of_path(path: &str, kind: UnitType) -> Option<UnitName> {
     UnitName::parse(&full).ok()
 }
 
-/// The slice around a slice: `a-b.slice` is in `a.slice`, that in `-.slice`. `None` of the root, and
-/// of what is no slice.
+/// The slice around a slice: `a-b.slice` is in `a.slice`, that in `-.slice`. `None` of the root,
+/// and of what is no slice.
 pub fn slice_parent(slice: &UnitName) -> Option<UnitName> {
     if slice.kind() != UnitType::Slice || slice.stem() == "-" {
         return None;
     }
-    let parent = slice.stem().rsplit_once('-').map_or("-", |(parent, _)| parent);
+    let parent = slice
+        .stem()
+        .rsplit_once('-')
+        .map_or("-", |(parent, _)| parent);
     UnitName::parse(&format!("{parent}.slice")).ok()
 }
 
@@ -295,10 +309,20 @@ mod tests {
         // systemd.unit(5), "Description".
         for (name, prefix, instance, kind) in [
             ("ssh.service", "ssh", None, UnitType::Service),
-            ("getty@tty1.service", "getty", Some("tty1"), UnitType::Service),
+            (
+                "getty@tty1.service",
+                "getty",
+                Some("tty1"),
+                UnitType::Service,
+            ),
             ("getty@.service", "getty", Some(""), UnitType::Service),
             ("a@b@c.socket", "a", Some("b@c"), UnitType::Socket),
-            ("dev-disk-by\\x2duuid-x.swap", "dev-disk-by\\x2duuid-x", None, UnitType::Swap),
+            (
+                "dev-disk-by\\x2duuid-x.swap",
+                "dev-disk-by\\x2duuid-x",
+                None,
+                UnitType::Swap,
+            ),
             ("-.mount", "-", None, UnitType::Mount),
             ("a.b.timer", "a.b", None, UnitType::Timer),
         ] {
@@ -310,7 +334,16 @@ mod tests {
             assert_eq!(parsed.to_string(), name);
         }
         let long = format!("{}.service", "a".repeat(250));
-        for bad in ["", "ssh", ".service", "@a.service", "a b.service", "é.service", "x.y", &long] {
+        for bad in [
+            "",
+            "ssh",
+            ".service",
+            "@a.service",
+            "a b.service",
+            "é.service",
+            "x.y",
+            &long,
+        ] {
             assert!(UnitName::parse(bad).is_err(), "{bad}");
         }
         let instance = UnitName::parse("getty@tty1.service").unwrap();
@@ -330,10 +363,16 @@ mod tests {
         ] {
             assert_eq!(escape_path(path).as_deref(), Some(escaped));
         }
-        assert_eq!(unescape_path("foo-bar-baz").as_deref(), Some("/foo/bar/baz"));
+        assert_eq!(
+            unescape_path("foo-bar-baz").as_deref(),
+            Some("/foo/bar/baz")
+        );
         assert_eq!(escape_path("/a/../b"), None);
         assert_eq!(unescape_path("a--b"), None);
-        assert_eq!(of_path("/home", UnitType::Mount).unwrap().as_str(), "home.mount");
+        assert_eq!(
+            of_path("/home", UnitType::Mount).unwrap().as_str(),
+            "home.mount"
+        );
     }
 
     #[test]
@@ -343,7 +382,10 @@ mod tests {
             let parent = slice_parent(&UnitName::parse(name).unwrap());
             parent.map(|it| it.to_string())
         };
-        assert_eq!(parent("foo-bar-baz.slice").as_deref(), Some("foo-bar.slice"));
+        assert_eq!(
+            parent("foo-bar-baz.slice").as_deref(),
+            Some("foo-bar.slice")
+        );
         assert_eq!(parent("foo.slice").as_deref(), Some("-.slice"));
         assert_eq!((parent("-.slice"), parent("a.service")), (None, None));
     }

@@ -174,7 +174,9 @@ impl Service {
         let settings = &unit.settings;
         let span = |field: &str| settings.span(field);
         let kind = kind(unit);
-        let stop = span("TimeoutStopSec").or(span("TimeoutSec")).unwrap_or(defaults.stop);
+        let stop = settings
+            .last_span(&["TimeoutStopSec", "TimeoutSec"])
+            .unwrap_or(defaults.stop);
         let start = match kind {
             Type::Oneshot => Span::INFINITY,
             _ => defaults.start,
@@ -182,11 +184,13 @@ impl Service {
         let watchdog = span("WatchdogSec").filter(|it| *it != Span::ZERO && *it != Span::INFINITY);
         let notify = matches!(kind, Type::Notify | Type::NotifyReload) || watchdog.is_some();
         let access = settings.word("NotifyAccess").unwrap_or("none");
-        let pid_file = settings.text("PIDFile").map(|path| match path.starts_with('/') {
-            true => path.to_owned(),
-            // systemd.service(5): relative ones are below /run.
-            false => format!("/run/{path}"),
-        });
+        let pid_file = settings
+            .text("PIDFile")
+            .map(|path| match path.starts_with('/') {
+                true => path.to_owned(),
+                // systemd.service(5): relative ones are below /run.
+                false => format!("/run/{path}"),
+            });
         let service = Service {
             kind,
             remains: settings.flag("RemainAfterExit").unwrap_or(false),
@@ -194,10 +198,16 @@ impl Service {
             pid_file,
             guesses_main: settings.flag("GuessMainPID").unwrap_or(true),
             bus_name: settings.text("BusName").map(str::to_owned),
-            notify_access: if notify && access == "none" { "main" } else { access },
+            notify_access: if notify && access == "none" {
+                "main"
+            } else {
+                access
+            },
             restart: restart(settings.word("Restart").unwrap_or("no")),
             restart_after: span("RestartSec").unwrap_or(defaults.restart),
-            start_timeout: span("TimeoutStartSec").or(span("TimeoutSec")).unwrap_or(start),
+            start_timeout: settings
+                .last_span(&["TimeoutStartSec", "TimeoutSec"])
+                .unwrap_or(start),
             stop_timeout: stop,
             abort_timeout: span("TimeoutAbortSec").unwrap_or(stop),
             runtime_max: span("RuntimeMaxSec").unwrap_or(Span::INFINITY),
@@ -255,11 +265,13 @@ impl Service {
         }
     }
 
-    /// What systemd refuses, and what it warns of.
-    fn check(&self, unit: &Unit) -> Vec<Finding> {
+    /// The first of what systemd refuses a service for: the field, and why.
+    fn refused(&self, unit: &Unit) -> Option<(&'static str, &'static str)> {
         let settings = &unit.settings;
         let starts = settings.commands("ExecStart").len();
-        let succeeds = settings.word("SuccessAction").is_some_and(|it| it != "none");
+        let succeeds = settings
+            .word("SuccessAction")
+            .is_some_and(|it| it != "none");
         let oneshot = self.kind == Type::Oneshot;
         let often = matches!(self.restart, Restart::Always | Restart::OnSuccess);
         let errors = [
@@ -288,22 +300,36 @@ impl Service {
                 "Restart",
                 "Type=oneshot has neither `always` nor `on-success`",
             ),
-            (oneshot && self.ends_with_group, "ExitType", "Type=oneshot doesn't have `cgroup`"),
+            (
+                oneshot && self.ends_with_group,
+                "ExitType",
+                "Type=oneshot doesn't have `cgroup`",
+            ),
             (
                 self.kind == Type::Dbus && self.bus_name.is_none(),
                 "BusName",
                 "Type=dbus needs it",
             ),
         ];
-        let errors = errors.into_iter().filter(|(wrong, ..)| *wrong).take(1);
-        let mut found: Vec<Finding> = errors
-            .map(|(_, field, message)| {
-                finding(unit, Severity::Error, field, format!("{message}; the unit is not used"))
-            })
-            .collect();
+        let mut wrong = errors.into_iter().filter(|(wrong, ..)| *wrong);
+        wrong.next().map(|(_, field, message)| (field, message))
+    }
+
+    /// What systemd refuses, and what it warns of.
+    fn check(&self, unit: &Unit) -> Vec<Finding> {
+        let mut found = Vec::new();
+        if let Some((field, message)) = self.refused(unit) {
+            let message = format!("{message}; the unit is not used");
+            found.push(finding(unit, Severity::Error, field, message));
+        }
         if self.kill.mode == KillMode::None {
             let message = "`none` leaves processes behind: prefer `mixed` or `control-group`";
-            found.push(finding(unit, Severity::Warning, "KillMode", message.to_owned()));
+            found.push(finding(
+                unit,
+                Severity::Warning,
+                "KillMode",
+                message.to_owned(),
+            ));
         }
         if self.kind == Type::NotifyReload {
             let message = "`notify-reload` is of systemd 253; 252 takes it for `simple`";
@@ -319,14 +345,23 @@ impl Service {
 
 /// A finding at the place where a field was last set.
 pub(crate) fn finding(unit: &Unit, severity: Severity, field: &str, message: String) -> Finding {
-    let origin = unit.settings.setting(field).and_then(|it| it.origins.last());
+    let origin = unit
+        .settings
+        .setting(field)
+        .and_then(|it| it.origins.last());
     let path = match (origin, &unit.fragment) {
         (Some(origin), _) => origin.path.clone(),
         (None, Some(path)) => path.clone(),
         (None, None) => unit.id.to_string(),
     };
     let at = origin.map_or(Position::default(), |it| it.at);
-    Finding { severity, path, at, subject: field.to_owned(), message }
+    Finding {
+        severity,
+        path,
+        at,
+        subject: field.to_owned(),
+        message,
+    }
 }
 
 fn kind(unit: &Unit) -> Type {
@@ -430,7 +465,10 @@ mod tests {
             ("Type=dbus\nExecStart=/bin/x", "Type=dbus needs it"),
         ] {
             let (_, findings) = service(text);
-            assert!(findings[0].contains(": error: ") && findings[0].contains(expected), "{findings:?}");
+            assert!(
+                findings[0].contains(": error: ") && findings[0].contains(expected),
+                "{findings:?}"
+            );
         }
         assert!(service("ExecStart=/bin/x\nKillMode=none").1[0].contains("/x:3:1: warning"));
         assert!(service("ExecStart=/bin/x\nType=notify-reload").1[0].contains("253"));
@@ -439,13 +477,28 @@ mod tests {
     #[test]
     fn time_outs_have_their_defaults() {
         let (simple, _) = service("ExecStart=/bin/x");
-        assert_eq!((simple.start_timeout, simple.stop_timeout), (Span::from_secs(90), Span::from_secs(90)));
+        assert_eq!(
+            (simple.start_timeout, simple.stop_timeout),
+            (Span::from_secs(90), Span::from_secs(90))
+        );
         let (oneshot, _) = service("ExecStart=/bin/x\nType=oneshot\nTimeoutSec=5");
         assert_eq!(oneshot.start_timeout, Span::from_secs(5));
         let (oneshot, _) = service("ExecStart=/bin/x\nType=oneshot\nTimeoutStopSec=0");
-        assert_eq!((oneshot.start_timeout, oneshot.abort_timeout), (Span::INFINITY, Span::INFINITY));
+        assert_eq!(
+            (oneshot.start_timeout, oneshot.abort_timeout),
+            (Span::INFINITY, Span::INFINITY)
+        );
+        let text = "ExecStart=/bin/x\nTimeoutStopSec=7\nTimeoutSec=5\nTimeoutStartSec=3";
+        let (last, _) = service(text);
+        assert_eq!(
+            (last.start_timeout, last.stop_timeout),
+            (Span::from_secs(3), Span::from_secs(5))
+        );
         let (notify, _) = service("ExecStart=/bin/x\nWatchdogSec=10\nPIDFile=x.pid");
-        assert_eq!((notify.notify_access, notify.pid_file.as_deref()), ("main", Some("/run/x.pid")));
+        assert_eq!(
+            (notify.notify_access, notify.pid_file.as_deref()),
+            ("main", Some("/run/x.pid"))
+        );
     }
 
     #[test]
@@ -469,8 +522,16 @@ mod tests {
             ("on-watchdog", "----x"),
         ] {
             let (service, _) = service(&format!("ExecStart=/bin/x\nRestart={restart}"));
-            let shown: String =
-                ends.iter().map(|it| if service.restarts_after(*it) { 'x' } else { '-' }).collect();
+            let shown: String = ends
+                .iter()
+                .map(|it| {
+                    if service.restarts_after(*it) {
+                        'x'
+                    } else {
+                        '-'
+                    }
+                })
+                .collect();
             assert_eq!(shown, expected, "{restart}");
         }
         let text = "ExecStart=/bin/x\nRestart=always\nRestartPreventExitStatus=3 SIGKILL\n\

@@ -63,7 +63,9 @@ pub struct Context<'a> {
 
 impl std::fmt::Debug for Context<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Context").field("name", self.name).finish_non_exhaustive()
+        f.debug_struct("Context")
+            .field("name", self.name)
+            .finish_non_exhaustive()
     }
 }
 
@@ -91,13 +93,17 @@ pub fn expand(text: &str, context: Context<'_>) -> Result<String, String> {
                     })?);
                 }
                 Some(letter) if letter.is_ascii_alphanumeric() => {
-                    return Err(format!("`%{letter}` is no specifier: write `%%` for a percent sign"));
+                    return Err(format!(
+                        "`%{letter}` is no specifier: write `%%` for a percent sign"
+                    ));
                 }
                 Some(other) => out.extend(['%', other]),
             }
         }
         if out.len() > LONGEST {
-            return Err(format!("with its specifiers it is longer than {LONGEST} bytes"));
+            return Err(format!(
+                "with its specifiers it is longer than {LONGEST} bytes"
+            ));
         }
     }
     Ok(out)
@@ -118,8 +124,15 @@ fn value(letter: char, context: Context<'_>) -> Option<String> {
         'd' => format!("/run/credentials/{unit}"),
         'E' => "/etc".to_owned(),
         'f' => {
-            let of = unit.instance().filter(|it| !it.is_empty()).unwrap_or(unit.prefix());
-            if of == "-" { "/".to_owned() } else { format!("/{}", name::unescape(of)?) }
+            let of = unit
+                .instance()
+                .filter(|it| !it.is_empty())
+                .unwrap_or(unit.prefix());
+            if of == "-" {
+                "/".to_owned()
+            } else {
+                format!("/{}", name::unescape(of)?)
+            }
         }
         'g' | 'u' => "root".to_owned(),
         'G' | 'U' => "0".to_owned(),
@@ -184,7 +197,14 @@ mod tests {
     fn expanded(text: &str, unit: &str) -> Result<String, String> {
         let name = UnitName::parse(unit).unwrap();
         let fragment = Some("/lib/systemd/system/a@.service");
-        expand(text, Context { name: &name, fragment, host: &Named })
+        expand(
+            text,
+            Context {
+                name: &name,
+                fragment,
+                host: &Named,
+            },
+        )
     }
 
     #[test]
@@ -192,8 +212,14 @@ mod tests {
         // systemd.unit(5), table 4.
         let unit = "foo-b\\x2dr@dev-a\\x20b.service";
         for (text, expected) in [
-            ("%a %A %b %B", "<Architecture> <ImageVersion> <BootId> <BuildId>"),
-            ("%C %E %L %S %t %T %V", "/var/cache /etc /var/log /var/lib /run /tmp /var/tmp"),
+            (
+                "%a %A %b %B",
+                "<Architecture> <ImageVersion> <BootId> <BuildId>",
+            ),
+            (
+                "%C %E %L %S %t %T %V",
+                "/var/cache /etc /var/log /var/lib /run /tmp /var/tmp",
+            ),
             ("%f", "/dev/a b"),
             ("%g %G %h %s %u %U", "root 0 /root /bin/sh root 0"),
             ("%H %l %q", "web.example.org web web"),
@@ -202,8 +228,14 @@ mod tests {
             ("%n", unit),
             ("%N", "foo-b\\x2dr@dev-a\\x20b"),
             ("%p %P", "foo-b\\x2dr foo/b-r"),
-            ("%M %o %v %w %W", "<ImageId> <OsId> <KernelRelease> <OsVersion> <OsVariant>"),
-            ("%y %Y", "/lib/systemd/system/a@.service /lib/systemd/system"),
+            (
+                "%M %o %v %w %W",
+                "<ImageId> <OsId> <KernelRelease> <OsVersion> <OsVariant>",
+            ),
+            (
+                "%y %Y",
+                "/lib/systemd/system/a@.service /lib/systemd/system",
+            ),
             ("100%% %- %", "100% %- %"),
         ] {
             assert_eq!(expanded(text, unit).as_deref(), Ok(expected), "{text}");
@@ -216,12 +248,19 @@ mod tests {
 
     #[test]
     fn plain_units_have_no_instance() {
-        assert_eq!(expanded("[%i] %f %j %P", "a-b.mount").unwrap(), "[] /a/b b a/b");
+        assert_eq!(
+            expanded("[%i] %f %j %P", "a-b.mount").unwrap(),
+            "[] /a/b b a/b"
+        );
     }
 
     #[test]
     fn what_stands_for_nothing_is_told() {
         assert!(expanded("%m", "a.service").unwrap_err().contains("`%m`"));
-        assert!(expanded("%Q", "a.service").unwrap_err().contains("no specifier"));
+        assert!(
+            expanded("%Q", "a.service")
+                .unwrap_err()
+                .contains("no specifier")
+        );
     }
 }

@@ -22,12 +22,14 @@ pub struct Report {
 impl Report {
     /// Whether the unit can be used.
     pub fn is_usable(&self) -> bool {
-        self.findings.iter().all(|it| it.severity != Severity::Error)
+        self.findings
+            .iter()
+            .all(|it| it.severity != Severity::Error)
     }
 }
 
-/// Looks at a unit. `honours` says which fields whoever runs it honours; `exists` whether there is a
-/// unit of a name.
+/// Looks at a unit. `honours` says which fields whoever runs it honours; `exists` whether there is
+/// a unit of a name.
 pub fn verify(
     unit: &Unit,
     honours: &dyn Fn(&str) -> bool,
@@ -41,7 +43,10 @@ pub fn verify(
     if let Some(path) = &unit.masked {
         let message = format!("is masked by {path}: it can't be started");
         findings.push(of_unit(unit, Severity::Note, message));
-        return Report { findings, does: Vec::new() };
+        return Report {
+            findings,
+            does: Vec::new(),
+        };
     }
     if unit.kind() == UnitType::Service {
         findings.extend(Service::of(unit, Defaults::default()).1);
@@ -62,12 +67,21 @@ pub fn verify(
         }
     }
     findings.sort_by_key(|it| std::cmp::Reverse(it.severity));
-    Report { findings, does: does(unit) }
+    Report {
+        findings,
+        does: does(unit),
+    }
 }
 
 fn of_unit(unit: &Unit, severity: Severity, message: String) -> Finding {
     let path = unit.fragment.clone().unwrap_or_else(|| unit.id.to_string());
-    Finding { severity, path, at: Position::default(), subject: String::new(), message }
+    Finding {
+        severity,
+        path,
+        at: Position::default(),
+        subject: String::new(),
+        message,
+    }
 }
 
 /// What the units of a type must have (their manual pages).
@@ -75,7 +89,12 @@ fn of_type(unit: &Unit) -> Vec<Finding> {
     let settings = &unit.settings;
     let lacks = |field: &str| settings.get(field).is_none();
     let error = |field: &str, message: &str| {
-        vec![finding(unit, Severity::Error, field, format!("{message}; the unit is not used"))]
+        vec![finding(
+            unit,
+            Severity::Error,
+            field,
+            format!("{message}; the unit is not used"),
+        )]
     };
     match unit.kind() {
         UnitType::Socket if lacks("Listen") => error("Listen", "it listens on nothing"),
@@ -105,9 +124,10 @@ fn of_type(unit: &Unit) -> Vec<Finding> {
 
 /// Whatever is set and isn't honoured: a warning, or what keeps the unit from running.
 fn unhonoured(unit: &Unit, honours: &dyn Fn(&str) -> bool) -> Vec<Finding> {
-    let set = unit.settings.iter().filter(|(field, setting)| {
-        !honours(field) && setting.value != Value::Flag(false)
-    });
+    let set = unit
+        .settings
+        .iter()
+        .filter(|(field, setting)| !honours(field) && setting.value != Value::Flag(false));
     let found = set.map(|(field, setting)| {
         let stops = setting.origins.iter().any(|origin| {
             table::all().any(|(_, row)| {
@@ -119,7 +139,10 @@ fn unhonoured(unit: &Unit, honours: &dyn Fn(&str) -> bool) -> Vec<Finding> {
                 not started";
             (Severity::Error, message)
         } else {
-            (Severity::Warning, "is not honoured here; the unit runs without it")
+            (
+                Severity::Warning,
+                "is not honoured here; the unit runs without it",
+            )
         };
         finding(unit, severity, field, message.to_owned())
     });
@@ -139,7 +162,12 @@ fn does(unit: &Unit) -> Vec<String> {
         ("ExecStop", "stops by"),
         ("ExecStopPost", "after its end runs"),
     ] {
-        lines.extend(settings.commands(field).iter().map(|it| format!("{verb} {it}")));
+        lines.extend(
+            settings
+                .commands(field)
+                .iter()
+                .map(|it| format!("{verb} {it}")),
+        );
     }
     if unit.kind() == UnitType::Service {
         if let Some(user) = settings.text("User") {
@@ -148,7 +176,10 @@ fn does(unit: &Unit) -> Vec<String> {
         let (service, _) = Service::of(unit, Defaults::default());
         if service.restart != crate::service::Restart::No {
             let word = settings.word("Restart").unwrap_or("no");
-            lines.push(format!("is started again {word}, after {}", service.restart_after));
+            lines.push(format!(
+                "is started again {word}, after {}",
+                service.restart_after
+            ));
         }
     }
     let other = triggered(unit).map_or_else(|| "nothing".to_owned(), |it| it.to_string());
@@ -159,7 +190,10 @@ fn does(unit: &Unit) -> Vec<String> {
         });
     }
     for listen in settings.listens("Listen") {
-        lines.push(format!("starts {other} for {} {:?}", listen.directive, listen.address));
+        lines.push(format!(
+            "starts {other} for {} {:?}",
+            listen.directive, listen.address
+        ));
     }
     lines
 }
@@ -175,7 +209,8 @@ mod tests {
     fn report(name: &str, text: &str) -> Report {
         let name = UnitName::parse(name).unwrap();
         let unit = from_texts(&name, &[("/x", text.as_bytes())], &NoHost, &UtcOnly);
-        let honours = |field: &str| !matches!(field, "ProtectSystem" | "Nice" | "SmackProcessLabel");
+        let honours =
+            |field: &str| !matches!(field, "ProtectSystem" | "Nice" | "SmackProcessLabel");
         verify(&unit, &honours, &|it| it.as_str() != "none.service")
     }
 
@@ -212,17 +247,35 @@ mod tests {
             ("a.timer", "[Timer]\nPersistent=yes\n", "no OnCalendar="),
             ("a.path", "[Path]\nMakeDirectory=no\n", "watches nothing"),
             ("a.mount", "[Mount]\nWhere=/a\n", "nothing to mount"),
-            ("a.mount", "[Mount]\nWhat=/dev/x\nWhere=/b\n", "is called b.mount"),
-            ("a.timer", "[Timer]\nOnBootSec=1\nUnit=none.service\n", "does not exist"),
-            ("a.service", "[Unit]\nRequires=none.service\n[Service]\nExecStart=/x\n", "/x:2:1: warning"),
+            (
+                "a.mount",
+                "[Mount]\nWhat=/dev/x\nWhere=/b\n",
+                "is called b.mount",
+            ),
+            (
+                "a.timer",
+                "[Timer]\nOnBootSec=1\nUnit=none.service\n",
+                "does not exist",
+            ),
+            (
+                "a.service",
+                "[Unit]\nRequires=none.service\n[Service]\nExecStart=/x\n",
+                "/x:2:1: warning",
+            ),
         ] {
             let shown = shown(&report(name, text));
-            assert!(shown.iter().any(|it| it.contains(expected)), "{name}: {shown:?}");
+            assert!(
+                shown.iter().any(|it| it.contains(expected)),
+                "{name}: {shown:?}"
+            );
         }
         let timer = report("a.timer", "[Timer]\nOnCalendar=daily\nOnBootSec=5min\n");
         assert_eq!(
             timer.does,
-            ["starts a.service at *-*-* 00:00:00", "starts a.service 5min after OnBootSec"]
+            [
+                "starts a.service at *-*-* 00:00:00",
+                "starts a.service 5min after OnBootSec"
+            ]
         );
     }
 }

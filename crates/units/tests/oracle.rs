@@ -91,7 +91,11 @@ fn field(random: &mut Random, low: u64, high: u64, fraction: bool) -> String {
             5 | 6 => format!("{}/{}", value(random), 1 + random.below(high / 3)),
             7 | 8 => {
                 let (one, other) = (low + random.below(high - low), value(random));
-                let step = if random.below(2) == 0 { String::new() } else { "/3".to_owned() };
+                let step = if random.below(2) == 0 {
+                    String::new()
+                } else {
+                    "/3".to_owned()
+                };
                 format!("{one}..{other}{step}")
             }
             _ => return "*".to_owned(),
@@ -100,14 +104,39 @@ fn field(random: &mut Random, low: u64, high: u64, fraction: bool) -> String {
     parts.join(",")
 }
 
-const DAYS: [&str; 9] = ["Mon", "tue", "Wednesday", "THU", "Fri", "Sat", "sunday", "Mo", "Friday"];
+const DAYS: [&str; 9] = [
+    "Mon",
+    "tue",
+    "Wednesday",
+    "THU",
+    "Fri",
+    "Sat",
+    "sunday",
+    "Mo",
+    "Friday",
+];
 const WORDS: [&str; 10] = [
-    "minutely", "hourly", "daily", "monthly", "weekly", "yearly", "quarterly", "semiannually",
-    "annually", "Daily",
+    "minutely",
+    "hourly",
+    "daily",
+    "monthly",
+    "weekly",
+    "yearly",
+    "quarterly",
+    "semiannually",
+    "annually",
+    "Daily",
 ];
 const ZONES: [&str; 9] = [
-    " UTC", " utc", " Europe/Berlin", " America/New_York", " Pacific/Auckland", " Asia/Kolkata",
-    " Australia/Lord_Howe", " Nowhere/Land", " Africa/Cairo",
+    " UTC",
+    " utc",
+    " Europe/Berlin",
+    " America/New_York",
+    " Pacific/Auckland",
+    " Asia/Kolkata",
+    " Australia/Lord_Howe",
+    " Nowhere/Land",
+    " Africa/Cairo",
 ];
 
 fn expression(random: &mut Random) -> String {
@@ -135,7 +164,10 @@ fn expression(random: &mut Random) -> String {
             let month = field(random, 1, 12, false);
             let end = random.below(5) == 0;
             let day = field(random, 1, if end { 28 } else { 31 }, false);
-            text.push_str(&format!("{year}{dash}{month}{}{day}", if end { "~" } else { "-" }));
+            text.push_str(&format!(
+                "{year}{dash}{month}{}{day}",
+                if end { "~" } else { "-" }
+            ));
         }
         if !date || random.below(3) != 0 {
             let space = if date { " " } else { "" };
@@ -182,7 +214,8 @@ fn theirs(expressions: &[String], zone: &str, base: i64) -> Vec<Answer> {
             "Normalized form" => blocks.push((value.to_owned(), Vec::new())),
             "From now" | "Original form" => {
                 let last = blocks.last_mut();
-                last.into_iter().for_each(|(_, times)| times.extend(local.take()));
+                last.into_iter()
+                    .for_each(|(_, times)| times.extend(local.take()));
             }
             "(in UTC)" => local = seconds(value),
             _ => local = seconds(value),
@@ -191,7 +224,11 @@ fn theirs(expressions: &[String], zone: &str, base: i64) -> Vec<Answer> {
     let mut blocks = blocks.into_iter();
     let mut refused = refused.into_iter().peekable();
     let answers = expressions.iter().map(|text| {
-        if refused.next_if(|it| *it == text).is_some() { None } else { blocks.next() }
+        if refused.next_if(|it| *it == text).is_some() {
+            None
+        } else {
+            blocks.next()
+        }
     });
     answers.collect()
 }
@@ -203,12 +240,17 @@ fn seconds(text: &str) -> Option<i64> {
     if words.next()? != "UTC" {
         return None;
     }
-    Some(format!("{date}T{time}Z").parse::<Timestamp>().ok()?.as_second())
+    Some(
+        format!("{date}T{time}Z")
+            .parse::<Timestamp>()
+            .ok()?
+            .as_second(),
+    )
 }
 
-/// Where a step leads out of a month systemd 252 begins the next one where the step ends, and passes
-/// over what is before: `*-*-2/8` has no 2 January after 26 December. The manual knows of no such
-/// exception, and neither do we. So ours may have more.
+/// Where a step leads out of a month systemd 252 begins the next one where the step ends, and
+/// passes over what is before: `*-*-2/8` has no 2 January after 26 December. The manual knows of
+/// no such exception, and neither do we. So ours may have more.
 fn is_known(text: &str, theirs: &Answer, zones: &dyn Zones, base: i64) -> bool {
     let Some((form, times)) = theirs.as_ref().filter(|_| text.contains('/')) else {
         return false;
@@ -256,11 +298,15 @@ fn calendar_expressions_are_systemds() {
             if ours != theirs && is_known(text, &theirs, &Machine(zone), base) {
                 known += 1;
             } else if ours != theirs {
-                wrong.push(format!("{text:?} at {base} in {zone}: {theirs:?}, ours {ours:?}"));
+                wrong.push(format!(
+                    "{text:?} at {base} in {zone}: {theirs:?}, ours {ours:?}"
+                ));
             }
         }
     }
-    println!("{done} expressions, {refused} refused by both, {known} where systemd passes times over");
+    println!(
+        "{done} expressions, {refused} refused by both, {known} where systemd passes times over"
+    );
     wrong.truncate(40);
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     assert!(refused < done / 2 && known <= done / 100);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! Calendar expressions (`OnCalendar=`, systemd.time(7), "Calendar events"): parsed here, written in
-//! the normalised form by [`show`], and asked for their next time by [`next`]. Timers and their
+//! Calendar expressions (`OnCalendar=`, systemd.time(7), "Calendar events"): parsed here, written
+//! in the normalised form by [`show`], and asked for their next time by [`next`]. Timers and their
 //! clocks are their caller's.
 
 mod next;
@@ -66,7 +66,11 @@ pub(crate) struct Part {
 
 impl Part {
     pub(crate) const fn one(start: u32) -> Part {
-        Part { start, stop: None, step: 0 }
+        Part {
+            start,
+            stop: None,
+            step: 0,
+        }
     }
 
     /// The smallest value that isn't below `least`. Days from the end are given as `length` of the
@@ -99,7 +103,10 @@ impl Field {
         if self.0.is_empty() {
             return Some(least);
         }
-        self.0.iter().filter_map(|part| part.least(least, from_end)).min()
+        self.0
+            .iter()
+            .filter_map(|part| part.least(least, from_end))
+            .min()
     }
 }
 

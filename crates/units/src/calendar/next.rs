@@ -32,11 +32,18 @@ impl Calendar {
         let mut from = Civil::of(zone.to_datetime(start))?;
         for _ in 0..MOST_SKIPPED {
             let found = self.next_civil(from)?;
-            match instant(&zone, found.datetime()?, after) {
-                Shown::At(at) if dst.is_none_or(|dst| is_dst(&zone, at) == dst) => {
-                    return Some(at.as_microsecond());
+            let fits = |at: &Timestamp| {
+                let season = dst.is_none_or(|dst| is_dst(&zone, *at) == dst);
+                at.as_microsecond() > after && season
+            };
+            match instant(&zone, found.datetime()?, &fits) {
+                Shown::At(at) => return Some(at.as_microsecond()),
+                // The other half of the year: nothing before the clock changes again.
+                Shown::Not(at) if dst.is_some() => {
+                    let change = zone.following(at).next()?.timestamp();
+                    from = Civil::of(zone.to_datetime(change))?.max(found.later());
                 }
-                Shown::At(_) => from = found.later(),
+                Shown::Not(_) => from = found.later(),
                 Shown::NotBefore(next) => from = Civil::of(next)?.max(found.later()),
             }
         }
@@ -101,22 +108,29 @@ impl Calendar {
 /// Whether the zone's clock shows a time.
 enum Shown {
     At(Timestamp),
-    /// It doesn't, or has already: nothing before this time of its clock.
+    /// It does at this instant, which doesn't fit.
+    Not(Timestamp),
+    /// It doesn't: nothing before this time of its clock.
     NotBefore(DateTime),
 }
 
-fn instant(zone: &TimeZone, at: DateTime, after: i64) -> Shown {
-    let is_later = |at: &Timestamp| at.as_microsecond() > after;
+fn instant(zone: &TimeZone, at: DateTime, fits: &dyn Fn(&Timestamp) -> bool) -> Shown {
     match zone.to_ambiguous_timestamp(at).offset() {
         AmbiguousOffset::Unambiguous { offset } => match offset.to_timestamp(at) {
-            Ok(at) if is_later(&at) => Shown::At(at),
-            _ => Shown::NotBefore(at),
+            Ok(at) if fits(&at) => Shown::At(at),
+            Ok(at) => Shown::Not(at),
+            Err(_) => Shown::NotBefore(at),
         },
-        AmbiguousOffset::Fold { before, after: second } => {
+        AmbiguousOffset::Fold {
+            before,
+            after: second,
+        } => {
             let both = [before.to_timestamp(at), second.to_timestamp(at)];
-            match both.into_iter().flatten().find(is_later) {
-                Some(at) => Shown::At(at),
-                None => Shown::NotBefore(at),
+            let found = both.iter().flatten().copied().find(|at| fits(at));
+            match (found, both) {
+                (Some(at), _) => Shown::At(at),
+                (None, [Ok(first), _]) => Shown::Not(first),
+                (None, _) => Shown::NotBefore(at),
             }
         }
         AmbiguousOffset::Gap { before, .. } => {
@@ -126,7 +140,9 @@ fn instant(zone: &TimeZone, at: DateTime, after: i64) -> Shown {
                 .to_timestamp(at)
                 .ok()
                 .and_then(|behind| {
-                    let behind = behind.checked_add(jiff::SignedDuration::from_micros(1)).ok()?;
+                    let behind = behind
+                        .checked_add(jiff::SignedDuration::from_micros(1))
+                        .ok()?;
                     zone.preceding(behind).next()
                 })
                 .map(|transition| zone.to_datetime(transition.timestamp()));
@@ -152,7 +168,14 @@ struct Civil {
 
 impl Civil {
     const fn new(year: u32, month: u32, day: u32) -> Civil {
-        Civil { year, month, day, hour: 0, minute: 0, micros: 0 }
+        Civil {
+            year,
+            month,
+            day,
+            hour: 0,
+            minute: 0,
+            micros: 0,
+        }
     }
 
     fn of(at: DateTime) -> Option<Civil> {
@@ -222,7 +245,12 @@ impl Civil {
 
     fn date(&self) -> Option<Date> {
         let small = |value: u32| i8::try_from(value).ok();
-        Date::new(i16::try_from(self.year).ok()?, small(self.month)?, small(self.day)?).ok()
+        Date::new(
+            i16::try_from(self.year).ok()?,
+            small(self.month)?,
+            small(self.day)?,
+        )
+        .ok()
     }
 
     fn datetime(&self) -> Option<DateTime> {

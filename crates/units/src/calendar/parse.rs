@@ -6,7 +6,13 @@ use crate::finding::shown;
 
 /// Monday first.
 pub(super) const WEEKDAYS: [&str; 7] = [
-    "Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday",
+    "Monday",
+    "Tuesday",
+    "Wednesday",
+    "Thursday",
+    "Friday",
+    "Saturday",
+    "Sunday",
 ];
 
 /// The words for whole expressions.
@@ -71,8 +77,16 @@ impl Calendar {
             part.start = full_year(part.start);
             part.stop = part.stop.map(full_year);
         }
-        let fields = [&mut self.year, &mut self.month, &mut self.day, &mut self.hour];
-        for field in fields.into_iter().chain([&mut self.minute, &mut self.second]) {
+        let fields = [
+            &mut self.year,
+            &mut self.month,
+            &mut self.day,
+            &mut self.hour,
+        ];
+        for field in fields
+            .into_iter()
+            .chain([&mut self.minute, &mut self.second])
+        {
             for part in &mut field.0 {
                 let Some(stop) = part.stop else {
                     continue;
@@ -85,7 +99,9 @@ impl Calendar {
                     part.stop = Some(reached);
                 }
             }
-            field.0.sort_by_key(|part| (part.start, part.stop, part.step));
+            field
+                .0
+                .sort_by_key(|part| (part.start, part.stop, part.step));
             field.0.dedup();
         }
     }
@@ -113,7 +129,11 @@ fn full_year(year: u32) -> u32 {
 fn within(field: &Field, from: u32, to: u32, from_end: bool) -> bool {
     field.0.iter().zip(0_u32..).all(|(part, number)| {
         // Systemd takes three days more away for each day of a list that counts from the end.
-        let to = if from_end { to.saturating_sub(3 * number) } else { to };
+        let to = if from_end {
+            to.saturating_sub(3 * number)
+        } else {
+            to
+        };
         if to < from {
             return false;
         }
@@ -195,7 +215,10 @@ impl<'a> Scan<'a> {
     }
 
     /// The days named at the beginning, if any.
-    #[expect(clippy::option_option, reason = "an error, and no days named, are two things")]
+    #[expect(
+        clippy::option_option,
+        reason = "an error, and no days named, are two things"
+    )]
     fn weekdays(&mut self) -> Option<Option<u8>> {
         let Some(mut last) = self.weekday() else {
             return Some(None);
@@ -333,7 +356,11 @@ impl<'a> Scan<'a> {
     /// One field's parts; `scale` is what one whole number counts.
     fn field(&mut self, scale: u32) -> Option<Field> {
         if self.skip("*") {
-            let every = Part { start: 0, stop: None, step: scale };
+            let every = Part {
+                start: 0,
+                stop: None,
+                step: scale,
+            };
             let parts = if scale == 1 { vec![] } else { vec![every] };
             return Some(Field(parts));
         }
@@ -387,7 +414,11 @@ impl<'a> Scan<'a> {
                 value = value.checked_add(u32::from(digit - b'0') * share)?;
                 share /= 10;
             }
-            if fraction.bytes().nth(6).is_some_and(|digit| digit >= b'5') {
+            if fraction
+                .as_bytes()
+                .get(6)
+                .is_some_and(|digit| *digit >= b'5')
+            {
                 value = value.checked_add(1)?;
             }
         }
@@ -395,7 +426,10 @@ impl<'a> Scan<'a> {
     }
 
     fn digits(&mut self) -> &'a str {
-        let end = self.0.find(|c: char| !c.is_ascii_digit()).unwrap_or(self.0.len());
+        let end = self
+            .0
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(self.0.len());
         let (digits, rest) = self.0.split_at_checked(end).unwrap_or(("", self.0));
         self.0 = rest;
         digits

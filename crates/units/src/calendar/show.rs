@@ -78,7 +78,11 @@ fn field(f: &mut fmt::Formatter<'_>, field: &Field, width: usize) -> fmt::Result
 }
 
 fn seconds(f: &mut fmt::Formatter<'_>, field: &Field) -> fmt::Result {
-    let every = Part { start: 0, stop: None, step: SECOND };
+    let every = Part {
+        start: 0,
+        stop: None,
+        step: SECOND,
+    };
     if field.0.is_empty() || field.0 == [every] {
         return f.write_str("*");
     }

@@ -38,7 +38,11 @@ pub trait Zones {
         };
         let now = zone.to_offset_info(late);
         let mut keep = |dst: bool, name: &str| {
-            let slot = if dst { &mut names.daylight } else { &mut names.standard };
+            let slot = if dst {
+                &mut names.daylight
+            } else {
+                &mut names.standard
+            };
             slot.get_or_insert_with(|| name.to_owned());
         };
         keep(now.dst().is_dst(), now.abbreviation());

@@ -30,7 +30,9 @@ const SIGNS: [(&str, Comparison); 7] = [
 impl Comparison {
     /// The comparison that a text begins with, and the rest.
     pub(super) fn before(text: &str, default: Comparison) -> (Comparison, &str) {
-        let found = SIGNS.iter().find_map(|(sign, how)| Some((*how, text.strip_prefix(sign)?)));
+        let found = SIGNS
+            .iter()
+            .find_map(|(sign, how)| Some((*how, text.strip_prefix(sign)?)));
         let (how, rest) = found.unwrap_or((default, text));
         (how, rest.trim())
     }
@@ -64,7 +66,11 @@ pub(super) fn version(own: &str, parameter: &str) -> Result<bool, String> {
         }
         let (how, rest) = Comparison::before(word, Comparison::Equal);
         // A blank may follow the sign.
-        let value = if rest.is_empty() { words.next().unwrap_or("") } else { rest };
+        let value = if rest.is_empty() {
+            words.next().unwrap_or("")
+        } else {
+            rest
+        };
         if !how.holds(versions(own, value)) {
             return Ok(false);
         }
@@ -112,7 +118,8 @@ pub(super) fn versions(one: &str, other: &str) -> Ordering {
 fn run(text: &str) -> (&str, &str) {
     let digit = text.starts_with(|c: char| c.is_ascii_digit());
     let other = |c: char| !c.is_ascii_alphanumeric() || c.is_ascii_digit() != digit;
-    text.split_at_checked(text.find(other).unwrap_or(text.len())).unwrap_or((text, ""))
+    text.split_at_checked(text.find(other).unwrap_or(text.len()))
+        .unwrap_or((text, ""))
 }
 
 #[cfg(test)]

@@ -62,7 +62,6 @@ pub trait Facts {
     /// `credential`, `users-name`, `groups-name`.
     fn has(&self, what: &str, word: &str) -> Option<bool>;
     /// What it runs in; `Some(None)` is bare metal.
-    #[expect(clippy::option_option, reason = "not known, and none, are two things")]
     fn virtualization(&self) -> Option<Option<Virtualization>>;
     /// The words of the kernel's command line.
     fn command_line(&self) -> Option<Vec<String>>;
@@ -110,7 +109,10 @@ pub fn evaluate(conditions: &[Condition], facts: &dyn Facts) -> Verdict {
 fn written(condition: &Condition) -> String {
     let trigger = if condition.triggering { "|" } else { "" };
     let negation = if condition.negated { "!" } else { "" };
-    format!("{}={trigger}{negation}{}", condition.test, condition.parameter)
+    format!(
+        "{}={trigger}{negation}{}",
+        condition.test, condition.parameter
+    )
 }
 
 /// The names of the tests of paths.
@@ -165,11 +167,18 @@ pub fn test(condition: &Condition, facts: &dyn Facts) -> Result<bool, String> {
         "ControlGroupController" => controllers(parameter, facts).ok_or_else(unknown),
         "Memory" => {
             let (how, rest) = Comparison::before(parameter, Comparison::AtLeast);
-            Ok(how.holds(facts.number("memory").ok_or_else(unknown)?.cmp(&size(rest, 1024)?)))
+            Ok(how.holds(
+                facts
+                    .number("memory")
+                    .ok_or_else(unknown)?
+                    .cmp(&size(rest, 1024)?),
+            ))
         }
         "CPUs" => {
             let (how, rest) = Comparison::before(parameter, Comparison::AtLeast);
-            let wanted: u64 = rest.parse().map_err(|_| format!("{} is no number", shown(rest)))?;
+            let wanted: u64 = rest
+                .parse()
+                .map_err(|_| format!("{} is no number", shown(rest)))?;
             Ok(how.holds(facts.number("cpus").ok_or_else(unknown)?.cmp(&wanted)))
         }
         "Environment" => Ok(match parameter.split_once('=') {

@@ -28,13 +28,23 @@ impl Facts for Machine {
     }
 
     fn has(&self, what: &str, word: &str) -> Option<bool> {
-        let there = ["security apparmor", "capability CAP_CHOWN", "controller memory",
-            "controller v2", "users-name root", "groups-name root", "credential key"];
+        let there = [
+            "security apparmor",
+            "capability CAP_CHOWN",
+            "controller memory",
+            "controller v2",
+            "users-name root",
+            "groups-name root",
+            "credential key",
+        ];
         Some(there.contains(&&*format!("{what} {word}")))
     }
 
     fn virtualization(&self) -> Option<Option<Virtualization>> {
-        Some(Some(Virtualization { name: "kvm".to_owned(), container: false }))
+        Some(Some(Virtualization {
+            name: "kvm".to_owned(),
+            container: false,
+        }))
     }
 
     fn command_line(&self) -> Option<Vec<String>> {
@@ -67,7 +77,12 @@ impl Facts for Machine {
 }
 
 fn condition(test: &'static str, parameter: &str, triggering: bool, negated: bool) -> Condition {
-    Condition { test, triggering, negated, parameter: parameter.to_owned() }
+    Condition {
+        test,
+        triggering,
+        negated,
+        parameter: parameter.to_owned(),
+    }
 }
 
 #[test]
@@ -124,7 +139,16 @@ fn all_must_hold_and_one_of_the_triggering_ones() {
     let yes = |triggering| condition("PathExists", "/there", triggering, false);
     let no = |triggering| condition("PathExists", "/there", triggering, true);
     assert_eq!(evaluate(&[], &Machine), Verdict::Holds);
-    assert_eq!(evaluate(&[yes(false), no(true), yes(true)], &Machine), Verdict::Holds);
-    assert_eq!(evaluate(&[yes(false), no(true)], &Machine), Verdict::Fails("PathExists=|!/there".into()));
-    assert_eq!(evaluate(&[yes(true), no(false)], &Machine), Verdict::Fails("PathExists=!/there".into()));
+    assert_eq!(
+        evaluate(&[yes(false), no(true), yes(true)], &Machine),
+        Verdict::Holds
+    );
+    assert_eq!(
+        evaluate(&[yes(false), no(true)], &Machine),
+        Verdict::Fails("PathExists=|!/there".into())
+    );
+    assert_eq!(
+        evaluate(&[yes(true), no(false)], &Machine),
+        Verdict::Fails("PathExists=!/there".into())
+    );
 }

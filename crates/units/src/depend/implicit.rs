@@ -4,9 +4,7 @@
 
 use std::collections::BTreeSet;
 
-use super::Dependency::{
-    After, Before, BindsTo, Conflicts, Requires, Triggers, Wants,
-};
+use super::Dependency::{After, Before, BindsTo, Conflicts, Requires, Triggers, Wants};
 use super::{Dependency, Edge};
 use crate::name::{UnitName, UnitType, of_path, slice_parent};
 use crate::service::{Defaults, Service, Type};
@@ -28,7 +26,11 @@ impl Collected<'_> {
 
     fn to(&mut self, kinds: &[Dependency], to: &UnitName) {
         if *to != self.unit.id {
-            self.edges.extend(kinds.iter().map(|kind| super::edge(*kind, &self.unit.id, to)));
+            self.edges.extend(
+                kinds
+                    .iter()
+                    .map(|kind| super::edge(*kind, &self.unit.id, to)),
+            );
         }
     }
 }
@@ -36,7 +38,10 @@ impl Collected<'_> {
 /// The dependencies of a unit that follow from its type and settings. `others` are the units among
 /// which it is: mounts and sockets are looked for there.
 pub fn implicit(unit: &Unit, others: &[&Unit]) -> Vec<Edge> {
-    let mut edges = Collected { unit, edges: Vec::new() };
+    let mut edges = Collected {
+        unit,
+        edges: Vec::new(),
+    };
     slices(&mut edges);
     mounts(&mut edges, others);
     executed(&mut edges);
@@ -99,7 +104,9 @@ pub(crate) fn slice_of(unit: &Unit) -> Option<UnitName> {
             let name = own.filter(|_| sliced && has_defaults(unit));
             UnitName::parse(&name.unwrap_or_else(|| "system.slice".to_owned())).ok()
         }
-        UnitType::Scope => given.cloned().or_else(|| UnitName::parse("system.slice").ok()),
+        UnitType::Scope => given
+            .cloned()
+            .or_else(|| UnitName::parse("system.slice").ok()),
         _ => None,
     }
 }
@@ -117,7 +124,10 @@ fn mounts(edges: &mut Collected<'_>, others: &[&Unit]) {
     let settings = &edges.unit.settings;
     let mut paths: Vec<String> = Vec::new();
     for field in ["RequiresMountsFor", "WorkingDirectory"] {
-        let all = settings.paths(field).iter().filter(|it| field != "WorkingDirectory" || !it.optional);
+        let all = settings
+            .paths(field)
+            .iter()
+            .filter(|it| field != "WorkingDirectory" || !it.optional);
         paths.extend(all.map(|it| it.path.clone()));
     }
     for field in ["RootDirectory", "RootImage"] {
@@ -168,7 +178,11 @@ fn of_unit(unit: &Unit) -> Option<String> {
 /// `/`, `/a`, `/a/b`.
 fn prefixes(path: &str) -> Vec<String> {
     let mut all = vec!["/".to_owned()];
-    let ends = path.match_indices('/').map(|(at, _)| at).skip(1).chain([path.len()]);
+    let ends = path
+        .match_indices('/')
+        .map(|(at, _)| at)
+        .skip(1)
+        .chain([path.len()]);
     all.extend(ends.filter_map(|end| path.get(..end)).map(str::to_owned));
     all
 }
@@ -194,7 +208,10 @@ fn executed(edges: &mut Collected<'_>) {
         edges.add(&[After], "systemd-journald.socket");
     }
     if let Some(name) = name {
-        edges.add(&[Requires, After], &format!("systemd-journald@{name}.socket"));
+        edges.add(
+            &[Requires, After],
+            &format!("systemd-journald@{name}.socket"),
+        );
     }
     if early {
         edges.add(&[After], "systemd-tmpfiles-setup.service");
@@ -249,7 +266,11 @@ fn triggers(edges: &mut Collected<'_>) {
     if unit.kind() == UnitType::Path {
         return defaults(edges, "paths.target");
     }
-    let calendar = unit.settings.clocks("Clocks").iter().any(|it| matches!(it, Clock::Calendar(_)));
+    let calendar = unit
+        .settings
+        .clocks("Clocks")
+        .iter()
+        .any(|it| matches!(it, Clock::Calendar(_)));
     if has_defaults(unit) && calendar {
         edges.add(&[After], "time-sync.target");
         edges.add(&[After], "time-set.target");
@@ -259,8 +280,20 @@ fn triggers(edges: &mut Collected<'_>) {
 
 /// The file systems that need the network (systemd.mount(5)).
 const NETWORK: [&str; 14] = [
-    "nfs", "nfs4", "cifs", "smb3", "smbfs", "ceph", "glusterfs", "ncpfs", "ncp", "sshfs", "ocfs2",
-    "gfs2", "9p", "davfs",
+    "nfs",
+    "nfs4",
+    "cifs",
+    "smb3",
+    "smbfs",
+    "ceph",
+    "glusterfs",
+    "ncpfs",
+    "ncp",
+    "sshfs",
+    "ocfs2",
+    "gfs2",
+    "9p",
+    "davfs",
 ];
 
 /// systemd.mount(5). The root's mounts are there before everything.
@@ -291,14 +324,21 @@ fn mount(edges: &mut Collected<'_>) {
 
 /// The device of a block device's path, or of what fstab calls it by.
 fn device(what: &str) -> Option<UnitName> {
-    let by = [("UUID=", "uuid"), ("LABEL=", "label"), ("PARTUUID=", "partuuid"),
-        ("PARTLABEL=", "partlabel")];
-    let found = by.iter().find_map(|(tag, folder)| Some((folder, what.strip_prefix(tag)?)));
+    let by = [
+        ("UUID=", "uuid"),
+        ("LABEL=", "label"),
+        ("PARTUUID=", "partuuid"),
+        ("PARTLABEL=", "partlabel"),
+    ];
+    let found = by
+        .iter()
+        .find_map(|(tag, folder)| Some((folder, what.strip_prefix(tag)?)));
     let path = match found {
         Some((folder, value)) => format!("/dev/disk/by-{folder}/{}", value.trim_matches('"')),
         None => what.to_owned(),
     };
-    path.starts_with("/dev/").then(|| of_path(&path, UnitType::Device))?
+    path.starts_with("/dev/")
+        .then(|| of_path(&path, UnitType::Device))?
 }
 
 /// systemd.automount(5).

@@ -89,16 +89,21 @@ pub fn explicit(unit: &Unit) -> Vec<Edge> {
             });
         }
     }
-    for (links, kind) in
-        [(&unit.wants, Dependency::Wants), (&unit.requires, Dependency::Requires)]
-    {
+    for (links, kind) in [
+        (&unit.wants, Dependency::Wants),
+        (&unit.requires, Dependency::Requires),
+    ] {
         edges.extend(links.iter().map(|link| edge(kind, &unit.id, &link.unit)));
     }
     edges
 }
 
 pub(crate) fn edge(kind: Dependency, from: &UnitName, to: &UnitName) -> Edge {
-    Edge { kind, from: from.clone(), to: to.clone() }
+    Edge {
+        kind,
+        from: from.clone(),
+        to: to.clone(),
+    }
 }
 
 /// What a graph must know of a unit to order it among others.
@@ -123,16 +128,28 @@ impl Graph {
         let mut graph = Graph::default();
         let mut nodes = BTreeMap::new();
         // An edge to another name of a unit is one to the unit.
-        let ids: BTreeMap<&UnitName, &UnitName> =
-            units.iter().flat_map(|unit| unit.names.iter().map(|name| (name, &unit.id))).collect();
-        let id = |name: &UnitName| ids.get(name).map_or_else(|| name.clone(), |id| (*id).clone());
+        let ids: BTreeMap<&UnitName, &UnitName> = units
+            .iter()
+            .flat_map(|unit| unit.names.iter().map(|name| (name, &unit.id)))
+            .collect();
+        let id = |name: &UnitName| {
+            ids.get(name)
+                .map_or_else(|| name.clone(), |id| (*id).clone())
+        };
         for unit in &units {
-            for Edge { kind, from, to } in explicit(unit).into_iter().chain(implicit(unit, &units)) {
+            for Edge { kind, from, to } in explicit(unit).into_iter().chain(implicit(unit, &units))
+            {
                 graph.add(kind, &id(&from), &id(&to));
             }
             let defaults = unit.settings.flag("DefaultDependencies").unwrap_or(true);
             let is_target = unit.kind() == crate::name::UnitType::Target;
-            nodes.insert(unit.id.clone(), Node { defaults, is_target });
+            nodes.insert(
+                unit.id.clone(),
+                Node {
+                    defaults,
+                    is_target,
+                },
+            );
         }
         graph.order_targets(&nodes);
         graph
@@ -158,7 +175,9 @@ impl Graph {
     /// other way round, or one of them has no default dependencies.
     fn order_targets(&mut self, nodes: &BTreeMap<UnitName, Node>) {
         use Dependency::{Before, BindsTo, Requires, Requisite, Upholds, Wants};
-        let targets = nodes.iter().filter(|(_, node)| node.is_target && node.defaults);
+        let targets = nodes
+            .iter()
+            .filter(|(_, node)| node.is_target && node.defaults);
         for (target, _) in targets {
             for kind in [Requires, Requisite, Wants, BindsTo, Upholds] {
                 for other in self.on(target, kind) {
@@ -194,7 +213,9 @@ impl Graph {
             _ => (kind, from, to),
         };
         let kinds = self.forward.get(from);
-        kinds.and_then(|it| it.get(&kind)).is_some_and(|it| it.contains(to))
+        kinds
+            .and_then(|it| it.get(&kind))
+            .is_some_and(|it| it.contains(to))
     }
 
     /// Every dependency, in order; of the two orders `Before`.
@@ -202,7 +223,9 @@ impl Graph {
         self.forward.iter().flat_map(|(from, kinds)| {
             let of = move |(kind, to): (&Dependency, &BTreeSet<UnitName>)| {
                 let kind = *kind;
-                to.iter().map(move |to| edge(kind, from, to)).collect::<Vec<_>>()
+                to.iter()
+                    .map(move |to| edge(kind, from, to))
+                    .collect::<Vec<_>>()
             };
             kinds.iter().flat_map(of)
         })

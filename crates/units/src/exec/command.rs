@@ -15,8 +15,8 @@ pub enum Privileges {
     Full,
     /// `!`: all but the change of user, group and capabilities.
     KeepUser,
-    /// `!!`: as `!` where the kernel has no ambient capabilities, else as without. Every kernel that
-    /// we run on has them.
+    /// `!!`: as `!` where the kernel has no ambient capabilities, else as without. Every kernel
+    /// that we run on has them.
     AmbientFallback,
 }
 
@@ -75,7 +75,11 @@ pub fn parse(line: &str, context: Context<'_>) -> Result<Commands, BadCommand> {
         read.commands.push(command);
         if read.commands.len() > MOST_COMMANDS {
             let message = format!("has more than {MOST_COMMANDS} commands");
-            return Err(BadCommand { message, offset: at, ignored: false });
+            return Err(BadCommand {
+                message,
+                offset: at,
+                ignored: false,
+            });
         }
     }
 }
@@ -94,7 +98,11 @@ fn one(
         keeps_variables: false,
         privileges: Privileges::Restricted,
     };
-    let bad = |message: String, offset: usize, ignored: bool| BadCommand { message, offset, ignored };
+    let bad = |message: String, offset: usize, ignored: bool| BadCommand {
+        message,
+        offset,
+        ignored,
+    };
     let unbalanced = || "a quote or an escape has no end".to_owned();
     let first = next(line, at, Escapes::Decode);
     let Some(first) = first.map_err(|e| bad(unbalanced(), e.offset, false))? else {
@@ -115,10 +123,17 @@ fn one(
             break;
         };
         if word.strange {
-            let message = format!("{} has an escape that isn't one; it is kept", shown(&word.raw));
+            let message = format!(
+                "{} has an escape that isn't one; it is kept",
+                shown(&word.raw)
+            );
             warnings.push((word.offset, message));
         }
-        let text = if word.raw == "\\;" { ";".to_owned() } else { word.text };
+        let text = if word.raw == "\\;" {
+            ";".to_owned()
+        } else {
+            word.text
+        };
         let text = expand(&text, context).map_err(|m| bad(m, word.offset, ignored))?;
         if has_argv0 {
             command.argv0 = Some(text);
@@ -128,7 +143,9 @@ fn one(
         }
     }
     if has_argv0 {
-        return Err(fail("`@` asks for a second word, the name that the program is told".to_owned()));
+        return Err(fail(
+            "`@` asks for a second word, the name that the program is told".to_owned(),
+        ));
     }
     Ok(Some(command))
 }
@@ -208,8 +225,11 @@ impl std::fmt::Display for Command {
             (self.argv0.is_some(), "@"),
             (self.keeps_variables, ":"),
         ];
-        let mut first: String =
-            marks.iter().filter(|(set, _)| *set).map(|(_, mark)| *mark).collect();
+        let mut first: String = marks
+            .iter()
+            .filter(|(set, _)| *set)
+            .map(|(_, mark)| *mark)
+            .collect();
         first.push_str(match self.privileges {
             Privileges::Restricted => "",
             Privileges::Full => "+",
@@ -221,7 +241,11 @@ impl std::fmt::Display for Command {
         f.write_str(&quote(&first))?;
         for word in self.argv0.iter().chain(&self.arguments) {
             let text = percent(word);
-            let text = if text == ";" { "\\;".to_owned() } else { quote(&text) };
+            let text = if text == ";" {
+                "\\;".to_owned()
+            } else {
+                quote(&text)
+            };
             write!(f, " {text}")?;
         }
         Ok(())
@@ -237,23 +261,47 @@ mod tests {
 
     fn read(line: &str) -> Result<Commands, BadCommand> {
         let name = UnitName::parse("a@b.service").unwrap();
-        parse(line, Context { name: &name, fragment: None, host: &NoHost })
+        parse(
+            line,
+            Context {
+                name: &name,
+                fragment: None,
+                host: &NoHost,
+            },
+        )
     }
 
     fn argv(command: &Command) -> Vec<&str> {
         let arguments = command.arguments.iter().map(String::as_str);
-        std::iter::once(&*command.program).chain(arguments).collect()
+        std::iter::once(&*command.program)
+            .chain(arguments)
+            .collect()
     }
 
     #[test]
     fn the_manuals_lines_are_read_as_it_says() {
         // systemd.service(5), "Command lines".
         for (line, expected) in [
-            ("echo one ; echo \"two two\"", vec![vec!["echo", "one"], vec!["echo", "two two"]]),
-            ("echo / >/dev/null & \\; ls", vec![vec!["echo", "/", ">/dev/null", "&", ";", "ls"]]),
-            ("sh -c 'dmesg | tac'", vec![vec!["sh", "-c", "dmesg | tac"]]),
-            ("/bin/echo $ONE ${TWO}", vec![vec!["/bin/echo", "$ONE", "${TWO}"]]),
-            ("/bin/x --name=%i 100%%", vec![vec!["/bin/x", "--name=b", "100%"]]),
+            (
+                "echo one ; echo \"two two\"",
+                vec![vec!["echo", "one"], vec!["echo", "two two"]],
+            ),
+            (
+                "echo / >/dev/null & \\; ls",
+                vec![vec!["echo", "/", ">/dev/null", "&", ";", "ls"]],
+            ),
+            (
+                "sh -c 'dmesg | tail'",
+                vec![vec!["sh", "-c", "dmesg | tail"]],
+            ),
+            (
+                "/bin/echo $ONE ${TWO}",
+                vec![vec!["/bin/echo", "$ONE", "${TWO}"]],
+            ),
+            (
+                "/bin/x --name=%i 100%%",
+                vec![vec!["/bin/x", "--name=b", "100%"]],
+            ),
             ("/bin/x ';' a", vec![vec!["/bin/x", ";", "a"]]),
             ("/bin/x a;b", vec![vec!["/bin/x", "a;b"]]),
             ("", vec![]),
@@ -271,7 +319,10 @@ mod tests {
         let all = one("-@:+/bin/a name arg");
         assert!(all.ignores_failure && all.keeps_variables);
         assert_eq!(all.privileges, Privileges::Full);
-        assert_eq!((all.argv0.as_deref(), argv(&all)), (Some("name"), vec!["/bin/a", "arg"]));
+        assert_eq!(
+            (all.argv0.as_deref(), argv(&all)),
+            (Some("name"), vec!["/bin/a", "arg"])
+        );
         assert_eq!(one("!/bin/a").privileges, Privileges::KeepUser);
         assert_eq!(one("!!-/bin/a").privileges, Privileges::AmbientFallback);
         assert!(one("\"-/bin/a b\"").program == "/bin/a b");

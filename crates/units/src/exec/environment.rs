@@ -10,7 +10,9 @@ pub type Environment = BTreeMap<String, String>;
 /// Whether it may be a variable's name: letters, digits and `_`, no digit first.
 pub fn is_name(name: &str) -> bool {
     let mut chars = name.chars();
-    let first = chars.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
+    let first = chars
+        .next()
+        .is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
     first && chars.all(|c| c.is_ascii_alphanumeric() || c == '_')
 }
 
@@ -50,7 +52,10 @@ pub struct EnvironmentFile {
 /// Reads a file: `NAME=value` on lines of their own, with quotes as in a shell but no variables.
 pub fn parse_file(bytes: &[u8]) -> EnvironmentFile {
     let text = String::from_utf8_lossy(bytes);
-    let mut reader = Reader { state: State::BeforeName, ..Reader::default() };
+    let mut reader = Reader {
+        state: State::BeforeName,
+        ..Reader::default()
+    };
     let mut chars = text.chars().filter(|c| *c != '\0').peekable();
     while let Some(c) = chars.next() {
         let escaped = match (c, reader.state) {
@@ -65,7 +70,10 @@ pub fn parse_file(bytes: &[u8]) -> EnvironmentFile {
         let read = [Some(c), escaped.flatten()];
         reader.line += read.iter().filter(|c| **c == Some('\n')).count();
     }
-    if !matches!(reader.state, State::BeforeName | State::Name | State::Comment) {
+    if !matches!(
+        reader.state,
+        State::BeforeName | State::Name | State::Comment
+    ) {
         reader.end();
     }
     reader.file
@@ -156,9 +164,13 @@ impl Reader {
         self.value.truncate(self.kept);
         let name = self.name.trim_end();
         if is_name(name) && is_value(&self.value) {
-            self.file.variables.push((name.to_owned(), self.value.clone()));
+            self.file
+                .variables
+                .push((name.to_owned(), self.value.clone()));
         } else {
-            self.file.ignored.push(u32::try_from(self.line).unwrap_or(u32::MAX));
+            self.file
+                .ignored
+                .push(u32::try_from(self.line).unwrap_or(u32::MAX));
         }
         self.next_line();
     }
@@ -176,8 +188,11 @@ mod tests {
             DOUBLE=\"a 'b' \\\"c\\\" \\$d \\n\"\nLINES=a \\\n  b\nnothing\n  SPACED = x\n\
             JOINED='a'\"b\"c\nEMPTY=\nBACK=a\\b\nexport NO=1\nMULTI=\"a\nb\"\nCOMMENT=a #b\nLAST=end";
         let file = parse_file(text.as_bytes());
-        let pairs: Vec<(&str, &str)> =
-            file.variables.iter().map(|(name, value)| (&**name, &**value)).collect();
+        let pairs: Vec<(&str, &str)> = file
+            .variables
+            .iter()
+            .map(|(name, value)| (&**name, &**value))
+            .collect();
         assert_eq!(
             pairs,
             [

@@ -24,7 +24,9 @@ pub fn argv(command: &Command, environment: &Environment) -> Result<Vec<String>,
         }
         if argv.iter().map(String::len).sum::<usize>() > LONGEST {
             let program = &command.program;
-            return Err(format!("the arguments of {program} are longer than {LONGEST} bytes"));
+            return Err(format!(
+                "the arguments of {program} are longer than {LONGEST} bytes"
+            ));
         }
     }
     Ok(argv)
@@ -67,7 +69,8 @@ fn text_of(text: &str, environment: &Environment) -> String {
         if let Some(after) = rest.strip_prefix('$') {
             out.push('$');
             rest = after;
-        } else if let Some((name, after)) = rest.strip_prefix('{').and_then(|it| it.split_once('}')) {
+        } else if let Some((name, after)) = rest.strip_prefix('{').and_then(|it| it.split_once('}'))
+        {
             out.push_str(environment.get(name).map_or("", String::as_str));
             rest = after;
         } else {
@@ -87,23 +90,37 @@ mod tests {
 
     fn expanded(line: &str, variables: &[(&str, &str)]) -> Vec<String> {
         let name = UnitName::parse("a.service").unwrap();
-        let context = Context { name: &name, fragment: None, host: &NoHost };
+        let context = Context {
+            name: &name,
+            fragment: None,
+            host: &NoHost,
+        };
         let read = command::parse(line, context).unwrap();
-        let pairs = variables.iter().map(|(name, value)| ((*name).into(), (*value).into()));
-        argv(&read.commands[0], &pairs.collect()).unwrap().split_off(1)
+        let pairs = variables
+            .iter()
+            .map(|(name, value)| ((*name).into(), (*value).into()));
+        argv(&read.commands[0], &pairs.collect())
+            .unwrap()
+            .split_off(1)
     }
 
     #[test]
     fn the_manuals_examples_expand_as_it_says() {
         // systemd.service(5), "Command lines".
         let first = [("ONE", "one"), ("TWO", "two two")];
-        assert_eq!(expanded("echo $ONE $TWO ${TWO}", &first), ["one", "two", "two", "two two"]);
+        assert_eq!(
+            expanded("echo $ONE $TWO ${TWO}", &first),
+            ["one", "two", "two", "two two"]
+        );
         let second = [("ONE", "'one'"), ("TWO", "'two two' too"), ("THREE", "")];
         assert_eq!(
             expanded("/bin/echo ${ONE} ${TWO} ${THREE}", &second),
             ["'one'", "'two two' too", ""]
         );
-        assert_eq!(expanded("/bin/echo $ONE $TWO $THREE", &second), ["one", "two two", "too"]);
+        assert_eq!(
+            expanded("/bin/echo $ONE $TWO $THREE", &second),
+            ["one", "two two", "too"]
+        );
     }
 
     #[test]

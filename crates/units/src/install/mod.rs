@@ -125,10 +125,14 @@ impl<'a> Machine<'a> {
                 continue;
             }
             if seen.len() > MOST_ALSO {
-                return Err(format!("`Also=` of {name} leads to more than {MOST_ALSO} units"));
+                return Err(format!(
+                    "`Also=` of {name} leads to more than {MOST_ALSO} units"
+                ));
             }
             let Some(mut located) = self.catalog.locate(&name) else {
-                return Err(format!("{name} does not exist: no folder has a file of this name"));
+                return Err(format!(
+                    "{name} does not exist: no folder has a file of this name"
+                ));
             };
             if let Some(path) = &located.masked {
                 return Err(format!("{name} is masked by {path}: unmask it first"));
@@ -142,7 +146,10 @@ impl<'a> Machine<'a> {
                 let instance = self.expanded(default, &located)?;
                 let named = located.id.instantiated(&instance);
                 located.id = named.ok_or_else(|| {
-                    format!("DefaultInstance={} of {name} gives no valid name", shown(&instance))
+                    format!(
+                        "DefaultInstance={} of {name} gives no valid name",
+                        shown(&instance)
+                    )
                 })?;
             }
             for also in install.also.iter().rev() {
@@ -161,7 +168,11 @@ impl<'a> Machine<'a> {
 
     fn expanded(&self, text: &str, located: &Located) -> Result<String, String> {
         let fragment = located.fragment.as_deref();
-        let context = Context { name: &located.id, fragment, host: self.host };
+        let context = Context {
+            name: &located.id,
+            fragment,
+            host: self.host,
+        };
         expand(text, context)
     }
 
@@ -183,12 +194,18 @@ impl<'a> Machine<'a> {
             let there = self.files.kind(path);
             !matches!(there, Some(Kind::Link(to)) if resolve(path, &to) == resolve(path, target))
         });
-        Ok(missing.map(|(path, target)| Operation::Link { path, target }).collect())
+        Ok(missing
+            .map(|(path, target)| Operation::Link { path, target })
+            .collect())
     }
 
     /// Every link that one unit's `[Install]` asks for.
-    fn links(&self, located: &Located, install: &Install, fragment: &str)
-    -> Result<Vec<(String, String)>, String> {
+    fn links(
+        &self,
+        located: &Located,
+        install: &Install,
+        fragment: &str,
+    ) -> Result<Vec<(String, String)>, String> {
         let folder = self.folder();
         let mut links = Vec::new();
         if !self.is_in_folders(fragment) {
@@ -200,7 +217,10 @@ impl<'a> Machine<'a> {
             alias_of(&alias, located.id.clone())?;
             links.push((format!("{folder}/{alias}"), fragment.to_owned()));
         }
-        for (kind, names) in [("wants", &install.wanted_by), ("requires", &install.required_by)] {
+        for (kind, names) in [
+            ("wants", &install.wanted_by),
+            ("requires", &install.required_by),
+        ] {
             for name in names {
                 let name = UnitName::parse(&self.expanded(name, located)?)?;
                 if bare_template && !name.is_template() {
@@ -217,9 +237,12 @@ impl<'a> Machine<'a> {
     }
 
     fn is_in_folders(&self, path: &str) -> bool {
-        let within = |folder: &String| path.strip_prefix(folder.as_str()).is_some_and(|rest| {
-            rest.strip_prefix('/').is_some_and(|name| !name.contains('/'))
-        });
+        let within = |folder: &String| {
+            path.strip_prefix(folder.as_str()).is_some_and(|rest| {
+                rest.strip_prefix('/')
+                    .is_some_and(|name| !name.contains('/'))
+            })
+        };
         self.catalog.folders.iter().any(within)
     }
 
@@ -231,7 +254,10 @@ impl<'a> Machine<'a> {
     pub fn disable(&self, units: &[UnitName]) -> Result<Vec<Operation>, String> {
         let mut names: BTreeSet<UnitName> = units.iter().cloned().collect();
         for unit in units {
-            let known = self.catalog.locate(unit).is_some_and(|it| it.masked.is_none());
+            let known = self
+                .catalog
+                .locate(unit)
+                .is_some_and(|it| it.masked.is_none());
             if known {
                 let all = self.with_also(std::slice::from_ref(unit))?;
                 names.extend(all.into_iter().map(|(located, _)| located.id));
@@ -239,10 +265,12 @@ impl<'a> Machine<'a> {
         }
         let links = self.links_in(self.folder());
         let gone = links.into_iter().filter(|(path, target)| {
-            let named = |text: &str| UnitName::parse(base(text)).is_ok_and(|it| {
-                let template = it.template();
-                names.contains(&it) || template.is_some_and(|it| names.contains(&it))
-            });
+            let named = |text: &str| {
+                UnitName::parse(base(text)).is_ok_and(|it| {
+                    let template = it.template();
+                    names.contains(&it) || template.is_some_and(|it| names.contains(&it))
+                })
+            };
             let target = resolve(path, target);
             target != "/dev/null" && (named(path) || named(&target))
         });
@@ -282,10 +310,15 @@ impl<'a> Machine<'a> {
                 None => {}
                 Some(Kind::Link(to)) if resolve(&path, &to) == "/dev/null" => continue,
                 Some(_) => {
-                    return Err(format!("{path} is there already: move it away to mask {unit}"));
+                    return Err(format!(
+                        "{path} is there already: move it away to mask {unit}"
+                    ));
                 }
             }
-            operations.push(Operation::Link { path, target: "/dev/null".to_owned() });
+            operations.push(Operation::Link {
+                path,
+                target: "/dev/null".to_owned(),
+            });
         }
         Ok(operations)
     }
@@ -326,7 +359,11 @@ impl<'a> Machine<'a> {
         let located = self.catalog.locate(unit)?;
         if let Some(path) = &located.masked {
             let runtime = path.starts_with("/run/");
-            return Some(if runtime { State::MaskedRuntime } else { State::Masked });
+            return Some(if runtime {
+                State::MaskedRuntime
+            } else {
+                State::Masked
+            });
         }
         if let Some(Source::Alias { .. }) = self.catalog.source_of(unit) {
             return Some(State::Alias);
@@ -338,16 +375,21 @@ impl<'a> Machine<'a> {
         if fragment.starts_with("/run/systemd/transient/") {
             return Some(State::Transient);
         }
-        for (folder, state) in
-            [(PERSISTENT, State::Enabled), (RUNTIME, State::EnabledRuntime)]
-        {
+        for (folder, state) in [
+            (PERSISTENT, State::Enabled),
+            (RUNTIME, State::EnabledRuntime),
+        ] {
             if self.is_linked_in(folder, &located.id) {
                 return Some(state);
             }
         }
         if let Some(Kind::Link(_)) = self.files.kind(&fragment) {
             let runtime = fragment.starts_with("/run/");
-            return Some(if runtime { State::LinkedRuntime } else { State::Linked });
+            return Some(if runtime {
+                State::LinkedRuntime
+            } else {
+                State::Linked
+            });
         }
         let install = self.installs.install(&located)?;
         Some(match (install.is_empty(), install.only_also()) {
@@ -360,8 +402,14 @@ impl<'a> Machine<'a> {
     fn is_linked_in(&self, folder: &str, id: &UnitName) -> bool {
         self.links_in(folder).iter().any(|(path, target)| {
             let same = base(path) == id.as_str();
-            let in_folder = path.strip_prefix(folder).is_some_and(|it| it.matches('/').count() == 1);
-            if in_folder { !same && base(&resolve(path, target)) == id.as_str() } else { same }
+            let in_folder = path
+                .strip_prefix(folder)
+                .is_some_and(|it| it.matches('/').count() == 1);
+            if in_folder {
+                !same && base(&resolve(path, target)) == id.as_str()
+            } else {
+                same
+            }
         })
     }
 }

@@ -19,20 +19,36 @@ impl Installs for Read<'_> {
 
 fn with<T>(files: &Memory, runtime: bool, act: impl FnOnce(&Machine<'_>) -> T) -> T {
     let catalog = Catalog::read(files, &SYSTEM);
-    let loader = Loader { files, catalog: &catalog, host: &NoHost, zones: &UtcOnly };
+    let loader = Loader {
+        files,
+        catalog: &catalog,
+        host: &NoHost,
+        zones: &UtcOnly,
+    };
     let installs = Read(loader);
-    act(&Machine { files, catalog: &catalog, installs: &installs, host: &NoHost, runtime })
+    act(&Machine {
+        files,
+        catalog: &catalog,
+        installs: &installs,
+        host: &NoHost,
+        runtime,
+    })
 }
 
 fn units(names: &[&str]) -> Vec<UnitName> {
-    names.iter().map(|it| UnitName::parse(it).unwrap()).collect()
+    names
+        .iter()
+        .map(|it| UnitName::parse(it).unwrap())
+        .collect()
 }
 
 fn done(files: &Memory, operations: &[Operation]) -> Memory {
-    operations.iter().fold(files.clone(), |files, operation| match operation {
-        Operation::Link { path, target } => files.link(path, target),
-        Operation::Unlink { path } => files.without(path),
-    })
+    operations
+        .iter()
+        .fold(files.clone(), |files, operation| match operation {
+            Operation::Link { path, target } => files.link(path, target),
+            Operation::Unlink { path } => files.without(path),
+        })
 }
 
 fn shown(operations: &[Operation]) -> Vec<String> {
@@ -50,15 +66,27 @@ fn machine() -> Memory {
             "[Service]\nExecStart=/bin/x\n[Install]\nWantedBy=multi-user.target\n\
              Alias=sshd.service\nAlso=ssh.socket\n",
         )
-        .file("/lib/systemd/system/ssh.socket", "[Install]\nRequiredBy=sockets.target\n")
+        .file(
+            "/lib/systemd/system/ssh.socket",
+            "[Install]\nRequiredBy=sockets.target\n",
+        )
         .file(
             "/lib/systemd/system/getty@.service",
             "[Install]\nWantedBy=getty.target\nDefaultInstance=tty1\n",
         )
-        .file("/lib/systemd/system/x@.service", "[Install]\nWantedBy=a-%i.target\n")
+        .file(
+            "/lib/systemd/system/x@.service",
+            "[Install]\nWantedBy=a-%i.target\n",
+        )
         .file("/lib/systemd/system/plain.service", "[Unit]\n")
-        .file("/lib/systemd/system/also.service", "[Install]\nAlso=ssh.service\n")
-        .file("/srv/own.service", "[Install]\nWantedBy=multi-user.target\n")
+        .file(
+            "/lib/systemd/system/also.service",
+            "[Install]\nAlso=ssh.service\n",
+        )
+        .file(
+            "/srv/own.service",
+            "[Install]\nWantedBy=multi-user.target\n",
+        )
 }
 
 #[test]
@@ -95,25 +123,37 @@ fn templates_are_enabled_by_an_instance() {
     let enable = |name: &str| with(&files, true, |it| it.enable(&units(&[name])));
     assert_eq!(
         shown(&enable("getty@.service").unwrap()),
-        ["/run/systemd/system/getty.target.wants/getty@tty1.service -> \
-          /lib/systemd/system/getty@.service"]
+        [
+            "/run/systemd/system/getty.target.wants/getty@tty1.service -> \
+          /lib/systemd/system/getty@.service"
+        ]
     );
     assert_eq!(
         shown(&enable("x@one.service").unwrap()),
         ["/run/systemd/system/a-one.target.wants/x@one.service -> /lib/systemd/system/x@.service"]
     );
-    assert!(enable("none.service").unwrap_err().contains("does not exist"));
+    assert!(
+        enable("none.service")
+            .unwrap_err()
+            .contains("does not exist")
+    );
 }
 
 #[test]
 fn masks_are_links_to_null() {
     let files = machine();
     let mask = with(&files, false, |it| it.mask(&units(&["ssh.service"]))).unwrap();
-    assert_eq!(shown(&mask), ["/etc/systemd/system/ssh.service -> /dev/null"]);
+    assert_eq!(
+        shown(&mask),
+        ["/etc/systemd/system/ssh.service -> /dev/null"]
+    );
     let masked = done(&files, &mask);
     let problem = with(&masked, false, |it| it.enable(&units(&["ssh.service"]))).unwrap_err();
     assert!(problem.contains("unmask"), "{problem}");
-    assert_eq!(with(&masked, false, |it| it.state(&units(&["ssh.service"])[0])), Some(State::Masked));
+    assert_eq!(
+        with(&masked, false, |it| it.state(&units(&["ssh.service"])[0])),
+        Some(State::Masked)
+    );
     let unmask = with(&masked, false, |it| it.unmask(&units(&["ssh.service"])));
     assert_eq!(done(&masked, &unmask), files);
     let own = files.file("/etc/systemd/system/ssh.service", "[Unit]\n");
@@ -125,7 +165,11 @@ fn presets_enable_or_disable() {
     let files = machine();
     let mut presets = Presets::default();
     let mut findings = Findings::default();
-    presets.parse("p", b"enable ssh.socket\nenable x@.service a\ndisable *", &mut findings);
+    presets.parse(
+        "p",
+        b"enable ssh.socket\nenable x@.service a\ndisable *",
+        &mut findings,
+    );
     let preset = |name: &str| with(&files, false, |it| it.preset(&units(&[name]), &presets));
     assert_eq!(preset("ssh.socket").unwrap().len(), 1);
     assert_eq!(preset("ssh.service").unwrap(), []);
@@ -138,7 +182,10 @@ fn presets_enable_or_disable() {
 #[test]
 fn a_linked_unit_is_known_and_enabled_where_it_lies() {
     let files = machine().link("/etc/systemd/system/own.service", "/srv/own.service");
-    assert_eq!(with(&files, false, |it| it.state(&units(&["own.service"])[0])), Some(State::Linked));
+    assert_eq!(
+        with(&files, false, |it| it.state(&units(&["own.service"])[0])),
+        Some(State::Linked)
+    );
     let links = with(&files, false, |it| it.enable(&units(&["own.service"]))).unwrap();
     assert_eq!(links.len(), 1);
 }

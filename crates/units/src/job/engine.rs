@@ -109,8 +109,11 @@ impl Engine {
     ///
     /// # Errors
     /// A job that is there may not be undone; nothing has changed then.
-    pub fn install(&mut self, transaction: &Transaction, world: &dyn World)
-    -> Result<Vec<Ended>, Refusal> {
+    pub fn install(
+        &mut self,
+        transaction: &Transaction,
+        world: &dyn World,
+    ) -> Result<Vec<Ended>, Refusal> {
         for planned in &transaction.jobs {
             let Some(old) = self.jobs.get(&planned.unit) else {
                 continue;
@@ -151,7 +154,12 @@ impl Engine {
             }
             ended.extend(self.remove(&planned.unit, Ending::Cancelled));
             self.last += 1;
-            let job = Job { id: self.last, kind: planned.kind, progress: Progress::Waiting, stays };
+            let job = Job {
+                id: self.last,
+                kind: planned.kind,
+                progress: Progress::Waiting,
+                stays,
+            };
             self.jobs.insert(planned.unit.clone(), job);
         }
         Ok(ended)
@@ -159,14 +167,22 @@ impl Engine {
 
     fn remove(&mut self, unit: &UnitName, ending: Ending) -> Option<Ended> {
         let job = self.jobs.remove(unit)?;
-        Some(Ended { unit: unit.clone(), id: job.id, kind: job.kind, ending })
+        Some(Ended {
+            unit: unit.clone(),
+            id: job.id,
+            kind: job.kind,
+            ending,
+        })
     }
 
     /// The units whose jobs may begin: they wait for no other job.
     pub fn ready(&self, world: &dyn World) -> Vec<UnitName> {
         let graph = world.graph();
         let job = |unit: &UnitName| self.jobs.get(unit).map(|it| it.kind);
-        let waiting = self.jobs.iter().filter(|(_, job)| job.progress == Progress::Waiting);
+        let waiting = self
+            .jobs
+            .iter()
+            .filter(|(_, job)| job.progress == Progress::Waiting);
         waiting
             .filter(|(unit, own)| awaited(graph, unit, own.kind, &job).is_empty())
             .map(|(unit, _)| unit.clone())
@@ -182,8 +198,11 @@ impl Engine {
         let activity = world.activity(unit);
         let action = match job.kind {
             JobType::VerifyActive => {
-                let ending =
-                    if activity.is_active() { Ending::Skipped } else { Ending::Failed };
+                let ending = if activity.is_active() {
+                    Ending::Skipped
+                } else {
+                    Ending::Failed
+                };
                 return (Action::Nothing, self.end(unit, ending, world));
             }
             JobType::Restart if !activity.is_up() => {
@@ -240,13 +259,17 @@ impl Engine {
     fn need(&self, ended: &Ended, world: &dyn World) -> Vec<UnitName> {
         let graph = world.graph();
         let kinds: &[Dependency] = match ended.kind {
-            JobType::Start | JobType::VerifyActive | JobType::Restart => {
-                &[Dependency::Requires, Dependency::Requisite, Dependency::BindsTo]
-            }
+            JobType::Start | JobType::VerifyActive | JobType::Restart => &[
+                Dependency::Requires,
+                Dependency::Requisite,
+                Dependency::BindsTo,
+            ],
             JobType::Stop => &[Dependency::Conflicts],
             JobType::Reload => &[],
         };
-        let others = kinds.iter().flat_map(|kind| graph.of_others(&ended.unit, *kind));
+        let others = kinds
+            .iter()
+            .flat_map(|kind| graph.of_others(&ended.unit, *kind));
         let starts = |unit: &UnitName| {
             let kind = self.jobs.get(unit).map(|it| it.kind);
             matches!(kind, Some(JobType::Start | JobType::VerifyActive))
@@ -260,5 +283,8 @@ impl Engine {
 pub fn stopped_with(world: &dyn World, gone: &UnitName) -> Vec<UnitName> {
     let bound = world.graph().of_others(gone, Dependency::BindsTo);
     let down = !world.activity(gone).is_up();
-    bound.into_iter().filter(|it| down && world.activity(it) != Activity::Inactive).collect()
+    bound
+        .into_iter()
+        .filter(|it| down && world.activity(it) != Activity::Inactive)
+        .collect()
 }

@@ -5,9 +5,10 @@
 
 pub mod engine;
 mod order;
-pub mod transaction;
+mod terms;
 #[cfg(test)]
 mod tests;
+pub mod transaction;
 
 use std::fmt;
 
@@ -103,7 +104,11 @@ pub trait World {
 /// together are a reload of what is active and a start of what isn't.
 pub fn merge(one: JobType, other: JobType, activity: Activity) -> Option<JobType> {
     use JobType::{Reload, Restart, Start, Stop, VerifyActive};
-    let (low, high) = if one <= other { (one, other) } else { (other, one) };
+    let (low, high) = if one <= other {
+        (one, other)
+    } else {
+        (other, one)
+    };
     Some(match (low, high) {
         (same, again) if same == again => same,
         (_, Stop) | (Stop, _) => return None,

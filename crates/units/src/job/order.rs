@@ -25,6 +25,10 @@ pub(super) fn awaited(
         found.extend(earlier.into_iter().filter(|it| job(it).is_some()));
     }
     let later = graph.on(unit, Dependency::Before);
-    found.extend(later.into_iter().filter(|it| job(it).is_some_and(earlier_waits)));
+    found.extend(
+        later
+            .into_iter()
+            .filter(|it| job(it).is_some_and(earlier_waits)),
+    );
     found
 }

@@ -23,15 +23,26 @@ impl World for Small {
     }
 
     fn activity(&self, unit: &UnitName) -> Activity {
-        self.activity.get(unit).copied().unwrap_or(Activity::Inactive)
+        self.activity
+            .get(unit)
+            .copied()
+            .unwrap_or(Activity::Inactive)
     }
 
     fn load(&self, unit: &UnitName) -> Load {
-        if self.missing.contains(unit) { Load::NotFound } else { Load::Loaded }
+        if self.missing.contains(unit) {
+            Load::NotFound
+        } else {
+            Load::Loaded
+        }
     }
 
     fn up(&self) -> Vec<UnitName> {
-        self.activity.iter().filter(|(_, it)| it.is_up()).map(|(unit, _)| unit.clone()).collect()
+        self.activity
+            .iter()
+            .filter(|(_, it)| it.is_up())
+            .map(|(unit, _)| unit.clone())
+            .collect()
     }
 
     fn ignores_isolation(&self, unit: &UnitName) -> bool {
@@ -44,7 +55,11 @@ impl World for Small {
 }
 
 fn unit(name: &str) -> UnitName {
-    let name = if name.contains('.') { name.to_owned() } else { format!("{name}.service") };
+    let name = if name.contains('.') {
+        name.to_owned()
+    } else {
+        format!("{name}.service")
+    };
     UnitName::parse(&name).unwrap()
 }
 
@@ -88,7 +103,11 @@ fn planned(world: &Small, name: &str, kind: JobType, mode: Mode) -> Result<Trans
 }
 
 fn jobs(transaction: &Transaction) -> Vec<String> {
-    transaction.jobs.iter().map(|it| it.to_string().replace(".service", "")).collect()
+    transaction
+        .jobs
+        .iter()
+        .map(|it| it.to_string().replace(".service", ""))
+        .collect()
 }
 
 fn start(text: &str) -> Vec<String> {
@@ -98,7 +117,10 @@ fn start(text: &str) -> Vec<String> {
 #[test]
 fn a_start_pulls_in_what_it_needs_and_wants() {
     // systemd.unit(5), Requires=, Wants=, BindsTo=, Requisite=, Conflicts=.
-    assert_eq!(start("a Requires b\nb Wants c\na Before x"), ["a/start", "b/start", "c/start"]);
+    assert_eq!(
+        start("a Requires b\nb Wants c\na Before x"),
+        ["a/start", "b/start", "c/start"]
+    );
     assert_eq!(start("a Requires b\nb is active"), ["a/start"]);
     assert_eq!(start("a Conflicts b\nb is active"), ["a/start", "b/stop"]);
     assert_eq!(start("b Conflicts a\nb is active"), ["a/start", "b/stop"]);
@@ -124,7 +146,10 @@ fn a_stop_takes_along_who_requires_it() {
     let transaction = planned(&world(text), "a", JobType::Stop, Mode::Replace).unwrap();
     assert_eq!(jobs(&transaction), ["a/stop", "b/stop", "c/stop", "e/stop"]);
     let transaction = planned(&world(text), "a", JobType::Restart, Mode::Replace).unwrap();
-    assert_eq!(jobs(&transaction), ["a/restart", "b/restart", "c/restart", "e/restart"]);
+    assert_eq!(
+        jobs(&transaction),
+        ["a/restart", "b/restart", "c/restart", "e/restart"]
+    );
     let down = world("b Requires a\na is active");
     let transaction = planned(&down, "a", JobType::Restart, Mode::Replace).unwrap();
     assert_eq!(jobs(&transaction), ["a/restart"]);
@@ -158,7 +183,10 @@ fn a_cycle_loses_a_job_that_is_not_needed() {
     assert_eq!((cycle.len(), victim.unit.clone()), (3, unit("b")));
     let needed = text.replace("Wants", "Requires");
     let refusal = planned(&world(&needed), "a", JobType::Start, Mode::Replace).unwrap_err();
-    assert!(refusal.to_string().contains("wait for each other"), "{refusal}");
+    assert!(
+        refusal.to_string().contains("wait for each other"),
+        "{refusal}"
+    );
 }
 
 #[test]
@@ -212,15 +240,24 @@ fn done(text: &str, name: &str, kind: JobType, fails: &[&str]) -> (Vec<String>, 
 fn starts_go_by_the_order_and_stops_against_it() {
     // systemd.unit(5), Before=, After=.
     let text = "a Requires b\na After b\nb Requires c\nb After c";
-    assert_eq!(done(text, "a", JobType::Start, &[]).0, ["Start c", "Start b", "Start a"]);
+    assert_eq!(
+        done(text, "a", JobType::Start, &[]).0,
+        ["Start c", "Start b", "Start a"]
+    );
     let up = format!("{text}\na is active\nb is active\nc is active");
-    assert_eq!(done(&up, "c", JobType::Stop, &[]).0, ["Stop a", "Stop b", "Stop c"]);
+    assert_eq!(
+        done(&up, "c", JobType::Stop, &[]).0,
+        ["Stop a", "Stop b", "Stop c"]
+    );
     assert_eq!(
         done(&up, "b", JobType::Restart, &[]).0,
         ["Stop a", "Stop b", "Start b", "Start a"]
     );
     let conflict = "a Conflicts b\na Before b\nb is active";
-    assert_eq!(done(conflict, "a", JobType::Start, &[]).0, ["Stop b", "Start a"]);
+    assert_eq!(
+        done(conflict, "a", JobType::Start, &[]).0,
+        ["Stop b", "Start a"]
+    );
 }
 
 #[test]
@@ -228,8 +265,17 @@ fn what_needs_a_failed_start_fails() {
     let text = "a Requires b\na After b\na Wants d\nb Requires c\nb After c\nd After c";
     let (actions, ended) = done(text, "a", JobType::Start, &["c"]);
     assert_eq!(actions, ["Start c", "Start d"]);
-    let of = |name: &str| ended.iter().find(|it| it.unit == unit(name)).unwrap().ending;
-    assert_eq!((of("c"), of("b"), of("a")), (Ending::Failed, Ending::Dependency, Ending::Dependency));
+    let of = |name: &str| {
+        ended
+            .iter()
+            .find(|it| it.unit == unit(name))
+            .unwrap()
+            .ending
+    };
+    assert_eq!(
+        (of("c"), of("b"), of("a")),
+        (Ending::Failed, Ending::Dependency, Ending::Dependency)
+    );
     let (_, ended) = done("a Requisite b\na After b", "a", JobType::Start, &[]);
     assert_eq!(ended.last().unwrap().ending, Ending::Dependency);
 }
@@ -241,7 +287,10 @@ fn a_later_transaction_replaces_or_is_refused() {
     let mut engine = Engine::default();
     engine.install(&stop, &world).unwrap();
     let mut restart = planned(&world, "a", JobType::Restart, Mode::Replace).unwrap();
-    assert!(matches!(engine.install(&restart, &world), Err(Refusal::Destructive(..))));
+    assert!(matches!(
+        engine.install(&restart, &world),
+        Err(Refusal::Destructive(..))
+    ));
     let mut engine = Engine::default();
     let stop = planned(&world, "a", JobType::Stop, Mode::Replace).unwrap();
     engine.install(&stop, &world).unwrap();

@@ -4,126 +4,33 @@
 //! need.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt;
 
 use super::order::awaited;
+pub use super::terms::{MOST_JOBS, Mode, Note, Planned, Refusal, Transaction};
 use super::{Activity, JobType, Load, World, is_redundant, merge};
 use crate::depend::Dependency;
 use crate::name::UnitName;
-
-/// How a job is added (systemctl(1), `--job-mode=`).
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Mode {
-    /// Refused where it would undo a job that is there.
-    Fail,
-    /// Jobs that are there give way.
-    Replace,
-    /// As `Replace`, and nothing later replaces it.
-    ReplaceIrreversibly,
-    /// What isn't pulled in is stopped.
-    Isolate,
-    /// All other jobs are cancelled.
-    Flush,
-    /// The unit alone, in no order.
-    IgnoreDependencies,
-    /// The unit alone, in its order.
-    IgnoreRequirements,
-}
-
-/// A job of a transaction.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Planned {
-    /// On which unit.
-    pub unit: UnitName,
-    /// What.
-    pub kind: JobType,
-}
-
-impl fmt::Display for Planned {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.unit, self.kind)
-    }
-}
-
-/// Something that gave way.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Note {
-    /// A wanted unit is left out, and why.
-    LeftOut(UnitName, String),
-    /// The jobs of a cycle, each waiting for the next, and which one was deleted.
-    CycleBroken(Vec<Planned>, Planned),
-    /// A job was deleted because it contradicts another one on the same unit.
-    Contradiction(Planned),
-}
-
-/// Why there is no transaction.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Refusal {
-    /// A unit has no file.
-    NotFound(UnitName),
-    /// It is masked.
-    Masked(UnitName),
-    /// Its files can't be used.
-    Bad(UnitName),
-    /// It doesn't allow isolation.
-    NotIsolated(UnitName),
-    /// Jobs wait for each other, and all of them are needed.
-    Cycle(Vec<Planned>),
-    /// Two jobs on one unit exclude each other, and both are needed.
-    Contradiction(UnitName, JobType, JobType),
-    /// It would undo a job that may not be undone.
-    Destructive(UnitName, JobType),
-    /// It has more jobs than are planned at once.
-    TooLarge,
-}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotFound(unit) => write!(f, "{unit} does not exist: no folder has its file"),
-            Self::Masked(unit) => write!(f, "{unit} is masked: unmask it first"),
-            Self::Bad(unit) => write!(f, "{unit} can't be used: verify it to see why"),
-            Self::NotIsolated(unit) => write!(f, "{unit} has no AllowIsolate=yes"),
-            Self::Cycle(jobs) => {
-                let names: Vec<String> = jobs.iter().map(ToString::to_string).collect();
-                write!(f, "these jobs wait for each other: {}", names.join(", "))
-            }
-            Self::Contradiction(unit, one, other) => {
-                write!(f, "{unit} would have to {one} and to {other}")
-            }
-            Self::Destructive(unit, kind) => write!(f, "{unit} has a {kind} job that stays"),
-            Self::TooLarge => write!(f, "it has more than {MOST_JOBS} jobs"),
-        }
-    }
-}
-
-/// What is to be done, and what gave way.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Transaction {
-    /// One job for each unit, in the order of their names; the one that was asked for is among them.
-    pub jobs: Vec<Planned>,
-    /// What was asked for.
-    pub anchor: Planned,
-    /// How.
-    pub mode: Mode,
-    /// What gave way.
-    pub notes: Vec<Note>,
-}
-
-/// So many jobs are planned at once.
-pub const MOST_JOBS: usize = 100_000;
 
 /// Plans a job.
 ///
 /// # Errors
 /// A unit that is needed can't be started, or jobs that are needed contradict each other or wait
 /// for each other.
-pub fn plan(world: &dyn World, unit: &UnitName, kind: JobType, mode: Mode)
--> Result<Transaction, Refusal> {
+pub fn plan(
+    world: &dyn World,
+    unit: &UnitName,
+    kind: JobType,
+    mode: Mode,
+) -> Result<Transaction, Refusal> {
     if mode == Mode::Isolate && !world.may_isolate(unit) {
         return Err(Refusal::NotIsolated(unit.clone()));
     }
-    let mut draft = Draft { world, nodes: Vec::new(), by_unit: BTreeMap::new(), notes: Vec::new() };
+    let mut draft = Draft {
+        world,
+        nodes: Vec::new(),
+        by_unit: BTreeMap::new(),
+        notes: Vec::new(),
+    };
     let alone = matches!(mode, Mode::IgnoreDependencies | Mode::IgnoreRequirements);
     draft.pull(unit, kind, alone)?;
     if mode == Mode::Isolate {
@@ -138,12 +45,28 @@ pub fn plan(world: &dyn World, unit: &UnitName, kind: JobType, mode: Mode)
     draft.merge_all()?;
     draft.drop_redundant();
     draft.collect_garbage();
-    let jobs = draft.by_unit.values().flatten().filter_map(|index| draft.node(*index));
+    let jobs = draft
+        .by_unit
+        .values()
+        .flatten()
+        .filter_map(|index| draft.node(*index));
     let mut jobs: Vec<Planned> = jobs.map(|it| it.planned.clone()).collect();
     jobs.sort();
-    let asked = Planned { unit: unit.clone(), kind };
-    let anchor = jobs.iter().find(|it| it.unit == *unit).cloned().unwrap_or(asked);
-    Ok(Transaction { jobs, anchor, mode, notes: draft.notes })
+    let asked = Planned {
+        unit: unit.clone(),
+        kind,
+    };
+    let anchor = jobs
+        .iter()
+        .find(|it| it.unit == *unit)
+        .cloned()
+        .unwrap_or(asked);
+    Ok(Transaction {
+        jobs,
+        anchor,
+        mode,
+        notes: draft.notes,
+    })
 }
 
 /// A job that is being planned.
@@ -188,7 +111,8 @@ impl Draft<'_> {
                     Ok((index, true)) => todo.push(index),
                     Ok(_) => {}
                     Err(problem) if !pulled.needed => {
-                        self.notes.push(Note::LeftOut(pulled.unit, problem.to_string()));
+                        self.notes
+                            .push(Note::LeftOut(pulled.unit, problem.to_string()));
                     }
                     Err(Refusal::TooLarge) => return Err(Refusal::TooLarge),
                     Err(problem) => {
@@ -221,9 +145,15 @@ impl Draft<'_> {
             }
         }
         let same = |index: &&usize| {
-            self.nodes.get(**index).is_some_and(|it| !it.gone && it.planned.kind == kind)
+            self.nodes
+                .get(**index)
+                .is_some_and(|it| !it.gone && it.planned.kind == kind)
         };
-        let found = self.by_unit.get(unit).and_then(|all| all.iter().find(same)).copied();
+        let found = self
+            .by_unit
+            .get(unit)
+            .and_then(|all| all.iter().find(same))
+            .copied();
         let index = found.unwrap_or(self.nodes.len());
         if let Some(node) = self.nodes.get_mut(index) {
             node.by.extend(by);
@@ -234,7 +164,10 @@ impl Draft<'_> {
             return Err(Refusal::TooLarge);
         }
         self.nodes.push(Node {
-            planned: Planned { unit: unit.clone(), kind },
+            planned: Planned {
+                unit: unit.clone(),
+                kind,
+            },
             needed: false,
             gone: false,
             by: by.into_iter().collect(),
@@ -253,7 +186,12 @@ impl Draft<'_> {
             };
             node.gone = true;
             let unit = node.planned.unit.clone();
-            todo.extend(node.by.iter().filter(|(_, needs)| *needs).map(|(subject, _)| *subject));
+            todo.extend(
+                node.by
+                    .iter()
+                    .filter(|(_, needs)| *needs)
+                    .map(|(subject, _)| *subject),
+            );
             if let Some(all) = self.by_unit.get_mut(&unit) {
                 all.retain(|it| *it != index);
             }
@@ -318,15 +256,18 @@ impl Draft<'_> {
     /// Jobs that nobody has pulled in any more go.
     fn collect_garbage(&mut self) {
         loop {
-            let gone: BTreeSet<usize> =
-                self.nodes.iter().enumerate().filter(|(_, it)| it.gone).map(|(i, _)| i).collect();
+            let gone: BTreeSet<usize> = self
+                .nodes
+                .iter()
+                .enumerate()
+                .filter(|(_, it)| it.gone)
+                .map(|(i, _)| i)
+                .collect();
             let mut changed = false;
             for (index, node) in self.nodes.iter_mut().enumerate() {
-                // Who was dropped because it is done already still has its wishes.
                 let orphan = index != ANCHOR
                     && !node.gone
-                    && node.by.iter().all(|(subject, _)| gone.contains(subject))
-                    && !node.needed;
+                    && node.by.iter().all(|(subject, _)| gone.contains(subject));
                 if orphan {
                     node.gone = true;
                     changed = true;
@@ -352,7 +293,10 @@ impl Draft<'_> {
             let planned: Vec<Planned> = cycle
                 .iter()
                 .filter_map(|unit| {
-                    Some(Planned { unit: unit.clone(), kind: self.job(unit)? })
+                    Some(Planned {
+                        unit: unit.clone(),
+                        kind: self.job(unit)?,
+                    })
                 })
                 .collect();
             let is_needed = |unit: &UnitName| {
@@ -437,7 +381,10 @@ impl Draft<'_> {
                 second.gone = true;
             }
             for node in &mut self.nodes {
-                node.by.iter_mut().filter(|it| it.0 == other).for_each(|it| it.0 = one);
+                node.by
+                    .iter_mut()
+                    .filter(|it| it.0 == other)
+                    .for_each(|it| it.0 = one);
             }
             if let Some(first) = self.nodes.get_mut(one) {
                 first.planned.kind = kind;
@@ -483,16 +430,36 @@ fn pulled_in(world: &dyn World, job: &Planned) -> Vec<Pulled> {
     let graph = world.graph();
     let mut all = Vec::new();
     let mut pull = |units: Vec<UnitName>, kind, needed, conflict| {
-        all.extend(units.into_iter().map(|unit| Pulled { unit, kind, needed, conflict }));
+        all.extend(units.into_iter().map(|unit| Pulled {
+            unit,
+            kind,
+            needed,
+            conflict,
+        }));
     };
     let starts = matches!(job.kind, JobType::Start | JobType::Restart);
     if starts {
-        for (kind, needed) in [(Requires, true), (BindsTo, true), (Wants, false), (Upholds, false)] {
+        for (kind, needed) in [
+            (Requires, true),
+            (BindsTo, true),
+            (Wants, false),
+            (Upholds, false),
+        ] {
             pull(graph.on(&job.unit, kind), JobType::Start, needed, false);
         }
-        pull(graph.on(&job.unit, Requisite), JobType::VerifyActive, true, false);
+        pull(
+            graph.on(&job.unit, Requisite),
+            JobType::VerifyActive,
+            true,
+            false,
+        );
         pull(graph.on(&job.unit, Conflicts), JobType::Stop, true, true);
-        pull(graph.of_others(&job.unit, Conflicts), JobType::Stop, false, false);
+        pull(
+            graph.of_others(&job.unit, Conflicts),
+            JobType::Stop,
+            false,
+            false,
+        );
     }
     if matches!(job.kind, JobType::Stop | JobType::Restart) {
         let mut others = Vec::new();

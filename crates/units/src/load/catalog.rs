@@ -66,10 +66,16 @@ impl Catalog {
                 let Ok(name) = UnitName::parse(&entry.name) else {
                     continue;
                 };
-                if catalog.names.contains_key(&name) || catalog.names.len() >= MOST_NAMES {
+                if catalog.names.contains_key(&name) {
                     continue;
                 }
                 let path = format!("{folder}/{name}");
+                if catalog.names.len() >= MOST_NAMES {
+                    let message =
+                        format!("is unit {MOST_NAMES} + 1; it and what follows is not read");
+                    catalog.warn(path, message);
+                    return catalog;
+                }
                 if let Some(source) = catalog.source(files, &name, path, entry.kind) {
                     catalog.names.insert(name, source);
                 }
@@ -78,8 +84,13 @@ impl Catalog {
         catalog
     }
 
-    fn source(&mut self, files: &dyn Files, name: &UnitName, path: String, kind: Kind)
-    -> Option<Source> {
+    fn source(
+        &mut self,
+        files: &dyn Files,
+        name: &UnitName,
+        path: String,
+        kind: Kind,
+    ) -> Option<Source> {
         match kind {
             Kind::Folder => None,
             Kind::File => Some(file(files, path)),
@@ -95,18 +106,22 @@ impl Catalog {
                 match UnitName::parse(last).and_then(|target| alias_of(name, target)) {
                     Ok(target) => Some(Source::Alias { path, target }),
                     Err(problem) => {
-                        self.findings.push(Finding {
-                            severity: Severity::Warning,
-                            path,
-                            at: Position::default(),
-                            subject: String::new(),
-                            message: format!("{problem}; the link is ignored"),
-                        });
+                        self.warn(path, format!("{problem}; the link is ignored"));
                         None
                     }
                 }
             }
         }
+    }
+
+    fn warn(&mut self, path: String, message: String) {
+        self.findings.push(Finding {
+            severity: Severity::Warning,
+            path,
+            at: Position::default(),
+            subject: String::new(),
+            message,
+        });
     }
 
     /// What a name means by itself, its template and its aliases aside.
@@ -123,7 +138,7 @@ impl Catalog {
     pub fn locate(&self, name: &UnitName) -> Option<Located> {
         let mut id = name.clone();
         for _ in 0..MOST_ALIASES {
-            let by_template = || Some(self.names.get(&id.template()?)?);
+            let by_template = || self.names.get(&id.template()?);
             let source = self.names.get(&id).or_else(by_template)?;
             let (fragment, masked) = match source {
                 Source::File(path) => (Some(path.clone()), None),
@@ -138,7 +153,12 @@ impl Catalog {
                 }
             };
             let names = self.aliases(&id);
-            return Some(Located { names, id, fragment, masked });
+            return Some(Located {
+                names,
+                id,
+                fragment,
+                masked,
+            });
         }
         None
     }
@@ -185,7 +205,9 @@ fn file(files: &dyn Files, path: String) -> Source {
 /// plain for plain, template or instance for template or instance.
 pub fn alias_of(name: &UnitName, target: UnitName) -> Result<UnitName, String> {
     if name.kind() != target.kind() {
-        return Err(format!("{name} can't be another name of {target}, which has another type"));
+        return Err(format!(
+            "{name} can't be another name of {target}, which has another type"
+        ));
     }
     match (name.instance(), target.instance()) {
         (None, None) => Ok(target),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The folders beside a unit's file: `NAME.d/*.conf`, of its template, of its shortened names and of
-//! its type, and `NAME.wants/`, `NAME.requires/` (systemd.unit(5), "Description").
+//! The folders beside a unit's file: `NAME.d/*.conf`, of its template, of its shortened names and
+//! of its type, and `NAME.wants/`, `NAME.requires/` (systemd.unit(5), "Description").
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -81,7 +81,8 @@ pub fn links(files: &dyn Files, folders: &[String], names: &[UnitName], suffix: 
                     let Ok(unit) = UnitName::parse(&entry) else {
                         continue;
                     };
-                    let masked = matches!(&kind, Kind::Link(to) if resolve(&path, to) == "/dev/null");
+                    let masked =
+                        matches!(&kind, Kind::Link(to) if resolve(&path, to) == "/dev/null");
                     // A template there means the instance of the unit around.
                     let unit = match unit.is_template() {
                         true => unit.instantiated(name.instance().unwrap_or("")),

@@ -95,14 +95,10 @@ impl Presets {
     pub fn of(&self, unit: &UnitName) -> Preset {
         for rule in &self.rules {
             match &rule.preset {
-                Preset::Enable(instances) if unit.is_template() && !instances.is_empty() => {
-                    if glob::matches(&rule.pattern, unit.as_str()) {
-                        return rule.preset.clone();
-                    }
-                }
                 Preset::Enable(instances) if unit.is_instance() && !instances.is_empty() => {
                     let template = unit.template();
-                    let matched = template.is_some_and(|it| glob::matches(&rule.pattern, it.as_str()));
+                    let matched =
+                        template.is_some_and(|it| glob::matches(&rule.pattern, it.as_str()));
                     let named = instances.iter().any(|it| Some(&**it) == unit.instance());
                     if matched && named {
                         return Preset::Enable(Vec::new());
@@ -120,7 +116,10 @@ fn warning(path: &str, line: u32, message: String) -> Finding {
     Finding {
         severity: Severity::Warning,
         path: path.to_owned(),
-        at: Position { line, column: u32::from(line > 0) },
+        at: Position {
+            line,
+            column: u32::from(line > 0),
+        },
         subject: String::new(),
         message,
     }

@@ -33,13 +33,19 @@ fn the_earlier_folder_wins() {
 fn links_are_aliases_masks_or_the_unit_itself() {
     let files = Memory::new()
         .file("/lib/systemd/system/ssh.service", "[Unit]\n")
-        .link("/etc/systemd/system/sshd.service", "/lib/systemd/system/ssh.service")
+        .link(
+            "/etc/systemd/system/sshd.service",
+            "/lib/systemd/system/ssh.service",
+        )
         .link("/etc/systemd/system/other.service", "sshd.service")
         .link("/etc/systemd/system/cron.service", "/dev/null")
         .file("/etc/systemd/system/empty.service", "")
         .link("/etc/systemd/system/mine.service", "/srv/mine.service")
         .file("/srv/mine.service", "[Unit]\n")
-        .link("/etc/systemd/system/wrong.service", "/lib/systemd/system/ssh.socket");
+        .link(
+            "/etc/systemd/system/wrong.service",
+            "/lib/systemd/system/ssh.socket",
+        );
     let catalog = Catalog::read(&files, &SYSTEM);
     let ssh = catalog.locate(&unit("other.service")).unwrap();
     assert_eq!(ssh.id, unit("ssh.service"));
@@ -49,9 +55,20 @@ fn links_are_aliases_masks_or_the_unit_itself() {
         assert!(catalog.locate(&unit(masked)).unwrap().masked.is_some());
     }
     let mine = catalog.locate(&unit("mine.service")).unwrap();
-    assert_eq!(mine.fragment.as_deref(), Some("/etc/systemd/system/mine.service"));
+    assert_eq!(
+        mine.fragment.as_deref(),
+        Some("/etc/systemd/system/mine.service")
+    );
     assert_eq!(catalog.locate(&unit("wrong.service")), None);
-    assert!(catalog.findings.iter().next().unwrap().message.contains("another type"));
+    assert!(
+        catalog
+            .findings
+            .iter()
+            .next()
+            .unwrap()
+            .message
+            .contains("another type")
+    );
     assert_eq!(catalog.locate(&unit("none.service")), None);
 }
 
@@ -59,16 +76,28 @@ fn links_are_aliases_masks_or_the_unit_itself() {
 fn an_instance_is_its_templates() {
     let files = Memory::new()
         .file("/lib/systemd/system/getty@.service", "[Unit]\n")
-        .link("/etc/systemd/system/autovt@.service", "/lib/systemd/system/getty@.service")
-        .link("/etc/systemd/system/con@tty9.service", "/lib/systemd/system/getty@.service")
+        .link(
+            "/etc/systemd/system/autovt@.service",
+            "/lib/systemd/system/getty@.service",
+        )
+        .link(
+            "/etc/systemd/system/con@tty9.service",
+            "/lib/systemd/system/getty@.service",
+        )
         .file("/etc/systemd/system/getty@tty2.service", "[Unit]\n");
     let catalog = Catalog::read(&files, &SYSTEM);
     let one = catalog.locate(&unit("autovt@tty1.service")).unwrap();
     assert_eq!(one.id, unit("getty@tty1.service"));
     assert!(one.names.contains(&unit("autovt@tty1.service")));
-    assert_eq!(catalog.locate(&unit("con@tty9.service")).unwrap().id, unit("getty@tty9.service"));
+    assert_eq!(
+        catalog.locate(&unit("con@tty9.service")).unwrap().id,
+        unit("getty@tty9.service")
+    );
     let own = catalog.locate(&unit("getty@tty2.service")).unwrap();
-    assert_eq!(own.fragment.as_deref(), Some("/etc/systemd/system/getty@tty2.service"));
+    assert_eq!(
+        own.fragment.as_deref(),
+        Some("/etc/systemd/system/getty@tty2.service")
+    );
 }
 
 #[test]
@@ -78,7 +107,10 @@ fn a_circle_of_aliases_is_no_unit() {
         .link("/etc/systemd/system/b.service", "a.service");
     let catalog = Catalog::read(&files, &[PERSISTENT]);
     assert_eq!(catalog.locate(&unit("a.service")), None);
-    assert!(matches!(catalog.source_of(&unit("a.service")), Some(Source::Alias { .. })));
+    assert!(matches!(
+        catalog.source_of(&unit("a.service")),
+        Some(Source::Alias { .. })
+    ));
 }
 
 #[test]
@@ -90,7 +122,12 @@ fn shortened_names_have_drop_ins_too() {
     );
     assert_eq!(
         stems(&unit("a-b@x-y.service")),
-        ["a-b@x-y.service", "a-b@.service", "a-@x-y.service", "a-@.service"]
+        [
+            "a-b@x-y.service",
+            "a-b@.service",
+            "a-@x-y.service",
+            "a-@.service"
+        ]
     );
     assert_eq!(stems(&unit("-.slice")), ["-.slice"]);
 }
@@ -117,9 +154,18 @@ fn drop_ins_are_read_by_their_names() {
 #[test]
 fn folders_of_links_add_dependencies() {
     let files = Memory::new()
-        .link("/etc/systemd/system/multi-user.target.wants/ssh.service", "/lib/x/ssh.service")
-        .link("/etc/systemd/system/multi-user.target.wants/cron.service", "/dev/null")
-        .link("/lib/systemd/system/multi-user.target.wants/cron.service", "../cron.service")
+        .link(
+            "/etc/systemd/system/multi-user.target.wants/ssh.service",
+            "/lib/x/ssh.service",
+        )
+        .link(
+            "/etc/systemd/system/multi-user.target.wants/cron.service",
+            "/dev/null",
+        )
+        .link(
+            "/lib/systemd/system/multi-user.target.wants/cron.service",
+            "../cron.service",
+        )
         .link("/lib/systemd/system/multi-user.target.wants/README", "/x");
     let found = links(&files, &folders(), &[unit("multi-user.target")], "wants");
     let units: Vec<&str> = found.iter().map(|it| it.unit.as_str()).collect();
@@ -130,10 +176,19 @@ fn folders_of_links_add_dependencies() {
 fn the_first_preset_that_matches_decides() {
     // systemd.preset(5), its examples.
     let files = Memory::new()
-        .file("/lib/systemd/system-preset/50-gnome.preset", "enable gdm.service\nenable colord.*\n")
-        .file("/lib/systemd/system-preset/99-default.preset", "disable *\n")
-        .file("/etc/systemd/system-preset/00-lennart.preset", "# mine\nenable httpd.service\n\
-            enable sshd.socket\nenable foo@.service a b\ndisable x y\n");
+        .file(
+            "/lib/systemd/system-preset/50-gnome.preset",
+            "enable gdm.service\nenable colord.*\n",
+        )
+        .file(
+            "/lib/systemd/system-preset/99-default.preset",
+            "disable *\n",
+        )
+        .file(
+            "/etc/systemd/system-preset/00-lennart.preset",
+            "# mine\nenable httpd.service\n\
+            enable sshd.socket\nenable foo@.service a b\ndisable x y\n",
+        );
     let mut findings = Findings::default();
     let presets = Presets::read(&files, &super::preset::FOLDERS, &mut findings);
     assert_eq!(findings.iter().count(), 1);
@@ -141,8 +196,14 @@ fn the_first_preset_that_matches_decides() {
     assert_eq!(enabled("httpd.service"), Preset::Enable(vec![]));
     assert_eq!(enabled("colord.service"), Preset::Enable(vec![]));
     assert_eq!(enabled("telnet.socket"), Preset::Disable);
-    assert_eq!(enabled("foo@.service"), Preset::Enable(vec!["a".into(), "b".into()]));
+    assert_eq!(
+        enabled("foo@.service"),
+        Preset::Enable(vec!["a".into(), "b".into()])
+    );
     assert_eq!(enabled("foo@a.service"), Preset::Enable(vec![]));
     assert_eq!(enabled("foo@c.service"), Preset::Disable);
-    assert_eq!(Presets::default().of(&unit("a.service")), Preset::Enable(vec![]));
+    assert_eq!(
+        Presets::default().of(&unit("a.service")),
+        Preset::Enable(vec![])
+    );
 }

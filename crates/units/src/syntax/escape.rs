@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The escapes that may stand in a quoted value (systemd.syntax(7), table 1): `\n`, `\x41`, `\u00e9`
-//! and the like.
+//! The escapes that may stand in a quoted value (systemd.syntax(7), table 1): `\n`, `\x41`,
+//! `\u00e9` and the like.
 
 /// A decoded escape: a character, or a single byte of one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,7 +36,10 @@ pub fn unescape(rest: &str) -> Option<(Unescaped, usize)> {
 
 fn byte(digits: &str, radix: u32) -> Option<Unescaped> {
     let value = number(digits, radix)?;
-    u8::try_from(value).ok().filter(|it| *it != 0).map(Unescaped::Byte)
+    u8::try_from(value)
+        .ok()
+        .filter(|it| *it != 0)
+        .map(Unescaped::Byte)
 }
 
 fn unicode(digits: &str) -> Option<Unescaped> {

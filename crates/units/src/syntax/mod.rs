@@ -88,8 +88,12 @@ pub fn parse(path: &str, bytes: &[u8], findings: &mut Findings) -> Document {
             continue;
         }
         if pending.text.len() + line.len() > LONGEST_LINE {
-            let at = Position { line: number, column: 1 };
-            let message = format!("the line is longer than {LONGEST_LINE} bytes; nothing of it is read");
+            let at = Position {
+                line: number,
+                column: 1,
+            };
+            let message =
+                format!("the line is longer than {LONGEST_LINE} bytes; nothing of it is read");
             reader.say(Severity::Error, at, "", message);
             return reader.document;
         }
@@ -166,7 +170,10 @@ impl Reader<'_> {
             return self.header(rest, text, at);
         }
         let Some(section) = self.section.clone() else {
-            let message = format!("{} stands before the first section; it is ignored", shown(text));
+            let message = format!(
+                "{} stands before the first section; it is ignored",
+                shown(text)
+            );
             return self.say(Severity::Warning, at, "", message);
         };
         let Some((key, value)) = text.split_once('=') else {
@@ -208,7 +215,10 @@ impl Reader<'_> {
 fn pieces(line: &Logical, from: usize) -> Vec<(usize, Position)> {
     let mut pieces = vec![(0, line.position(from))];
     for (start, number) in line.starts.iter().filter(|(start, _)| *start > from) {
-        let place = Position { line: *number, column: 1 };
+        let place = Position {
+            line: *number,
+            column: 1,
+        };
         pieces.push((start - from, place));
     }
     pieces

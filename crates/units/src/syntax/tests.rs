@@ -49,10 +49,22 @@ fn places_are_those_of_the_file() {
 #[test]
 fn what_is_wrong_is_told_with_its_place() {
     for (text, expected) in [
-        ("A=1\n", "a.service:1:1: warning: \"A=1\" stands before the first section; it is ignored"),
-        ("[S]\nnothing\n", "a.service:2:1: warning: S: \"nothing\" has no `=`; the line is ignored"),
-        ("[S]\n =1\n", "a.service:2:2: warning: S: there is no name before `=`; the line is ignored"),
-        ("[S\n", "a.service:1:1: error: \"[S\" is no section header: it lacks `]`"),
+        (
+            "A=1\n",
+            "a.service:1:1: warning: \"A=1\" stands before the first section; it is ignored",
+        ),
+        (
+            "[S]\nnothing\n",
+            "a.service:2:1: warning: S: \"nothing\" has no `=`; the line is ignored",
+        ),
+        (
+            "[S]\n =1\n",
+            "a.service:2:2: warning: S: there is no name before `=`; the line is ignored",
+        ),
+        (
+            "[S\n",
+            "a.service:1:1: error: \"[S\" is no section header: it lacks `]`",
+        ),
     ] {
         assert_eq!(read(text).1, [expected]);
     }
@@ -64,7 +76,12 @@ fn blanks_and_marks_around_are_no_part() {
     assert!(findings.is_empty(), "{findings:?}");
     assert_eq!(
         pairs(&document),
-        [("S", "A", "b = c"), ("S", "B", ""), ("S", "C", "\\\\"), ("S", "D", "x")]
+        [
+            ("S", "A", "b = c"),
+            ("S", "B", ""),
+            ("S", "C", "\\\\"),
+            ("S", "D", "x")
+        ]
     );
 }
 

@@ -164,7 +164,8 @@ impl Scan<'_> {
 
     fn push(&mut self, c: char) {
         let mut buffer = [0; 4];
-        self.bytes.extend_from_slice(c.encode_utf8(&mut buffer).as_bytes());
+        self.bytes
+            .extend_from_slice(c.encode_utf8(&mut buffer).as_bytes());
     }
 
     fn skip(&mut self, c: char) {
@@ -206,7 +207,10 @@ mod tests {
     fn quotes_hold_a_word_together() {
         // systemd.syntax(7), "Quoting".
         for (source, expected) in [
-            ("one 'two two'  \"three three\"", vec!["one", "two two", "three three"]),
+            (
+                "one 'two two'  \"three three\"",
+                vec!["one", "two two", "three three"],
+            ),
             ("a\\x20b", vec!["a b"]),
             ("\"a\\\"b\"", vec!["a\"b"]),
             ("''", vec![""]),
@@ -217,7 +221,10 @@ mod tests {
         ] {
             assert_eq!(texts(source, Escapes::Decode), expected, "{source}");
         }
-        assert_eq!(texts("dev-a\\x2db.device", Escapes::Keep), ["dev-a\\x2db.device"]);
+        assert_eq!(
+            texts("dev-a\\x2db.device", Escapes::Keep),
+            ["dev-a\\x2db.device"]
+        );
         assert_eq!(texts("a\\ b", Escapes::Drop), ["a b"]);
     }
 

@@ -3,16 +3,16 @@
 
 use super::{Directive, row};
 use crate::value::Kind::{
-    Binds, Bounds, Capabilities, Errno, Families, Files, Filter, Flag, FlagOr, Folders, Indices, Input,
-    LoadCredential, Mode, Namespaces, Nanos, Number, NumberOrNone, Output, Path, Paths, Raw, SetCredential,
-    Shaped, ShapedList, Signal, Span, Syscalls, Temporary, Text, Texts, Variables, Word, WordOrNone,
-    WorkingDirectory,
+    Binds, Bounds, Capabilities, Errno, Families, Files, Filter, Flag, FlagOr, Folders, Indices,
+    Input, LoadCredential, Mode, Namespaces, Nanos, Number, NumberOrNone, Output, Path, Paths, Raw,
+    SetCredential, Shaped, ShapedList, Signal, Span, Syscalls, Temporary, Text, Texts, Variables,
+    Word, WordOrNone, WorkingDirectory,
 };
+use crate::value::scalar::Counts::{Bytes, Micros, Nice, Plain, Seconds};
 use crate::value::shape::Shape::{
     Account, Architecture, Dump, Field, Namespace, Personality, Propagation, SearchPath, Unset,
     Variable,
 };
-use crate::value::scalar::Counts::{Bytes, Micros, Nice, Plain, Seconds};
 
 const LEVELS: &[&str] = &[
     "emerg", "alert", "crit", "err", "warning", "notice", "info", "debug", "0", "1", "2", "3", "4",
@@ -40,17 +40,31 @@ pub(super) const EXEC: &[Directive] = &[
     row("CoredumpFilter", ShapedList(Dump)),
     row(
         "IOSchedulingClass",
-        WordOrNone(&["none", "realtime", "best-effort", "idle", "0", "1", "2", "3"]),
+        WordOrNone(&[
+            "none",
+            "realtime",
+            "best-effort",
+            "idle",
+            "0",
+            "1",
+            "2",
+            "3",
+        ]),
     ),
     row("IOSchedulingPriority", NumberOrNone(0, 7)),
     row(
         "CPUSchedulingPolicy",
-        WordOrNone(&["other", "batch", "idle", "fifo", "rr", "0", "1", "2", "3", "5"]),
+        WordOrNone(&[
+            "other", "batch", "idle", "fifo", "rr", "0", "1", "2", "3", "5",
+        ]),
     ),
     row("CPUSchedulingPriority", Number(0, 99)),
     row("CPUSchedulingResetOnFork", Flag),
     row("CPUAffinity", Indices),
-    row("NUMAPolicy", WordOrNone(&["default", "preferred", "bind", "interleave", "local"])),
+    row(
+        "NUMAPolicy",
+        WordOrNone(&["default", "preferred", "bind", "interleave", "local"]),
+    ),
     row("NUMAMask", Indices),
     row("UMask", Mode).guards(),
     row("Environment", Variables),
@@ -75,9 +89,9 @@ pub(super) const EXEC: &[Directive] = &[
         "SyslogFacility",
         Word(&[
             "kern", "user", "mail", "daemon", "auth", "syslog", "lpr", "news", "uucp", "cron",
-            "authpriv", "ftp", "local0", "local1", "local2", "local3", "local4", "local5", "local6",
-            "local7", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14",
-            "15", "16", "17", "18", "19", "20", "21", "22", "23",
+            "authpriv", "ftp", "local0", "local1", "local2", "local3", "local4", "local5",
+            "local6", "local7", "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12",
+            "13", "14", "15", "16", "17", "18", "19", "20", "21", "22", "23",
         ]),
     ),
     row("SyslogLevel", Word(LEVELS)),
@@ -92,7 +106,11 @@ pub(super) const EXEC: &[Directive] = &[
     row("TimerSlackNSec", Nanos),
     row("NoNewPrivileges", Flag).guards(),
     row("KeyringMode", Word(&["inherit", "private", "shared"])).guards(),
-    row("ProtectProc", Word(&["noaccess", "invisible", "ptraceable", "default"])).guards(),
+    row(
+        "ProtectProc",
+        Word(&["noaccess", "invisible", "ptraceable", "default"]),
+    )
+    .guards(),
     row("ProcSubset", Word(&["all", "pid"])).guards(),
     row("SystemCallFilter", Syscalls).guards(),
     row("SystemCallArchitectures", ShapedList(Architecture)).guards(),
@@ -122,11 +140,17 @@ pub(super) const EXEC: &[Directive] = &[
     row("LimitRTPRIO", Bounds(Plain)),
     row("LimitRTTIME", Bounds(Micros)),
     row("ReadWritePaths", Paths).guards(),
-    row("ReadWriteDirectories", Paths).of("ReadWritePaths").guards(),
+    row("ReadWriteDirectories", Paths)
+        .of("ReadWritePaths")
+        .guards(),
     row("ReadOnlyPaths", Paths).guards(),
-    row("ReadOnlyDirectories", Paths).of("ReadOnlyPaths").guards(),
+    row("ReadOnlyDirectories", Paths)
+        .of("ReadOnlyPaths")
+        .guards(),
     row("InaccessiblePaths", Paths).guards(),
-    row("InaccessibleDirectories", Paths).of("InaccessiblePaths").guards(),
+    row("InaccessibleDirectories", Paths)
+        .of("InaccessiblePaths")
+        .guards(),
     row("ExecPaths", Paths).guards(),
     row("NoExecPaths", Paths).guards(),
     row("ExecSearchPath", ShapedList(SearchPath)).guards(),
@@ -179,7 +203,10 @@ pub(super) const EXEC: &[Directive] = &[
 ];
 
 pub(super) const KILL: &[Directive] = &[
-    row("KillMode", WordOrNone(&["control-group", "mixed", "process", "none"])),
+    row(
+        "KillMode",
+        WordOrNone(&["control-group", "mixed", "process", "none"]),
+    ),
     row("KillSignal", Signal),
     row("RestartKillSignal", Signal),
     row("FinalKillSignal", Signal),

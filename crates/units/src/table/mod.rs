@@ -141,7 +141,12 @@ pub struct Directive {
 }
 
 const fn row(name: &'static str, kind: Kind) -> Directive {
-    Directive { name, kind, field: name, unhonoured: Unhonoured::Warned }
+    Directive {
+        name,
+        kind,
+        field: name,
+        unhonoured: Unhonoured::Warned,
+    }
 }
 
 impl Directive {
@@ -160,7 +165,9 @@ impl Directive {
 
 /// The row of a directive in a section, and its group.
 pub fn find(section: &str, name: &str) -> Option<(Group, &'static Directive)> {
-    let groups = Group::ALL.into_iter().filter(|it| it.sections().contains(&section));
+    let groups = Group::ALL
+        .into_iter()
+        .filter(|it| it.sections().contains(&section));
     groups
         .filter_map(|group| {
             let row = group.rows().iter().find(|row| row.name == name)?;
@@ -171,7 +178,9 @@ pub fn find(section: &str, name: &str) -> Option<(Group, &'static Directive)> {
 
 /// Every row with its group.
 pub fn all() -> impl Iterator<Item = (Group, &'static Directive)> {
-    Group::ALL.into_iter().flat_map(|group| group.rows().iter().map(move |row| (group, row)))
+    Group::ALL
+        .into_iter()
+        .flat_map(|group| group.rows().iter().map(move |row| (group, row)))
 }
 
 /// Whether units of this type have that section.

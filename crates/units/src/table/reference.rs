@@ -16,8 +16,11 @@ pub fn reference() -> String {
          <!-- Generated: `AURAE_UPDATE=1 cargo test -p units reference`. -->\n",
     );
     for group in Group::ALL {
-        let sections: Vec<String> =
-            group.sections().iter().map(|it| format!("[{it}]")).collect();
+        let sections: Vec<String> = group
+            .sections()
+            .iter()
+            .map(|it| format!("[{it}]"))
+            .collect();
         let _ = write!(
             page,
             "\n## {} {}\n\n| directive | value | kept as | not honoured |\n|---|---|---|---|\n",

@@ -3,12 +3,12 @@
 //! has cgroup v2.
 
 use super::{Directive, row};
-use crate::value::shape::Shape::{Controller, Port, Program, Share};
 use crate::value::Kind::{
-    DeviceCount, DeviceLatency, DeviceRate, DeviceWeight, Devices, Flag, Gone,
-    Indices, Interfaces, Memory, Networks, Path, Quota, Shaped, ShapedList, Span, Tasks, Unit,
-    Weight, Word, WordOrNone,
+    DeviceCount, DeviceLatency, DeviceRate, DeviceWeight, Devices, Flag, Gone, Indices, Interfaces,
+    Memory, Networks, Path, Quota, Shaped, ShapedList, SpanOrEmpty, Tasks, Unit, Weight, Word,
+    WordOrNone,
 };
+use crate::value::shape::Shape::{Controller, Port, Program, Share};
 
 const OOM: &[&str] = &["auto", "kill"];
 
@@ -24,7 +24,7 @@ pub(super) const RESOURCE: &[Directive] = &[
     row("CPUShares", Gone),
     row("StartupCPUShares", Gone),
     row("CPUQuota", Quota),
-    row("CPUQuotaPeriodSec", Span),
+    row("CPUQuotaPeriodSec", SpanOrEmpty),
     row("MemoryAccounting", Flag),
     row("DefaultMemoryMin", Memory),
     row("DefaultMemoryLow", Memory),

@@ -15,7 +15,11 @@ fn no_directive_is_there_twice() {
     let mut seen = BTreeSet::new();
     for (group, row) in all() {
         for section in group.sections() {
-            assert!(seen.insert((*section, row.name)), "[{section}] {}", row.name);
+            assert!(
+                seen.insert((*section, row.name)),
+                "[{section}] {}",
+                row.name
+            );
         }
     }
     assert!(seen.len() > 1000);
@@ -27,11 +31,18 @@ fn the_table_has_what_systemd_lists() {
     let Some(program) = program.iter().find(|it| Path::new(it).exists()) else {
         return testkit::skip("systemd is not installed");
     };
-    let version = Command::new(program).arg("--version").output().unwrap().stdout;
+    let version = Command::new(program)
+        .arg("--version")
+        .output()
+        .unwrap()
+        .stdout;
     if !String::from_utf8_lossy(&version).starts_with("systemd 252") {
         return testkit::skip("systemd is not version 252");
     }
-    let output = Command::new(program).arg("--dump-configuration-items").output().unwrap();
+    let output = Command::new(program)
+        .arg("--dump-configuration-items")
+        .output()
+        .unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     let mut section = "";
     let mut theirs = BTreeSet::new();
@@ -51,7 +62,10 @@ fn the_table_has_what_systemd_lists() {
     }
     let missing: Vec<_> = theirs.difference(&ours).collect();
     let surplus: Vec<_> = ours.difference(&theirs).collect();
-    assert!(missing.is_empty() && surplus.is_empty(), "missing {missing:?}, surplus {surplus:?}");
+    assert!(
+        missing.is_empty() && surplus.is_empty(),
+        "missing {missing:?}, surplus {surplus:?}"
+    );
 }
 
 #[test]

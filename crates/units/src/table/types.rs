@@ -4,10 +4,12 @@
 
 use super::unit::ACTIONS;
 use super::{Directive, row};
-use crate::value::shape::Shape::{Account, BusName, Descriptor, Interface, Path as OfPath, Service};
 use crate::value::Kind::{
     Calendar, Clock, Commands, Flag, FlagOr, Listen, Mode, Number, Path as Absolute, Shaped,
-    ShapedList, Size, Span, SpanOrNone, Statuses, Text, Unit, Units, Watch, Word,
+    ShapedList, Size, Span, SpanOrEmpty, SpanOrNone, Statuses, Text, Unit, Units, Watch, Word,
+};
+use crate::value::shape::Shape::{
+    Account, BusName, Descriptor, Interface, Path as OfPath, Service,
 };
 
 const COUNT: crate::value::Kind = Number(0, u32::MAX as i64);
@@ -17,7 +19,16 @@ const FAILURE_MODES: &[&str] = &["terminate", "abort", "kill"];
 pub(super) const SERVICE: &[Directive] = &[
     row(
         "Type",
-        Word(&["simple", "exec", "forking", "oneshot", "dbus", "notify", "notify-reload", "idle"]),
+        Word(&[
+            "simple",
+            "exec",
+            "forking",
+            "oneshot",
+            "dbus",
+            "notify",
+            "notify-reload",
+            "idle",
+        ]),
     ),
     row("ExitType", Word(&["main", "cgroup"])),
     row("PIDFile", Text),
@@ -33,7 +44,7 @@ pub(super) const SERVICE: &[Directive] = &[
     row("TimeoutSec", SpanOrNone),
     row("TimeoutStartSec", SpanOrNone),
     row("TimeoutStopSec", SpanOrNone),
-    row("TimeoutAbortSec", Span),
+    row("TimeoutAbortSec", SpanOrEmpty),
     row("TimeoutStartFailureMode", Word(FAILURE_MODES)),
     row("TimeoutStopFailureMode", Word(FAILURE_MODES)),
     row("RuntimeMaxSec", Span),
@@ -123,7 +134,10 @@ pub(super) const SOCKET: &[Directive] = &[
     row("PassCredentials", Flag),
     row("PassSecurity", Flag),
     row("PassPacketInfo", Flag),
-    row("Timestamping", FlagOr(&["off", "us", "usec", "µs", "ns", "nsec"])),
+    row(
+        "Timestamping",
+        FlagOr(&["off", "us", "usec", "µs", "ns", "nsec"]),
+    ),
     row("TCPCongestion", Text),
     row("ReusePort", Flag),
     row("MessageQueueMaxMessages", Number(1, i64::MAX)),

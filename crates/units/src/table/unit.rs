@@ -2,11 +2,11 @@
 //! The rows of `[Unit]` and `[Install]` (systemd.unit(5)).
 
 use super::{Directive, row};
-use crate::value::shape::Shape::Url;
 use crate::value::Kind::{
     Condition, Flag, Gone, InstallUnits, Number, NumberOrNone, Path, PathCondition, Paths, Raw,
     ShapedList, Span, Text, Units, Word,
 };
+use crate::value::shape::Shape::Url;
 
 /// What a unit's end or failure may do to the machine.
 pub(super) const ACTIONS: &[&str] = &[

@@ -16,7 +16,8 @@ const WEEK: u64 = 7 * DAY;
 const MONTH: u64 = 2_629_800 * SECOND;
 const YEAR: u64 = 31_557_600 * SECOND;
 
-/// Every name of a unit, the longer first where one begins another; none is the default. `M` is a month, `m` a minute.
+/// Every name of a unit, the longer first where one begins another; none is the default. `M` is a
+/// month, `m` a minute.
 const UNITS: [(&str, u64); 31] = [
     ("seconds", SECOND),
     ("second", SECOND),
@@ -82,7 +83,11 @@ impl Span {
 
     /// In microseconds; `None` where it has no end.
     pub const fn micros(self) -> Option<u64> {
-        if self.0 == u64::MAX { None } else { Some(self.0) }
+        if self.0 == u64::MAX {
+            None
+        } else {
+            Some(self.0)
+        }
     }
 
     /// Parses a span; a number without unit is seconds.
@@ -142,7 +147,11 @@ fn one(text: &str, default: u64) -> Option<(u64, &str)> {
     let rest = rest.trim_start_matches([' ', '\t', '\n', '\r']);
     let (name, unit) = UNITS.iter().find(|(name, _)| rest.starts_with(name))?;
     let unit = if name.is_empty() { default } else { *unit };
-    let whole: u64 = if whole.is_empty() { 0 } else { whole.parse().ok()? };
+    let whole: u64 = if whole.is_empty() {
+        0
+    } else {
+        whole.parse().ok()?
+    };
     let mut micros = whole.checked_mul(unit)?;
     // Each digit by itself is cut to the microsecond, as systemd does.
     let mut share = unit / 10;
@@ -154,7 +163,9 @@ fn one(text: &str, default: u64) -> Option<(u64, &str)> {
 }
 
 fn digits(text: &str) -> (&str, &str) {
-    let end = text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
     text.split_at_checked(end).unwrap_or((text, ""))
 }
 
@@ -208,7 +219,11 @@ mod tests {
             ("2weeks", 2 * WEEK, "2w"),
         ] {
             let span = Span::parse(text).unwrap();
-            assert_eq!((span.micros(), &*span.to_string()), (Some(micros), shown), "{text}");
+            assert_eq!(
+                (span.micros(), &*span.to_string()),
+                (Some(micros), shown),
+                "{text}"
+            );
         }
         assert_eq!(Span::parse("infinity"), Ok(Span::INFINITY));
         assert_eq!(Span::parse_with("5", 1), Ok(Span(5)));
@@ -216,7 +231,18 @@ mod tests {
 
     #[test]
     fn what_is_none_is_refused() {
-        for text in ["", "-1s", "1x", "s", "1.", ".", "1 infinity", "99999999999y", "1..2s", "1s-"] {
+        for text in [
+            "",
+            "-1s",
+            "1x",
+            "s",
+            "1.",
+            ".",
+            "1 infinity",
+            "99999999999y",
+            "1..2s",
+            "1s-",
+        ] {
             assert!(Span::parse(text).is_err(), "{text}");
         }
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! One unit, put together: its file, then its drop-ins, each assignment applied to what came before.
-//! What is wrong is a finding; the rest is there.
+//! One unit, put together: its file, then its drop-ins, each assignment applied to what came
+//! before. What is wrong is a finding; the rest is there.
 
 mod settings;
 #[cfg(test)]
@@ -132,7 +132,11 @@ pub fn from_texts(
         id: name.clone(),
         names: BTreeSet::from([name.clone()]),
         fragment: texts.first().map(|(path, _)| (*path).to_owned()),
-        dropins: texts.iter().skip(1).map(|(path, _)| (*path).to_owned()).collect(),
+        dropins: texts
+            .iter()
+            .skip(1)
+            .map(|(path, _)| (*path).to_owned())
+            .collect(),
         masked: None,
         settings: Settings::default(),
         wants: Vec::new(),
@@ -183,7 +187,13 @@ fn assign(unit: &mut Unit, path: &str, line: &Assignment, host: &dyn Host, zones
     }
     let mut report = |severity, at, message| {
         let (path, subject) = (path.to_owned(), line.subject());
-        unit.findings.push(Finding { severity, path, at, subject, message });
+        unit.findings.push(Finding {
+            severity,
+            path,
+            at,
+            subject,
+            message,
+        });
     };
     let Some((_, row)) = table::find(&line.section, &line.key) else {
         let hint = match nearest(&line.section, &line.key) {
@@ -194,14 +204,28 @@ fn assign(unit: &mut Unit, path: &str, line: &Assignment, host: &dyn Host, zones
         return report(Severity::Warning, line.at, message);
     };
     let fragment = unit.fragment.clone();
-    let context = Context { name: &unit.id, fragment: fragment.as_deref(), host };
+    let context = Context {
+        name: &unit.id,
+        fragment: fragment.as_deref(),
+        host,
+    };
     let old = unit.settings.get(row.field);
-    let task = Task { name: row.name, kind: row.kind, context, zones, old };
+    let task = Task {
+        name: row.name,
+        kind: row.kind,
+        context,
+        zones,
+        old,
+    };
     let parsed = parse(task, &line.value);
     for (offset, message) in parsed.notes {
         report(Severity::Warning, line.position(offset), message);
     }
-    let origin = Origin { path: path.to_owned(), at: line.at, directive: row.name };
+    let origin = Origin {
+        path: path.to_owned(),
+        at: line.at,
+        directive: row.name,
+    };
     match parsed.outcome {
         Outcome::Set(value) => unit.settings.set(row.field, value, origin),
         Outcome::Reset => unit.settings.reset(row.field),
@@ -210,7 +234,11 @@ fn assign(unit: &mut Unit, path: &str, line: &Assignment, host: &dyn Host, zones
             report(Severity::Warning, line.position(offset), message);
         }
         Outcome::Fail(offset, message) => {
-            report(Severity::Error, line.position(offset), format!("{message}; the unit is not used"));
+            report(
+                Severity::Error,
+                line.position(offset),
+                format!("{message}; the unit is not used"),
+            );
         }
     }
 }
@@ -226,4 +254,3 @@ fn nearest(section: &str, name: &str) -> Option<String> {
     }
     Some(format!("{} of [{}]", row.name, group.sections().first()?))
 }
-

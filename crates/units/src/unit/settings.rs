@@ -27,12 +27,15 @@ pub struct Setting {
     pub value: Value,
     /// The lines that made it up, in order.
     pub origins: Vec<Origin>,
+    /// The higher, the later it was set.
+    turn: u64,
 }
 
 /// All of one unit. What isn't there has its default.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Settings {
     values: BTreeMap<&'static str, Setting>,
+    turn: u64,
 }
 
 macro_rules! getter {
@@ -76,14 +79,27 @@ impl Settings {
     }
 
     pub(super) fn set(&mut self, field: &'static str, value: Value, origin: Origin) {
-        match self.values.get_mut(field) {
-            Some(setting) => {
-                setting.value = value;
-                setting.origins.push(origin);
-            }
-            None => {
-                self.values.insert(field, Setting { value, origins: vec![origin] });
-            }
+        self.turn += 1;
+        let mut origins = match self.values.remove(field) {
+            Some(old) => old.origins,
+            None => Vec::new(),
+        };
+        origins.push(origin);
+        let turn = self.turn;
+        let setting = Setting {
+            value,
+            origins,
+            turn,
+        };
+        self.values.insert(field, setting);
+    }
+
+    /// The span of whichever of these fields was set last.
+    pub fn last_span(&self, fields: &[&str]) -> Option<Span> {
+        let set = fields.iter().filter_map(|field| self.setting(field));
+        match set.max_by_key(|it| it.turn)?.value {
+            Value::Span(span) => Some(span),
+            _ => None,
         }
     }
 

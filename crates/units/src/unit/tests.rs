@@ -10,7 +10,12 @@ use proptest::prelude::*;
 
 fn load(files: &Memory, name: &str) -> Option<Unit> {
     let catalog = Catalog::read(files, &SYSTEM);
-    let loader = Loader { files, catalog: &catalog, host: &NoHost, zones: &UtcOnly };
+    let loader = Loader {
+        files,
+        catalog: &catalog,
+        host: &NoHost,
+        zones: &UtcOnly,
+    };
     loader.load(&UnitName::parse(name).unwrap())
 }
 
@@ -29,24 +34,47 @@ fn drop_ins_add_to_the_file() {
         .link("/etc/systemd/system/web.service.wants/x.service", "/lib/x.service");
     let unit = load(&files, "web.service").unwrap();
     assert!(unit.findings.is_empty(), "{:?}", unit.findings);
-    let after: Vec<&str> = unit.settings.units("After").iter().map(UnitName::as_str).collect();
+    let after: Vec<&str> = unit
+        .settings
+        .units("After")
+        .iter()
+        .map(UnitName::as_str)
+        .collect();
     assert_eq!(after, ["network.target", "db.service"]);
     let commands = unit.settings.commands("ExecStart");
-    assert_eq!(commands.iter().map(ToString::to_string).collect::<Vec<_>>(), ["/bin/two web.service"]);
+    assert_eq!(
+        commands.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        ["/bin/two web.service"]
+    );
     assert_eq!(unit.settings.text("User"), Some("nobody"));
     assert_eq!(unit.wants.len(), 1);
     let origin = &unit.settings.setting("User").unwrap().origins[1];
-    assert_eq!((&*origin.path, origin.at.line), ("/etc/systemd/system/service.d/all.conf", 2));
+    assert_eq!(
+        (&*origin.path, origin.at.line),
+        ("/etc/systemd/system/service.d/all.conf", 2)
+    );
 }
 
 #[test]
 fn an_instance_is_its_template_with_its_name() {
     let files = Memory::new()
-        .file("/lib/systemd/system/pg@.service", "[Service]\nExecStart=/bin/pg %i %I\nUser=%p\n")
-        .file("/etc/systemd/system/pg@15-main.service.d/x.conf", "[Service]\nNice=5\n");
+        .file(
+            "/lib/systemd/system/pg@.service",
+            "[Service]\nExecStart=/bin/pg %i %I\nUser=%p\n",
+        )
+        .file(
+            "/etc/systemd/system/pg@15-main.service.d/x.conf",
+            "[Service]\nNice=5\n",
+        );
     let unit = load(&files, "pg@15-main.service").unwrap();
-    assert_eq!(unit.settings.commands("ExecStart")[0].arguments, ["15-main", "15/main"]);
-    assert_eq!((unit.settings.text("User"), unit.settings.number("Nice")), (Some("pg"), Some(5)));
+    assert_eq!(
+        unit.settings.commands("ExecStart")[0].arguments,
+        ["15-main", "15/main"]
+    );
+    assert_eq!(
+        (unit.settings.text("User"), unit.settings.number("Nice")),
+        (Some("pg"), Some(5))
+    );
 }
 
 #[test]

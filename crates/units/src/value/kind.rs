@@ -33,6 +33,8 @@ pub enum Kind {
     Size,
     /// A span of time; a number without unit is seconds.
     Span,
+    /// As `Span`; empty is the default.
+    SpanOrEmpty,
     /// As `Span`; 0 is no limit.
     SpanOrNone,
     /// A span of time; a number without unit is nanoseconds.
@@ -142,6 +144,7 @@ impl Kind {
                 | Self::Input
                 | Self::Output
                 | Self::Unit(_)
+                | Self::Shaped(Shape::BusName)
                 | Self::Gone
                 | Self::Number(..)
                 | Self::Size
@@ -165,10 +168,14 @@ impl Kind {
             Self::Texts => "words",
             Self::Shaped(shape) => return format!("{shape:?}").to_lowercase(),
             Self::ShapedList(shape) => return format!("{shape:?}, several").to_lowercase(),
-            Self::Number(least, i64::MAX) | Self::NumberOrNone(least, i64::MAX) => return format!("number from {least} on"),
-            Self::Number(least, most) | Self::NumberOrNone(least, most) => return format!("number, {least} to {most}"),
+            Self::Number(least, i64::MAX) | Self::NumberOrNone(least, i64::MAX) => {
+                return format!("number from {least} on");
+            }
+            Self::Number(least, most) | Self::NumberOrNone(least, most) => {
+                return format!("number, {least} to {most}");
+            }
             Self::Size => "bytes",
-            Self::Span => "span of time",
+            Self::Span | Self::SpanOrEmpty => "span of time",
             Self::SpanOrNone => "span of time, 0 for none",
             Self::Nanos => "nanoseconds",
             Self::Mode => "octal mode",

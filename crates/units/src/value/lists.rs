@@ -24,26 +24,35 @@ pub(super) fn collect<T>(
     let words = match split(text, escapes) {
         Ok(words) => words,
         Err(open) => {
-            let message = "a quote has no end; the line is ignored".to_owned();
+            let message = "a quote has no end".to_owned();
             return super::Outcome::Ignore(open.offset, message).into();
         }
     };
     let mut notes = Vec::new();
     for word in words {
         if word.strange {
-            let message = format!("{} has an escape that isn't one; it is kept", shown(&word.raw));
+            let message = format!(
+                "{} has an escape that isn't one; it is kept",
+                shown(&word.raw)
+            );
             notes.push((word.offset, message));
         }
         match expanded(&word, context).and_then(|text| each(&text)) {
             Ok(_) if old.len() >= MOST => {
-                notes.push((word.offset, format!("the list has more than {MOST} members")));
+                notes.push((
+                    word.offset,
+                    format!("the list has more than {MOST} members"),
+                ));
                 break;
             }
             Ok(value) => old.push(value),
             Err(problem) => notes.push((word.offset, format!("{problem}; it is left out"))),
         }
     }
-    Parsed { outcome: super::Outcome::Set(wrap(old)), notes }
+    Parsed {
+        outcome: super::Outcome::Set(wrap(old)),
+        notes,
+    }
 }
 
 fn expanded(word: &Word, context: Context<'_>) -> Result<String, String> {
@@ -54,9 +63,9 @@ fn expanded(word: &Word, context: Context<'_>) -> Result<String, String> {
 pub(super) fn unit(text: &str, context: Context<'_>) -> Result<UnitName, String> {
     let name = UnitName::parse(text)?;
     match (name.is_template(), context.name.instance()) {
-        (true, Some(instance)) if !instance.is_empty() => {
-            name.instantiated(instance).ok_or_else(|| format!("{name} has no such instance"))
-        }
+        (true, Some(instance)) if !instance.is_empty() => name
+            .instantiated(instance)
+            .ok_or_else(|| format!("{name} has no such instance")),
         (true, None) => Err(format!("{name} is a template; name an instance of it")),
         _ => Ok(name),
     }
@@ -88,8 +97,16 @@ pub(super) fn path(text: &str) -> Result<String, String> {
 /// A path with `-` and `+` before it.
 pub(super) fn marked(text: &str, in_root: bool) -> Result<MarkedPath, String> {
     let (optional, rest) = strip(text, '-');
-    let (root, rest) = if in_root { strip(rest, '+') } else { (false, rest) };
-    Ok(MarkedPath { path: path(rest)?, optional, in_root: root })
+    let (root, rest) = if in_root {
+        strip(rest, '+')
+    } else {
+        (false, rest)
+    };
+    Ok(MarkedPath {
+        path: path(rest)?,
+        optional,
+        in_root: root,
+    })
 }
 
 pub(super) fn strip(text: &str, mark: char) -> (bool, &str) {
@@ -111,16 +128,29 @@ pub(super) fn bind(text: &str) -> Result<Bind, String> {
     };
     let options = parts.next().cloned().unwrap_or_default();
     if parts.next().is_some() || !matches!(&*options, "" | "rbind" | "norbind") {
-        return Err(format!("{} is none of `rbind` and `norbind`", shown(&options)));
+        return Err(format!(
+            "{} is none of `rbind` and `norbind`",
+            shown(&options)
+        ));
     }
-    Ok(Bind { source, target, optional, options })
+    Ok(Bind {
+        source,
+        target,
+        optional,
+        options,
+    })
 }
 
 /// `PATH[:OPTIONS]`.
 pub(super) fn temporary(text: &str) -> Result<Bind, String> {
     let (target, options) = text.split_once(':').unwrap_or((text, ""));
     let target = path(target)?;
-    Ok(Bind { source: String::new(), target, optional: false, options: options.to_owned() })
+    Ok(Bind {
+        source: String::new(),
+        target,
+        optional: false,
+        options: options.to_owned(),
+    })
 }
 
 /// A folder below one of the system's, and a link to it.

@@ -4,6 +4,7 @@
 
 mod kind;
 mod lists;
+mod members;
 pub mod scalar;
 mod sets;
 pub mod shape;
@@ -133,7 +134,8 @@ pub struct Filter {
 pub struct Syscalls {
     /// Whether the first assignment was a list of allowed ones.
     pub allow: bool,
-    /// Whether `~` stood before it, a call or a group, and what is done instead (`:EPERM`, `:kill`).
+    /// Whether `~` stood before it, a call or a group, and what is done instead (`:EPERM`,
+    /// `:kill`).
     pub steps: Vec<(bool, String, Option<String>)>,
 }
 
@@ -269,6 +271,9 @@ impl Parsed {
 
 impl From<Outcome> for Parsed {
     fn from(outcome: Outcome) -> Parsed {
-        Parsed { outcome, notes: Vec::new() }
+        Parsed {
+            outcome,
+            notes: Vec::new(),
+        }
     }
 }

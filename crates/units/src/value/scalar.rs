@@ -19,7 +19,10 @@ pub fn boolean(text: &str) -> Result<bool, String> {
     if is(&["0", "no", "n", "false", "f", "off"]) {
         return Ok(false);
     }
-    Err(format!("{} is no boolean: write `yes` or `no`", shown(text)))
+    Err(format!(
+        "{} is no boolean: write `yes` or `no`",
+        shown(text)
+    ))
 }
 
 /// A whole number of this range: decimal, or with `0x`, `0o`, `0b`; `0` before digits is octal.
@@ -39,12 +42,17 @@ pub fn number(text: &str, least: i64, most: i64) -> Result<i64, String> {
         _ => (digits, 10),
     };
     let plain = digits.chars().all(|c| c.is_digit(radix));
-    let value = plain.then(|| i64::from_str_radix(digits, radix).ok()).flatten();
+    let value = plain
+        .then(|| i64::from_str_radix(digits, radix).ok())
+        .flatten();
     let value = value.map(|it| if negative { -it } else { it });
     match value {
         Some(value) if (least..=most).contains(&value) => Ok(value),
         _ if most == i64::MAX => Err(format!("{} is no number from {least} on", shown(text))),
-        _ => Err(format!("{} is no number from {least} to {most}", shown(text))),
+        _ => Err(format!(
+            "{} is no number from {least} to {most}",
+            shown(text)
+        )),
     }
 }
 
@@ -56,7 +64,10 @@ pub fn mode(text: &str) -> Result<u32, String> {
     let octal = !text.is_empty() && text.bytes().all(|b| matches!(b, b'0'..=b'7'));
     let value = octal.then(|| u32::from_str_radix(text, 8).ok()).flatten();
     value.filter(|it| *it <= 0o7777).ok_or_else(|| {
-        format!("{} is no mode: write octal digits, as in `0755`", shown(text))
+        format!(
+            "{} is no mode: write octal digits, as in `0755`",
+            shown(text)
+        )
     })
 }
 
@@ -85,14 +96,20 @@ pub fn size(text: &str, base: u64) -> Result<u64, String> {
         return Err(wrong());
     }
     while !rest.is_empty() {
-        let end = rest.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(rest.len());
+        let end = rest
+            .find(|c: char| !c.is_ascii_digit() && c != '.')
+            .unwrap_or(rest.len());
         let (digits, after) = rest.split_at_checked(end).ok_or_else(wrong)?;
         let after = after.trim_start();
         let units = SIZES.iter().enumerate().skip(first);
-        let (rank, (name, power)) =
-            units.into_iter().find(|(_, (name, _))| after.starts_with(name)).ok_or_else(wrong)?;
+        let (rank, (name, power)) = units
+            .into_iter()
+            .find(|(_, (name, _))| after.starts_with(name))
+            .ok_or_else(wrong)?;
         let unit = base.checked_pow(*power).ok_or_else(wrong)?;
-        total = scaled(digits, unit).and_then(|it| total.checked_add(it)).ok_or_else(wrong)?;
+        total = scaled(digits, unit)
+            .and_then(|it| total.checked_add(it))
+            .ok_or_else(wrong)?;
         rest = after.get(name.len()..).unwrap_or("").trim_start();
         if rest.starts_with(|c: char| !c.is_ascii_digit()) {
             return Err(wrong());
@@ -107,7 +124,9 @@ fn scaled(digits: &str, unit: u64) -> Option<u64> {
     let whole: u64 = whole.parse().ok()?;
     let mut total = u128::from(whole) * u128::from(unit);
     if digits.contains('.') {
-        let places = u32::try_from(fraction.len()).ok().filter(|it| (1..=18).contains(it))?;
+        let places = u32::try_from(fraction.len())
+            .ok()
+            .filter(|it| (1..=18).contains(it))?;
         let part: u64 = fraction.parse().ok()?;
         total += u128::from(part) * u128::from(unit) / 10_u128.pow(places);
     }
@@ -127,7 +146,9 @@ pub fn share(text: &str) -> Result<u64, String> {
     } else {
         (text.strip_suffix('‱').ok_or_else(wrong)?, 1, 0)
     };
-    let fraction = digits.split_once('.').map_or(0, |(_, fraction)| fraction.len());
+    let fraction = digits
+        .split_once('.')
+        .map_or(0, |(_, fraction)| fraction.len());
     if fraction > places {
         return Err(wrong());
     }
@@ -149,7 +170,11 @@ pub fn limit(text: &str, bytes: bool) -> Result<Limit, String> {
             .map(Limit::Share)
             .ok_or_else(|| format!("{} is more than 100%", shown(text)));
     }
-    let value = if bytes { size(text, 1024)? } else { positive(text)? };
+    let value = if bytes {
+        size(text, 1024)?
+    } else {
+        positive(text)?
+    };
     Ok(Limit::Of(value))
 }
 
@@ -182,7 +207,10 @@ pub fn bounds(text: &str, counts: Counts) -> Result<Bounds, String> {
     let soft = bound(soft.trim(), counts)?;
     let hard = bound(hard.trim(), counts)?;
     if soft.unwrap_or(u64::MAX) > hard.unwrap_or(u64::MAX) {
-        return Err(format!("{} has a soft limit above the hard one", shown(text)));
+        return Err(format!(
+            "{} has a soft limit above the hard one",
+            shown(text)
+        ));
     }
     Ok(Bounds { soft, hard })
 }
@@ -216,7 +244,10 @@ fn bound(text: &str, counts: Counts) -> Result<Option<u64>, String> {
 pub fn signal(text: &str) -> Result<Signal, String> {
     let known = (!text.contains(|c: char| c.is_ascii_lowercase())).then(|| text.parse().ok());
     known.flatten().ok_or_else(|| {
-        format!("{} is no signal: write a name such as `SIGTERM`, or a number", shown(text))
+        format!(
+            "{} is no signal: write a name such as `SIGTERM`, or a number",
+            shown(text)
+        )
     })
 }
 
@@ -253,7 +284,10 @@ mod tests {
             assert!(size(bad, 1024).is_err(), "{bad}");
         }
         assert_eq!(size("1K", 1000), Ok(1000));
-        assert_eq!((share("20%"), share("12.5%"), share("1‰")), (Ok(2000), Ok(1250), Ok(10)));
+        assert_eq!(
+            (share("20%"), share("12.5%"), share("1‰")),
+            (Ok(2000), Ok(1250), Ok(10))
+        );
         assert!(share("20").is_err() && share("1.234%").is_err());
         assert_eq!(limit("50%", true), Ok(Limit::Share(5000)));
         assert!(limit("101%", true).is_err() && limit("0", false).is_err());
@@ -264,11 +298,17 @@ mod tests {
     fn resource_limits_are_one_number_or_two() {
         // systemd.exec(5), LimitCPU= and so on.
         let of = |soft, hard| Ok(Bounds { soft, hard });
-        assert_eq!(bounds("1024:4096", Counts::Plain), of(Some(1024), Some(4096)));
+        assert_eq!(
+            bounds("1024:4096", Counts::Plain),
+            of(Some(1024), Some(4096))
+        );
         assert_eq!(bounds("infinity", Counts::Plain), of(None, None));
         assert_eq!(bounds("1K:infinity", Counts::Bytes), of(Some(1024), None));
         assert_eq!(bounds("1min", Counts::Seconds), of(Some(60), Some(60)));
-        assert_eq!(bounds("10ms", Counts::Micros), of(Some(10_000), Some(10_000)));
+        assert_eq!(
+            bounds("10ms", Counts::Micros),
+            of(Some(10_000), Some(10_000))
+        );
         assert_eq!(bounds("-5", Counts::Nice), of(Some(25), Some(25)));
         assert_eq!(bounds("30", Counts::Nice), of(Some(30), Some(30)));
         assert!(bounds("2:1", Counts::Plain).is_err());

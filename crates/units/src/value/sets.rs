@@ -41,7 +41,10 @@ pub(super) fn capabilities(text: &str, bounding: bool, old: Option<&Value>) -> P
         (false, true) => before & !bits,
         (false, false) => before | bits,
     };
-    Parsed { outcome: Outcome::Set(Value::Capabilities(bits)), notes }
+    Parsed {
+        outcome: Outcome::Set(Value::Capabilities(bits)),
+        notes,
+    }
 }
 
 /// Names, allowed or not: the first line decides which. Later ones add to the list, or take from it
@@ -50,7 +53,10 @@ pub(super) fn filter(text: &str, old: Option<&Value>, form: Option<Shape>) -> Pa
     let (inverted, rest) = strip(text, '~');
     let mut filter = match old {
         Some(Value::Filter(filter)) => filter.clone(),
-        _ => Filter { allow: !inverted, names: BTreeSet::new() },
+        _ => Filter {
+            allow: !inverted,
+            names: BTreeSet::new(),
+        },
     };
     let mut notes = Vec::new();
     for word in plain(rest) {
@@ -58,14 +64,20 @@ pub(super) fn filter(text: &str, old: Option<&Value>, form: Option<Shape>) -> Pa
             let at = word.offset + text.len() - rest.len();
             notes.push((at, format!("{problem}; it is left out")));
         } else if word.text == "none" && !inverted {
-            filter = Filter { allow: true, names: BTreeSet::new() };
+            filter = Filter {
+                allow: true,
+                names: BTreeSet::new(),
+            };
         } else if filter.allow != inverted {
             filter.names.insert(word.text);
         } else {
             filter.names.remove(&word.text);
         }
     }
-    Parsed { outcome: Outcome::Set(Value::Filter(filter)), notes }
+    Parsed {
+        outcome: Outcome::Set(Value::Filter(filter)),
+        notes,
+    }
 }
 
 /// The namespaces that a filter can name.
@@ -73,7 +85,12 @@ const NAMESPACES: [&str; 7] = ["cgroup", "ipc", "net", "mnt", "pid", "user", "ut
 
 /// `yes` allows none, `no` all.
 pub(super) fn namespaces(text: &str, old: Option<&Value>) -> Parsed {
-    let all = || NAMESPACES.iter().map(|it| (*it).to_owned()).collect::<BTreeSet<String>>();
+    let all = || {
+        NAMESPACES
+            .iter()
+            .map(|it| (*it).to_owned())
+            .collect::<BTreeSet<String>>()
+    };
     match super::scalar::boolean(text) {
         Ok(true) => return Parsed::set(allowed(BTreeSet::new())),
         Ok(false) => return Parsed::set(allowed(all())),
@@ -95,11 +112,18 @@ pub(super) fn namespaces(text: &str, old: Option<&Value>) -> Parsed {
         _ => None,
     };
     let names = match (inverted, before) {
-        (true, before) => before.unwrap_or_else(all).difference(&named).cloned().collect(),
+        (true, before) => before
+            .unwrap_or_else(all)
+            .difference(&named)
+            .cloned()
+            .collect(),
         (false, Some(before)) => before.union(&named).cloned().collect(),
         (false, None) => named,
     };
-    Parsed { outcome: Outcome::Set(allowed(names)), notes }
+    Parsed {
+        outcome: Outcome::Set(allowed(names)),
+        notes,
+    }
 }
 
 fn allowed(names: BTreeSet<String>) -> Value {
@@ -111,7 +135,10 @@ pub(super) fn syscalls(text: &str, old: Option<&Value>) -> Parsed {
     let (inverted, rest) = strip(text, '~');
     let mut syscalls = match old {
         Some(Value::Syscalls(syscalls)) => syscalls.clone(),
-        _ => Syscalls { allow: !inverted, steps: Vec::new() },
+        _ => Syscalls {
+            allow: !inverted,
+            steps: Vec::new(),
+        },
     };
     let mut notes = Vec::new();
     for word in plain(rest) {
@@ -128,14 +155,19 @@ pub(super) fn syscalls(text: &str, old: Option<&Value>) -> Parsed {
             _ => None,
         };
         match problem {
-            None => syscalls.steps.push((inverted, name.to_owned(), action.map(str::to_owned))),
+            None => syscalls
+                .steps
+                .push((inverted, name.to_owned(), action.map(str::to_owned))),
             Some(problem) => {
                 let at = word.offset + text.len() - rest.len();
                 notes.push((at, format!("{problem}; it is left out")));
             }
         }
     }
-    Parsed { outcome: Outcome::Set(Value::Syscalls(syscalls)), notes }
+    Parsed {
+        outcome: Outcome::Set(Value::Syscalls(syscalls)),
+        notes,
+    }
 }
 
 /// The name or number of an error, or `kill`.
@@ -229,8 +261,13 @@ pub(super) fn statuses(text: &str, old: Option<&Value>) -> Parsed {
     };
     let mut notes = Vec::new();
     for word in plain(text) {
-        let named = STATUSES.iter().chain(&MORE_STATUSES).find(|(name, _)| *name == word.text);
-        let number = number(&word.text, 0, 255).ok().and_then(|it| u8::try_from(it).ok());
+        let named = STATUSES
+            .iter()
+            .chain(&MORE_STATUSES)
+            .find(|(name, _)| *name == word.text);
+        let number = number(&word.text, 0, 255)
+            .ok()
+            .and_then(|it| u8::try_from(it).ok());
         if let Some(code) = named.map(|(_, code)| *code).or(number) {
             statuses.codes.insert(code);
         } else if let Ok(signal) = signal(&word.text) {
@@ -241,7 +278,10 @@ pub(super) fn statuses(text: &str, old: Option<&Value>) -> Parsed {
             notes.push((word.offset, message));
         }
     }
-    Parsed { outcome: Outcome::Set(Value::Statuses(statuses)), notes }
+    Parsed {
+        outcome: Outcome::Set(Value::Statuses(statuses)),
+        notes,
+    }
 }
 
 /// Numbers and ranges, `0 2-5,7`, added to those before.
@@ -263,7 +303,10 @@ pub(super) fn indices(text: &str, old: Option<&Value>) -> Result<Value, String> 
 pub(super) fn networks(text: &str) -> Result<Vec<(IpAddr, u8)>, String> {
     let v4 = |a, b, c, d, length| (IpAddr::V4(Ipv4Addr::new(a, b, c, d)), length);
     let v6 = |first, last, length| {
-        (IpAddr::V6(Ipv6Addr::new(first, 0, 0, 0, 0, 0, 0, last)), length)
+        (
+            IpAddr::V6(Ipv6Addr::new(first, 0, 0, 0, 0, 0, 0, last)),
+            length,
+        )
     };
     Ok(match text {
         "any" => vec![v4(0, 0, 0, 0, 0), v6(0, 0, 0)],

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //! From a directive's text to its value: one arm for each kind.
 
-use super::lists::{bind, collect, folder, marked, path, strip, temporary, unit, unit_of, variable};
+use super::lists::{path, strip, unit_of};
+use super::members::words;
 use super::scalar::{boolean, bounds, limit, mode, number, share, signal, size};
+use super::sets::{capabilities, errno, filter, indices, namespaces, statuses, syscalls};
 use super::shape::{self, Shape};
-use super::sets::{capabilities, errno, filter, indices, namespaces, networks, statuses, syscalls};
-use super::{
-    Clock, Condition, Credential, Device, Kind, Limit, Listen, MarkedPath, Outcome, Parsed, Value,
-};
-use crate::calendar::{Calendar, Zones};
+use super::{Condition, Credential, Device, Kind, Limit, MarkedPath, Outcome, Parsed, Value};
+use crate::calendar::Zones;
 use crate::exec::command::{self, BadCommand};
 use crate::finding::shown;
 use crate::specifier::{Context, expand};
-use crate::syntax::words::{Escapes, plain};
 use crate::time::Span;
 
 /// What a text is to be read as.
@@ -34,12 +32,25 @@ pub(crate) fn parse(task: Task<'_>, text: &str) -> Parsed {
     }
     let raw = matches!(
         task.kind,
-        Kind::Raw | Kind::Texts | Kind::ShapedList(_) | Kind::Paths | Kind::Binds | Kind::Temporary | Kind::Folders
-            | Kind::Commands | Kind::Variables | Kind::Units | Kind::InstallUnits
+        Kind::Raw
+            | Kind::Texts
+            | Kind::ShapedList(_)
+            | Kind::Paths
+            | Kind::Binds
+            | Kind::Temporary
+            | Kind::Folders
+            | Kind::Commands
+            | Kind::Variables
+            | Kind::Units
+            | Kind::InstallUnits
             | Kind::Syscalls
     );
     // Lists put their specifiers in word by word, so that a blank in one ends no word.
-    let expanded = if raw { Ok(text.to_owned()) } else { expand(text, task.context) };
+    let expanded = if raw {
+        Ok(text.to_owned())
+    } else {
+        expand(text, task.context)
+    };
     match expanded {
         Ok(text) => single(task, &text),
         Err(problem) => Parsed::ignore(problem),
@@ -62,14 +73,18 @@ fn single(task: Task<'_>, text: &str) -> Parsed {
                 Err(problem) => Outcome::Fail(0, problem).into(),
             };
         }
-        Kind::Shaped(form) => {
-            shape::check(form, text).map(|()| Value::Text(text.to_owned()))
+        Kind::Shaped(form) => shape::check(form, text).map(|()| Value::Text(text.to_owned())),
+        Kind::Number(least, most) | Kind::NumberOrNone(least, most) => {
+            number(text, least, most).map(Value::Number)
         }
-        Kind::Number(least, most) | Kind::NumberOrNone(least, most) => number(text, least, most).map(Value::Number),
         Kind::Size => size(text, 1024).map(Value::Size),
-        Kind::Span => Span::parse(text).map(Value::Span),
+        Kind::Span | Kind::SpanOrEmpty => Span::parse(text).map(Value::Span),
         Kind::SpanOrNone => Span::parse(text).map(|span| {
-            Value::Span(if span == Span::ZERO { Span::INFINITY } else { span })
+            Value::Span(if span == Span::ZERO {
+                Span::INFINITY
+            } else {
+                span
+            })
         }),
         Kind::Nanos => nanos(text),
         Kind::Mode => mode(text).map(Value::Mode),
@@ -77,7 +92,9 @@ fn single(task: Task<'_>, text: &str) -> Parsed {
         Kind::Memory => limit(text, true).map(Value::Limit),
         Kind::Tasks => limit(text, false).map(Value::Limit),
         Kind::Weight if text == "idle" => Ok(Value::Limit(Limit::Of(0))),
-        Kind::Weight => number(text, 1, 10_000).map(|it| Value::Limit(Limit::Of(it.unsigned_abs()))),
+        Kind::Weight => {
+            number(text, 1, 10_000).map(|it| Value::Limit(Limit::Of(it.unsigned_abs())))
+        }
         Kind::Quota => quota(text),
         Kind::Bounds(counts) => bounds(text, counts).map(Value::Bounds),
         Kind::Unit(kind) => unit_of(text, kind, task.context).map(|it| Value::Units(vec![it])),
@@ -98,122 +115,16 @@ fn single(task: Task<'_>, text: &str) -> Parsed {
             let message = "does nothing any more in systemd 252".to_owned();
             return Parsed::ignore(message);
         }
-        _ => return list(task, text),
+        _ => return words(task, text),
     };
     Parsed::of(value)
 }
 
-/// The kinds of which several lines add up.
-fn list(task: Task<'_>, text: &str) -> Parsed {
-    let context = task.context;
-    macro_rules! old {
-        ($variant:ident) => {
-            match task.old {
-                Some(Value::$variant(old)) => old.clone(),
-                _ => Vec::new(),
-            }
-        };
-    }
-    let known = |word: &str| Ok(word.to_owned());
-    match task.kind {
-        Kind::Texts | Kind::InstallUnits => {
-            // What is in [Install] has its specifiers put in when it is enabled.
-            let words = crate::syntax::words::split(text, Escapes::Keep);
-            if task.kind == Kind::InstallUnits {
-                let words = words.unwrap_or_default().into_iter().map(|it| it.text);
-                return Parsed::set(Value::Texts(old!(Texts).into_iter().chain(words).collect()));
-            }
-            collect(text, Escapes::Decode, context, old!(Texts), Value::Texts, known)
-        }
-        Kind::ShapedList(form) => {
-            let escapes = Escapes::Decode;
-            let all = collect(text, escapes, context, old!(Texts), Value::Texts, |word| {
-                shape::check(form, word).map(|()| word.to_owned())
-            });
-            let wrong = all.notes.first().filter(|_| form == Shape::Account).cloned();
-            match wrong {
-                Some((at, problem)) => Outcome::Fail(at, problem).into(),
-                None => all,
-            }
-        }
-        Kind::Units => collect(text, Escapes::Keep, context, old!(Units), Value::Units, |word| {
-            unit(word, context)
-        }),
-        Kind::Paths => collect(text, Escapes::Drop, context, old!(Paths), Value::Paths, |word| {
-            marked(word, true)
-        }),
-        Kind::Binds => collect(text, Escapes::Keep, context, old!(Binds), Value::Binds, bind),
-        Kind::Temporary => {
-            collect(text, Escapes::Decode, context, old!(Binds), Value::Binds, temporary)
-        }
-        Kind::Folders => collect(text, Escapes::Decode, context, old!(Binds), Value::Binds, folder),
-        Kind::Variables => {
-            let wrap = Value::Variables;
-            collect(text, Escapes::Decode, context, old!(Variables), wrap, variable)
-        }
-        Kind::Files => push(marked(text, false), old!(Paths), Value::Paths),
-        Kind::Commands => commands(text, context, old!(Commands)),
-        Kind::PathCondition | Kind::Condition => {
-            let one = condition(task.name, text, task.kind == Kind::PathCondition);
-            push(one, old!(Conditions), Value::Conditions)
-        }
-        Kind::Calendar => {
-            let clock = Calendar::parse(text, task.zones).map(Clock::Calendar);
-            push(clock, old!(Clocks), Value::Clocks)
-        }
-        Kind::Clock => {
-            let clock = Span::parse(text).map(|span| Clock::After(task.name, span));
-            push(clock, old!(Clocks), Value::Clocks)
-        }
-        Kind::Listen => {
-            let listen = crate::socket::address(task.name, text)
-                .map(|address| Listen { directive: task.name, address });
-            push(listen, old!(Listens), Value::Listens)
-        }
-        Kind::Watch => {
-            push(path(text).map(|path| (task.name, path)), old!(Watches), Value::Watches)
-        }
-        Kind::Networks => {
-            let mut all = old!(Networks);
-            let mut notes = Vec::new();
-            for word in plain(text) {
-                match networks(&word.text) {
-                    Ok(found) => all.extend(found),
-                    Err(problem) => notes.push((word.offset, format!("{problem}; it is left out"))),
-                }
-            }
-            Parsed { outcome: Outcome::Set(Value::Networks(all)), notes }
-        }
-        Kind::Devices => push(device(text), old!(Devices), Value::Devices),
-        Kind::LoadCredential => {
-            push(credential(text, true), old!(Credentials), Value::Credentials)
-        }
-        Kind::SetCredential => {
-            push(credential(text, false), old!(Credentials), Value::Credentials)
-        }
-        _ => push(per_device(task.kind, text), old!(PerDevice), Value::PerDevice),
-    }
-}
-
-/// Adds one member to a list.
-fn push<T>(one: Result<T, String>, mut old: Vec<T>, wrap: fn(Vec<T>) -> Value) -> Parsed {
-    match one {
-        Ok(_) if old.len() >= super::lists::MOST => {
-            Parsed::ignore(format!("the list has {} members already", super::lists::MOST))
-        }
-        Ok(one) => {
-            old.push(one);
-            Parsed::set(wrap(old))
-        }
-        Err(problem) => Parsed::ignore(problem),
-    }
-}
-
 fn word(text: &str, words: &[&'static str]) -> Result<Value, String> {
     let found = words.iter().find(|word| **word == text);
-    found.map(|word| Value::Word(word)).ok_or_else(|| {
-        format!("{} is none of {}", shown(text), words.join(", "))
-    })
+    found
+        .map(|word| Value::Word(word))
+        .ok_or_else(|| format!("{} is none of {}", shown(text), words.join(", ")))
 }
 
 fn nanos(text: &str) -> Result<Value, String> {
@@ -221,10 +132,15 @@ fn nanos(text: &str) -> Result<Value, String> {
     if digits {
         return number(text, 0, i64::MAX).map(Value::Number);
     }
-    if let Some(digits) = text.strip_suffix("ns").or_else(|| text.strip_suffix("nsec")) {
+    if let Some(digits) = text
+        .strip_suffix("ns")
+        .or_else(|| text.strip_suffix("nsec"))
+    {
         return number(digits.trim_end(), 0, i64::MAX).map(Value::Number);
     }
-    let micros = Span::parse(text)?.micros().and_then(|it| i64::try_from(it).ok());
+    let micros = Span::parse(text)?
+        .micros()
+        .and_then(|it| i64::try_from(it).ok());
     micros
         .and_then(|it| it.checked_mul(1000))
         .map(Value::Number)
@@ -244,47 +160,87 @@ fn quota(text: &str) -> Result<Value, String> {
 /// `~` is the user's home, and stays.
 fn working_directory(text: &str) -> Result<MarkedPath, String> {
     let (optional, rest) = strip(text, '-');
-    let path = if rest == "~" { rest.to_owned() } else { path(rest)? };
-    Ok(MarkedPath { path, optional, in_root: false })
+    let path = if rest == "~" {
+        rest.to_owned()
+    } else {
+        path(rest)?
+    };
+    Ok(MarkedPath {
+        path,
+        optional,
+        in_root: false,
+    })
 }
 
-fn commands(text: &str, context: Context<'_>, mut old: Vec<command::Command>) -> Parsed {
+pub(super) fn commands(text: &str, context: Context<'_>, mut old: Vec<command::Command>) -> Parsed {
     match command::parse(text, context) {
         Ok(read) => {
             old.extend(read.commands);
-            Parsed { outcome: Outcome::Set(Value::Commands(old)), notes: read.warnings }
+            Parsed {
+                outcome: Outcome::Set(Value::Commands(old)),
+                notes: read.warnings,
+            }
         }
-        Err(BadCommand { message, offset, ignored: true }) => Outcome::Ignore(offset, message).into(),
-        Err(BadCommand { message, offset, .. }) => Outcome::Fail(offset, message).into(),
+        Err(BadCommand {
+            message,
+            offset,
+            ignored: true,
+        }) => Outcome::Ignore(offset, message).into(),
+        Err(BadCommand {
+            message, offset, ..
+        }) => Outcome::Fail(offset, message).into(),
     }
 }
 
-fn condition(name: &'static str, text: &str, is_path: bool) -> Result<Condition, String> {
-    let test = name.strip_prefix("Condition").or_else(|| name.strip_prefix("Assert"));
+pub(super) fn condition(
+    name: &'static str,
+    text: &str,
+    is_path: bool,
+) -> Result<Condition, String> {
+    let test = name
+        .strip_prefix("Condition")
+        .or_else(|| name.strip_prefix("Assert"));
     let (triggering, rest) = strip(text, '|');
     let (negated, rest) = strip(rest.trim_start(), '!');
     let rest = rest.trim_start();
-    let parameter = if is_path { path(rest)? } else { rest.to_owned() };
-    Ok(Condition { test: test.unwrap_or(name), triggering, negated, parameter })
+    let parameter = if is_path {
+        path(rest)?
+    } else {
+        rest.to_owned()
+    };
+    Ok(Condition {
+        test: test.unwrap_or(name),
+        triggering,
+        negated,
+        parameter,
+    })
 }
 
-fn device(text: &str) -> Result<Device, String> {
+pub(super) fn device(text: &str) -> Result<Device, String> {
     let mut words = text.split_ascii_whitespace();
     let node = words.next().unwrap_or("");
     let access = words.next().unwrap_or("rwm");
     let group = node.starts_with("char-") || node.starts_with("block-");
     if !group && !node.starts_with("/dev/") && !node.starts_with("/run/systemd/inaccessible/") {
-        return Err(format!("{} is no device: write `/dev/NAME`, `char-NAME`, `block-NAME`",
-            shown(node)));
+        return Err(format!(
+            "{} is no device: write `/dev/NAME`, `char-NAME`, `block-NAME`",
+            shown(node)
+        ));
     }
     let known = !access.is_empty() && access.chars().all(|c| matches!(c, 'r' | 'w' | 'm'));
     if !known || words.next().is_some() {
-        return Err(format!("{} is no access: write letters of `rwm`", shown(access)));
+        return Err(format!(
+            "{} is no access: write letters of `rwm`",
+            shown(access)
+        ));
     }
-    Ok(Device { node: node.to_owned(), access: access.to_owned() })
+    Ok(Device {
+        node: node.to_owned(),
+        access: access.to_owned(),
+    })
 }
 
-fn credential(text: &str, load: bool) -> Result<Credential, String> {
+pub(super) fn credential(text: &str, load: bool) -> Result<Credential, String> {
     let (name, content) = match text.split_once(':') {
         Some((name, content)) => (name.trim_end(), content),
         // A name alone is looked for among the node's credentials.
@@ -295,10 +251,13 @@ fn credential(text: &str, load: bool) -> Result<Credential, String> {
     if bad || matches!(name, "." | "..") {
         return Err(format!("{} is no name of a credential", shown(name)));
     }
-    Ok(Credential { name: name.to_owned(), content: content.to_owned() })
+    Ok(Credential {
+        name: name.to_owned(),
+        content: content.to_owned(),
+    })
 }
 
-fn per_device(kind: Kind, text: &str) -> Result<(String, u64), String> {
+pub(super) fn per_device(kind: Kind, text: &str) -> Result<(String, u64), String> {
     let Some((device, number_text)) = text.trim().rsplit_once([' ', '\t']) else {
         return Err(format!("{} lacks a number behind the device", shown(text)));
     };
@@ -325,8 +284,17 @@ fn input(text: &str) -> Result<Value, String> {
 }
 
 const OUTPUTS: [&str; 11] = [
-    "inherit", "null", "tty", "journal", "kmsg", "journal+console", "kmsg+console", "socket", "fd",
-    "syslog", "syslog+console",
+    "inherit",
+    "null",
+    "tty",
+    "journal",
+    "kmsg",
+    "journal+console",
+    "kmsg+console",
+    "socket",
+    "fd",
+    "syslog",
+    "syslog+console",
 ];
 
 /// `syslog` means the journal since 246.
@@ -338,11 +306,17 @@ fn output(text: &str) -> Result<Value, String> {
 }
 
 fn with_argument(text: &str, known: &[&str]) -> Result<Value, String> {
-    let Some((prefix, rest)) = known.iter().find_map(|it| Some((*it, text.strip_prefix(it)?)))
+    let Some((prefix, rest)) = known
+        .iter()
+        .find_map(|it| Some((*it, text.strip_prefix(it)?)))
     else {
         return Err(format!("{} is none of the known streams", shown(text)));
     };
-    let rest = if prefix == "fd:" { rest.to_owned() } else { path(rest)? };
+    let rest = if prefix == "fd:" {
+        rest.to_owned()
+    } else {
+        path(rest)?
+    };
     if rest.is_empty() {
         return Err(format!("{} lacks a name", shown(text)));
     }

@@ -28,7 +28,11 @@ fn value(lines: &[&str]) -> (String, usize) {
 
 fn check(cases: &[(&[&str], &str, usize)]) {
     for (lines, expected, findings) in cases {
-        assert_eq!(value(lines), ((*expected).to_owned(), *findings), "{lines:?}");
+        assert_eq!(
+            value(lines),
+            ((*expected).to_owned(), *findings),
+            "{lines:?}"
+        );
     }
 }
 
@@ -54,7 +58,11 @@ fn single_values() {
         (&["CPUWeight=0"], "-", 1),
         (&["CPUQuota=150%"], "Quota(Some(15000))", 0),
         (&["LimitNOFILE=1K"], "-", 1),
-        (&["LimitNOFILE=1024:infinity"], "Bounds(Bounds { soft: Some(1024), hard: None })", 0),
+        (
+            &["LimitNOFILE=1024:infinity"],
+            "Bounds(Bounds { soft: Some(1024), hard: None })",
+            0,
+        ),
         (&["TimerSlackNSec=50"], "Number(50)", 0),
         (&["TimerSlackNSec=1us"], "Number(1000)", 0),
         (&["SyslogIdentifier=%p-%i"], "Text(\"a-b\")", 0),
@@ -67,7 +75,11 @@ fn single_values() {
         (&["Slice=system-x.slice"], "Units([system-x.slice])", 0),
         (&["Slice=a.service"], "-", 1),
         (&["StandardOutput=syslog"], "Text(\"journal\")", 0),
-        (&["StandardOutput=append:/var/log/x"], "Text(\"append:/var/log/x\")", 0),
+        (
+            &["StandardOutput=append:/var/log/x"],
+            "Text(\"append:/var/log/x\")",
+            0,
+        ),
         (&["StandardOutput=append:x"], "-", 1),
         (&["CPUShares=1024"], "-", 1),
     ]);
@@ -106,23 +118,27 @@ fn lists_add_up_and_an_empty_line_begins_anew() {
             "Binds([Bind { source: \"/a\", target: \"/b\", optional: false, options: \"norbind\" }])",
             0,
         ),
-        (&["CPUAffinity=0-2,5", "CPUAffinity=7"], "Indices({0, 1, 2, 5, 7})", 0),
+        (
+            &["CPUAffinity=0-2,5", "CPUAffinity=7"],
+            "Indices({0, 1, 2, 5, 7})",
+            0,
+        ),
         (
             &["SuccessExitStatus=TEMPFAIL 250 SIGKILL NOTHING"],
             "Statuses(Statuses { codes: {75, 250}, signals: {Signal(9)} })",
             1,
         ),
         (
-            &["DeviceAllow=/dev/null r", "DeviceAllow=char-pts", "DeviceAllow=null"],
+            &[
+                "DeviceAllow=/dev/null r",
+                "DeviceAllow=char-pts",
+                "DeviceAllow=null",
+            ],
             "Devices([Device { node: \"/dev/null\", access: \"r\" }, \
              Device { node: \"char-pts\", access: \"rwm\" }])",
             1,
         ),
-        (
-            &["IPAddressDeny=any", "IPAddressDeny="],
-            "-",
-            0,
-        ),
+        (&["IPAddressDeny=any", "IPAddressDeny="], "-", 0),
         (
             &["IPAddressAllow=10.0.0.0/8 localhost x"],
             "Networks([(10.0.0.0, 8), (127.0.0.0, 8), (::1, 128)])",
@@ -149,18 +165,38 @@ fn sets_may_be_written_as_their_opposite() {
     let all = (1_u64 << 41) - 1;
     let caps = |bits: u64| format!("Capabilities({bits})");
     check(&[
-        (&["CapabilityBoundingSet=CAP_CHOWN", "CapabilityBoundingSet=CAP_KILL"], &caps(0b10_0001), 0),
+        (
+            &[
+                "CapabilityBoundingSet=CAP_CHOWN",
+                "CapabilityBoundingSet=CAP_KILL",
+            ],
+            &caps(0b10_0001),
+            0,
+        ),
         (&["CapabilityBoundingSet=~CAP_CHOWN"], &caps(all - 1), 0),
         (
-            &["CapabilityBoundingSet=CAP_CHOWN CAP_KILL", "CapabilityBoundingSet=~CAP_KILL"],
+            &[
+                "CapabilityBoundingSet=CAP_CHOWN CAP_KILL",
+                "CapabilityBoundingSet=~CAP_KILL",
+            ],
             &caps(1),
             0,
         ),
         (&["CapabilityBoundingSet="], &caps(0), 0),
         (&["CapabilityBoundingSet=~"], &caps(all), 0),
-        (&["AmbientCapabilities=CAP_CHOWN", "AmbientCapabilities=~CAP_CHOWN CAP_X"], &caps(0), 1),
         (
-            &["RestrictAddressFamilies=AF_UNIX AF_INET", "RestrictAddressFamilies=~AF_INET"],
+            &[
+                "AmbientCapabilities=CAP_CHOWN",
+                "AmbientCapabilities=~CAP_CHOWN CAP_X",
+            ],
+            &caps(0),
+            1,
+        ),
+        (
+            &[
+                "RestrictAddressFamilies=AF_UNIX AF_INET",
+                "RestrictAddressFamilies=~AF_INET",
+            ],
             "Filter(Filter { allow: true, names: {\"AF_UNIX\"} })",
             0,
         ),
@@ -174,14 +210,21 @@ fn sets_may_be_written_as_their_opposite() {
             "Filter(Filter { allow: true, names: {} })",
             0,
         ),
-        (&["RestrictNamespaces=yes"], "Filter(Filter { allow: true, names: {} })", 0),
+        (
+            &["RestrictNamespaces=yes"],
+            "Filter(Filter { allow: true, names: {} })",
+            0,
+        ),
         (
             &["RestrictNamespaces=~user pid ipc net mnt cgroup"],
             "Filter(Filter { allow: true, names: {\"uts\"} })",
             0,
         ),
         (
-            &["SystemCallFilter=@system-service", "SystemCallFilter=~@mount:EPERM x!"],
+            &[
+                "SystemCallFilter=@system-service",
+                "SystemCallFilter=~@mount:EPERM x!",
+            ],
             "Syscalls(Syscalls { allow: true, steps: [(false, \"@system-service\", None), \
              (true, \"@mount\", Some(\"EPERM\"))] })",
             1,
@@ -218,7 +261,10 @@ fn a_command_that_can_not_be_run_fails_the_unit() {
     let bad = unit("a.service", "[Service]\nExecStart=bin/x\n");
     let finding = bad.findings.iter().next().unwrap();
     assert_eq!(finding.severity, Severity::Error);
-    let ignored = unit("a.service", "[Service]\nExecStart=-bin/x\nExecStart=/bin/y\n");
+    let ignored = unit(
+        "a.service",
+        "[Service]\nExecStart=-bin/x\nExecStart=/bin/y\n",
+    );
     assert!(!ignored.findings.has_error());
     assert_eq!(ignored.settings.commands("ExecStart").len(), 1);
     let nobody = unit("a.service", "[Service]\nExecStart=/bin/y\nUser=a:b\n");
@@ -228,9 +274,15 @@ fn a_command_that_can_not_be_run_fails_the_unit() {
 #[test]
 fn one_empty_clock_or_address_resets_all_of_them() {
     // systemd.timer(5), systemd.socket(5), systemd.path(5).
-    let timer = unit("a.timer", "[Timer]\nOnCalendar=daily\nOnBootSec=5\nOnUnitActiveSec=\nOnBootSec=7\n");
+    let timer = unit(
+        "a.timer",
+        "[Timer]\nOnCalendar=daily\nOnBootSec=5\nOnUnitActiveSec=\nOnBootSec=7\n",
+    );
     assert_eq!(timer.settings.clocks("Clocks").len(), 1);
-    let socket = unit("a.socket", "[Socket]\nListenStream=80\nListenFIFO=/x\nListenDatagram=\n");
+    let socket = unit(
+        "a.socket",
+        "[Socket]\nListenStream=80\nListenFIFO=/x\nListenDatagram=\n",
+    );
     assert_eq!(socket.settings.listens("Listen").len(), 0);
 }
 
@@ -239,7 +291,12 @@ fn units_are_named_and_never_taken_back() {
     // systemd.unit(5): "Dependencies can't be reset to an empty list".
     let text = "[Unit]\nAfter=x@%i.service y@.service\nAfter=\nAfter=nothing z.service\n";
     let unit = unit("a@b.service", text);
-    let names: Vec<&str> = unit.settings.units("After").iter().map(UnitName::as_str).collect();
+    let names: Vec<&str> = unit
+        .settings
+        .units("After")
+        .iter()
+        .map(UnitName::as_str)
+        .collect();
     assert_eq!(names, ["x@b.service", "y@b.service", "z.service"]);
     assert_eq!(unit.findings.iter().count(), 1);
 }
