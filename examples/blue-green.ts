@@ -9,7 +9,7 @@
 import { clear, find, ready } from "./lib/objects.ts";
 
 const version = args[0] ?? "1.0.0";
-const here = { runtime, observe, identity, node, tenant, sets, image, pod };
+const here = { runtime, observe, identity, node, tenant, sets, image, pod, schedule };
 
 const runs = async (path: string): Promise<boolean> => {
   const found = await find(path, here);

@@ -88,6 +88,8 @@ pub(crate) enum Command {
     Cell(cmd::cell::CellArgs),
     /// Pods: containers that belong together
     Pod(cmd::pod::PodArgs),
+    /// What is to run, and when: it outlives its runs, the daemon and a reboot
+    Schedule(cmd::schedule::ScheduleArgs),
     /// Images: get them from registries and archives, list them, give them back
     Image(cmd::image::ImageArgs),
     /// Certificates, users, permissions and the audit
@@ -112,6 +114,8 @@ pub(crate) enum Command {
     Apply(cmd::apply::ApplyArgs),
     /// List, show and remove the sets of objects that programs have declared
     Set(cmd::set::SetArgs),
+    /// Write a program that declares what a Compose file or a manifest does
+    Import(cmd::import::ImportArgs),
     /// Put programs into the one style
     Fmt(cmd::fmt::FmtArgs),
     /// Write the language's types, for editors and TypeScript's own tools

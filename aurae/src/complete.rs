@@ -70,6 +70,7 @@ fn with_candidates(command: &str, arg: Arg) -> Arg {
         }
         ("CONTEXT" | "CONTEXT|ADDRESS", _) => ArgValueCandidates::new(contexts),
         ("KEY=VALUE|KEY-", "set-context") => ArgValueCandidates::new(labels),
+        ("SCHEDULE", _) => ArgValueCandidates::new(schedules),
         ("USER", _) => ArgValueCandidates::new(users),
         _ => return arg,
     };
@@ -102,6 +103,10 @@ fn names(kinds: Vec<i32>) -> Vec<CompletionCandidate> {
             .into_inner();
         Some(page.objects.iter().map(path).collect())
     })
+}
+
+fn schedules() -> Vec<CompletionCandidate> {
+    asked(async |session: &Session| crate::cmd::schedule::names(session, WITHIN).await)
 }
 
 fn users() -> Vec<CompletionCandidate> {

@@ -20,7 +20,7 @@ enum Effect {
     Decides,
 }
 
-const ROWS: [(&str, Audience, Effect); 62] = [
+const ROWS: [(&str, Audience, Effect); 71] = [
     ("runtime.RunExecutable", Member, Changes),
     ("runtime.RunCell", Member, Changes),
     ("runtime.UpdateCell", Member, Changes),
@@ -83,6 +83,15 @@ const ROWS: [(&str, Audience, Effect); 62] = [
     ("pod.Stop", Member, Changes),
     ("pod.Remove", Member, Changes),
     ("pod.Dial", Member, Changes),
+    ("schedule.Declare", Member, Decides),
+    ("schedule.Get", Member, Reads),
+    ("schedule.List", Member, Reads),
+    ("schedule.Remove", Member, Decides),
+    ("schedule.Trigger", Member, Changes),
+    ("schedule.Pause", Member, Changes),
+    ("schedule.Resume", Member, Changes),
+    ("schedule.History", Member, Reads),
+    ("schedule.Why", Member, Reads),
 ];
 
 /// One definition per method.

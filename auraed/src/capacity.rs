@@ -22,6 +22,10 @@ const FINISHED_BYTES: u64 = 256 << 20;
 const AUDIT_BYTES: u64 = 256 << 20;
 /// Transfers of images at the same time; each takes a thread for the disk now and then.
 const IMAGE_TRANSFERS: u64 = 32;
+/// Schedules; each is a task, and has its history in memory: about 10 KiB.
+const SCHEDULES: u64 = 8192;
+/// Ports of the node that lead to cells; each costs four elements of the kernel's rules.
+const PORTS: u64 = 8192;
 
 /// The node's, as configured.
 pub(crate) fn of(config: &Config) -> Capacity {
@@ -48,6 +52,9 @@ pub(crate) fn of(config: &Config) -> Capacity {
         (Quota::AuditBytes, AUDIT_BYTES),
         (Quota::ImageBytes, config.images.node_max_size.0),
         (Quota::ImageTransfers, IMAGE_TRANSFERS),
+        (Quota::Schedules, SCHEDULES),
+        (Quota::Addresses, ::net::MAX_PORTS.into()),
+        (Quota::Ports, PORTS),
     ]);
     Capacity {
         whole,

@@ -16,6 +16,7 @@ use store::Store;
 use tenants::Tenants;
 
 use crate::capacity;
+use crate::cell_network::CellNetwork;
 use crate::config::{self, Config, Loaded, Sources, is_reloadable};
 use crate::host;
 use crate::reserve;
@@ -39,6 +40,7 @@ pub(crate) struct Daemon {
     pub(crate) store: Store,
     pub(crate) images: Images,
     pub(crate) runtime: Runtime,
+    pub(crate) cell_network: CellNetwork,
     pub(crate) tenants: Tenants,
     pub(crate) deadline: DefaultDeadline,
     pub(crate) log_level: LogLevel,
@@ -116,6 +118,7 @@ impl Daemon {
         };
         vec![
             ("cells.isolated", isolation),
+            ("cells.network", self.cell_network.state()),
             ("reserve.memory", memory_reserve()),
             ("limits.cpu", controller("cpu")),
             ("limits.memory", controller("memory")),

@@ -19,6 +19,7 @@ use model::quota::Quota;
 use observe::Logs;
 use pod::Pods;
 use runtime::{InitState, NodeInit, Runtime, Settings};
+use schedule::Schedules;
 use store::{StateLock, Store};
 use tenants::{Pool, Tenants};
 use tokio::signal::unix::{SignalKind, signal};
@@ -27,13 +28,15 @@ use tokio::task::JoinSet;
 
 use crate::args::Common;
 use crate::authenticator::Authenticator;
+use crate::cell_network::CellNetwork;
 use crate::config::{Config, Loaded, Then};
 use crate::daemon::{Daemon, bounds, lifetimes, logs_config};
 use crate::rpc::deadline::DefaultDeadline;
 use crate::rpc::node::ShutdownMode;
 use crate::rpc::server::Services;
 use crate::{
-    actions, boot, capacity, host, images, listen, meters, net, pods, reserve, rpc, telemetry,
+    actions, boot, capacity, host, images, listen, meters, net, pods, reserve, rpc, schedules,
+    telemetry,
 };
 
 /// The version that init gets, for its messages.
@@ -86,6 +89,7 @@ pub(crate) fn run(common: &Common, init_fd: i32) -> anyhow::Result<ExitCode> {
             store: parts.store.clone(),
             images: parts.images.clone(),
             runtime: parts.runtime.clone(),
+            cell_network: parts.cell_network.clone(),
             tenants: parts.tenants.clone(),
             deadline: DefaultDeadline::new(loaded.config.api.deadline.0),
             log_level,
@@ -102,8 +106,10 @@ struct Parts {
     logs: Logs,
     images: Images,
     pods: Pods,
+    schedules: Schedules,
     tenants: Tenants,
     runtime: Runtime,
+    cell_network: CellNetwork,
     controllers: Vec<String>,
 }
 
@@ -125,16 +131,34 @@ impl Parts {
         let adopting = tokio::spawn({
             let (node, welcome) = (node_init.clone(), welcome.clone());
             let (logs, archive) = (Arc::new(logs.clone()), Arc::new(store.clone()));
-            let tenants = tenants.clone();
-            async move { Runtime::start(settings, node, &welcome, logs, archive, tenants).await }
+            let (tenants, config) = (tenants.clone(), config.clone());
+            async move {
+                // Which cells have a network is known before they are shown.
+                let network = CellNetwork::open(&config, &tenants).await?;
+                let networks = Arc::new(network.clone());
+                let started =
+                    Runtime::start(settings, node, &welcome, logs, archive, tenants, networks);
+                let (runtime, adoption) = started.await?;
+                anyhow::Ok((runtime, adoption, network))
+            }
         });
         let identity = start_identity(config, &store, &node_init, welcome, &tenants).await?;
         let identity = Arc::new(identity);
         meters::register(&tenants, &identity);
-        let (runtime, adoption) = adopting.await??;
+        let (runtime, adoption, cell_network) = adopting.await??;
         let images = images::start(config, &runtime, &tenants).await?;
         runtime.set_images(images::of_cells(images.clone())).await;
         let pods = pods::start(config, node_name(config), &runtime, &identity, &tenants)?;
+        let wiring = schedules::Wiring {
+            node_name: node_name(config),
+            store: &store,
+            tenants: &tenants,
+            identity: &identity,
+            runtime: &runtime,
+            pods: &pods,
+            images: &images,
+        };
+        let schedules = schedules::start(wiring).await.context("the schedules")?;
         tokio::spawn({
             let (runtime, logs) = (runtime.clone(), logs.clone());
             async move {
@@ -157,8 +181,10 @@ impl Parts {
             logs,
             images,
             pods,
+            schedules,
             tenants,
             runtime,
+            cell_network,
             controllers,
         })
     }
@@ -255,6 +281,7 @@ async fn serve(loaded: Loaded, parts: Parts, daemon: Arc<Daemon>) -> anyhow::Res
         logs: parts.logs.clone(),
         images: parts.images.clone(),
         pods: parts.pods.clone(),
+        schedules: parts.schedules.clone(),
         node: daemon.clone(),
         tenants: parts.tenants.clone(),
         deadline: daemon.deadline.clone(),
@@ -338,7 +365,7 @@ fn listen_options(config: &Config, connections: Pool) -> listen::Options {
 }
 
 fn keep_network(config: &Config, daemon: &Arc<Daemon>, beside: &mut JoinSet<()>) {
-    use net::config::Manage;
+    use crate::net::config::Manage;
     let ours = match config.network.manage {
         Manage::Auto => daemon.welcome.role == Role::Machine,
         Manage::Always => true,

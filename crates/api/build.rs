@@ -9,7 +9,7 @@ use prost_reflect::{DescriptorPool, DynamicMessage, Value};
 use prost_types::FileDescriptorSet;
 
 const ROOT: &str = "../../proto";
-const FILES: [&str; 10] = [
+const FILES: [&str; 11] = [
     "aurae/runtime/v0/object.proto",
     "aurae/runtime/v0/errors.proto",
     "aurae/runtime/v0/runtime.proto",
@@ -20,6 +20,7 @@ const FILES: [&str; 10] = [
     "aurae/sets/v0/sets.proto",
     "aurae/image/v0/image.proto",
     "aurae/pod/v0/pod.proto",
+    "aurae/schedule/v0/schedule.proto",
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {

@@ -46,7 +46,7 @@ export async function ready(
 
 /** Nodes by their contexts' names; without names the command line's own. */
 export function nodes(names: readonly string[]): { name: string; on: Subsystems }[] {
-  const here = { runtime, observe, identity, node, tenant, sets, image, pod };
+  const here = { runtime, observe, identity, node, tenant, sets, image, pod, schedule };
   if (names.length === 0) return [{ name: "this node", on: here }];
   return names.map((name) => ({ name, on: node(name) }));
 }

@@ -45,6 +45,19 @@ const SEARCHES: &[Search] = &[
         arguments: &["-p", "auraed", "--test", "runtime", "--", "again"],
     },
     Search {
+        name: "cycles",
+        what: "containers made and removed while the daemon is killed",
+        arguments: &[
+            "-p",
+            "auraed",
+            "--test",
+            "api",
+            "--",
+            "come_and_go",
+            "--nocapture",
+        ],
+    },
+    Search {
         name: "mover",
         what: "the mover of logs killed at random moments",
         arguments: &["-p", "observe", "--lib", "--", "killed_at_random"],
@@ -83,6 +96,7 @@ const TARGETS: &[Target] = &[
     },
     Target::plain("log_frames"),
     Target::plain("names"),
+    Target::plain("units"),
     Target {
         name: "program",
         build: &["--features", "program"],
@@ -113,7 +127,7 @@ impl Target {
   ./x soak faults                 one search
   ./x soak fuzz --minutes 60      every fuzz target for an hour; needs nightly and cargo-fuzz
 
-Searches: faults, deaths, kills, names, mover, layers, properties, fuzz. A search that draws its moments
+Searches: faults, deaths, kills, names, cycles, mover, layers, properties, fuzz. A search that draws its moments
 prints a seed; AURAE_TEST_SEED=N draws the same ones again.")]
 pub(crate) struct Soak {
     /// Only the searches whose name holds this

@@ -60,6 +60,7 @@ const INSTALLED: &[(&str, &str)] = &[
     ("npm", "npm"),
     ("qemu-system-x86", "qemu-system-x86_64"),
     ("skopeo", "skopeo"),
+    ("systemd", "systemd systemd-analyze"),
     ("umoci", "umoci"),
 ];
 

@@ -2,8 +2,9 @@
 //! `aurae cell`: cells themselves.
 
 use api::runtime::v0::{
-    self as runtime, CellStatus, FreezeCellRequest, Kind, ListRequest, Namespace, Object,
-    RunCellRequest, ThawCellRequest, UpdateCellRequest, WaitFor, object,
+    self as runtime, CellStatus, FreezeCellRequest, Kind, ListRequest, Namespace, NetworkStatus,
+    Object, PublishedPort, RunCellRequest, ThawCellRequest, UpdateCellRequest, WaitFor, object,
+    published_port,
 };
 use clap::Subcommand;
 
@@ -52,7 +53,8 @@ Examples:
   aurae cell run web --memory 64M --cpus 0.5 --pids-limit 100
   aurae cell run web --read /srv/www --write /srv/upload,owner=1000
   aurae cell run web/db --tmpfs /mnt,size=256M              a cell in the cell web
-  aurae cell run tools --share net                          the node's network
+  aurae cell run tools --net host                           the node's network
+  aurae cell run api --net bridge -p 8443:443               a network of its own, with a port
   aurae cell run box --image debian:12 --read-only          a container: its root is the image's";
 
 #[derive(Clone, Debug, clap::Args)]
@@ -230,7 +232,9 @@ impl UpdateArgs {
             (self.cell.hostname.is_some(), "--hostname"),
             (self.cell.id_range.is_some(), "--id-range"),
         ];
-        if let Some((_, flag)) = fixed.iter().find(|(given, _)| *given) {
+        let given = fixed.iter().find(|(given, _)| *given);
+        let given = given.map(|(_, flag)| *flag);
+        if let Some(flag) = given.or_else(|| self.cell.network.first_given()) {
             let problem = format!("{flag} can't be changed while a cell runs");
             return Err(Failure::usage(problem).with_hint("remove the cell and make it again"));
         }
@@ -307,7 +311,7 @@ fn table(cells: &[Object], args: &LsArgs, format: Format) -> Table {
         headings.insert(0, "TENANT");
     }
     if format == Format::Wide {
-        headings.extend(["UID", "CGROUP"]);
+        headings.extend(["ADDRESSES", "PORTS", "UID", "CGROUP"]);
     }
     let mut table = Table::new(&headings).right(&["RUNNING", "MEMORY", "CPUS", "PIDS"]);
     for cell in cells {
@@ -354,7 +358,13 @@ fn row(cell: &Object, status: &CellStatus, args: &LsArgs, format: Format) -> Vec
         shares(&spec.share).into(),
     ]);
     if format == Format::Wide {
-        row.extend([reference.uid.into(), status.cgroup.clone().into()]);
+        let network = status.network.clone().unwrap_or_default();
+        row.extend([
+            addresses(&network).into(),
+            ports(&network).into(),
+            reference.uid.into(),
+            status.cgroup.clone().into(),
+        ]);
     }
     row
 }
@@ -399,5 +409,37 @@ mod tests {
     fn shared_namespaces_by_name() {
         assert_eq!(shares(&[4, 3]), "net,pid");
         assert_eq!(shares(&[]), "-");
+    }
+}
+
+/// Of all interfaces, IPv6 first.
+fn addresses(network: &NetworkStatus) -> String {
+    let all = network.interfaces.iter();
+    let all: Vec<_> = all.flat_map(|it| it.addresses.iter().cloned()).collect();
+    or_dash(all.join(","))
+}
+
+/// The node's ports that lead to the cell, in docker's words.
+fn ports(network: &NetworkStatus) -> String {
+    let one = |port: &PublishedPort| {
+        let protocol = match port.protocol() {
+            published_port::Protocol::Udp => "udp",
+            published_port::Protocol::Sctp => "sctp",
+            _ => "tcp",
+        };
+        let address = match port.address.as_str() {
+            "" => String::new(),
+            six if six.contains(':') => format!("[{six}]:"),
+            four => format!("{four}:"),
+        };
+        format!("{address}{}->{}/{protocol}", port.host_port, port.port)
+    };
+    or_dash(network.ports.iter().map(one).collect::<Vec<_>>().join(","))
+}
+
+fn or_dash(text: String) -> String {
+    match text.is_empty() {
+        true => "-".to_owned(),
+        false => text,
     }
 }

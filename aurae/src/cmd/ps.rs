@@ -33,6 +33,8 @@ Examples:
 const COMMAND_WIDTH: usize = 40;
 /// What failed so long ago is shown beside what runs.
 const FAILED_WITHIN: Duration = Duration::from_secs(5 * 60);
+/// The label of what runs for a schedule.
+const OWNER: &str = "schedule.aurae/owner";
 /// The most objects of one page.
 const PAGE: u32 = 1000;
 
@@ -152,7 +154,7 @@ async fn with_cell_itself(
 fn print_table(session: &Session, args: &PsArgs, objects: &[Object]) -> Result<(), Failure> {
     let mut table = Table::new(&headings(args))
         .right(&["PID"])
-        .first_to_go(&["KIND", "PID", "AGE"]);
+        .first_to_go(&["OWNER", "KIND", "PID", "AGE"]);
     for branch in tree(objects) {
         table.push(row(args, &branch.name, branch.object));
     }
@@ -171,7 +173,7 @@ fn headings(args: &PsArgs) -> Vec<&'static str> {
     if args.all_tenants {
         headings.push("TENANT");
     }
-    headings.extend(["NAME", "KIND", "STATE", "PID", "AGE"]);
+    headings.extend(["NAME", "KIND", "STATE", "PID", "AGE", "OWNER"]);
     if args.output.output == Format::Wide {
         headings.extend(["CREATED", "UID", "LABELS"]);
     }
@@ -218,6 +220,7 @@ fn row(args: &PsArgs, name: &str, object: &Object) -> Vec<Cell> {
         state_cell(object),
         pid.into(),
         age.into(),
+        owner(object).into(),
     ]);
     if args.output.output == Format::Wide {
         row.extend([
@@ -230,6 +233,13 @@ fn row(args: &PsArgs, name: &str, object: &Object) -> Vec<Cell> {
         row.push(shorten(&command).into());
     }
     row
+}
+
+/// The schedule whose run it is.
+fn owner(object: &Object) -> String {
+    let labels = meta(object).map(|meta| &meta.labels);
+    let name = labels.and_then(|labels| labels.get(OWNER));
+    name.map_or_else(|| "-".to_owned(), |name| format!("schedule/{name}"))
 }
 
 fn labels(object: &Object) -> String {
@@ -341,7 +351,7 @@ fn print_change(
     }
     let mut table = Table::new(&headings(args))
         .right(&["PID"])
-        .first_to_go(&["KIND", "PID", "AGE"]);
+        .first_to_go(&["OWNER", "KIND", "PID", "AGE"]);
     table.push(line);
     let text = table.render(session.style);
     // Without the headings, which stand above already.

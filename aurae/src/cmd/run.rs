@@ -24,13 +24,13 @@ use crate::spec::{
 const EXAMPLES: &str = "\
 Examples:
   aurae run --rm -it alpine                             a container of an image
-  aurae run -d --name web -e LANG=C nginx:1.27
+  aurae run -d --name web -p 8080:80 nginx:1.27         the node's port 8080 leads to it
   aurae run --rm --entrypoint /bin/ls debian:12 -l /
   aurae run -- /bin/echo hello                          a program of the node
   aurae run -it --rm -- bash
   aurae run -d --name web --memory 64M --read /srv/www -- nginx -g 'daemon off;'
   aurae run --cell web --name probe --rm -- curl -s http://localhost/
-  aurae run --share net --user www-data -e LANG=C -w /tmp -- ./server
+  aurae run --net host --user www-data -e LANG=C -w /tmp -- ./server
   aurae run --read $PWD -w $PWD -- ./script.sh          a script of your own
 
 What stands before `--` is an image, which is pulled where the node hasn't got it, and what follows it
@@ -401,7 +401,7 @@ async fn remove(session: &Session, reference: ObjectRef) {
 }
 
 /// Whether the last words of a command line stand behind `--`, which the parser leaves out.
-fn follow_dashes(words: usize, line: impl Iterator<Item = OsString>) -> bool {
+pub(crate) fn follow_dashes(words: usize, line: impl Iterator<Item = OsString>) -> bool {
     let line: Vec<_> = line.collect();
     let before = line.len().checked_sub(words + 1);
     before

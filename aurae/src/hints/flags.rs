@@ -37,11 +37,11 @@ fn of_a_run(flag: &str) -> Option<&'static str> {
     Some(match flag {
         "--restart" => "nothing is restarted yet: a program that has ended stays ended",
         "--entrypoint" => "the program is what follows `--`",
-        "-h" | "--ip" | "--mac-address" | "--dns" | "--add-host" | "--link" | "--publish"
-        | "-P" => {
-            "a cell has its own loopback alone; `--share net` uses the node's network, with \
-             its ports"
-        }
+        "--ip" | "--mac-address" => "the node gives each cell its addresses: leave the flag out",
+        "-P" => "name the ports: `-p 8080:80` leads the node's port 8080 to the cell's 80",
+        "-p" => "`--property NAME=VALUE` sets a property in systemd's words",
+        "-h" => "`--hostname NAME` names the cell for its programs",
+        "--link" => "`--add-host NAME:ADDRESS` gives an address a name",
         "--unit" => "`--name NAME` names it",
         "--slice" => "`--cell CELL` runs it in a cell",
         "--pty" => "`-it` gives it your terminal",
@@ -58,7 +58,7 @@ fn of_a_run(flag: &str) -> Option<&'static str> {
 fn of_a_cell(flag: &str) -> Option<&'static str> {
     Some(match flag {
         "-v" | "--volume" | "--mount" | "--bind" | "-B" => MOUNT,
-        "--net" | "--network" | "--pid" | "--ipc" | "--uts" | "--userns" | "--cgroupns" => SHARE,
+        "--pid" | "--ipc" | "--uts" | "--userns" | "--cgroupns" => SHARE,
         "--privileged" => {
             "no flag gives everything: `--cap-add`, `--share` and `--allow-new-privileges` \
              give a part each"
@@ -66,7 +66,8 @@ fn of_a_cell(flag: &str) -> Option<&'static str> {
         "--read-only" => "the root is read-only already: leave the flag out",
         "--init" => "every cell has an init already: leave the flag out",
         "--security-opt" => {
-            "`--seccomp`, `--cap-drop` and `--allow-new-privileges` say it one by one"
+            "`--seccomp FILE`, `--cap-drop`, `--allow-new-privileges`, `--mask` and `--unmasked` \
+             say it one by one"
         }
         "-m" => "`--memory SIZE` limits the memory",
         "--memory-reservation" => "`--memory-low SIZE` protects memory",

@@ -34,6 +34,7 @@ named! {
     tenant: ListResponse, TenantStatus;
     sets: Set, ListResponse;
     pod: PodStatus, ListResponse, WatchEvent;
+    schedule: ScheduleStatus, ListResponse, HistoryResponse, Reason;
     image: Image, ListResponse, PruneResponse, ImportResponse, VerifyResponse;
 }
 

@@ -3,8 +3,8 @@
 
 use api::runtime::v0::{CellSpec, Mount, Namespace, Volume};
 
-use super::ResourceFlags;
 use super::mount::{parse_read, parse_tmpfs, parse_write};
+use super::{NetworkFlags, ResourceFlags, parse_pair};
 
 /// What a cell shares and sees.
 #[derive(Clone, Debug, Default, clap::Args)]
@@ -19,7 +19,7 @@ pub(crate) struct CellFlags {
     /// The same, writable: SRC[:DST],owner=UID[,group=GID][,allow-root]
     #[arg(long, value_name = "MOUNT", value_parser = parse_write)]
     pub(crate) write: Vec<Mount>,
-    /// A private folder in memory: PATH[,size=BYTES][,mode=OCTAL]
+    /// A private folder in memory: PATH[,size=BYTES][,mode=OCTAL][,uid=N][,gid=N][,noexec]
     #[arg(long, value_name = "VOLUME", value_parser = parse_tmpfs)]
     pub(crate) tmpfs: Vec<Volume>,
     /// The cell's host name, instead of its own
@@ -28,6 +28,11 @@ pub(crate) struct CellFlags {
     /// How many user and group ids the cell has (65536)
     #[arg(long, value_name = "NUMBER")]
     pub(crate) id_range: Option<u32>,
+    /// A kernel parameter of its own namespaces, as in net.core.somaxconn=1024
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_pair)]
+    pub(crate) sysctl: Vec<(String, String)>,
+    #[command(flatten)]
+    pub(crate) network: NetworkFlags,
 }
 
 /// A namespace to share.
@@ -76,6 +81,7 @@ impl CellFlags {
             .share
             .iter()
             .flat_map(|share| share.namespaces())
+            .chain(self.network.is_host().then_some(Namespace::Net))
             .map(i32::from)
             .collect();
         share.sort_unstable();
@@ -88,6 +94,8 @@ impl CellFlags {
             hostname: self.hostname.clone().unwrap_or_default(),
             id_range: self.id_range,
             container: None,
+            sysctls: self.sysctl.iter().cloned().collect(),
+            network: self.network.build(),
         }
     }
 
@@ -100,11 +108,13 @@ impl CellFlags {
             (!self.tmpfs.is_empty(), "--tmpfs"),
             (self.hostname.is_some(), "--hostname"),
             (self.id_range.is_some(), "--id-range"),
+            (!self.sysctl.is_empty(), "--sysctl"),
         ];
         given
             .iter()
             .find(|(is_given, _)| *is_given)
             .map(|(_, flag)| *flag)
+            .or_else(|| self.network.first_given())
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! Flags that describe the root of a container, for `run` and `cell run`.
 
-use api::runtime::v0::{Container, container};
+use api::runtime::v0::{Container, Device, container};
 
 use crate::quantity::parse_bytes;
 
@@ -21,6 +21,18 @@ pub(crate) struct ContainerFlags {
     /// The size of /dev/shm (64M)
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     pub(crate) shm_size: Option<u64>,
+    /// Give it a device of the node (administrators): SRC[:DST][:rwm]
+    #[arg(long, value_name = "DEVICE", value_parser = parse_device)]
+    pub(crate) device: Vec<Device>,
+    /// Show nothing at this path, beside the usual ones of /proc and /sys
+    #[arg(long, value_name = "PATH")]
+    pub(crate) mask: Vec<String>,
+    /// Let nothing at this path be written, beside the usual ones of /proc
+    #[arg(long, value_name = "PATH")]
+    pub(crate) read_only_path: Vec<String>,
+    /// Leave /proc and /sys as they are (administrators)
+    #[arg(long)]
+    pub(crate) unmasked: bool,
 }
 
 /// What runs first in a container.
@@ -58,6 +70,10 @@ impl ContainerFlags {
             read_only: self.read_only,
             root_bytes: self.root_size,
             shared_memory_bytes: self.shm_size,
+            devices: self.device.clone(),
+            masked_paths: self.mask.clone(),
+            read_only_paths: self.read_only_path.clone(),
+            unmasked: self.unmasked,
         }
     }
 
@@ -68,8 +84,58 @@ impl ContainerFlags {
             (self.read_only, "--read-only"),
             (self.root_size.is_some(), "--root-size"),
             (self.shm_size.is_some(), "--shm-size"),
+            (!self.device.is_empty(), "--device"),
+            (!self.mask.is_empty(), "--mask"),
+            (!self.read_only_path.is_empty(), "--read-only-path"),
+            (self.unmasked, "--unmasked"),
         ];
         let mut given = given.iter().filter(|(is_given, _)| *is_given);
         given.next().map(|(_, flag)| *flag)
+    }
+}
+
+/// Parses a device, as docker has it.
+pub(crate) fn parse_device(text: &str) -> Result<Device, String> {
+    const FORM: &str = "write SRC[:DST][:rwm], as in /dev/fuse or /dev/sdb:/dev/xvda:r";
+    let mut device = Device::default();
+    for (at, part) in text.split(':').enumerate() {
+        match (at, part.starts_with('/')) {
+            (0, true) => device.path = part.to_owned(),
+            (1, true) => device.target = part.to_owned(),
+            (1 | 2, false) if !part.is_empty() && device.access.is_empty() => {
+                device.access = part.to_owned();
+            }
+            _ => return Err(FORM.to_owned()),
+        }
+    }
+    match device.access.chars().all(|letter| "rwm".contains(letter)) {
+        true => Ok(device),
+        false => Err(FORM.to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn devices_are_written_as_dockers() {
+        let parts = |text| {
+            let device = parse_device(text).unwrap();
+            [device.path, device.target, device.access]
+        };
+        assert_eq!(parts("/dev/fuse"), ["/dev/fuse", "", ""]);
+        assert_eq!(parts("/dev/fuse:rw"), ["/dev/fuse", "", "rw"]);
+        assert_eq!(parts("/dev/a:/dev/b:r"), ["/dev/a", "/dev/b", "r"]);
+        for text in [
+            "",
+            "fuse",
+            "/dev/a:",
+            "/dev/a:rx",
+            "/dev/a:r:w",
+            "/a:/b:r:w",
+        ] {
+            assert!(parse_device(text).is_err(), "{text}");
+        }
     }
 }

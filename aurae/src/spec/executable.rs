@@ -88,7 +88,7 @@ pub(crate) struct ExecutableFlags {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration)]
     log_max_age: Option<Duration>,
     /// A property in systemd's words, as in MemoryMax=64M or Nice=5
-    #[arg(short, long, value_name = "NAME=VALUE", value_parser = parse_property)]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_property)]
     property: Vec<Property>,
 }
 
@@ -114,7 +114,7 @@ impl ExecutableFlags {
                 .unwrap_or_default(),
             capabilities: self.capabilities.build(),
             no_new_privileges: self.allow_new_privileges.then_some(false),
-            seccomp: self.seccomp.build(),
+            seccomp: self.seccomp.build()?,
             stop_signal: self.stop_signal.clone().unwrap_or_default(),
             stop_grace: self.stop_timeout.map(wire_duration),
             logs: self.logs(),

@@ -8,6 +8,7 @@ mod cell;
 mod container;
 mod executable;
 mod mount;
+mod network;
 mod property;
 mod resources;
 mod seccomp;
@@ -15,6 +16,7 @@ mod seccomp;
 pub(crate) use cell::CellFlags;
 pub(crate) use container::{ContainerFlags, EntrypointFlag, Pull};
 pub(crate) use executable::{ExecutableFlags, LabelFlags};
+pub(crate) use network::NetworkFlags;
 pub(crate) use resources::ResourceFlags;
 
 /// Splits `KEY=VALUE`.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! `--read SRC[:DST]`, `--write SRC[:DST],owner=UID[,group=GID][,allow-root]`, `--tmpfs
-//! PATH[,size=N][,mode=N]`.
+//! PATH[,size=N][,mode=N][,uid=N][,gid=N][,noexec]`.
 
 use api::runtime::v0::{Mount, Volume, mount};
 
@@ -8,7 +8,8 @@ use crate::quantity::parse_bytes;
 
 const WRITE: &str = "write SRC[:DST],owner=UID[,group=GID][,allow-root]: the on-disk user \
                      that the cell's root acts as must be named";
-const TMPFS: &str = "write PATH[,size=BYTES][,mode=OCTAL], as in /cache,size=16M";
+const TMPFS: &str = "write PATH[,size=BYTES][,mode=OCTAL][,uid=N][,gid=N][,noexec], as in \
+                     /cache,size=16M";
 
 /// Parses a read-only mount.
 pub(crate) fn parse_read(text: &str) -> Result<Mount, String> {
@@ -74,6 +75,11 @@ pub(crate) fn parse_tmpfs(text: &str) -> Result<Volume, String> {
         match part.split_once('=') {
             Some(("size", size)) => volume.size_bytes = Some(parse_bytes(size)?),
             Some(("mode", mode)) => volume.mode = Some(parse_mode(mode)?),
+            Some(("uid", id)) => volume.uid = Some(number(id)?),
+            Some(("gid", id)) => volume.gid = Some(number(id)?),
+            None if part == "noexec" => volume.no_exec = true,
+            // What every one of them is.
+            None if ["rw", "nosuid", "nodev", "exec"].contains(&part) => {}
             _ => return Err(TMPFS.to_owned()),
         }
     }
@@ -126,6 +132,13 @@ mod tests {
         assert_eq!(
             (volume.size_bytes, volume.mode),
             (Some(1 << 20), Some(0o700))
+        );
+        let volume = parse_tmpfs("/run:rw,noexec,nosuid,uid=5,gid=6").unwrap();
+        assert_eq!((volume.uid, volume.gid), (Some(5), Some(6)));
+        assert!(volume.no_exec);
+        assert!(
+            parse_tmpfs("/run:ro").is_err(),
+            "a read-only one is of no use"
         );
     }
 }

@@ -58,6 +58,9 @@ pub(crate) struct ResourceFlags {
     /// The most huge pages: SIZE=BYTES, as in 2MB=64M
     #[arg(long, value_name = "LIMIT", value_parser = parse_hugetlb)]
     pub(crate) hugetlb: Vec<Hugetlb>,
+    /// A file of cgroup v2 without a flag of its own, as in memory.oom.group=1
+    #[arg(long, value_name = "FILE=VALUE", value_parser = super::parse_pair)]
+    pub(crate) cgroup_conf: Vec<(String, String)>,
 }
 
 impl ResourceFlags {
@@ -72,6 +75,7 @@ impl ResourceFlags {
                 max: self.io_max.clone(),
             }),
             hugetlb: self.hugetlb.clone(),
+            unified: self.cgroup_conf.iter().cloned().collect(),
         };
         some_unless_default(resources)
     }
@@ -121,6 +125,7 @@ impl ResourceFlags {
             (self.io_weight.is_some(), "io.weight"),
             (!self.io_max.is_empty(), "io.max"),
             (!self.hugetlb.is_empty(), "hugetlb"),
+            (!self.cgroup_conf.is_empty(), "unified"),
         ];
         let paths = given.iter().filter(|(is_given, _)| *is_given);
         paths

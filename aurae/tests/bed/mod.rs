@@ -77,6 +77,8 @@ impl Node {
             .arg(folder.path().join("run"))
             .args(["--config", "/dev/null", "--set", "node.name=test"])
             .args(["--set", &format!("paths.cgroup={cgroup}")])
+            // The machine's own network isn't ours to change.
+            .args(["--set", "cell_network.enabled=false"])
             .env("NOTIFY_SOCKET", folder.path().join("notify"))
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("clones"))

@@ -4,6 +4,7 @@
 mod apply;
 mod asked;
 mod hostile;
+mod pods;
 mod recipes;
 mod running;
 mod sets;

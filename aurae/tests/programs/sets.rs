@@ -319,9 +319,9 @@ fn workloads_as_data_are_applied_like_a_program() {
     // The same set by another file: it is taken over, and nothing changes.
     let same = node.aurae(&["apply", "--adopt", &yaml]).ok();
     assert_eq!(same, "nothing changed: 2 as declared\n");
-    let wrong = folder.file("wrong.json", r#"{ "kind": "pod", "name": "x" }"#);
+    let wrong = folder.file("wrong.json", r#"{ "kind": "machine", "name": "x" }"#);
     let refused = node.aurae(&["plan", &wrong]).fails(1);
-    assert!(refused.contains("executable or cell"), "{refused}");
+    assert!(refused.contains("executable or cell or pod"), "{refused}");
     let slip = r#"[{"kind": "cell", "name": "d"}, {"kind": "cell", "name": "e", "hostnam": "e"}]"#;
     let refused = node
         .aurae(&["plan", &folder.file("slip.json", slip)])

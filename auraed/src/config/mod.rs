@@ -133,7 +133,11 @@ pub(crate) fn merge(
     let config: Config = layer::table_of(&leaves)
         .try_into()
         .map_err(|e: toml::de::Error| ConfigError::Combined(e.message().to_owned()))?;
-    match config.images.contradiction() {
+    let contradictions = [
+        config.images.contradiction(),
+        config.cell_network.contradiction(),
+    ];
+    match contradictions.into_iter().flatten().next() {
         Some(problem) => Err(ConfigError::Combined(problem)),
         None => Ok(Loaded { config, leaves }),
     }

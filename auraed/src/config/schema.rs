@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::value::{ByteSize, Share, Span};
+use crate::cell_network::CellNetworkConfig;
 use crate::net::config::NetConfig;
 
 /// The whole configuration; each field is a table of the file.
@@ -26,6 +27,7 @@ pub(crate) struct Config {
     pub(crate) shutdown: Shutdown,
     pub(crate) boot: Boot,
     pub(crate) network: NetConfig,
+    pub(crate) cell_network: CellNetworkConfig,
 }
 
 /// The node's name and trust domain.

@@ -12,7 +12,7 @@ use model::error::Error;
 use model::name::Tenant;
 
 /// An image that is to be pulled first.
-pub(super) struct Fetch {
+pub(crate) struct Fetch {
     reference: Reference,
     policy: PullPolicy,
 }
@@ -38,7 +38,7 @@ impl Fetch {
     ///
     /// # Errors
     /// As [`Fetch::of`].
-    pub(super) fn of_root(
+    pub(crate) fn of_root(
         images: &Images,
         tenant: &Tenant,
         root: &Container,
@@ -65,7 +65,7 @@ impl Fetch {
     ///
     /// # Errors
     /// Those of a pull.
-    pub(super) async fn carry_out(
+    pub(crate) async fn carry_out(
         self,
         images: &Images,
         permit: &Permit,

@@ -9,7 +9,7 @@ mod body;
 mod budget;
 mod caller;
 pub(crate) mod deadline;
-mod fetch;
+pub(crate) mod fetch;
 mod identity;
 mod image;
 mod layer;
@@ -17,13 +17,14 @@ pub(crate) mod node;
 mod observe;
 mod pod;
 mod runtime;
+mod schedule;
 pub(crate) mod server;
 mod sets;
 mod stream;
 mod tenant;
 
 /// The services that a node offers.
-const SERVICES: [&str; 8] = [
+const SERVICES: [&str; 9] = [
     "aurae.runtime.v0.Runtime",
     "aurae.observe.v0.Observe",
     "aurae.identity.v0.Identity",
@@ -32,4 +33,5 @@ const SERVICES: [&str; 8] = [
     "aurae.sets.v0.Sets",
     "aurae.image.v0.Images",
     "aurae.pod.v0.Pods",
+    "aurae.schedule.v0.Schedules",
 ];

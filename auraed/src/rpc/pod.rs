@@ -13,12 +13,14 @@ use api::pod::v0::dial_request::Message as Asked;
 use api::pod::v0::pods_server::Pods as Service;
 use api::status::to_status;
 use futures_util::{Stream, stream};
-use identity::{Effect, Identity, Reach};
+use identity::{Effect, Identity, Permit, Reach};
 use image::node::Images;
 use model::error::{Error, Reason};
 use model::name::Tenant;
+use model::object::ObjectRef;
 use model::pod::PodSpec;
 use pod::{Pods, Stream as Connection, WatchEvent, WatchKind, Watcher};
+use schedule::Schedules;
 use tenants::Tenants;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
 use tonic::{Request, Response, Status, Streaming};
@@ -31,6 +33,8 @@ use super::stream::{Answers, Beside, first, until_expelled};
 pub(super) struct PodService {
     pub(super) identity: Arc<Identity>,
     pub(super) pods: Pods,
+    /// Whose runs some of them are.
+    pub(super) schedules: Schedules,
     /// Those of containers are brought from here.
     pub(super) images: Images,
     /// How long the first message of a connection may take.
@@ -47,6 +51,19 @@ const PIECE: usize = 64 << 10;
 impl PodService {
     fn enter<T>(&self, request: &Request<T>, action: &'static str) -> Result<Caller, Status> {
         Caller::of(&self.identity, request, action)
+    }
+
+    /// Whoever stops a run of a schedule ends its wish.
+    async fn end_wish(
+        &self,
+        caller: &Caller,
+        permit: &Permit,
+        target: &ObjectRef,
+    ) -> Result<(), Status> {
+        let told = self
+            .schedules
+            .stop_asked(permit, &target.tenant, &target.path);
+        caller.unless_expelled(told).await
     }
 
     /// The images that are brought before the pod is made, one after the other.
@@ -156,10 +173,12 @@ impl Service for PodService {
         let caller = self.enter(&request, action::STOP)?;
         let stop = convert::stop(caller.tenant(), request.into_inner()).map_err(to_status)?;
         let target = &stop.target;
-        let also = vec![Effect::below(STOP, &target.path)];
+        let mut also = vec![Effect::below(STOP, &target.path)];
+        also.extend(self.schedules.effect_of_stop(&target.tenant, &target.path));
         let permit = caller
             .permit_effects(&target.tenant, &target.path, Reach::Object, also)
             .await?;
+        self.end_wish(&caller, &permit, target).await?;
         let status = caller.unless_expelled(self.pods.stop(permit, stop)).await?;
         Ok(Response::new(convert::to_status(&status)))
     }
@@ -171,10 +190,14 @@ impl Service for PodService {
         let mut also = vec![Effect::below(REMOVE, &target.path)];
         if remove.force {
             also.push(Effect::below(STOP, &target.path));
+            also.extend(self.schedules.effect_of_stop(&target.tenant, &target.path));
         }
         let permit = caller
             .permit_effects(&target.tenant, &target.path, Reach::Object, also)
             .await?;
+        if remove.force {
+            self.end_wish(&caller, &permit, target).await?;
+        }
         caller
             .unless_expelled(self.pods.remove(permit, remove))
             .await?;

@@ -14,13 +14,14 @@ use identity::{Effect, Identity, Reach};
 use image::node::Images;
 use model::error::{Error, Reason};
 use model::name::{ObjectPath, Tenant};
-use model::object::Kind;
+use model::object::{Kind, ObjectRef};
 use model::request::{ListQuery, Remove, RunExecutable, WaitFor};
 use model::signal::Signal;
 use model::status::Object;
 use observe::Logs;
 use prost::Message;
 use runtime::{Page, Runtime, WatchEvent, WatchKind, Watcher};
+use schedule::Schedules;
 use tenants::Tenants;
 use tonic::{Request, Response, Status};
 
@@ -38,6 +39,8 @@ const MAX_PAGE_BYTES: usize = 3 << 20;
 pub(super) struct RuntimeService {
     pub(super) identity: Arc<Identity>,
     pub(super) runtime: Runtime,
+    /// Whose runs some of it is.
+    pub(super) schedules: Schedules,
     /// Those of cells are brought from here.
     pub(super) images: Images,
     pub(super) logs: Logs,
@@ -143,7 +146,22 @@ impl RuntimeService {
         let standing = self.runtime.standing(&target.tenant, &target.path);
         let stops = request.force || standing.is_some_and(|s| !s.ended && s.kind == Kind::Cell);
         let stopped = stops.then(|| Effect::below(action::STOP, &target.path));
-        stopped.into_iter().collect()
+        let wish = || self.schedules.effect_of_stop(&target.tenant, &target.path);
+        let wish = stops.then(wish).flatten();
+        stopped.into_iter().chain(wish).collect()
+    }
+
+    /// Whoever stops a run of a schedule ends its wish.
+    async fn end_wish(
+        &self,
+        caller: &Caller,
+        permit: &Permit,
+        target: &ObjectRef,
+    ) -> Result<(), Status> {
+        let told = self
+            .schedules
+            .stop_asked(permit, &target.tenant, &target.path);
+        caller.unless_expelled(told).await
     }
 
     async fn hold(
@@ -368,7 +386,17 @@ impl Service for RuntimeService {
     async fn stop(&self, request: Request<wire::StopRequest>) -> Answer<wire::Object> {
         let caller = self.enter(&request, action::STOP)?;
         let request = convert::stop(caller.tenant(), request.into_inner()).map_err(to_status)?;
-        let permit = caller.permit_below(&request.target).await?;
+        let target = &request.target;
+        let also = self.schedules.effect_of_stop(&target.tenant, &target.path);
+        let permit = caller
+            .permit_effects(
+                &target.tenant,
+                &target.path,
+                Reach::Subtree,
+                also.into_iter().collect(),
+            )
+            .await?;
+        self.end_wish(&caller, &permit, target).await?;
         any(&*caller
             .unless_expelled(self.runtime.stop(permit, request))
             .await?)
@@ -387,6 +415,9 @@ impl Service for RuntimeService {
         let permit = caller
             .permit_effects(&target.tenant, &target.path, reach, also)
             .await?;
+        if request.force {
+            self.end_wish(&caller, &permit, target).await?;
+        }
         let removed = caller
             .unless_expelled(self.runtime.remove(permit, request))
             .await?;

@@ -13,6 +13,7 @@ use api::node::v0::node_server::NodeServer;
 use api::observe::v0::observe_server::ObserveServer;
 use api::pod::v0::pods_server::PodsServer;
 use api::runtime::v0::runtime_server::RuntimeServer;
+use api::schedule::v0::schedules_server::SchedulesServer;
 use api::sets::v0::sets_server::SetsServer;
 use api::tenant::v0::tenant_server::TenantServer;
 use futures_util::Stream;
@@ -22,6 +23,7 @@ use model::quota::Quota;
 use observe::{Logs, Observe};
 use pod::Pods;
 use runtime::Runtime;
+use schedule::Schedules;
 use store::Store;
 use tenants::{Pool, Tenants};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -39,6 +41,7 @@ use super::node::{NodePort, NodeService};
 use super::observe::ObserveService;
 use super::pod::PodService;
 use super::runtime::RuntimeService;
+use super::schedule::ScheduleService;
 use super::sets::SetsService;
 use super::tenant::TenantService;
 
@@ -65,6 +68,7 @@ pub(crate) struct Services {
     pub(crate) logs: Logs,
     pub(crate) images: Images,
     pub(crate) pods: Pods,
+    pub(crate) schedules: Schedules,
     pub(crate) node: Arc<dyn NodePort>,
     pub(crate) tenants: Tenants,
     /// Of unary calls without a deadline of their own.
@@ -131,6 +135,7 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
         logs,
         images,
         pods,
+        schedules,
         node,
         tenants,
         deadline,
@@ -157,6 +162,7 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
     let pod_service = PodService {
         identity: Arc::clone(&identity),
         pods,
+        schedules: schedules.clone(),
         images: images.clone(),
         timeout: deadline.get(),
         tenants: tenants.clone(),
@@ -164,10 +170,15 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
     let runtime_service = RuntimeService {
         identity: Arc::clone(&identity),
         runtime,
+        schedules: schedules.clone(),
         images,
         logs,
         deadline,
         tenants: tenants.clone(),
+    };
+    let schedule_service = ScheduleService {
+        identity: Arc::clone(&identity),
+        schedules,
     };
     let node_service = NodeService {
         identity: Arc::clone(&identity),
@@ -187,7 +198,8 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
         .add_service(TenantServer::new(tenant_service).max_decoding_message_size(max_message))
         .add_service(SetsServer::new(sets_service).max_decoding_message_size(max_message))
         .add_service(ImagesServer::new(image_service).max_decoding_message_size(max_message))
-        .add_service(PodsServer::new(pod_service).max_decoding_message_size(max_message));
+        .add_service(PodsServer::new(pod_service).max_decoding_message_size(max_message))
+        .add_service(SchedulesServer::new(schedule_service).max_decoding_message_size(max_message));
     add_health(&mut routes).await;
     add_reflection(&mut routes)?;
     Ok(routes.routes())

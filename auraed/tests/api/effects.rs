@@ -12,6 +12,7 @@ use api::observe::v0 as observe;
 use api::pod::v0 as pod;
 use api::pod::v0::pods_client::PodsClient;
 use api::runtime::v0 as wire;
+use api::schedule::v0 as schedule;
 use api::status::{Reason, from_status};
 use tonic::Status;
 
@@ -32,6 +33,9 @@ const UPDATE_POD: &str = "pod.Update";
 const DEBUG_POD: &str = "pod.Debug";
 const STOP_POD: &str = "pod.Stop";
 const REMOVE_POD: &str = "pod.Remove";
+const DECLARE: &str = "schedule.Declare";
+const PAUSE: &str = "schedule.Pause";
+const REMOVE_SCHEDULE: &str = "schedule.Remove";
 /// No registry: nothing listens there.
 const NOWHERE: &str = "127.0.0.1:1/none:v1";
 
@@ -48,8 +52,8 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ("runtime.Watch", &[]),
     ("runtime.Wait", &[]),
     ("runtime.Signal", &[STOP]),
-    (STOP, &[]),
-    (REMOVE, &[STOP]),
+    (STOP, &[PAUSE]),
+    (REMOVE, &[STOP, PAUSE]),
     ("runtime.Attach", &[LOGS]),
     (LOGS, &[]),
     ("observe.Usage", &[]),
@@ -95,9 +99,22 @@ const EFFECTS: &[(&str, &[&str])] = &[
     ("pod.Watch", &[]),
     (UPDATE_POD, &["runtime.UpdateCell"]),
     (DEBUG_POD, &[RUN_CELL, RUN_EXECUTABLE, PULL]),
-    (STOP_POD, &[STOP]),
-    (REMOVE_POD, &[STOP, REMOVE]),
+    (STOP_POD, &[STOP, PAUSE]),
+    (REMOVE_POD, &[STOP, REMOVE, PAUSE]),
     ("pod.Dial", &[]),
+    (
+        DECLARE,
+        &[RUN_EXECUTABLE, RUN_CELL, PULL, RUN_POD, STOP, REMOVE],
+    ),
+    ("schedule.Get", &[]),
+    ("schedule.List", &[]),
+    (REMOVE_SCHEDULE, &[STOP, STOP_POD, REMOVE, REMOVE_POD]),
+    // What they begin is done on behalf of the owner, and decided then.
+    ("schedule.Trigger", &[]),
+    (PAUSE, &[]),
+    ("schedule.Resume", &[]),
+    ("schedule.History", &[]),
+    ("schedule.Why", &[]),
     // It ends the node, not objects one by one.
     ("node.Shutdown", &[]),
 ];
@@ -127,6 +144,8 @@ const fn call(
     }
 }
 
+/// `kept` and `kept-pod` are schedules, each with its run 1.
+///
 /// `web` runs, with `web/main` and `web/secret/job` in it; `idle` runs and is empty; `old` and
 /// `web/done` have ended.
 const CALLS: &[Call] = &[
@@ -169,7 +188,122 @@ const CALLS: &[Call] = &[
         logs(ann, &["web/main", "web/secret/job"])
     }),
     call("observe.Usage", "observe.Usage", "web/secret", usage),
+    call(DECLARE, RUN_EXECUTABLE, "fresh", |ann| declare(ann, image)),
+    call(DECLARE, RUN_CELL, "", |ann| declare(ann, image)),
+    call(DECLARE, PULL, "", |ann| declare(ann, image)),
+    call(DECLARE, RUN_POD, "fresh", |ann| declare(ann, in_pod)),
+    call(DECLARE, STOP, "fresh", |ann| declare(ann, in_cell)),
+    call(DECLARE, REMOVE, "", |ann| declare(ann, in_cell)),
+    call(STOP, PAUSE, "kept", |ann| stop(ann, "kept-1")),
+    call(STOP_POD, PAUSE, "kept-pod", |ann| {
+        end_pod(ann, "kept-pod-1", false)
+    }),
+    call(REMOVE, PAUSE, "kept", |ann| {
+        remove(ann, "kept-1/main", true)
+    }),
+    call(REMOVE_POD, PAUSE, "", |ann| {
+        end_pod(ann, "kept-pod-1", true)
+    }),
+    call(REMOVE_SCHEDULE, STOP, "kept-1", |ann| forget(ann, "kept")),
+    call(REMOVE_SCHEDULE, REMOVE, "kept-pod-1", |ann| {
+        forget(ann, "kept-pod")
+    }),
+    call(REMOVE_SCHEDULE, REMOVE_POD, "", |ann| {
+        forget(ann, "kept-pod")
+    }),
+    call(REMOVE_SCHEDULE, STOP_POD, "", |ann| forget(ann, "kept-pod")),
 ];
+
+/// A wish, under that name, of a container.
+fn image(name: &str) -> schedule::DeclareRequest {
+    let mut request = crate::schedule::shell(name, "exec sleep 1000");
+    let work = request.spec.as_mut().and_then(|it| it.work.as_mut());
+    if let Some(schedule::work::Run::Executable(run)) = work.and_then(|it| it.run.as_mut()) {
+        run.own_cell = Some(pulled());
+    }
+    request
+}
+
+/// The same of a pod.
+fn in_pod(name: &str) -> schedule::DeclareRequest {
+    let container = pod::Container {
+        name: "app".into(),
+        entrypoint: vec!["/bin/sleep".into(), "1000".into()],
+        ..Default::default()
+    };
+    let run = pod::RunRequest {
+        pod: Some(pod::Pod {
+            r#ref: at(Owner, name),
+            spec: Some(pod::PodSpec {
+                containers: vec![container],
+                ..Default::default()
+            }),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    of_work(name, schedule::work::Run::Pod(run))
+}
+
+/// The same of a cell with an executable.
+fn in_cell(name: &str) -> schedule::DeclareRequest {
+    let job = program(&format!("{name}/job"), &["/bin/sleep", "1000"]);
+    let run = schedule::CellWork {
+        cell: Some(cell(Owner, name, wire::CellSpec::default())),
+        executables: vec![job],
+    };
+    of_work(name, schedule::work::Run::Cell(run))
+}
+
+fn of_work(name: &str, run: schedule::work::Run) -> schedule::DeclareRequest {
+    let mut request = crate::schedule::shell(name, "true");
+    if let Some(spec) = &mut request.spec {
+        spec.work = Some(schedule::Work { run: Some(run) });
+    }
+    request
+}
+
+fn declare(ann: Person, wish: fn(&str) -> schedule::DeclareRequest) -> Called {
+    Box::pin(async move {
+        let request = wish("fresh");
+        crate::schedule::schedules(&ann)
+            .declare(request)
+            .await
+            .map(drop)
+    })
+}
+
+fn forget(ann: Person, name: &'static str) -> Called {
+    Box::pin(async move {
+        let request = schedule::RemoveRequest {
+            name: name.into(),
+            ..Default::default()
+        };
+        crate::schedule::schedules(&ann)
+            .remove(request)
+            .await
+            .map(drop)
+    })
+}
+
+fn end_pod(ann: Person, name: &'static str, for_good: bool) -> Called {
+    Box::pin(async move {
+        let mut pods = PodsClient::new(ann.node.channel());
+        let place = at(Owner, name);
+        if for_good {
+            let request = pod::RemoveRequest {
+                r#ref: place,
+                force: true,
+            };
+            return pods.remove(request).await.map(drop);
+        }
+        let request = pod::StopRequest {
+            r#ref: place,
+            grace: None,
+        };
+        pods.stop(request).await.map(drop)
+    })
+}
 
 fn run_with_cell(ann: Person) -> Called {
     Box::pin(async move {
@@ -392,6 +526,9 @@ async fn furnish(ann: &Person) {
             .unwrap();
     }
     stop(ann.clone(), "old").await.unwrap();
+    let kept = crate::schedule::shell("kept", "exec sleep 1000");
+    crate::schedule::declare_and_run(ann, kept).await;
+    crate::schedule::declare_and_run(ann, in_pod("kept-pod")).await;
     for path in ["web/main", "web/secret/job"] {
         let sleeps = program(path, &["/bin/sleep", "1000"]);
         runtime.run_executable(sleeps).await.unwrap();

@@ -14,11 +14,15 @@
 
 mod caller;
 mod containers;
+mod cycles;
 mod effects;
+mod escapes;
 mod fair;
 mod finished;
 mod flood;
+mod hardening;
 mod images;
+mod network;
 mod node;
 mod pods;
 mod pods_change;
@@ -29,6 +33,7 @@ mod privileges;
 mod raw;
 mod requests;
 mod required;
+mod schedule;
 mod stories;
 mod table;
 mod tenants;

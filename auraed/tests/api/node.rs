@@ -22,16 +22,43 @@ pub(crate) struct TestNode {
     folder: TempDir,
     cgroup: String,
     process: Child,
+    /// A file system is mounted on its state directory.
+    small_disk: bool,
 }
+
+const NO_NETWORK: &[&str] = &["cell_network.enabled=false"];
 
 impl TestNode {
     /// Starts one and waits until it answers; `None`, with a word, where this isn't root.
+    ///
+    /// It has no network of cells: the machine's own is the node's here, and isn't ours to change.
     pub(crate) fn start() -> Option<Self> {
+        Self::start_with(NO_NETWORK)
+    }
+
+    /// The same, with a state directory on a file system of its own.
+    pub(crate) fn start_on_small_disk() -> Option<Self> {
+        Self::start_in(NO_NETWORK, true)
+    }
+
+    /// The same, with these settings, in the caller's network namespace.
+    pub(crate) fn start_with(settings: &[&str]) -> Option<Self> {
+        Self::start_in(settings, false)
+    }
+
+    fn start_in(settings: &[&str], small_disk: bool) -> Option<Self> {
         if !is_root() {
             testkit::skip("a node needs root");
             return None;
         }
         let folder = tempfile::tempdir().unwrap();
+        if small_disk {
+            let state = folder.path().join("state");
+            std::fs::create_dir(&state).unwrap();
+            let mut mount = Command::new("mount");
+            mount.args(["-t", "tmpfs", "-o", "size=64m,mode=0700", "tmpfs"]);
+            assert!(mount.arg(&state).status().unwrap().success());
+        }
         let log = std::fs::File::create(folder.path().join("log")).unwrap();
         // Nodes of one machine have a group each, or they would adopt each other's cells.
         let name = folder
@@ -41,11 +68,16 @@ impl TestNode {
             .to_string_lossy();
         let cgroup = format!("aurae-api-{}", name.trim_start_matches('.'));
         std::fs::write(folder.path().join("config.toml"), "").unwrap();
-        let process = command(folder.path(), &cgroup).stderr(log).spawn().unwrap();
+        let mut process = command(folder.path(), &cgroup);
+        for setting in settings {
+            process.args(["--set", setting]);
+        }
+        let process = process.stderr(log).spawn().unwrap();
         let mut node = Self {
             folder,
             cgroup,
             process,
+            small_disk,
         };
         node.wait_until_it_answers();
         Some(node)
@@ -115,6 +147,41 @@ impl TestNode {
         self.wait_until_it_answers();
     }
 
+    /// Everything ends at once, as with the power; the state directory alone is there afterwards.
+    pub(crate) fn reboot(&mut self, down: Duration) {
+        self.process.kill().unwrap();
+        self.process.wait().unwrap();
+        let mount = kernel::cgroup::find::mount_point().unwrap();
+        let all = Cgroup::open(&mount).unwrap();
+        all.child(&self.cgroup)
+            .unwrap()
+            .kill_and_wait(TIMEOUT)
+            .unwrap();
+        all.remove(&self.cgroup, TIMEOUT).unwrap();
+        std::fs::remove_dir_all(self.folder.path().join("run")).unwrap();
+        std::thread::sleep(down);
+        let log = std::fs::File::options()
+            .append(true)
+            .open(self.folder.path().join("log"));
+        let mut again = command(self.folder.path(), &self.cgroup);
+        self.process = again.stderr(log.unwrap()).spawn().unwrap();
+        self.wait_until_it_answers();
+    }
+
+    /// Takes what is left of the small disk.
+    pub(crate) fn fill_disk(&self) {
+        use std::io::Write;
+        let mut file = std::fs::File::create(self.state().join("filler")).unwrap();
+        let block = vec![0; 64 << 10];
+        while file.write_all(&block).is_ok() {}
+        while file.write_all(&[0]).is_ok() {}
+    }
+
+    /// Gives it back.
+    pub(crate) fn empty_disk(&self) {
+        std::fs::remove_file(self.state().join("filler")).unwrap();
+    }
+
     fn daemon_status_kb(&self, field: &str) -> u64 {
         let daemon = self.daemon();
         let status = std::fs::read_to_string(format!("/proc/{daemon}/status")).unwrap();
@@ -125,18 +192,36 @@ impl TestNode {
 
     /// The daemon's process id.
     fn daemon(&self) -> String {
+        let mut processes = self.processes().into_iter();
+        processes.find(|(name, _)| name == "serve").unwrap().1
+    }
+
+    /// Its processes, by what they are: `init` itself, `serve`, the spawner, and each cell's init.
+    pub(crate) fn processes(&self) -> Vec<(String, String)> {
         let init = self.process.id();
         let children = format!("/proc/{init}/task/{init}/children");
         let children = std::fs::read_to_string(children).unwrap();
-        let is_daemon = |pid: &&str| {
+        let name = |pid: &str| {
             let words = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-            words.split(|byte| *byte == 0).any(|word| word == b"serve")
+            let mut words = words.split(|byte| *byte == 0);
+            let title = words.next().unwrap_or_default();
+            match words.any(|word| word == b"serve") {
+                true => "serve".to_owned(),
+                false => String::from_utf8_lossy(title).into_owned(),
+            }
         };
-        children
-            .split_whitespace()
-            .find(is_daemon)
+        let children = children.split_whitespace();
+        let named = children.map(|pid| (name(pid), pid.to_owned()));
+        std::iter::once(("init".to_owned(), init.to_string()))
+            .chain(named)
+            .collect()
+    }
+
+    /// Its group in the cgroup tree.
+    pub(crate) fn group(&self) -> PathBuf {
+        kernel::cgroup::find::mount_point()
             .unwrap()
-            .to_owned()
+            .join(&self.cgroup)
     }
 
     /// A way to this node with the certificate and key of that name in its folder.
@@ -213,6 +298,10 @@ impl Drop for TestNode {
             if let Err(error) = all.remove(&name, TIMEOUT) {
                 eprintln!("---- left behind: {error}");
             }
+        }
+        if self.small_disk {
+            let unmounted = Command::new("umount").arg("-l").arg(self.state()).status();
+            assert!(unmounted.is_ok_and(|status| status.success()));
         }
     }
 }

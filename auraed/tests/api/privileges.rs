@@ -40,8 +40,21 @@ fn mounting(access: wire::mount::Access) -> wire::CellSpec {
     }
 }
 
+fn container(container: wire::Container) -> wire::CellSpec {
+    wire::CellSpec {
+        container: Some(wire::Container {
+            image: "nosuch".to_owned(),
+            pull: wire::container::Pull::Never.into(),
+            ..container
+        }),
+        ..Default::default()
+    }
+}
+
 const SHARE: &str = "cell.spec.share";
 const MOUNTS: &str = "cell.spec.mounts";
+const DEVICES: &str = "cell.spec.container.devices";
+const UNMASKED: &str = "cell.spec.container.unmasked";
 
 const CELLS: &[Row] = &[
     row(SHARE, || sharing(Namespace::User)),
@@ -53,6 +66,21 @@ const CELLS: &[Row] = &[
     row(SHARE, || sharing(Namespace::Cgroup)),
     row(MOUNTS, || mounting(wire::mount::Access::Read)),
     row(MOUNTS, || mounting(wire::mount::Access::Write)),
+    row(DEVICES, || {
+        container(wire::Container {
+            devices: vec![wire::Device {
+                path: "/dev/fuse".to_owned(),
+                ..Default::default()
+            }],
+            ..Default::default()
+        })
+    }),
+    row(UNMASKED, || {
+        container(wire::Container {
+            unmasked: true,
+            ..Default::default()
+        })
+    }),
 ];
 
 const fn row(field: &'static str, spec: fn() -> wire::CellSpec) -> Row {
@@ -115,6 +143,23 @@ async fn what_reaches_out_of_a_cell_is_for_administrators_field_by_field() {
     let protected = executable("web/a", program(Some(-1)));
     let refused = runtime.run_executable(protected).await.unwrap_err();
     assert_refused("oom", "executable.spec.oom_score_adj", refused);
+    let seccomp = |profile: wire::seccomp::Profile, custom: &str| wire::ExecutableSpec {
+        seccomp: Some(wire::Seccomp {
+            profile: profile.into(),
+            custom: custom.to_owned(),
+            ..Default::default()
+        }),
+        ..program(None)
+    };
+    let open = r#"{"defaultAction":"SCMP_ACT_LOG"}"#;
+    for (spec, field) in [
+        (seccomp(wire::seccomp::Profile::Unconfined, ""), "profile"),
+        (seccomp(wire::seccomp::Profile::Unspecified, open), "custom"),
+    ] {
+        let refused = runtime.run_executable(executable("web/a", spec)).await;
+        let field = format!("executable.spec.seccomp.{field}");
+        assert_refused("seccomp", &field, refused.unwrap_err());
+    }
     // Nothing of all that is there, and what is the tenant's own is not refused.
     let listed = runtime.list(wire::ListRequest::default()).await.unwrap();
     assert_eq!(listed.into_inner().objects.len(), 1);
@@ -139,9 +184,10 @@ async fn what_reaches_out_of_a_cell_is_for_administrators_field_by_field() {
         force: true,
         ..Default::default()
     };
-    for path in ["web", "a0", "a1", "a2", "a3", "a4", "a5", "a6", "a7", "a8"] {
+    let made = (0..CELLS.len()).map(|n| format!("a{n}"));
+    for path in std::iter::once("web".to_owned()).chain(made) {
         let gone = wire::RemoveRequest {
-            r#ref: at(Administrator, path),
+            r#ref: at(Administrator, &path),
             ..all.clone()
         };
         let _some_were_not_made = runtime.remove(gone).await;

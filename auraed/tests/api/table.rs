@@ -11,6 +11,7 @@ use api::node::v0 as node;
 use api::observe::v0 as observe;
 use api::pod::v0 as pod;
 use api::runtime::v0 as runtime;
+use api::schedule::v0 as schedule;
 use api::sets::v0 as sets;
 use api::tenant::v0 as tenants;
 use prost::Message;
@@ -560,6 +561,66 @@ pub(crate) const ROWS: &[Row] = &[
         }
         .encode_to_vec()
     }),
+    member("schedule.Declare", |whom| {
+        let mut request = crate::schedule::shell(taken_away(whom), "true");
+        request.tenant = tenant(whom);
+        request.encode_to_vec()
+    }),
+    member("schedule.List", |whom| {
+        schedule::ListRequest {
+            tenant: tenant(whom),
+        }
+        .encode_to_vec()
+    }),
+    member("schedule.Get", |whom| {
+        schedule::GetRequest {
+            tenant: tenant(whom),
+            name: "later".to_owned(),
+        }
+        .encode_to_vec()
+    }),
+    member("schedule.Why", |whom| {
+        schedule::WhyRequest {
+            tenant: tenant(whom),
+            name: "later".to_owned(),
+        }
+        .encode_to_vec()
+    }),
+    member("schedule.History", |whom| {
+        schedule::HistoryRequest {
+            tenant: tenant(whom),
+            name: "later".to_owned(),
+        }
+        .encode_to_vec()
+    }),
+    member("schedule.Pause", |whom| {
+        schedule::PauseRequest {
+            tenant: tenant(whom),
+            name: "later".to_owned(),
+        }
+        .encode_to_vec()
+    }),
+    member("schedule.Resume", |whom| {
+        schedule::ResumeRequest {
+            tenant: tenant(whom),
+            name: "later".to_owned(),
+        }
+        .encode_to_vec()
+    }),
+    member("schedule.Trigger", |whom| {
+        schedule::TriggerRequest {
+            tenant: tenant(whom),
+            name: "later".to_owned(),
+        }
+        .encode_to_vec()
+    }),
+    member("schedule.Remove", |whom| {
+        schedule::RemoveRequest {
+            tenant: tenant(whom),
+            name: taken_away(whom).to_owned(),
+        }
+        .encode_to_vec()
+    }),
     every_caller("node.Get", |_| node::GetRequest {}.encode_to_vec()),
     node_wide(
         "node.GetConfig",
@@ -635,6 +696,14 @@ pub(crate) const ROWS: &[Row] = &[
         false,
     ),
 ];
+
+/// A schedule that is there once for each caller who may take it away.
+fn taken_away(whom: Whom) -> &'static str {
+    match whom {
+        Whom::Administrator => "later-too",
+        Whom::Owner | Whom::Stranger => "later",
+    }
+}
 
 /// A pod of one container.
 fn duo(place: Option<runtime::ObjectRef>) -> pod::Pod {

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use identity::permit::Permit;
 use model::error::{Error, Reason};
 use model::name::Tenant;
@@ -19,6 +20,7 @@ use model::selector::Selector;
 use model::status::Object;
 use model::update::Mask;
 use observe::{LogKey, LogReader, Logs, LogsConfig, ReadOptions};
+use runtime::ports::{Attach, Networks, NodeNames};
 use runtime::{NodeInit, Runtime, Settings};
 use store::Store;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -72,6 +74,7 @@ async fn serve(dir: &Path, fd: std::os::fd::OwnedFd) {
             dir: dir.to_owned(),
         }),
         tenants,
+        Arc::new(NoNetwork),
     )
     .await
     .unwrap();
@@ -340,4 +343,35 @@ async fn output(mut reader: LogReader) -> Result<Vec<u8>, Error> {
         }
     }
     Ok(bytes)
+}
+
+/// Of a node that has none: the API's stories have one.
+struct NoNetwork;
+
+impl Networks for NoNetwork {
+    fn absent(&self) -> BoxFuture<'static, Option<model::error::Error>> {
+        let reason = model::error::Reason::Unsupported;
+        let error = model::error::Error::new(reason, "this node has no network of cells");
+        Box::pin(std::future::ready(Some(error)))
+    }
+
+    fn attach(
+        &self,
+        _: Attach,
+    ) -> BoxFuture<'static, Result<model::network::Attached, model::error::Error>> {
+        let error = model::error::Error::internal("nothing asks for what is absent");
+        Box::pin(std::future::ready(Err(error)))
+    }
+
+    fn detach(&self, _: model::name::Uid) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::ready(()))
+    }
+
+    fn attached(&self, _: model::name::Uid) -> Option<model::network::Attached> {
+        None
+    }
+
+    fn names(&self) -> NodeNames {
+        NodeNames::default()
+    }
 }

@@ -56,6 +56,11 @@ mod generated {
             tonic::include_proto!("aurae.pod.v0");
         }
     }
+    pub mod schedule {
+        pub mod v0 {
+            tonic::include_proto!("aurae.schedule.v0");
+        }
+    }
     pub mod image {
         pub mod v0 {
             tonic::include_proto!("aurae.image.v0");
@@ -63,7 +68,7 @@ mod generated {
     }
 }
 
-pub use generated::{identity, image, node, observe, pod, runtime, sets, tenant};
+pub use generated::{identity, image, node, observe, pod, runtime, schedule, sets, tenant};
 pub use model::{capability, label, quantity, quota, selector};
 
 /// The descriptors of all services and messages, as an encoded `google.protobuf.FileDescriptorSet`.
@@ -107,6 +112,7 @@ mod tests {
                 "aurae.observe.v0.Observe",
                 "aurae.pod.v0.Pods",
                 "aurae.runtime.v0.Runtime",
+                "aurae.schedule.v0.Schedules",
                 "aurae.sets.v0.Sets",
                 "aurae.tenant.v0.Tenant",
             ]

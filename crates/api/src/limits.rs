@@ -97,6 +97,8 @@ pub const ALL: &[Row] = &[
     ),
     (VOLUME, "size_bytes", from(4096, i64::MAX)),
     (VOLUME, "mode", from(0, 0o7777)),
+    (VOLUME, "uid", from(0, u32::MAX as i64 - 1)),
+    (VOLUME, "gid", from(0, u32::MAX as i64 - 1)),
     ("aurae.runtime.v0.Resources", "pids_max", at_least(1)),
     (
         CPU,

@@ -229,6 +229,9 @@ fn resources() -> impl Strategy<Value = model::resources::Resources> {
             resources.memory.max = max;
             resources.pids_max = pids_max;
             resources.io.weight = weight;
+            if weight.is_some() {
+                resources.unified.insert("cpu.idle".into(), "1".into());
+            }
             resources.io.max = low
                 .map(|n| model::resources::IoMax {
                     device: "8:0".into(),
@@ -301,13 +304,34 @@ fn containers() -> impl Strategy<Value = model::container::Container> {
     use model::container::{Container, Pull};
     let pulls = proptest::sample::select(&[Pull::IfNotPresent, Pull::Always, Pull::Never][..]);
     let sizes = || proptest::option::of(4096u64..1 << 40);
-    ("[a-z/:]{0,20}", pulls, any::<bool>(), sizes(), sizes()).prop_map(
-        |(image, pull, read_only, root_bytes, shared_memory_bytes)| Container {
+    let paths = || proptest::collection::vec("/[a-z]{1,5}", 0..3);
+    let device = ("/dev/[a-z]{1,5}", "(/dev/[a-z]{1,5})?", "[rwm]{0,3}");
+    let device = device.prop_map(|(path, target, access)| model::device::Device {
+        path,
+        target,
+        access,
+    });
+    let more = (
+        proptest::collection::vec(device, 0..3),
+        paths(),
+        paths(),
+        any::<bool>(),
+    );
+    let root = ("[a-z/:]{0,20}", pulls, any::<bool>(), sizes(), sizes());
+    (root, more).prop_map(
+        |(
+            (image, pull, read_only, root_bytes, shared_memory_bytes),
+            (devices, masked_paths, read_only_paths, unmasked),
+        )| Container {
             image,
             pull,
             read_only,
             root_bytes,
             shared_memory_bytes,
+            devices,
+            masked_paths,
+            read_only_paths,
+            unmasked,
         },
     )
 }
@@ -345,7 +369,14 @@ proptest! {
             owner_gid: owner,
             allow_root_owner: owner == Some(0),
         };
-        let volume = cells::Volume { path: "/v".into(), size_bytes: Some(1 << 20), mode: None };
+        let volume = cells::Volume {
+            path: "/v".into(),
+            size_bytes: Some(1 << 20),
+            mode: None,
+            uid: owner,
+            gid: id_range,
+            no_exec: owner.is_some(),
+        };
         let mounts = !share.contains(&cells::Namespace::Mount);
         let draft = cells::Draft {
             share,
@@ -355,6 +386,8 @@ proptest! {
             hostname,
             id_range,
             container: mounts.then_some(container).flatten(),
+            sysctls: [("net.core.somaxconn".to_owned(), "1".to_owned())].into(),
+            network: None,
         };
         if let Ok(spec) = cells::CellSpec::try_from(draft) {
             prop_assert_eq!(cell::spec(cell::to_spec(&spec)).unwrap(), spec);

@@ -144,6 +144,8 @@ fn put(message: &str, field: &str, put: Put) -> Result<(), Error> {
         ("CellSpec", "id_range") => cell(|it| it.id_range = put.u32()),
         ("Volume", "size_bytes") => volume(|it| it.size_bytes = put.u64()),
         ("Volume", "mode") => volume(|it| it.mode = put.u32()),
+        ("Volume", "uid") => volume(|it| it.uid = put.u32()),
+        ("Volume", "gid") => volume(|it| it.gid = put.u32()),
         ("Resources", "pids_max") => resources(|it| it.pids_max = put.u64()),
         ("Cpu", "quota") => cpu(|it| it.quota = put.time()),
         ("Cpu", "period") => cpu(|it| {

@@ -13,6 +13,7 @@ use api::convert;
 use api::observe::v0 as observe;
 use api::pod::v0 as pods;
 use api::runtime::v0 as runtime;
+use api::schedule::v0 as schedules;
 use api::sets::v0 as sets;
 use model::error::Result;
 use model::name::Tenant;
@@ -86,6 +87,26 @@ fn cell_spec() -> runtime::CellSpec {
             size_bytes: Some(1 << 20),
             ..Default::default()
         }],
+        container: Some(runtime::Container {
+            image: "app".into(),
+            devices: vec![runtime::Device {
+                path: "/dev/fuse".into(),
+                ..Default::default()
+            }],
+            ..Default::default()
+        }),
+        network: Some(runtime::Network {
+            ports: vec![runtime::PublishedPort {
+                host_port: 8080,
+                port: 80,
+                ..Default::default()
+            }],
+            hosts: vec![runtime::HostAlias {
+                address: "192.0.2.7".into(),
+                names: vec!["db".into()],
+            }],
+            ..Default::default()
+        }),
         ..Default::default()
     }
 }
@@ -194,6 +215,122 @@ fn debug() -> pods::DebugRequest {
         }),
         target: "app".into(),
     }
+}
+
+/// A wish of that work, with a part of each kind that has a required field.
+fn schedule(run: schedules::work::Run) -> schedules::DeclareRequest {
+    let second = prost_types::Duration {
+        seconds: 1,
+        nanos: 0,
+    };
+    let lax = schedules::Lax {
+        window: Some(schedules::Window {
+            from: "22:00".into(),
+            to: "06:00".into(),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    schedules::DeclareRequest {
+        name: "web".into(),
+        spec: Some(schedules::ScheduleSpec {
+            work: Some(schedules::Work { run: Some(run) }),
+            when: Some(schedules::When {
+                when: Some(schedules::when::When::Lax(lax)),
+            }),
+            start_limit: Some(schedules::StartLimit {
+                starts: 3,
+                within: Some(second),
+            }),
+            needs: vec![schedules::Need {
+                schedule: "db".into(),
+                ..Default::default()
+            }],
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}
+
+fn wishes() -> Vec<Row> {
+    use schedules::when::When;
+    use schedules::work::Run;
+    let mut alone = executable();
+    alone.request_id = String::new();
+    let inside = runtime::RunExecutableRequest {
+        own_cell: None,
+        ..alone.clone()
+    };
+    let cell = runtime::RunCellRequest {
+        request_id: String::new(),
+        ..cell()
+    };
+    let group = schedules::CellWork {
+        cell: Some(cell),
+        executables: vec![inside],
+    };
+    let mut pod = pod();
+    if let Some(place) = pod.pod.as_mut().and_then(|pod| pod.r#ref.as_mut()) {
+        place.path = "web".into();
+    }
+    let mut patterns = schedule(Run::Executable(alone.clone()));
+    let mut afters = patterns.clone();
+    let cron = schedules::Cron {
+        pattern: "* * * * *".into(),
+        ..Default::default()
+    };
+    let after = schedules::After {
+        schedule: "db".into(),
+        success: true,
+    };
+    for (request, when) in [
+        (&mut patterns, When::Cron(cron)),
+        (&mut afters, When::After(after)),
+    ] {
+        let spec = request.spec.as_mut();
+        spec.unwrap().when = Some(schedules::When { when: Some(when) });
+    }
+    let wishes = [
+        schedule(Run::Executable(alone)),
+        schedule(Run::Cell(group)),
+        schedule(Run::Pod(pod)),
+        patterns,
+        afters,
+    ];
+    let declare = convert::schedule::declare;
+    wishes
+        .iter()
+        .map(|wish| row("schedule.v0.DeclareRequest", wish, declare))
+        .collect()
+}
+
+/// What names one schedule and nothing else.
+fn named_schedules() -> Vec<Row> {
+    use convert::schedule::named;
+    macro_rules! each {
+        ($($request:ident),+) => {
+            vec![$({
+                let request = schedules::$request {
+                    name: "web".into(),
+                    ..Default::default()
+                };
+                row(
+                    concat!("schedule.v0.", stringify!($request)),
+                    &request,
+                    |own, m: schedules::$request| named(own, &m.tenant, &m.name),
+                )
+            }),+]
+        };
+    }
+    each!(
+        GetRequest,
+        RemoveRequest,
+        TriggerRequest,
+        PauseRequest,
+        ResumeRequest,
+        HistoryRequest,
+        WhyRequest
+    )
 }
 
 /// Whether the node would take these bytes.
@@ -386,7 +523,9 @@ fn what_the_node_refuses_when_it_is_missing_is_required() {
     let pool = api::descriptor_pool().unwrap();
     let mut wrong = Vec::new();
     let mut required = 0;
-    for row in [changes(), ends(), named(), looks()].into_iter().flatten() {
+    let schedules = [wishes(), named_schedules()].into_iter().flatten();
+    let others = [changes(), ends(), named(), looks()].into_iter().flatten();
+    for row in others.chain(schedules) {
         let name = format!("aurae.{}", row.name);
         let kind: MessageDescriptor = pool.get_message_by_name(&name).unwrap();
         let whole = DynamicMessage::decode(kind, row.whole.as_slice()).unwrap();

@@ -40,6 +40,8 @@ export function bind(node: string | undefined, subsystem: string, shape: MethodT
     if (shape.serverStreams) return itemsOf(parent.stream(node, action, request, context));
     const answer = parent.call(node, action, request, context);
     if (!shape.unwraps || workload === undefined) return answer;
+    // What another subsystem runs is a cell to this one.
+    if (shapeOf(workload).subsystem !== subsystem) return answer;
     return answer.then((object) => (object as Plain)[shapeOf(workload).kind]);
   };
 }

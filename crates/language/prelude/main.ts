@@ -2,6 +2,7 @@
 // Puts everything in its place: the globals of a program, and what the evaluator takes.
 
 import { AuraeError } from "./error.ts";
+import { Image } from "./image.ts";
 import { nameOf, nodesBySelector, subsystems } from "./subsystems.ts";
 import { table } from "./table.ts";
 import { describe, isWorkload, shapeOf, Workload, workloadClasses } from "./workload.ts";
@@ -13,6 +14,7 @@ function global(name: string, value: unknown): void {
 for (const [name, subsystem] of Object.entries(subsystems(undefined))) global(name, subsystem);
 for (const [name, made] of workloadClasses()) global(name, made);
 global("nodes", nodesBySelector);
+global("Image", Image);
 global("Workload", Workload);
 global("AuraeError", AuraeError);
 
@@ -28,6 +30,7 @@ __aurae.AuraeError = AuraeError;
 __aurae.inspect = (value) => {
   const name = nameOf(value);
   if (name !== undefined) return { name, value: { ...(value as object) } };
+  if (value instanceof Image) return { name: "Image", value: { ...value } };
   if (!isWorkload(value)) return undefined;
   const { kind: _, ...fields } = describe(value);
   return { name: shapeOf(value).name, value: fields };

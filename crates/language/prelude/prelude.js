@@ -2,7 +2,6 @@
 // Generated from the other files here and the API: AURAE_UPDATE=1 cargo test -p language prelude
 __aurae.table = {
   "notOffered": [
-    "schedule",
     "secrets",
     "route",
     "batch",
@@ -455,6 +454,65 @@ __aurae.table = {
         }
       ],
       "name": "pod"
+    },
+    {
+      "methods": [
+        {
+          "clientStreams": false,
+          "name": "Declare",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Get",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "List",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Remove",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Trigger",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Pause",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Resume",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "History",
+          "serverStreams": false,
+          "unwraps": false
+        },
+        {
+          "clientStreams": false,
+          "name": "Why",
+          "serverStreams": false,
+          "unwraps": false
+        }
+      ],
+      "name": "schedule"
     }
   ],
   "workloads": [
@@ -864,6 +922,40 @@ function noField(shape, name) {
  const meant = didYouMean(name, known) || `; it has ${known.join(", ")}`;
  return `${shape.name} has no field ${JSON.stringify(name)}${meant}`;
 }
+class Image {
+ reference;
+ pull;
+ constructor(reference, options = {}) {
+  if (typeof known(reference) !== "string" || reference === "") {
+   throw new TypeError("new Image(reference): it needs a name, such as \"nginx:1.25\"");
+  }
+  this.reference = reference;
+  this.pull = options.pull;
+  Object.freeze(this);
+ }
+ Container(data) {
+  return within(this, "Container", data);
+ }
+ Root(data = {}) {
+  return within(this, "Root", data);
+ }
+ toString() {
+  return this.reference;
+ }
+}
+function within(image, method, data) {
+ known(data);
+ if (!isPlain(data)) throw new TypeError(`Image.${method}: expected a plain object`);
+ if (data["image"] !== undefined) {
+  throw new TypeError(`Image.${method}: its image is ${image.reference}, leave "image" out`);
+ }
+ const pull = image.pull === undefined ? {} : { pull: image.pull };
+ return {
+  ...copy(data),
+  image: image.reference,
+  ...pull
+ };
+}
 function reference(value) {
  known(value);
  if (typeof value === "string") return { path: value };
@@ -895,6 +987,7 @@ function bind(node, subsystem, shape) {
   if (shape.serverStreams) return itemsOf(parent.stream(node, action, request, context));
   const answer = parent.call(node, action, request, context);
   if (!shape.unwraps || workload === undefined) return answer;
+  if (shapeOf(workload).subsystem !== subsystem) return answer;
   return answer.then((object) => object[shapeOf(workload).kind]);
  };
 }
@@ -995,31 +1088,25 @@ function bothWays(stream) {
   CloseSend: () => stream.closeSend()
  };
 }
-function runAny(raw, what, options, context) {
+function runAny(run, what, options, context) {
  known(what);
- if (Array.isArray(what)) return runAll(raw, what, options, context);
+ if (Array.isArray(what)) return runAll(run, what, options, context);
  if (!isWorkload(what)) {
   throw new TypeError("runtime.Run: expected a workload, such as new Cell({ name: \"web\" })");
  }
  const { name, kind } = shapeOf(what);
- const method = raw[`Run${name}`];
- if (method === undefined) {
-  const hint = `a ${name} is run by ${kind}.Run({ ${kind} })`;
-  throw new TypeError(`runtime.Run: expected an executable or cell; ${hint}`);
- }
- return method({
-  ...options,
-  [kind]: message(what)
- }, context);
+ const method = run.get(kind);
+ if (method === undefined) throw new TypeError(`runtime.Run: no method runs a ${name}`);
+ return method(what, options, context);
 }
-async function runAll(raw, what, options, context) {
+async function runAll(run, what, options, context) {
  const depth = (item) => isWorkload(item) ? item.name.split("/").length : 0;
  const depths = [...new Set(what.map(depth))].sort((a, b) => a - b);
  const answers = new Map();
  const { stack } = new Error();
  for (const level of depths) {
   const now = what.filter((item) => depth(item) === level);
-  const begin = () => now.map((item) => runAny(raw, item, options, context));
+  const begin = () => now.map((item) => runAny(run, item, options, context));
   const ran = await Promise.all(beginFrom(stack, begin));
   now.forEach((item, index) => answers.set(item, ran[index]));
  }
@@ -1031,7 +1118,7 @@ async function waitFor(raw, what, ...rest) {
  const context = rest[1];
  const run = ref["uid"] ? ref : mustRefer(await raw["Get"]?.({ ref }, context), "runtime.Wait");
  const answer = await raw["Wait"]?.({ ref: run }, context);
- return isWorkload(what) ? answer[shapeOf(what).kind] : answer;
+ return isWorkload(what) && shapeOf(what).subsystem === "runtime" ? answer[shapeOf(what).kind] : answer;
 }
 async function* allPages(raw, filter = {}, context) {
  let pageToken = filter["pageToken"];
@@ -1167,11 +1254,14 @@ async function findUser(raw, whose, name, context) {
 }
 const contexts = __aurae;
 const FRIENDLY = {
- runtime: (raw) => ({
-  Run: (what, options, context) => runAny(raw, what, options, context),
-  Wait: (what, ...rest) => waitFor(raw, what, ...rest),
-  All: (filter, context) => allPages(raw, filter, context)
- }),
+ runtime: (raw, node) => {
+  const run = runners(node);
+  return {
+   Run: (what, options, context) => runAny(run, what, options, context),
+   Wait: (what, ...rest) => waitFor(raw, what, ...rest),
+   All: (filter, context) => allPages(raw, filter, context)
+  };
+ },
  observe: (raw) => ({
   Stdout: (what, options) => linesOf(raw, "stdout", what, options),
   Stderr: (what, options) => linesOf(raw, "stderr", what, options)
@@ -1201,7 +1291,7 @@ function subsystem(node, shape) {
  for (const one of shape.methods) {
   raw[one.name] = named(bind(node, shape.name, one), `${shape.name}.${one.name}`);
  }
- const friendly = FRIENDLY[shape.name]?.(raw) ?? {};
+ const friendly = FRIENDLY[shape.name]?.(raw, node) ?? {};
  for (const [name, call] of Object.entries(friendly)) {
   friendly[name] = name in raw ? named(call, `${shape.name}.${name}`) : call;
  }
@@ -1222,6 +1312,20 @@ function subsystem(node, shape) {
  called.set(object, shape.name);
  return Object.freeze(object);
 }
+function running() {
+ return table.subsystems.flatMap(({ name, methods }) => methods.flatMap((method) => {
+  const kind = method.workload?.kind;
+  return kind === undefined ? [] : [{
+   subsystem: name,
+   method,
+   kind
+  }];
+ }));
+}
+function runners(node) {
+ const all = running();
+ return new Map(all.map(({ subsystem, method, kind }) => [kind, bind(node, subsystem, method)]));
+}
 function nodeByName() {
  return (context) => {
   if (typeof context === "string" && context !== "") return subsystems(context);
@@ -1239,8 +1343,8 @@ function named(call, action) {
  return Object.freeze(call);
 }
 function runsAll(call, shape) {
- const running = shape.methods.filter((one) => one.name.startsWith("Run"));
- const actions = Object.freeze(running.map((one) => `${shape.name}.${one.name}`));
+ const all = running().map(({ subsystem, method }) => `${subsystem}.${method.name}`);
+ const actions = Object.freeze(all);
  Object.defineProperty(call, "name", { value: `${shape.name}.Run` });
  Object.defineProperty(call, "actions", { value: actions });
  return Object.freeze(call);
@@ -1264,6 +1368,7 @@ function global(name, value) {
 for (const [name, subsystem] of Object.entries(subsystems(undefined))) global(name, subsystem);
 for (const [name, made] of workloadClasses()) global(name, made);
 global("nodes", nodesBySelector);
+global("Image", Image);
 global("Workload", Workload);
 global("AuraeError", AuraeError);
 for (const name of table.notOffered) {
@@ -1276,6 +1381,10 @@ __aurae.inspect = (value) => {
  const name = nameOf(value);
  if (name !== undefined) return {
   name,
+  value: { ...value }
+ };
+ if (value instanceof Image) return {
+  name: "Image",
   value: { ...value }
  };
  if (!isWorkload(value)) return undefined;

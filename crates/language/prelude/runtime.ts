@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The friendly part of `runtime`: running any workload, waiting by name, all pages of a list.
 
-import { beginFrom, type Raw } from "./call.ts";
+import { beginFrom, type Call, type Raw } from "./call.ts";
 import { known, type Plain } from "./data.ts";
 import { mustRefer, reference } from "./target.ts";
-import { isWorkload, message, shapeOf, type Workload } from "./workload.ts";
+import { isWorkload, shapeOf, type Workload } from "./workload.ts";
 
 /** What `runtime` has beside its RPCs. */
 export interface RuntimeFriendly {
@@ -22,26 +22,26 @@ export interface RuntimeFriendly {
 }
 
 /** The status of any workload. */
-export type Ran = runtime.CellStatus | runtime.ExecutableStatus;
+export type Ran = runtime.CellStatus | runtime.ExecutableStatus | pod.PodStatus;
 
-/** Any workload, by the method that its class has: `Cell` by `RunCell`. */
-export function runAny(raw: Raw, what: unknown, options?: Plain, context?: unknown): unknown {
+/** The methods that run a workload, by its kind, whichever subsystem's they are. */
+export type Runners = ReadonlyMap<string, Call>;
+
+/** Any workload, by the method that takes its class: `Cell` by `runtime.RunCell`. */
+export function runAny(run: Runners, what: unknown, options?: Plain, context?: unknown): unknown {
   known(what);
-  if (Array.isArray(what)) return runAll(raw, what, options, context);
+  if (Array.isArray(what)) return runAll(run, what, options, context);
   if (!isWorkload(what)) {
     throw new TypeError("runtime.Run: expected a workload, such as new Cell({ name: \"web\" })");
   }
   const { name, kind } = shapeOf(what);
-  const method = raw[`Run${name}`];
-  if (method === undefined) {
-    const hint = `a ${name} is run by ${kind}.Run({ ${kind} })`;
-    throw new TypeError(`runtime.Run: expected an executable or cell; ${hint}`);
-  }
-  return method({ ...options, [kind]: message(what) }, context);
+  const method = run.get(kind);
+  if (method === undefined) throw new TypeError(`runtime.Run: no method runs a ${name}`);
+  return method(what, options, context);
 }
 
 async function runAll(
-  raw: Raw,
+  run: Runners,
   what: unknown[],
   options: Plain | undefined,
   context: unknown,
@@ -53,7 +53,7 @@ async function runAll(
   const { stack } = new Error();
   for (const level of depths) {
     const now = what.filter((item) => depth(item) === level);
-    const begin = (): unknown[] => now.map((item) => runAny(raw, item, options, context));
+    const begin = (): unknown[] => now.map((item) => runAny(run, item, options, context));
     const ran = await Promise.all(beginFrom(stack, begin));
     now.forEach((item, index) => answers.set(item, ran[index]));
   }
@@ -67,7 +67,9 @@ export async function waitFor(raw: Raw, what: unknown, ...rest: unknown[]): Prom
   const context = rest[1];
   const run = ref["uid"] ? ref : mustRefer(await raw["Get"]?.({ ref }, context), "runtime.Wait");
   const answer = (await raw["Wait"]?.({ ref: run }, context)) as Plain;
-  return isWorkload(what) ? answer[shapeOf(what).kind] : answer;
+  return isWorkload(what) && shapeOf(what).subsystem === "runtime"
+    ? answer[shapeOf(what).kind]
+    : answer;
 }
 
 export async function* allPages(raw: Raw, filter: Plain = {}, context?: unknown): AsyncGenerator {

@@ -6,19 +6,22 @@ import { known, type Plain } from "./data.ts";
 import { userHandle } from "./identity.ts";
 import { didYouMean } from "./nearest.ts";
 import { linesOf, type LinesOptions } from "./observe.ts";
-import { allPages, runAny, waitFor } from "./runtime.ts";
-import { type SubsystemTable, table } from "./table.ts";
+import { allPages, runAny, type Runners, waitFor } from "./runtime.ts";
+import { type MethodTable, type SubsystemTable, table } from "./table.ts";
 
 /** Kept here: the global is gone when a program runs. */
 const contexts: AuraeHost = __aurae;
 
 /** What takes the place of a raw method, or stands beside them. */
-const FRIENDLY: Record<string, (raw: Raw) => Raw> = {
-  runtime: (raw) => ({
-    Run: (what, options, context) => runAny(raw, what, options as Plain, context),
-    Wait: (what, ...rest) => waitFor(raw, what, ...rest),
-    All: (filter, context) => allPages(raw, filter as Plain, context),
-  }),
+const FRIENDLY: Record<string, (raw: Raw, node: string | undefined) => Raw> = {
+  runtime: (raw, node) => {
+    const run = runners(node);
+    return {
+      Run: (what, options, context) => runAny(run, what, options as Plain, context),
+      Wait: (what, ...rest) => waitFor(raw, what, ...rest),
+      All: (filter, context) => allPages(raw, filter as Plain, context),
+    };
+  },
   observe: (raw) => ({
     Stdout: (what, options) => linesOf(raw, "stdout", what, options as LinesOptions),
     Stderr: (what, options) => linesOf(raw, "stderr", what, options as LinesOptions),
@@ -59,7 +62,7 @@ function subsystem(node: string | undefined, shape: SubsystemTable): object {
   for (const one of shape.methods) {
     raw[one.name] = named(bind(node, shape.name, one), `${shape.name}.${one.name}`);
   }
-  const friendly = FRIENDLY[shape.name]?.(raw) ?? {};
+  const friendly = FRIENDLY[shape.name]?.(raw, node) ?? {};
   for (const [name, call] of Object.entries(friendly)) {
     friendly[name] = name in raw ? named(call, `${shape.name}.${name}`) : call;
   }
@@ -73,6 +76,22 @@ function subsystem(node: string | undefined, shape: SubsystemTable): object {
   Object.defineProperty(object, "action", { value: shape.name });
   called.set(object, shape.name);
   return Object.freeze(object);
+}
+
+/** Every method that runs a workload, with its subsystem. */
+function running(): { subsystem: string; method: MethodTable; kind: string }[] {
+  return table.subsystems.flatMap(({ name, methods }) =>
+    methods.flatMap((method) => {
+      const kind = method.workload?.kind;
+      return kind === undefined ? [] : [{ subsystem: name, method, kind }];
+    })
+  );
+}
+
+/** Those methods on a node, by the kind of what they run. */
+function runners(node: string | undefined): Runners {
+  const all = running();
+  return new Map(all.map(({ subsystem, method, kind }) => [kind, bind(node, subsystem, method)]));
 }
 
 /** `node("alice")`: another context's subsystems. */
@@ -99,8 +118,8 @@ function named(call: Call, action: string): Call {
 
 /** `runtime.Run` stands for every method that runs something. */
 function runsAll(call: Call, shape: SubsystemTable): Call {
-  const running = shape.methods.filter((one) => one.name.startsWith("Run"));
-  const actions = Object.freeze(running.map((one) => `${shape.name}.${one.name}`));
+  const all = running().map(({ subsystem, method }) => `${subsystem}.${method.name}`);
+  const actions = Object.freeze(all);
   Object.defineProperty(call, "name", { value: `${shape.name}.Run` });
   Object.defineProperty(call, "actions", { value: actions });
   return Object.freeze(call);

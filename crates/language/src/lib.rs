@@ -13,6 +13,7 @@ pub mod declare;
 pub mod finding;
 pub mod format;
 pub mod frame;
+pub mod import;
 pub mod limits;
 pub mod lsp;
 pub mod parse;

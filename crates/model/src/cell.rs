@@ -2,7 +2,7 @@
 //! The spec of a cell: the namespaces that it shares with the enclosing cell, its limits, mounts
 //! and volumes. A [`Draft`] is data; a [`CellSpec`] is a draft that was checked here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 
 use serde::{Deserialize, Serialize};
@@ -10,13 +10,16 @@ use serde::{Deserialize, Serialize};
 use crate::container::Container;
 use crate::error::{Error, Result, Within};
 use crate::name::{Label, ObjectPath};
+use crate::network::{Mode, Network};
 use crate::resources::Resources;
-use crate::text::{check_absolute_path, check_count, is_path_within, weight};
+use crate::text::{check_absolute_path, check_count, check_length, is_path_within, weight};
 
 /// The most mounts, and the most volumes, of one cell.
 pub const MAX_MOUNTS: usize = 256;
 /// The most that a cell's spec may take in its record, in bytes.
 pub const MAX_CELL_WEIGHT: usize = 48 * 1024;
+/// The most parameters of the kernel that a cell sets.
+pub const MAX_SYSCTLS: usize = 64;
 /// The fewest ids of a cell: its root's and its init's.
 pub const MIN_ID_RANGE: u32 = 2;
 /// The number of user and group ids of a cell whose spec has none.
@@ -102,6 +105,12 @@ pub struct Draft {
     /// A root of its own. `None`: the allowed folders of the node.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub container: Option<Container>,
+    /// Parameters of the kernel (`/proc/sys`) that belong to the cell's own namespaces.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub sysctls: BTreeMap<String, String>,
+    /// What it is attached to, and which ports of the node lead to it.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub network: Option<Network>,
 }
 
 /// A part of the node's file system, let into a cell.
@@ -153,6 +162,15 @@ pub struct Volume {
     /// The mode of its root folder. `None`: [`DEFAULT_VOLUME_MODE`].
     #[serde(skip_serializing_if = "crate::is_default")]
     pub mode: Option<u32>,
+    /// The user of the cell that its root folder belongs to. `None`: 0.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub uid: Option<u32>,
+    /// The group of the cell that its root folder belongs to. `None`: 0.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub gid: Option<u32>,
+    /// No program in it can be executed.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub no_exec: bool,
 }
 
 impl Mount {
@@ -238,6 +256,11 @@ impl Volume {
         if self.effective_mode() > 0o7777 {
             return Err(Error::invalid("mode", "must be at most 0o7777"));
         }
+        for (field, id) in [("uid", self.uid), ("gid", self.gid)] {
+            if id == Some(u32::MAX) {
+                return Err(Error::invalid(field, "must be below 4294967295"));
+            }
+        }
         Ok(())
     }
 }
@@ -286,8 +309,12 @@ impl TryFrom<Draft> for CellSpec {
         draft.resources.check().within("resources")?;
         check_mounts(&draft)?;
         check_sharing(&draft)?;
+        check_sysctls(&draft.sysctls)?;
         if let Some(container) = &draft.container {
             container.check().within("container")?;
+        }
+        if let Some(network) = &draft.network {
+            network.check().within("network")?;
         }
         if !draft.hostname.is_empty() {
             check_hostname(&draft.hostname)?;
@@ -308,6 +335,19 @@ impl CellSpec {
     /// Whether the cell shares the enclosing cell's namespace of that kind.
     pub fn shares(&self, namespace: Namespace) -> bool {
         self.0.share.contains(&namespace)
+    }
+
+    /// Where it is to be attached, on a node with or without a network of cells. Nowhere where it
+    /// has no network of its own.
+    pub fn network_mode(&self, node_has_one: bool) -> Mode {
+        let asked = self.0.network.as_ref().and_then(|network| network.mode);
+        let ports = self.0.network.as_ref().is_some_and(|n| !n.ports.is_empty());
+        match asked {
+            _ if self.shares(Namespace::Net) => Mode::None,
+            Some(mode) => mode,
+            None if ports || (node_has_one && self.0.container.is_some()) => Mode::Bridge,
+            None => Mode::None,
+        }
     }
 
     /// What its volumes, its root and its /dev/shm may hold together, in bytes.
@@ -337,6 +377,10 @@ impl CellSpec {
         if let Some(container) = draft.container.as_mut().filter(|c| c.has_image()) {
             container.root_bytes = Some(container.effective_root_bytes());
             container.shared_memory_bytes = Some(container.effective_shared_memory_bytes());
+            for device in &mut container.devices {
+                device.target = device.effective_target().to_owned();
+                device.access = device.effective_access().to_owned();
+            }
         }
         draft
     }
@@ -396,6 +440,14 @@ fn check_sharing(draft: &Draft) -> Result<()> {
             "needs a mount namespace of the cell's own; share.mount has none",
         );
     }
+    let network = draft.network.as_ref();
+    let attached = network.is_some_and(|it| it.mode.is_some() || !it.ports.is_empty());
+    if shares(Namespace::Net) && attached {
+        return fail(
+            "network",
+            "has no meaning where the parent's network namespace is shared",
+        );
+    }
     if shares(Namespace::Uts) && !draft.hostname.is_empty() {
         return fail(
             "hostname",
@@ -418,17 +470,46 @@ fn check_sharing(draft: &Draft) -> Result<()> {
     }
 }
 
+/// The form of names and values; which parameters a cell may set is the node's to say.
+fn check_sysctls(sysctls: &BTreeMap<String, String>) -> Result<()> {
+    check_count("sysctls", sysctls.len(), MAX_SYSCTLS)?;
+    for (name, value) in sysctls {
+        let shown: String = name.chars().take(80).collect();
+        let at = format!("sysctls[{shown:?}]");
+        let good = |b: u8| b.is_ascii_alphanumeric() || b"_-/".contains(&b);
+        let parts = name.split('.').all(|part| {
+            let known = !part.is_empty() && part.bytes().all(good);
+            known && !part.starts_with('/') && !part.ends_with('/')
+        });
+        if !parts || name.len() > 255 {
+            let problem = "is no parameter such as net.ipv4.ip_unprivileged_port_start";
+            return Err(Error::invalid(at, problem));
+        }
+        check_length(&at, value, 1024)?;
+        let control = value.chars().any(|c| c.is_control() && c != '\t');
+        if value.is_empty() || control {
+            return Err(Error::invalid(at, "must have a value on one line"));
+        }
+    }
+    Ok(())
+}
+
 fn check_weight(draft: &Draft) -> Result<()> {
     let mounts = draft.mounts.iter();
     let mounts = mounts.map(|g| weight(&g.source) + weight(&g.target) + 120);
-    let volumes = draft.volumes.iter().map(|v| weight(&v.path) + 60);
+    let volumes = draft.volumes.iter().map(|v| weight(&v.path) + 110);
     let devices = draft.resources.io.max.iter();
     let devices = devices.map(|m| weight(&m.device) + 200);
-    let size = mounts.chain(volumes).chain(devices).sum::<usize>();
+    let sysctls = draft.sysctls.iter();
+    let sysctls = sysctls.map(|(name, value)| weight(name) + weight(value) + 2);
+    let lists = mounts.chain(volumes).chain(devices).chain(sysctls);
+    let container = draft.container.as_ref().map_or(0, Container::weight);
+    let network = draft.network.as_ref().map_or(0, Network::weight);
+    let size = lists.sum::<usize>() + draft.resources.unified_weight() + container + network;
     if size > MAX_CELL_WEIGHT {
         let problem = format!(
-            "takes {size} bytes with its mounts, volumes and devices; at most {MAX_CELL_WEIGHT} \
-             are allowed"
+            "takes {size} bytes with its mounts, volumes, devices and lists; at most \
+             {MAX_CELL_WEIGHT} are allowed"
         );
         return Err(Error::invalid("", problem).hint("mount a common folder instead of many files"));
     }

@@ -7,8 +7,11 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
-use crate::text::{check_length, check_printable, weight};
+use crate::device::{Device, MAX_DEVICES};
+use crate::error::{Error, Result, Within};
+use crate::text::{
+    check_absolute_path, check_count, check_length, check_printable, is_path_within, weight,
+};
 
 /// The longest reference of an image, in bytes: 255 of its name, 128 of its tag, a digest.
 pub const MAX_REFERENCE: usize = 512;
@@ -16,6 +19,8 @@ pub const MAX_REFERENCE: usize = 512;
 pub const DEFAULT_ROOT_BYTES: u64 = 256 << 20;
 /// The size of /dev/shm where the spec says nothing, in bytes: Docker's.
 pub const DEFAULT_SHARED_MEMORY_BYTES: u64 = 64 << 20;
+/// The most paths that a container's spec masks, and the most that it makes read-only.
+pub const MAX_PATHS: usize = 64;
 /// The most that an image may say of its program, in bytes of the record.
 pub const MAX_DEFAULTS_WEIGHT: usize = 24 * 1024;
 
@@ -38,6 +43,19 @@ pub struct Container {
     /// The size of /dev/shm. `None`: [`DEFAULT_SHARED_MEMORY_BYTES`].
     #[serde(skip_serializing_if = "crate::is_default")]
     pub shared_memory_bytes: Option<u64>,
+    /// Devices of the node. All others can't be used, whatever nodes the image brings. Without an
+    /// image they are for the containers in it, which can have no others.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub devices: Vec<Device>,
+    /// Absolute paths that show nothing, beside the usual ones of `/proc` and `/sys`.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub masked_paths: Vec<String>,
+    /// Absolute paths that can't be written, beside the usual ones of `/proc`.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub read_only_paths: Vec<String>,
+    /// Without the usual masked and read-only paths of `/proc` and `/sys`.
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub unmasked: bool,
 }
 
 /// When an image is asked for at its registry, as in Kubernetes.
@@ -87,6 +105,9 @@ impl Container {
         check_length("image", &self.image, MAX_REFERENCE)?;
         check_printable("image", &self.image)?;
         self.check_parts()?;
+        self.check_devices()?;
+        check_paths("masked_paths", &self.masked_paths)?;
+        check_paths("read_only_paths", &self.read_only_paths)?;
         let sizes = [
             ("root_bytes", self.root_bytes),
             ("shared_memory_bytes", self.shared_memory_bytes),
@@ -107,6 +128,9 @@ impl Container {
             ("read_only", self.read_only),
             ("root_bytes", self.root_bytes.is_some()),
             ("shared_memory_bytes", self.shared_memory_bytes.is_some()),
+            ("masked_paths", !self.masked_paths.is_empty()),
+            ("read_only_paths", !self.read_only_paths.is_empty()),
+            ("unmasked", self.unmasked),
         ];
         let given = without.iter().find(|(_, given)| *given);
         match given {
@@ -120,6 +144,45 @@ impl Container {
             _ => Ok(()),
         }
     }
+}
+
+impl Container {
+    fn check_devices(&self) -> Result<()> {
+        check_count("devices", self.devices.len(), MAX_DEVICES)?;
+        let mut targets = std::collections::BTreeSet::new();
+        for (i, device) in self.devices.iter().enumerate() {
+            let at = format!("devices[{i}]");
+            device.check().within(&at)?;
+            if !targets.insert(device.effective_target()) {
+                return Err(Error::invalid(format!("{at}.target"), "is given twice"));
+            }
+        }
+        Ok(())
+    }
+
+    /// What its lists take in the record, in bytes.
+    pub(crate) fn weight(&self) -> usize {
+        let devices = self.devices.iter();
+        let devices = devices.map(|d| weight(&d.path) + weight(&d.target) + weight(&d.access) + 40);
+        let paths = self.masked_paths.iter().chain(&self.read_only_paths);
+        devices.chain(paths.map(|path| weight(path) + 1)).sum()
+    }
+}
+
+/// Paths of the image, or of `/proc` and `/sys`; `/dev` has nothing of the node to hide.
+fn check_paths(field: &str, paths: &[String]) -> Result<()> {
+    check_count(field, paths.len(), MAX_PATHS)?;
+    for (i, path) in paths.iter().enumerate() {
+        let at = format!("{field}[{i}]");
+        check_absolute_path(&at, path)?;
+        check_length(&at, path, 1024)?;
+        let whole = ["/", "/proc", "/sys"].contains(&path.as_str());
+        if whole || is_path_within(path, "/dev") {
+            let problem = format!("{path:?} is what every program needs");
+            return Err(Error::invalid(at, problem).hint("name a path below it"));
+        }
+    }
+    Ok(())
 }
 
 /// What an image says of the program of its containers; and of a main process, for what is executed

@@ -594,4 +594,5 @@ fn rest_weight(draft: &Draft) -> usize {
         + devices.sum::<usize>()
         + weight(&draft.resources.cpu.cpus)
         + weight(&draft.resources.cpu.mems)
+        + draft.resources.unified_weight()
 }

@@ -10,6 +10,7 @@
 pub mod capability;
 pub mod cell;
 pub mod container;
+pub mod device;
 pub mod errno;
 pub mod error;
 pub mod executable;
@@ -17,6 +18,7 @@ pub mod exit;
 pub mod label;
 pub mod lifecycle;
 pub mod name;
+pub mod network;
 pub mod object;
 pub mod observe;
 pub mod pod;
@@ -25,6 +27,7 @@ pub mod quota;
 pub mod request;
 pub mod resources;
 pub mod rlimit;
+pub mod schedule;
 pub mod seccomp;
 pub mod selector;
 pub mod set;
@@ -32,6 +35,7 @@ pub mod signal;
 pub mod status;
 pub mod text;
 pub mod time;
+pub mod unified;
 pub mod update;
 
 /// Whether a field is left out where it is serialised: what is read without it gets its default.

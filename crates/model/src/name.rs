@@ -147,6 +147,12 @@ impl ObjectPath {
     }
 }
 
+impl From<Label> for ObjectPath {
+    fn from(label: Label) -> Self {
+        Self(vec![label])
+    }
+}
+
 impl fmt::Display for ObjectPath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, label) in self.0.iter().enumerate() {

@@ -2,13 +2,14 @@
 //! Limits and shares as of cgroup v2, from a client's spec, each checked by itself and against the
 //! others. Whether the node has the controllers is not known here.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result, Within};
 use crate::text::check_count;
+use crate::unified;
 
 /// The highest CPU or memory node number, plus one.
 pub const MAX_CPUS: u32 = 8192;
@@ -34,6 +35,10 @@ pub struct Resources {
     /// Huge pages, per size.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub hugetlb: Vec<Hugetlb>,
+    /// Files of cgroup v2 that have no field here, and what is written to them
+    /// ([`crate::unified`]).
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub unified: BTreeMap<String, String>,
 }
 
 /// CPU time, and the CPUs and memory nodes to use.
@@ -147,9 +152,13 @@ impl Resources {
             (self.io != Io::default(), "io"),
             (!self.hugetlb.is_empty(), "hugetlb"),
         ];
+        let has_file = |name: &str| {
+            let mut files = self.unified.keys();
+            files.any(|file| file.split('.').next() == Some(name))
+        };
         needs
             .into_iter()
-            .filter_map(|(needed, name)| needed.then_some(name))
+            .filter_map(|(needed, name)| (needed || has_file(name)).then_some(name))
             .collect()
     }
 
@@ -165,7 +174,13 @@ impl Resources {
             return Err(Error::invalid("pids_max", "must be at least 1"));
         }
         self.io.check().within("io")?;
-        self.check_hugetlb()
+        self.check_hugetlb()?;
+        unified::check(&self.unified)
+    }
+
+    /// What its files take in a record, in bytes.
+    pub(crate) fn unified_weight(&self) -> usize {
+        unified::size(&self.unified)
     }
 
     fn check_hugetlb(&self) -> Result<()> {

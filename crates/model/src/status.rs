@@ -176,6 +176,9 @@ pub struct CellStatus {
     /// The digest of the manifest of the image that its root was made of.
     #[serde(default, skip_serializing_if = "crate::is_default")]
     pub image_digest: String,
+    /// Its interfaces and the ports of the node that lead to it. `None`: no network of its own.
+    #[serde(default, skip_serializing_if = "crate::is_default")]
+    pub network: Option<crate::network::Attached>,
     /// What a subsystem above keeps with the cell, as long as that lives. No client sees it.
     #[serde(skip)]
     pub annex: Option<Annex>,

@@ -30,9 +30,10 @@ pub enum Field {
     IoWeight,
     IoMax,
     Hugetlb,
+    Unified,
 }
 
-const PATHS: [(&str, Field); 16] = [
+const PATHS: [(&str, Field); 17] = [
     ("labels", Field::Labels),
     ("spec.mounts", Field::Mounts),
     ("spec.resources.cpu.quota", Field::CpuQuota),
@@ -49,6 +50,7 @@ const PATHS: [(&str, Field); 16] = [
     ("spec.resources.io.weight", Field::IoWeight),
     ("spec.resources.io.max", Field::IoMax),
     ("spec.resources.hugetlb", Field::Hugetlb),
+    ("spec.resources.unified", Field::Unified),
 ];
 
 /// Messages whose path stands for all the fields below it.
@@ -60,12 +62,14 @@ const GROUPS: [&str; 4] = [
 ];
 
 /// Fields of a cell that never change.
-const FIXED: [&str; 6] = [
+const FIXED: [&str; 8] = [
     "spec.share",
     "spec.volumes",
     "spec.hostname",
     "spec.id_range",
     "spec.container",
+    "spec.sysctls",
+    "spec.network",
     "spec",
 ];
 
@@ -170,6 +174,7 @@ fn copy_resource(field: Field, old: &mut Resources, new: &Resources) {
     match field {
         Field::PidsMax => old.pids_max = new.pids_max,
         Field::Hugetlb => old.hugetlb.clone_from(&new.hugetlb),
+        Field::Unified => old.unified.clone_from(&new.unified),
         Field::IoWeight | Field::IoMax => copy_io(field, &mut old.io, &new.io),
         other => {
             copy_cpu(other, &mut old.cpu, &new.cpu);

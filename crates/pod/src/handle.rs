@@ -18,7 +18,7 @@ use model::request::Scope;
 use model::status::Object;
 use runtime::Runtime;
 use tenants::Tenants;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 
 use crate::feed::Feed;
 use crate::kept::Seal;
@@ -165,6 +165,12 @@ impl Pods {
         let handle = self.shared.find(target)?;
         let status = handle.status.borrow().clone();
         Ok(self.shared.fresh(status))
+    }
+
+    /// The status of a pod as it changes, for a subsystem of the node that keeps it; `None`: there
+    /// is no such pod. Its sender goes with the pod.
+    pub fn seen(&self, tenant: &Tenant, path: &ObjectPath) -> Option<watch::Receiver<PodStatus>> {
+        Some(self.shared.handle(tenant, path)?.status)
     }
 
     /// The pods of a tenant, or of all, by path.

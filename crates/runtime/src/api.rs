@@ -205,6 +205,29 @@ impl Runtime {
         self.shared.index.annexed()
     }
 
+    /// What stands at names of a tenant from one on, up to another one, for a subsystem of the node
+    /// that makes names by a rule.
+    pub fn seen_between(
+        &self,
+        tenant: &Tenant,
+        from: &ObjectPath,
+        to: &ObjectPath,
+    ) -> Vec<Arc<Object>> {
+        let key = |path: &ObjectPath| Key {
+            tenant: tenant.clone(),
+            path: path.clone(),
+        };
+        self.shared.index.between(&key(from), &key(to))
+    }
+
+    /// Resolves with the object once it has ended; for a subsystem of the node that keeps it.
+    ///
+    /// # Errors
+    /// `NOT_FOUND`: it was removed before.
+    pub async fn end_of(&self, object: &Arc<Object>) -> Result<Arc<Object>, Error> {
+        self.ended(object).await
+    }
+
     /// What stands at a name now, where a subsystem of the node keeps it.
     pub fn seen(&self, tenant: &Tenant, path: &ObjectPath) -> Option<Arc<Object>> {
         let key = Key {

@@ -4,12 +4,12 @@
 
 use std::path::{Path, PathBuf};
 
-use model::cell::{CellSpec, Draft};
+use model::cell::{Draft, Namespace};
 use model::lifecycle::State;
+use model::network::{Attached, Mode};
 use model::status::CellStatus;
 
 use super::Shared;
-use super::ids::IdRange;
 use super::index::Key;
 use super::record::CellRecord;
 
@@ -27,14 +27,27 @@ pub(crate) fn socket_path(shared: &Shared, record: &CellRecord) -> PathBuf {
 }
 
 /// With every default filled in, and the ids that it got.
-pub(crate) fn effective(spec: &CellSpec, key: &Key, ids: Option<IdRange>) -> Draft {
-    let mut effective = spec.effective(&key.path);
-    effective.id_range = ids.map(|ids| ids.count);
+pub(crate) fn effective(record: &CellRecord, key: &Key) -> Draft {
+    let mut effective = record.spec.effective(&key.path);
+    effective.id_range = record.ids.map(|ids| ids.count);
+    if !record.spec.shares(Namespace::Net) {
+        let mode = match record.attached {
+            true => Mode::Bridge,
+            false => Mode::None,
+        };
+        effective.network.get_or_insert_default().mode = Some(mode);
+    }
     effective
 }
 
 /// The status of a cell whose init runs. `below`: where its group is below the mount point.
-pub(crate) fn status(record: &CellRecord, effective: Draft, pid: i32, below: &Path) -> CellStatus {
+pub(crate) fn status(
+    record: &CellRecord,
+    effective: Draft,
+    pid: i32,
+    below: &Path,
+    network: Option<Attached>,
+) -> CellStatus {
     CellStatus {
         meta: record.meta.clone(),
         spec: record.spec.clone(),
@@ -48,6 +61,7 @@ pub(crate) fn status(record: &CellRecord, effective: Draft, pid: i32, below: &Pa
         running_children: 0,
         cgroup: below.display().to_string(),
         final_usage: None,
+        network,
         annex: record.annex.clone(),
         image_digest: record
             .image

@@ -25,6 +25,7 @@ mod attached;
 mod caller;
 pub(crate) mod cell;
 mod create;
+mod devices;
 mod dial;
 mod effects;
 pub(crate) mod finished;
@@ -114,6 +115,8 @@ pub(crate) struct Shared {
     pub(crate) seccomp: seccomp::Filters,
     /// The images of living cells.
     pub(crate) images: images::Held,
+    /// The network of cells.
+    pub(crate) networks: Arc<dyn ports::Networks>,
     /// The way of mounts into cells.
     pub(crate) staging: staging::Staging,
     /// The controllers that every group below has.

@@ -23,6 +23,8 @@ use rustix::io::Errno;
 /// A mount that is attached nowhere yet.
 pub(crate) struct Prepared {
     pub(crate) mount: OwnedFd,
+    /// What of it is mounted, where it isn't its root: a file of this name.
+    pub(crate) file: Option<&'static str>,
     pub(crate) target: MountTarget,
 }
 
@@ -79,6 +81,7 @@ pub(crate) fn prepare(mount: &Mount, root_id: u32) -> Result<Prepared, Error> {
     let target = mount.effective_target().as_bytes().to_vec();
     Ok(Prepared {
         mount: tree,
+        file: None,
         target: MountTarget { target, directory },
     })
 }

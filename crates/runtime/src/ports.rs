@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What the runtime needs of its neighbours, as narrow as it needs it: one that stores output,
-//! one that keeps finished records. Linux and the inits it calls itself.
+//! one that keeps finished records, one that has images, one that attaches networks. Linux and the inits it calls itself.
 
 use std::any::Any;
 use std::os::fd::OwnedFd;
@@ -12,6 +12,7 @@ use model::container::Defaults;
 use model::error::{Error, Reason};
 use model::executable::LogPolicy;
 use model::name::{ObjectPath, Tenant, Uid};
+use model::network::{Attached, Dns, PublishedPort};
 
 use store::{Finished, Store, StoreError};
 
@@ -109,6 +110,56 @@ pub trait Images: Send + Sync + 'static {
         tenant: &Tenant,
         digest: &str,
     ) -> BoxFuture<'static, Result<Arc<dyn Any + Send + Sync>, Error>>;
+}
+
+/// What is asked for a cell whose network namespace is there, and none of whose programs runs.
+#[derive(Debug)]
+pub struct Attach {
+    /// The cell.
+    pub uid: Uid,
+    /// Whose.
+    pub tenant: Tenant,
+    /// Its network namespace.
+    pub netns: OwnedFd,
+    /// Ports of the node that are to lead to it.
+    pub ports: Vec<PublishedPort>,
+}
+
+/// What the node itself resolves names with: the text of its files.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct NodeNames {
+    /// Of `/etc/hosts`.
+    pub hosts: String,
+    /// Of `/etc/resolv.conf`, for who shares the node's network.
+    pub resolv_conf: String,
+    /// Its name servers that can be reached from another network namespace, with search domains
+    /// and options.
+    pub dns: Dns,
+}
+
+/// Attaches cells to the node's network of cells. What a cell has got is kept by the port, not in
+/// the cell's record: a cell-init counts as hostile, and a port of the node is not its own affair.
+pub trait Networks: Send + Sync + 'static {
+    /// Why no cell can be attached on this node; `None`: cells can be.
+    fn absent(&self) -> BoxFuture<'static, Option<Error>>;
+
+    /// Attaches a cell; when it answers, the addresses can be used, and `kill -9` of the daemon
+    /// loses nothing of it.
+    ///
+    /// # Errors
+    /// `LIMIT_EXCEEDED`, `CONFLICT` for a port that another one has, `UNSUPPORTED` where the node
+    /// has no network. Nothing is left then.
+    fn attach(&self, attach: Attach) -> BoxFuture<'static, Result<Attached, Error>>;
+
+    /// Takes all of it away. That there is none is no error; what fails is tried again by the next
+    /// daemon.
+    fn detach(&self, uid: Uid) -> BoxFuture<'static, ()>;
+
+    /// What a cell has.
+    fn attached(&self, uid: Uid) -> Option<Attached>;
+
+    /// How the node resolves names, now.
+    fn names(&self) -> NodeNames;
 }
 
 /// Keeps the records of what has ended.

@@ -60,6 +60,9 @@ pub(crate) struct CellRecord {
     /// What its root was made of.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) image: Option<OfImage>,
+    /// It was made to be attached to the network of cells.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) attached: bool,
     pub(crate) started: Timestamp,
 }
 

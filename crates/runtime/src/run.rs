@@ -86,6 +86,11 @@ impl Runtime {
         self.once(wanted, run).await
     }
 
+    /// Whether the node goes down: what ends now ends with it, and not by itself.
+    pub fn goes_down(&self) -> bool {
+        self.open(false).is_err()
+    }
+
     /// Nothing new begins on a node that goes down, but what the node itself does for workloads to
     /// end well (`for_an_end`).
     fn open(&self, for_an_end: bool) -> Result<(), Error> {
@@ -271,6 +276,7 @@ fn cell_record(meta: Meta, spec: CellSpec) -> CellRecord {
         pending: None,
         annex: None,
         image: None,
+        attached: false,
         started: now(),
     }
 }

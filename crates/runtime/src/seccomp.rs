@@ -6,9 +6,11 @@ use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
 use kernel::caps::CapabilitySet;
-use kernel::seccomp::{Action, Arch, Profile, Rule, container, no_set_id};
+use kernel::seccomp::document::{self, DocumentError};
+use kernel::seccomp::{Action, Arch, Profile, Rule, container, no_set_id, no_set_id_on};
 use model::error::Error;
 use model::executable::Effective;
+use model::seccomp::document::{Document, Entry, Machine};
 
 /// How many distinct filters are kept; a node has a handful.
 const KEPT: usize = 64;
@@ -16,18 +18,26 @@ const KEPT: usize = 64;
 /// See the module.
 #[derive(Default)]
 pub(crate) struct Filters {
-    compiled: Mutex<HashMap<String, Vec<u8>>>,
+    compiled: Mutex<HashMap<String, Compiled>>,
+}
+
+/// A filter, as an init installs it.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Compiled {
+    /// `struct sock_filter[]`; empty: none.
+    pub(crate) program: Vec<u8>,
+    /// Whether the kernel logs what isn't allowed.
+    pub(crate) log: bool,
 }
 
 impl Filters {
-    /// The filter for an executable, as `struct sock_filter[]`. Empty for one that is unconfined
-    /// among the node's own mounts (`node_mounts`): anywhere else no program may set a set-id bit,
+    /// The filter for an executable. Empty for one that is unconfined among the node's own mounts (`node_mounts`): anywhere else no program may set a set-id bit,
     /// because files of the node that a cell may write are, or may later be, mounted there.
     pub(crate) fn compile(
         &self,
         effective: &Effective,
         node_mounts: bool,
-    ) -> Result<Vec<u8>, Error> {
+    ) -> Result<Compiled, Error> {
         let name = format!(
             "{:?} {} {:x} {node_mounts}",
             effective.seccomp,
@@ -47,11 +57,14 @@ impl Filters {
     }
 }
 
-fn compile(effective: &Effective, node_mounts: bool) -> Result<Vec<u8>, Error> {
+fn compile(effective: &Effective, node_mounts: bool) -> Result<Compiled, Error> {
     let wanted = &effective.seccomp;
+    if !wanted.custom.is_empty() {
+        return custom(effective, node_mounts);
+    }
     let unconfined = wanted.profile == model::seccomp::Profile::Unconfined;
     if node_mounts && unconfined && wanted.deny.is_empty() {
-        return Ok(Vec::new());
+        return Ok(Compiled::default());
     }
     let refusal = match wanted.action {
         model::seccomp::Action::Errno => Action::Errno(effective.seccomp_errno),
@@ -94,7 +107,90 @@ fn compile(effective: &Effective, node_mounts: bool) -> Result<Vec<u8>, Error> {
         Error::invalid("executable.spec.seccomp", error.to_string())
             .hint("give names of system calls, or groups such as @mount")
     })?;
-    Ok(filter.to_bytes())
+    Ok(Compiled {
+        program: filter.to_bytes(),
+        log: wanted.action == model::seccomp::Action::Log,
+    })
+}
+
+/// A filter in Docker's form, for all the architectures that it names.
+fn custom(effective: &Effective, node_mounts: bool) -> Result<Compiled, Error> {
+    let read = Document::read(&effective.seccomp.custom)?;
+    let machine = machine();
+    let entries = read.entries(&machine, effective.bounding);
+    let document = document::Document {
+        entries: entries.iter().map(entry).collect(),
+        architectures: read.architectures(&machine),
+        ..of(&read)
+    };
+    let before = |arch: Arch| match node_mounts {
+        true => Vec::new(),
+        false => no_set_id_on(arch),
+    };
+    let compiled = document.compile(before).map_err(bad)?;
+    let logs = |action: &str| action == "SCMP_ACT_LOG";
+    Ok(Compiled {
+        log: compiled.options.log
+            || logs(&document.default_action)
+            || document.entries.iter().any(|entry| logs(&entry.action)),
+        program: compiled.program,
+    })
+}
+
+/// Whether a filter in Docker's form carries out calls that it doesn't name.
+pub(crate) fn lets_others_through(text: &str) -> Result<bool, Error> {
+    of(&Document::read(text)?)
+        .lets_others_through()
+        .map_err(bad)
+}
+
+/// Without the entries, which are for a machine.
+fn of(read: &Document) -> document::Document {
+    document::Document {
+        default_action: read.default_action.clone(),
+        default_errno: read.default_errno_ret,
+        flags: read.flags.clone(),
+        ..document::Document::default()
+    }
+}
+
+fn entry(entry: &Entry) -> document::Entry {
+    let argument = |argument: &model::seccomp::document::Argument| document::Argument {
+        index: argument.index,
+        value: argument.value,
+        value_two: argument.value_two,
+        operator: argument.op.clone(),
+    };
+    document::Entry {
+        names: entry.names.clone(),
+        action: entry.action.clone(),
+        errno: entry.errno_ret,
+        arguments: entry.args.iter().map(argument).collect(),
+    }
+}
+
+fn bad(error: DocumentError) -> Error {
+    Error::invalid("executable.spec.seccomp.custom", error.to_string())
+        .hint("use the words of Docker's profiles, such as SCMP_ACT_ERRNO and SCMP_CMP_EQ")
+}
+
+/// This one, in the words of such files.
+fn machine() -> Machine {
+    let (arch, native) = match Arch::NATIVE {
+        Arch::Aarch64 => ("arm64", "SCMP_ARCH_AARCH64"),
+        Arch::X86_64 | Arch::X86 | Arch::X32 => ("amd64", "SCMP_ARCH_X86_64"),
+    };
+    let release = rustix::system::uname();
+    let release = release.release().to_string_lossy();
+    let mut numbers = release.split(['.', '-']).map_while(|n| n.parse().ok());
+    Machine {
+        arch,
+        native,
+        linux: (
+            numbers.next().unwrap_or_default(),
+            numbers.next().unwrap_or_default(),
+        ),
+    }
 }
 
 #[cfg(test)]
@@ -121,6 +217,7 @@ mod tests {
             !filters
                 .compile(&effective(Seccomp::default()), true)
                 .unwrap()
+                .program
                 .is_empty()
         );
         let unconfined = Seccomp {
@@ -128,8 +225,38 @@ mod tests {
             ..Seccomp::default()
         };
         let unconfined = effective(unconfined);
-        assert!(filters.compile(&unconfined, true).unwrap().is_empty());
-        assert!(!filters.compile(&unconfined, false).unwrap().is_empty());
+        let compiled = |node_mounts| filters.compile(&unconfined, node_mounts).unwrap();
+        assert!(compiled(true).program.is_empty());
+        assert!(!compiled(false).program.is_empty());
+    }
+
+    #[test]
+    fn a_filter_in_dockers_form_keeps_set_id_bits_out_of_the_nodes_files() {
+        let custom = |text: &str| {
+            let seccomp = Seccomp {
+                custom: text.to_owned(),
+                ..Seccomp::default()
+            };
+            let filters = Filters::default();
+            [true, false]
+                .map(|node_mounts| filters.compile(&effective(seccomp.clone()), node_mounts))
+        };
+        let open = r#"{"defaultAction":"SCMP_ACT_LOG","archMap":[
+            {"architecture":"SCMP_ARCH_X86_64","subArchitectures":["SCMP_ARCH_X86"]}]}"#;
+        let [among, elsewhere] = custom(open).map(Result::unwrap);
+        assert!(among.log && among.program.len() < elsewhere.program.len());
+        assert!(lets_others_through(open).unwrap());
+        let closed = r#"{"defaultAction":"SCMP_ACT_ERRNO","flags":[]}"#;
+        assert!(!lets_others_through(closed).unwrap());
+        assert!(!custom(closed)[0].as_ref().unwrap().log);
+        let wrong = r#"{"defaultAction":"SCMP_ACT_ERRNO",
+            "syscalls":[{"names":["read"],"action":"SCMP_ACT_MOON"}]}"#;
+        let error = custom(wrong)[1].clone().unwrap_err();
+        assert!(error.message.contains("SCMP_ACT_MOON"), "{error}");
+        assert_eq!(
+            error.field.as_deref(),
+            Some("executable.spec.seccomp.custom")
+        );
     }
 
     #[test]

@@ -14,6 +14,8 @@ use std::sync::mpsc;
 use kernel::mount::stage;
 use model::error::{Error, Reason};
 
+use crate::devices::InFile;
+
 /// The thread.
 #[derive(Clone, Debug)]
 pub(crate) struct Staging {
@@ -27,7 +29,7 @@ const QUEUE: usize = 64;
 #[derive(Debug)]
 enum Order {
     Open(String, Vec<bool>, mpsc::SyncSender<kernel::Result<OwnedFd>>),
-    Attach(String, Vec<OwnedFd>, mpsc::SyncSender<kernel::Result<()>>),
+    Attach(String, Vec<InFile>, mpsc::SyncSender<kernel::Result<()>>),
     Close(String),
 }
 
@@ -81,7 +83,7 @@ pub(crate) struct Stage {
 
 impl Stage {
     /// Attaches these in it, numbered from 0: they show in the cell, where the slave was attached.
-    pub(crate) fn attach(&self, mounts: Vec<OwnedFd>) -> Result<(), Error> {
+    pub(crate) fn attach(&self, mounts: Vec<InFile>) -> Result<(), Error> {
         let (reply, answer) = mpsc::sync_channel(1);
         let order = Order::Attach(self.name.clone(), mounts, reply);
         self.orders.send(order).map_err(|_| gone())?;
@@ -106,7 +108,10 @@ fn carry_out(order: Order) {
         }
         Order::Attach(name, mounts, reply) => {
             let mut numbered = mounts.iter().enumerate();
-            let attached = numbered.try_for_each(|(at, mount)| stage::attach(&name, at, mount));
+            let attached = numbered.try_for_each(|(at, (mount, file))| match file {
+                None => stage::attach(&name, at, mount),
+                Some(file) => stage::attach_file(&name, at, mount, file),
+            });
             let _ = reply.send(attached);
         }
         Order::Close(name) => {

@@ -9,24 +9,28 @@
 //!
 //! The decisions are the plan's: both drive `reconcile`.
 
+use std::time::Duration;
+
 use api::runtime::v0::{
-    ObjectRef, RemoveRequest, RemoveResponse, State, UpdateCellRequest, UpdateExecutableRequest,
-    WaitRequest, object,
+    ObjectRef, RemoveRequest, RemoveResponse, UpdateCellRequest, UpdateExecutableRequest,
+    WaitRequest,
 };
 use prost_reflect::DynamicMessage;
 
 use crate::host::Question;
 use crate::host::nodes::Nodes;
 use crate::protocol::{Failure, Moved};
-use crate::reconcile::asking::{Current, get, question, send};
+use crate::reconcile::asking::{question, send};
 use crate::reconcile::change::{Action, Change, Report};
-use crate::reconcile::desired::{Declared, Verdict, apart, child, going};
+use crate::reconcile::current::{self, Current};
+use crate::reconcile::desired::{Declared, Verdict, Wait, apart, child, going, labels};
 use crate::reconcile::difference::mask_path;
 use crate::reconcile::journal::{Journal, Listener, change};
 use crate::reconcile::keyed::{Compared, Keyed};
+use crate::reconcile::manifest::Manifests;
 use crate::reconcile::predict::subject;
 use crate::reconcile::set::Claim;
-use crate::reconcile::{noop, prune};
+use crate::reconcile::{guest, noop, prune};
 use crate::value::Value;
 use crate::wire;
 
@@ -191,10 +195,12 @@ impl Apply {
             .journal
             .declare(&nodes.name(node), &tenant, &declared)?;
         let member = declared.member(&asked.call.method, &tenant);
-        set.declare(nodes, node, member).await?;
-        let current = get(nodes, node, &declared.tenant, &declared.path).await?;
+        set.declare(nodes, node, member.clone()).await?;
+        let whose = declared.tenant.as_str();
+        let by = declared.own.as_ref();
+        let current = current::present(nodes, node, set, by, (whose, &declared.path)).await?;
         let own = match declared.own_cell().and(declared.parent()) {
-            Some(parent) => get(nodes, node, &declared.tenant, parent).await?,
+            Some(parent) => current::find(nodes, node, None, (whose, parent)).await?,
             None => None,
         };
         let noted = |verdict| {
@@ -212,7 +218,9 @@ impl Apply {
             };
         }
         let before = match (self.journal.before(&declared.path), &current, &own) {
-            (Some(path), None, None) => get(nodes, node, &declared.tenant, &path).await?,
+            (Some(path), None, None) => {
+                current::present(nodes, node, set, by, (whose, &path)).await?
+            }
             _ => None,
         };
         let moved = before.as_ref().map(|it| declared.moved(set.claim(), it));
@@ -226,13 +234,15 @@ impl Apply {
         let going = going(before.as_ref(), own.as_ref(), current.as_ref());
         let current = current.or(before);
         if verdict.action != Action::Unchanged {
-            set.join(nodes, node, None).await?;
+            // To the Runtime another subsystem's workload is a cell: only the set knows what it is.
+            let member = by.map(|_| &member);
+            set.join(nodes, node, member).await?;
         }
         let doing = Doing {
             nodes,
             asked,
             declared: &declared,
-            set: &self.journal.claim().set,
+            set,
         };
         let status = match verdict.action {
             Action::Unchanged if again => doing.bring_about(&verdict, current, going).await?,
@@ -251,7 +261,7 @@ struct Doing<'a> {
     nodes: &'a Nodes,
     asked: &'a Question<'a>,
     declared: &'a Declared,
-    set: &'a str,
+    set: &'a Manifests,
 }
 
 impl Doing<'_> {
@@ -267,14 +277,15 @@ impl Doing<'_> {
         match verdict.action {
             Action::Unchanged => self.as_asked(current).await,
             Action::Update => self.update(verdict, &current).await,
-            Action::Start => {
+            Action::Start if current.own.is_none() => {
                 self.await_end(&current).await?;
                 self.run().await
             }
             _ => {
                 // With an executable's own cell goes the executable, and whatever else is in it.
-                prune::refuse_guests(self.nodes, self.node(), &going, self.set).await?;
-                self.clear(going).await?;
+                let going_whole = (&going, current.own.is_some());
+                guest::refuse_guests(self.nodes, self.node(), going_whole, self.set).await?;
+                self.clear(&current, going).await?;
                 self.run().await.map_err(|failure| self.cleared(failure))
             }
         }
@@ -300,11 +311,37 @@ impl Doing<'_> {
 
     /// Its status, or where the program wants its end, that.
     async fn as_asked(&self, current: Current) -> Result<DynamicMessage, Failure> {
-        if !self.declared.waits_for_end() || has_ended(&current) {
+        let waits = self.declared.waits_for();
+        if waits == Wait::Start || current.has_ended() {
             return Ok(current.status);
         }
+        if current.own.is_some() {
+            return self.watch(current, waits).await;
+        }
         let status = self.wait(&current).await?;
-        Ok(child(&status, current.kind).unwrap_or(current.status))
+        Ok(child(&status, &current.kind).unwrap_or(current.status))
+    }
+
+    /// Asks for a workload that has no method that waits, until it is as the program wants it:
+    /// soon at first, then every two seconds. The program's own limit ends it.
+    async fn watch(&self, mut current: Current, waits: Wait) -> Result<DynamicMessage, Failure> {
+        const LONGEST: Duration = Duration::from_secs(2);
+        let mut pause = Duration::from_millis(50);
+        let uid = current.reference().uid;
+        let is_ready = |current: &Current| {
+            let ready = current.status.get_field_by_name("ready");
+            waits == Wait::Ready && ready.is_some_and(|ready| ready.as_bool() == Some(true))
+        };
+        while !current.has_ended() && !is_ready(&current) {
+            // The subsystem has no method that waits, and its events are of cells alone.
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(LONGEST);
+            let name = (self.declared.tenant.as_str(), self.declared.path.as_str());
+            let found = current::find(self.nodes, self.node(), current.own.as_ref(), name).await?;
+            let found = found.filter(|found| found.reference().uid == uid);
+            current = found.ok_or_else(|| self.gone())?;
+        }
+        Ok(current.status)
     }
 
     async fn wait(&self, current: &Current) -> Result<DynamicMessage, Failure> {
@@ -316,7 +353,7 @@ impl Doing<'_> {
 
     /// What is being stopped holds its name until it has ended.
     async fn await_end(&self, current: &Current) -> Result<(), Failure> {
-        match has_ended(current) {
+        match current.has_ended() {
             true => Ok(()),
             false => self.wait(current).await.map(drop),
         }
@@ -327,11 +364,26 @@ impl Doing<'_> {
         verdict: &Verdict,
         current: &Current,
     ) -> Result<DynamicMessage, Failure> {
-        let sent = match current.kind {
+        let sent = match current.kind.as_str() {
             "executable" => self.relabel(current).await,
             _ => self.update_cell(verdict, current).await,
         };
-        sent.map_err(|failure| self.overtaken(failure))
+        let sent = sent.map_err(|failure| self.overtaken(failure))?;
+        let Some(own) = &current.own else {
+            return Ok(sent);
+        };
+        // The Runtime knows its cell, and has changed that one's labels: its own status has them.
+        let name = (self.declared.tenant.as_str(), self.declared.path.as_str());
+        let found = current::find(self.nodes, self.node(), Some(own), name).await?;
+        found.map(|found| found.status).ok_or_else(|| self.gone())
+    }
+
+    fn gone(&self) -> Failure {
+        let path = &self.declared.path;
+        let message = format!("another client has removed {path} meanwhile");
+        let mut failure = Failure::new("CONFLICT", message);
+        failure.object = Some(path.clone());
+        failure
     }
 
     /// Of a running executable only its labels can be changed.
@@ -360,11 +412,6 @@ impl Doing<'_> {
         verdict: &Verdict,
         current: &Current,
     ) -> Result<DynamicMessage, Failure> {
-        let wanted: api::runtime::v0::Cell = self
-            .declared
-            .workload
-            .transcode_to()
-            .map_err(|problem| Failure::new("INTERNAL", problem.to_string()))?;
         let mut paths: Vec<String> = verdict
             .differences
             .iter()
@@ -375,10 +422,14 @@ impl Doing<'_> {
             .collect();
         paths.sort();
         paths.dedup();
+        let workload = &self.declared.workload;
+        // Of another subsystem's workload the Runtime knows the labels alone.
+        let spec = child(workload, "spec").filter(|_| current.own.is_none());
+        let spec = spec.map(|spec| spec.transcode_to()).transpose();
         let request = UpdateCellRequest {
             r#ref: Some(current.reference()),
-            spec: wanted.spec,
-            labels: wanted.labels,
+            spec: spec.map_err(|problem| Failure::new("INTERNAL", problem.to_string()))?,
+            labels: labels(workload),
             update_mask: Some(prost_types::FieldMask { paths }),
             expected_generation: current.generation(),
         };
@@ -398,7 +449,10 @@ impl Doing<'_> {
     }
 
     /// Stops it and lets its record go, so that its name is free.
-    async fn clear(&self, reference: ObjectRef) -> Result<(), Failure> {
+    async fn clear(&self, current: &Current, reference: ObjectRef) -> Result<(), Failure> {
+        if let Some(own) = &current.own {
+            return current::remove(self.nodes, self.node(), own, &reference).await;
+        }
         prune::stop(self.nodes, self.node(), reference.clone()).await?;
         let request = RemoveRequest {
             r#ref: Some(reference),
@@ -413,13 +467,4 @@ impl Doing<'_> {
             other => other.map(drop),
         }
     }
-}
-
-fn has_ended(current: &Current) -> bool {
-    let state = match &current.object.object {
-        Some(object::Object::Cell(cell)) => cell.state(),
-        Some(object::Object::Executable(executable)) => executable.state(),
-        None => State::Unspecified,
-    };
-    matches!(state, State::Exited | State::Failed)
 }

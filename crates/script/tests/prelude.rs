@@ -167,6 +167,26 @@ await runtime.RunCell({ cell: web });
 equal(calls.at(-1).request, { cell: { ref: { path: "web" }, labels: {}, spec: {} } });
 throws(() => runtime.Run({ name: "web" }), "expected a workload");
 
+// A pod is run by its own subsystem.
+calls.length = 0;
+const nginxImage = new Image("nginx:1.25", { pull: "never" });
+const app = nginxImage.Container({ name: "app", args: ["-q"] });
+equal(app, { name: "app", args: ["-q"], image: "nginx:1.25", pull: "never" });
+equal(nginxImage.Root({ readOnly: true }), { readOnly: true, image: "nginx:1.25", pull: "never" });
+equal(`${nginxImage}`, "nginx:1.25");
+throws(() => nginxImage.Container({ name: "a", image: "b" }), 'leave "image" out');
+throws(() => new Image(""), "it needs a name");
+const shop = new Pod({ name: "shop", containers: [app] });
+answers.push({ phase: "pending" }, { pid: 1 });
+equal(await runtime.Run([shop, web], { waitFor: "x" }), [{ phase: "pending" }, { pid: 1 }]);
+equal(calls[0], {
+  method: "pod.Run",
+  request: { waitFor: "x", pod: { ref: { path: "shop" }, labels: {}, spec: { containers: [app] } } },
+});
+// To the runtime it is a cell.
+answers.push({ cell: { pid: 7 } });
+equal(await runtime.Get(shop), { cell: { pid: 7 } });
+
 // Who waits by name waits for the run that is there now.
 calls.length = 0;
 answers.push({ executable: { meta: { ref: { path: "a", uid: "u" } } } }, { executable: { pid: 0 } });
@@ -248,19 +268,21 @@ equal(calls, [{ method: "runtime.Attach", context: { timeout: 5 } }, { sent: { s
 fn users_are_granted_methods_and_subsystems() {
     run(r#"
 const nova = identity.User("nova", { tenant: "t" });
-answers.push({ id: "1" }, { id: "2" }, { id: "3" }, { id: "4" }, {}, {});
+answers.push({ id: "1" }, { id: "2" }, { id: "3" }, { id: "4" }, { id: "5" }, {}, {}, {});
 equal(await nova.Allow(runtime.Stop, { path: "web" }), { id: "1" });
 equal(await nova.Deny(runtime), { id: "2" });
 const grants = await nova.Allow(runtime.Run);
-equal(grants, [{ id: "3" }, { id: "4" }]);
+equal(grants, [{ id: "3" }, { id: "4" }, { id: "5" }]);
 await nova.Withdraw(grants);
 equal(calls.map(({ method, request }) => [method, request]), [
   ["identity.Allow", { tenant: "t", user: "nova", path: "web", action: "runtime.Stop" }],
   ["identity.Deny", { tenant: "t", user: "nova", action: "runtime" }],
   ["identity.Allow", { tenant: "t", user: "nova", action: "runtime.RunExecutable" }],
   ["identity.Allow", { tenant: "t", user: "nova", action: "runtime.RunCell" }],
+  ["identity.Allow", { tenant: "t", user: "nova", action: "pod.Run" }],
   ["identity.Withdraw", { id: "3" }],
   ["identity.Withdraw", { id: "4" }],
+  ["identity.Withdraw", { id: "5" }],
 ]);
 throws(() => nova.Allow({}), "expected an action");
 answers.push({ users: [{ name: "nova" }] }, { users: [] });
@@ -275,9 +297,8 @@ fn what_is_not_offered_says_so_by_name() {
     run(r#"
 throws(() => runtime.Lst, 'runtime.Lst isn\'t offered; did you mean "List"?');
 throws(() => runtime.RunPod, "runtime.RunPod isn't offered; runtime has RunExecutable, RunCell");
-throws(() => schedule, "schedule isn't offered yet");
+throws(() => secrets, "secrets isn't offered yet");
 throws(() => new Instance({ name: "i" }), "Instance isn't offered yet");
-throws(() => runtime.Run(new Pod({ name: "p", containers: [] })), "a Pod is run by pod.Run({ pod })");
 equal(runtime.then, undefined);
 equal("RunCell" in runtime, true);
 throws(() => { runtime.Stop = 1; }, "");

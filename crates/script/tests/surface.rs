@@ -61,6 +61,7 @@ const made = {
   }),
   Executable: () => new Executable({ name: 'a', argv: ['a'] }),
   Cell: () => new Cell({ name: 'a' }),
+  Image: () => new Image('a'),
   Pod: () => new Pod({ name: 'a', containers: [] }),
 };
 // What every object, function and error has.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-//! The node's database: identity facts, tenants, users, grants, revocations, sets, finished runs.
+//! The node's database: identity facts, tenants, users, grants, revocations, sets,
+//! schedules, finished runs.
 //! SQLite in WAL mode, one file under the state directory.
 //!
 //! It is not the truth about what runs (the kernel and the inits hold that): deleting the database
@@ -25,6 +26,7 @@ mod health;
 mod issued;
 mod lock;
 mod revocations;
+mod schedules;
 mod schema;
 mod sets;
 mod tenants;
@@ -47,6 +49,7 @@ pub use health::Health;
 pub use issued::{IssuedRow, MAX_CERTIFICATES};
 pub use lock::{LockError, StateLock};
 pub use revocations::RevocationRow;
+pub use schedules::{ScheduleEntry, ScheduleRow};
 pub use sets::{MAX_SETS_PER_TENANT, SetRow, SetWritten};
 pub use tenants::TenantRow;
 pub use users::{Role, UserRow};

@@ -104,6 +104,29 @@ const MIGRATIONS: &[&str] = &[
     DROP INDEX finished_by_time;
     DROP INDEX finished_by_request;
 ",
+    "
+    CREATE TABLE schedules (
+        tenant       TEXT NOT NULL,
+        name         TEXT NOT NULL,
+        uid          TEXT NOT NULL,
+        generation   INTEGER NOT NULL,
+        owner_tenant TEXT NOT NULL,
+        owner        TEXT NOT NULL,
+        created_ns   INTEGER NOT NULL,
+        changed_ns   INTEGER NOT NULL,
+        spec         BLOB NOT NULL,
+        state        BLOB NOT NULL,
+        PRIMARY KEY (tenant, name)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE schedule_entries (
+        tenant TEXT NOT NULL,
+        name   TEXT NOT NULL,
+        number INTEGER NOT NULL,
+        entry  BLOB NOT NULL,
+        PRIMARY KEY (tenant, name, number)
+    ) STRICT, WITHOUT ROWID;
+",
 ];
 
 /// The schema that this daemon writes.

@@ -1,10 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The extension: starts `aurae lsp` once the first file of Aurae is open, and hands it those files
 // alone. All knowledge of the language is the server's.
+import { execFile } from "node:child_process";
+
 import * as vscode from "vscode";
 import { LanguageClient, type LanguageClientOptions, type ServerOptions } from "vscode-languageclient/node";
 
-import { isOurs, serverCommand, startHelp } from "./server";
+import {
+  isOurs,
+  serverCommand,
+  startHelp,
+  typesCommand,
+  typesHelp,
+  withoutTypes,
+} from "./server";
 
 let client: LanguageClient | undefined;
 let starting: Promise<void> | undefined;
@@ -12,6 +21,7 @@ let starting: Promise<void> | undefined;
 export function activate(context: vscode.ExtensionContext): void {
   context.subscriptions.push(
     vscode.workspace.onDidOpenTextDocument((document) => void startFor(document)),
+    vscode.workspace.onDidOpenTextDocument((document) => void offerTypes(context, document)),
     vscode.commands.registerCommand("aurae.restart", restart),
     vscode.workspace.onDidChangeConfiguration((change) => {
       if (change.affectsConfiguration("aurae.path")) {
@@ -21,7 +31,44 @@ export function activate(context: vscode.ExtensionContext): void {
   );
   for (const document of vscode.workspace.textDocuments) {
     void startFor(document);
+    void offerTypes(context, document);
   }
+}
+
+/** Folders that were asked about since VS Code began: once is enough. */
+const asked = new Set<string>();
+
+/** Offers to write the types for VS Code's own TypeScript, where a program has none. */
+async function offerTypes(
+  context: vscode.ExtensionContext,
+  document: vscode.TextDocument,
+): Promise<void> {
+  const folder = ours(document) ? withoutTypes(document.uri.fsPath) : undefined;
+  const never = "aurae.types.never";
+  const refused = context.workspaceState.get<string[]>(never, []);
+  if (folder === undefined || asked.has(folder) || refused.includes(folder)) {
+    return;
+  }
+  asked.add(folder);
+  const [write, no] = ["Write them", "Don't ask again"];
+  const answer = await vscode.window.showInformationMessage(typesHelp(folder), write, no);
+  if (answer === no) {
+    await context.workspaceState.update(never, [...refused, folder]);
+  }
+  if (answer === write) {
+    writeTypes(folder);
+  }
+}
+
+/** VS Code's TypeScript sees the files by itself once they are there. */
+function writeTypes(folder: string): void {
+  const setting = vscode.workspace.getConfiguration("aurae").get<string>("path");
+  const { command, args } = typesCommand(setting, folder);
+  execFile(command, args, (problem) => {
+    if (problem !== null) {
+      void vscode.window.showErrorMessage(startHelp(command, String(problem)));
+    }
+  });
 }
 
 export async function deactivate(): Promise<void> {

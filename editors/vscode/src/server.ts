@@ -47,6 +47,32 @@ export function isOurs(file: string, firstLine: string): boolean {
   return isAuraeScript(firstLine) || rootOf(file) !== undefined;
 }
 
+/** Where `aurae types` puts its file: beside `aurae.json`, or in a folder of its own there. */
+const TYPES = ["aurae.d.ts", path.join(".aurae", "aurae.d.ts")];
+
+/**
+ * The folder in which VS Code's own TypeScript, which serves the same file, doesn't know the API
+ * yet: the program's root, where `aurae types` was never run. None for a script without a root.
+ */
+export function withoutTypes(file: string): string | undefined {
+  const root = rootOf(file);
+  const has = root !== undefined && TYPES.some((name) => fs.existsSync(path.join(root, name)));
+  return has ? undefined : root;
+}
+
+/** `aurae types FOLDER`, from the setting `aurae.path`. */
+export function typesCommand(setting: string | undefined, folder: string): ServerCommand {
+  return { command: serverCommand(setting).command, args: ["types", folder] };
+}
+
+/** What to tell a user in whose folder they are missing. */
+export function typesHelp(folder: string): string {
+  return (
+    `Aurae: VS Code's own TypeScript doesn't know runtime and the others in ${folder} yet. ` +
+    `"aurae types" writes aurae.d.ts and, where there is none, tsconfig.json there.`
+  );
+}
+
 /** What to tell a user whose `aurae` could not be started. */
 export function startHelp(command: string, problem: string): string {
   return (

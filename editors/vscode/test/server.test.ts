@@ -5,7 +5,16 @@ import * as os from "node:os";
 import * as path from "node:path";
 import { test } from "node:test";
 
-import { isAuraeScript, isOurs, rootOf, serverCommand, startHelp } from "../src/server";
+import {
+  isAuraeScript,
+  isOurs,
+  rootOf,
+  serverCommand,
+  startHelp,
+  typesCommand,
+  typesHelp,
+  withoutTypes,
+} from "../src/server";
 
 test("the setting names the program, and an empty one is the default", () => {
   assert.deepEqual(serverCommand("/opt/aurae"), { command: "/opt/aurae", args: ["lsp"] });
@@ -37,6 +46,28 @@ test("files below an aurae.json are ours, their neighbours aren't", () => {
     assert.ok(isOurs(path.join(folder, "ours/apps/web.ts"), ""));
     assert.ok(!isOurs(path.join(folder, "theirs/web.ts"), ""));
     assert.ok(isOurs(path.join(folder, "theirs/web.ts"), "#!/usr/bin/env aurae"));
+  } finally {
+    fs.rmSync(folder, { recursive: true });
+  }
+});
+
+test("where VS Code's own TypeScript has no types, they are offered", () => {
+  const folder = fs.mkdtempSync(path.join(os.tmpdir(), "aurae-"));
+  try {
+    fs.mkdirSync(path.join(folder, "apps/.aurae"), { recursive: true });
+    const script = path.join(folder, "script.ts");
+    assert.equal(withoutTypes(script), undefined);
+    const file = path.join(folder, "apps/web.ts");
+    const root = path.join(folder, "apps");
+    fs.writeFileSync(path.join(root, "aurae.json"), "{}");
+    assert.equal(withoutTypes(file), root);
+    assert.match(typesHelp(root), /aurae types/);
+    assert.deepEqual(typesCommand(" /opt/aurae", root), {
+      command: "/opt/aurae",
+      args: ["types", root],
+    });
+    fs.writeFileSync(path.join(root, ".aurae/aurae.d.ts"), "");
+    assert.equal(withoutTypes(file), undefined);
   } finally {
     fs.rmSync(folder, { recursive: true });
   }

@@ -68,6 +68,8 @@ impl Service {
             .arg("--run-dir")
             .arg(run.path())
             .args(["--set", &format!("paths.cgroup={CGROUP}")])
+            // The machine's own network isn't ours to change.
+            .args(["--set", "cell_network.enabled=false"])
             // Row `density` has more than the default allows.
             .args([
                 "--set",

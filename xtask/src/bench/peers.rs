@@ -78,8 +78,8 @@ done
 mkdir -p /var/tmp/attack
 "#;
 
-/// The attacks named NAMES, which need no API, in one slice beside runs in the other one. A run that
-/// takes longer than ten seconds counts as failed: under a fork bomb some never come back.
+/// The attacks named NAMES, which need no API, in one slice beside runs in the other one. A run
+/// that takes longer than ten seconds counts as failed: under a fork bomb some never come back.
 const IN_A_SLICE: &str = r#"
 run() { timeout 10 systemd-run --quiet --wait --slice=fair.slice /bin/busybox true; }
 for name in NAMES; do

@@ -10,6 +10,8 @@ mod run;
 mod show;
 mod watch;
 
+pub(crate) use run::read as read_pods;
+
 use api::pod::v0::pods_client::PodsClient;
 use clap::Subcommand;
 use client::Node;

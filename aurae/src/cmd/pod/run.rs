@@ -145,7 +145,7 @@ async fn one(session: &Session, args: &RunArgs, manifest: Manifest) -> Result<Po
 }
 
 /// The pods of a file.
-fn read(file: &Path) -> Result<Vec<Manifest>, Failure> {
+pub(crate) fn read(file: &Path) -> Result<Vec<Manifest>, Failure> {
     let failed = |e: std::io::Error| Failure::new(format!("{}: {e}", file.display()));
     let text = match file.as_os_str() == "-" {
         true => {

@@ -5,8 +5,10 @@ use std::collections::BTreeSet;
 
 use model::cell::{Access, CellSpec, Draft, Mount, Namespace, Volume};
 use model::container::{Container, Pull};
+use model::device::Device;
 use model::error::{Error, Result, Within};
 
+use super::network;
 use super::resources::{resources, to_resources};
 use super::scalar::enumeration;
 use crate::runtime::v0 as wire;
@@ -33,6 +35,12 @@ pub fn spec(message: wire::CellSpec) -> Result<CellSpec> {
             .map(container)
             .transpose()
             .within("container")?,
+        sysctls: message.sysctls,
+        network: message
+            .network
+            .map(network::network)
+            .transpose()
+            .within("network")?,
     }
     .try_into()
 }
@@ -49,7 +57,27 @@ fn container(message: wire::Container) -> Result<Container> {
         read_only: message.read_only,
         root_bytes: message.root_bytes,
         shared_memory_bytes: message.shared_memory_bytes,
+        devices: message.devices.into_iter().map(device).collect(),
+        masked_paths: message.masked_paths,
+        read_only_paths: message.read_only_paths,
+        unmasked: message.unmasked,
     })
+}
+
+fn device(message: wire::Device) -> Device {
+    Device {
+        path: message.path,
+        target: message.target,
+        access: message.access,
+    }
+}
+
+fn to_device(device: &Device) -> wire::Device {
+    wire::Device {
+        path: device.path.clone(),
+        target: device.target.clone(),
+        access: device.access.clone(),
+    }
 }
 
 fn to_container(container: &Container) -> wire::Container {
@@ -65,6 +93,10 @@ fn to_container(container: &Container) -> wire::Container {
         read_only: container.read_only,
         root_bytes: container.root_bytes,
         shared_memory_bytes: container.shared_memory_bytes,
+        devices: container.devices.iter().map(to_device).collect(),
+        masked_paths: container.masked_paths.clone(),
+        read_only_paths: container.read_only_paths.clone(),
+        unmasked: container.unmasked,
     }
 }
 
@@ -118,6 +150,9 @@ fn volume(message: wire::Volume) -> Volume {
         path: message.path,
         size_bytes: message.size_bytes,
         mode: message.mode,
+        uid: message.uid,
+        gid: message.gid,
+        no_exec: message.no_exec,
     }
 }
 
@@ -135,6 +170,8 @@ pub fn to_spec(draft: &Draft) -> wire::CellSpec {
         hostname: draft.hostname.clone(),
         id_range: draft.id_range,
         container: draft.container.as_ref().map(to_container),
+        sysctls: draft.sysctls.clone(),
+        network: draft.network.as_ref().map(network::to_network),
     }
 }
 
@@ -160,5 +197,8 @@ fn to_volume(volume: &Volume) -> wire::Volume {
         path: volume.path.clone(),
         size_bytes: volume.size_bytes,
         mode: volume.mode,
+        uid: volume.uid,
+        gid: volume.gid,
+        no_exec: volume.no_exec,
     }
 }

@@ -79,6 +79,7 @@ fn seccomp(message: wire::Seccomp) -> Result<Seccomp> {
             WireAction::Log => Action::Log,
         },
         errno: message.errno,
+        custom: message.custom,
     })
 }
 
@@ -171,5 +172,6 @@ fn to_seccomp(seccomp: &Seccomp) -> wire::Seccomp {
         deny: seccomp.deny.clone(),
         action: action.into(),
         errno: seccomp.errno.clone(),
+        custom: seccomp.custom.clone(),
     }
 }

@@ -7,12 +7,14 @@
 
 pub mod cell;
 pub mod executable;
+mod network;
 pub mod object;
 pub mod observe;
 pub mod pod;
 pub mod request;
 pub mod resources;
 pub mod scalar;
+pub mod schedule;
 pub mod set;
 pub mod status;
 pub mod tenant;

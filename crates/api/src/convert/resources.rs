@@ -29,6 +29,7 @@ pub(super) fn resources(message: Option<wire::Resources>) -> Result<Resources> {
             max: io.max.into_iter().map(io_max).collect(),
         },
         hugetlb: message.hugetlb.into_iter().map(hugetlb).collect(),
+        unified: message.unified,
     })
 }
 
@@ -80,6 +81,7 @@ pub(super) fn to_resources(resources: &Resources) -> Option<wire::Resources> {
             max: resources.io.max.iter().map(to_io_max).collect(),
         }),
         hugetlb: resources.hugetlb.iter().map(to_hugetlb).collect(),
+        unified: resources.unified.clone(),
     })
 }
 

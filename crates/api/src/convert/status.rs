@@ -7,7 +7,7 @@ use model::status::{CellStatus, Condition, ExecutableStatus, FinalUsage, Meta, O
 
 use super::object::to_object_ref;
 use super::scalar::{to_duration, to_timestamp};
-use super::{cell, executable};
+use super::{cell, executable, network};
 use crate::runtime::v0 as wire;
 
 /// An object of any kind.
@@ -54,6 +54,7 @@ pub fn to_cell(status: &CellStatus) -> wire::CellStatus {
         cgroup: status.cgroup.clone(),
         final_usage: status.final_usage.as_ref().map(to_final_usage),
         image_digest: status.image_digest.clone(),
+        network: status.network.as_ref().map(network::to_status),
     }
 }
 

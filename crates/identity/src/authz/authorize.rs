@@ -265,7 +265,7 @@ impl Identity {
         }
     }
 
-    fn note_refusal(&self, question: &Question<'_>, why: &'static str) {
+    pub(crate) fn note_refusal(&self, question: &Question<'_>, why: &'static str) {
         let refused = Decision {
             verdict: Verdict {
                 allowed: false,

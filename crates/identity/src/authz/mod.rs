@@ -7,6 +7,7 @@ pub(crate) mod authorize;
 pub(crate) mod directory;
 pub(crate) mod grants;
 pub(crate) mod node_permit;
+mod on_behalf;
 pub mod permit;
 pub(crate) mod policy;
 pub(crate) mod standing;

@@ -14,8 +14,9 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
+use kernel::fsutil::OpenFlags;
 use kernel::mount::{self, Attributes, Change, Propagation};
-use kernel::{Context, Result};
+use kernel::{Context, Error, Result};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
@@ -28,6 +29,10 @@ use crate::spawner::{DEVICES, LINKS};
 
 /// The size of `/dev`, in bytes: programs put sockets and little files there.
 const DEV_BYTES: u64 = 64 * 1024;
+/// The size of what masks a folder, in bytes.
+const MASK_BYTES: u64 = 4096;
+/// Nothing can be put there.
+const MASKING: Attributes = Attributes::READ_ONLY;
 /// What masks a file.
 const NULL: &str = "/dev/null";
 
@@ -45,6 +50,7 @@ pub(super) fn enter(
     // While those of the template can be seen: without them the kernel refuses.
     let proc = view(&mounts.proc, || mount::proc(QUIET))?;
     let sys = view(&mounts.sys, || mount::sysfs(QUIET | Attributes::READ_ONLY))?;
+    setup::set_parameters(launch, Some(proc.as_fd()))?;
     let devices = Devices::take().step(Step::Mount)?;
     mount::attach(&root, Path::new("/")).step(Step::Root)?;
     mount::pivot_root(&root).step(Step::Root)?;
@@ -165,22 +171,48 @@ fn restrict(image: &ImageRoot, folder: &str) -> Result<(), Failure> {
             mount::attach_on(&copy, target)
         })?;
     }
+    if image.masked.is_empty() {
+        return Ok(());
+    }
+    let null = null().step(Step::Mount)?;
     for path in paths(&image.masked).filter(below) {
         each(path, |target| {
             let stat = rustix::fs::fstat(target).call("fstat")?;
-            let with = match FileType::from_raw_mode(stat.st_mode) {
-                FileType::Directory => EMPTY,
-                _ => NULL,
+            let mask = match FileType::from_raw_mode(stat.st_mode) {
+                FileType::Directory => mount::tmpfs(MASK_BYTES, 0o555, QUIET | MASKING)?,
+                _ => mount::copy_tree_at(&null, Path::new(""), false)?,
             };
-            mount::attach_on(mount::copy_tree(Path::new(with), false)?, target)
+            mount::attach_on(mask, target)
         })?;
     }
     Ok(())
 }
 
-/// Does something with what is at a path, if anything is.
+/// The null device, looked at: an earlier main process may have put something else in its place,
+/// and what is shown in the place of what is masked would be its choice (runc's CVE-2025-31133).
+fn null() -> Result<OwnedFd> {
+    let replaced = |errno| {
+        let about = "/dev/null of the cell is not the null device any more: make the cell anew";
+        Error::new("mask", errno).about(about)
+    };
+    let null = follow::plainly(Path::new(NULL)).map_err(|_| replaced(Errno::NXIO))?;
+    let stat = rustix::fs::fstat(&null).map_err(replaced)?;
+    let device = FileType::from_raw_mode(stat.st_mode) == FileType::CharacterDevice;
+    match device && stat.st_rdev == rustix::fs::makedev(1, 3) {
+        true => Ok(null),
+        false => Err(replaced(Errno::NXIO)),
+    }
+}
+
+/// Does something with what is at a path, if anything is. A link of the image leads to what it
+/// stands for in the image; there is none in what the kernel shows.
 fn each(path: &Path, act: impl FnOnce(&OwnedFd) -> Result<()>) -> Result<(), Failure> {
-    let done = match follow::plainly(path) {
+    let of_kernel = ["/proc", "/sys"].iter().any(|at| path.starts_with(at));
+    let found = match of_kernel {
+        true => follow::plainly(path),
+        false => follow::open(path, OpenFlags::PATH),
+    };
+    let done = match found {
         Err(error) if error.is_not_found() || error.is(Errno::NOTDIR.raw_os_error()) => {
             return Ok(());
         }

@@ -7,7 +7,7 @@
 //! first mount or volume is attached below them. In the root of an image a target is created as any
 //! file of the cell ([`super::follow`]).
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path};
 
@@ -72,18 +72,29 @@ pub(crate) fn mount_tmpfs(target: &Path, mode: u32, size_bytes: u64) -> kernel::
 /// Mounts a tmpfs of the volume's size and mode at its target.
 pub(super) fn attach_volume(root: &Root, volume: &Volume) -> Result<(), Failure> {
     let target = checked(&volume.target)?;
+    let memory = memory(volume).step(Step::Attach)?;
     if let Root::Image(_) = root {
-        let mode = volume.mode & 0o7777;
-        let quiet = Attributes::NO_SUID | Attributes::NO_DEV;
-        let memory = match volume.size_bytes {
-            0 => mount::NewFileSystem::open("tmpfs")
-                .and_then(|new| new.set("mode", &format!("{mode:o}"))?.mount(quiet)),
-            bytes => mount::tmpfs(bytes, mode, quiet),
-        };
-        return in_image(&memory.step(Step::Attach)?, target, true);
+        return in_image(&memory, target, true);
     }
     make(target, true)?;
-    mount_tmpfs(target, volume.mode & 0o7777, volume.size_bytes).step(Step::Attach)
+    mount::attach(&memory, target).step(Step::Attach)
+}
+
+/// The volume's tmpfs, attached nowhere.
+fn memory(volume: &Volume) -> kernel::Result<OwnedFd> {
+    let mut flags = Attributes::NO_SUID | Attributes::NO_DEV;
+    if volume.no_exec {
+        flags = flags | Attributes::NO_EXEC;
+    }
+    let mut new = mount::NewFileSystem::open("tmpfs")?
+        .set("source", "tmpfs")?
+        .set("mode", &format!("{:o}", volume.mode & 0o7777))?
+        .set("uid", &volume.uid.to_string())?
+        .set("gid", &volume.gid.to_string())?;
+    if volume.size_bytes > 0 {
+        new = new.set("size", &volume.size_bytes.to_string())?;
+    }
+    new.mount(flags)
 }
 
 /// Attaches the staging folder, in place of an earlier daemon's.

@@ -13,7 +13,7 @@ use std::path::Path;
 use kernel::memory::Scratch;
 use kernel::rlimit::{self, Limit, Resource};
 use kernel::signal::{Signal, SignalFd, SignalSet};
-use kernel::{Context, mount, process, seqpacket, signal};
+use kernel::{Context, mount, process, procfs, seqpacket, signal};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mount::MountFlags;
@@ -23,7 +23,7 @@ use super::{image, mounts};
 use crate::codec::Packet;
 use crate::failure::InStep;
 use crate::poll::{Interest, Poll};
-use crate::protocol::{CellLaunch, Failure, MAX_PACKET, Namespaces, Root, Step};
+use crate::protocol::{CellLaunch, Failure, MAX_PACKET, Namespaces, Root, Step, Sysctl};
 
 /// The user that the kernel shows for one without a mapping.
 const OVERFLOW: u32 = 65_534;
@@ -176,12 +176,13 @@ fn furnish(launch: &CellLaunch, mounts: &Mounts, node_user: bool) -> Result<(), 
         kernel::netlink::bring_loopback_up().step(Step::Network)?;
     }
     if !launch.unshare.has(Namespaces::MOUNT) {
-        return Ok(());
+        return set_parameters(launch, None);
     }
     match &launch.root {
         Root::Image(root) => image::enter(launch, root, mounts)?,
         Root::Node | Root::Bare => {
             mount_kernel(mounts)?;
+            set_parameters(launch, None)?;
             mask(node_user)?;
             mounts::mount_folders().step(Step::Mount)?;
             mount_terminals(launch)?;
@@ -194,6 +195,28 @@ fn furnish(launch: &CellLaunch, mounts: &Mounts, node_user: bool) -> Result<(), 
         Root::Bare => image::share(),
         Root::Node | Root::Image(_) => Ok(()),
     }
+}
+
+/// Sets the parameters that were asked for, by way of that proc, or of the one at `/proc`. They are
+/// of this process's own namespaces: the kernel looks at who writes, not at whose proc it is.
+pub(super) fn set_parameters(
+    launch: &CellLaunch,
+    proc: Option<BorrowedFd<'_>>,
+) -> Result<(), Failure> {
+    if launch.sysctls.is_empty() {
+        return Ok(());
+    }
+    let own = match proc {
+        Some(_) => None,
+        None => Some(procfs::open().step(Step::Sysctl)?),
+    };
+    let Some(proc) = proc.or(own.as_ref().map(AsFd::as_fd)) else {
+        return Ok(());
+    };
+    for Sysctl { path, value } in &launch.sysctls {
+        procfs::write(proc, &format!("sys/{path}"), value.as_bytes()).step(Step::Sysctl)?;
+    }
+    Ok(())
 }
 
 fn mount_kernel(mounts: &Mounts) -> Result<(), Failure> {

@@ -22,7 +22,7 @@
 pub mod codec;
 
 /// The version of both conversations. Changes with every change of a packet's meaning.
-pub const VERSION: u16 = 5;
+pub const VERSION: u16 = 6;
 /// The largest packet, in bytes.
 pub const MAX_PACKET: usize = 160 * 1024;
 /// The largest request that comes sealed ([`CellRequest::Sealed`]), in bytes: what `execve` takes
@@ -34,6 +34,8 @@ pub const MAX_STRING: usize = 128 * 1024 - 1;
 /// The most layers of an image's root: what overlayfs takes, less one for the folders that the
 /// spawner adds.
 pub const MAX_LAYERS: usize = 499;
+/// The most parameters of the kernel that a cell sets.
+pub const MAX_SYSCTLS: usize = 64;
 /// The most paths of a cell that are masked, and that are read-only.
 pub const MAX_PATHS: usize = 256;
 /// The largest opaque record, in bytes.
@@ -249,6 +251,8 @@ pub enum Step {
     Namespace = 21,
     /// Building the root of an image, or going into it.
     Root = 22,
+    /// Setting a parameter of the kernel.
+    Sysctl = 23,
 }
 
 /// Namespaces, as a set.
@@ -322,8 +326,19 @@ pub struct CellLaunch {
     pub hostname: String,
     /// Volumes to mount; only with a mount namespace of its own.
     pub volumes: Vec<Volume>,
+    /// Parameters of the kernel to set, of namespaces of its own; at most [`MAX_SYSCTLS`].
+    pub sysctls: Vec<Sysctl>,
     /// The cell's opaque record, returned to each new daemon.
     pub record: Vec<u8>,
+}
+
+/// A parameter of the kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sysctl {
+    /// Below `/proc/sys`, as in `net/core/somaxconn`.
+    pub path: String,
+    /// What is written.
+    pub value: String,
 }
 
 /// What the root of a cell's files is.
@@ -351,10 +366,10 @@ pub struct ImageRoot {
     pub layers: Vec<Vec<u8>>,
     /// Whether the cell can write to its root; all of that goes to `upper`.
     pub writable: bool,
-    /// Absolute paths of the cell below `/proc` and `/sys` that show nothing: what isn't there
-    /// needs no mask.
+    /// Absolute paths of the cell that show nothing: what isn't there needs no mask. Links are
+    /// followed inside of the image alone, and none below `/proc` and `/sys`.
     pub masked: Vec<Vec<u8>>,
-    /// Absolute paths of the cell below `/proc` and `/sys` that can't be written.
+    /// Absolute paths of the cell that can't be written.
     pub read_only: Vec<Vec<u8>>,
     /// The most that `/dev/shm` holds, in bytes; 0: half of the machine's memory.
     pub shared_memory_bytes: u64,
@@ -392,6 +407,12 @@ pub struct Volume {
     pub size_bytes: u64,
     /// Permissions of its root, as in `chmod`.
     pub mode: u32,
+    /// The user of the cell that its root belongs to.
+    pub uid: u32,
+    /// The group of the cell that its root belongs to.
+    pub gid: u32,
+    /// No program in it can be executed.
+    pub no_exec: bool,
 }
 
 /// What the daemon sends a cell-init.

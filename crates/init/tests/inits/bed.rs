@@ -361,6 +361,7 @@ impl Plan {
             title: format!("test/{name}"),
             hostname: name.to_owned(),
             volumes: vec![],
+            sysctls: vec![],
             record: format!("record of {name}").into_bytes(),
         };
         // The test binary, as a program of the cell.

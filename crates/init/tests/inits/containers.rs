@@ -385,6 +385,9 @@ fn mounts_and_volumes_come_into_containers() {
         target: b"/cache/of/it".to_vec(),
         size_bytes: 1 << 20,
         mode: 0o1777,
+        uid: 0,
+        gid: 0,
+        no_exec: false,
     });
     let cell = daemon.cell(&node, plan.mounting(folder.path(), "/data"));
     let main = cell.main_that_waits();

@@ -129,6 +129,9 @@ fn mounts_go_below_the_empty_folders_of_the_root() {
         target: b"/var/lib/some/where".to_vec(),
         mode: 0o755,
         size_bytes: 1 << 20,
+        uid: 0,
+        gid: 0,
+        no_exec: false,
     });
     let cell = daemon.cell(&node, plan);
     let folder = tempfile::tempdir().unwrap();

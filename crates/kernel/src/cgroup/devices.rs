@@ -69,6 +69,32 @@ pub struct Rule {
     pub access: Access,
 }
 
+/// Character devices that do no harm: those of memory that is nobody's, of chance, of terminals.
+const HARMLESS: [(u32, Option<u32>); 8] = [
+    (1, Some(3)),
+    (1, Some(5)),
+    (1, Some(7)),
+    (1, Some(8)),
+    (1, Some(9)),
+    (5, Some(0)),
+    (5, Some(2)),
+    // Terminals of devpts.
+    (136, None),
+];
+
+/// Rules for null, zero, full, random, urandom, tty, ptmx and terminals, which every container may
+/// use in every way.
+pub fn harmless() -> Vec<Rule> {
+    let rule = |(major, minor)| Rule {
+        allow: true,
+        kind: Kind::Character,
+        major: Some(major),
+        minor,
+        access: Access::ALL,
+    };
+    HARMLESS.into_iter().map(rule).collect()
+}
+
 /// One instruction of eBPF: the kernel's `struct bpf_insn`.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -191,11 +217,43 @@ struct Attach {
     rest: [u64; 2],
 }
 
+/// `union bpf_attr` of `BPF_PROG_QUERY`.
+#[repr(C, align(8))]
+#[derive(Default)]
+struct Query {
+    target: u32,
+    kind: u32,
+    flags: u32,
+    attached_flags: u32,
+    ids: u64,
+    count: u32,
+    padding: u32,
+    rest: [u64; 4],
+}
+
+/// The attach type of device programs.
+const CGROUP_DEVICE: u32 = 6;
+
+/// Rules that the kernel has taken, for any number of groups.
+#[derive(Debug)]
+pub struct Program(OwnedFd);
+
+impl Program {
+    /// Loads the program of these rules.
+    ///
+    /// # Errors
+    /// `EPERM`: without `CAP_BPF` and `CAP_NET_ADMIN` of the node. `EINVAL`, `ENOSYS`: a kernel
+    /// without `CONFIG_CGROUP_BPF`. `E2BIG`: more instructions than the kernel takes.
+    pub fn load(rules: &[Rule]) -> Result<Program> {
+        load(&program(rules)).map(Program)
+    }
+}
+
 fn load(program: &[Instruction]) -> Result<OwnedFd> {
     const PROG_LOAD: libc::c_int = 5;
-    const CGROUP_DEVICE: u32 = 15;
+    const TYPE_CGROUP_DEVICE: u32 = 15;
     let load = Load {
-        kind: CGROUP_DEVICE,
+        kind: TYPE_CGROUP_DEVICE,
         count: u32::try_from(program.len()).unwrap_or(u32::MAX),
         instructions: program.as_ptr() as u64,
         license: c"Apache-2.0".as_ptr() as u64,
@@ -220,13 +278,20 @@ impl Cgroup {
     /// without `CONFIG_CGROUP_BPF`. `E2BIG`: 64 programs are attached already, or more
     /// instructions than the kernel takes.
     pub fn allow_devices(&self, rules: &[Rule]) -> Result<()> {
+        self.restrict_devices(&Program::load(rules)?)
+    }
+
+    /// [`Self::allow_devices`] with rules that are loaded already.
+    ///
+    /// # Errors
+    /// `EPERM`: without `CAP_NET_ADMIN` of the node, or a group around it allows no program below.
+    /// `E2BIG`: 64 programs are attached already.
+    pub fn restrict_devices(&self, program: &Program) -> Result<()> {
         const PROG_ATTACH: libc::c_int = 8;
-        const CGROUP_DEVICE: u32 = 6;
         const ALLOW_MULTI: u32 = 2;
-        let program = load(&program(rules))?;
         let attach = Attach {
             target: self.as_fd().as_raw_fd().unsigned_abs(),
-            program: program.as_raw_fd().unsigned_abs(),
+            program: program.0.as_raw_fd().unsigned_abs(),
             kind: CGROUP_DEVICE,
             flags: ALLOW_MULTI,
             rest: [0; 2],
@@ -235,6 +300,26 @@ impl Cgroup {
         // SAFETY: a structure of the kernel's layout, alive during the call.
         let result = unsafe { libc::syscall(libc::SYS_bpf, PROG_ATTACH, attach, size) };
         check("bpf(BPF_PROG_ATTACH)", result).map(|_| ())
+    }
+
+    /// Whether rules of devices are attached to this very group.
+    ///
+    /// # Errors
+    /// `EPERM`: without `CAP_NET_ADMIN` of the node. `EINVAL`, `ENOSYS`: a kernel without
+    /// `CONFIG_CGROUP_BPF`.
+    pub fn has_device_rules(&self) -> Result<bool> {
+        const PROG_QUERY: libc::c_int = 16;
+        let mut query = Query {
+            target: self.as_fd().as_raw_fd().unsigned_abs(),
+            kind: CGROUP_DEVICE,
+            ..Query::default()
+        };
+        let (to, size) = (&raw mut query, size_of::<Query>());
+        // SAFETY: a structure of the kernel's layout, alive during the call, with room for no ids:
+        // the kernel writes their count and the flags into it and nothing else.
+        let result = unsafe { libc::syscall(libc::SYS_bpf, PROG_QUERY, to, size) };
+        check("bpf(BPF_PROG_QUERY)", result)?;
+        Ok(query.count > 0)
     }
 }
 

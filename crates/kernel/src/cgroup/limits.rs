@@ -77,6 +77,8 @@ pub struct Limits {
     pub io_max: Vec<IoMax>,
     /// `hugetlb.SIZE.max`: the size as the kernel writes it (`2MB`, `1GB`), and bytes.
     pub hugetlb_max: Vec<(String, Bound)>,
+    /// Other files and what is written to them, after all of the above.
+    pub others: Vec<(String, String)>,
 }
 
 impl Limits {
@@ -116,6 +118,9 @@ impl Limits {
         }
         for (size, bound) in &self.hugetlb_max {
             put(&format!("hugetlb.{size}.max"), Some(bound.to_string()));
+        }
+        for (file, value) in &self.others {
+            put(file, Some(value.clone()));
         }
         out
     }
@@ -219,6 +224,7 @@ mod tests {
                 },
             ],
             hugetlb_max: vec![("2MB".into(), Bound::At(0))],
+            others: vec![("cpu.idle".into(), "1".into())],
             ..Limits::default()
         };
         let settings = limits.settings();
@@ -232,6 +238,7 @@ mod tests {
                 "memory.oom.group=1",
                 "io.max=8:0 wbps=9",
                 "hugetlb.2MB.max=0",
+                "cpu.idle=1",
             ]
         );
         assert_eq!(limits.controllers(), ["cpu", "memory", "io", "hugetlb"]);

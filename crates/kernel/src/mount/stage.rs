@@ -76,6 +76,24 @@ pub fn attach(name: &str, number: usize, mount: impl AsFd) -> Result<()> {
     mount::attach(mount, &path_of(name).join(number.to_string()))
 }
 
+/// Attaches a file of a detached mount, by its name there, at mount point `number` of the folder
+/// `name`, as [`attach`] does. Linux copies a part of a mount only where that is attached: the
+/// mount is, for as long as this takes, in this thread's own namespace.
+///
+/// # Errors
+/// `ENOENT`: the mount has no such file. Else those of [`attach`].
+pub fn attach_file(name: &str, number: usize, mount: impl AsFd, file: &str) -> Result<()> {
+    let whole = Path::new("/whole");
+    match rustix::fs::mkdir(whole, Mode::from_raw_mode(0o700)) {
+        Ok(()) | Err(rustix::io::Errno::EXIST) => {}
+        Err(errno) => return Err(crate::Error::new("mkdir", errno).on(whole)),
+    }
+    mount::attach(mount, whole)?;
+    let part = mount::copy_tree(&whole.join(file), false);
+    mount::unmount(whole, true)?;
+    attach(name, number, part?)
+}
+
 /// Unmounts the folder `name` with what is attached in it, here and in the slave; copies stay.
 ///
 /// # Errors

@@ -18,6 +18,7 @@
 
 mod compile;
 mod container;
+pub mod document;
 pub mod groups;
 mod many;
 mod set_id;
@@ -31,7 +32,7 @@ use crate::{Error, Result};
 
 pub use compile::{Filter, Instruction};
 pub use container::container;
-pub use set_id::no_set_id;
+pub use set_id::{no_set_id, no_set_id_on};
 
 /// The most instructions of a program (`BPF_MAXINSNS`).
 pub const MAX_INSTRUCTIONS: usize = 4096;

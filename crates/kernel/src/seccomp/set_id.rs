@@ -31,9 +31,14 @@ const MODES: [(&str, u8); 7] = [
 const OPENS: [(&str, u8, u8); 2] = [("open", 1, 2), ("openat", 2, 3)];
 const IO_URING: [&str; 3] = ["io_uring_setup", "io_uring_enter", "io_uring_register"];
 
-/// The rules, for this architecture's calls.
+/// The rules, for the machine's own calls.
 pub fn no_set_id() -> Vec<Rule> {
-    let there = |name: &str| Arch::NATIVE.number(name).is_some();
+    no_set_id_on(Arch::NATIVE)
+}
+
+/// The rules, for the calls of an architecture.
+pub fn no_set_id_on(arch: Arch) -> Vec<Rule> {
+    let there = |name: &str| arch.number(name).is_some();
     let any = |argument, mask| Condition {
         argument,
         mask,
@@ -55,8 +60,8 @@ pub fn no_set_id() -> Vec<Rule> {
     modes
         .chain(opens)
         .chain([
-            Rule::new(UNKNOWN, ["openat2"]),
-            Rule::new(REFUSED, IO_URING),
+            Rule::new(UNKNOWN, ["openat2"].into_iter().filter(|name| there(name))),
+            Rule::new(REFUSED, IO_URING.into_iter().filter(|name| there(name))),
         ])
         .collect()
 }

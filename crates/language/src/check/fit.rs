@@ -147,6 +147,9 @@ fn mismatch<'a>(
     at: Span,
     expression: Option<&Expression<'a>>,
 ) -> Report {
+    if let Some(report) = nothing_fits(&displayed(found), wanted, at) {
+        return report;
+    }
     let shown = displayed(wanted);
     if is_promise(found) && facts.world.assignable(&found.awaited(), wanted) != No {
         let here = Span::new(at.start, at.start);
@@ -421,9 +424,20 @@ pub(super) fn refuse(
     place: Place<'_>,
     out: &mut Vec<Report>,
 ) -> Verdict {
-    let message = format!("expected {}, found {found}", displayed(wanted));
-    out.push(Report::new("wrong-type", at, message).anchored(place.anchor));
+    let report = nothing_fits(found, wanted, at).unwrap_or_else(|| {
+        let message = format!("expected {}, found {found}", displayed(wanted));
+        Report::new("wrong-type", at, message)
+    });
+    out.push(report.anchored(place.anchor));
     No
+}
+
+/// Where no value at all may stand: what `never` means there, in words.
+fn nothing_fits(found: &str, wanted: &Type, at: Span) -> Option<Report> {
+    matches!(wanted, Type::Never).then(|| {
+        let message = format!("nothing may be given here, found {found}");
+        Report::new("wrong-type", at, message).help("leave it out: there is no such field")
+    })
 }
 
 /// A number where a duration is asked for, or a text such as `256Mi` for a number of bytes.

@@ -65,14 +65,21 @@ pub(super) fn subsystem(
     }
 }
 
-/// Methods that run a workload, with its message.
+/// Methods that run a workload, with its message, of every subsystem: what `Run` of a subsystem
+/// with such methods by name (`RunCell`) takes. None of one that has none.
 fn runs<'a>(
     schema: &'a Schema,
     subsystem: &'a Subsystem,
 ) -> impl Iterator<Item = (&'a Method, &'a Message)> {
-    subsystem.methods.iter().filter_map(|method| {
-        let name = method.name.strip_prefix("Run")?;
-        let class = workload::all(schema).find(|class| class.name == name)?;
+    let of_class = |method: &Method| {
+        let name = method.name.strip_prefix("Run");
+        name.is_some_and(|name| workload::all(schema).any(|class| class.name == name))
+    };
+    let has = subsystem.methods.iter().any(of_class);
+    let all = schema.subsystems.iter().filter(move |_| has);
+    all.flat_map(|one| &one.methods).filter_map(|method| {
+        let request = schema.message(&method.request)?;
+        let (_, class) = workload_field(schema, request)?;
         Some((method, class))
     })
 }
@@ -102,10 +109,15 @@ fn run_method(
     for (method, class) in runs(schema, subsystem) {
         doc::write(text, "    ", &doc::of_method(method));
         let answer = answer(schema, &subsystem.name, method);
+        let (of, _) = method.action.split_once('.').unwrap_or_default();
+        let within = match of == subsystem.name {
+            true => String::new(),
+            false => format!("{of}."),
+        };
         line(
             text,
             &format!(
-                "    (workload: {}, options?: {}Options, context?: Context): {answer};",
+                "    (workload: {}, options?: {within}{}Options, context?: Context): {answer};",
                 class.name, method.name
             ),
         );
@@ -201,7 +213,8 @@ fn signatures(schema: &Schema, namespace: &str, method: &Method, request: &Messa
     let rest = format!("options?: {}Options, context?: Context", method.name);
     match target_field(request).map(|field| field.cardinality) {
         Some(Cardinality::Single) => {
-            for class in workload::all(schema).filter(|_| unwraps(method)) {
+            let classes = workload::all(schema).filter(|class| class.subsystem == namespace);
+            for class in classes.filter(|_| unwraps(method)) {
                 let status = workload::status(schema, class);
                 let status = status.map(|status| name_in(namespace, status, Way::Out));
                 let status = status.unwrap_or_else(|| "unknown".into());

@@ -110,7 +110,7 @@ fn the_friendly_layer_stands_beside_the_methods() {
 
 #[test]
 fn what_the_api_does_not_have_is_not_declared() {
-    for name in ["schedule", "secrets", "route", "batch", "mount"] {
+    for name in ["secrets", "route", "batch", "mount"] {
         assert!(
             !text().contains(&format!("declare const {name}:")),
             "{name}"

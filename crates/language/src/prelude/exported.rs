@@ -14,9 +14,11 @@ use oxc::span::{GetSpan, SourceType, Span};
 use super::FILES;
 
 /// Types of the layer that programs see, by name. The others are its own affair.
-const PUBLIC: [&str; 13] = [
+const PUBLIC: [&str; 15] = [
     "AuraeError",
     "Workload",
+    "Image",
+    "ImagePull",
     "Target",
     "ServerStream",
     "BidiStream",

@@ -16,12 +16,13 @@ pub use table::table;
 pub(crate) const HOST: &str = include_str!("../../prelude/host.d.ts");
 
 /// In the order in which they need each other.
-const FILES: [(&str, &str); 13] = [
+const FILES: [(&str, &str); 14] = [
     ("error.ts", include_str!("../../prelude/error.ts")),
     ("table.ts", include_str!("../../prelude/table.ts")),
     ("data.ts", include_str!("../../prelude/data.ts")),
     ("nearest.ts", include_str!("../../prelude/nearest.ts")),
     ("workload.ts", include_str!("../../prelude/workload.ts")),
+    ("image.ts", include_str!("../../prelude/image.ts")),
     ("target.ts", include_str!("../../prelude/target.ts")),
     ("call.ts", include_str!("../../prelude/call.ts")),
     ("runtime.ts", include_str!("../../prelude/runtime.ts")),
@@ -45,7 +46,7 @@ pub const JAVASCRIPT: &str = include_str!("../../prelude/prelude.js");
 const NAMES: &str = include_str!("../../prelude/names.txt");
 
 /// Globals that the layer's `main.ts` makes beside the API's own.
-const MADE: [&str; 2] = ["AuraeError", "Workload"];
+const MADE: [&str; 3] = ["AuraeError", "Workload", "Image"];
 
 /// Every name that a program has without importing it: the values that `aurae.d.ts` declares, found
 /// without writing it and without the API's descriptors.

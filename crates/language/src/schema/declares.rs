@@ -33,6 +33,13 @@ pub struct Declares {
     pub default: Vec<(String, String)>,
 }
 
+impl Declares {
+    /// The request's field that is the workload; none where the object isn't one.
+    pub fn workload(&self) -> Option<&str> {
+        self.key.first()?.strip_suffix(".ref")
+    }
+}
+
 /// What the method's option says; none where it has none.
 pub(super) fn of(method: &MethodDescriptor) -> Option<Declares> {
     let option = method.parent_pool().get_extension_by_name(OPTION)?;

@@ -13,7 +13,7 @@ fn subsystems_and_methods_are_named_as_policies_name_them() {
     assert_eq!(
         names,
         [
-            "runtime", "observe", "identity", "node", "tenant", "sets", "image", "pod"
+            "runtime", "observe", "identity", "node", "tenant", "sets", "image", "pod", "schedule"
         ]
     );
     let actions: Vec<_> = api()
@@ -62,6 +62,10 @@ fn what_only_reads_is_marked_in_the_protos() {
         "pod.Get",
         "pod.List",
         "pod.Watch",
+        "schedule.Get",
+        "schedule.List",
+        "schedule.History",
+        "schedule.Why",
     ];
     assert_eq!(reading, expected);
 }
@@ -191,6 +195,8 @@ fn what_declares_is_said_in_the_protos() {
         ("identity.CreateUser", "user"),
         ("identity.Allow", "grant"),
         ("identity.Deny", "grant"),
+        ("pod.Run", "pod"),
+        ("schedule.Declare", "schedule"),
     ];
     assert_eq!(declaring, expected);
     let allow = api().method("identity.Allow").unwrap();
@@ -223,7 +229,7 @@ fn the_options_of_the_protos_name_methods_and_fields_that_are_there() {
             }
             if let Some(found_by) = named(&said.found_by) {
                 let mut of = found_by.output();
-                for part in said.among.split('.') {
+                for part in said.among.split('.').filter(|part| !part.is_empty()) {
                     let field = of.get_field_by_name(part).expect("a field of the answer");
                     of = field.kind().as_message().expect("messages").clone();
                 }

@@ -126,6 +126,12 @@ quotas! {
     ImageBytes = "image_bytes", Bytes, Amount::percent(25);
     /// Pulls, pushes, imports, exports and verifications at the same time. Default 25 %.
     ImageTransfers = "image_transfers", Count, Amount::percent(25);
+    /// Schedules. Default 25 %.
+    Schedules = "schedules", Count, Amount::percent(25);
+    /// Cells that are attached to the network of cells. Default 50 %.
+    Addresses = "addresses", Count, Amount::percent(50);
+    /// Ports of the node that lead to cells. Default 25 %.
+    Ports = "ports", Count, Amount::percent(25);
 }
 
 impl fmt::Display for Quota {

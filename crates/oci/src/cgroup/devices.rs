@@ -4,23 +4,10 @@
 //! Behind the configuration's rules come those that every container has: the default devices, its
 //! terminals, and making any node, which is worth nothing without the right to open it.
 
-use kernel::cgroup::devices::{Access, Kind, Rule};
+use kernel::cgroup::devices::{Access, Kind, Rule, harmless};
 
 use crate::config::resources::DeviceRule;
 use crate::error::{Doing, Result, refuse};
-
-/// Character devices that a container may always use.
-const ALWAYS: [(u32, Option<u32>); 8] = [
-    (1, Some(3)),
-    (1, Some(5)),
-    (1, Some(7)),
-    (1, Some(8)),
-    (1, Some(9)),
-    (5, Some(0)),
-    (5, Some(2)),
-    // Terminals of devpts.
-    (136, None),
-];
 
 /// All rules of a container.
 pub(crate) fn rules(configured: &[DeviceRule]) -> Result<Vec<Rule>> {
@@ -37,15 +24,7 @@ pub(crate) fn rules(configured: &[DeviceRule]) -> Result<Vec<Rule>> {
             access: Access::MAKE,
         });
     }
-    for (major, minor) in ALWAYS {
-        out.push(Rule {
-            allow: true,
-            kind: Kind::Character,
-            major: Some(major),
-            minor,
-            access: Access::ALL,
-        });
-    }
+    out.extend(harmless());
     Ok(out)
 }
 

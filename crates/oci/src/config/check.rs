@@ -4,6 +4,9 @@
 
 use std::path::Path;
 
+use kernel::namespace::Namespaces;
+use kernel::sysctl;
+
 use super::{Process, Spec};
 use crate::error::{Error, Result, refuse};
 
@@ -139,29 +142,18 @@ fn mounts(spec: &Spec) -> Result<()> {
 
 /// Those of namespaces that the container has; those of the node are refused.
 fn sysctls(spec: &Spec) -> Result<()> {
-    const IPC: [&str; 8] = [
-        "kernel.msgmax",
-        "kernel.msgmnb",
-        "kernel.msgmni",
-        "kernel.sem",
-        "kernel.shmall",
-        "kernel.shmmax",
-        "kernel.shmmni",
-        "kernel.shm_rmid_forced",
-    ];
     let namespaces = &spec.linux.namespaces;
     let has = |kind: &str| namespaces.iter().any(|n| n.kind == kind);
+    let kinds = [
+        (Namespaces::IPC, "ipc"),
+        (Namespaces::NET, "network"),
+        (Namespaces::UTS, "uts"),
+        (Namespaces::USER, "user"),
+    ];
     for key in spec.linux.sysctl.keys() {
-        let dotted = dotted(key);
-        let of = if IPC.contains(&dotted.as_str()) || dotted.starts_with("fs.mqueue.") {
-            "ipc"
-        } else if dotted.starts_with("net.") {
-            "network"
-        } else if dotted == "kernel.domainname" || dotted == "kernel.hostname" {
-            "uts"
-        } else if dotted.starts_with("user.") {
-            "user"
-        } else {
+        let namespace = sysctl::namespace(key);
+        let kind = kinds.iter().find(|(one, _)| Some(*one) == namespace);
+        let Some((_, of)) = kind else {
             return refuse(format!(
                 "sysctl {key:?} is not in a separate kernel namespace"
             ));
@@ -171,7 +163,7 @@ fn sysctls(spec: &Spec) -> Result<()> {
                 "sysctl {key:?} is not allowed in the hosts {of} namespace"
             ));
         }
-        if dotted == "kernel.hostname" {
+        if sysctl::dotted(key) == "kernel.hostname" {
             return Err(Error::new(format!(
                 "sysctl {key:?} is not allowed as it conflicts with the OCI \"hostname\" field"
             )));
@@ -180,51 +172,9 @@ fn sysctls(spec: &Spec) -> Result<()> {
     Ok(())
 }
 
-/// The name with dots. Both forms are in use: `net.ipv4.conf.eth0/1.x` and
-/// `net/ipv4/conf/eth0.1/x`. Whichever sign comes first is the separator.
-fn dotted(key: &str) -> String {
-    match (key.find('.'), key.find('/')) {
-        (Some(dot), Some(slash)) if dot < slash => key.to_owned(),
-        (_, Some(_)) => swap(key),
-        _ => key.to_owned(),
-    }
-}
-
-/// The path below `/proc/sys`.
-pub(crate) fn sysctl_path(key: &str) -> String {
-    swap(&dotted(key))
-}
-
-fn swap(key: &str) -> String {
-    let swapped = key.chars().map(|letter| match letter {
-        '.' => '/',
-        '/' => '.',
-        other => other,
-    });
-    swapped.collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn both_forms_of_a_sysctl_are_one_path() {
-        for (key, path) in [
-            ("net.ipv4.ip_forward", "net/ipv4/ip_forward"),
-            ("net/ipv4/ip_forward", "net/ipv4/ip_forward"),
-            (
-                "net.ipv4.conf.eth0/1.rp_filter",
-                "net/ipv4/conf/eth0.1/rp_filter",
-            ),
-            (
-                "net/ipv4/conf/eth0.1/rp_filter",
-                "net/ipv4/conf/eth0.1/rp_filter",
-            ),
-        ] {
-            assert_eq!(sysctl_path(key), path);
-        }
-    }
 
     fn with(linux: &str) -> Result<()> {
         let text =

@@ -23,7 +23,6 @@ use super::program::{self, Program};
 use super::state::Shown;
 use super::talk::End;
 use super::user::Prepared;
-use crate::config::check::sysctl_path;
 use crate::config::{Process, Spec};
 use crate::error::{Doing, Error, Result, refuse};
 use crate::root::tree::{self, Tree};
@@ -94,7 +93,7 @@ impl Life<'_> {
         };
         self.name()?;
         for (key, value) in &self.spec.linux.sysctl {
-            let path = format!("sys/{}", sysctl_path(key));
+            let path = format!("sys/{}", kernel::sysctl::path(key));
             tree::write_proc(&proc, &path, value.as_bytes()).doing("linux.sysctl")?;
         }
         let keep = [self.fifo.as_fd(), self.end.as_fd()];

@@ -14,10 +14,10 @@ use kernel::fsutil::{self, OpenFlags, Resolve};
 use rustix::fs::{FileType, Mode, OFlags};
 use rustix::io::Errno;
 
-use crate::error::{Doing, Result, refuse};
+use crate::error::{Doing, Result};
 
 /// Numbers of statfs(2).
-pub(crate) const PROC: u32 = 0x9fa0;
+pub(crate) const PROC: u32 = kernel::procfs::MAGIC;
 pub(crate) const DEVPTS: u32 = 0x1cd1;
 
 /// The root of a container, or a folder in it.
@@ -170,22 +170,10 @@ pub(crate) fn is_of(file: impl AsFd, kind: u32) -> Result<bool> {
 /// changed, and used for what is written afterwards. So nothing that a container has mounted over
 /// its own `/proc` is written to instead (runc's CVE-2025-52881).
 pub(crate) fn node_proc() -> Result<Tree> {
-    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
-    let proc = rustix::fs::open("/proc", flags, Mode::empty()).doing("open /proc")?;
-    if !is_of(&proc, PROC)? {
-        return refuse("/proc isn't a proc file system");
-    }
-    Ok(Tree(proc))
+    Ok(Tree(kernel::procfs::open()?))
 }
 
 /// Writes to a file of a proc that [`node_proc`] gave. What is below a mount in it is refused.
 pub(crate) fn write_proc(proc: &Tree, path: &str, value: &[u8]) -> Result<()> {
-    use rustix::fs::ResolveFlags as R;
-    // `self` is a link, but within.
-    let within = R::BENEATH | R::NO_MAGICLINKS | R::NO_XDEV;
-    let flags = OFlags::WRONLY | OFlags::CLOEXEC;
-    let file = rustix::fs::openat2(&proc.0, path, flags, Mode::empty(), within);
-    let file = file.doing(format_args!("open /proc/{path}"))?;
-    rustix::io::write(&file, value).doing(format_args!("write /proc/{path}"))?;
-    Ok(())
+    Ok(kernel::procfs::write(&proc.0, path, value)?)
 }

@@ -26,18 +26,20 @@ use kernel::cgroup::{Cgroup, find};
 use model::error::Error;
 use model::name::Uid;
 use model::quota::Quota;
+use model::status::CellStatus;
 use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::cell::owner::{Beginning, Line, Owner};
 use super::cell::resume::Attaching;
 use super::cell::{init, limits};
+use super::devices;
 use super::ids::{IdPool, IdRange};
 use super::index::counts::LimitsNow;
 use super::index::ring::{Epoch, Ring};
 use super::index::{Index, Key};
 use super::layout::{effective, group_path, status};
 use super::link::node::NodeInit;
-use super::ports::{Archive, Logs};
+use super::ports::{Archive, Logs, Networks};
 use super::record::{self, Archived};
 use super::tally::Tally;
 use super::tenant::{Told, inits};
@@ -74,6 +76,7 @@ impl Runtime {
         logs: Arc<dyn Logs>,
         archive: Arc<dyn Archive>,
         tenants: Tenants,
+        networks: Arc<dyn Networks>,
     ) -> Result<(Self, Adoption), Error> {
         let root = open_root(&settings.cgroup_root)?;
         cells_dir(&settings.cells_dir)?;
@@ -99,6 +102,7 @@ impl Runtime {
             attachments: Default::default(),
             seccomp,
             images: Default::default(),
+            networks,
             staging: super::staging::Staging::start()?,
             controllers,
             inits,
@@ -180,6 +184,7 @@ fn cells_dir(path: &Path) -> Result<(), Error> {
         .recursive(true)
         .mode(0o700)
         .create(path);
+    let made = made.and_then(|()| super::create::names::begin(path));
     made.map_err(|e| {
         let message = format!("the folder of the cells' sockets, {}: {e}", path.display());
         Error::internal(message).errno(e.raw_os_error().unwrap_or_default())
@@ -399,9 +404,16 @@ impl Adopter {
         let parent_frozen = above.is_some_and(|above| self.frozen.get(&above) == Some(&true));
         let held = parent_frozen || found.record.frozen;
         self.frozen.insert(key.clone(), held);
-        let effective = effective(&found.record.spec, &key, ids);
+        let network = shared.networks.attached(found.uid);
+        if found.record.attached && network.is_none() {
+            return Err("its network was not made, or is lost".to_owned());
+        }
+        let effective = effective(&found.record, &key);
         let below = shared.root_below.join(key.below());
-        let status = status(&found.record, effective, found.init.pid(), &below);
+        let status = CellStatus {
+            conditions: devices::conditions(&found.record.spec, &found.group),
+            ..status(&found.record, effective, found.init.pid(), &below, network)
+        };
         let beginning = Beginning {
             key: key.clone(),
             status,
@@ -468,6 +480,8 @@ impl Adopter {
                 drop(orphans::kill_orphan(&self.shared, &around, key.path.name()));
             }
         }
+        let detached = self.shared.networks.detach(uid);
+        tokio::spawn(detached);
         if pid.is_some() {
             let node = self.shared.node.clone();
             let uid = record::wire(uid);

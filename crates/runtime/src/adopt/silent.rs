@@ -47,6 +47,7 @@ pub(super) fn status(shared: &Shared, uid: Uid, seen: &Seen) -> CellStatus {
         final_usage: None,
         annex: None,
         image_digest: String::new(),
+        network: shared.networks.attached(uid),
     }
 }
 

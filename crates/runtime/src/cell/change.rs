@@ -264,8 +264,12 @@ impl Updates {
 
     /// The cell has the folder: now the mount itself, and the copy of it.
     fn has_come(&mut self, (stage, prepared): (Stage, Prepared), cell: &mut Cell) -> Option<Ask> {
-        let Prepared { mount, target } = prepared;
-        if let Err(error) = stage.attach(vec![mount]) {
+        let Prepared {
+            mount,
+            file,
+            target,
+        } = prepared;
+        if let Err(error) = stage.attach(vec![(mount, file)]) {
             return self.after(Err(error), cell);
         }
         self.running.as_mut()?.stage = Some(stage);
@@ -279,8 +283,7 @@ impl Updates {
         if cell.status.meta.generation != cell.record.meta.generation {
             cell.status.meta = cell.record.meta.clone();
             cell.status.spec = cell.record.spec.clone();
-            cell.status.effective =
-                layout::effective(&cell.record.spec, &cell.key, cell.record.ids);
+            cell.status.effective = layout::effective(&cell.record, &cell.key);
             cell.publish();
         }
         if let Some(reply) = update.reply {

@@ -129,11 +129,16 @@ impl Ending {
         let parent = cell.group.path().parent().map(Path::to_owned);
         let name = cell.key.path.name().to_owned();
         let socket = self.socket.clone();
+        // Asked for now: whoever wants its ports next is behind it in the line.
+        let detached = cell.shared.networks.detach(cell.record.meta.uid);
         cell.beside(async move {
-            let outcome = match parent {
-                Some(parent) => remove_below(&parent, name).await,
-                None => Ok(()),
+            let removed = async move {
+                match parent {
+                    Some(parent) => remove_below(&parent, name).await,
+                    None => Ok(()),
+                }
             };
+            let (outcome, ()) = tokio::join!(removed, detached);
             if let Err(error) = std::fs::remove_file(&socket)
                 && error.kind() != std::io::ErrorKind::NotFound
             {

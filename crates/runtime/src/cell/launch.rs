@@ -11,6 +11,7 @@ use model::name::Uid;
 
 use crate::ports::LogSource;
 use crate::record;
+use crate::seccomp::Compiled;
 
 /// What goes to the cell-init, and what stays with the daemon.
 pub(crate) struct Prepared {
@@ -36,7 +37,7 @@ pub(crate) fn prepare(
     effective: &Effective,
     pids: Pids,
     record: Vec<u8>,
-    seccomp: Vec<u8>,
+    seccomp: Compiled,
 ) -> Result<Prepared, Error> {
     let streams = match effective.terminal {
         Some(size) => terminal(size.rows, size.columns),
@@ -68,8 +69,8 @@ pub(crate) fn prepare(
         bounding: effective.bounding.bits(),
         ambient: effective.ambient.bits(),
         no_new_privileges: effective.no_new_privileges,
-        seccomp,
-        seccomp_log: effective.seccomp.action == model::seccomp::Action::Log,
+        seccomp: seccomp.program,
+        seccomp_log: seccomp.log,
         stdio: streams.stdio,
         keep_stdin: effective.stdin && streams.stdio == Stdio::Pipes,
         annex: false,

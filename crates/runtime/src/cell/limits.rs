@@ -2,6 +2,7 @@
 //! Limits as asked for, turned into cgroup files. A limit whose controller the node lacks is an
 //! error that names the controller and says how to get it; nothing is ever silently not limited.
 
+use std::collections::BTreeMap;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::time::Duration;
 
@@ -41,7 +42,14 @@ pub(crate) fn of(resources: &Resources) -> Result<Limits, Error> {
             .iter()
             .map(|h| (h.page_size.clone(), Bound::At(h.max_bytes)))
             .collect(),
+        others: others(&resources.unified),
     })
+}
+
+fn others(unified: &BTreeMap<String, String>) -> Vec<(String, String)> {
+    let each = unified.iter();
+    each.map(|(file, value)| (file.clone(), value.clone()))
+        .collect()
 }
 
 /// Every limit, those that are absent explicitly lifted: for a group that had others.
@@ -82,6 +90,13 @@ pub(crate) fn exactly(resources: &Resources, before: &Resources) -> Result<Limit
         limits.cpuset_mems = Some(String::new());
     }
     lift_devices(&mut limits, resources, before)?;
+    for file in before.unified.keys() {
+        if let Some(none) = model::unified::default_of(file)
+            && !resources.unified.contains_key(file)
+        {
+            limits.others.push((file.clone(), none.to_owned()));
+        }
+    }
     Ok(limits)
 }
 

@@ -69,6 +69,11 @@ pub(super) fn creation_failed(failed: &Failure) -> Error {
                 .errno(failed.errno)
                 .field("cell.spec.mounts")
         }
+        Step::Sysctl => unsupported(
+            "before Linux 6.9 a cell may set parameters of the network alone; leave it out, or \
+             give a value that the kernel takes",
+        )
+        .field("cell.spec.sysctls"),
         Step::Template | Step::Clone | Step::Namespace => unsupported(
             "the node can't make isolated cells as it runs now (`aurae node info` says why); share \
              the namespaces it can't make, or run auraed where /proc is not masked",

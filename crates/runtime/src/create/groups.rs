@@ -27,12 +27,14 @@ pub(super) struct Groups {
     pub(super) group: Cgroup,
 }
 
-/// Makes the cell's group with its limits, and its tenant's where that isn't there.
+/// Makes the cell's group with its limits, and its tenant's where that isn't there. `restrict` does
+/// what else is to be done to the cell's, before anything is in it.
 pub(super) fn groups(
     shared: &Shared,
     key: &Key,
     uid: Uid,
     effective: &Draft,
+    restrict: impl FnOnce(&Cgroup) -> Result<(), Error>,
 ) -> Result<Groups, Error> {
     let failed = |e: kernel::Error| kernel_failed("the cell's cgroup could not be made", &e);
     let wanted = limits::of(&effective.resources)?;
@@ -56,7 +58,8 @@ pub(super) fn groups(
     let group = new_group(&parent, key.path.name()).map_err(failed)?;
     let made = limits::set(&group, &wanted)
         .and_then(|()| limits::enable_usual(&group, &[]).map_err(failed))
-        .and_then(|()| init::mark(&group, uid).map_err(failed));
+        .and_then(|()| init::mark(&group, uid).map_err(failed))
+        .and_then(|()| restrict(&group));
     match made {
         Ok(()) => Ok(Groups {
             inits,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What node-init is told of a cell that is to be made.
 
-use ::init::protocol::{CellLaunch, Namespaces, Root, Volume};
+use ::init::protocol::{CellLaunch, Namespaces, Root, Sysctl, Volume};
 use model::cell::{CellSpec, Draft, Namespace};
 
 use crate::ids::IdRange;
@@ -31,9 +31,20 @@ pub(super) fn launch(
                 target: volume.path.clone().into_bytes(),
                 size_bytes: volume.effective_size(),
                 mode: volume.effective_mode(),
+                uid: volume.uid.unwrap_or_default(),
+                gid: volume.gid.unwrap_or_default(),
+                no_exec: volume.no_exec,
             })
             .collect(),
+        sysctls: record.spec.sysctls.iter().map(parameter).collect(),
         record: bytes,
+    }
+}
+
+fn parameter((name, value): (&String, &String)) -> Sysctl {
+    Sysctl {
+        path: kernel::sysctl::path(name),
+        value: value.clone(),
     }
 }
 

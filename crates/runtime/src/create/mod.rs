@@ -6,6 +6,9 @@
 mod failure;
 mod groups;
 mod launch;
+pub(crate) mod names;
+mod network;
+mod parameters;
 mod root;
 
 use std::os::fd::OwnedFd;
@@ -27,6 +30,7 @@ use crate::cell::CellHandle;
 use crate::cell::container;
 use crate::cell::init::InitProcess;
 use crate::cell::owner::{Beginning, Line, Owner};
+use crate::devices;
 use crate::ids::IdRange;
 use crate::index::{Key, Reservation};
 use crate::layout::{effective, socket_path, status};
@@ -34,7 +38,7 @@ use crate::link::cell::{CellLink, HelloSent};
 use crate::link::node::NodeInit;
 use crate::link::{HANDSHAKE, LinkError};
 use crate::mounts::Prepared;
-use crate::ports::Root;
+use crate::ports::{Networks, Root};
 use crate::record::{self, CellRecord};
 
 use failure::{creation_failed, not_made};
@@ -59,6 +63,7 @@ struct Made {
     socket: PathBuf,
     /// Its init was made: it is to be killed, and the end of it acknowledged.
     init: Option<(NodeInit, ::init::protocol::Uid, Arc<InitProcess>)>,
+    networks: Arc<dyn Networks>,
 }
 
 impl Made {
@@ -70,10 +75,12 @@ impl Made {
             name,
             socket,
             init,
+            networks,
         } = self;
         if let Some((node, uid, process)) = init {
             process.kill();
             node.acknowledge(uid).await;
+            networks.detach(record::unwire(uid)).await;
         }
         let parent = Arc::new(parent);
         loop {
@@ -108,13 +115,16 @@ pub(crate) async fn cell(
         path: record.meta.path.clone(),
     };
     record.ids = reservation.range();
-    let effective = effective(&record.spec, &key, record.ids);
+    record.attached = network::is_wanted(shared, &record.spec).await?;
+    let effective = effective(&record, &key);
     let _being_created = shared.creations.take(&key.tenant, 1)?;
     shared
         .index
         .admit_tmpfs(&key.tenant, record.spec.tmpfs_bytes())?;
     let around = Around::find(shared, &key)?;
     container::check_writes(&shared.index, &key, &record.spec)?;
+    parameters::check(&record.spec)?;
+    let devices = devices::find(&shared.index, &key, &record.spec)?;
     let image = shared.images.resolve(&key.tenant, &record.spec).await?;
     record.image = image.as_ref().map(Root::of_image);
     let bytes = record::encode(&record)?;
@@ -122,13 +132,16 @@ pub(crate) async fn cell(
         inits,
         parent,
         group,
-    } = groups(shared, &key, record.meta.uid, &effective)?;
+    } = groups(shared, &key, record.meta.uid, &effective, |group| {
+        devices::restrict(group, &record.spec, &devices)
+    })?;
     let mut made = Made {
         reservation,
         parent,
         name: key.path.name().to_owned(),
         socket: socket_path(shared, &record),
         init: None,
+        networks: shared.networks.clone(),
     };
     let wanted = Wanted {
         key,
@@ -138,6 +151,7 @@ pub(crate) async fn cell(
         bytes,
         inits,
         image,
+        devices,
     };
     match with_init(shared, wanted, group, &mut made, callers).await {
         Ok((owner, line, status)) => Ok(publish(shared, owner, line, status, made.reservation)),
@@ -162,6 +176,8 @@ struct Wanted {
     inits: Cgroup,
     /// What its root is made of.
     image: Option<Root>,
+    /// Devices of the node that it asks for.
+    devices: Vec<devices::Found>,
 }
 
 /// Makes the init in its group, and an owner, and registers that.
@@ -180,6 +196,7 @@ async fn with_init(
         bytes,
         inits,
         image,
+        devices,
     } = wanted;
     let mut fds = vec![inits.into_fd(), listen(&made.socket)?];
     fds.extend(around.pidfd);
@@ -187,9 +204,8 @@ async fn with_init(
     let layers = image.as_ref().map(Root::layers);
     let rooted = root::prepare(record.spec.container.as_ref(), layers, root_id)?;
     fds.extend(rooted.fds);
-    let mounts = effective.mounts.iter();
-    let mounts = mounts.map(|mount| crate::mounts::prepare(mount, root_id));
-    let mounts = mounts.collect::<Result<Vec<_>, _>>()?;
+    let devices = devices.iter().filter(|_| image.is_some());
+    let mounts = mounts(&effective, devices, root_id)?;
     let launch = CellLaunch {
         init_id: record.ids.or(around.ids).map_or(0, IdRange::init_id),
         title: format!("{}/{}", key.tenant, key.path),
@@ -217,9 +233,15 @@ async fn with_init(
     let process = Arc::new(created.process);
     made.init = Some((shared.node.clone(), uid, process.clone()));
     let (mut link, _) = hello.welcomed(uid).await.map_err(lost)?;
-    bring(shared, &mut link, mounts).await?;
+    let network = network::attach(shared, &record, &process, callers).await?;
+    let files = names::files(shared, &key, &record, network.as_ref(), root_id)?;
+    bring(shared, &mut link, files.mounts, mounts).await?;
+    drop(files.drafts);
     let below = shared.root_below.join(key.below());
-    let status = status(&record, effective, process.pid(), &below);
+    let status = CellStatus {
+        conditions: devices::conditions(&record.spec, &group),
+        ..status(&record, effective, process.pid(), &below, network)
+    };
     let ids = record.ids;
     let beginning = Beginning {
         key: key.clone(),
@@ -243,26 +265,54 @@ async fn with_init(
     Ok((owner, line, status))
 }
 
-/// Brings its mounts to a cell that has just been made.
-async fn bring(shared: &Shared, link: &mut CellLink, mounts: Vec<Prepared>) -> Result<(), Error> {
+/// Its mounts and the nodes of its devices, attached nowhere yet.
+fn mounts<'a>(
+    effective: &Draft,
+    devices: impl Iterator<Item = &'a devices::Found>,
+    root_id: u32,
+) -> Result<Vec<Prepared>, Error> {
+    let mounts = effective.mounts.iter();
+    let mounts = mounts.map(|mount| crate::mounts::prepare(mount, root_id));
+    mounts
+        .chain(devices::prepare(devices, root_id))
+        .collect::<Result<Vec<_>, _>>()
+}
+
+/// Brings its mounts to a cell that has just been made, and before them files that it may do
+/// without: an image need not have a place for them.
+async fn bring(
+    shared: &Shared,
+    link: &mut CellLink,
+    files: Vec<Prepared>,
+    mounts: Vec<Prepared>,
+) -> Result<(), Error> {
+    let optional = files.len();
+    let mounts: Vec<_> = files.into_iter().chain(mounts).collect();
     if mounts.is_empty() {
         return Ok(());
     }
     let (mounts, targets): (Vec<_>, Vec<_>) = mounts
         .into_iter()
-        .map(|prepared| (prepared.mount, prepared.target))
+        .map(|prepared| ((prepared.mount, prepared.file), prepared.target))
         .unzip();
     let directories = targets.iter().map(|to| to.directory).collect();
     let (stage, slave) = shared.staging.open(directories)?;
     ask(link, CellRequest::Stage { request: 0 }, vec![slave]).await?;
     stage.attach(mounts)?;
     for (to, from) in targets.into_iter().zip(0..) {
+        let target = String::from_utf8_lossy(&to.target).into_owned();
         let mount = CellRequest::Mount {
             request: 0,
             from,
             to,
         };
-        ask(link, mount, Vec::new()).await?;
+        let brought = ask(link, mount, Vec::new()).await;
+        match brought {
+            Err(error) if (from as usize) < optional && error.errno.is_some() => {
+                tracing::info!(target, %error, "the image has no place for a file of the node");
+            }
+            other => other?,
+        }
     }
     Ok(())
 }

@@ -77,13 +77,18 @@ fn of_image(container: &Container, layers: &Layers, root_id: u32) -> Result<Root
     if bytes > 0 {
         fds.push(upper(bytes, root_id).map_err(failed)?);
     }
-    let texts = |list: &[&str]| list.iter().map(|text| text.as_bytes().to_vec()).collect();
+    let texts = |usual: &[&str], own: &[String]| {
+        let usual = usual.iter().filter(|_| !container.unmasked);
+        let usual = usual.map(|path| path.as_bytes().to_vec());
+        let own = own.iter().map(|path| path.clone().into_bytes());
+        usual.chain(own).collect()
+    };
     let paths = layers.paths.iter();
     let root = Root::Image(ImageRoot {
         layers: paths.map(|path| path.clone().into_bytes()).collect(),
         writable: bytes > 0,
-        masked: texts(&MASKED),
-        read_only: texts(&READ_ONLY),
+        masked: texts(&MASKED, &container.masked_paths),
+        read_only: texts(&READ_ONLY, &container.read_only_paths),
         shared_memory_bytes: container.effective_shared_memory_bytes(),
     });
     Ok(Rooted { root, fds })

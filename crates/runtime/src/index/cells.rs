@@ -111,6 +111,13 @@ impl Index {
         living.filter(annexed).cloned().collect()
     }
 
+    /// Everything from a name on, up to another one.
+    pub(crate) fn between(&self, from: &Key, to: &Key) -> Vec<Arc<Object>> {
+        let inner = self.lock();
+        let found = inner.objects.range(from..to);
+        found.map(|(_, object)| object.clone()).collect()
+    }
+
     /// All cells that live.
     pub(crate) fn living_cells(&self) -> Vec<Uid> {
         self.lock().cells.values().map(|entry| entry.uid).collect()

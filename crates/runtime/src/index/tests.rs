@@ -96,6 +96,7 @@ pub(super) fn cell(path: &str, uid: u8, state: State) -> Object {
         cgroup: String::new(),
         final_usage: None,
         image_digest: String::new(),
+        network: None,
         annex: None,
     })
 }

@@ -138,6 +138,13 @@ impl Nodes {
         }
     }
 
+    /// The methods of a subsystem; none of one that the API doesn't have.
+    pub(crate) fn methods_of(&self, subsystem: &str) -> &'static [Method] {
+        let api = self.api.map_or_else(Api::built_in, Ok).ok();
+        let found = api.and_then(|api| api.schema.subsystem(subsystem));
+        found.map_or(&[], |found| &found.methods)
+    }
+
     /// A context's name; where none is named, the command line's, or the configuration's own.
     pub(crate) fn name(&self, node: Option<&str>) -> String {
         let name = node.or(self.choice.as_deref());

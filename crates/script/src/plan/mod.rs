@@ -9,28 +9,28 @@
 
 mod limits;
 mod seen;
+mod unknown;
 
 use api::sets::v0::Member;
 use prost_reflect::DynamicMessage;
 
 use crate::host::Question;
-use crate::host::failure::UNKNOWN_IN_PLAN;
 use crate::host::nodes::Nodes;
 use crate::protocol::{Assumed, Failure, Moved};
-use crate::reconcile::asking::{Current, get};
 use crate::reconcile::change::{Action, Change, Report};
-use crate::reconcile::desired::{Declared, Verdict, apart, child, going, text};
-use crate::reconcile::difference::Difference;
+use crate::reconcile::current::{self, Current, Own};
+use crate::reconcile::desired::{Declared, apart, child, going, text};
 use crate::reconcile::journal::{Journal, Key, change};
 use crate::reconcile::keyed::{Compared, Keyed};
 use crate::reconcile::predict::{self, Unknowns, called, subject, take_unknowns};
 use crate::reconcile::prune::{Leftover, What};
 use crate::reconcile::set::Claim;
-use crate::reconcile::{noop, prune};
+use crate::reconcile::{guest, noop, prune};
 use crate::value::Value;
 use crate::wire;
 use limits::Limits;
 use seen::{Objects, Seen, key_of};
+use unknown::{mark_unknown, names_object, not_found, unknown};
 
 /// A plan in the making.
 #[derive(Debug)]
@@ -85,9 +85,10 @@ impl Plan {
 
     /// Whether what isn't declared any more goes by a change that is told already.
     async fn goes_already(&self, nodes: &Nodes, left: &Leftover) -> Result<bool, Failure> {
-        let What::Workload(it, _) = &left.what else {
+        let What::Workload(it) = &left.what else {
             return Ok(false);
         };
+        let it = &it.reference;
         let set = self.journal.set();
         let own = set.own_tenant(nodes, left.node.as_deref()).await?;
         let whose = [
@@ -164,11 +165,13 @@ impl Plan {
         if let Some((_, what)) = unknowns.first() {
             return Ok(Value::Unknown(called(action, what)));
         }
-        if action == "runtime.Get"
+        let own = Own::of_subsystem(nodes, action).filter(|own| own.found_by == *action);
+        if (own.is_some() || action == "runtime.Get")
             && let Some(reference) = child(&message, "ref")
             && let Some(seen) = self.seen.of(&key_of(&asked.call.node, &reference))
         {
             return match seen {
+                Seen::Status { status, .. } if own.is_some() => Ok(status),
                 Seen::Status { kind, status, .. } => Ok(predict::object([(&kind, status)])),
                 Seen::Removed => Err(not_found(&text(&reference, "path"))),
             };
@@ -224,8 +227,9 @@ impl Plan {
         if verdict.action == Action::Replace
             && let Some(reference) = going(before.as_ref(), own.as_ref(), current.as_ref())
         {
-            let set = &self.journal.claim().set;
-            prune::refuse_guests(nodes, node.as_deref(), &reference, set).await?;
+            let own = before.as_ref().or(current.as_ref());
+            let going = (&reference, own.is_some_and(|it| it.own.is_some()));
+            guest::refuse_guests(nodes, node.as_deref(), going, set).await?;
             if before.is_some() {
                 let key = (node.clone(), declared.tenant.clone(), reference.path);
                 self.seen.put(key, Seen::Removed);
@@ -266,7 +270,10 @@ impl Plan {
     ) -> Result<Option<Current>, Failure> {
         match self.journal.before(&declared.path) {
             Some(path) if !self.seen.is_removed(node, &declared.tenant, &path) => {
-                get(nodes, node.as_deref(), &declared.tenant, &path).await
+                let name = (declared.tenant.as_str(), path.as_str());
+                let by = declared.own.as_ref();
+                let set = self.journal.set();
+                current::present(nodes, node.as_deref(), set, by, name).await
             }
             _ => Ok(None),
         }
@@ -342,10 +349,12 @@ impl Plan {
         {
             return Ok((None, None));
         }
-        let name = node.as_deref();
-        let current = get(nodes, name, &declared.tenant, &declared.path).await?;
+        let node = node.as_deref();
+        let (set, by) = (self.journal.set(), declared.own.as_ref());
+        let whose = declared.tenant.as_str();
+        let current = current::present(nodes, node, set, by, (whose, &declared.path)).await?;
         let own = match declared.own_cell().and(declared.parent()) {
-            Some(parent) => get(nodes, name, &declared.tenant, parent).await?,
+            Some(parent) => current::find(nodes, node, None, (whose, parent)).await?,
             None => None,
         };
         Ok((current, own))
@@ -366,7 +375,8 @@ impl Plan {
             Some(Seen::Status { .. }) => true,
             Some(Seen::Removed) => false,
             None => {
-                let found = get(nodes, node.as_deref(), &declared.tenant, parent).await?;
+                let name = (declared.tenant.as_str(), parent);
+                let found = current::find(nodes, node.as_deref(), None, name).await?;
                 found.is_some()
             }
         };
@@ -403,14 +413,16 @@ impl Plan {
             return predict::answer(action, &name, &message, &output);
         };
         let key = key_of(node, &reference);
+        let own = Own::of_subsystem(nodes, action);
         let (kind, status, known) = match self.seen.of(&key) {
             Some(Seen::Removed) => return Err(not_found(&name)),
             Some(Seen::Status { kind, status, .. }) => (kind, status, true),
             None => {
-                let found = get(nodes, node.as_deref(), &key.1, &key.2).await?;
+                let at = (key.1.as_str(), key.2.as_str());
+                let found = current::find(nodes, node.as_deref(), own.as_ref(), at).await?;
                 let current = found.ok_or_else(|| not_found(&name))?;
                 let status = wire::from_message(&current.status)?;
-                (current.kind.to_owned(), status, false)
+                (current.kind, status, false)
             }
         };
         let settled = match known {
@@ -439,49 +451,13 @@ impl Plan {
                     new: false,
                 };
                 self.seen.put(key, seen);
-                return Ok(predict::object([(&kind, status)]));
+                return Ok(match own {
+                    Some(_) => status,
+                    None => predict::object([(&kind, status)]),
+                });
             }
             _ => {}
         }
         predict::answer(action, &name, &message, &output)
     }
-}
-
-fn names_object(path: &str) -> bool {
-    path.split('.').any(|part| part == "ref")
-}
-
-/// What of a workload isn't known yet differs, and may mean another run.
-fn mark_unknown(verdict: &mut Verdict, kind: &str, unknowns: Unknowns) {
-    let workload = format!("{kind}.");
-    for (path, _) in unknowns {
-        let field = path.strip_prefix(&workload).unwrap_or(&path).to_owned();
-        add_unknown(&mut verdict.differences, field);
-        if matches!(verdict.action, Action::Unchanged | Action::Update) {
-            verdict.action = Action::Replace;
-        }
-    }
-}
-
-fn add_unknown(differences: &mut Vec<Difference>, field: String) {
-    differences.retain(|one| one.field != field);
-    differences.push(Difference {
-        field,
-        from: None,
-        to: None,
-        sensitive: false,
-        unknown: true,
-    });
-}
-
-fn unknown(what: &str) -> Failure {
-    let message = format!("a plan can't know this: {what}");
-    Failure::new(UNKNOWN_IN_PLAN, message)
-        .hint("a program that depends on it can be run or applied, not planned")
-}
-
-fn not_found(path: &str) -> Failure {
-    let mut failure = Failure::new("NOT_FOUND", format!("there is no object {path}"));
-    failure.object = Some(path.to_owned());
-    failure
 }

@@ -3,13 +3,15 @@
 //! there. The decision is pure; a plan prints it, an apply does it. That a method declares, and
 //! which field of its request is the workload, is the contract's word.
 
-use api::runtime::v0::{Kind, Meta, ObjectRef, State, exit, object};
+use std::collections::BTreeMap;
+
+use api::runtime::v0::{Kind, Meta, ObjectRef, State, exit};
 use api::sets::v0::Member;
 use prost::Message;
 use prost_reflect::{DynamicMessage, MapKey, ReflectMessage, Value as Field};
 
-use super::asking::Current;
 use super::change::Action;
+use super::current::{Current, Own};
 use super::difference::{Difference, differences};
 use super::set::{Claim, PROTECT_LABEL, SET_LABEL};
 use crate::host::Found;
@@ -26,8 +28,10 @@ const CHANGEABLE: [&str; 3] = ["labels", "spec.mounts", "spec.resources"];
 /// A workload as a program declares it.
 #[derive(Clone, Debug)]
 pub(crate) struct Declared {
-    /// `cell`, `executable`: the request's field, the object's kind.
+    /// `cell`, `executable`, `pod`: the request's field, the object's kind.
     pub(crate) kind: String,
+    /// Who is asked about it where the Runtime isn't.
+    pub(crate) own: Option<Own>,
     /// Of the reference; empty: the caller's own.
     pub(crate) tenant: String,
     /// Its path.
@@ -36,6 +40,17 @@ pub(crate) struct Declared {
     pub(crate) request: DynamicMessage,
     /// The workload in it.
     pub(crate) workload: DynamicMessage,
+}
+
+/// When a call that runs a workload answers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Wait {
+    /// It runs, or the node keeps it.
+    Start,
+    /// All that goes on running in it is ready, or it has ended.
+    Ready,
+    /// It has ended.
+    End,
 }
 
 /// What has to be done.
@@ -62,8 +77,8 @@ impl Declared {
         let Some(said) = &found.method.declares else {
             return Ok(None);
         };
-        let named = said.key.first().and_then(|path| path.strip_suffix(".ref"));
-        let workload = named.and_then(|name| request.descriptor().get_field_by_name(name));
+        let workload = said.workload();
+        let workload = workload.and_then(|name| request.descriptor().get_field_by_name(name));
         let Some(field) = workload else {
             return Ok(None);
         };
@@ -94,6 +109,7 @@ impl Declared {
         }
         Ok(Some(Self {
             kind: field.json_name().to_owned(),
+            own: Own::of(found),
             tenant: reference.map(|it| text(&it, "tenant")).unwrap_or_default(),
             path,
             workload: child(&request, field.name()).unwrap_or_else(|| request.clone()),
@@ -111,11 +127,19 @@ impl Declared {
         self.path.rsplit_once('/').map(|(parent, _)| parent)
     }
 
-    /// Whether the call answers only when it has ended.
-    pub(crate) fn waits_for_end(&self) -> bool {
-        let wait = self.request.get_field_by_name("wait_for");
-        wait.and_then(|value| value.as_enum_number())
-            == Some(api::runtime::v0::WaitFor::Exited.into())
+    /// When the call answers.
+    pub(crate) fn waits_for(&self) -> Wait {
+        let field = self.request.descriptor().get_field_by_name("wait_for");
+        let wait = field.and_then(|field| {
+            let number = self.request.get_field(&field).as_enum_number()?;
+            let value = field.kind().as_enum()?.get_value(number)?;
+            Some(value.name().to_owned())
+        });
+        match wait.as_deref() {
+            Some("WAIT_FOR_EXITED" | "WAIT_FOR_ENDED") => Wait::End,
+            Some("WAIT_FOR_READY") => Wait::Ready,
+            _ => Wait::Start,
+        }
     }
 
     /// What has to be done, given what is there. `own` is the cell that an executable brought.
@@ -139,7 +163,8 @@ impl Declared {
             return Ok(verdict(Action::Create, differences, None));
         };
         let differences = self.differences(current, own);
-        if let Some(reason) = ended(current, differences.is_empty()) {
+        let over = ended(current, differences.is_empty());
+        if let Some(reason) = over.clone().filter(|_| current.own.is_none()) {
             return Ok(verdict(Action::Start, differences, Some(reason)));
         }
         let owner = current.label(SET_LABEL);
@@ -154,6 +179,11 @@ impl Declared {
             let reason = format!("it is a {}", current.kind);
             self.unless_protected(current)?;
             return Ok(verdict(Action::Replace, Vec::new(), Some(reason)));
+        }
+        if let Some(reason) = over {
+            // What it left has its name still, and goes before it is run again.
+            self.unless_protected(current)?;
+            return Ok(verdict(Action::Start, differences, Some(reason)));
         }
         let action = match differences.as_slice() {
             [] => Action::Unchanged,
@@ -311,10 +341,7 @@ pub(crate) fn going(
     current: Option<&Current>,
 ) -> Option<ObjectRef> {
     match before {
-        Some(before) => before
-            .meta()
-            .and_then(goes_with)
-            .or(Some(before.reference())),
+        Some(before) => goes_with(before.meta()).or(Some(before.reference())),
         None => own.or(current).map(Current::reference),
     }
 }
@@ -338,12 +365,7 @@ fn verdict(action: Action, differences: Vec<Difference>, reason: Option<String>)
 
 /// Why it has to be started again, in words; none where it runs, or has done what it was for.
 fn ended(current: &Current, as_declared: bool) -> Option<String> {
-    let (state, exit) = match current.object.object.as_ref()? {
-        object::Object::Cell(cell) => (cell.state(), None),
-        object::Object::Executable(it) => (it.state(), it.exit.as_ref()),
-    };
-    let how = exit.and_then(|exit| exit.how);
-    match (state, how) {
+    match (current.state, current.exit) {
         (State::Stopping, _) => Some("it is being stopped".to_owned()),
         (State::Failed, _) => Some("it has failed".to_owned()),
         (State::Exited, Some(exit::How::Code(0))) if as_declared => None,
@@ -362,6 +384,17 @@ pub(crate) fn child(message: &DynamicMessage, name: &str) -> Option<DynamicMessa
         return None;
     }
     message.get_field_by_name(name)?.as_message().cloned()
+}
+
+/// The labels of a workload.
+pub(crate) fn labels(workload: &DynamicMessage) -> BTreeMap<String, String> {
+    let labels = workload.get_field_by_name("labels");
+    let entries = labels.as_ref().and_then(|labels| labels.as_map());
+    let entries = entries.into_iter().flatten();
+    let text = |(key, value): (&MapKey, &Field)| {
+        Some((key.as_str()?.to_owned(), value.as_str()?.to_owned()))
+    };
+    entries.filter_map(text).collect()
 }
 
 /// A string of a message; empty where it isn't set.
@@ -391,6 +424,11 @@ fn normalize(holder: &mut DynamicMessage, name: &str, at: &str) -> Result<(), Fa
             let wire = typed(&spec)?;
             let checked = api::convert::executable::spec(wire).map_err(|e| malformed(at, &e))?;
             normal.transcode_from(&api::convert::executable::to_spec(&checked))
+        }
+        "PodSpec" => {
+            let wire = typed(&spec)?;
+            let checked = api::convert::pod::spec(wire).map_err(|e| malformed(at, &e))?;
+            normal.transcode_from(&api::convert::pod::to_spec(&checked))
         }
         // A kind of workload that is newer than this: compared as it was written.
         _ => return Ok(()),

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! In which fields two messages differ, under the language's names: what a program declares beside
-//! the `spec` that the node was sent. Lists are compared whole, maps by key; of what the contract
-//! marks as sensitive only is told that it differs. Pure.
+//! the `spec` that the node was sent. Lists are compared whole, but those of things with names by
+//! name, as maps by key; of what the contract marks as sensitive only is told that it differs.
+//! Pure.
 
 use std::collections::BTreeSet;
 
@@ -93,6 +94,8 @@ fn compare(
             by_key(&field, &path, (from, old), (to, new), found);
         } else if let Some(inner) = walked(&field) {
             inside(&inner, &path, old.as_ref(), new.as_ref(), found);
+        } else if let Some(lists) = Lists::of(&field, old.as_ref(), new.as_ref()) {
+            lists.compare(&path, found);
         } else {
             found.push(Difference {
                 from: old.and_then(|_| shown(from, &field, None)),
@@ -178,6 +181,115 @@ fn key(key: &MapKey) -> Option<String> {
     key.as_str().map(str::to_owned)
 }
 
+/// Two lists of messages that have names, each unique: a pod's containers.
+struct Lists {
+    of: MessageDescriptor,
+    old: Named,
+    new: Named,
+}
+
+type Named = Vec<(String, DynamicMessage)>;
+
+impl Lists {
+    fn of(field: &FieldDescriptor, old: Option<&Field>, new: Option<&Field>) -> Option<Self> {
+        let of = field
+            .kind()
+            .as_message()
+            .filter(|_| field.is_list())?
+            .clone();
+        let name = of.get_field_by_name("name")?;
+        (name.kind() == Kind::String && !name.is_list()).then_some(())?;
+        let named = |list: Option<&Field>| {
+            let items = list.and_then(Field::as_list).unwrap_or_default();
+            let named = items.iter().map(|item| {
+                let item = item.as_message()?.clone();
+                let name = item.get_field(&name).as_str()?.to_owned();
+                (!name.is_empty()).then_some((name, item))
+            });
+            let named: Named = named.collect::<Option<_>>()?;
+            let names: BTreeSet<_> = named.iter().map(|(name, _)| name).collect();
+            (names.len() == named.len()).then_some(named)
+        };
+        let (old, new) = (named(old)?, named(new)?);
+        Some(Self { of, old, new })
+    }
+
+    fn compare(&self, path: &str, found: &mut Vec<Difference>) {
+        let before = found.len();
+        let names = |list: &Named| {
+            list.iter()
+                .map(|(name, _)| name.clone())
+                .collect::<Vec<_>>()
+        };
+        let (old, new) = (names(&self.old), names(&self.new));
+        let added = new.iter().filter(|name| !old.contains(name));
+        for name in old.iter().chain(added) {
+            let item = |list: &Named| {
+                let found = list.iter().find(|(other, _)| other == name);
+                found.map(|(_, item)| Field::Message(item.clone()))
+            };
+            let at = format!("{path}.{name}");
+            inside(
+                &self.of,
+                &at,
+                item(&self.old).as_ref(),
+                item(&self.new).as_ref(),
+                found,
+            );
+            let said = format!("{at}.name");
+            found.retain(|one| one.field != said || one.from.is_some() && one.to.is_some());
+            let told = found.iter().any(|one| {
+                let rest = one.field.strip_prefix(&at);
+                rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+            });
+            if !told && old.contains(name) != new.contains(name) {
+                let empty = || Json::Object(serde_json::Map::new());
+                found.push(Difference {
+                    field: at,
+                    from: old.contains(name).then(empty),
+                    to: new.contains(name).then(empty),
+                    sensitive: false,
+                    unknown: false,
+                });
+            }
+        }
+        if found.len() == before && old != new {
+            found.push(Difference {
+                field: path.to_owned(),
+                from: Some(Json::from(old)),
+                to: Some(Json::from(new)),
+                sensitive: false,
+                unknown: false,
+            });
+        }
+    }
+}
+
+/// Puts a word in the place of every value that isn't to be shown, however deep.
+fn hide(message: &mut DynamicMessage) {
+    for (field, value) in message.fields_mut() {
+        match value {
+            Field::Message(inner) => hide(inner),
+            Field::List(items) => {
+                let inner = items.iter_mut().filter_map(Field::as_message_mut);
+                inner.for_each(hide);
+            }
+            Field::Map(entries) => {
+                for (_, value) in entries.iter_mut() {
+                    match value {
+                        Field::Message(inner) => hide(inner),
+                        Field::String(text) if is_sensitive(&field) => HIDDEN.clone_into(text),
+                        _ => {}
+                    }
+                }
+            }
+            Field::String(text) if is_sensitive(&field) => HIDDEN.clone_into(text),
+            Field::Bytes(bytes) if is_sensitive(&field) => *bytes = HIDDEN.into(),
+            _ => {}
+        }
+    }
+}
+
 /// A field's value as the language shows it.
 fn shown(
     message: Option<&DynamicMessage>,
@@ -187,8 +299,10 @@ fn shown(
     if is_sensitive(field) {
         return Some(Json::String(HIDDEN.to_owned()));
     }
+    let mut message = message?.clone();
+    hide(&mut message);
     // What came from a request or from a node has been a value before.
-    let mut value = wire::from_message(message?).ok()?;
+    let mut value = wire::from_message(&message).ok()?;
     for name in [Some(field.json_name()), key].into_iter().flatten() {
         value = take(value, name)?;
     }
@@ -300,6 +414,54 @@ mod tests {
         assert_eq!(differences("", Some(&none), Some(&empty)), []);
         let gone = differences("", Some(&limited(1)), Some(&none));
         assert!(gone.iter().any(|one| one.to.is_none()), "{gone:?}");
+    }
+
+    fn pod(image: &str, names: [&str; 2]) -> DynamicMessage {
+        let pool = api::descriptor_pool().unwrap();
+        let of = pool.get_message_by_name("aurae.pod.v0.Pod").unwrap();
+        let text = |text: &str| Value::String(text.to_owned());
+        let env = object(&[("name", text("KEY")), ("value", text(image))]);
+        let container = |name: &str| {
+            let env = Value::Array(vec![env.clone()]);
+            object(&[("name", text(name)), ("image", text(image)), ("env", env)])
+        };
+        let containers = Value::Array(names.map(container).into());
+        let spec = object(&[("containers", containers)]);
+        wire::to_message(&of, &object(&[("spec", spec)])).unwrap()
+    }
+
+    #[test]
+    fn things_with_names_are_compared_by_name_and_secrets_in_them_are_hidden() {
+        let (one, two) = (pod("secret:1", ["a", "b"]), pod("secret:2", ["a", "b"]));
+        let found = differences("", Some(&one), Some(&two));
+        let fields: Vec<_> = found.iter().map(|one| one.field.as_str()).collect();
+        assert_eq!(
+            fields,
+            [
+                "spec.containers.a.image",
+                "spec.containers.a.env.KEY.value",
+                "spec.containers.b.image",
+                "spec.containers.b.env.KEY.value",
+            ]
+        );
+        assert!(found[1].sensitive && found[1].to == Some(Json::from(HIDDEN)));
+        // Another order is a difference: containers begin in it.
+        let turned = differences("", Some(&one), Some(&pod("secret:1", ["b", "a"])));
+        assert_eq!(turned.len(), 1, "{turned:?}");
+        assert_eq!(turned[0].to, Some(serde_json::json!(["b", "a"])));
+        // Where names don't tell them apart the whole list is shown, without what is hidden.
+        let twice = differences("", Some(&one), Some(&pod("secret:2", ["a", "a"])));
+        let shown = format!("{twice:?}");
+        assert_eq!(twice.len(), 1, "{shown}");
+        assert!(
+            shown.contains(HIDDEN) && shown.matches("secret:2").count() == 2,
+            "{shown}"
+        );
+        let made = differences("", None, Some(&one));
+        assert!(
+            made.iter().all(|one| !one.field.ends_with(".name")),
+            "{made:?}"
+        );
     }
 
     #[test]

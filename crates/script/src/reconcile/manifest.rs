@@ -75,6 +75,31 @@ impl Manifests {
         Ok((held.there.members.clone(), held.declared.clone()))
     }
 
+    /// As which workload the set has held a path on that node before this run; an empty tenant is
+    /// the caller's own.
+    ///
+    /// # Errors
+    /// As [`Self::holds`].
+    pub(crate) async fn held_as(
+        &self,
+        nodes: &Nodes,
+        node: Option<&str>,
+        (tenant, path): (&str, &str),
+    ) -> Result<Option<Member>, Failure> {
+        let mut all = self.held.lock().await;
+        let held = self.look(&mut all, nodes, node).await?;
+        let tenant = match tenant {
+            "" => held.own.as_str(),
+            tenant => tenant,
+        };
+        let is = |member: &Member, name: &str, value: &str| {
+            member.key.get(name).is_some_and(|there| there == value)
+        };
+        let mut members = held.there.members.iter();
+        let found = members.find(|it| is(it, "path", path) && is(it, "tenant", tenant));
+        Ok(found.cloned())
+    }
+
     /// Whose objects a request means that doesn't say so.
     ///
     /// # Errors

@@ -9,8 +9,10 @@
 
 pub(crate) mod asking;
 pub mod change;
+pub(crate) mod current;
 pub(crate) mod desired;
 pub mod difference;
+pub(crate) mod guest;
 pub(crate) mod journal;
 pub(crate) mod keyed;
 pub mod manifest;

@@ -6,11 +6,13 @@
 use api::identity::v0::{
     DisableUserRequest, EnableUserRequest, ListUsersRequest, ListUsersResponse, User,
 };
-use api::runtime::v0::{FreezeCellRequest, State, StopRequest, ThawCellRequest, object};
+use api::runtime::v0::{ObjectRef, State};
 use prost::Message;
 use prost_reflect::DynamicMessage;
 
-use super::asking::{Current, get, question};
+use super::asking::question;
+use super::current::{Own, find};
+use super::desired::child;
 use crate::host::Found;
 use crate::host::nodes::Nodes;
 use crate::protocol::Failure;
@@ -38,42 +40,33 @@ pub(crate) async fn noop(
             let user = user.filter(|user| !user.disabled);
             user.map(|user| answer(found, &user)).transpose()
         }
-        _ => of_runtime(nodes, node, found, request).await,
+        _ => of_workload(nodes, node, found, request).await,
     }
 }
 
-async fn of_runtime(
+/// A workload that is in the state already that a call brings about.
+async fn of_workload(
     nodes: &Nodes,
     node: Option<&str>,
     found: &Found,
     request: &DynamicMessage,
 ) -> Result<Option<DynamicMessage>, Failure> {
-    let (reference, wanted) = match found.method.action.as_str() {
-        "runtime.FreezeCell" => (typed::<FreezeCellRequest>(request)?.r#ref, State::Frozen),
-        "runtime.ThawCell" => (typed::<ThawCellRequest>(request)?.r#ref, State::Running),
-        "runtime.Stop" => (typed::<StopRequest>(request)?.r#ref, State::Exited),
+    let wanted: &[State] = match found.method.action.as_str() {
+        "runtime.FreezeCell" => &[State::Frozen],
+        "runtime.ThawCell" => &[State::Running],
+        "runtime.Stop" => &[State::Exited],
+        "pod.Stop" => &[State::Exited, State::Failed],
         _ => return Ok(None),
     };
-    let Some(reference) = reference else {
+    let Some(reference) = child(request, "ref") else {
         return Ok(None);
     };
-    let current = get(nodes, node, &reference.tenant, &reference.path).await?;
-    let Some(current) = current.filter(|current| state(current) == wanted) else {
-        return Ok(None);
-    };
-    match wanted {
-        // Of the type that the method answers with.
-        State::Exited => answer(found, &current.object).map(Some),
-        _ => Ok(Some(current.status)),
-    }
-}
-
-fn state(current: &Current) -> State {
-    match &current.object.object {
-        Some(object::Object::Cell(cell)) => cell.state(),
-        Some(object::Object::Executable(executable)) => executable.state(),
-        None => State::Unspecified,
-    }
+    let reference: ObjectRef = typed(&reference)?;
+    let own = Own::of_subsystem(nodes, &found.method.action);
+    let name = (reference.tenant.as_str(), reference.path.as_str());
+    let current = find(nodes, node, own.as_ref(), name).await?;
+    let current = current.filter(|current| current.own == own && wanted.contains(&current.state));
+    Ok(current.map(|current| current.as_answer(found)))
 }
 
 async fn user(

@@ -5,7 +5,7 @@
 use api::runtime::v0::Kind;
 use prost_reflect::{DynamicMessage, MessageDescriptor, ReflectMessage};
 
-use super::desired::{Declared, child, text};
+use super::desired::{Declared, Wait, child, text};
 use crate::protocol::Failure;
 use crate::value::Value;
 use crate::wire;
@@ -61,9 +61,10 @@ pub(crate) fn status(
     of: &MessageDescriptor,
 ) -> Result<Value, Failure> {
     let label = called(action, &declared.path);
-    let state = match declared.waits_for_end() {
-        true => "exited",
-        false => "running",
+    let waits = declared.waits_for();
+    let state = match waits {
+        Wait::End => "exited",
+        Wait::Start | Wait::Ready => "running",
     };
     let workload = wire::from_message(&declared.workload)?;
     let members = of.fields().map(|field| {
@@ -72,6 +73,7 @@ pub(crate) fn status(
             "meta" => meta(&label, declared, &workload),
             "spec" => member(&workload, "spec"),
             "state" => Value::String(state.to_owned()),
+            "ready" if waits == Wait::Ready => Value::Bool(true),
             _ => Value::Unknown(format!("{label}.{name}")),
         };
         (name, value)
@@ -156,7 +158,7 @@ pub(crate) fn stopped(label: &str, status: Value) -> Value {
         .into_iter()
         .map(|(name, value)| match name.as_str() {
             "state" => (name, Value::String("exited".to_owned())),
-            "exit" | "finished" | "pid" => {
+            "exit" | "finished" | "pid" | "phase" | "ready" | "containers" | "initContainers" => {
                 let what = format!("{label}.{name}");
                 (name, Value::Unknown(what))
             }

@@ -12,7 +12,9 @@ use api::sets::v0::Member;
 
 use super::asking::{question, running, send};
 use super::change::{Action, Change};
+use super::current::{self, Own};
 use super::desired::goes_with;
+use super::guest::{Guest, guest};
 use super::keyed::Keyed;
 use super::manifest::Manifests;
 use super::set::{PROTECT_LABEL, SET_LABEL};
@@ -40,12 +42,22 @@ pub(crate) struct Leftover {
 /// What is left.
 #[derive(Debug)]
 pub(crate) enum What {
-    /// A workload that runs, as the manifest has it, or would have it.
-    Workload(ObjectRef, Member),
+    /// A workload that runs.
+    Workload(Workload),
     /// Something that another method made.
     Keyed(Box<Keyed>),
     /// Something that this client knows no method for.
     Unknown(Member),
+}
+
+/// A workload that is left.
+#[derive(Debug)]
+pub(crate) struct Workload {
+    pub(crate) reference: ObjectRef,
+    /// As the manifest has it, or would have it.
+    member: Member,
+    /// Who removes it where the Runtime doesn't.
+    own: Option<Own>,
 }
 
 impl Leftover {
@@ -53,15 +65,18 @@ impl Leftover {
     pub(crate) fn change(&self) -> Change {
         let action = match (&self.kept, &self.what) {
             (Some(_), _) | (_, What::Unknown(_)) => Action::Unchanged,
-            (None, What::Workload(..)) => Action::Stop,
-            (None, What::Keyed(_)) => Action::Remove,
+            (None, What::Workload(Workload { own: None, .. })) => Action::Stop,
+            (None, What::Workload(_) | What::Keyed(_)) => Action::Remove,
         };
         let reason = match &self.kept {
             None => "it isn't declared any more".to_owned(),
             Some(kept) => format!("it isn't declared any more, but {kept}"),
         };
         let (kind, name, tenant) = match &self.what {
-            What::Workload(of, _) => (kind(of).to_owned(), of.path.clone(), of.tenant.clone()),
+            What::Workload(it) => {
+                let ObjectRef { path, tenant, .. } = &it.reference;
+                (it.member.kind.clone(), path.clone(), tenant.clone())
+            }
             What::Keyed(it) => (it.kind().to_owned(), it.name(), it.tenant()),
             What::Unknown(it) => (it.kind.clone(), it.method.clone(), String::new()),
         };
@@ -78,7 +93,7 @@ impl Leftover {
     fn member(&self) -> Member {
         match &self.what {
             What::Keyed(it) => it.member(),
-            What::Workload(_, it) | What::Unknown(it) => it.clone(),
+            What::Workload(Workload { member, .. }) | What::Unknown(member) => member.clone(),
         }
     }
 
@@ -90,7 +105,10 @@ impl Leftover {
         let node = self.node.as_deref();
         match &self.what {
             _ if self.kept.is_some() => Ok(()),
-            What::Workload(reference, _) => stop(nodes, node, reference.clone()).await,
+            What::Workload(it) => match &it.own {
+                Some(own) => current::remove(nodes, node, own, &it.reference).await,
+                None => stop(nodes, node, it.reference.clone()).await,
+            },
             What::Keyed(keyed) => remove(nodes, node, keyed).await,
             What::Unknown(_) => Ok(()),
         }
@@ -176,7 +194,7 @@ pub(crate) async fn leftovers(nodes: &Nodes, set: &Manifests) -> Result<Leftover
     }
     follow(nodes, set, &mut seen, &mut found).await?;
     found.all.sort_by_key(|one| match &one.what {
-        What::Workload(it, _) => (0, std::cmp::Reverse(it.path.matches('/').count())),
+        What::Workload(it) => (0, std::cmp::Reverse(it.reference.path.matches('/').count())),
         _ => (1, std::cmp::Reverse(0)),
     });
     Ok(found)
@@ -249,10 +267,16 @@ async fn on(nodes: &Nodes, node: Option<&str>, set: &Manifests) -> Result<Vec<Le
     for tenant in tenants {
         for meta in of_set(nodes, node, &tenant, &set.claim().set).await? {
             let left = workload(nodes, node, set, &workloads, meta).await?;
-            all.extend(left.map(|(kept, reference)| Leftover {
-                node: node.map(str::to_owned),
-                what: What::Workload(reference.clone(), as_member(&before, &reference)),
-                kept,
+            all.extend(left.map(|(kept, reference)| {
+                let member = as_member(&before, &reference);
+                let own = Own::of_member(nodes, &member);
+                let what = What::Workload(Workload {
+                    reference,
+                    member,
+                    own,
+                });
+                let node = node.map(str::to_owned);
+                Leftover { node, what, kept }
             }));
         }
     }
@@ -295,7 +319,7 @@ async fn workload(
     }
     let kept = match staying(set, &reference.path) {
         None if meta.labels.contains_key(PROTECT_LABEL) => Some("is protected".to_owned()),
-        None => kept(nodes, node, &meta, &set.claim().set, declared).await?,
+        None => kept(nodes, node, &meta, set, declared).await?,
         stays => stays,
     };
     Ok(Some((kept, reference)))
@@ -345,7 +369,7 @@ async fn kept(
     nodes: &Nodes,
     node: Option<&str>,
     meta: &Meta,
-    set: &str,
+    set: &Manifests,
     declared: &BTreeSet<(String, String)>,
 ) -> Result<Option<String>, Failure> {
     let reference = goes_with(meta).or_else(|| meta.r#ref.clone());
@@ -358,7 +382,7 @@ async fn kept(
     if let Some((_, path)) = ours {
         return Ok(Some(format!("{path}, which would go with it, is")));
     }
-    let guest = guest(nodes, node, &cell, set).await?;
+    let guest = guest(nodes, node, (&cell, true), set).await?;
     Ok(guest.map(|guest| match guest {
         Guest::Foreign(path) => format!("holds {path}, which isn't of this set"),
         Guest::Protected(path) => format!("holds {path}, which is protected"),
@@ -377,88 +401,6 @@ async fn of_set(
         ..ListRequest::default()
     };
     running(nodes, node, filter).await
-}
-
-/// A cell can't be recreated with objects in it that aren't of the set, or are protected.
-///
-/// # Errors
-/// There is one: it is named.
-pub(crate) async fn refuse_guests(
-    nodes: &Nodes,
-    node: Option<&str>,
-    reference: &ObjectRef,
-    set: &str,
-) -> Result<(), Failure> {
-    let path = &reference.path;
-    let mut failure = match guest(nodes, node, reference, set).await? {
-        None => return Ok(()),
-        Some(Guest::Foreign(other)) => {
-            let message = format!(
-                "{path} would have to be recreated, but {other} runs in it and isn't of the set \
-                 {set}"
-            );
-            Failure::new("CONFLICT", message).hint(format!(
-                "stop {other} first, or leave those fields of {path} as they are"
-            ))
-        }
-        Some(Guest::Protected(other)) => {
-            let message = format!(
-                "{path} would have to be recreated, but {other} runs in it and is protected"
-            );
-            Failure::new("PROTECTED", message).hint(format!(
-                "leave those fields of {path} as they are; or apply {other} without `protect` \
-                 first"
-            ))
-        }
-    };
-    failure.object = Some(path.clone());
-    Err(failure)
-}
-
-/// Something in a cell that mustn't end with it.
-enum Guest {
-    /// It isn't of the set.
-    Foreign(String),
-    /// It is, and is protected.
-    Protected(String),
-}
-
-/// Something that runs in a cell and mustn't be stopped: stopping the cell stops it, too.
-async fn guest(
-    nodes: &Nodes,
-    node: Option<&str>,
-    cell: &ObjectRef,
-    set: &str,
-) -> Result<Option<Guest>, Failure> {
-    if cell.kind() != Kind::Cell {
-        return Ok(None);
-    }
-    let filter = ListRequest {
-        tenant: cell.tenant.clone(),
-        below: cell.path.clone(),
-        ..ListRequest::default()
-    };
-    let found = running(nodes, node, filter).await?;
-    let is_ours = |meta: &Meta| meta.labels.get(SET_LABEL).is_some_and(|of| of == set);
-    // A cell that an executable of the set brought has no label of its own.
-    let brought = found.iter().filter(|meta| is_ours(meta));
-    let brought: BTreeSet<String> = brought.filter_map(goes_with).map(|it| it.path).collect();
-    let inside = format!("{}/", cell.path);
-    let mut protected = None;
-    for meta in found {
-        let is_ours = is_ours(&meta);
-        let path = meta.r#ref.map(|it| it.path).unwrap_or_default();
-        if !path.starts_with(&inside) || brought.contains(&path) {
-            continue;
-        }
-        if !is_ours {
-            return Ok(Some(Guest::Foreign(path)));
-        }
-        if meta.labels.contains_key(PROTECT_LABEL) {
-            protected.get_or_insert(Guest::Protected(path));
-        }
-    }
-    Ok(protected)
 }
 
 /// Whose objects a request means that doesn't say so.

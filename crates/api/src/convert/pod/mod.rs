@@ -19,8 +19,8 @@ use super::request::{of_kind, token};
 use super::scalar::{enumeration, maybe_duration, parse, required};
 use crate::pod::v0 as wire;
 
-pub use model::pod::manifest::{Manifest, Problem, read as read_manifest};
-pub use spec::to_spec;
+pub use model::pod::manifest::{Manifest, Problem, read as read_manifest, read_partly};
+pub use spec::{spec, to_spec};
 pub use status::to_status;
 
 /// Checks the request of `Run`.

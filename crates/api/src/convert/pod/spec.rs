@@ -10,7 +10,10 @@ use crate::convert::scalar::{enumeration, maybe_duration, parse, required, to_du
 use crate::pod::v0 as wire;
 
 /// Checks the spec of a pod.
-pub(super) fn spec(message: wire::PodSpec) -> Result<PodSpec> {
+///
+/// # Errors
+/// `INVALID_FIELD`: a part is missing or malformed.
+pub fn spec(message: wire::PodSpec) -> Result<PodSpec> {
     let containers = |field: &str, list: Vec<wire::Container>| {
         let all = list.into_iter().enumerate();
         let all = all.map(|(i, it)| container(it).within(&format!("{field}[{i}]")));

@@ -7,9 +7,9 @@ use super::field::{Bytes, Field, List, Maybe, Outcome, Plain, Reader, Text, Writ
 use super::{CodecError, Packet};
 use crate::protocol::{
     CellEvent, CellLaunch, CellRequest, ExitHow, ExitRecord, Failure, IdMap, ImageRoot, Launch,
-    MAX_CELLS, MAX_LAYERS, MAX_PATHS, MAX_RECORD, MAX_SEALED, MAX_STRING, MountTarget, Namespaces,
-    NodeEvent, NodeRequest, Pids, PowerMode, Principal, Role, Root, Stdio, Step, Uid, Volume,
-    Welcome, WorkloadState,
+    MAX_CELLS, MAX_LAYERS, MAX_PATHS, MAX_RECORD, MAX_SEALED, MAX_STRING, MAX_SYSCTLS, MountTarget,
+    Namespaces, NodeEvent, NodeRequest, Pids, PowerMode, Principal, Role, Root, Stdio, Step,
+    Sysctl, Uid, Volume, Welcome, WorkloadState,
 };
 use crate::spawner::wire::SpawnerEvent;
 
@@ -187,6 +187,7 @@ layout!(CellLaunch {
     title: Text(SENTENCE),
     hostname: Text(NAME),
     volumes: List(VOLUMES, Plain),
+    sysctls: List(MAX_SYSCTLS, Plain),
     record: Bytes(MAX_RECORD),
 });
 
@@ -330,7 +331,14 @@ layout!(MountTarget {
 layout!(Volume {
     target: Bytes(PATH),
     size_bytes: Plain,
-    mode: Plain
+    mode: Plain,
+    uid: Plain,
+    gid: Plain,
+    no_exec: Plain
+});
+layout!(Sysctl {
+    path: Text(SENTENCE),
+    value: Text(SENTENCE)
 });
 
 choice!(ExitHow { 1 Code(code: Plain), 2 Signal { signal: Plain, core: Plain }, 3 Unknown });
@@ -344,6 +352,7 @@ choice!(Step {
     1 Protocol, 2 Limit, 3 Template, 4 Clone, 5 IdMap, 6 Identity, 7 Mount, 8 Attach, 9 Hostname,
     10 Network, 11 Cgroup, 12 Stdio, 13 User, 14 Directory, 15 Rlimit, 16 Priority, 17 Affinity,
     18 Capabilities, 19 Seccomp, 20 Exec, 21 Namespace, 22 Root,
+    23 Sysctl,
 });
 
 impl Field<Namespaces> for Plain {

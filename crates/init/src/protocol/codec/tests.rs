@@ -23,6 +23,7 @@ fn step() -> impl Strategy<Value = Step> {
         Just(Step::Exec),
         Just(Step::Namespace),
         Just(Step::Root),
+        Just(Step::Sysctl),
         Just(Step::Attach)
     ]
 }
@@ -84,11 +85,22 @@ fn mount() -> impl Strategy<Value = MountTarget> {
 }
 
 fn volume() -> impl Strategy<Value = Volume> {
-    (blob(40), any::<u64>(), any::<u32>()).prop_map(|(target, size_bytes, mode)| Volume {
+    let owner = (any::<u32>(), any::<u32>(), any::<bool>());
+    let place = (blob(40), any::<u64>(), any::<u32>());
+    (place, owner).prop_map(|((target, size_bytes, mode), (uid, gid, no_exec))| Volume {
         target,
         size_bytes,
         mode,
+        uid,
+        gid,
+        no_exec,
     })
+}
+
+fn sysctls() -> impl Strategy<Value = Vec<Sysctl>> {
+    let one = ("[a-z/]{1,20}", "[0-9 ]{1,8}");
+    let one = one.prop_map(|(path, value)| Sysctl { path, value });
+    prop::collection::vec(one, 0..3)
 }
 
 fn paths() -> impl Strategy<Value = Vec<Vec<u8>>> {
@@ -123,7 +135,7 @@ fn cell_launch() -> impl Strategy<Value = CellLaunch> {
         maps(),
         (any::<u32>(), "[a-z/]{0,200}"),
         "[a-z]{0,60}",
-        volumes,
+        (volumes, sysctls()),
         blob(300),
         root(),
     )
@@ -136,7 +148,7 @@ fn cell_launch() -> impl Strategy<Value = CellLaunch> {
                 gid_map,
                 (init_id, title),
                 hostname,
-                volumes,
+                (volumes, sysctls),
                 record,
                 root,
             )| {
@@ -151,6 +163,7 @@ fn cell_launch() -> impl Strategy<Value = CellLaunch> {
                     title,
                     hostname,
                     volumes,
+                    sysctls,
                     record,
                 }
             },

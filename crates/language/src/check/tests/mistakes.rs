@@ -270,3 +270,15 @@ fn what_people_get_wrong_is_said_where_it_is() {
     }
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
+
+#[test]
+fn where_nothing_may_stand_the_message_says_so() {
+    for text in [
+        "const o: { [field: string]: never } = { a: 1 }; print(o);",
+        "function f(n: never): void { print(n); } f(5);",
+    ] {
+        let found = said(text);
+        let told = |line: &String| line.contains("nothing may be given here, found ");
+        assert!(found.iter().any(told), "{text}: {found:?}");
+    }
+}

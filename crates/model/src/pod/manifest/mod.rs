@@ -59,6 +59,15 @@ struct Beside {
 /// # Errors
 /// Every field that can't be taken; at least one.
 pub fn read(documents: Vec<Value>) -> Result<Vec<Manifest>, Vec<Problem>> {
+    let (pods, problems) = read_partly(documents);
+    match problems.is_empty() {
+        true => Ok(pods),
+        false => Err(problems),
+    }
+}
+
+/// Reads the documents of a file as far as they can be taken, with every field that can't.
+pub fn read_partly(documents: Vec<Value>) -> (Vec<Manifest>, Vec<Problem>) {
     let mut problems = Problems::default();
     let mut beside = Beside::default();
     let mut pods = Vec::new();
@@ -81,11 +90,7 @@ pub fn read(documents: Vec<Value>) -> Result<Vec<Manifest>, Vec<Problem>> {
         problems.add("kind", "the file has no Pod");
     }
     let pods = pods.into_iter().map(|it| pod(it, &beside, &mut problems));
-    let pods: Vec<_> = pods.collect();
-    match problems.0.is_empty() {
-        true => Ok(pods),
-        false => Err(problems.0),
-    }
+    (pods.collect(), problems.0)
 }
 
 /// The texts of a ConfigMap or Secret.

@@ -99,6 +99,7 @@ fn launch(number: u8) -> CellLaunch {
         title: String::new(),
         hostname: String::new(),
         volumes: vec![],
+        sysctls: vec![],
         record: vec![],
     }
 }

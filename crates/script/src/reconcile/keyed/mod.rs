@@ -304,7 +304,8 @@ impl Keyed {
 
 fn said(found: &Found) -> Option<&'static Declares> {
     let said = found.method.declares.as_ref()?;
-    (!said.found_by.is_empty()).then_some(said)
+    let keyed = !said.found_by.is_empty() && said.workload().is_none();
+    keyed.then_some(said)
 }
 
 fn verdict(action: Action, differences: Vec<Difference>, reason: Option<String>) -> Verdict {

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The system calls that a program may use, as a client gives them: a profile, names and groups of
-//! names. Only their form is checked here; the kernel crate knows the names and groups.
+//! names, or a whole [`document`]. Only their form is checked here; the kernel crate knows the
+//! names and groups.
+
+pub mod document;
 
 use serde::{Deserialize, Serialize};
 
-use crate::error::{Error, Result};
+use crate::error::{Error, Result, Within};
 use crate::text::check_count;
 
 /// The most names in `allow`, and in `deny`.
@@ -29,6 +32,9 @@ pub struct Seccomp {
     /// A name such as `EPERM`, or a number. Empty: EPERM.
     #[serde(skip_serializing_if = "crate::is_default")]
     pub errno: String,
+    /// A whole filter in Docker's JSON form, in place of all the others ([`document`]).
+    #[serde(skip_serializing_if = "crate::is_default")]
+    pub custom: String,
 }
 
 /// A list of calls to begin with.
@@ -60,6 +66,7 @@ pub enum Action {
 impl Seccomp {
     /// Checks the form, and gives the number that a refused call fails with.
     pub(crate) fn resolve_errno(&self) -> Result<u16> {
+        self.check_custom()?;
         check_names("allow", &self.allow)?;
         check_names("deny", &self.deny)?;
         if self.errno.is_empty() {
@@ -78,10 +85,27 @@ impl Seccomp {
 }
 
 impl Seccomp {
+    /// A document says all there is to say.
+    fn check_custom(&self) -> Result<()> {
+        if self.custom.is_empty() {
+            return Ok(());
+        }
+        let alone = Self {
+            custom: self.custom.clone(),
+            ..Self::default()
+        };
+        if *self != alone {
+            let problem = "takes the place of profile, allow, deny, action and errno";
+            return Err(Error::invalid("custom", problem).hint("give it alone, or leave it out"));
+        }
+        document::Document::read(&self.custom).within("custom")?;
+        Ok(())
+    }
+
     /// The filter with the error number of refused calls filled in, by name, where calls are
     /// refused with one.
     pub(crate) fn with_errno(mut self, errno: u16) -> Self {
-        if self.action == Action::Errno {
+        if self.action == Action::Errno && self.custom.is_empty() {
             self.errno = crate::errno::name(errno.into()).map_or(errno.to_string(), str::to_owned);
         }
         self

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+//! `aurae schedule`: what is to run, when, and what becomes of it when it ends. What a run does is
+//! done by the commands for cells and pods: run 3 of `web` is the cell `web-3`.
+
+mod change;
+mod declare;
+mod logs;
+mod show;
+mod work;
+
+use api::schedule::v0::schedules_client::SchedulesClient;
+use clap::Subcommand;
+use client::Node;
+use tonic::transport::Channel;
+
+use crate::failure::Failure;
+use crate::session::Session;
+
+/// The largest answer: a list of every schedule of a tenant, with its spec.
+const MAX_ANSWER: usize = 64 << 20;
+
+const EXAMPLES: &str = "\
+Examples:
+  aurae schedule now --name web --restart always nginx:1.27
+  aurae schedule cron '30 4 * * mon-fri' --name backup -- /usr/local/bin/backup
+  aurae schedule at +10m --name once -- /bin/echo later
+  aurae schedule after backup --success --name upload -- /usr/local/bin/upload
+  aurae schedule lax --window 22:00-06:00 --name index -- /usr/local/bin/index
+  aurae schedule pin node-2 --name web nginx:1.27
+  aurae schedule ls
+  aurae schedule why web
+  aurae schedule rm web
+
+A schedule runs on behalf of the user who declares it: what that user may not do any more, it does
+not do any more. It outlives a reboot.";
+
+/// `aurae schedule`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(arg_required_else_help = true, after_help = EXAMPLES)]
+pub(crate) struct ScheduleArgs {
+    #[command(subcommand)]
+    command: ScheduleCommand,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum ScheduleCommand {
+    /// Run it now, and after a reboot again as its restart policy says
+    Now(Box<declare::NowArgs>),
+    /// Run it whenever a cron pattern matches
+    Cron(Box<declare::CronArgs>),
+    /// Run it once, at a time
+    At(Box<declare::AtArgs>),
+    /// Run it each time a run of another schedule has ended
+    After(Box<declare::AfterArgs>),
+    /// Run it once, when the node has room
+    Lax(Box<declare::LaxArgs>),
+    /// Run it now, on that node and no other
+    Pin(Box<declare::PinArgs>),
+    /// List schedules
+    #[command(visible_alias = "list")]
+    Ls(show::LsArgs),
+    /// Show a schedule and its runs
+    #[command(visible_aliases = ["inspect", "show"])]
+    Describe(show::NameArgs),
+    /// Say why it doesn't run now
+    Why(show::NameArgs),
+    /// Show how its last runs ended
+    History(show::NameArgs),
+    /// Show what a run has printed: the last one, unless another is named
+    Logs(Box<logs::ScheduleLogsArgs>),
+    /// Run it now, whatever its time
+    Trigger(change::NamesArgs),
+    /// Let nothing begin by itself; what runs goes on
+    Pause(change::NamesArgs),
+    /// End a pause, a back-off or a passed start limit
+    Resume(change::NamesArgs),
+    /// Stop its runs and forget it; their logs stay
+    Rm(change::NamesArgs),
+}
+
+/// Does what was asked for.
+pub(crate) async fn run(session: &Session, args: &ScheduleArgs) -> Result<u8, Failure> {
+    use ScheduleCommand as It;
+    match &args.command {
+        It::Now(args) => declare::now(session, args).await,
+        It::Cron(args) => declare::cron(session, args).await,
+        It::At(args) => declare::at(session, args).await,
+        It::After(args) => declare::after(session, args).await,
+        It::Lax(args) => declare::lax(session, args).await,
+        It::Pin(args) => declare::pin(session, args).await,
+        It::Ls(args) => show::ls(session, args).await,
+        It::Describe(args) => show::describe(session, args).await,
+        It::Why(args) => show::why(session, args).await,
+        It::History(args) => show::history(session, args).await,
+        It::Logs(args) => logs::run(session, args).await,
+        It::Trigger(args) => change::trigger(session, args).await,
+        It::Pause(args) => change::pause(session, args).await,
+        It::Resume(args) => change::resume(session, args).await,
+        It::Rm(args) => change::rm(session, args).await,
+    }
+}
+
+fn schedules(node: &Node) -> SchedulesClient<Channel> {
+    SchedulesClient::new(node.channel()).max_decoding_message_size(MAX_ANSWER)
+}
+
+/// The names of a tenant's schedules, for completion.
+pub(crate) async fn names(session: &Session, within: std::time::Duration) -> Option<Vec<String>> {
+    let request = api::schedule::v0::ListRequest {
+        tenant: session.tenant(),
+    };
+    let request = session.node.within(request, within);
+    let list = schedules(&session.node).list(request).await.ok()?;
+    let list = list.into_inner().schedules.into_iter();
+    Some(list.map(|schedule| schedule.name).collect())
+}

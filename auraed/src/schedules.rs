@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Wires the schedules to the node. Called by `serve`.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt;
+use futures_util::future::BoxFuture;
+use identity::{Effect, Identity, Permit};
+use image::node::Images;
+use model::container::Container;
+use model::error::Error;
+use model::name::Tenant;
+use pod::Pods;
+use runtime::Runtime;
+use schedule::{Room, Schedules, Settings};
+use store::Store;
+use tenants::Tenants;
+
+use crate::rpc::fetch::Fetch;
+
+/// The field that a refusal of an image names.
+const FIELD: &str = "spec.work";
+
+/// What schedules are wired to.
+pub(crate) struct Wiring<'a> {
+    pub(crate) node_name: String,
+    pub(crate) store: &'a Store,
+    pub(crate) tenants: &'a Tenants,
+    pub(crate) identity: &'a Arc<Identity>,
+    pub(crate) runtime: &'a Runtime,
+    pub(crate) pods: &'a Pods,
+    pub(crate) images: &'a Images,
+}
+
+/// Opens the subsystem; what is wished goes on.
+pub(crate) async fn start(wiring: Wiring<'_>) -> Result<Schedules, Error> {
+    let settings = Settings {
+        node_name: wiring.node_name,
+        room: Room::default(),
+    };
+    Schedules::start(
+        settings,
+        wiring.store.clone(),
+        wiring.tenants.clone(),
+        wiring.identity.clone(),
+        wiring.runtime.clone(),
+        wiring.pods.clone(),
+        Arc::new(OfRuns(wiring.images.clone())),
+    )
+    .await
+}
+
+/// Images of what schedules run.
+struct OfRuns(Images);
+
+impl schedule::Images for OfRuns {
+    fn effect(&self, tenant: &Tenant, root: &Container) -> Result<Option<Effect>, Error> {
+        let fetch = Fetch::of_root(&self.0, tenant, root, FIELD)?;
+        Ok(fetch.map(|_| Images::effect_of_pull()))
+    }
+
+    fn fetch<'a>(
+        &'a self,
+        permit: &'a Permit,
+        tenant: &'a Tenant,
+        root: &'a Container,
+    ) -> BoxFuture<'a, Result<(), Error>> {
+        async move {
+            match Fetch::of_root(&self.0, tenant, root, FIELD)? {
+                Some(fetch) => fetch.carry_out(&self.0, permit, tenant).await,
+                None => Ok(()),
+            }
+        }
+        .boxed()
+    }
+}

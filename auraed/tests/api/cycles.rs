@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Containers are made and removed again and again while the daemon is killed at random moments.
+//! Afterwards nothing of them is left: no mount, group, process, descriptor or file.
+//!
+//! `AURAE_CYCLES` says how many (40; 2,000 under `./x soak`), `AURAE_TEST_SEED` which moments.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use api::runtime::v0 as wire;
+
+use crate::caller::Person;
+use crate::containers::{at, cast, cell_of, container, request, script, with_image};
+use crate::node::TestNode;
+
+/// The longest that is waited before a kill, in microseconds: a cycle takes some tens of
+/// milliseconds.
+const LONGEST: u64 = 60_000;
+/// Of so many cycles one meets the daemon's death.
+const DEATHS: u64 = 3;
+/// How long the kernel may take to let go of what has ended.
+const SOON: Duration = Duration::from_secs(30);
+
+/// A small generator, so that a failure can be repeated by its seed.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+}
+
+/// What a node holds, to be compared: whatever grows with cycles shows.
+#[derive(PartialEq, Eq, Debug)]
+struct Holds {
+    /// By process: the inits' descriptors and mounts.
+    inits: BTreeMap<String, (usize, usize)>,
+    groups: Vec<PathBuf>,
+    files: Vec<PathBuf>,
+}
+
+fn count(folder: String) -> usize {
+    std::fs::read_dir(folder).map_or(0, Iterator::count)
+}
+
+fn folders_below(at: &Path, found: &mut Vec<PathBuf>) {
+    for entry in std::fs::read_dir(at).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            found.push(entry.path());
+            folders_below(&entry.path(), found);
+        }
+    }
+}
+
+impl Holds {
+    fn of(node: &TestNode) -> Holds {
+        let mut inits = BTreeMap::new();
+        for (name, pid) in node.processes() {
+            // The daemon is another one after each death.
+            if name == "serve" {
+                continue;
+            }
+            let mounts = std::fs::read_to_string(format!("/proc/{pid}/mountinfo"));
+            let mounts = mounts.unwrap_or_default().lines().count();
+            inits.insert(name, (count(format!("/proc/{pid}/fd")), mounts));
+        }
+        let mut groups = Vec::new();
+        folders_below(&node.group(), &mut groups);
+        let mut files = Vec::new();
+        let (run, state) = (node.folder().join("run/cells"), node.state());
+        for folder in [
+            "logs",
+            "images/ingest",
+            "images/work",
+            "images/aside",
+            "images/pending",
+        ] {
+            folders_below(&state.join(folder), &mut files);
+        }
+        let sockets = std::fs::read_dir(run).into_iter().flatten().flatten();
+        files.extend(sockets.map(|entry| entry.path()));
+        groups.sort();
+        files.sort();
+        Holds {
+            inits,
+            groups,
+            files,
+        }
+    }
+}
+
+/// One container, from its making to its removal: one that ends by itself, or one that is removed
+/// while it runs. The daemon may die at any step.
+async fn cycle(person: Person, name: String, ends: bool) -> Result<(), tonic::Status> {
+    let mut runtime = person.node.runtime();
+    if ends {
+        let mut asked = request(&format!("{name}/main"), script("busybox true; exit 0"));
+        asked.own_cell = Some(cell_of(container()));
+        runtime.run_executable(asked).await?;
+        // The cell goes with it.
+        return remove(&person, &format!("{name}/main")).await;
+    }
+    let made = wire::RunCellRequest {
+        cell: Some(wire::Cell {
+            r#ref: at(&name),
+            spec: Some(cell_of(container())),
+            ..Default::default()
+        }),
+        ..Default::default()
+    };
+    runtime.run_cell(made).await?;
+    let mut asked = request(&format!("{name}/main"), script("busybox sleep 1000"));
+    asked.wait_for = wire::WaitFor::Started.into();
+    runtime.run_executable(asked).await?;
+    remove(&person, &name).await
+}
+
+async fn remove(person: &Person, name: &str) -> Result<(), tonic::Status> {
+    let remove = wire::RemoveRequest {
+        r#ref: at(name),
+        recursive: true,
+        force: true,
+    };
+    person.node.runtime().remove(remove).await.map(|_| ())
+}
+
+/// Removes what deaths have left, which is the next daemon's to know and a client's to remove.
+async fn remove_all(person: &Person) {
+    let list = person
+        .node
+        .runtime()
+        .list(wire::ListRequest::default())
+        .await;
+    let path = |object: wire::Object| match object.object {
+        Some(wire::object::Object::Cell(cell)) => cell.meta?.r#ref.map(|at| at.path),
+        Some(wire::object::Object::Executable(it)) => it.meta?.r#ref.map(|at| at.path),
+        None => None,
+    };
+    let objects = list.unwrap().into_inner().objects;
+    let mut paths: Vec<_> = objects.into_iter().filter_map(path).collect();
+    // Cells with what is in them; then what is left of those whose cell has gone.
+    paths.sort_by_key(|path| path.contains('/'));
+    for path in paths {
+        let _ended_meanwhile = remove(person, &path).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn containers_come_and_go_while_the_daemon_dies_and_nothing_is_left() {
+    let number = |name| std::env::var(name).ok().and_then(|n| n.parse().ok());
+    let cycles: u64 = number("AURAE_CYCLES").unwrap_or(testkit::how_much(40, 2000));
+    let seed: u64 = number("AURAE_TEST_SEED").unwrap_or_else(|| std::process::id().into());
+    println!("    AURAE_TEST_SEED={seed}");
+    let mut dice = Dice(seed | 1 << 40);
+    let Some((mut node, _, _)) = cast().await else {
+        return;
+    };
+    let mut person = node.administrator().await;
+    with_image(&person).await;
+    // What the first container makes for all stays: groups of the tenant, folders.
+    for ends in [true, false] {
+        let first = cycle(person.clone(), "first".to_owned(), ends);
+        first.await.unwrap();
+    }
+    let before = settled(&node, None).await;
+    let mut deaths = 0;
+    for n in 0..cycles {
+        let at_work = tokio::spawn(cycle(person.clone(), format!("c{}", n % 7), n % 2 == 0));
+        if dice.roll(DEATHS) == 0 {
+            deaths += 1;
+            tokio::time::sleep(Duration::from_micros(dice.roll(LONGEST))).await;
+            tokio::task::block_in_place(|| node.kill_daemon());
+            let _it_may_have_been_cut_short = at_work.await.unwrap();
+            person = node.administrator().await;
+            remove_all(&person).await;
+        } else {
+            at_work.await.unwrap().unwrap();
+        }
+    }
+    assert!(deaths > 0, "no death was drawn");
+    remove_all(&person).await;
+    let after = settled(&node, Some(&before)).await;
+    assert_eq!(after, before, "after {cycles} cycles and {deaths} deaths");
+    println!("    {cycles} cycles, {deaths} deaths");
+}
+
+/// What the node holds, once it is what is awaited, or doesn't change any more.
+async fn settled(node: &TestNode, awaited: Option<&Holds>) -> Holds {
+    let begun = Instant::now();
+    let mut last = Holds::of(node);
+    loop {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        let now = Holds::of(node);
+        let done = match awaited {
+            Some(awaited) => now == *awaited,
+            None => now == last,
+        };
+        if done || begun.elapsed() > SOON {
+            return now;
+        }
+        last = now;
+    }
+}

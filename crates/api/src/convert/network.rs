@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The network of a cell, from the wire and back.
+
+use std::net::IpAddr;
+
+use model::error::{Error, Result, Within};
+use model::network::{Attached, Dns, HostAlias, Mode, Network, Protocol, PublishedPort};
+
+use super::scalar::enumeration;
+use crate::runtime::v0 as wire;
+
+pub(super) fn network(message: wire::Network) -> Result<Network> {
+    use wire::network::Mode as Wire;
+    let mode = match enumeration("mode", message.mode)? {
+        Wire::Unspecified => None,
+        Wire::None => Some(Mode::None),
+        Wire::Bridge => Some(Mode::Bridge),
+    };
+    let ports = message.ports.into_iter().enumerate();
+    let ports = ports.map(|(i, it)| port(it).within(&format!("ports[{i}]")));
+    let hosts = message.hosts.into_iter().enumerate();
+    let hosts = hosts.map(|(i, it)| alias(it).within(&format!("hosts[{i}]")));
+    let servers = message.dns_servers.iter().enumerate();
+    let servers = servers.map(|(i, text)| address(&format!("dns_servers[{i}]"), text));
+    Ok(Network {
+        mode,
+        ports: ports.collect::<Result<_>>()?,
+        dns: Dns {
+            servers: servers.collect::<Result<_>>()?,
+            searches: message.dns_searches,
+            options: message.dns_options,
+        },
+        hosts: hosts.collect::<Result<_>>()?,
+    })
+}
+
+fn port(message: wire::PublishedPort) -> Result<PublishedPort> {
+    use wire::published_port::Protocol as Wire;
+    let number = |field: &str, number: u32| {
+        let number = u16::try_from(number).ok().filter(|number| *number > 0);
+        number.ok_or_else(|| Error::invalid(field, "must be from 1 to 65535"))
+    };
+    Ok(PublishedPort {
+        protocol: match enumeration("protocol", message.protocol)? {
+            Wire::Unspecified | Wire::Tcp => Protocol::Tcp,
+            Wire::Udp => Protocol::Udp,
+            Wire::Sctp => Protocol::Sctp,
+        },
+        address: match message.address.as_str() {
+            "" => None,
+            text => Some(address("address", text)?),
+        },
+        host_port: number("host_port", message.host_port)?,
+        port: number("port", message.port)?,
+    })
+}
+
+fn alias(message: wire::HostAlias) -> Result<HostAlias> {
+    if message.names.is_empty() {
+        return Err(Error::invalid("names", "must have one"));
+    }
+    Ok(HostAlias {
+        address: address("address", &message.address)?,
+        names: message.names,
+    })
+}
+
+fn address(field: &str, text: &str) -> Result<IpAddr> {
+    let parsed = text.parse();
+    parsed.map_err(|_| Error::invalid(field, format!("{text:?} is no IPv4 or IPv6 address")))
+}
+
+pub(super) fn to_network(network: &Network) -> wire::Network {
+    use wire::network::Mode as Wire;
+    let mode = match network.mode {
+        None => Wire::Unspecified,
+        Some(Mode::None) => Wire::None,
+        Some(Mode::Bridge) => Wire::Bridge,
+    };
+    let hosts = network.hosts.iter().map(|host| wire::HostAlias {
+        address: host.address.to_string(),
+        names: host.names.clone(),
+    });
+    wire::Network {
+        mode: mode.into(),
+        ports: network.ports.iter().map(to_port).collect(),
+        dns_servers: network.dns.servers.iter().map(IpAddr::to_string).collect(),
+        dns_searches: network.dns.searches.clone(),
+        dns_options: network.dns.options.clone(),
+        hosts: hosts.collect(),
+    }
+}
+
+fn to_port(port: &PublishedPort) -> wire::PublishedPort {
+    use wire::published_port::Protocol as Wire;
+    let protocol = match port.protocol {
+        Protocol::Tcp => Wire::Unspecified,
+        Protocol::Udp => Wire::Udp,
+        Protocol::Sctp => Wire::Sctp,
+    };
+    wire::PublishedPort {
+        protocol: protocol.into(),
+        address: port.address.map(|it| it.to_string()).unwrap_or_default(),
+        host_port: port.host_port.into(),
+        port: port.port.into(),
+    }
+}
+
+pub(super) fn to_status(attached: &Attached) -> wire::NetworkStatus {
+    let texts = |list: &[IpAddr]| list.iter().map(IpAddr::to_string).collect();
+    let interfaces = attached.interfaces.iter();
+    let interfaces = interfaces.map(|interface| wire::Interface {
+        name: interface.name.clone(),
+        addresses: texts(&interface.addresses),
+        gateways: texts(&interface.gateways),
+        mac: interface.mac.clone(),
+    });
+    wire::NetworkStatus {
+        interfaces: interfaces.collect(),
+        ports: attached.ports.iter().map(to_port).collect(),
+    }
+}

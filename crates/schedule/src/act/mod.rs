@@ -1,0 +1,322 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What is done for a schedule, each act with a permit on behalf of its owner that is decided just
+//! then. What is seen of its runs is in [`look`].
+
+mod look;
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use identity::{Effect, Identity, Permit, UserKey};
+use model::container::Container;
+use model::error::{Error, Reason};
+use model::executable::{self, ExecutableSpec};
+use model::label::Labels;
+use model::name::{ObjectPath, Tenant};
+use model::object::{Kind, ObjectRef};
+use model::pod::request::{RemovePod, RunPod, StopPod, WaitFor as WaitForPod};
+use model::request::{Remove, RunCell, RunExecutable, Stop, WaitFor};
+use model::schedule::request::Named;
+use model::schedule::spec::Program;
+use model::schedule::{Spec, When, Work};
+use pod::Pods;
+use runtime::Runtime;
+
+use crate::effects::{self, RUN_CELL, below};
+use crate::{OWNER, RUN};
+
+pub(crate) use look::Look;
+
+/// The niceness of what has time.
+const LAX_NICE: i32 = 19;
+
+/// Brings the images of what is to run.
+pub trait Images: Send + Sync + 'static {
+    /// The effect of bringing that one, where it has to be.
+    ///
+    /// # Errors
+    /// `INVALID_FIELD` for what is neither there nor a reference.
+    fn effect(&self, tenant: &Tenant, root: &Container) -> Result<Option<Effect>, Error>;
+
+    /// Brings it, where it has to be.
+    fn fetch<'a>(
+        &'a self,
+        permit: &'a Permit,
+        tenant: &'a Tenant,
+        root: &'a Container,
+    ) -> BoxFuture<'a, Result<(), Error>>;
+}
+
+/// What acts go through.
+#[derive(Clone)]
+pub(crate) struct Ports {
+    pub(crate) runtime: Runtime,
+    pub(crate) pods: Pods,
+    pub(crate) identity: Arc<Identity>,
+    pub(crate) images: Arc<dyn Images>,
+}
+
+/// Acts for one schedule.
+#[derive(Clone)]
+pub(crate) struct Actor {
+    pub(crate) ports: Ports,
+    pub(crate) named: Named,
+}
+
+impl Actor {
+    fn run(&self, number: u64) -> Result<ObjectPath, Error> {
+        self.named.run(number)
+    }
+
+    fn target(&self, path: ObjectPath, kind: Kind) -> ObjectRef {
+        ObjectRef {
+            kind: Some(kind),
+            ..ObjectRef::new(self.named.tenant.clone(), path)
+        }
+    }
+
+    /// Decides an act on behalf of the owner.
+    fn permit(&self, owner: &UserKey, effects: Vec<Effect>, about: &str) -> Result<Permit, Error> {
+        let about = format!("schedule {} {about}", self.named.name);
+        let (action, target) = effects::target(&self.named.tenant, effects, about)
+            .ok_or_else(|| Error::internal("an act without an effect"))?;
+        let identity = &self.ports.identity;
+        let permit = identity.permit_on_behalf(owner, action, &self.named.tenant, &target);
+        permit.map_err(Error::from)
+    }
+
+    /// The roots of containers that a run has.
+    fn roots(work: &Work) -> Vec<Container> {
+        match work {
+            Work::Executable { cell, .. } => cell.container.iter().cloned().collect(),
+            Work::Cell { spec, .. } => spec.container.iter().cloned().collect(),
+            Work::Pod { spec, .. } => spec.all().filter_map(|it| it.root()).collect(),
+        }
+    }
+
+    /// What a start does, the bringing of images included.
+    pub(crate) fn effects_of_start(
+        &self,
+        work: &Work,
+        run: &ObjectPath,
+    ) -> Result<Vec<Effect>, Error> {
+        let mut all = effects::start(work, run)?;
+        for root in Self::roots(work) {
+            let pull = self.ports.images.effect(&self.named.tenant, &root)?;
+            all.extend(pull);
+        }
+        Ok(all)
+    }
+
+    /// Begins a run. Where it fails, nothing is left.
+    pub(crate) async fn start(
+        &self,
+        owner: &UserKey,
+        spec: &Spec,
+        number: u64,
+    ) -> Result<(), Error> {
+        let run = self.run(number)?;
+        let mut effects = self.effects_of_start(&spec.work, &run)?;
+        effects.extend(effects::at_name(&effects, &run, &self.named));
+        let permit = self.permit(owner, effects, &format!("run {number}"))?;
+        for root in Self::roots(&spec.work) {
+            let fetched = self.ports.images.fetch(&permit, &self.named.tenant, &root);
+            fetched.await.map_err(|e| match &e.object {
+                Some(_) => e,
+                None => e.about("image", root.image.clone()),
+            })?;
+        }
+        let lax = matches!(spec.when, When::Lax(_));
+        match &spec.work {
+            Work::Executable { program, cell } => {
+                let part = permit.part(effects::start(&spec.work, &run)?)?;
+                let own_cell = Some((**cell).clone());
+                self.execute(part, &run, number, program, own_cell, lax)
+                    .await
+            }
+            Work::Cell {
+                labels,
+                spec: cell,
+                programs,
+            } => {
+                let request = RunCell {
+                    tenant: self.named.tenant.clone(),
+                    path: run.clone(),
+                    labels: self.labels(labels, number)?,
+                    spec: (**cell).clone(),
+                    request_id: None,
+                    wait_for: WaitFor::Started,
+                    annex: None,
+                };
+                let part = permit.part(vec![Effect::on(RUN_CELL, &run)])?;
+                self.ports.runtime.run_cell(part, request).await?;
+                self.fill(&permit, &run, number, programs, lax).await
+            }
+            Work::Pod { labels, spec } => {
+                let request = RunPod {
+                    tenant: self.named.tenant.clone(),
+                    path: run,
+                    labels: self.labels(labels, number)?,
+                    spec: (**spec).clone(),
+                    wait_for: WaitForPod::Created,
+                };
+                self.ports.pods.run(permit, request).await.map(drop)
+            }
+        }
+    }
+
+    /// Starts the programs of a cell that was just made.
+    async fn fill(
+        &self,
+        permit: &Permit,
+        run: &ObjectPath,
+        number: u64,
+        programs: &[Program],
+        lax: bool,
+    ) -> Result<(), Error> {
+        for program in programs {
+            let effect = Effect::on(effects::RUN_EXECUTABLE, &below(run, &program.name)?);
+            let part = permit.part(vec![effect])?;
+            let started = self.execute(part, run, number, program, None, lax).await;
+            if let Err(error) = started {
+                let undo = vec![
+                    Effect::below(effects::REMOVE, run),
+                    Effect::below(effects::STOP, run),
+                ];
+                let removed = self.remove_cell(permit.part(undo)?, run.clone()).await;
+                if let Err(error) = removed {
+                    tracing::warn!(%run, %error, "what was begun of a run stays behind");
+                }
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    async fn execute(
+        &self,
+        permit: Permit,
+        run: &ObjectPath,
+        number: u64,
+        program: &Program,
+        own_cell: Option<model::cell::CellSpec>,
+        lax: bool,
+    ) -> Result<(), Error> {
+        let request = RunExecutable {
+            tenant: self.named.tenant.clone(),
+            path: below(run, &program.name)?,
+            labels: self.labels(&program.labels, number)?,
+            spec: match lax {
+                true => nice(&program.spec)?,
+                false => program.spec.clone(),
+            },
+            request_id: None,
+            wait_for: WaitFor::Started,
+            own_cell,
+            attach_follows: false,
+        };
+        let started = self.ports.runtime.run_executable(permit, request).await;
+        started.map(drop)
+    }
+
+    /// With those that say whose run it is.
+    fn labels(&self, labels: &Labels, number: u64) -> Result<Labels, Error> {
+        let mut map: std::collections::BTreeMap<_, _> = labels.clone().into();
+        map.insert(OWNER.to_owned(), self.named.name.to_string());
+        map.insert(RUN.to_owned(), number.to_string());
+        Labels::new(map)
+    }
+
+    /// Ends a run, with a permit for that, or on behalf of the owner. What isn't there has ended.
+    pub(crate) async fn stop(
+        &self,
+        owner: &UserKey,
+        work: &Work,
+        number: u64,
+        permit: Option<Permit>,
+    ) -> Result<(), Error> {
+        let run = self.run(number)?;
+        let permit = match permit {
+            Some(permit) => permit.part(effects::stop(work, &run))?,
+            None => {
+                let about = format!("the end of run {number}");
+                self.permit(owner, effects::stop(work, &run), &about)?
+            }
+        };
+        let stopped = match work {
+            Work::Pod { .. } => {
+                let request = StopPod {
+                    target: self.target(run, Kind::Cell),
+                    grace: None,
+                };
+                self.ports.pods.stop(permit, request).await.map(drop)
+            }
+            Work::Executable { .. } | Work::Cell { .. } => {
+                let request = Stop {
+                    target: self.target(run, Kind::Cell),
+                    grace: None,
+                };
+                self.ports.runtime.stop(permit, request).await.map(drop)
+            }
+        };
+        match stopped {
+            Err(error) if error.reason != Reason::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Forgets the record and the logs of a run that has ended, with a permit for that, or on
+    /// behalf of the owner.
+    pub(crate) async fn forget(
+        &self,
+        owner: &UserKey,
+        work: &Work,
+        number: u64,
+        permit: Option<&Permit>,
+    ) -> Result<(), Error> {
+        let run = self.run(number)?;
+        let about = format!("the record of run {number}");
+        let permit = match permit {
+            Some(permit) => permit.part(effects::forget(work, &run))?,
+            None => self.permit(owner, effects::forget(work, &run), &about)?,
+        };
+        let removed = match work {
+            Work::Pod { .. } => {
+                let request = RemovePod {
+                    target: self.target(run, Kind::Cell),
+                    force: true,
+                };
+                self.ports.pods.remove(permit, request).await
+            }
+            Work::Cell { .. } => self.remove_cell(permit, run).await,
+            Work::Executable { program, .. } => {
+                let request = Remove {
+                    target: self.target(below(&run, &program.name)?, Kind::Executable),
+                    recursive: false,
+                    force: false,
+                };
+                self.ports.runtime.remove(permit, request).await.map(drop)
+            }
+        };
+        match removed {
+            Err(error) if error.reason != Reason::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    async fn remove_cell(&self, permit: Permit, run: ObjectPath) -> Result<(), Error> {
+        let request = Remove {
+            target: self.target(run, Kind::Cell),
+            recursive: true,
+            force: true,
+        };
+        self.ports.runtime.remove(permit, request).await.map(drop)
+    }
+}
+
+/// Of the lowest priority, where the spec asks for none.
+fn nice(spec: &ExecutableSpec) -> Result<ExecutableSpec, Error> {
+    let mut draft: executable::Draft = spec.clone().into();
+    draft.nice.get_or_insert(LAX_NICE);
+    draft.try_into()
+}

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What the acts of a schedule do, in the words of the policies. An act needs permission for the
+//! run itself, and for the same at the schedule's name: what is denied at `web` is denied to
+//! `web-3`.
+
+use identity::{Effect, Reach, Target};
+use model::error::Error;
+use model::name::{Label, ObjectPath, Tenant};
+use model::schedule::Work;
+use model::schedule::request::Named;
+
+pub(crate) const RUN_CELL: &str = "runtime.RunCell";
+pub(crate) const RUN_EXECUTABLE: &str = "runtime.RunExecutable";
+pub(crate) const STOP: &str = "runtime.Stop";
+pub(crate) const REMOVE: &str = "runtime.Remove";
+pub(crate) const RUN_POD: &str = "pod.Run";
+pub(crate) const STOP_POD: &str = "pod.Stop";
+pub(crate) const REMOVE_POD: &str = "pod.Remove";
+
+/// The path of something in a run.
+pub(crate) fn below(run: &ObjectPath, name: &Label) -> Result<ObjectPath, Error> {
+    run.child(name.clone())
+        .map_err(|e| Error::invalid("name", e))
+}
+
+/// What beginning a run at a path does, its own action first.
+pub(crate) fn start(work: &Work, run: &ObjectPath) -> Result<Vec<Effect>, Error> {
+    Ok(match work {
+        Work::Executable { program, .. } => vec![
+            Effect::on(RUN_EXECUTABLE, &below(run, &program.name)?),
+            Effect::on(RUN_CELL, run),
+        ],
+        Work::Cell { programs, .. } => {
+            let mut effects = vec![Effect::on(RUN_CELL, run)];
+            for program in programs {
+                effects.push(Effect::on(RUN_EXECUTABLE, &below(run, &program.name)?));
+            }
+            // Where one of them can't be started, the cell goes again.
+            effects.push(Effect::below(STOP, run));
+            effects.push(Effect::below(REMOVE, run));
+            effects
+        }
+        Work::Pod { .. } => vec![
+            Effect::on(RUN_POD, run),
+            Effect::below(RUN_CELL, run),
+            Effect::below(RUN_EXECUTABLE, run),
+        ],
+    })
+}
+
+/// What ending a run does.
+pub(crate) fn stop(work: &Work, run: &ObjectPath) -> Vec<Effect> {
+    match work {
+        Work::Pod { .. } => vec![Effect::on(STOP_POD, run), Effect::below(STOP, run)],
+        Work::Executable { .. } | Work::Cell { .. } => vec![Effect::below(STOP, run)],
+    }
+}
+
+/// What the removal of a schedule does with a run. A pod goes for good: one that has ended keeps a
+/// process.
+pub(crate) fn leave(work: &Work, run: &ObjectPath) -> Vec<Effect> {
+    let mut effects = stop(work, run);
+    if let Work::Pod { .. } = work {
+        effects.extend(forget(work, run));
+    }
+    effects
+}
+
+/// What forgetting a run that has ended does.
+pub(crate) fn forget(work: &Work, run: &ObjectPath) -> Vec<Effect> {
+    let mut effects = match work {
+        Work::Pod { .. } => vec![Effect::on(REMOVE_POD, run)],
+        Work::Executable { .. } | Work::Cell { .. } => Vec::new(),
+    };
+    effects.push(Effect::below(REMOVE, run));
+    effects.push(Effect::below(STOP, run));
+    effects
+}
+
+/// The same effects at the schedule's own name.
+pub(crate) fn at_name(effects: &[Effect], run: &ObjectPath, named: &Named) -> Vec<Effect> {
+    let moved = |effect: &Effect| {
+        let path = effect.path.as_ref()?;
+        let rest = path.labels().get(run.labels().len()..)?;
+        let moved = rest
+            .iter()
+            .try_fold(named.path(), |path, label| path.child(label.clone()));
+        Some(Effect {
+            path: moved.ok(),
+            ..effect.clone()
+        })
+    };
+    effects.iter().filter_map(moved).collect()
+}
+
+/// A decision's target: the first effect is its own.
+pub(crate) fn target(
+    tenant: &Tenant,
+    effects: Vec<Effect>,
+    about: String,
+) -> Option<(&'static str, Target)> {
+    let mut effects = effects.into_iter();
+    let own = effects.next()?;
+    let mut target = Target::of(Some(tenant.clone()), own.path).about(about);
+    target.reach = match own.reach {
+        Reach::Object | Reach::Visible => Reach::Object,
+        Reach::Subtree => Reach::Subtree,
+    };
+    target.also = effects.collect();
+    Some((own.action, target))
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What can be asked of a schedule's task, and what it answers.
+
+use std::sync::Arc;
+
+use identity::{Permit, UserKey};
+use model::error::{Error, Reason};
+use model::schedule::Spec;
+use model::schedule::spec::Overlap;
+use model::schedule::state::{Event, Stopping};
+use tokio::sync::oneshot;
+
+use super::{Removing, Task};
+use crate::kept::Status;
+
+type Reply<T> = oneshot::Sender<Result<T, Error>>;
+
+/// See the module. Answered when what was asked for is on the disk; what comes of it goes on.
+pub(crate) enum Order {
+    /// Another spec, of this user.
+    Declare(Arc<Spec>, UserKey, Reply<Arc<Status>>),
+    /// Run it now.
+    Trigger(Reply<Arc<Status>>),
+    /// Begin nothing; by whom, in words.
+    Pause(String, Reply<Arc<Status>>),
+    /// Go on.
+    Resume(Reply<Arc<Status>>),
+    /// A user is about to stop this run; by whom, in words.
+    StopAsked(u64, String, Reply<()>),
+    /// Stop what runs, and be gone.
+    Remove(Permit, Reply<()>),
+}
+
+impl Task {
+    pub(super) async fn ordered(&mut self, order: Order) {
+        match order {
+            Order::Declare(spec, owner, reply) => {
+                let declared = self.declare(spec, owner).await;
+                self.answer(declared, reply).await;
+            }
+            Order::Trigger(reply) => {
+                let triggered = self.trigger();
+                self.answer(triggered, reply).await;
+            }
+            Order::Pause(by, reply) => {
+                self.event(Event::Paused(by));
+                self.answer(Ok(()), reply).await;
+            }
+            Order::Resume(reply) => {
+                self.event(Event::Resumed);
+                self.answer(Ok(()), reply).await;
+            }
+            Order::StopAsked(number, by, reply) => {
+                self.event(Event::StopAsked(number, by));
+                self.keep().await;
+                let _ = reply.send(Ok(()));
+            }
+            Order::Remove(permit, reply) => {
+                for run in &mut self.state.runs {
+                    run.stopping = Some(Stopping::Hand);
+                }
+                self.stops.clear();
+                self.removing = Some(Removing { permit, reply });
+            }
+        }
+    }
+
+    /// Answers with the status that the order has led to.
+    async fn answer(&mut self, done: Result<(), Error>, reply: Reply<Arc<Status>>) {
+        let answer = match done {
+            Err(error) => Err(error),
+            Ok(()) => {
+                self.step().await;
+                Ok(self.status.borrow().clone())
+            }
+        };
+        // Who has gone away has asked all the same.
+        let _ = reply.send(answer);
+    }
+
+    async fn declare(&mut self, spec: Arc<Spec>, owner: UserKey) -> Result<(), Error> {
+        let before = (self.wish.clone(), self.state.clone());
+        let changed = *self.wish.spec != *spec;
+        self.wish.owner = owner;
+        self.wish.changed = runtime::now();
+        if changed {
+            self.wish.spec = spec;
+            self.wish.generation = self.wish.generation.saturating_add(1);
+            self.event(Event::Declared);
+        }
+        let kept = self.keep_wish().await;
+        if kept.is_err() {
+            // As if it had not been asked for.
+            (self.wish, self.state) = before;
+        }
+        kept
+    }
+
+    fn trigger(&mut self) -> Result<(), Error> {
+        let going = self.state.runs.first().map(|run| run.number);
+        if let (Some(number), Overlap::Forbid) = (going, self.wish.spec.overlap) {
+            let message = format!("run {number} of {} goes on", self.wish.named.name);
+            let error = Error::new(Reason::WrongState, message);
+            let error = error.about("schedule", self.wish.named.name.to_string());
+            return Err(error.hint("wait for its end, or declare overlap as allow or replace"));
+        }
+        self.event(Event::Triggered);
+        Ok(())
+    }
+}

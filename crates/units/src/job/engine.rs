@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: Apache-2.0
+//! The jobs that are there: which one may begin, and what follows when one has ended. A state
+//! machine; whoever runs units asks it and does what it says.
+//!
+//! ```text
+//! install -> waiting -> begin -> running -> ended -> (gone)
+//!               ^                   |
+//!               +---- restart: stopped, now a start
+//! ```
+
+use std::collections::BTreeMap;
+
+use super::order::awaited;
+use super::transaction::{Mode, Refusal, Transaction};
+use super::{Activity, JobType, World, is_redundant, merge};
+use crate::depend::Dependency;
+use crate::name::UnitName;
+
+/// How a job has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ending {
+    /// As it was to be.
+    Done,
+    /// There was nothing to do, or a condition didn't hold.
+    Skipped,
+    /// Another job took its place, or it was called off.
+    Cancelled,
+    /// Its time ran out.
+    TimedOut,
+    /// It failed.
+    Failed,
+    /// A job that it needs failed.
+    Dependency,
+}
+
+impl Ending {
+    const fn is_failure(self) -> bool {
+        !matches!(self, Self::Done | Self::Skipped)
+    }
+}
+
+/// Whether a job is at work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Progress {
+    /// It isn't.
+    Waiting,
+    /// It is.
+    Running,
+}
+
+/// A job that is there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Job {
+    /// Its number, never used twice.
+    pub id: u64,
+    /// What is to be done.
+    pub kind: JobType,
+    /// Whether it is at work.
+    pub progress: Progress,
+    /// Whether no later job replaces it.
+    pub stays: bool,
+}
+
+/// What is to be done to a unit now.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Action {
+    /// Start it.
+    Start,
+    /// Stop it.
+    Stop,
+    /// Have it read its configuration again.
+    Reload,
+    /// Nothing: the job has ended at once.
+    Nothing,
+}
+
+/// A job that has ended.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ended {
+    /// On which unit.
+    pub unit: UnitName,
+    /// Its number.
+    pub id: u64,
+    /// What it was.
+    pub kind: JobType,
+    /// How.
+    pub ending: Ending,
+}
+
+/// All jobs; a unit has one at most.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Engine {
+    jobs: BTreeMap<UnitName, Job>,
+    last: u64,
+}
+
+impl Engine {
+    /// The job of a unit.
+    pub fn job(&self, unit: &UnitName) -> Option<Job> {
+        self.jobs.get(unit).copied()
+    }
+
+    /// All jobs, by unit.
+    pub fn jobs(&self) -> impl Iterator<Item = (&UnitName, &Job)> {
+        self.jobs.iter()
+    }
+
+    /// Takes the jobs of a transaction. Those that give way have ended.
+    ///
+    /// # Errors
+    /// A job that is there may not be undone; nothing has changed then.
+    pub fn install(
+        &mut self,
+        transaction: &Transaction,
+        world: &dyn World,
+    ) -> Result<Vec<Ended>, Refusal> {
+        for planned in &transaction.jobs {
+            let Some(old) = self.jobs.get(&planned.unit) else {
+                continue;
+            };
+            let fits = merge(old.kind, planned.kind, world.activity(&planned.unit)).is_some();
+            if !fits && (old.stays || transaction.mode == Mode::Fail) {
+                return Err(Refusal::Destructive(planned.unit.clone(), old.kind));
+            }
+        }
+        let mut ended = Vec::new();
+        if matches!(transaction.mode, Mode::Isolate | Mode::Flush) {
+            let named = |unit: &UnitName| transaction.jobs.iter().any(|it| it.unit == *unit);
+            let others: Vec<UnitName> = self
+                .jobs
+                .iter()
+                .filter(|(unit, job)| !job.stays && !named(unit))
+                .map(|(unit, _)| unit.clone())
+                .collect();
+            for unit in others {
+                ended.extend(self.remove(&unit, Ending::Cancelled));
+            }
+        }
+        let stays = transaction.mode == Mode::ReplaceIrreversibly;
+        for planned in &transaction.jobs {
+            let activity = world.activity(&planned.unit);
+            let merged = self
+                .jobs
+                .get(&planned.unit)
+                .and_then(|old| Some((*old, merge(old.kind, planned.kind, activity)?)));
+            if let Some((mut old, kind)) = merged {
+                // What is at work goes on where it does what is wanted.
+                if kind != old.kind {
+                    (old.kind, old.progress) = (kind, Progress::Waiting);
+                }
+                old.stays |= stays;
+                self.jobs.insert(planned.unit.clone(), old);
+                continue;
+            }
+            ended.extend(self.remove(&planned.unit, Ending::Cancelled));
+            self.last += 1;
+            let job = Job {
+                id: self.last,
+                kind: planned.kind,
+                progress: Progress::Waiting,
+                stays,
+            };
+            self.jobs.insert(planned.unit.clone(), job);
+        }
+        Ok(ended)
+    }
+
+    fn remove(&mut self, unit: &UnitName, ending: Ending) -> Option<Ended> {
+        let job = self.jobs.remove(unit)?;
+        Some(Ended {
+            unit: unit.clone(),
+            id: job.id,
+            kind: job.kind,
+            ending,
+        })
+    }
+
+    /// The units whose jobs may begin: they wait for no other job.
+    pub fn ready(&self, world: &dyn World) -> Vec<UnitName> {
+        let graph = world.graph();
+        let job = |unit: &UnitName| self.jobs.get(unit).map(|it| it.kind);
+        let waiting = self
+            .jobs
+            .iter()
+            .filter(|(_, job)| job.progress == Progress::Waiting);
+        waiting
+            .filter(|(unit, own)| awaited(graph, unit, own.kind, &job).is_empty())
+            .map(|(unit, _)| unit.clone())
+            .collect()
+    }
+
+    /// Begins the job of a unit. Where there is nothing to do it has ended, and what follows has
+    /// happened.
+    pub fn begin(&mut self, unit: &UnitName, world: &dyn World) -> (Action, Vec<Ended>) {
+        let Some(job) = self.jobs.get_mut(unit) else {
+            return (Action::Nothing, Vec::new());
+        };
+        let activity = world.activity(unit);
+        let action = match job.kind {
+            JobType::VerifyActive => {
+                let ending = if activity.is_active() {
+                    Ending::Skipped
+                } else {
+                    Ending::Failed
+                };
+                return (Action::Nothing, self.end(unit, ending, world));
+            }
+            JobType::Restart if !activity.is_up() => {
+                job.kind = JobType::Start;
+                Action::Start
+            }
+            JobType::Reload if !activity.is_active() => {
+                return (Action::Nothing, self.end(unit, Ending::Failed, world));
+            }
+            kind if kind != JobType::Restart && is_redundant(kind, activity) => {
+                return (Action::Nothing, self.end(unit, Ending::Skipped, world));
+            }
+            JobType::Start => Action::Start,
+            JobType::Stop | JobType::Restart => Action::Stop,
+            JobType::Reload => Action::Reload,
+        };
+        job.progress = Progress::Running;
+        (action, Vec::new())
+    }
+
+    /// The job of a unit has ended. Jobs that need it fail with it; a restart whose stop is done
+    /// becomes a start.
+    pub fn end(&mut self, unit: &UnitName, ending: Ending, world: &dyn World) -> Vec<Ended> {
+        if let Some(job) = self.jobs.get_mut(unit)
+            && job.kind == JobType::Restart
+            && job.progress == Progress::Running
+            && !ending.is_failure()
+        {
+            (job.kind, job.progress) = (JobType::Start, Progress::Waiting);
+            return Vec::new();
+        }
+        let mut all = Vec::new();
+        let mut todo = vec![(unit.clone(), ending)];
+        while let Some((unit, ending)) = todo.pop() {
+            let Some(ended) = self.remove(&unit, ending) else {
+                continue;
+            };
+            if ending.is_failure() {
+                let dependents = self.need(&ended, world);
+                todo.extend(dependents.into_iter().map(|it| (it, Ending::Dependency)));
+            }
+            all.push(ended);
+        }
+        all
+    }
+
+    /// Calls a job off. What needs it fails.
+    pub fn cancel(&mut self, unit: &UnitName, world: &dyn World) -> Vec<Ended> {
+        self.end(unit, Ending::Cancelled, world)
+    }
+
+    /// The units with jobs that can't be done since this one failed: of a start those that require
+    /// the unit, of a stop those that conflict with it.
+    fn need(&self, ended: &Ended, world: &dyn World) -> Vec<UnitName> {
+        let graph = world.graph();
+        let kinds: &[Dependency] = match ended.kind {
+            JobType::Start | JobType::VerifyActive | JobType::Restart => &[
+                Dependency::Requires,
+                Dependency::Requisite,
+                Dependency::BindsTo,
+            ],
+            JobType::Stop => &[Dependency::Conflicts],
+            JobType::Reload => &[],
+        };
+        let others = kinds
+            .iter()
+            .flat_map(|kind| graph.of_others(&ended.unit, *kind));
+        let starts = |unit: &UnitName| {
+            let kind = self.jobs.get(unit).map(|it| it.kind);
+            matches!(kind, Some(JobType::Start | JobType::VerifyActive))
+        };
+        others.filter(starts).collect()
+    }
+}
+
+/// The units to stop since one has gone down by itself: those bound to it, those that are part of
+/// what was stopped by order are the transaction's.
+pub fn stopped_with(world: &dyn World, gone: &UnitName) -> Vec<UnitName> {
+    let bound = world.graph().of_others(gone, Dependency::BindsTo);
+    let down = !world.activity(gone).is_up();
+    bound
+        .into_iter()
+        .filter(|it| down && world.activity(it) != Activity::Inactive)
+        .collect()
+}

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Transactions and jobs on small worlds of units.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::engine::{Action, Ended, Ending, Engine};
+use super::transaction::{Mode, Note, Refusal, Transaction, plan};
+use super::*;
+use crate::depend::Dependency;
+use proptest::prelude::*;
+
+#[derive(Default)]
+struct Small {
+    graph: Graph,
+    activity: BTreeMap<UnitName, Activity>,
+    missing: BTreeSet<UnitName>,
+    kept: BTreeSet<UnitName>,
+}
+
+impl World for Small {
+    fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    fn activity(&self, unit: &UnitName) -> Activity {
+        self.activity
+            .get(unit)
+            .copied()
+            .unwrap_or(Activity::Inactive)
+    }
+
+    fn load(&self, unit: &UnitName) -> Load {
+        if self.missing.contains(unit) {
+            Load::NotFound
+        } else {
+            Load::Loaded
+        }
+    }
+
+    fn up(&self) -> Vec<UnitName> {
+        self.activity
+            .iter()
+            .filter(|(_, it)| it.is_up())
+            .map(|(unit, _)| unit.clone())
+            .collect()
+    }
+
+    fn ignores_isolation(&self, unit: &UnitName) -> bool {
+        self.kept.contains(unit)
+    }
+
+    fn may_isolate(&self, unit: &UnitName) -> bool {
+        unit.kind() == crate::name::UnitType::Target
+    }
+}
+
+fn unit(name: &str) -> UnitName {
+    let name = if name.contains('.') {
+        name.to_owned()
+    } else {
+        format!("{name}.service")
+    };
+    UnitName::parse(&name).unwrap()
+}
+
+/// `a Requires b`, a line each; `a is active` says how far a unit is.
+fn world(text: &str) -> Small {
+    let mut world = Small::default();
+    for line in text.lines().map(str::trim).filter(|it| !it.is_empty()) {
+        let words: Vec<&str> = line.split(' ').collect();
+        let (one, other) = (unit(words[0]), words[2]);
+        let kind = match words[1] {
+            "Requires" => Dependency::Requires,
+            "Requisite" => Dependency::Requisite,
+            "Wants" => Dependency::Wants,
+            "BindsTo" => Dependency::BindsTo,
+            "PartOf" => Dependency::PartOf,
+            "Conflicts" => Dependency::Conflicts,
+            "Before" => Dependency::Before,
+            "After" => Dependency::After,
+            "Reloads" => Dependency::PropagatesReloadTo,
+            "is" if other == "active" => {
+                world.activity.insert(one, Activity::Active);
+                continue;
+            }
+            "is" if other == "missing" => {
+                world.missing.insert(one);
+                continue;
+            }
+            "is" if other == "kept" => {
+                world.kept.insert(one);
+                continue;
+            }
+            other => panic!("{other}"),
+        };
+        world.graph.add(kind, &one, &unit(other));
+    }
+    world
+}
+
+fn planned(world: &Small, name: &str, kind: JobType, mode: Mode) -> Result<Transaction, Refusal> {
+    plan(world, &unit(name), kind, mode)
+}
+
+fn jobs(transaction: &Transaction) -> Vec<String> {
+    transaction
+        .jobs
+        .iter()
+        .map(|it| it.to_string().replace(".service", ""))
+        .collect()
+}
+
+fn start(text: &str) -> Vec<String> {
+    jobs(&planned(&world(text), "a", JobType::Start, Mode::Replace).unwrap())
+}
+
+#[test]
+fn a_start_pulls_in_what_it_needs_and_wants() {
+    // systemd.unit(5), Requires=, Wants=, BindsTo=, Requisite=, Conflicts=.
+    assert_eq!(
+        start("a Requires b\nb Wants c\na Before x"),
+        ["a/start", "b/start", "c/start"]
+    );
+    assert_eq!(start("a Requires b\nb is active"), ["a/start"]);
+    assert_eq!(start("a Conflicts b\nb is active"), ["a/start", "b/stop"]);
+    assert_eq!(start("b Conflicts a\nb is active"), ["a/start", "b/stop"]);
+    assert_eq!(start("a Requisite b"), ["a/start", "b/verify-active"]);
+    assert_eq!(start("a BindsTo b\na After b"), ["a/start", "b/start"]);
+}
+
+#[test]
+fn a_wanted_unit_that_is_missing_is_left_out_and_a_required_one_is_not() {
+    let wants = world("a Wants b\nb Requires c\nc is missing");
+    let transaction = planned(&wants, "a", JobType::Start, Mode::Replace).unwrap();
+    assert_eq!(jobs(&transaction), ["a/start"]);
+    assert!(matches!(&transaction.notes[0], Note::LeftOut(..)));
+    let requires = world("a Requires b\nb Requires c\nc is missing");
+    let refusal = planned(&requires, "a", JobType::Start, Mode::Replace).unwrap_err();
+    assert_eq!(refusal, Refusal::NotFound(unit("c")));
+}
+
+#[test]
+fn a_stop_takes_along_who_requires_it() {
+    let text = "b Requires a\nc PartOf a\nd Wants a\ne BindsTo b\nb is active\nc is active\n\
+        d is active\ne is active\na is active";
+    let transaction = planned(&world(text), "a", JobType::Stop, Mode::Replace).unwrap();
+    assert_eq!(jobs(&transaction), ["a/stop", "b/stop", "c/stop", "e/stop"]);
+    let transaction = planned(&world(text), "a", JobType::Restart, Mode::Replace).unwrap();
+    assert_eq!(
+        jobs(&transaction),
+        ["a/restart", "b/restart", "c/restart", "e/restart"]
+    );
+    let down = world("b Requires a\na is active");
+    let transaction = planned(&down, "a", JobType::Restart, Mode::Replace).unwrap();
+    assert_eq!(jobs(&transaction), ["a/restart"]);
+}
+
+#[test]
+fn a_reload_goes_on_to_what_is_active() {
+    let world = world("a Reloads b\na Reloads c\na is active\nb is active");
+    let transaction = planned(&world, "a", JobType::Reload, Mode::Replace).unwrap();
+    assert_eq!(jobs(&transaction), ["a/reload", "b/reload"]);
+}
+
+#[test]
+fn an_isolation_stops_the_rest() {
+    // systemctl(1), isolate.
+    let text = "x.target Requires b\nb is active\nc is active\nd is active\nd is kept";
+    let transaction = planned(&world(text), "x.target", JobType::Start, Mode::Isolate).unwrap();
+    assert_eq!(jobs(&transaction), ["c/stop", "x.target/start"]);
+    let refused = planned(&world(""), "a", JobType::Start, Mode::Isolate).unwrap_err();
+    assert_eq!(refused, Refusal::NotIsolated(unit("a")));
+}
+
+#[test]
+fn a_cycle_loses_a_job_that_is_not_needed() {
+    let text = "a Wants b\na Requires c\na After b\nb After c\nc After a";
+    let transaction = planned(&world(text), "a", JobType::Start, Mode::Replace).unwrap();
+    assert_eq!(jobs(&transaction), ["a/start", "c/start"]);
+    let Note::CycleBroken(cycle, victim) = &transaction.notes[0] else {
+        panic!("{:?}", transaction.notes);
+    };
+    assert_eq!((cycle.len(), victim.unit.clone()), (3, unit("b")));
+    let needed = text.replace("Wants", "Requires");
+    let refusal = planned(&world(&needed), "a", JobType::Start, Mode::Replace).unwrap_err();
+    assert!(
+        refusal.to_string().contains("wait for each other"),
+        "{refusal}"
+    );
+}
+
+#[test]
+fn contradictions_lose_what_is_not_needed() {
+    let text = "a Requires b\na Wants c\nc Conflicts b\nb Before x\nc Before x";
+    let transaction = planned(&world(text), "a", JobType::Start, Mode::Replace).unwrap();
+    assert_eq!(jobs(&transaction), ["a/start", "b/start"]);
+    let needed = text.replace("Wants", "Requires");
+    let refusal = planned(&world(&needed), "a", JobType::Start, Mode::Replace).unwrap_err();
+    assert!(matches!(refusal, Refusal::Contradiction(..)), "{refusal}");
+}
+
+/// Does all jobs; the names of units in the order in which something was done to them.
+fn run(engine: &mut Engine, world: &mut Small, fails: &[&str]) -> (Vec<String>, Vec<Ended>) {
+    let mut done = Vec::new();
+    let mut ended = Vec::new();
+    loop {
+        let ready = engine.ready(world);
+        let Some(unit) = ready.first().cloned() else {
+            assert_eq!(engine.jobs().count(), 0, "{engine:?}");
+            return (done, ended);
+        };
+        let (action, more) = engine.begin(&unit, world);
+        ended.extend(more);
+        if action == Action::Nothing {
+            continue;
+        }
+        let name = unit.as_str().replace(".service", "");
+        done.push(format!("{action:?} {name}"));
+        let failed = fails.contains(&&*name);
+        let after = match action {
+            Action::Stop => Activity::Inactive,
+            _ if failed => Activity::Failed,
+            _ => Activity::Active,
+        };
+        world.activity.insert(unit.clone(), after);
+        let ending = if failed { Ending::Failed } else { Ending::Done };
+        ended.extend(engine.end(&unit, ending, world));
+    }
+}
+
+fn done(text: &str, name: &str, kind: JobType, fails: &[&str]) -> (Vec<String>, Vec<Ended>) {
+    let mut world = world(text);
+    let transaction = planned(&world, name, kind, Mode::Replace).unwrap();
+    let mut engine = Engine::default();
+    assert_eq!(engine.install(&transaction, &world), Ok(vec![]));
+    run(&mut engine, &mut world, fails)
+}
+
+#[test]
+fn starts_go_by_the_order_and_stops_against_it() {
+    // systemd.unit(5), Before=, After=.
+    let text = "a Requires b\na After b\nb Requires c\nb After c";
+    assert_eq!(
+        done(text, "a", JobType::Start, &[]).0,
+        ["Start c", "Start b", "Start a"]
+    );
+    let up = format!("{text}\na is active\nb is active\nc is active");
+    assert_eq!(
+        done(&up, "c", JobType::Stop, &[]).0,
+        ["Stop a", "Stop b", "Stop c"]
+    );
+    assert_eq!(
+        done(&up, "b", JobType::Restart, &[]).0,
+        ["Stop a", "Stop b", "Start b", "Start a"]
+    );
+    let conflict = "a Conflicts b\na Before b\nb is active";
+    assert_eq!(
+        done(conflict, "a", JobType::Start, &[]).0,
+        ["Stop b", "Start a"]
+    );
+}
+
+#[test]
+fn what_needs_a_failed_start_fails() {
+    let text = "a Requires b\na After b\na Wants d\nb Requires c\nb After c\nd After c";
+    let (actions, ended) = done(text, "a", JobType::Start, &["c"]);
+    assert_eq!(actions, ["Start c", "Start d"]);
+    let of = |name: &str| {
+        ended
+            .iter()
+            .find(|it| it.unit == unit(name))
+            .unwrap()
+            .ending
+    };
+    assert_eq!(
+        (of("c"), of("b"), of("a")),
+        (Ending::Failed, Ending::Dependency, Ending::Dependency)
+    );
+    let (_, ended) = done("a Requisite b\na After b", "a", JobType::Start, &[]);
+    assert_eq!(ended.last().unwrap().ending, Ending::Dependency);
+}
+
+#[test]
+fn a_later_transaction_replaces_or_is_refused() {
+    let world = world("a is active");
+    let stop = planned(&world, "a", JobType::Stop, Mode::ReplaceIrreversibly).unwrap();
+    let mut engine = Engine::default();
+    engine.install(&stop, &world).unwrap();
+    let mut restart = planned(&world, "a", JobType::Restart, Mode::Replace).unwrap();
+    assert!(matches!(
+        engine.install(&restart, &world),
+        Err(Refusal::Destructive(..))
+    ));
+    let mut engine = Engine::default();
+    let stop = planned(&world, "a", JobType::Stop, Mode::Replace).unwrap();
+    engine.install(&stop, &world).unwrap();
+    let ended = engine.install(&restart, &world).unwrap();
+    assert_eq!(ended[0].ending, Ending::Cancelled);
+    assert_eq!(engine.job(&unit("a")).unwrap().kind, JobType::Restart);
+    restart.mode = Mode::Fail;
+    assert!(engine.install(&restart, &world).is_ok());
+}
+
+proptest! {
+    /// Whatever the dependencies: a transaction is refused, or each of its jobs comes to its turn.
+    #[test]
+    fn every_transaction_comes_to_its_end(
+        edges in proptest::collection::vec((0usize..6, 0usize..6, 0usize..7), 0..25),
+        active in proptest::collection::vec(0usize..6, 0..4), stop: bool,
+    ) {
+        const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+        const KINDS: [Dependency; 7] = [
+            Dependency::Requires, Dependency::Wants, Dependency::BindsTo, Dependency::Conflicts,
+            Dependency::After, Dependency::PartOf, Dependency::Requisite,
+        ];
+        let mut world = Small::default();
+        for (from, to, kind) in edges {
+            world.graph.add(KINDS[kind], &unit(NAMES[from]), &unit(NAMES[to]));
+        }
+        for index in active {
+            world.activity.insert(unit(NAMES[index]), Activity::Active);
+        }
+        let kind = if stop { JobType::Stop } else { JobType::Start };
+        if let Ok(transaction) = planned(&world, "a", kind, Mode::Replace) {
+            let units: BTreeSet<_> = transaction.jobs.iter().map(|it| &it.unit).collect();
+            prop_assert_eq!(units.len(), transaction.jobs.len());
+            let mut engine = Engine::default();
+            engine.install(&transaction, &world).unwrap();
+            run(&mut engine, &mut world, &[]);
+        }
+    }
+}

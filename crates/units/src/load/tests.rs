@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+//! Names, folders and precedence, as systemd.unit(5) and systemd.preset(5) have them.
+
+use super::catalog::{Catalog, Source};
+use super::dropins::{find, links, stems};
+use super::preset::{Preset, Presets};
+use super::{PERSISTENT, SYSTEM};
+use crate::files::Memory;
+use crate::finding::Findings;
+use crate::name::UnitName;
+
+fn unit(name: &str) -> UnitName {
+    UnitName::parse(name).unwrap()
+}
+
+fn folders() -> Vec<String> {
+    SYSTEM.iter().map(|it| (*it).to_owned()).collect()
+}
+
+#[test]
+fn the_earlier_folder_wins() {
+    // systemd.unit(5), "Unit file load path", table 1.
+    let mut files = Memory::new();
+    for folder in SYSTEM.iter().rev() {
+        files = files.file(&format!("{folder}/a.service"), "[Unit]\n");
+        let catalog = Catalog::read(&files, &SYSTEM);
+        let located = catalog.locate(&unit("a.service")).unwrap();
+        assert_eq!(located.fragment, Some(format!("{folder}/a.service")));
+    }
+}
+
+#[test]
+fn links_are_aliases_masks_or_the_unit_itself() {
+    let files = Memory::new()
+        .file("/lib/systemd/system/ssh.service", "[Unit]\n")
+        .link(
+            "/etc/systemd/system/sshd.service",
+            "/lib/systemd/system/ssh.service",
+        )
+        .link("/etc/systemd/system/other.service", "sshd.service")
+        .link("/etc/systemd/system/cron.service", "/dev/null")
+        .file("/etc/systemd/system/empty.service", "")
+        .link("/etc/systemd/system/mine.service", "/srv/mine.service")
+        .file("/srv/mine.service", "[Unit]\n")
+        .link(
+            "/etc/systemd/system/wrong.service",
+            "/lib/systemd/system/ssh.socket",
+        );
+    let catalog = Catalog::read(&files, &SYSTEM);
+    let ssh = catalog.locate(&unit("other.service")).unwrap();
+    assert_eq!(ssh.id, unit("ssh.service"));
+    let names: Vec<&str> = ssh.names.iter().map(UnitName::as_str).collect();
+    assert_eq!(names, ["other.service", "ssh.service", "sshd.service"]);
+    for masked in ["cron.service", "empty.service"] {
+        assert!(catalog.locate(&unit(masked)).unwrap().masked.is_some());
+    }
+    let mine = catalog.locate(&unit("mine.service")).unwrap();
+    assert_eq!(
+        mine.fragment.as_deref(),
+        Some("/etc/systemd/system/mine.service")
+    );
+    assert_eq!(catalog.locate(&unit("wrong.service")), None);
+    assert!(
+        catalog
+            .findings
+            .iter()
+            .next()
+            .unwrap()
+            .message
+            .contains("another type")
+    );
+    assert_eq!(catalog.locate(&unit("none.service")), None);
+}
+
+#[test]
+fn an_instance_is_its_templates() {
+    let files = Memory::new()
+        .file("/lib/systemd/system/getty@.service", "[Unit]\n")
+        .link(
+            "/etc/systemd/system/autovt@.service",
+            "/lib/systemd/system/getty@.service",
+        )
+        .link(
+            "/etc/systemd/system/con@tty9.service",
+            "/lib/systemd/system/getty@.service",
+        )
+        .file("/etc/systemd/system/getty@tty2.service", "[Unit]\n");
+    let catalog = Catalog::read(&files, &SYSTEM);
+    let one = catalog.locate(&unit("autovt@tty1.service")).unwrap();
+    assert_eq!(one.id, unit("getty@tty1.service"));
+    assert!(one.names.contains(&unit("autovt@tty1.service")));
+    assert_eq!(
+        catalog.locate(&unit("con@tty9.service")).unwrap().id,
+        unit("getty@tty9.service")
+    );
+    let own = catalog.locate(&unit("getty@tty2.service")).unwrap();
+    assert_eq!(
+        own.fragment.as_deref(),
+        Some("/etc/systemd/system/getty@tty2.service")
+    );
+}
+
+#[test]
+fn a_circle_of_aliases_is_no_unit() {
+    let files = Memory::new()
+        .link("/etc/systemd/system/a.service", "b.service")
+        .link("/etc/systemd/system/b.service", "a.service");
+    let catalog = Catalog::read(&files, &[PERSISTENT]);
+    assert_eq!(catalog.locate(&unit("a.service")), None);
+    assert!(matches!(
+        catalog.source_of(&unit("a.service")),
+        Some(Source::Alias { .. })
+    ));
+}
+
+#[test]
+fn shortened_names_have_drop_ins_too() {
+    // systemd.unit(5): "foo-bar-baz.service" has "foo-bar-.service.d" and "foo-.service.d".
+    assert_eq!(
+        stems(&unit("foo-bar-baz.service")),
+        ["foo-bar-baz.service", "foo-bar-.service", "foo-.service"]
+    );
+    assert_eq!(
+        stems(&unit("a-b@x-y.service")),
+        [
+            "a-b@x-y.service",
+            "a-b@.service",
+            "a-@x-y.service",
+            "a-@.service"
+        ]
+    );
+    assert_eq!(stems(&unit("-.slice")), ["-.slice"]);
+}
+
+#[test]
+fn drop_ins_are_read_by_their_names() {
+    let files = Memory::new()
+        .file("/etc/systemd/system/a.service.d/20-b.conf", "x")
+        .file("/lib/systemd/system/a.service.d/10-a.conf", "x")
+        .file("/lib/systemd/system/a.service.d/20-b.conf", "x")
+        .file("/run/systemd/system/service.d/05-all.conf", "x")
+        .file("/run/systemd/system/service.d/10-a.conf", "x")
+        .file("/run/systemd/system/a.service.d/notes.txt", "x");
+    assert_eq!(
+        find(&files, &folders(), &[unit("a.service")]),
+        [
+            "/run/systemd/system/service.d/05-all.conf",
+            "/lib/systemd/system/a.service.d/10-a.conf",
+            "/etc/systemd/system/a.service.d/20-b.conf",
+        ]
+    );
+}
+
+#[test]
+fn folders_of_links_add_dependencies() {
+    let files = Memory::new()
+        .link(
+            "/etc/systemd/system/multi-user.target.wants/ssh.service",
+            "/lib/x/ssh.service",
+        )
+        .link(
+            "/etc/systemd/system/multi-user.target.wants/cron.service",
+            "/dev/null",
+        )
+        .link(
+            "/lib/systemd/system/multi-user.target.wants/cron.service",
+            "../cron.service",
+        )
+        .link("/lib/systemd/system/multi-user.target.wants/README", "/x");
+    let found = links(&files, &folders(), &[unit("multi-user.target")], "wants");
+    let units: Vec<&str> = found.iter().map(|it| it.unit.as_str()).collect();
+    assert_eq!(units, ["ssh.service"]);
+}
+
+#[test]
+fn the_first_preset_that_matches_decides() {
+    // systemd.preset(5), its examples.
+    let files = Memory::new()
+        .file(
+            "/lib/systemd/system-preset/50-gnome.preset",
+            "enable gdm.service\nenable colord.*\n",
+        )
+        .file(
+            "/lib/systemd/system-preset/99-default.preset",
+            "disable *\n",
+        )
+        .file(
+            "/etc/systemd/system-preset/00-lennart.preset",
+            "# mine\nenable httpd.service\n\
+            enable sshd.socket\nenable foo@.service a b\ndisable x y\n",
+        );
+    let mut findings = Findings::default();
+    let presets = Presets::read(&files, &super::preset::FOLDERS, &mut findings);
+    assert_eq!(findings.iter().count(), 1);
+    let enabled = |name: &str| presets.of(&unit(name));
+    assert_eq!(enabled("httpd.service"), Preset::Enable(vec![]));
+    assert_eq!(enabled("colord.service"), Preset::Enable(vec![]));
+    assert_eq!(enabled("telnet.socket"), Preset::Disable);
+    assert_eq!(
+        enabled("foo@.service"),
+        Preset::Enable(vec!["a".into(), "b".into()])
+    );
+    assert_eq!(enabled("foo@a.service"), Preset::Enable(vec![]));
+    assert_eq!(enabled("foo@c.service"), Preset::Disable);
+    assert_eq!(
+        Presets::default().of(&unit("a.service")),
+        Preset::Enable(vec![])
+    );
+}
