@@ -23,9 +23,13 @@ fn memory(size_bytes: u64) -> Option<Source> {
 }
 
 fn with_memory(containers: Vec<wire::Container>, size_bytes: u64) -> wire::PodSpec {
-    let mut spec = spec(containers);
-    spec.volumes[0].source = memory(size_bytes);
-    spec
+    wire::PodSpec {
+        volumes: vec![wire::Volume {
+            name: "shared".to_owned(),
+            source: memory(size_bytes),
+        }],
+        ..spec(containers)
+    }
 }
 
 async fn set_tmpfs(administrator: &Person, tenant: &str, amount: &str) {

@@ -133,7 +133,10 @@ mod tests {
         let field = |error: Error| error.field.clone().unwrap_or_default();
         let other = debug("look", "");
         assert_eq!(field(refused(&[], &debug("app", ""))), "container.name");
-        assert_eq!(field(refused(&[other.clone()], &other)), "container.name");
+        assert_eq!(
+            field(refused(std::slice::from_ref(&other), &other)),
+            "container.name"
+        );
         assert_eq!(field(refused(&[], &debug("look", "none"))), "target");
         let sidecar = Debug {
             container: Container {
