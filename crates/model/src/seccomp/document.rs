@@ -283,7 +283,7 @@ mod tests {
     fn what_no_cell_has_is_refused_with_a_word() {
         let action = r#""defaultAction":"SCMP_ACT_ERRNO""#;
         for (text, said) in [
-            ("[]".to_owned(), "Docker's JSON form"),
+            ("7".to_owned(), "Docker's JSON form"),
             ("{}".to_owned(), "no defaultAction"),
             (
                 r#"{"defaultAction":"SCMP_ACT_NOTIFY"}"#.to_owned(),

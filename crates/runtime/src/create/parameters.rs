@@ -43,7 +43,7 @@ mod tests {
                 share: share.iter().copied().collect(),
                 ..Draft::default()
             };
-            check(&draft.try_into().unwrap()).map_err(|error| error.message)
+            check(&draft.try_into().unwrap()).map_err(|error| error.message.clone())
         };
         for name in ["net.core.somaxconn", "kernel.shmmax", "fs.mqueue.msg_max"] {
             refusal(name, &[]).unwrap();
