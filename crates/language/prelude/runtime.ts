@@ -12,6 +12,13 @@ export interface RuntimeFriendly {
    * Runs several workloads: cells before what is in them, the others side by side. Gives their
    * statuses in the order given. Where one fails, what was begun goes on.
    */
+  Run(
+    workloads: readonly (Cell | Executable)[],
+    options?: {},
+    context?: Context,
+  ): Promise<(runtime.CellStatus | runtime.ExecutableStatus)[]>;
+
+  /** The same of workloads of every kind, pods among them. */
   Run(workloads: readonly Workload[], options?: {}, context?: Context): Promise<Ran[]>;
 
   /** Runs one workload, whichever it is. */

@@ -45,3 +45,8 @@ function kind(json: Cell | Executable): unknown {
   return json.kind === "cell" ? json.hostname : json.argv;
 }
 print(kind(web));
+const busybox = new Image("busybox:1", { pull: "never" });
+const shop = new Pod({ name: "shop", containers: [busybox.Container({ name: "app", args: ["true"] })] });
+const kept = await runtime.Run(shop, { waitFor: "ready" });
+print(kept.phase, (await runtime.Run([web, shop])).map((one) => one.meta?.ref?.path));
+await runtime.Run(new Cell({ name: "box", container: busybox.Root({ readOnly: true }) }));
