@@ -600,7 +600,9 @@ __aurae.table = {
         "volumes",
         "hostname",
         "idRange",
-        "container"
+        "container",
+        "network",
+        "sysctls"
       ],
       "kind": "cell",
       "lists": [
@@ -617,7 +619,12 @@ __aurae.table = {
           "method": "Volumes"
         }
       ],
-      "maps": [],
+      "maps": [
+        {
+          "field": "sysctls",
+          "method": "Sysctls"
+        }
+      ],
       "name": "Cell",
       "subsystem": "runtime",
       "wide": [
