@@ -519,8 +519,12 @@ async fn a_hundred_containers_leave_nothing_behind() {
     };
     let list = ann.node.runtime().list(living).await.unwrap();
     assert_eq!(list.into_inner().objects.len(), 0);
-    let sockets = std::fs::read_dir(node.folder().join("run/cells")).unwrap();
-    assert_eq!(sockets.count(), 0);
+    // A folder for the names that containers are told may be there, with nothing in it.
+    let cells = std::fs::read_dir(node.folder().join("run/cells")).unwrap();
+    for entry in cells {
+        let left = std::fs::read_dir(entry.unwrap().path()).expect("a folder, no socket");
+        assert_eq!(left.count(), 0);
+    }
 }
 
 #[tokio::test]
