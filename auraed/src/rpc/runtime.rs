@@ -14,7 +14,7 @@ use identity::{Effect, Identity, Reach};
 use image::node::Images;
 use model::error::{Error, Reason};
 use model::name::{ObjectPath, Tenant};
-use model::object::{Kind, ObjectRef};
+use model::object::Kind;
 use model::request::{ListQuery, Remove, RunExecutable, WaitFor};
 use model::signal::Signal;
 use model::status::Object;

@@ -217,7 +217,7 @@ async fn what_a_user_runs_at_the_name_of_a_run_is_left_alone_and_no_label_makes_
     let forged = run(&[("schedule.aurae/owner", "web"), ("schedule.aurae/run", "1")]);
     let refused = ann.node.runtime().run_executable(forged).await;
     let error = from_status(&refused.unwrap_err());
-    assert_eq!(error.reason, Reason::InvalidField);
+    assert_eq!(error.reason, Some(Reason::InvalidField));
     assert_eq!(error.field.as_deref(), Some("executable.labels"));
     assert!(error.message.contains("schedule.aurae/owner"), "{error}");
     ann.node.runtime().run_executable(run(&[])).await.unwrap();
@@ -513,6 +513,16 @@ async fn a_schedule_waits_for_others_and_comes_after_them() {
     let next = with(shell("next", "exit 0"), |it| it.when = after);
     declare(&ann, next).await.unwrap();
     until_why(&ann, "next", Cause::After).await;
+    // What leads back to itself is refused.
+    let back = when(Said::After(wire::After {
+        schedule: "next".to_owned(),
+        success: false,
+    }));
+    for name in ["next", "job"] {
+        let around = with(shell(name, "exit 0"), |it| it.when = back.clone());
+        let error = from_status(&declare(&ann, around).await.unwrap_err());
+        assert_eq!(error.field.as_deref(), Some("spec.when.after.schedule"));
+    }
     declare(&ann, shell("db", "exec sleep 1000")).await.unwrap();
     until(&ann, "web", "running", |it| running(it) == Some(1)).await;
     declare(&ann, shell("job", "test -e /nowhere"))

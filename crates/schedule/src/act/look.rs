@@ -58,7 +58,7 @@ impl Actor {
     /// The pods of runs that are there, ended or not.
     pub(crate) fn pods(&self) -> BTreeSet<u64> {
         let numbers = self.numbers().into_iter();
-        let is_pod = |number: &u64| matches!(self.left(*number), Left::Pod(..));
+        let is_pod = |number: &u64| self.pod(*number).is_some();
         numbers.filter(is_pod).collect()
     }
 

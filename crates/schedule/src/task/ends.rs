@@ -13,6 +13,9 @@ use super::{AGAIN, Happened, Task};
 /// The longest time between two tries to stop a run: its owner may not, perhaps for ever.
 const SELDOM: Duration = Duration::from_secs(300);
 
+/// The most runs that are forgotten when one has ended: where nothing may be removed, they add up.
+const FORGET: usize = 16;
+
 impl Task {
     pub(super) fn not_stopped(&mut self, number: u64, error: Error) {
         let name = &self.wish.named.name;
@@ -53,7 +56,11 @@ impl Task {
         let last = number.saturating_sub(keep);
         let goes_on = |old: &u64| self.state.runs.iter().any(|run| run.number == *old);
         let old = self.actor.numbers();
-        let old: Vec<_> = old.range(..=last).filter(|it| !goes_on(it)).collect();
+        let old: Vec<_> = old
+            .range(..=last)
+            .filter(|it| !goes_on(it))
+            .take(FORGET)
+            .collect();
         for number in old {
             self.forget(*number, false);
         }

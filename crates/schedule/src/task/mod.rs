@@ -171,6 +171,7 @@ impl Task {
         let runtime = self.actor.ports.runtime.clone();
         // What cells of an earlier daemon are is known then.
         runtime.logs_are_known().await;
+        self.actor.ports.pods.are_known().await;
         self.resume();
         let mut news = self.yard.news.subscribe();
         let mut grants = self.actor.ports.identity.changes();
@@ -232,12 +233,8 @@ impl Task {
         for run in self.state.runs.clone() {
             let whole = run.began.is_some();
             match self.actor.look(&run.shape, run.number, whole) {
-                Look::Living => {
-                    self.event(Event::Began(run.number));
-                    self.watch(run.number);
-                }
-                // What is left of its cell is stopped yet.
-                Look::Ended(Some(_)) => {
+                // What is left of the cell of one that has ended is stopped yet.
+                Look::Living | Look::Ended(Some(_)) => {
                     self.event(Event::Began(run.number));
                     self.watch(run.number);
                 }
