@@ -11,7 +11,7 @@ use api::action::{self, Action};
 /// Calls that answer when an object has ended, or when a disk has read or freed what may be large,
 /// so they have no default. Run calls answer at once or
 /// at the end, as their request says, and apply the default themselves.
-const UNBOUNDED: [&str; 8] = [
+const UNBOUNDED: [&str; 9] = [
     action::runtime::RUN_EXECUTABLE,
     action::runtime::RUN_CELL,
     action::runtime::WAIT,
@@ -20,6 +20,7 @@ const UNBOUNDED: [&str; 8] = [
     action::image::REMOVE,
     action::image::PRUNE,
     action::image::VERIFY,
+    action::schedule::REMOVE,
 ];
 
 /// The default of unary calls that come without a deadline; clones share it, and it may change at
@@ -120,6 +121,7 @@ mod tests {
             "runtime.Attach",
             "observe.Logs",
             "runtime.Stop",
+            "schedule.Remove",
         ] {
             assert_eq!(of_call(of(call), None, DEFAULT), None, "{call}");
         }

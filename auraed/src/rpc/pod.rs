@@ -13,11 +13,10 @@ use api::pod::v0::dial_request::Message as Asked;
 use api::pod::v0::pods_server::Pods as Service;
 use api::status::to_status;
 use futures_util::{Stream, stream};
-use identity::{Effect, Identity, Permit, Reach};
+use identity::{Effect, Identity, Reach};
 use image::node::Images;
 use model::error::{Error, Reason};
 use model::name::Tenant;
-use model::object::ObjectRef;
 use model::pod::PodSpec;
 use pod::{Pods, Stream as Connection, WatchEvent, WatchKind, Watcher};
 use schedule::Schedules;
@@ -51,19 +50,6 @@ const PIECE: usize = 64 << 10;
 impl PodService {
     fn enter<T>(&self, request: &Request<T>, action: &'static str) -> Result<Caller, Status> {
         Caller::of(&self.identity, request, action)
-    }
-
-    /// Whoever stops a run of a schedule ends its wish.
-    async fn end_wish(
-        &self,
-        caller: &Caller,
-        permit: &Permit,
-        target: &ObjectRef,
-    ) -> Result<(), Status> {
-        let told = self
-            .schedules
-            .stop_asked(permit, &target.tenant, &target.path);
-        caller.unless_expelled(told).await
     }
 
     /// The images that are brought before the pod is made, one after the other.
@@ -174,12 +160,15 @@ impl Service for PodService {
         let stop = convert::stop(caller.tenant(), request.into_inner()).map_err(to_status)?;
         let target = &stop.target;
         let mut also = vec![Effect::below(STOP, &target.path)];
-        also.extend(self.schedules.effect_of_stop(&target.tenant, &target.path));
+        also.extend(self.schedules.effect_of_stop(target));
         let permit = caller
             .permit_effects(&target.tenant, &target.path, Reach::Object, also)
             .await?;
-        self.end_wish(&caller, &permit, target).await?;
-        let status = caller.unless_expelled(self.pods.stop(permit, stop)).await?;
+        // Whoever stops a run of a schedule ends its wish.
+        let target = target.clone();
+        let stop = |permit| self.pods.stop(permit, stop);
+        let stop = self.schedules.stopping(permit, &target, stop);
+        let status = caller.unless_expelled(stop).await?;
         Ok(Response::new(convert::to_status(&status)))
     }
 
@@ -190,17 +179,20 @@ impl Service for PodService {
         let mut also = vec![Effect::below(REMOVE, &target.path)];
         if remove.force {
             also.push(Effect::below(STOP, &target.path));
-            also.extend(self.schedules.effect_of_stop(&target.tenant, &target.path));
+            also.extend(self.schedules.effect_of_stop(target));
         }
         let permit = caller
             .permit_effects(&target.tenant, &target.path, Reach::Object, also)
             .await?;
-        if remove.force {
-            self.end_wish(&caller, &permit, target).await?;
+        let (target, force) = (target.clone(), remove.force);
+        let remove = |permit| self.pods.remove(permit, remove);
+        match force {
+            true => {
+                let remove = self.schedules.stopping(permit, &target, remove);
+                caller.unless_expelled(remove).await?;
+            }
+            false => caller.unless_expelled(remove(permit)).await?,
         }
-        caller
-            .unless_expelled(self.pods.remove(permit, remove))
-            .await?;
         Ok(Response::new(wire::RemoveResponse {}))
     }
 

@@ -14,7 +14,7 @@ use identity::{Effect, Identity, Reach};
 use image::node::Images;
 use model::error::{Error, Reason};
 use model::name::{ObjectPath, Tenant};
-use model::object::{Kind, ObjectRef};
+use model::object::Kind;
 use model::request::{ListQuery, Remove, RunExecutable, WaitFor};
 use model::signal::Signal;
 use model::status::Object;
@@ -146,22 +146,9 @@ impl RuntimeService {
         let standing = self.runtime.standing(&target.tenant, &target.path);
         let stops = request.force || standing.is_some_and(|s| !s.ended && s.kind == Kind::Cell);
         let stopped = stops.then(|| Effect::below(action::STOP, &target.path));
-        let wish = || self.schedules.effect_of_stop(&target.tenant, &target.path);
+        let wish = || self.schedules.effect_of_stop(target);
         let wish = stops.then(wish).flatten();
         stopped.into_iter().chain(wish).collect()
-    }
-
-    /// Whoever stops a run of a schedule ends its wish.
-    async fn end_wish(
-        &self,
-        caller: &Caller,
-        permit: &Permit,
-        target: &ObjectRef,
-    ) -> Result<(), Status> {
-        let told = self
-            .schedules
-            .stop_asked(permit, &target.tenant, &target.path);
-        caller.unless_expelled(told).await
     }
 
     async fn hold(
@@ -387,7 +374,7 @@ impl Service for RuntimeService {
         let caller = self.enter(&request, action::STOP)?;
         let request = convert::stop(caller.tenant(), request.into_inner()).map_err(to_status)?;
         let target = &request.target;
-        let also = self.schedules.effect_of_stop(&target.tenant, &target.path);
+        let also = self.schedules.effect_of_stop(target);
         let permit = caller
             .permit_effects(
                 &target.tenant,
@@ -396,10 +383,11 @@ impl Service for RuntimeService {
                 also.into_iter().collect(),
             )
             .await?;
-        self.end_wish(&caller, &permit, target).await?;
-        any(&*caller
-            .unless_expelled(self.runtime.stop(permit, request))
-            .await?)
+        // Whoever stops a run of a schedule ends its wish.
+        let target = target.clone();
+        let stop = |permit| self.runtime.stop(permit, request);
+        let stop = self.schedules.stopping(permit, &target, stop);
+        any(&*caller.unless_expelled(stop).await?)
     }
 
     async fn remove(&self, request: Request<wire::RemoveRequest>) -> Answer<wire::RemoveResponse> {
@@ -415,12 +403,15 @@ impl Service for RuntimeService {
         let permit = caller
             .permit_effects(&target.tenant, &target.path, reach, also)
             .await?;
-        if request.force {
-            self.end_wish(&caller, &permit, target).await?;
-        }
-        let removed = caller
-            .unless_expelled(self.runtime.remove(permit, request))
-            .await?;
+        let (target, force) = (target.clone(), request.force);
+        let remove = |permit| self.runtime.remove(permit, request);
+        let removed = match force {
+            true => {
+                let remove = self.schedules.stopping(permit, &target, remove);
+                caller.unless_expelled(remove).await?
+            }
+            false => caller.unless_expelled(remove(permit)).await?,
+        };
         Ok(Response::new(wire::RemoveResponse { removed }))
     }
 

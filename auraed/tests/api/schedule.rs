@@ -197,6 +197,47 @@ macro_rules! change {
 }
 
 #[tokio::test]
+async fn what_a_user_runs_at_the_name_of_a_run_is_left_alone_and_no_label_makes_it_one() {
+    let Some(node) = TestNode::start() else {
+        return;
+    };
+    let administrator = node.administrator().await;
+    let ann = administrator.introduce(&node, "acme", "ann", None).await;
+    let run = |labels: &[(&str, &str)]| {
+        let pairs = labels.iter();
+        let pairs = pairs.map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        let work = shell("web-1", "exec sleep 1000").spec.unwrap().work;
+        let Some(wire::work::Run::Executable(mut request)) = work.unwrap().run else {
+            panic!("no executable");
+        };
+        request.own_cell = Some(runtime::CellSpec::default());
+        request.executable.as_mut().unwrap().labels = pairs.collect();
+        request
+    };
+    let forged = run(&[("schedule.aurae/owner", "web"), ("schedule.aurae/run", "1")]);
+    let refused = ann.node.runtime().run_executable(forged).await;
+    let error = from_status(&refused.unwrap_err());
+    assert_eq!(error.reason, Some(Reason::InvalidField));
+    assert_eq!(error.field.as_deref(), Some("executable.labels"));
+    assert!(error.message.contains("schedule.aurae/owner"), "{error}");
+    ann.node.runtime().run_executable(run(&[])).await.unwrap();
+    let request = with(shell("web", "exec sleep 1000"), |it| {
+        it.restart = ALWAYS;
+        it.history = Some(1);
+    });
+    declare(&ann, request).await.unwrap();
+    // The first name is taken.
+    for number in 2..5 {
+        until(&ann, "web", "running", |it| running(it) == Some(number)).await;
+        kill(&ann, &format!("web-{number}/main")).await;
+    }
+    until(&ann, "web", "running", |it| running(it) == Some(5)).await;
+    change!(&ann, remove, RemoveRequest, "web").unwrap();
+    let own = executable(object(&ann, "web-1/main").await.unwrap());
+    assert!(own.exit.is_none(), "{own:?}");
+}
+
+#[tokio::test]
 async fn what_crashes_is_started_again_with_its_history_until_somebody_stops_it() {
     let Some(node) = TestNode::start() else {
         return;
@@ -472,6 +513,16 @@ async fn a_schedule_waits_for_others_and_comes_after_them() {
     let next = with(shell("next", "exit 0"), |it| it.when = after);
     declare(&ann, next).await.unwrap();
     until_why(&ann, "next", Cause::After).await;
+    // What leads back to itself is refused.
+    let back = when(Said::After(wire::After {
+        schedule: "next".to_owned(),
+        success: false,
+    }));
+    for name in ["next", "job"] {
+        let around = with(shell(name, "exit 0"), |it| it.when = back.clone());
+        let error = from_status(&declare(&ann, around).await.unwrap_err());
+        assert_eq!(error.field.as_deref(), Some("spec.when.after.schedule"));
+    }
     declare(&ann, shell("db", "exec sleep 1000")).await.unwrap();
     until(&ann, "web", "running", |it| running(it) == Some(1)).await;
     declare(&ann, shell("job", "test -e /nowhere"))

@@ -17,6 +17,9 @@ const MAX_PREFIX: usize = 253;
 /// The longest name part of a key, and the longest value, in bytes.
 const MAX_PART: usize = 63;
 
+/// Keys that begin so say whose run an object is: the node alone writes them.
+pub const RESERVED: &str = "schedule.aurae/";
+
 /// The labels of one object; checked.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(
@@ -55,6 +58,34 @@ impl Labels {
     /// The value of a key.
     pub fn get(&self, key: &str) -> Option<&str> {
         self.0.get(key).map(String::as_str)
+    }
+
+    /// Refuses what only the node writes; for labels that a caller sends.
+    ///
+    /// # Errors
+    /// `INVALID_FIELD`, naming the key: it begins with [`RESERVED`].
+    pub fn of_caller(self) -> Result<Self> {
+        if let Some((key, _)) = self.reserved().next() {
+            let problem = format!("must not have the key {key:?}: it is the node's own");
+            let error = Error::invalid("", problem);
+            return Err(error.hint("leave it out; a schedule's runs keep theirs"));
+        }
+        Ok(self)
+    }
+
+    /// What an object bears once it is relabelled: `new`, and what the node wrote on it.
+    ///
+    /// # Errors
+    /// `INVALID_FIELD`: these are too many, or too large together.
+    pub fn relabelled(&self, new: &Labels) -> Result<Self> {
+        let mut map = new.0.clone();
+        let own = self.reserved().map(|(k, v)| (k.to_owned(), v.to_owned()));
+        map.extend(own);
+        Self::new(map)
+    }
+
+    fn reserved(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.iter().filter(|(key, _)| key.starts_with(RESERVED))
     }
 
     /// In order of the keys.
@@ -142,6 +173,26 @@ mod tests {
 
     fn one(key: &str, value: &str) -> Result<Labels> {
         Labels::new([(key.to_owned(), value.to_owned())].into())
+    }
+
+    #[test]
+    fn what_the_node_writes_is_refused_from_callers_and_stays() {
+        let of = |pairs: &[(&str, &str)]| {
+            let pairs = pairs.iter();
+            Labels::new(
+                pairs
+                    .map(|(k, v)| ((*k).to_owned(), (*v).to_owned()))
+                    .collect(),
+            )
+            .unwrap()
+        };
+        let forged = of(&[("a", "b"), ("schedule.aurae/run", "7")]).of_caller();
+        let words = forged.unwrap_err().to_string();
+        assert!(words.contains("schedule.aurae/run"), "{words}");
+        of(&[("a", "b"), ("schedule", "x")]).of_caller().unwrap();
+        let old = of(&[("a", "b"), ("schedule.aurae/run", "7")]);
+        let new = old.relabelled(&of(&[("c", "d")])).unwrap();
+        assert_eq!(new, of(&[("c", "d"), ("schedule.aurae/run", "7")]));
     }
 
     #[test]

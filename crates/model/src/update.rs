@@ -146,7 +146,8 @@ fn refusal(at: String, path: &str) -> Error {
 /// The spec and labels after the change: the masked fields from `new`, the others as they were.
 ///
 /// # Errors
-/// `INVALID_FIELD`, below `spec`: the changed spec isn't valid as a whole.
+/// `INVALID_FIELD`, below `spec`: the changed spec isn't valid as a whole; below `labels`: with
+/// those that the node wrote, they are too many.
 pub fn apply(
     mask: &Mask,
     old: (&CellSpec, &Labels),
@@ -156,7 +157,7 @@ pub fn apply(
     let mut labels = old.1.clone();
     for field in mask.fields() {
         match field {
-            Field::Labels => labels = new.1.clone(),
+            Field::Labels => labels = old.1.relabelled(new.1).map_err(|e| e.within("labels"))?,
             Field::Mounts => draft.mounts.clone_from(&new.0.mounts),
             other => copy_resource(other, &mut draft.resources, &new.0.resources),
         }

@@ -77,6 +77,7 @@ impl Pods {
                 pods: Mutex::default(),
                 questions: Mutex::default(),
                 feed: Arc::new(Feed::new(u64::from_ne_bytes(random()?))),
+                known: watch::Sender::new(false),
             }),
         };
         pods.adopt();
@@ -86,6 +87,7 @@ impl Pods {
                 // Cells whose inits were silent are there now, or never.
                 pods.shared.runtime.logs_are_known().await;
                 pods.adopt();
+                pods.shared.known.send_replace(true);
                 let shared = pods.shared.clone();
                 // What workloads have left may be much.
                 let swept = tokio::task::spawn_blocking(move || shared.sweep()).await;
@@ -95,6 +97,13 @@ impl Pods {
             }
         });
         Ok(pods)
+    }
+
+    /// Resolves once the pods of an earlier daemon are there, or never will be; for a subsystem of
+    /// the node that keeps some.
+    pub async fn are_known(&self) {
+        // The sender is as old as the handle.
+        let _ = self.shared.known.subscribe().wait_for(|known| *known).await;
     }
 
     /// Goes on with the pods that nobody keeps yet.

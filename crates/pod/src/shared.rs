@@ -18,7 +18,7 @@ use model::status::{CellStatus, Object};
 use runtime::Runtime;
 use runtime::volume::Held;
 use tenants::Tenants;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, watch};
 
 use crate::cell::program::{Around, pod_cell};
 use crate::cell::remove::remove;
@@ -45,6 +45,8 @@ pub(crate) struct Shared {
     pub(crate) pods: Mutex<BTreeMap<Key, Handle>>,
     pub(crate) questions: Mutex<BTreeMap<Tenant, Arc<Semaphore>>>,
     pub(crate) feed: Arc<Feed>,
+    /// Those of an earlier daemon are there.
+    pub(crate) known: watch::Sender<bool>,
 }
 
 /// Bits that nobody can guess.

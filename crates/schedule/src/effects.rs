@@ -8,6 +8,7 @@ use model::error::Error;
 use model::name::{Label, ObjectPath, Tenant};
 use model::schedule::Work;
 use model::schedule::request::Named;
+use model::schedule::state::Shape;
 
 pub(crate) const RUN_CELL: &str = "runtime.RunCell";
 pub(crate) const RUN_EXECUTABLE: &str = "runtime.RunExecutable";
@@ -49,28 +50,28 @@ pub(crate) fn start(work: &Work, run: &ObjectPath) -> Result<Vec<Effect>, Error>
 }
 
 /// What ending a run does.
-pub(crate) fn stop(work: &Work, run: &ObjectPath) -> Vec<Effect> {
-    match work {
-        Work::Pod { .. } => vec![Effect::on(STOP_POD, run), Effect::below(STOP, run)],
-        Work::Executable { .. } | Work::Cell { .. } => vec![Effect::below(STOP, run)],
+pub(crate) fn stop(shape: &Shape, run: &ObjectPath) -> Vec<Effect> {
+    match shape {
+        Shape::Pod => vec![Effect::on(STOP_POD, run), Effect::below(STOP, run)],
+        Shape::Executable(_) | Shape::Cell(_) => vec![Effect::below(STOP, run)],
     }
 }
 
 /// What the removal of a schedule does with a run. A pod goes for good: one that has ended keeps a
 /// process.
-pub(crate) fn leave(work: &Work, run: &ObjectPath) -> Vec<Effect> {
-    let mut effects = stop(work, run);
-    if let Work::Pod { .. } = work {
-        effects.extend(forget(work, run));
+pub(crate) fn leave(shape: &Shape, run: &ObjectPath) -> Vec<Effect> {
+    let mut effects = stop(shape, run);
+    if *shape == Shape::Pod {
+        effects.extend(forget(true, run));
     }
     effects
 }
 
 /// What forgetting a run that has ended does.
-pub(crate) fn forget(work: &Work, run: &ObjectPath) -> Vec<Effect> {
-    let mut effects = match work {
-        Work::Pod { .. } => vec![Effect::on(REMOVE_POD, run)],
-        Work::Executable { .. } | Work::Cell { .. } => Vec::new(),
+pub(crate) fn forget(pod: bool, run: &ObjectPath) -> Vec<Effect> {
+    let mut effects = match pod {
+        true => vec![Effect::on(REMOVE_POD, run)],
+        false => Vec::new(),
     };
     effects.push(Effect::below(REMOVE, run));
     effects.push(Effect::below(STOP, run));

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What `auraed/rpc` calls: a method per RPC, each with the `Permit` that identity gave for it.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use identity::{Effect, Identity, Permit, UserKey};
 use model::error::Error;
-use model::name::{Label, ObjectPath, Tenant, Uid};
+use model::name::{Label, Tenant, Uid};
+use model::object::ObjectRef;
 use model::quota::Quota;
 use model::request::Scope;
 use model::schedule::request::{Declare, Named};
+use model::schedule::state::Shape;
 use model::schedule::steps::Other;
 use model::schedule::{Spec, State, When, Why};
 use pod::Pods;
@@ -153,6 +155,7 @@ impl Schedules {
     /// `INVALID_FIELD`: what is to run can't be named so.
     pub fn effects_of_declare(&self, named: &Named, spec: &Spec) -> Result<Vec<Effect>, Error> {
         let actor = self.shared.actor(named);
+        actor.check_labels(&spec.work)?;
         actor.effects_of_start(&spec.work, &named.path())
     }
 
@@ -194,13 +197,21 @@ impl Schedules {
             Scope::Tenant(asked) => asked == tenant,
             Scope::Every => true,
         };
-        let all = self.shared.directory.lock();
-        let shown = all.iter().filter(|(named, _)| {
-            asked(&named.tenant) && permit.shows(&named.tenant, &named.path())
-        });
-        Ok(shown
-            .map(|(_, listed)| listed.handle.status.borrow().clone())
-            .collect())
+        let each = |(named, listed): (&Named, &Listed)| {
+            asked(&named.tenant).then(|| (named.clone(), listed.handle.status.clone()))
+        };
+        // Policies are asked when others may look again.
+        let all: Vec<_> = self
+            .shared
+            .directory
+            .lock()
+            .iter()
+            .filter_map(each)
+            .collect();
+        let shown = all
+            .iter()
+            .filter(|(named, _)| permit.shows(&named.tenant, &named.path()));
+        Ok(shown.map(|(_, status)| status.borrow().clone()).collect())
     }
 
     /// Runs it now.
@@ -237,9 +248,16 @@ impl Schedules {
     /// `NOT_FOUND`, `DEGRADED`, and what stopping a run may fail with; it stays then.
     pub async fn remove(&self, permit: Permit, named: &Named) -> Result<(), Error> {
         permit.demand_tenant(&named.tenant)?;
-        let yard = self.shared.yards.of(&named.tenant);
-        let _one_at_a_time = yard.declaring.lock().await;
-        self.ask(named, |reply| Order::Remove(permit, reply)).await
+        let (schedules, named) = (self.clone(), named.clone());
+        // A client that goes away leaves it whole, or gone.
+        let removed = tokio::spawn(async move {
+            let yard = schedules.shared.yards.of(&named.tenant);
+            let _one_at_a_time = yard.declaring.lock().await;
+            let order = |reply| Order::Remove(permit, reply);
+            schedules.ask(&named, order).await
+        });
+        let broken = |e| Error::internal(format!("the request broke off: {e}"));
+        removed.await.map_err(broken)?
     }
 
     /// What the removal of a schedule does: the ends of its runs.
@@ -251,21 +269,20 @@ impl Schedules {
             return Ok(Vec::new());
         };
         let status = handle.status.borrow().clone();
-        let work = &status.wish.spec.work;
-        let actor = self.shared.actor(named);
-        let mut numbers = actor.pods(work, status.state.numbers);
-        numbers.extend(status.state.runs.iter().map(|run| run.number));
-        numbers.sort_unstable();
-        numbers.dedup();
         let mut all = Vec::new();
-        for number in numbers {
-            all.extend(effects::leave(work, &named.run(number)?));
+        for number in self.shared.actor(named).pods() {
+            all.extend(effects::leave(&Shape::Pod, &named.run(number)?));
+        }
+        for run in &status.state.runs {
+            all.extend(effects::leave(&run.shape, &named.run(run.number)?));
         }
         Ok(all)
     }
 
-    /// Whose run is at a path, or around it: the schedule and the number of its run.
-    pub fn owner_of(&self, tenant: &Tenant, path: &ObjectPath) -> Option<(Named, u64)> {
+    /// Whose run that is, or a program of it: the schedule and the number of its run. Only what
+    /// goes on and is what the reference says.
+    fn owner_of(&self, target: &ObjectRef) -> Option<(Named, u64)> {
+        let ObjectRef { tenant, path, .. } = target;
         let (name, number) = path.labels().first()?.as_str().rsplit_once('-')?;
         let number = number.parse().ok()?;
         let named = Named {
@@ -273,36 +290,55 @@ impl Schedules {
             name: name.parse().ok()?,
         };
         let status = self.shared.directory.handle(&named)?.status;
-        let runs = |it: &model::schedule::state::Run| it.number == number;
-        let owned = status.borrow().state.runs.iter().any(runs);
-        owned.then_some((named, number))
+        let status = status.borrow().clone();
+        let run = status.state.runs.iter().find(|it| it.number == number)?;
+        // Not what a user runs beside the programs, nor `web-03`.
+        let own = named.run(number).ok()?;
+        let below = |name| effects::below(&own, name).is_ok_and(|it| it == *path);
+        if own != *path && !run.shape.programs().iter().any(below) {
+            return None;
+        }
+        let seen = self.shared.ports.runtime.seen(tenant, path)?;
+        let meta = seen.meta();
+        let meant = target.uid.is_none_or(|uid| uid == meta.uid)
+            && target.kind.is_none_or(|kind| kind == meta.kind);
+        (meant && !seen.state().is_final()).then_some((named, number))
     }
 
-    /// The effect, beside its own, of a call that stops what is at a path: the schedule that has
-    /// begun it wishes it no more.
-    pub fn effect_of_stop(&self, tenant: &Tenant, path: &ObjectPath) -> Option<Effect> {
-        let (named, _) = self.owner_of(tenant, path)?;
+    /// The effect, beside its own, of a call that stops what is there: the schedule that has begun
+    /// it wishes it no more.
+    pub fn effect_of_stop(&self, target: &ObjectRef) -> Option<Effect> {
+        let (named, _) = self.owner_of(target)?;
         Some(Effect::on(PAUSE, &named.path()))
     }
 
-    /// Tells the owner of what is at a path that a user stops it now. To be called with the permit
-    /// for that, before the stop.
+    /// Stops something, as `stop` says, with the permit for that. Where it is a schedule's run, its
+    /// owner is told before, so that none follows it; and again, where the stop fails.
     ///
     /// # Errors
-    /// `PERMISSION_DENIED`: the permit does not cover [`Schedules::effect_of_stop`].
-    pub async fn stop_asked(
+    /// Those of `stop`; `PERMISSION_DENIED`: the permit does not cover
+    /// [`Schedules::effect_of_stop`].
+    pub async fn stopping<T, F: Future<Output = Result<T, Error>>>(
         &self,
-        permit: &Permit,
-        tenant: &Tenant,
-        path: &ObjectPath,
-    ) -> Result<(), Error> {
-        let Some((named, number)) = self.owner_of(tenant, path) else {
-            return Ok(());
+        permit: Permit,
+        target: &ObjectRef,
+        stop: impl FnOnce(Permit) -> F,
+    ) -> Result<T, Error> {
+        let Some((named, number)) = self.owner_of(target) else {
+            return stop(permit).await;
         };
-        permit.demand(tenant, &Effect::on(PAUSE, &named.path()))?;
+        permit.demand(&target.tenant, &Effect::on(PAUSE, &named.path()))?;
         let by = format!("{} stopped run {number}", permit.user());
-        self.ask(&named, |reply| Order::StopAsked(number, by, reply))
-            .await
+        let asked = |reply| Order::StopAsked(number, by.clone(), reply);
+        self.ask(&named, asked).await?;
+        let stopped = stop(permit).await;
+        if stopped.is_err() {
+            let failed = |reply| Order::StopFailed(number, by, reply);
+            if let Err(error) = self.ask(&named, failed).await {
+                tracing::warn!(schedule = %named.name, %error, "a stop that failed is not untold");
+            }
+        }
+        stopped
     }
 
     async fn ask<T>(
@@ -359,6 +395,9 @@ impl Shared {
             let error = Error::invalid("spec.when.at", "is a time that has passed");
             return Err(error.hint("leave `when` out to run it now"));
         }
+        if !same {
+            self.check_chain(&named, &spec)?;
+        }
         if let Some(handle) = known {
             if same {
                 return Ok(handle.status.borrow().clone());
@@ -393,6 +432,28 @@ impl Shared {
         let status = status.wait_for(first).await;
         let gone = |_| Error::internal("the task of a schedule ended early");
         status.map(|status| status.clone()).map_err(gone)
+    }
+
+    /// What follows itself, also through others, would run for ever.
+    fn check_chain(&self, named: &Named, spec: &Spec) -> Result<(), Error> {
+        let mut next = spec.follows().cloned();
+        let mut seen = BTreeSet::new();
+        while let Some(name) = next {
+            if name == named.name {
+                let error = Error::invalid(
+                    "spec.when.after.schedule",
+                    "leads back to this schedule: each end would begin it again",
+                );
+                return Err(error.hint("have one of them begin at a time, or NOW"));
+            }
+            let other = Named {
+                tenant: named.tenant.clone(),
+                name: name.clone(),
+            };
+            let handle = self.directory.handle(&other).filter(|_| seen.insert(name));
+            next = handle.and_then(|it| it.status.borrow().wish.spec.follows().cloned());
+        }
+        Ok(())
     }
 
     /// Begins the task of a schedule.

@@ -236,7 +236,7 @@ impl Tenants {
     /// Forgets a tenant and its quotas. `has_users` is identity's word.
     ///
     /// # Errors
-    /// `NOT_FOUND`; `NOT_EMPTY` while it has users, images, or anything that has not ended; the
+    /// `NOT_FOUND`; `NOT_EMPTY` while it has users, images, schedules, or anything that has not ended; the
     /// store's.
     pub async fn remove(
         &self,
@@ -247,7 +247,12 @@ impl Tenants {
         let status = self.get(permit, name)?;
         let _one_at_a_time = self.inner.changing.lock().await;
         let living = |s: &&QuotaStatus| {
-            let kept = [Quota::Cells, Quota::Executables, Quota::ImageBytes];
+            let kept = [
+                Quota::Cells,
+                Quota::Executables,
+                Quota::ImageBytes,
+                Quota::Schedules,
+            ];
             kept.contains(&s.quota) && s.used.is_some_and(|n| n > 0)
         };
         let what = match status.quotas.iter().find(living) {
@@ -255,6 +260,10 @@ impl Tenants {
             Some(status) if status.quota == Quota::ImageBytes => Some((
                 "images",
                 "remove them first: aurae --tenant NAME image ls, image rm",
+            )),
+            Some(status) if status.quota == Quota::Schedules => Some((
+                "schedules",
+                "remove them first: aurae --tenant NAME schedule ls, schedule rm",
             )),
             Some(status) => Some((status.quota.as_str(), "stop them first: aurae stop")),
             None => None,

@@ -66,6 +66,22 @@ async fn what_was_set_holds_and_is_there_without_the_database() {
 }
 
 #[tokio::test]
+async fn a_tenant_with_a_schedule_stays() {
+    let dir = tempfile::tempdir().unwrap();
+    let (all, ann) = (tenants(dir.path()).await, tenant("ann"));
+    let cells = Quota::Cells.parse("10%").unwrap();
+    let set = BTreeMap::from([(Quota::Cells, Some(cells))]);
+    all.set(permit(), &ann, &set).await.unwrap();
+    let pool = Pool::new(&all, Quota::Schedules);
+    let taken = pool.take(&ann, 1).unwrap();
+    let error = all.remove(permit(), &ann, false).await.unwrap_err();
+    assert_eq!(error.reason, Reason::NotEmpty);
+    assert!(error.message.contains("schedules"), "{}", error.message);
+    drop(taken);
+    all.remove(permit(), &ann, false).await.unwrap();
+}
+
+#[tokio::test]
 async fn quotas_that_contradict_each_other_change_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let (all, ann) = (tenants(dir.path()).await, tenant("ann"));

@@ -92,9 +92,11 @@ pub fn to_kind(kind: Kind) -> wire::Kind {
 /// Checks the labels of one object.
 ///
 /// # Errors
-/// `INVALID_FIELD`: those of [`Labels::new`], below `labels`.
+/// `INVALID_FIELD`: those of [`Labels::new`] and [`Labels::of_caller`], below `labels`.
 pub fn labels(map: BTreeMap<String, String>) -> Result<Labels> {
-    Labels::new(map).within("labels")
+    Labels::new(map)
+        .and_then(Labels::of_caller)
+        .within("labels")
 }
 
 /// The tenants of a request: the caller's own where `tenant` is empty, every tenant for `*`.

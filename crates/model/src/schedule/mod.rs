@@ -15,7 +15,9 @@
 //! effects of the two. The state is all that is remembered: a new daemon goes on from it.
 
 pub mod cron;
+mod refusal;
 pub mod request;
+mod shape;
 pub mod spec;
 pub mod state;
 pub mod steps;

@@ -27,6 +27,8 @@ pub const MAX_HISTORY: u32 = 100;
 pub const DEFAULT_HISTORY: u32 = 10;
 /// The shortest wait before another start.
 pub const LEAST_BACKOFF: Duration = Duration::from_millis(100);
+/// The most bytes that a spec takes in its row: each schedule is in the daemon's memory.
+pub const MAX_WEIGHT: usize = 128 << 10;
 /// The longest time of any kind in a spec.
 pub const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
 
@@ -274,11 +276,20 @@ impl TryFrom<Draft> for Spec {
                 format!("has more than {MAX_NEEDS} entries"),
             ));
         }
+        check_weight(&draft)?;
         Ok(Self(draft))
     }
 }
 
 impl Spec {
+    /// The other schedule whose ends this one follows.
+    pub fn follows(&self) -> Option<&Label> {
+        match &self.when {
+            When::After { schedule, .. } => Some(schedule),
+            _ => None,
+        }
+    }
+
     /// How many ends are kept.
     pub fn history(&self) -> u32 {
         self.history.unwrap_or(DEFAULT_HISTORY)
@@ -302,15 +313,36 @@ impl Spec {
 impl Backoff {
     /// The wait after so many starts in a row that ended soon.
     pub fn wait(&self, in_a_row: u32) -> Duration {
-        let first = self.first.unwrap_or(Duration::from_secs(1));
-        let most = self.most.unwrap_or(Duration::from_secs(300)).max(first);
-        first.saturating_mul(1 << in_a_row.min(24)).min(most)
+        let doubled = self.first().saturating_mul(1 << in_a_row.min(24));
+        doubled.min(self.most())
+    }
+
+    fn first(&self) -> Duration {
+        self.first.unwrap_or(Duration::from_secs(1))
+    }
+
+    /// The longest wait.
+    pub fn most(&self) -> Duration {
+        let most = self.most.unwrap_or(Duration::from_secs(300));
+        most.max(self.first())
     }
 
     /// How long a run must last that begins anew.
     pub fn stable(&self) -> Duration {
         self.stable.unwrap_or(Duration::from_secs(600))
     }
+}
+
+fn check_weight(draft: &Draft) -> Result<()> {
+    let json = serde_json::to_vec(draft);
+    let json = json.map_err(|e| Error::internal(format!("a spec can't be kept: {e}")))?;
+    if json.len() <= MAX_WEIGHT {
+        return Ok(());
+    }
+    let (size, most) = (json.len(), MAX_WEIGHT >> 10);
+    let problem = format!("takes {size} bytes; a schedule may take {most} KiB");
+    let error = Error::invalid("", problem);
+    Err(error.hint("put large files and environments into an image or a folder"))
 }
 
 fn check_work(work: &Work) -> Result<()> {

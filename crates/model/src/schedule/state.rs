@@ -4,8 +4,9 @@
 
 use serde::{Deserialize, Serialize};
 
+pub use super::refusal::RefusalKind;
+pub use super::shape::Shape;
 use super::spec::{Restart, Spec, When};
-use crate::error::{Error, Reason};
 use crate::exit::How;
 use crate::name::Uid;
 use crate::time::Timestamp;
@@ -85,6 +86,8 @@ pub enum Trigger {
 pub struct Run {
     /// The path is the schedule's name, `-` and this.
     pub number: u64,
+    /// What it is made of, whatever the spec says by now.
+    pub shape: Shape,
     /// Why there is one.
     pub due: Due,
     /// When it had begun; `None`: it is being started.
@@ -127,45 +130,6 @@ pub struct Refusal {
     pub at: Timestamp,
 }
 
-/// Kinds of refusals.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum RefusalKind {
-    /// The owner may not (any more).
-    Permission,
-    /// The tenant or the node has no room.
-    Quota,
-    /// An image is missing or can't be had.
-    Image,
-    /// The node can't for another reason that may go away.
-    Node,
-    /// The spec can't be carried out.
-    Spec,
-}
-
-impl RefusalKind {
-    /// The kind of an error of a start.
-    pub fn of(error: &Error) -> Self {
-        let image = error.object.as_ref().is_some_and(|it| it.kind == "image");
-        match error.reason {
-            Reason::RegistryFailed => Self::Image,
-            _ if image => Self::Image,
-            Reason::PermissionDenied
-            | Reason::UserDisabled
-            | Reason::CertInvalid
-            | Reason::CertRevoked
-            | Reason::CertExpired => Self::Permission,
-            Reason::LimitExceeded => Self::Quota,
-            Reason::InvalidField
-            | Reason::ProgramNotFound
-            | Reason::ProgramNotExecutable
-            | Reason::Unsupported
-            | Reason::ControllerUnavailable => Self::Spec,
-            _ => Self::Node,
-        }
-    }
-}
-
 /// Something that has happened.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Event {
@@ -187,6 +151,8 @@ pub enum Event {
     Lost(u64),
     /// A run was asked to end by a user: who, in words.
     StopAsked(u64, String),
+    /// What [`Event::StopAsked`] told of, in the same words, came to nothing.
+    StopFailed(u64, String),
     /// The spec is another one.
     Declared,
 }
@@ -286,20 +252,7 @@ impl State {
                 None
             }
             Event::Declared => {
-                self.release();
-                self.since = now;
-                self.due = None;
-                self.after = None;
-                for run in &mut self.runs {
-                    // What is to run now runs as the new spec says.
-                    if spec.when == When::Now {
-                        run.stopping.get_or_insert(Stopping::Replaced);
-                    }
-                }
-                self.done = false;
-                if matches!(spec.when, When::Now | When::Lax(_)) {
-                    self.want(now, Trigger::Declared, 0);
-                }
+                self.declared(spec, now);
                 None
             }
             Event::Began(number) => {
@@ -332,6 +285,36 @@ impl State {
                 }
                 None
             }
+            Event::StopFailed(number, by) => {
+                self.stop_failed(number, &by);
+                None
+            }
+        }
+    }
+
+    fn declared(&mut self, spec: &Spec, now: Timestamp) {
+        self.release();
+        self.since = now;
+        self.due = None;
+        self.after = None;
+        for run in &mut self.runs {
+            // What is to run now runs as the new spec says.
+            if spec.when == When::Now {
+                run.stopping.get_or_insert(Stopping::Replaced);
+            }
+        }
+        self.done = false;
+        if matches!(spec.when, When::Now | When::Lax(_)) {
+            self.want(now, Trigger::Declared, 0);
+        }
+    }
+
+    fn stop_failed(&mut self, number: u64, by: &str) {
+        if let Some(run) = self.run(number)
+            && run.stopping == Some(Stopping::Hand)
+        {
+            run.stopping = None;
+            self.paused.take_if(|pause| pause.by == by);
         }
     }
 
@@ -359,6 +342,8 @@ impl State {
         let known = self.refusal.as_ref();
         let same = known.is_some_and(|it| it.kind == kind && it.words == words);
         self.hold(spec, now);
+        // The start limit counts what has begun.
+        self.starts.pop();
         if run.stopping.is_none() {
             self.due.get_or_insert(run.due);
         }
@@ -410,7 +395,7 @@ impl State {
             // The next one is wanted already, or none is.
         } else if again && self.due.is_none() {
             self.hold(spec, now);
-            self.want(now, Trigger::Restart, run.due.attempt.saturating_add(1));
+            self.again(run, now);
         } else if spec.is_once() && self.due.is_none() && !ahead(spec, run) {
             self.done = true;
         }
@@ -436,17 +421,24 @@ impl State {
         if run.stopping.is_some() {
             // No other one is wanted for it.
         } else if spec.restart == Restart::No {
-            self.done = spec.is_once() && self.due.is_none();
+            self.done = spec.is_once() && self.due.is_none() && !ahead(spec, run);
         } else if self.due.is_none() {
-            self.want(now, Trigger::Restart, run.due.attempt.saturating_add(1));
+            self.again(run, now);
         }
         entry(run, Outcome::Lost, words, now)
     }
+
+    /// Another run in the place of one. A clock that was set back brings no time back with it.
+    fn again(&mut self, run: &Run, now: Timestamp) {
+        let attempt = run.due.attempt.saturating_add(1);
+        self.want(now.max(run.due.at), Trigger::Restart, attempt);
+    }
 }
 
-/// A run that somebody asked for takes nothing away from the time that is yet to come.
+/// A run that somebody asked for, and those that follow it, take nothing away from the time that is
+/// yet to come.
 fn ahead(spec: &Spec, run: &Run) -> bool {
-    matches!(spec.when, When::At(at) if run.due.by == Trigger::Hand && run.due.at < at)
+    matches!(spec.when, When::At(at) if run.due.at < at)
 }
 
 fn entry(run: &Run, outcome: Outcome, words: String, now: Timestamp) -> Entry {

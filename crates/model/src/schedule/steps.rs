@@ -6,13 +6,15 @@ use std::time::Duration;
 
 use super::cron::{self, Pattern};
 use super::spec::{Lax, Missed, Need, Needed, Overlap, Spec, When};
-use super::state::{Due, Entry, Outcome, Run, State, Stopping, Trigger};
+use super::state::{Due, Entry, Outcome, Run, Shape, State, Stopping, Trigger};
 use super::why::Why;
 use crate::name::{Label, Uid};
 use crate::time::Timestamp;
 
 /// A time that was seen later than this was missed: nobody looked.
 pub const LATE: Duration = Duration::from_secs(10);
+/// A clock that was set back by more than that was set; by less, it was put right.
+const SET_BACK: Duration = Duration::from_secs(60);
 /// The most runs of one schedule at a time.
 pub const MAX_RUNS: usize = 16;
 /// Times that are taken in one step; more are the next one's.
@@ -97,8 +99,11 @@ fn times(
     now: Timestamp,
     entries: &mut Vec<Entry>,
 ) -> Option<Timestamp> {
-    // The clock was set back: what comes by it again, comes again.
-    state.since = state.since.min(now);
+    // The clock was set back: what comes by it again, comes again. Where it was put right by a
+    // little, a time that has just come must not come twice.
+    if state.since.since(now) > SET_BACK {
+        state.since = now;
+    }
     match &spec.when {
         When::Now | When::Lax(_) => None,
         When::Cron { pattern, zone } => {
@@ -135,7 +140,8 @@ fn times(
             let fresh = known.is_some_and(|(uid, seen)| uid != other.uid || last > seen);
             let counts = other.last.is_some_and(|(_, it)| it || !success);
             if fresh && counts && state.paused.is_none() {
-                wanted(state, now, Trigger::After);
+                // It waits as long as a restart would: two that follow each other must not spin.
+                state.want(now, Trigger::After, 0);
             }
             None
         }
@@ -240,6 +246,7 @@ fn start(spec: &Spec, state: &mut State, due: Due, now: Timestamp) -> Step {
     state.held_until = None;
     state.runs.push(Run {
         number: state.numbers,
+        shape: Shape::of(&spec.work),
         due,
         began: None,
         stopping: None,
@@ -259,7 +266,9 @@ fn gate(
     if state.limited {
         return Some((Why::StartLimit, None));
     }
-    if let Some(until) = state.held_until.filter(|until| *until > now) {
+    // A longer wait than the longest is of a clock that was set back.
+    let holds = |until: &Timestamp| *until > now && until.since(now) <= spec.backoff.most();
+    if let Some(until) = state.held_until.filter(holds) {
         let why = match &state.refusal {
             Some(refusal) => Why::Refused(refusal.clone(), Some(until)),
             None => Why::BackOff(until),

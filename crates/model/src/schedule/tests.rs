@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The decision, with worlds of chance and with the cases that people ask about.
 
+mod cases;
+
 use std::time::Duration;
 
 use proptest::prelude::*;

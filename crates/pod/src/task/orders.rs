@@ -119,7 +119,7 @@ impl Task {
             return Err(error);
         }
         self.kept = kept;
-        self.meta.labels = labels.clone();
+        self.meta.labels = self.meta.labels.relabelled(labels)?;
         let starting = |held: &Held| matches!(held.seen, Seen::Starting(_));
         self.unsettled |= self.held.iter().any(starting);
         self.notes.add("", "updated");

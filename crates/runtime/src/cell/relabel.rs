@@ -42,7 +42,9 @@ impl Executables {
                 .about("executable", meta.path.to_string())
                 .hint("read it again, and update what it says now"));
         }
-        let old = std::mem::replace(&mut meta.labels, request.labels);
+        let labels = meta.labels.relabelled(&request.labels);
+        let labels = labels.map_err(|e| e.within("labels"))?;
+        let old = std::mem::replace(&mut meta.labels, labels);
         meta.generation += 1;
         match record::encode(&executable.record) {
             Ok(bytes) => Ok((bytes, old)),

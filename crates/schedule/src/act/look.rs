@@ -2,21 +2,22 @@
 //! What is seen of a schedule's runs. It takes no permit: that a run has ended is known whatever
 //! its owner may do now.
 
+use std::collections::BTreeSet;
 use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::future::select_all;
 use identity::UserKey;
 use model::exit::How;
-use model::name::ObjectPath;
+use model::label::Labels;
+use model::name::{Label, ObjectPath, Uid};
+use model::object::Kind;
 use model::pod::status::{Phase, PodStatus};
-use model::schedule::Work;
-use model::schedule::spec::Program;
-use model::schedule::state::said;
-use model::schedule::steps::MAX_RUNS;
+use model::schedule::state::{Shape, said};
 use model::status::Object;
+use tokio::sync::watch;
 
-use super::Actor;
+use super::{Actor, MAX_NUMBER};
 use crate::effects::below;
 use crate::{OWNER, RUN};
 
@@ -31,22 +32,44 @@ pub(crate) enum Look {
     Ended(Option<(bool, String)>),
 }
 
+/// What is there of a run, whatever it was made of, and whether it goes on.
+pub(crate) enum Left {
+    /// Nothing.
+    Nothing,
+    /// A pod.
+    Pod(Uid, bool),
+    /// A cell with what is in it.
+    Cell(Uid, bool),
+    /// Programs whose cell went with them, or will.
+    Programs(Vec<Arc<Object>>),
+}
+
+impl Left {
+    pub(crate) fn lives(&self) -> bool {
+        match self {
+            Self::Nothing => false,
+            Self::Pod(_, lives) | Self::Cell(_, lives) => *lives,
+            Self::Programs(programs) => programs.iter().any(|it| !it.state().is_final()),
+        }
+    }
+}
+
 impl Actor {
-    /// The pods among the last runs that are there, ended or not.
-    pub(crate) fn pods(&self, work: &Work, last: u64) -> Vec<u64> {
-        let Work::Pod { .. } = work else {
-            return Vec::new();
-        };
-        let most = u64::try_from(MAX_RUNS).unwrap_or(u64::MAX);
-        let is_there = |number: &u64| self.look(work, *number, true) != Look::Absent;
-        let numbers = last.saturating_sub(most) + 1..=last;
-        numbers.filter(is_there).collect()
+    /// The pods of runs that are there, ended or not.
+    pub(crate) fn pods(&self) -> BTreeSet<u64> {
+        let numbers = self.numbers().into_iter();
+        let is_pod = |number: &u64| self.pod(*number).is_some();
+        numbers.filter(is_pod).collect()
+    }
+
+    /// The runs of which something is there.
+    pub(crate) fn numbers(&self) -> BTreeSet<u64> {
+        self.labelled().into_iter().map(|(it, _)| it).collect()
     }
 
     /// The number of the last run of that name of which something is there.
     pub(crate) fn last_number(&self) -> u64 {
-        let own = self.labelled().into_iter().map(|(number, _)| number);
-        own.max().unwrap_or(0)
+        self.numbers().last().copied().unwrap_or(0)
     }
 
     /// What bears the schedule's labels at the path of a run, with the run's number.
@@ -58,36 +81,92 @@ impl Actor {
         };
         let runtime = &self.ports.runtime;
         let all = runtime.seen_between(&self.named.tenant, &from, &to);
-        all.into_iter()
-            .filter_map(|object| {
-                let meta = object.meta();
-                let own = meta.labels.get(OWNER) == Some(self.named.name.as_str());
-                let number = meta.labels.get(RUN).filter(|_| own)?.parse().ok()?;
-                let run = self.run(number).ok()?;
-                meta.path.is_within(&run).then_some((number, object))
-            })
-            .collect()
+        let run_of = |object: &Arc<Object>| {
+            let meta = object.meta();
+            let number = self.number_of(&meta.labels)?;
+            let run = self.run(number).ok()?;
+            meta.path.is_within(&run).then_some(number)
+        };
+        let numbered = |object| Some((run_of(&object)?, object));
+        all.into_iter().filter_map(numbered).collect()
+    }
+
+    /// Which run of the schedule bears these labels.
+    fn number_of(&self, labels: &Labels) -> Option<u64> {
+        let own = labels.get(OWNER) == Some(self.named.name.as_str());
+        let number = labels.get(RUN).filter(|_| own)?.parse().ok()?;
+        (number <= MAX_NUMBER).then_some(number)
+    }
+
+    /// What is at a path, where it bears the labels of that run.
+    fn own(&self, path: &ObjectPath, number: u64) -> Option<Arc<Object>> {
+        let object = self.ports.runtime.seen(&self.named.tenant, path)?;
+        (self.number_of(&object.meta().labels) == Some(number)).then_some(object)
     }
 
     /// A program of a run.
-    fn program(&self, run: &ObjectPath, program: &Program) -> Option<Arc<Object>> {
-        let path = below(run, &program.name).ok()?;
-        self.ports.runtime.seen(&self.named.tenant, &path)
+    fn program(&self, run: &ObjectPath, name: &Label, number: u64) -> Option<Arc<Object>> {
+        self.own(&below(run, name).ok()?, number)
+    }
+
+    /// The pod of a run.
+    fn pod(&self, number: u64) -> Option<watch::Receiver<PodStatus>> {
+        let run = self.run(number).ok()?;
+        let status = self.ports.pods.seen(&self.named.tenant, &run)?;
+        let own = self.number_of(&status.borrow().meta.labels) == Some(number);
+        own.then_some(status)
+    }
+
+    /// Of what is to be stopped, where it goes on and is the run.
+    pub(super) fn uid(&self, shape: &Shape, number: u64) -> Option<Uid> {
+        let run = self.run(number).ok()?;
+        match shape {
+            Shape::Pod => Some(self.pod(number)?.borrow().meta.uid),
+            Shape::Cell(_) => Some(self.own(&run, number)?.meta().uid),
+            // Its cell is made for it, and goes with it.
+            Shape::Executable(name) => {
+                let program = self.program(&run, name, number)?;
+                let goes_on = !program.state().is_final();
+                let cell = self.ports.runtime.seen(&self.named.tenant, &run);
+                Some(cell.filter(|_| goes_on)?.meta().uid)
+            }
+        }
+    }
+
+    /// What there is of a run, whatever it was made of.
+    pub(crate) fn left(&self, number: u64) -> Left {
+        if let Some(status) = self.pod(number) {
+            let status = status.borrow();
+            return Left::Pod(status.meta.uid, !status.phase.is_final());
+        }
+        let own = self.labelled().into_iter().filter(|(it, _)| *it == number);
+        let mut cells = Vec::new();
+        let mut programs = Vec::new();
+        for (_, object) in own {
+            match object.meta().kind {
+                Kind::Cell => cells.push(object),
+                Kind::Executable => programs.push(object),
+            }
+        }
+        let lives = programs.iter().any(|it| !it.state().is_final());
+        match cells.first() {
+            Some(cell) => Left::Cell(cell.meta().uid, lives),
+            None if programs.is_empty() => Left::Nothing,
+            None => Left::Programs(programs),
+        }
     }
 
     /// What there is of a run now. `whole`: it had begun, so that a record that isn't there is of a
     /// program that ended long ago.
-    pub(crate) fn look(&self, work: &Work, number: u64, whole: bool) -> Look {
+    pub(crate) fn look(&self, shape: &Shape, number: u64, whole: bool) -> Look {
         let Ok(run) = self.run(number) else {
             return Look::Absent;
         };
-        let programs = match work {
-            Work::Executable { program, .. } => std::slice::from_ref(&**program),
-            Work::Cell { programs, .. } => programs.as_slice(),
-            Work::Pod { .. } => return self.look_at_pod(&run),
-        };
-        let seen =
-            |program: &Program| Some((program.name.to_string(), self.program(&run, program)?));
+        if *shape == Shape::Pod {
+            return self.look_at_pod(number);
+        }
+        let programs = shape.programs();
+        let seen = |name: &Label| Some((name.to_string(), self.program(&run, name, number)?));
         let seen: Vec<_> = programs.iter().filter_map(seen).collect();
         if seen.is_empty() || (!whole && seen.len() < programs.len()) {
             return Look::Absent;
@@ -99,8 +178,8 @@ impl Actor {
         Look::Ended(ends.fold(Some((true, String::new())), worse))
     }
 
-    fn look_at_pod(&self, run: &ObjectPath) -> Look {
-        let Some(status) = self.ports.pods.seen(&self.named.tenant, run) else {
+    fn look_at_pod(&self, number: u64) -> Look {
+        let Some(status) = self.pod(number) else {
             return Look::Absent;
         };
         let status = status.borrow();
@@ -111,13 +190,13 @@ impl Actor {
     }
 
     /// Whether a run is as others may need it: a pod is ready.
-    pub(crate) fn is_ready(&self, work: &Work, number: u64) -> bool {
-        let Work::Pod { .. } = work else {
-            return true;
-        };
-        let run = self.run(number).ok();
-        let seen = run.and_then(|run| self.ports.pods.seen(&self.named.tenant, &run));
-        seen.is_some_and(|status| status.borrow().ready)
+    pub(crate) fn is_ready(&self, shape: &Shape, number: u64) -> bool {
+        *shape != Shape::Pod || self.pod(number).is_some_and(|it| it.borrow().ready)
+    }
+
+    /// The status of a run's pod as it changes.
+    pub(crate) fn changes(&self, shape: &Shape, number: u64) -> Option<watch::Receiver<PodStatus>> {
+        self.pod(number).filter(|_| *shape == Shape::Pod)
     }
 
     /// Resolves when a run has ended, as [`Look::Ended`] says how: all its programs have, or one
@@ -125,20 +204,18 @@ impl Actor {
     pub(crate) async fn ended(
         &self,
         owner: &UserKey,
-        work: &Work,
+        shape: &Shape,
         number: u64,
     ) -> Option<(bool, String)> {
         let run = self.run(number).ok()?;
-        let programs = match work {
-            Work::Executable { program, .. } => std::slice::from_ref(&**program),
-            Work::Cell { programs, .. } => programs.as_slice(),
-            Work::Pod { .. } => return self.end_of_pod(&run).await,
+        if *shape == Shape::Pod {
+            return self.end_of_pod(number).await;
+        }
+        let each = |name: &Label| {
+            let object = self.program(&run, name, number)?;
+            Some(Box::pin(self.end_of(object, name.to_string())))
         };
-        let each = |program: &Program| {
-            let object = self.program(&run, program)?;
-            Some(Box::pin(self.end_of(object, program.name.to_string())))
-        };
-        let mut going: Vec<_> = programs.iter().filter_map(each).collect();
+        let mut going: Vec<_> = shape.programs().iter().filter_map(each).collect();
         let mut worst = (!going.is_empty()).then(|| (true, String::new()));
         while !going.is_empty() {
             let (end, _, rest) = select_all(going).await;
@@ -148,8 +225,8 @@ impl Actor {
                 break;
             }
         }
-        if let Work::Cell { .. } = work
-            && let Err(error) = self.stop(owner, work, number, None).await
+        if let Shape::Cell(_) = shape
+            && let Err(error) = self.stop(owner, shape, number, None).await
         {
             tracing::warn!(%run, %error, "the cell of a run that has ended stays behind");
         }
@@ -161,8 +238,8 @@ impl Actor {
         end(&ended, &name)
     }
 
-    async fn end_of_pod(&self, run: &ObjectPath) -> Option<(bool, String)> {
-        let mut status = self.ports.pods.seen(&self.named.tenant, run)?;
+    async fn end_of_pod(&self, number: u64) -> Option<(bool, String)> {
+        let mut status = self.pod(number)?;
         let ended = pin!(status.wait_for(|status| status.phase.is_final()));
         let ended = ended.await.ok()?;
         Some(end_of_pod(&ended))

@@ -9,15 +9,16 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use identity::{Effect, Identity, Permit, UserKey};
 use model::container::Container;
-use model::error::{Error, Reason};
+use model::error::{Error, Reason, Within};
 use model::executable::{self, ExecutableSpec};
 use model::label::Labels;
-use model::name::{ObjectPath, Tenant};
+use model::name::{ObjectPath, Tenant, Uid};
 use model::object::{Kind, ObjectRef};
 use model::pod::request::{RemovePod, RunPod, StopPod, WaitFor as WaitForPod};
 use model::request::{Remove, RunCell, RunExecutable, Stop, WaitFor};
 use model::schedule::request::Named;
 use model::schedule::spec::Program;
+use model::schedule::state::Shape;
 use model::schedule::{Spec, When, Work};
 use pod::Pods;
 use runtime::Runtime;
@@ -25,8 +26,10 @@ use runtime::Runtime;
 use crate::effects::{self, RUN_CELL, below};
 use crate::{OWNER, RUN};
 
-pub(crate) use look::Look;
+pub(crate) use look::{Left, Look};
 
+/// The highest number of a run that is taken for one.
+pub(crate) const MAX_NUMBER: u64 = 1 << 48;
 /// The niceness of what has time.
 const LAX_NICE: i32 = 19;
 
@@ -68,8 +71,10 @@ impl Actor {
         self.named.run(number)
     }
 
-    fn target(&self, path: ObjectPath, kind: Kind) -> ObjectRef {
+    /// What was seen to be the schedule's, and nothing that takes its name by then.
+    fn target(&self, path: ObjectPath, uid: Uid, kind: Kind) -> ObjectRef {
         ObjectRef {
+            uid: Some(uid),
             kind: Some(kind),
             ..ObjectRef::new(self.named.tenant.clone(), path)
         }
@@ -149,8 +154,9 @@ impl Actor {
                     annex: None,
                 };
                 let part = permit.part(vec![Effect::on(RUN_CELL, &run)])?;
-                self.ports.runtime.run_cell(part, request).await?;
-                self.fill(&permit, &run, number, programs, lax).await
+                let cell = self.ports.runtime.run_cell(part, request).await?;
+                let cell = (&run, cell.meta().uid);
+                self.fill(&permit, cell, number, programs, lax).await
             }
             Work::Pod { labels, spec } => {
                 let request = RunPod {
@@ -169,7 +175,7 @@ impl Actor {
     async fn fill(
         &self,
         permit: &Permit,
-        run: &ObjectPath,
+        (run, uid): (&ObjectPath, Uid),
         number: u64,
         programs: &[Program],
         lax: bool,
@@ -183,7 +189,8 @@ impl Actor {
                     Effect::below(effects::REMOVE, run),
                     Effect::below(effects::STOP, run),
                 ];
-                let removed = self.remove_cell(permit.part(undo)?, run.clone()).await;
+                let removed = self.remove_cell(permit.part(undo)?, run.clone(), uid);
+                let removed = removed.await;
                 if let Err(error) = removed {
                     tracing::warn!(%run, %error, "what was begun of a run stays behind");
                 }
@@ -219,6 +226,32 @@ impl Actor {
         started.map(drop)
     }
 
+    /// Checks that there is room for the labels that say whose run it is.
+    ///
+    /// # Errors
+    /// `INVALID_FIELD`, naming the labels.
+    pub(crate) fn check_labels(&self, work: &Work) -> Result<(), Error> {
+        let check = |labels, field: &str| {
+            let labelled = self.labels(labels, MAX_NUMBER);
+            labelled.map(drop).within(&format!("spec.work.{field}"))
+        };
+        match work {
+            Work::Executable { program, .. } => {
+                check(&program.labels, "executable.executable.labels")
+            }
+            Work::Pod { labels, .. } => check(labels, "pod.pod.labels"),
+            Work::Cell {
+                labels, programs, ..
+            } => {
+                check(labels, "cell.cell.cell.labels")?;
+                programs.iter().enumerate().try_for_each(|(i, it)| {
+                    let field = format!("cell.executables[{i}].executable.labels");
+                    check(&it.labels, &field)
+                })
+            }
+        }
+    }
+
     /// With those that say whose run it is.
     fn labels(&self, labels: &Labels, number: u64) -> Result<Labels, Error> {
         let mut map: std::collections::BTreeMap<_, _> = labels.clone().into();
@@ -227,90 +260,100 @@ impl Actor {
         Labels::new(map)
     }
 
-    /// Ends a run, with a permit for that, or on behalf of the owner. What isn't there has ended.
+    /// Ends a run, with a permit for that, or on behalf of the owner. What isn't there has ended,
+    /// and what does not bear the run's labels isn't the run.
     pub(crate) async fn stop(
         &self,
         owner: &UserKey,
-        work: &Work,
+        shape: &Shape,
         number: u64,
         permit: Option<Permit>,
     ) -> Result<(), Error> {
         let run = self.run(number)?;
+        let Some(uid) = self.uid(shape, number) else {
+            return Ok(());
+        };
         let permit = match permit {
-            Some(permit) => permit.part(effects::stop(work, &run))?,
+            Some(permit) => permit.part(effects::stop(shape, &run))?,
             None => {
                 let about = format!("the end of run {number}");
-                self.permit(owner, effects::stop(work, &run), &about)?
+                self.permit(owner, effects::stop(shape, &run), &about)?
             }
         };
-        let stopped = match work {
-            Work::Pod { .. } => {
-                let request = StopPod {
-                    target: self.target(run, Kind::Cell),
-                    grace: None,
-                };
+        let target = self.target(run, uid, Kind::Cell);
+        let grace = None;
+        let stopped = match shape {
+            Shape::Pod => {
+                let request = StopPod { target, grace };
                 self.ports.pods.stop(permit, request).await.map(drop)
             }
-            Work::Executable { .. } | Work::Cell { .. } => {
-                let request = Stop {
-                    target: self.target(run, Kind::Cell),
-                    grace: None,
-                };
+            Shape::Executable(_) | Shape::Cell(_) => {
+                let request = Stop { target, grace };
                 self.ports.runtime.stop(permit, request).await.map(drop)
             }
         };
-        match stopped {
-            Err(error) if error.reason != Reason::NotFound => Err(error),
-            Ok(()) | Err(_) => Ok(()),
-        }
+        there(stopped)
     }
 
-    /// Forgets the record and the logs of a run that has ended, with a permit for that, or on
-    /// behalf of the owner.
+    /// Forgets the records and the logs of a run, with a permit for that, or on behalf of the
+    /// owner. What goes on is left alone; with `force` it is stopped first.
     pub(crate) async fn forget(
         &self,
         owner: &UserKey,
-        work: &Work,
         number: u64,
         permit: Option<&Permit>,
+        force: bool,
     ) -> Result<(), Error> {
         let run = self.run(number)?;
+        let left = self.left(number);
+        if matches!(left, Left::Nothing) || (!force && left.lives()) {
+            return Ok(());
+        }
         let about = format!("the record of run {number}");
+        let effects = effects::forget(matches!(left, Left::Pod(..)), &run);
         let permit = match permit {
-            Some(permit) => permit.part(effects::forget(work, &run))?,
-            None => self.permit(owner, effects::forget(work, &run), &about)?,
+            Some(permit) => permit.part(effects)?,
+            None => self.permit(owner, effects, &about)?,
         };
-        let removed = match work {
-            Work::Pod { .. } => {
-                let request = RemovePod {
-                    target: self.target(run, Kind::Cell),
-                    force: true,
-                };
-                self.ports.pods.remove(permit, request).await
+        match left {
+            Left::Nothing => Ok(()),
+            Left::Pod(uid, _) => {
+                let target = self.target(run, uid, Kind::Cell);
+                let request = RemovePod { target, force };
+                there(self.ports.pods.remove(permit, request).await)
             }
-            Work::Cell { .. } => self.remove_cell(permit, run).await,
-            Work::Executable { program, .. } => {
-                let request = Remove {
-                    target: self.target(below(&run, &program.name)?, Kind::Executable),
-                    recursive: false,
-                    force: false,
-                };
-                self.ports.runtime.remove(permit, request).await.map(drop)
+            Left::Cell(uid, _) => there(self.remove_cell(permit, run, uid).await),
+            Left::Programs(programs) => {
+                for program in programs {
+                    let meta = program.meta();
+                    let part = permit.part(effects::forget(false, &run))?;
+                    let request = Remove {
+                        target: self.target(meta.path.clone(), meta.uid, Kind::Executable),
+                        recursive: false,
+                        force,
+                    };
+                    there(self.ports.runtime.remove(part, request).await.map(drop))?;
+                }
+                Ok(())
             }
-        };
-        match removed {
-            Err(error) if error.reason != Reason::NotFound => Err(error),
-            Ok(()) | Err(_) => Ok(()),
         }
     }
 
-    async fn remove_cell(&self, permit: Permit, run: ObjectPath) -> Result<(), Error> {
+    async fn remove_cell(&self, permit: Permit, run: ObjectPath, uid: Uid) -> Result<(), Error> {
         let request = Remove {
-            target: self.target(run, Kind::Cell),
+            target: self.target(run, uid, Kind::Cell),
             recursive: true,
             force: true,
         };
         self.ports.runtime.remove(permit, request).await.map(drop)
+    }
+}
+
+/// What isn't there needs no end.
+fn there(done: Result<(), Error>) -> Result<(), Error> {
+    match done {
+        Err(error) if error.reason != Reason::NotFound => Err(error),
+        Ok(()) | Err(_) => Ok(()),
     }
 }
 

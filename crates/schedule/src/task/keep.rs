@@ -110,10 +110,9 @@ impl Task {
 
     /// The schedule goes from the store. Whether it has; who waits is told otherwise.
     pub(super) async fn forgotten(&mut self) -> bool {
-        let work = &self.wish.spec.work;
         let permit = self.removing.as_ref().map(|removing| &removing.permit);
-        for number in self.actor.pods(work, self.state.numbers) {
-            let removed = self.actor.forget(&self.wish.owner, work, number, permit);
+        for number in self.actor.pods() {
+            let removed = self.actor.forget(&self.wish.owner, number, permit, true);
             if let Err(error) = removed.await {
                 return self.stays(error);
             }
@@ -127,8 +126,13 @@ impl Task {
     }
 
     /// It was not removed: who waits for that is told.
-    fn stays(&mut self, error: Error) -> bool {
+    pub(super) fn stays(&mut self, error: Error) -> bool {
         if let Some(removing) = self.removing.take() {
+            // Nobody wants its runs to end any more.
+            for run in &mut self.state.runs {
+                let before = removing.stopping.get(&run.number);
+                run.stopping = before.copied().unwrap_or_default();
+            }
             let _ = removing.reply.send(Err(error));
         }
         false
@@ -137,8 +141,7 @@ impl Task {
     /// Shows what is known.
     pub(super) fn publish(&mut self, why: Why) {
         let mut began = self.state.runs.iter().filter(|run| run.began.is_some());
-        let work = &self.wish.spec.work;
-        let ready = began.any(|run| self.actor.is_ready(work, run.number));
+        let ready = began.any(|run| self.actor.is_ready(&run.shape, run.number));
         let status = Status {
             wish: self.wish.clone(),
             state: self.state.clone(),

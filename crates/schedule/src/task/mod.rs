@@ -6,6 +6,7 @@
 //! What was decided is on its way to the disk before it is done. Where the disk takes nothing, it
 //! is done all the same, and written once that works.
 
+mod ends;
 mod keep;
 mod orders;
 mod sight;
@@ -16,9 +17,11 @@ use std::time::Duration;
 
 use identity::Permit;
 use model::error::Error;
-use model::schedule::state::{Due, Entry, Event, Run, State, Trigger};
+use model::schedule::state::{
+    Due, Entry, Event, RefusalKind, Run, Shape, State, Stopping, Trigger,
+};
 use model::schedule::steps::{self, Effect, Step};
-use model::schedule::{Spec, When, Why, Work};
+use model::schedule::{Spec, When, Why};
 use model::time::Timestamp;
 use store::Store;
 use tenants::Tenants;
@@ -26,7 +29,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use crate::act::{Actor, Look};
+use crate::act::{Actor, Left, Look};
 use crate::kept::{Kept, Status, Wish};
 use crate::room::Room;
 use crate::yard::Yard;
@@ -42,6 +45,8 @@ const QUEUE: usize = 16;
 const LONGEST: Duration = Duration::from_secs(15);
 /// Between two tries to stop a run, or to write.
 const AGAIN: Duration = Duration::from_secs(2);
+/// More runs than that can't begin while the disk takes nothing.
+const JUMP: u64 = 1 << 20;
 
 /// Something that has come of an act.
 enum Happened {
@@ -88,8 +93,8 @@ pub(crate) struct Task {
     history: Arc<VecDeque<Entry>>,
     keep: keep::Keeping,
     jobs: JoinSet<Happened>,
-    /// Runs that are being stopped, and when a failed stop is tried again.
-    stops: BTreeMap<u64, Option<Instant>>,
+    /// Runs that are being stopped.
+    stops: BTreeMap<u64, Ending>,
     quiet_since: Option<std::time::Instant>,
     inbox: mpsc::Receiver<Order>,
     status: watch::Sender<Arc<Status>>,
@@ -100,6 +105,17 @@ pub(crate) struct Task {
 struct Removing {
     permit: Permit,
     reply: oneshot::Sender<Result<(), Error>>,
+    /// What runs were asked before it, where it comes to nothing.
+    stopping: BTreeMap<u64, Option<Stopping>>,
+}
+
+/// A run that is being stopped.
+#[derive(Default)]
+struct Ending {
+    /// When to ask again; `None`: a stop goes on.
+    again: Option<Instant>,
+    /// Failed tries in a row.
+    failed: u32,
 }
 
 impl Task {
@@ -155,27 +171,33 @@ impl Task {
         let runtime = self.actor.ports.runtime.clone();
         // What cells of an earlier daemon are is known then.
         runtime.logs_are_known().await;
+        self.actor.ports.pods.are_known().await;
         self.resume();
         let mut news = self.yard.news.subscribe();
         let mut grants = self.actor.ports.identity.changes();
         loop {
             // What happens while it goes down is not the workloads' doing; nothing begins.
             let wake = match runtime.goes_down() {
-                true => Some(AGAIN),
+                // What ends now is written, or the next daemon takes it for the workload's doing.
+                true => {
+                    self.keep().await;
+                    Some(AGAIN)
+                }
                 false => self.step().await,
             };
             if self.removing.is_some() && self.state.runs.is_empty() && self.forgotten().await {
                 break;
             }
             let looks = self.depends();
-            let refused = self.state.refusal.is_some();
+            let refused = self.state.refusal.as_ref();
+            let refused = refused.is_some_and(|it| it.kind == RefusalKind::Permission);
             let pause = wake.map(|wake| wake.min(LONGEST));
             tokio::select! {
                 Some(order) = self.inbox.recv() => self.ordered(order).await,
                 Some(Ok(happened)) = self.jobs.join_next() => self.happened(happened),
                 // The senders live as long as the subsystem.
                 _ = news.changed(), if looks => {}
-                _ = grants.changed(), if refused => self.state.held_until = None,
+                _ = grants.changed(), if refused => self.ask_soon(),
                 () = tokio::time::sleep(pause.unwrap_or_default()), if pause.is_some() => {}
             }
         }
@@ -187,6 +209,15 @@ impl Task {
         self.wish.spec.clone()
     }
 
+    /// The owner may be allowed to by now. Schedules ask one after the other, each at a moment of
+    /// its own within two seconds: a grant of somebody else must not start them all at once.
+    fn ask_soon(&mut self) {
+        let [first, ..] = self.wish.uid.0;
+        let wait = u64::from(first) * 8_000_000;
+        let soon = Timestamp(runtime::now().0.saturating_add(wait));
+        self.state.held_until = self.state.held_until.map(|held| held.min(soon));
+    }
+
     fn depends(&self) -> bool {
         !self.wish.spec.needs.is_empty() || matches!(self.wish.spec.when, When::After { .. })
     }
@@ -195,27 +226,23 @@ impl Task {
     fn resume(&mut self) {
         let known = self.state.numbers;
         for (number, object) in self.actor.labelled() {
-            if number > known {
+            if number > known && number - known <= JUMP {
                 self.unknown(number, object.meta().created);
             }
         }
-        let spec = self.spec();
         for run in self.state.runs.clone() {
             let whole = run.began.is_some();
-            match self.actor.look(&spec.work, run.number, whole) {
-                Look::Living => {
+            match self.actor.look(&run.shape, run.number, whole) {
+                // What is left of the cell of one that has ended is stopped yet.
+                Look::Living | Look::Ended(Some(_)) => {
                     self.event(Event::Began(run.number));
                     self.watch(run.number);
                 }
-                Look::Ended(Some((success, words))) => {
-                    self.event(Event::Began(run.number));
-                    self.ended(run.number, Some((success, words)));
-                }
                 Look::Absent if run.began.is_none() => {
                     self.event(Event::NotBegun(run.number));
-                    self.forget(run.number);
+                    self.forget(run.number, true);
                 }
-                Look::Absent | Look::Ended(None) => self.ended(run.number, None),
+                Look::Absent | Look::Ended(None) => self.lost(run.number),
             }
         }
     }
@@ -231,11 +258,16 @@ impl Task {
             by: Trigger::Restart,
             attempt: 0,
         };
+        let shape = match self.actor.left(number) {
+            Left::Pod(..) => Shape::Pod,
+            Left::Cell(..) | Left::Programs(_) | Left::Nothing => Shape::of(&self.wish.spec.work),
+        };
         // It is what was wanted last.
         self.state.due = None;
         self.state.numbers = self.state.numbers.max(number);
         self.state.runs.push(Run {
             number,
+            shape,
             due,
             began: Some(began),
             stopping: None,
@@ -300,24 +332,27 @@ impl Task {
         });
     }
 
+    fn shape(&self, number: u64) -> Option<Shape> {
+        let run = self.state.runs.iter().find(|run| run.number == number)?;
+        Some(run.shape.clone())
+    }
+
     /// Begins to stop a run, where it has begun. Whether that is to be tried again.
     fn stop(&mut self, number: u64) -> bool {
-        let began = self
-            .state
-            .runs
-            .iter()
-            .any(|it| it.number == number && it.began.is_some());
-        let going = match self.stops.get(&number) {
+        let run = self.state.runs.iter().find(|it| it.number == number);
+        let began = run.filter(|it| it.began.is_some());
+        let waits = self.stops.get(&number).map(|ending| ending.again);
+        let going = match waits {
             None => false,
             Some(None) => return false,
-            Some(Some(again)) => *again > Instant::now(),
+            Some(Some(again)) => again > Instant::now(),
         };
-        if !began || going {
+        let Some(shape) = began.map(|run| run.shape.clone()).filter(|_| !going) else {
             return going;
-        }
-        self.stops.insert(number, None);
-        let (actor, spec, owner) = (self.actor.clone(), self.spec(), self.wish.owner.clone());
-        let permit = match self.permit_of_removal(number) {
+        };
+        self.stops.entry(number).or_default().again = None;
+        let (actor, owner) = (self.actor.clone(), self.wish.owner.clone());
+        let permit = match self.permit_of_removal(&shape, number) {
             Ok(permit) => permit,
             Err(error) => {
                 self.job(async move { Happened::Stopped(number, Err(error)) });
@@ -325,37 +360,34 @@ impl Task {
             }
         };
         self.job(async move {
-            Happened::Stopped(number, actor.stop(&owner, &spec.work, number, permit).await)
+            Happened::Stopped(number, actor.stop(&owner, &shape, number, permit).await)
         });
         false
     }
 
     /// Whoever removes a schedule ends its runs.
-    fn permit_of_removal(&self, number: u64) -> Result<Option<Permit>, Error> {
+    fn permit_of_removal(&self, shape: &Shape, number: u64) -> Result<Option<Permit>, Error> {
         let Some(removing) = &self.removing else {
             return Ok(None);
         };
         let run = self.wish.named.run(number)?;
-        let effects = crate::effects::stop(&self.wish.spec.work, &run);
+        let effects = crate::effects::stop(shape, &run);
         removing.permit.part(effects).map(Some)
     }
 
     fn watch(&mut self, number: u64) {
-        let (actor, spec, owner) = (self.actor.clone(), self.spec(), self.wish.owner.clone());
-        self.job(
-            async move { Happened::Ended(number, actor.ended(&owner, &spec.work, number).await) },
-        );
+        let Some(shape) = self.shape(number) else {
+            return;
+        };
+        let (actor, owner) = (self.actor.clone(), self.wish.owner.clone());
+        self.job(async move { Happened::Ended(number, actor.ended(&owner, &shape, number).await) });
         self.watch_pod(number);
     }
 
     /// Others may need a pod to be ready.
     fn watch_pod(&mut self, number: u64) {
-        let run = self.wish.named.run(number).ok();
-        let pod = matches!(self.wish.spec.work, Work::Pod { .. });
-        let seen = run.filter(|_| pod).and_then(|run| {
-            let pods = &self.actor.ports.pods;
-            pods.seen(&self.wish.named.tenant, &run)
-        });
+        let shape = self.shape(number);
+        let seen = shape.and_then(|shape| self.actor.changes(&shape, number));
         if let Some(mut status) = seen {
             status.mark_unchanged();
             self.job(async move {
@@ -380,7 +412,8 @@ impl Task {
             Happened::Ended(number, end) => self.ended(number, end),
             Happened::Stopped(number, Ok(())) => {
                 // Its end comes by itself; a stop of what began just now is asked for again.
-                self.stops.insert(number, Some(Instant::now() + AGAIN));
+                let again = Some(Instant::now() + AGAIN);
+                self.stops.insert(number, Ending { again, failed: 0 });
             }
             Happened::Stopped(number, Err(error)) => self.not_stopped(number, error),
             Happened::Changed(number) => {
@@ -390,45 +423,6 @@ impl Task {
             }
             Happened::Forgotten => {}
         }
-    }
-
-    fn not_stopped(&mut self, number: u64, error: Error) {
-        let name = &self.wish.named.name;
-        tracing::warn!(schedule = %name, number, %error, "a run can't be stopped");
-        self.stops.insert(number, Some(Instant::now() + AGAIN));
-        // Who wanted it removed is told, and may ask again.
-        if let Some(removing) = self.removing.take() {
-            let _ = removing.reply.send(Err(error));
-        }
-    }
-
-    fn ended(&mut self, number: u64, end: Option<(bool, String)>) {
-        self.stops.remove(&number);
-        let end = end.filter(|_| !self.actor.ports.runtime.goes_down());
-        self.event(match end {
-            Some((success, words)) => Event::Ended(number, success, words),
-            None => Event::Lost(number),
-        });
-        let spec = self.spec();
-        // A pod that has ended costs a process.
-        let keep = match spec.work {
-            Work::Pod { .. } => u64::from(spec.history()).min(1),
-            _ => u64::from(spec.history()),
-        };
-        if let Some(old) = number.checked_sub(keep).filter(|old| *old > 0) {
-            self.forget(old);
-        }
-    }
-
-    /// Removes what is left of a run.
-    fn forget(&mut self, number: u64) {
-        let (actor, spec, owner) = (self.actor.clone(), self.spec(), self.wish.owner.clone());
-        self.job(async move {
-            if let Err(error) = actor.forget(&owner, &spec.work, number, None).await {
-                tracing::debug!(number, %error, "the record of an old run stays");
-            }
-            Happened::Forgotten
-        });
     }
 }
 

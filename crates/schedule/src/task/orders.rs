@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //! What can be asked of a schedule's task, and what it answers.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use identity::{Permit, UserKey};
@@ -27,6 +28,8 @@ pub(crate) enum Order {
     Resume(Reply<Arc<Status>>),
     /// A user is about to stop this run; by whom, in words.
     StopAsked(u64, String, Reply<()>),
+    /// That stop came to nothing.
+    StopFailed(u64, String, Reply<()>),
     /// Stop what runs, and be gone.
     Remove(Permit, Reply<()>),
 }
@@ -34,6 +37,14 @@ pub(crate) enum Order {
 impl Task {
     pub(super) async fn ordered(&mut self, order: Order) {
         match order {
+            Order::Declare(_, _, reply)
+            | Order::Trigger(reply)
+            | Order::Pause(_, reply)
+            | Order::Resume(reply)
+                if self.removing.is_some() =>
+            {
+                let _ = reply.send(Err(self.goes()));
+            }
             Order::Declare(spec, owner, reply) => {
                 let declared = self.declare(spec, owner).await;
                 self.answer(declared, reply).await;
@@ -55,14 +66,35 @@ impl Task {
                 self.keep().await;
                 let _ = reply.send(Ok(()));
             }
+            Order::StopFailed(number, by, reply) => {
+                self.event(Event::StopFailed(number, by));
+                self.keep().await;
+                let _ = reply.send(Ok(()));
+            }
+            Order::Remove(_, reply) if self.removing.is_some() => {
+                let _ = reply.send(Err(self.goes()));
+            }
             Order::Remove(permit, reply) => {
+                let mut stopping = BTreeMap::new();
                 for run in &mut self.state.runs {
-                    run.stopping = Some(Stopping::Hand);
+                    stopping.insert(run.number, run.stopping.replace(Stopping::Hand));
                 }
                 self.stops.clear();
-                self.removing = Some(Removing { permit, reply });
+                self.removing = Some(Removing {
+                    permit,
+                    reply,
+                    stopping,
+                });
             }
         }
+    }
+
+    fn goes(&self) -> Error {
+        let name = self.wish.named.name.to_string();
+        let message = format!("the schedule {name} is being removed");
+        Error::new(Reason::WrongState, message)
+            .about("schedule", name)
+            .hint("wait until it is gone")
     }
 
     /// Answers with the status that the order has led to.
