@@ -106,7 +106,7 @@ mod tests {
     fn a_file_is_one_of_the_list_and_has_no_field() {
         let refusal = |file: &str, value: &str| {
             let files = [(file.to_owned(), value.to_owned())].into();
-            check(&files).map_err(|error| error.message)
+            check(&files).map_err(|error| error.message.clone())
         };
         for file in ["cpu.idle", "memory.oom.group", "hugetlb.2MB.rsvd.max"] {
             assert_eq!(refusal(file, "1"), Ok(()), "{file}");
