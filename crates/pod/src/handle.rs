@@ -121,7 +121,8 @@ impl Pods {
     ///
     /// # Errors
     /// `ALREADY_EXISTS`, `PERMISSION_DENIED` (a folder of the node, or a program without a filter,
-    /// for who is no administrator), `LIMIT_EXCEEDED` (volumes in memory beyond the tenant's quota), and what making a cell may fail with. Nothing is left behind.
+    /// for who is no administrator), `LIMIT_EXCEEDED` (volumes in memory beyond the tenant's quota),
+    /// and what making a cell may fail with. Nothing is left behind.
     pub async fn run(&self, permit: Permit, request: RunPod) -> Result<PodStatus, Error> {
         let RunPod { tenant, path, .. } = &request;
         for action in [RUN_CELL, RUN_EXECUTABLE] {
@@ -242,6 +243,11 @@ impl Pods {
         let grace = request.grace.unwrap_or_else(own);
         let status = ask(&handle, target, |reply| Order::Stop(grace, reply)).await?;
         Ok(self.shared.fresh(status))
+    }
+
+    /// A tenant was removed, which had no pod any more: what is kept of those it had goes.
+    pub fn tenant_is_gone(&self, tenant: &Tenant) {
+        self.shared.drop_tenant(tenant);
     }
 
     /// Ends the containers of all pods, because the node goes down: each pod within its own grace,

@@ -27,9 +27,11 @@ mod kept;
 mod prober;
 mod sandbox;
 mod shared;
+mod shown;
 mod task;
 mod watch;
 
+pub use feed::Gone;
 pub use handle::{Pods, Settings};
 pub use sandbox::Stream;
-pub use watch::{WatchEvent, WatchKind, Watcher};
+pub use watch::{Told, WatchEvent, WatchKind, Watcher};

@@ -26,7 +26,7 @@ use crate::cell::program::{Around, pod_cell};
 use crate::cell::remove::remove;
 use crate::cell::volumes::Volumes;
 use crate::cell::{CellSandbox, effects};
-use crate::feed::{Feed, Key};
+use crate::feed::{Feed, Gone, Key};
 use crate::handle::Settings;
 use crate::kept::{Kept, Seal};
 use crate::task::{Beginning, Handle, Task};
@@ -233,9 +233,17 @@ impl Shared {
             && let Some(handle) = pods.remove(key)
         {
             drop(pods);
-            let status = handle.status.borrow().clone();
-            self.feed.gone(key, status);
+            let status = handle.status.borrow();
+            let (meta, phase) = (status.meta.clone(), status.phase);
+            self.feed.gone(key, Gone { meta, phase });
         }
+    }
+
+    pub(crate) fn drop_tenant(&self, tenant: &Tenant) {
+        let questions = self.questions.lock();
+        let mut questions = questions.unwrap_or_else(PoisonError::into_inner);
+        questions.remove(tenant);
+        self.feed.drop_tenant(tenant);
     }
 
     pub(crate) fn handles(&self) -> Vec<Handle> {
