@@ -18,7 +18,7 @@ use image::node::Images;
 use model::error::{Error, Reason};
 use model::name::Tenant;
 use model::pod::PodSpec;
-use pod::{Pods, Stream as Connection, WatchEvent, WatchKind, Watcher};
+use pod::{Pods, Stream as Connection, Told, WatchEvent, WatchKind, Watcher};
 use schedule::Schedules;
 use tenants::Tenants;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, ReadHalf, WriteHalf};
@@ -271,6 +271,13 @@ fn events(watcher: Watcher) -> impl Stream<Item = Result<wire::WatchEvent, Statu
     })
 }
 
+fn to_told(pod: &Told) -> wire::PodStatus {
+    match pod {
+        Told::Is(status) => convert::to_status(status),
+        Told::Gone(gone) => convert::to_gone(&gone.meta, gone.phase),
+    }
+}
+
 fn to_event(event: &WatchEvent) -> wire::WatchEvent {
     use wire::watch_event::Type;
     let kind = match event.kind {
@@ -282,7 +289,7 @@ fn to_event(event: &WatchEvent) -> wire::WatchEvent {
     };
     wire::WatchEvent {
         r#type: kind.into(),
-        pod: event.pod.as_ref().map(convert::to_status),
+        pod: event.pod.as_ref().map(to_told),
         resume_token: event.resume_token.clone(),
     }
 }

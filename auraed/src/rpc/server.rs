@@ -168,6 +168,7 @@ async fn routes(services: Services) -> Result<Routes, ServeError> {
         runtime: runtime.clone(),
         identity: Arc::clone(&identity),
         tenants: tenants.clone(),
+        pods: pods.clone(),
     };
     let image_service = ImageService {
         identity: Arc::clone(&identity),

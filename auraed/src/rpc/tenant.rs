@@ -13,6 +13,7 @@ use api::tenant::v0::tenant_server::Tenant as Service;
 use identity::Identity;
 use model::name::Tenant;
 use model::time::Timestamp;
+use pod::Pods;
 use runtime::Runtime;
 use tenants::{QuotaStatus, TenantStatus, Tenants};
 use tonic::{Request, Response, Status};
@@ -24,6 +25,7 @@ pub(super) struct TenantService {
     pub(super) identity: Arc<Identity>,
     pub(super) tenants: Tenants,
     pub(super) runtime: Runtime,
+    pub(super) pods: Pods,
 }
 
 type Answer<T> = Result<Response<T>, Status>;
@@ -82,6 +84,7 @@ impl Service for TenantService {
             .any(|u| !u.disabled);
         let removed = self.tenants.remove(permit, &name, has_users).await;
         removed.map_err(to_status)?;
+        self.pods.tenant_is_gone(&name);
         self.runtime.tenant_is_gone(name).await;
         Ok(Response::new(wire::RemoveResponse {}))
     }

@@ -25,6 +25,7 @@ mod images;
 mod network;
 mod node;
 mod pods;
+mod pods_admit;
 mod pods_change;
 mod pods_end;
 mod pods_volumes;

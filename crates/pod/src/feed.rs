@@ -7,7 +7,8 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use model::name::{ObjectPath, Tenant, Uid};
-use model::pod::status::PodStatus;
+use model::pod::status::Phase;
+use model::status::Meta;
 use tokio::sync::watch;
 
 /// Pods that are gone, of each tenant. A watcher that is further behind begins anew.
@@ -29,7 +30,9 @@ pub(crate) struct Feed {
 struct Inner {
     last: u64,
     pods: BTreeMap<Key, Place>,
-    gone: HashMap<Tenant, Gone>,
+    gone: HashMap<Tenant, Last>,
+    /// The last change of a tenant that is gone with its own.
+    dropped: u64,
 }
 
 /// Where a pod is in the order.
@@ -40,9 +43,18 @@ struct Place {
     changed: u64,
 }
 
+/// What is kept of a pod that is gone. Its spec may be large, and nobody asks for it any more.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Gone {
+    /// As it last was.
+    pub meta: Meta,
+    /// The phase that it was in.
+    pub phase: Phase,
+}
+
 #[derive(Default)]
-struct Gone {
-    last: VecDeque<(u64, Arc<PodStatus>)>,
+struct Last {
+    last: VecDeque<(u64, Arc<Gone>)>,
     /// The last change that was forgotten.
     forgotten: u64,
 }
@@ -51,8 +63,8 @@ struct Gone {
 pub(crate) enum Change {
     /// This pod is there now, or (`false`) has changed.
     Is(Key, bool),
-    /// It is gone; as it last was.
-    Gone(Arc<PodStatus>),
+    /// It is gone.
+    Gone(Arc<Gone>),
 }
 
 impl Feed {
@@ -89,22 +101,31 @@ impl Feed {
     }
 
     /// A pod is gone.
-    pub(crate) fn gone(&self, key: &Key, status: PodStatus) {
+    pub(crate) fn gone(&self, key: &Key, pod: Gone) {
         let mut inner = self.lock();
-        let of_this = |place: &Place| place.uid == status.meta.uid;
+        let of_this = |place: &Place| place.uid == pod.meta.uid;
         if inner.pods.get(key).is_some_and(of_this) {
             inner.pods.remove(key);
         }
         inner.last += 1;
         let at = inner.last;
         let gone = inner.gone.entry(key.0.clone()).or_default();
-        gone.last.push_back((at, Arc::new(status)));
+        gone.last.push_back((at, Arc::new(pod)));
         if gone.last.len() > GONE
             && let Some((forgotten, _)) = gone.last.pop_front()
         {
             gone.forgotten = forgotten;
         }
         self.changed.send_replace(at);
+    }
+
+    /// A tenant is gone: whoever has its name next is told nothing of its pods.
+    pub(crate) fn drop_tenant(&self, tenant: &Tenant) {
+        let mut inner = self.lock();
+        if let Some(gone) = inner.gone.remove(tenant) {
+            let last = gone.last.back().map_or(gone.forgotten, |(at, _)| *at);
+            inner.dropped = inner.dropped.max(last);
+        }
     }
 
     /// The last change.
@@ -126,6 +147,9 @@ impl Feed {
         meant: impl Fn(&Tenant) -> bool,
     ) -> Option<(Vec<(u64, Change)>, u64)> {
         let inner = self.lock();
+        if inner.dropped > place {
+            return None;
+        }
         let mut changes = Vec::new();
         for (tenant, gone) in inner.gone.iter().filter(|(tenant, _)| meant(tenant)) {
             if gone.forgotten > place {
@@ -133,7 +157,7 @@ impl Feed {
                 return None;
             }
             let later = gone.last.iter().filter(|(at, _)| *at > place);
-            changes.extend(later.map(|(at, status)| (*at, Change::Gone(status.clone()))));
+            changes.extend(later.map(|(at, pod)| (*at, Change::Gone(pod.clone()))));
         }
         let pods = inner.pods.iter();
         let later = pods.filter(|((tenant, _), it)| it.changed > place && meant(tenant));
@@ -168,27 +192,14 @@ impl Feed {
 mod tests {
     use super::*;
     use model::object::Kind;
-    use model::pod::qos::Qos;
-    use model::pod::spec::{Container, Draft};
-    use model::pod::status::Phase;
-    use model::status::Meta;
     use model::time::Timestamp;
 
     fn key(path: &str) -> Key {
         ("acme".parse().unwrap(), path.parse().unwrap())
     }
 
-    fn status(key: &Key, uid: Uid) -> PodStatus {
-        let container = Container {
-            name: "app".to_owned(),
-            entrypoint: vec!["true".to_owned()],
-            ..Container::default()
-        };
-        let draft = Draft {
-            containers: vec![container],
-            ..Draft::default()
-        };
-        PodStatus {
+    fn of(key: &Key, uid: Uid) -> Gone {
+        Gone {
             meta: Meta {
                 tenant: key.0.clone(),
                 path: key.1.clone(),
@@ -199,14 +210,7 @@ mod tests {
                 revision: 0,
                 created: Timestamp(0),
             },
-            spec: draft.try_into().unwrap(),
             phase: Phase::Pending,
-            stopping: false,
-            ready: false,
-            qos: Qos::BestEffort,
-            containers: Vec::new(),
-            debug: Vec::new(),
-            events: Vec::new(),
         }
     }
 
@@ -215,7 +219,7 @@ mod tests {
         let words = changes.iter().map(|(_, change)| match change {
             Change::Is((_, path), true) => format!("+{path}"),
             Change::Is((_, path), false) => format!("~{path}"),
-            Change::Gone(status) => format!("-{}", status.meta.path),
+            Change::Gone(pod) => format!("-{}", pod.meta.path),
         });
         Some((words.collect(), place))
     }
@@ -236,7 +240,7 @@ mod tests {
         assert_eq!(told(&feed, 2, 9), Some((vec!["~web".into()], 4)));
         // A few at a time, and none twice.
         assert_eq!(told(&feed, 0, 1), Some((vec!["+db".into()], 2)));
-        feed.gone(&web, status(&web, uid));
+        feed.gone(&web, of(&web, uid));
         feed.changed(&web, Uid([2; 16]));
         assert_eq!(
             told(&feed, 4, 9),
@@ -251,9 +255,22 @@ mod tests {
         assert_eq!(Feed::new(8).place(&token), None);
         assert_eq!(feed.place(&feed.token(99)), None);
         for _ in 0..=GONE {
-            feed.gone(&db, status(&db, uid));
+            feed.gone(&db, of(&db, uid));
         }
         assert_eq!(told(&feed, 4, 9), None);
         assert!(told(&feed, feed.last(), 9).is_some());
+    }
+
+    #[test]
+    fn nothing_of_a_tenant_that_is_gone_is_told_to_who_has_its_name_next() {
+        let feed = Feed::new(7);
+        let (web, uid) = (key("web"), Uid([1; 16]));
+        feed.changed(&web, uid);
+        feed.gone(&web, of(&web, uid));
+        assert_eq!(told(&feed, 1, 9), Some((vec!["-web".into()], 2)));
+        feed.drop_tenant(&web.0);
+        // Who was behind begins anew, and finds nothing.
+        assert_eq!(told(&feed, 1, 9), None);
+        assert_eq!(told(&feed, 2, 9), Some((Vec::new(), 2)));
     }
 }

@@ -7,19 +7,18 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use identity::{Effect, Identity, Permit};
-use model::error::{Error, Reason};
+use model::error::Error;
 use model::name::{ObjectPath, Tenant};
 use model::object::ObjectRef;
 use model::pod::request::{DebugPod, Dial, RemovePod, RunPod, StopPod, UpdatePod, WaitFor};
-use model::pod::spec::PodSpec;
 use model::pod::status::PodStatus;
-use model::pod::volume::{Empty, Medium, Source};
 use model::request::Scope;
 use model::status::Object;
 use runtime::Runtime;
 use tenants::Tenants;
 use tokio::sync::{oneshot, watch};
 
+use crate::admit;
 use crate::feed::Feed;
 use crate::kept::Seal;
 use crate::sandbox::Stream;
@@ -130,8 +129,9 @@ impl Pods {
     /// Makes a pod and begins to start its containers.
     ///
     /// # Errors
-    /// `ALREADY_EXISTS`, `PERMISSION_DENIED` (a folder of the node, for who is no administrator),
-    /// `LIMIT_EXCEEDED` (volumes in memory beyond the tenant's quota), and what making a cell may fail with. Nothing is left behind.
+    /// `ALREADY_EXISTS`, `PERMISSION_DENIED` (a folder of the node, or a program without a filter,
+    /// for who is no administrator), `LIMIT_EXCEEDED` (volumes in memory beyond the tenant's quota),
+    /// and what making a cell may fail with. Nothing is left behind.
     pub async fn run(&self, permit: Permit, request: RunPod) -> Result<PodStatus, Error> {
         let RunPod { tenant, path, .. } = &request;
         for action in [RUN_CELL, RUN_EXECUTABLE] {
@@ -140,7 +140,7 @@ impl Pods {
         if let Some(effect) = self.replaced(tenant, path) {
             permit.demand(tenant, &effect)?;
         }
-        admits(&permit, &request.spec)?;
+        admit::check(&permit, &request.spec)?;
         let wait_for = request.wait_for;
         let shared = self.shared.clone();
         // A client that goes away leaves the pod whole.
@@ -223,14 +223,18 @@ impl Pods {
     /// Adds a container to a running pod; answers when its program runs.
     ///
     /// # Errors
-    /// `NOT_FOUND`, `WRONG_STATE` where it ends, `INVALID_FIELD`, `LIMIT_EXCEEDED`, and what making
-    /// a cell and starting a program may fail with.
+    /// `NOT_FOUND`, `PERMISSION_DENIED` (a program without a filter, or a volume that is for
+    /// administrators), `WRONG_STATE` where it ends, `INVALID_FIELD`, `LIMIT_EXCEEDED`, and what
+    /// making a cell and starting a program may fail with.
     pub async fn debug(&self, permit: Permit, request: DebugPod) -> Result<PodStatus, Error> {
         let target = &request.target;
         for action in [RUN_CELL, RUN_EXECUTABLE] {
             permit.demand(&target.tenant, &Effect::below(action, &target.path))?;
         }
         let handle = self.shared.find(target)?;
+        // What a volume is can't be changed while the pod runs.
+        let spec = handle.status.borrow().spec.clone();
+        admit::check_debug(&permit, &spec, &request.debug.container)?;
         let debug = Box::new(request.debug);
         let status = ask(&handle, target, |reply| Order::Debug(debug, reply)).await?;
         Ok(self.shared.fresh(status))
@@ -248,6 +252,11 @@ impl Pods {
         let grace = request.grace.unwrap_or_else(own);
         let status = ask(&handle, target, |reply| Order::Stop(grace, reply)).await?;
         Ok(self.shared.fresh(status))
+    }
+
+    /// A tenant was removed, which had no pod any more: what is kept of those it had goes.
+    pub fn tenant_is_gone(&self, tenant: &Tenant) {
+        self.shared.drop_tenant(tenant);
     }
 
     /// Ends the containers of all pods, because the node goes down: each pod within its own grace,
@@ -301,37 +310,6 @@ impl Pods {
         permit.demand_tenant(&request.target.tenant)?;
         let handle = self.shared.find(&request.target)?;
         handle.sandbox.dial(request.port, DIAL).await
-    }
-}
-
-/// What reaches out of the tenant's own cells is for administrators.
-fn admits(permit: &Permit, spec: &PodSpec) -> Result<(), Error> {
-    if permit.is_administrator() {
-        return Ok(());
-    }
-    let mut volumes = spec.volumes.iter().enumerate();
-    let refused = volumes.find_map(|(i, volume)| match &volume.source {
-        Source::Host(host) => {
-            let what = format!("mounting {} of the node", host.path);
-            Some((what, format!("pod.spec.volumes[{i}].host")))
-        }
-        // Nothing bounds it there.
-        Source::Empty(Empty {
-            medium: Medium::Disk,
-            ..
-        }) => {
-            let what = format!("the empty volume {} on the node's disk", volume.name);
-            Some((what, format!("pod.spec.volumes[{i}].empty.medium")))
-        }
-        Source::Empty(_) | Source::Files(_) => None,
-    });
-    match refused {
-        None => Ok(()),
-        Some((what, field)) => {
-            let message = format!("{what} is for administrators");
-            let error = Error::new(Reason::PermissionDenied, message).field(field);
-            Err(error.hint("leave it out, or have an administrator run the pod in your tenant"))
-        }
     }
 }
 

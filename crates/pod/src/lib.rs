@@ -18,6 +18,7 @@
 //! have ended is in the record of its cell ([`kept`]); the next daemon goes on from there. What
 //! outlives a reboot is not this subsystem's.
 
+mod admit;
 mod ask;
 mod cell;
 mod feed;
@@ -26,9 +27,11 @@ mod kept;
 mod prober;
 mod sandbox;
 mod shared;
+mod shown;
 mod task;
 mod watch;
 
+pub use feed::Gone;
 pub use handle::{Pods, Settings};
 pub use sandbox::Stream;
-pub use watch::{WatchEvent, WatchKind, Watcher};
+pub use watch::{Told, WatchEvent, WatchKind, Watcher};

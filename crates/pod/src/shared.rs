@@ -1,36 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 //! The pods that there are: how one comes to be, is gone on with after an earlier daemon, and goes.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::ops::Bound;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
 
 use identity::{Effect, Identity, Permit};
 use model::error::{Error, Reason};
 use model::name::{ObjectPath, Tenant, Uid};
-use model::object::ObjectRef;
+use model::object::{Kind, ObjectRef};
 use model::pod::env::Facts;
 use model::pod::request::RunPod;
 use model::pod::status::PodStatus;
-use model::request::{RunCell, WaitFor};
-use model::status::{CellStatus, Object};
+use model::request::{RunCell, Stop, WaitFor};
+use model::status::{CellStatus, Meta, Object};
 use runtime::Runtime;
 use runtime::volume::Held;
 use tenants::Tenants;
 use tokio::sync::{Semaphore, watch};
 
+use crate::cell::left;
 use crate::cell::program::{Around, pod_cell};
 use crate::cell::remove::remove;
 use crate::cell::volumes::Volumes;
 use crate::cell::{CellSandbox, effects};
-use crate::feed::{Feed, Key};
+use crate::feed::{Feed, Gone, Key};
 use crate::handle::Settings;
 use crate::kept::{Kept, Seal};
 use crate::task::{Beginning, Handle, Task};
 
 const RUN_CELL: &str = "runtime.RunCell";
 const REMOVE: &str = "runtime.Remove";
+const STOP: &str = "runtime.Stop";
 
 /// How many questions of probes a tenant may have open. More wait.
 const QUESTIONS: usize = 32;
@@ -121,16 +124,56 @@ impl Shared {
             return Ok(());
         };
         let kept = self.seal.read(&meta.tenant, &meta.path, meta.uid, annex);
-        let kept = kept.map_err(|why| {
-            let message = format!("the record of {} is no pod's: {why}", meta.path);
-            Error::new(Reason::WrongState, message)
-        })?;
+        let kept = match kept {
+            Ok(kept) => kept,
+            Err(why) => {
+                self.end(meta);
+                let message = format!("the record of {} is no pod's: {why}", meta.path);
+                return Err(Error::new(Reason::WrongState, message));
+            }
+        };
         let permit = self.permit(&meta.tenant, &meta.path)?;
         // They are there, whatever the quota is now.
         let bytes = kept.spec.memory_bytes();
         let held = self.runtime.hold_tmpfs(&meta.tenant, bytes, true)?;
         self.keep(cell, kept, permit, held);
         Ok(())
+    }
+
+    /// Kills a cell that says of itself that it is a pod's, or has a pod's folder, without a record
+    /// that the node has sealed. What its volumes hold counts in no quota, and would go on to be
+    /// held by its containers where the folder alone were removed.
+    fn end(self: &Arc<Self>, meta: &Meta) {
+        let (shared, meta) = (self.clone(), meta.clone());
+        tokio::spawn(async move {
+            let path = &meta.path;
+            tracing::error!(%path, "its record is no pod's: the cell is killed");
+            match shared.kill(&meta).await {
+                Ok(()) => {
+                    let volumes = Volumes::new(&shared.folder, meta.uid, 0, None);
+                    left::until_removed((), meta.path, move || volumes.remove()).await;
+                }
+                Err(error) => tracing::error!(%path, %error, "it can't be killed"),
+            }
+        });
+    }
+
+    async fn kill(&self, meta: &Meta) -> Result<(), Error> {
+        let (tenant, path) = (meta.tenant.clone(), meta.path.clone());
+        let effects = vec![Effect::below(STOP, &path)];
+        let permit = self.identity.node_permit_in(tenant.clone(), effects);
+        let target = ObjectRef {
+            tenant,
+            path,
+            uid: Some(meta.uid),
+            kind: Some(Kind::Cell),
+        };
+        let grace = Some(Duration::ZERO);
+        match self.runtime.stop(permit?, Stop { target, grace }).await {
+            Err(error) if error.reason != Reason::NotFound => Err(error),
+            // What isn't there has ended.
+            Ok(_) | Err(_) => Ok(()),
+        }
     }
 
     /// The node's permit for all that keeping a pod takes: one line in the audit for each daemon.
@@ -192,9 +235,17 @@ impl Shared {
             && let Some(handle) = pods.remove(key)
         {
             drop(pods);
-            let status = handle.status.borrow().clone();
-            self.feed.gone(key, status);
+            let status = handle.status.borrow();
+            let (meta, phase) = (status.meta.clone(), status.phase);
+            self.feed.gone(key, Gone { meta, phase });
         }
+    }
+
+    pub(crate) fn drop_tenant(&self, tenant: &Tenant) {
+        let questions = self.questions.lock();
+        let mut questions = questions.unwrap_or_else(PoisonError::into_inner);
+        questions.remove(tenant);
+        self.feed.drop_tenant(tenant);
     }
 
     pub(crate) fn handles(&self) -> Vec<Handle> {
@@ -230,29 +281,35 @@ impl Shared {
         questions.entry(tenant.clone()).or_insert_with(open).clone()
     }
 
-    /// Removes the folders of pods that are no more. One whose record can't be read, or for which
-    /// there is no permit now, may live all the same: what its cell is is the runtime's to say.
-    pub(crate) fn sweep(&self) {
-        let cells = self.runtime.annexed();
-        let living: HashSet<_> = cells.iter().map(|it| it.meta().uid.to_string()).collect();
+    /// Removes the folders of pods that are no more. A cell that lives without a record, and has a
+    /// pod's folder, is killed first; one whose record is there was gone on with, was killed, or
+    /// there is no permit for it now.
+    pub(crate) fn sweep(self: &Arc<Self>) {
         let Ok(entries) = std::fs::read_dir(&self.folder) else {
             return;
         };
         for entry in entries.flatten() {
             let name = entry.file_name().to_string_lossy().into_owned();
-            let of_pod = name.parse::<Uid>().is_ok();
             // A pod has its folder after its name is known.
-            if of_pod
-                && !self.knows(&name)
-                && !living.contains(&name)
-                && let Err(error) = remove(&entry.path())
-            {
-                tracing::warn!(%error, "the volumes of a pod that is no more stay behind");
+            let Ok(uid) = name.parse::<Uid>() else {
+                continue;
+            };
+            if self.knows(uid) {
+                continue;
+            }
+            match self.runtime.living(uid).as_deref() {
+                Some(Object::Cell(cell)) if cell.annex.is_none() => self.end(&cell.meta),
+                Some(_) => {}
+                None => {
+                    if let Err(error) = remove(&entry.path()) {
+                        tracing::warn!(%error, "the volumes of a pod that is no more stay behind");
+                    }
+                }
             }
         }
     }
 
-    fn knows(&self, uid: &str) -> bool {
-        self.lock().values().any(|it| it.uid.to_string() == uid)
+    fn knows(&self, uid: Uid) -> bool {
+        self.lock().values().any(|it| it.uid == uid)
     }
 }

@@ -13,9 +13,10 @@ use model::pod::status::PodStatus;
 use model::request::Scope;
 use tokio::sync::watch;
 
-use crate::feed::{Change, Key};
+use crate::feed::{Change, Gone, Key};
 use crate::handle::{Pods, covers};
 use crate::shared::Shared;
+use crate::shown::Shown;
 
 /// The most events that are held for a watcher.
 const STEP: usize = 16;
@@ -27,12 +28,21 @@ pub enum WatchKind {
     Added,
     /// It has changed.
     Changed,
-    /// It is gone; the pod as it last was.
+    /// It is gone, or its labels match no longer.
     Removed,
     /// All there were have been told.
     SnapshotEnd,
     /// Forget everything; a snapshot follows.
     Reset,
+}
+
+/// A pod that a watcher is told of.
+#[derive(Clone, Debug)]
+pub enum Told {
+    /// As it is.
+    Is(Box<PodStatus>),
+    /// With `Removed`: what is kept of it.
+    Gone(Arc<Gone>),
 }
 
 /// One thing that a watcher is told.
@@ -41,7 +51,7 @@ pub struct WatchEvent {
     /// What.
     pub kind: WatchKind,
     /// Of which pod; `None` for `SnapshotEnd` and `Reset`.
-    pub pod: Option<PodStatus>,
+    pub pod: Option<Told>,
     /// Where to go on after this one. Within a snapshot: empty, since half of one is none.
     pub resume_token: String,
 }
@@ -57,7 +67,8 @@ enum At {
 pub struct Watcher {
     shared: Arc<Shared>,
     permit: Permit,
-    request: WatchPods,
+    scope: Scope,
+    shown: Shown,
     changed: watch::Receiver<u64>,
     at: At,
     ready: VecDeque<WatchEvent>,
@@ -87,7 +98,8 @@ impl Pods {
         Ok(Watcher {
             shared,
             permit,
-            request,
+            scope: request.scope,
+            shown: Shown::new(request.selector),
             changed,
             at,
             ready,
@@ -140,7 +152,7 @@ impl Watcher {
             self.at = At::Snapshot(began, Some(key.clone()));
         }
         for (_, status) in pods {
-            self.tell(WatchKind::Added, status, String::new());
+            self.tell(WatchKind::Added, Told::Is(Box::new(status)), String::new());
         }
         if whole {
             self.at = At::Change(began);
@@ -153,13 +165,14 @@ impl Watcher {
     }
 
     fn follow(&mut self, place: u64) -> bool {
-        let scope = self.request.scope.clone();
+        let scope = self.scope.clone();
         let meant = |tenant: &Tenant| match &scope {
             Scope::Tenant(asked) => asked == tenant,
             Scope::Every => true,
         };
         let Some((changes, told)) = self.shared.feed.after(place, STEP, meant) else {
             self.ready.push_back(reset());
+            self.shown.reset();
             self.at = At::Snapshot(self.shared.feed.last(), None);
             return true;
         };
@@ -167,9 +180,7 @@ impl Watcher {
         for (at, change) in changes {
             let token = self.shared.feed.token(at);
             match change {
-                Change::Gone(status) => {
-                    self.tell(WatchKind::Removed, (*status).clone(), token);
-                }
+                Change::Gone(gone) => self.tell(WatchKind::Removed, Told::Gone(gone), token),
                 Change::Is(key, is_new) => {
                     let kind = match is_new {
                         true => WatchKind::Added,
@@ -177,7 +188,7 @@ impl Watcher {
                     };
                     // One that is gone meanwhile is told of next.
                     if let Some(status) = self.shared.status(&key) {
-                        self.tell(kind, status, token);
+                        self.tell(kind, Told::Is(Box::new(status)), token);
                     }
                 }
             }
@@ -185,21 +196,33 @@ impl Watcher {
         told > place
     }
 
-    fn tell(&mut self, kind: WatchKind, status: PodStatus, resume_token: String) {
-        let meta = &status.meta;
-        let asked = match &self.request.scope {
+    fn tell(&mut self, kind: WatchKind, pod: Told, resume_token: String) {
+        let meta = match &pod {
+            Told::Is(status) => &status.meta,
+            Told::Gone(gone) => &gone.meta,
+        };
+        let asked = match &self.scope {
             Scope::Tenant(tenant) => *tenant == meta.tenant,
             Scope::Every => true,
         };
-        let shown = asked
-            && self.permit.shows(&meta.tenant, &meta.path)
-            && self.request.selector.matches(&meta.labels);
-        if shown {
-            self.ready.push_back(WatchEvent {
-                kind,
-                pod: Some(status),
-                resume_token,
-            });
+        if !asked || !self.permit.shows(&meta.tenant, &meta.path) {
+            return;
         }
+        let key = (meta.tenant.clone(), meta.path.clone());
+        let Some(kind) = self.shown.told(&key, &meta.labels, kind) else {
+            return;
+        };
+        let pod = match pod {
+            Told::Is(status) if kind == WatchKind::Removed => Told::Gone(Arc::new(Gone {
+                meta: status.meta,
+                phase: status.phase,
+            })),
+            pod => pod,
+        };
+        self.ready.push_back(WatchEvent {
+            kind,
+            pod: Some(pod),
+            resume_token,
+        });
     }
 }

@@ -205,6 +205,13 @@ impl Runtime {
         self.shared.index.annexed()
     }
 
+    /// The cell of that run, while it lives, of whatever tenant.
+    pub fn living(&self, uid: Uid) -> Option<Arc<Object>> {
+        let object = self.shared.index.by_uid(uid)?;
+        let is_cell = object.meta().kind == Kind::Cell;
+        (is_cell && !object.state().is_final()).then_some(object)
+    }
+
     /// What stands at names of a tenant from one on, up to another one, for a subsystem of the node
     /// that makes names by a rule.
     pub fn seen_between(

@@ -10,6 +10,11 @@ use crate::error::{Error, Reason, Result};
 /// The most of one pod, also of those that have ended.
 pub const MAX_DEBUG: usize = 8;
 
+/// The name of a container's own program in its cell.
+pub const MAIN: &str = "main";
+/// What the names of programs of probes and hooks begin with, in the cell of their container.
+pub const ASK: &str = "ask-";
+
 /// A container that is added.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Debug {
@@ -44,6 +49,7 @@ pub fn check(spec: &PodSpec, others: &[Debug], new: &Debug) -> Result<()> {
         return Err(Error::not_found("container", new.target.clone()).field("target"));
     }
     let container = &new.container;
+    check_place(new)?;
     if !new.target.is_empty() && container.entrypoint.is_empty() && container.args.is_empty() {
         let problem = "must name a program where it sees another container's processes";
         return Err(Error::invalid("container.entrypoint", problem));
@@ -80,6 +86,21 @@ pub fn check(spec: &PodSpec, others: &[Debug], new: &Debug) -> Result<()> {
         Some(field) => error.field(field.replacen("containers[0]", "container", 1)),
         None => error,
     })
+}
+
+/// Beside a target it stands among the programs that the node starts there: the target's own, and
+/// those of probes and hooks.
+fn check_place(new: &Debug) -> Result<()> {
+    let name = new.container.name.as_str();
+    match !new.target.is_empty() && (name == MAIN || name.starts_with(ASK)) {
+        true => {
+            let problem = format!(
+                "is {name}: {MAIN} and {ASK}… are the target's own programs; choose another name"
+            );
+            Err(Error::invalid("container.name", problem))
+        }
+        false => Ok(()),
+    }
 }
 
 /// Whether a spec and the containers that were added to its pod can be kept together: there must
@@ -138,6 +159,12 @@ mod tests {
             "container.name"
         );
         assert_eq!(field(refused(&[], &debug("look", "none"))), "target");
+        // In the target's cell these are the node's names; in the pod's they are free.
+        for name in ["main", "ask-0123456789abcdef"] {
+            let within = debug(name, "app");
+            assert_eq!(field(refused(&[], &within)), "container.name", "{name}");
+            check(&spec, &[], &debug(name, "")).unwrap();
+        }
         let sidecar = Debug {
             container: Container {
                 sidecar: true,

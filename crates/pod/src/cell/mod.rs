@@ -6,6 +6,7 @@
 
 mod files;
 mod host;
+pub(crate) mod left;
 mod port;
 pub(crate) mod program;
 pub(crate) mod remove;
@@ -22,7 +23,7 @@ use model::exit::Exit;
 use model::label::Labels;
 use model::name::{Label, ObjectPath, Tenant, Uid};
 use model::object::{Kind, ObjectRef};
-use model::pod::debug::Debug;
+use model::pod::debug::{ASK, Debug, MAIN};
 use model::pod::spec::{Container, PodSpec};
 use model::pod::steps::Count;
 use model::request::{Remove, RunCell, RunExecutable, Stop, UpdateExecutable, WaitFor};
@@ -110,7 +111,7 @@ impl CellSandbox {
     }
 
     fn main(&self, name: &str) -> Result<ObjectPath, Error> {
-        self.below(&self.container(name)?, "main")
+        self.below(&self.container(name)?, MAIN)
     }
 
     fn target(&self, path: ObjectPath, uid: Option<Uid>, kind: Kind) -> ObjectRef {
@@ -263,7 +264,7 @@ impl CellSandbox {
         let pod = self.spec();
         let named = pod.container(container);
         let named = named.ok_or_else(|| Error::not_found("container", container))?;
-        let name = format!("ask-{}", unique()?);
+        let name = format!("{ASK}{}", unique()?);
         let path = self.below(&self.container(container)?, &name)?;
         let spec = program::beside(&pod, named, &self.around, argv)?;
         let run = self.run(path.clone(), Labels::default(), spec, WaitFor::Exited);
@@ -303,15 +304,16 @@ impl CellSandbox {
         }
     }
 
+    /// Who waits for it is not held up by what can't be removed now: that is tried again beside.
     async fn clean_now(&self) {
-        let volumes = self.volumes.clone();
-        let removed = tokio::task::spawn_blocking(move || volumes.remove()).await;
-        if let Ok(Err(error)) = removed {
-            tracing::error!(pod = %self.path, %error, "the volumes of a pod stay behind");
-            return;
-        }
         let held = self.held.lock();
-        drop(held.unwrap_or_else(PoisonError::into_inner).take());
+        let held = held.unwrap_or_else(PoisonError::into_inner).take();
+        let volumes = self.volumes.clone();
+        let remove = move || volumes.remove();
+        let removed = tokio::task::spawn_blocking(remove.clone()).await;
+        if !matches!(removed, Ok(Ok(()))) {
+            tokio::spawn(left::until_removed(held, self.path.clone(), remove));
+        }
     }
 }
 

@@ -21,7 +21,7 @@ use crate::pod::v0 as wire;
 
 pub use model::pod::manifest::{Manifest, Problem, read as read_manifest, read_partly};
 pub use spec::{spec, to_spec};
-pub use status::to_status;
+pub use status::{to_gone, to_status};
 
 /// Checks the request of `Run`.
 ///

@@ -3,6 +3,7 @@
 
 use model::pod::qos::Qos;
 use model::pod::status::{ContainerState, ContainerStatus, Event, Phase, PodStatus};
+use model::status::Meta;
 
 use super::spec::to_spec;
 use crate::convert::scalar::to_timestamp;
@@ -11,12 +12,6 @@ use crate::pod::v0 as wire;
 
 /// The message of a pod's status.
 pub fn to_status(status: &PodStatus) -> wire::PodStatus {
-    let phase = match status.phase {
-        Phase::Pending => wire::Phase::Pending,
-        Phase::Running => wire::Phase::Running,
-        Phase::Succeeded => wire::Phase::Succeeded,
-        Phase::Failed => wire::Phase::Failed,
-    };
     let qos = match status.qos {
         Qos::Guaranteed => wire::Qos::Guaranteed,
         Qos::Burstable => wire::Qos::Burstable,
@@ -27,7 +22,7 @@ pub fn to_status(status: &PodStatus) -> wire::PodStatus {
     wire::PodStatus {
         meta: Some(to_meta(&status.meta)),
         spec: Some(to_spec(&status.spec)),
-        phase: phase.into(),
+        phase: to_phase(status.phase).into(),
         stopping: status.stopping,
         ready: status.ready,
         qos: qos.into(),
@@ -35,6 +30,24 @@ pub fn to_status(status: &PodStatus) -> wire::PodStatus {
         containers: all.collect(),
         debug_containers: status.debug.iter().map(to_container).collect(),
         events: status.events.iter().map(to_event).collect(),
+    }
+}
+
+/// The message of a pod that is gone: the rest of it isn't known any more.
+pub fn to_gone(meta: &Meta, phase: Phase) -> wire::PodStatus {
+    wire::PodStatus {
+        meta: Some(to_meta(meta)),
+        phase: to_phase(phase).into(),
+        ..wire::PodStatus::default()
+    }
+}
+
+fn to_phase(phase: Phase) -> wire::Phase {
+    match phase {
+        Phase::Pending => wire::Phase::Pending,
+        Phase::Running => wire::Phase::Running,
+        Phase::Succeeded => wire::Phase::Succeeded,
+        Phase::Failed => wire::Phase::Failed,
     }
 }
 

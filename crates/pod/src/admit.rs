@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+//! What a caller may ask for, by field. The containers of a pod are made with the node's permit, for
+//! which the runtime refuses nothing: so whatever of a spec the runtime keeps for administrators
+//! (its `privilege`) is refused here, before an order reaches the pod. A spec has no devices,
+//! unmasked paths, published ports or filters of its own, and asks for no `oom_score_adj` below 0
+//! (`model::pod::qos`); a field that is added to it and reaches that far has its place here.
+
+use identity::Permit;
+use model::error::{Error, Reason};
+use model::pod::PodSpec;
+use model::pod::spec::Container;
+use model::pod::volume::{Empty, Medium, Source, Volume};
+
+/// Whether the caller may run such a pod.
+pub(crate) fn check(permit: &Permit, spec: &PodSpec) -> Result<(), Error> {
+    match permit.is_administrator() {
+        true => Ok(()),
+        false => check_pod(spec),
+    }
+}
+
+/// Whether the caller may add such a container to a pod of that spec. Mounts of its own are another
+/// part of a volume, or may write where the containers of the spec can only read: a volume that is
+/// for administrators is theirs to mount, too, whoever has run the pod.
+pub(crate) fn check_debug(
+    permit: &Permit,
+    spec: &PodSpec,
+    container: &Container,
+) -> Result<(), Error> {
+    match permit.is_administrator() {
+        true => Ok(()),
+        false => check_added(spec, container),
+    }
+}
+
+fn check_pod(spec: &PodSpec) -> Result<(), Error> {
+    for (i, volume) in spec.volumes.iter().enumerate() {
+        if let Some((what, field)) = reaches_out(volume) {
+            return Err(refused(&what, format!("pod.spec.volumes[{i}].{field}")));
+        }
+    }
+    let lists = [
+        ("init_containers", &spec.init_containers),
+        ("containers", &spec.containers),
+    ];
+    for (list, containers) in lists {
+        for (i, container) in containers.iter().enumerate() {
+            check_container(container, &format!("pod.spec.{list}[{i}]"))?;
+        }
+    }
+    Ok(())
+}
+
+fn check_added(spec: &PodSpec, container: &Container) -> Result<(), Error> {
+    check_container(container, "container")?;
+    for (i, mount) in container.mounts.iter().enumerate() {
+        let volume = spec.volumes.iter().find(|it| it.name == mount.volume);
+        if let Some((what, _)) = volume.and_then(reaches_out) {
+            return Err(refused(&what, format!("container.mounts[{i}].volume")));
+        }
+    }
+    Ok(())
+}
+
+fn check_container(container: &Container, field: &str) -> Result<(), Error> {
+    match container.unconfined {
+        true => Err(refused(
+            "a program without a filter of system calls",
+            format!("{field}.unconfined"),
+        )),
+        false => Ok(()),
+    }
+}
+
+/// What of the node a volume is, and the field that says so; `None`: it is the tenant's own.
+fn reaches_out(volume: &Volume) -> Option<(String, &'static str)> {
+    match &volume.source {
+        Source::Host(host) => Some((format!("mounting {} of the node", host.path), "host")),
+        // Nothing bounds it there.
+        Source::Empty(Empty {
+            medium: Medium::Disk,
+            ..
+        }) => {
+            let what = format!("the empty volume {} on the node's disk", volume.name);
+            Some((what, "empty.medium"))
+        }
+        Source::Empty(_) | Source::Files(_) => None,
+    }
+}
+
+fn refused(what: &str, field: String) -> Error {
+    let message = format!("{what} is for administrators");
+    let error = Error::new(Reason::PermissionDenied, message).field(field);
+    error.hint("leave it out, or have an administrator do it in your tenant")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use model::pod::spec::Draft;
+    use model::pod::volume::{Host, VolumeMount};
+
+    fn container(name: &str) -> Container {
+        Container {
+            name: name.to_owned(),
+            entrypoint: vec!["true".to_owned()],
+            ..Container::default()
+        }
+    }
+
+    fn volume(name: &str, source: Source) -> Volume {
+        Volume {
+            name: name.to_owned(),
+            source,
+        }
+    }
+
+    fn mounting(volume: &str) -> Container {
+        let mount = VolumeMount {
+            volume: volume.to_owned(),
+            path: "/mnt".to_owned(),
+            ..VolumeMount::default()
+        };
+        Container {
+            mounts: vec![mount],
+            ..container("look")
+        }
+    }
+
+    fn field(checked: Result<(), Error>) -> Option<String> {
+        let error = checked.unwrap_err();
+        assert_eq!(error.reason, Reason::PermissionDenied, "{error:?}");
+        error.field.clone()
+    }
+
+    #[test]
+    fn what_reaches_out_of_a_pod_is_refused_in_each_container_and_in_one_that_is_added() {
+        let host = Host {
+            path: "/srv".to_owned(),
+            ..Host::default()
+        };
+        let disk = Empty {
+            medium: Medium::Disk,
+            size_bytes: None,
+        };
+        let own = volume("own", Source::Empty(Empty::default()));
+        let mut draft = Draft {
+            containers: vec![container("app")],
+            init_containers: vec![container("init")],
+            volumes: vec![own.clone()],
+            ..Draft::default()
+        };
+        let spec = |draft: &Draft| PodSpec::try_from(draft.clone()).unwrap();
+        check_pod(&spec(&draft)).unwrap();
+        for (source, name) in [
+            (Source::Host(host), "host"),
+            (Source::Empty(disk), "empty.medium"),
+        ] {
+            draft.volumes = vec![own.clone(), volume("theirs", source)];
+            let theirs = spec(&draft);
+            let expected = format!("pod.spec.volumes[1].{name}");
+            assert_eq!(field(check_pod(&theirs)), Some(expected));
+            check_added(&theirs, &container("look")).unwrap();
+            check_added(&theirs, &mounting("own")).unwrap();
+            let refused = field(check_added(&theirs, &mounting("theirs")));
+            assert_eq!(refused.as_deref(), Some("container.mounts[0].volume"));
+        }
+        draft.volumes.clear();
+        draft.init_containers[0].unconfined = true;
+        let refused = field(check_pod(&spec(&draft)));
+        let expected = "pod.spec.init_containers[0].unconfined";
+        assert_eq!(refused.as_deref(), Some(expected));
+        draft.init_containers.clear();
+        draft.containers[0].unconfined = true;
+        let refused = field(check_pod(&spec(&draft)));
+        assert_eq!(
+            refused.as_deref(),
+            Some("pod.spec.containers[0].unconfined")
+        );
+        let refused = field(check_added(&spec(&draft), &draft.containers[0]));
+        assert_eq!(refused.as_deref(), Some("container.unconfined"));
+    }
+}
